@@ -1,0 +1,106 @@
+# Writ's tasks. `make` alone lists them; a target says what it does after ##.
+
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+# The release's number is kernel/VERSION, as a tag v1.2.3 carries it; between
+# tags git describes the commit, and a tree without git still has a name.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo "v$$(cat kernel/VERSION)-nogit")
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Tools are pinned in a module file of their own, so that go.mod names only what
+# writ itself needs. Nothing is installed: `go tool` builds and caches them.
+TOOL := go tool -modfile=.ci/tools.mod
+
+# TEST_TIMEOUT bounds one package's tests. The slowest ones kill and restart
+# real processes under the race detector; a hang must still end within a CI run.
+TEST_TIMEOUT ?= 15m
+# TEST_JSON=FILE also keeps the run's events, for `make cases CASES_IN=FILE`.
+TEST_JSON    ?=
+CASES_IN     ?=
+# TEST_FLAGS and PKG narrow a run by hand: make test PKG=./kernel/... TEST_FLAGS='-run L2'
+TEST_FLAGS   ?=
+PKG          ?= ./...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install what the tests need: git, bubblewrap, ssh, a C compiler
+	@.ci/setup
+
+.PHONY: build
+build: ## build bin/writ, static, with its version
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
+
+.PHONY: test
+test: setup ## vet, then every test under the race detector
+	go vet $(PKG)
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json) $(PKG) \
+	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
+
+.PHONY: demo
+demo: setup build ## a sample repository: completed, refused, and recovered after kill -9
+	go run ./cmd/demo
+
+.PHONY: bench
+bench: setup ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
+	go run ./cmd/bench
+
+.PHONY: cases
+cases: setup ## run the tests and print which case is held by which test
+	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
+
+# Not in CI: each of some 350 mutants builds and runs a test of its own, about
+# four seconds apiece on two cores. CI sees that the patches still apply; a
+# whole run belongs before a release, and a part of one (go run ./cmd/mutants
+# -only '^L') before a defence is changed.
+.PHONY: mutants
+mutants: setup ## take each defence out in a scratch copy; its test must then fail
+	go run ./cmd/mutants
+
+.PHONY: patches
+patches: ## check that every mutant's patch still applies to the code
+	go run ./cmd/mutants -check
+
+.PHONY: conformance
+conformance: ## check that docs/conformance.md gives each requirement a test that exists
+	go test -tags conformance -count=1 -run Conformance ./cmd/housekeeping
+
+.PHONY: lint
+lint: ## golangci-lint (staticcheck is one of its linters), with .golangci.yml
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## format the Go files
+	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: tidy-check
+tidy-check: ## fail if go.mod or go.sum are not what the code needs
+	go mod tidy -diff
+
+.PHONY: generate-check
+generate-check: ## run go generate in place and fail if a generated file changed by it
+	@before=$$(git diff HEAD | sha256sum); go generate ./...; \
+	if [ "$$before" != "$$(git diff HEAD | sha256sum)" ]; then \
+	  git --no-pager diff --stat HEAD; echo "generated files were stale: commit what go generate wrote" >&2; exit 1; fi
+
+# Not in `check` and not in CI: it asks a vulnerability database over the
+# network, and a machine that reaches only the Go proxy, git and the system's
+# packages can't reach that host. A gate that passes because it could not look
+# would be worse than none, so it is run by hand before a release, and it fails
+# loudly when it can't look.
+.PHONY: vuln
+vuln: ## look up known vulnerabilities (needs the database's host; not part of check)
+	$(TOOL) govulncheck ./... || { echo "vuln: findings above, or the database could not be reached: then nothing was checked" >&2; exit 1; }
+
+.PHONY: check
+check: tidy-check generate-check lint build test ## what must be right before a commit lands
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist
