@@ -1,0 +1,71 @@
+package lease
+
+// Clock is one reading of both time domains, taken by the caller at once.
+type Clock struct {
+	// WallMs is the wall clock in Unix milliseconds. It may be wrong and jump.
+	WallMs int64 `json:"wall_ms"`
+	// BootMs is CLOCK_BOOTTIME in milliseconds. It never goes back and counts
+	// suspend.
+	BootMs int64 `json:"boot_ms"`
+	// BootID names the boot that BootMs counts from. Readings of different
+	// boots can't be compared; an empty id compares with nothing.
+	BootID string `json:"boot_id"`
+}
+
+// Observation is what one installation remembers of the HEAD it saw at a ref.
+// The caller keeps it where its state is kept, so that the sightings of runners
+// that start, look and end add up (case L15).
+type Observation struct {
+	Ref string `json:"ref"`
+	OID string `json:"oid"`
+	// FirstSeenBootMs is the boot clock at the first sighting in this boot.
+	FirstSeenBootMs int64  `json:"first_seen_boot_ms"`
+	BootID          string `json:"boot_id"`
+	// FirstSeenWallMs is the wall clock at the same moment, for people.
+	FirstSeenWallMs int64 `json:"first_seen_wall_ms"`
+}
+
+// Observe records that oid stands at ref now. Every reading of HEAD goes
+// through it: a sighting of another commit, another ref or another boot starts
+// anew. Starting anew after a reboot costs at most one more lease time and
+// never takes a live lease: how long the machine was off is known to the wall
+// clock only, and that one isn't trusted with this. So a runner whose machine
+// reboots more often than the lease time takes nothing over by itself.
+func Observe(prev *Observation, ref, oid string, now Clock) Observation {
+	if prev != nil && prev.Ref == ref && prev.unchangedMs(oid, now) >= 0 {
+		return *prev
+	}
+	return Observation{Ref: ref, OID: oid, FirstSeenBootMs: now.BootMs, BootID: now.BootID, FirstSeenWallMs: now.WallMs}
+}
+
+// unchangedMs is for how long oid has been seen at HEAD, or -1 if this
+// observation says nothing about it.
+func (o Observation) unchangedMs(oid string, now Clock) int64 {
+	if oid == "" || o.OID != oid || now.BootID == "" || o.BootID != now.BootID {
+		return -1
+	}
+	if o.FirstSeenBootMs < 0 || now.BootMs < o.FirstSeenBootMs {
+		return -1 // no reading of one boot: a damaged or foreign record
+	}
+	return now.BootMs - o.FirstSeenBootMs
+}
+
+// NextCommitterSeconds is the committer date of the next commit of a run whose
+// last one is dated prev: the wall clock, but never earlier (A28). A clock that
+// was set back leaves the date where it is; HEAD moves all the same, because
+// the parent differs.
+func NextCommitterSeconds(prevSeconds, wallMs int64) int64 {
+	return max(prevSeconds, floorSeconds(wallMs))
+}
+
+// floorSeconds drops the fraction towards the past, as git does when it dates
+// a commit, also before 1970.
+func floorSeconds(ms int64) int64 {
+	s := ms / msPerSecond
+	if ms%msPerSecond < 0 {
+		s--
+	}
+	return s
+}
+
+const msPerSecond = 1000
