@@ -1,0 +1,174 @@
+package kernel
+
+// The failure codes of seed 001 are fixed by the seed.
+const (
+	CodeEscalationBlocked        Code = "execution.escalation.blocked"
+	CodeVerificationFailed       Code = "execution.verification.failed"
+	CodeDispatchInvalid          Code = "execution.dispatch.invalid"
+	CodeDispatchNondeterministic Code = "execution.dispatch.nondeterministic"
+	CodeDispatchMalformed        Code = "execution.dispatch.malformed"
+	CodeLockViolation            Code = "execution.lock.violation"
+	CodeTimeout                  Code = "execution.timeout"
+	CodeNoOutput                 Code = "execution.no_output"
+	CodeScopeViolation           Code = "execution.scope.violation"
+	CodeResultInvalid            Code = "execution.result.invalid"
+)
+
+// Writ's own codes, in the same form.
+const (
+	CodeExecutionReported    Code = "execution.reported_failure"
+	CodeExecutionExit        Code = "execution.exit_status"
+	CodeExecutionResource    Code = "execution.resource"
+	CodeCheckFailed          Code = "execution.check.failed"
+	CodeNondeterministic     Code = "execution.nondeterministic"
+	CodeMessageInvalid       Code = "execution.message.invalid"
+	CodeScopeOutside         Code = "scope.outside"
+	CodeScopeFileType        Code = "scope.file_type"
+	CodeScopeHardLink        Code = "scope.hard_link"
+	CodeScopeMode            Code = "scope.mode"
+	CodeScopeSize            Code = "scope.size"
+	CodeProtectedPath        Code = "policy.protected_path"
+	CodePathUnsafe           Code = "path.unsafe"
+	CodeInstructionHidden    Code = "instruction.hidden_content"
+	CodeInstructionTooLarge  Code = "instruction.too_large"
+	CodeInstructionChanged   Code = "instruction.changed_after_approval"
+	CodeAuthority            Code = "authority.insufficient"
+	CodeGovernanceInvalid    Code = "governance.invalid"
+	CodeGovernanceMismatch   Code = "governance.hash_mismatch"
+	CodeBudgetExceeded       Code = "policy.budget_exceeded"
+	CodeTargetIneligible     Code = "target.ineligible"
+	CodeTaskNumberTaken      Code = "task.number_taken"
+	CodeTaskHalted           Code = "task.halted"
+	CodeTaskStopped          Code = "task.stopped"
+	CodeTaskInterrupted      Code = "task.interrupted"
+	CodeInterruptionsSpent   Code = "task.interruptions_exhausted"
+	CodeLeaseHeld            Code = "lease.held"
+	CodeLeaseLost            Code = "lease.lost"
+	CodeLeaseMalformed       Code = "lease.malformed"
+	CodeLeaseUntrusted       Code = "lease.untrusted"
+	CodeSandboxUnavailable   Code = "sandbox.unavailable"
+	CodeEnvRepository        Code = "environment.repository.unavailable"
+	CodeEnvGovernance        Code = "environment.governance.unreadable"
+	CodeEnvBuilder           Code = "environment.builder.missing"
+	CodeEnvBuilderFailed     Code = "environment.builder.failed"
+	CodeEnvStore             Code = "environment.store.unavailable"
+	CodeEnvState             Code = "environment.state_dir"
+	CodeStateInUse           Code = "state.in_use"
+	CodePushRefused          Code = "forge.push_refused"
+	CodeForgeUnreachable     Code = "forge.unreachable"
+	CodeRedirectRefused      Code = "git.redirect_refused"
+	CodeURLInvalid           Code = "git.url_invalid"
+	CodeRefInvalid           Code = "git.ref_invalid"
+	CodeCommitAmbiguous      Code = "commit.ambiguous"
+	CodeLedgerFork           Code = "ledger.fork"
+	CodeLedgerCorrupt        Code = "ledger.corrupt"
+	CodeLedgerUnavailable    Code = "ledger.unavailable"
+	CodeLedgerRollback       Code = "ledger.rollback"
+	CodeEvidenceTooLarge     Code = "evidence.too_large"
+	CodeEvidenceGap          Code = "evidence.gap"
+	CodeEvidenceInvalid      Code = "evidence.invalid"
+	CodeConfigInvalid        Code = "config.invalid"
+	CodeEffectUnknown        Code = "effect.unknown"
+	CodePlanInvalid          Code = "plan.invalid"
+	CodeNoInterpretation     Code = "plan.no_interpretation"
+	CodeContradictionsBudget Code = "plan.contradictions_exceeded"
+	CodeReplayVersion        Code = "replay.version_mismatch"
+	CodeEvidenceRedacted     Code = "evidence.redacted"
+	CodeLeaseUnwritable      Code = "lease.unwritable"
+	CodeLeasePolicy          Code = "lease.policy_invalid"
+	CodeCommitUntrusted      Code = "commit.untrusted"
+	CodeMachineRequest       Code = "machine.request.malformed"
+	CodeMachineModified      Code = "machine.request.modified"
+	CodeMachineVerdict       Code = "machine.verdict.malformed"
+	CodeMachineEffect        Code = "machine.effect.failed"
+	CodeMachineFatal         Code = "machine.fatal"
+	CodeMachinePanic         Code = "machine.panic"
+	CodeMachineBoot          Code = "machine.boot.failed"
+	CodeMachineHalted        Code = "machine.halted"
+	CodeMachineCrashed       Code = "machine.crashed"
+)
+
+// codeTable is the one table of failure codes. Its order is the order of every
+// list of codes: what ended the task first, then the umbrella, then finer ones.
+var codeTable = []CodeInfo{
+	{CodeEscalationBlocked, "The budget of attempts or interruptions is spent and the task is blocked.", CountsNothing, "Read the codes beside it, mend the cause, then run `writ task resume`."},
+	{CodeInterruptionsSpent, "The task was interrupted more often than budgets.interruptions allows.", CountsNothing, "Find out why runners die or lose their lease, then run `writ task resume`."},
+	{CodeVerificationFailed, "A dispatched execution was not accepted.", CountsAttempt, "Read the finer codes beside it."},
+	{CodeDispatchInvalid, "The dispatch is not admissible: no claim of ours, no approved text, or a contract that is not the pinned one.", CountsNothing, "Run the task again; if it repeats, read the reasons."},
+	{CodeDispatchNondeterministic, "The instruction has ambiguous or optional wording, or two builds of the dispatch differ.", CountsNothing, "Replace the named words by what exactly is wanted."},
+	{CodeDispatchMalformed, "A required field of the task is missing or wrong.", CountsNothing, "Add or correct the named fields in the task block or the contract's defaults."},
+	{CodeLockViolation, "Somebody else moved the state ref, or a second execution of the task was started.", CountsInterruption, "Look at the named commit; `writ task resume` moves on from it."},
+	{CodeTimeout, "The builder or a check did not start or end in time.", CountsAttempt, "Make the task smaller or raise budgets.start_timeout, budgets.build_timeout or budgets.idle_timeout."},
+	{CodeNoOutput, "The builder ended without a result where one is owed, or changed nothing.", CountsAttempt, "Read the builder's output; check that the instruction asks for a change."},
+	{CodeScopeViolation, "The change is not within the allowed scope.", CountsAttempt, "Read the finer codes and paths; widen allowed_files only if the change is wanted."},
+	{CodeResultInvalid, "The builder's result is malformed or says something else than what was found.", CountsAttempt, "Mend the builder: the result format is in the documentation of package executor."},
+	{CodeExecutionReported, "The builder itself reported failure.", CountsAttempt, "Read the builder's log in the report."},
+	{CodeExecutionExit, "The builder ended with a non-zero exit status or by a signal.", CountsAttempt, "Read the builder's output in the report."},
+	{CodeExecutionResource, "The builder or a check went over a limit of the sandbox and was killed.", CountsAttempt, "Raise the named limit in the server's configuration, or make the task smaller."},
+	{CodeCheckFailed, "A check of the contract failed on the proposed change.", CountsAttempt, "Read the check's output in the report."},
+	{CodeNondeterministic, "A repeated check contradicted itself on the same tree.", CountsAttempt, "Mend the unstable check."},
+	{CodeMessageInvalid, "The commit message does not match the contract's pattern.", CountsAttempt, "Make commit.template and commit.pattern of the contract agree."},
+	{CodeScopeOutside, "A path outside allowed_files was changed.", CountsAttempt, "Add the path to allowed_files if the change is wanted."},
+	{CodeScopeFileType, "A symbolic link, gitlink, device, socket or pipe was made or changed.", CountsAttempt, "Only regular files can be delivered."},
+	{CodeScopeHardLink, "A file has more than one hard link.", CountsAttempt, "Only files with a single link can be delivered."},
+	{CodeScopeMode, "A file has a mode that git can't store, such as setuid.", CountsAttempt, "Only modes 644 and 755 can be delivered."},
+	{CodeScopeSize, "The change has more files or bytes than its budget.", CountsAttempt, "Raise budgets.files or budgets.bytes, or make the task smaller."},
+	{CodeProtectedPath, "A protected path was named or changed.", CountsAttempt, "Protected paths need an entry in paths.unprotect of the contract."},
+	{CodePathUnsafe, "A path is unsafe: absolute, with .., control characters, or equal to another one on some file system.", CountsAttempt, "Rename the path."},
+	{CodeInstructionHidden, "The issue has characters that a reader can't see.", CountsNothing, "Remove the named characters."},
+	{CodeInstructionTooLarge, "The issue's text is larger than the limit.", CountsNothing, "Shorten the issue; nothing is cut silently."},
+	{CodeInstructionChanged, "The issue was changed after its approval.", CountsNothing, "Approve the issue again as it is now."},
+	{CodeAuthority, "Who approved the task may not do so.", CountsNothing, "Let somebody with the contract's permission approve."},
+	{CodeGovernanceInvalid, "The governance contract can't be used.", CountsNothing, "Run `writ contract lint` and mend the named keys."},
+	{CodeGovernanceMismatch, "The contract is not the one that was pinned at the claim.", CountsNothing, "Run the task again under the contract in force."},
+	{CodeBudgetExceeded, "The contract asks for more than the server's caps allow.", CountsNothing, "Lower the named budget or let the operator raise the cap."},
+	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
+	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},
+	{CodeTaskHalted, "The task's kernel is halted.", CountsNothing, "Look into the reason, then run `writ task resume`."},
+	{CodeTaskStopped, "A person stopped the run.", CountsNothing, "Run the task again to approve it anew."},
+	{CodeTaskInterrupted, "The run ended before its result, through a shutdown or a crash.", CountsInterruption, "Nothing: the task is taken up again by itself."},
+	{CodeLeaseHeld, "Another runner holds the lease of this task.", CountsNothing, "Wait until the lease ends; it is taken over if its holder is dead."},
+	{CodeLeaseLost, "The lease was taken over or could not be renewed in time.", CountsInterruption, "Nothing: the owner at HEAD goes on."},
+	{CodeLeaseMalformed, "The lease at HEAD can't be read as one.", CountsNothing, "Nothing: it is taken over once it has been seen unchanged for the lease time."},
+	{CodeLeaseUntrusted, "HEAD carries a result or approval by a key that isn't listed.", CountsNothing, "If you trust the named key, list it in runners of the contract or trusted_runners of the configuration; otherwise `writ task resume` moves on."},
+	{CodeSandboxUnavailable, "No sandbox can be started on this machine.", CountsNothing, "Install bubblewrap and allow user namespaces; the detail has the commands."},
+	{CodeEnvRepository, "The repository can't be read.", CountsNothing, "Check path, URL and permissions."},
+	{CodeEnvGovernance, "The contract file can't be read at the pinned commit.", CountsNothing, "Check that the file is a regular file on the base branch."},
+	{CodeEnvBuilder, "The builder's program is not there.", CountsNothing, "Install the program or correct the builder's argv; it must be visible in the sandbox."},
+	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
+	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Check space and permissions of the state directory."},
+	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: it must belong to you, with mode 700."},
+	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Wait for it to end, or give another --state-dir."},
+	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail."},
+	{CodeForgeUnreachable, "The repository's server can't be reached.", CountsInterruption, "Check network and URL; the task is tried again by itself."},
+	{CodeRedirectRefused, "The server redirects to another host.", CountsNothing, "Use the final URL; credentials never follow a redirect."},
+	{CodeURLInvalid, "The repository's URL is not allowed.", CountsNothing, "Use a path, or a file, https, http or ssh URL."},
+	{CodeRefInvalid, "A ref name is not allowed.", CountsNothing, "Use a plain branch name."},
+	{CodeCommitAmbiguous, "A commit object can be read in two ways.", CountsNothing, "Have the commit written again by git."},
+	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory."},
+	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Run `writ verify`; it names the first bad record."},
+	{CodeLedgerUnavailable, "A record could not be made durable.", CountsNothing, "Check the disk, then start again; nothing happened without its record."},
+	{CodeLedgerRollback, "The ledger is older than its checkpoint outside.", CountsNothing, "Restore the newer store; see the operations guide."},
+	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
+	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
+	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},
+	{CodeConfigInvalid, "The configuration or command line can't be used.", CountsNothing, "Correct the named key or flag."},
+	{CodeReplayVersion, "The evidence was written by a kernel version that this program can't replay.", CountsNothing, "Verify it with the named version."},
+	{CodeEvidenceRedacted, "Part of the evidence is kept as hashes only.", CountsNothing, "Ask the instance that wrote it for the bytes."},
+	{CodeLeaseUnwritable, "A message of a state commit can't be written so that it reads back.", CountsNothing, "Shorten the issue or take the named line out of it."},
+	{CodeLeasePolicy, "The lease times of the configuration don't fit together.", CountsNothing, "Correct the lease section of the configuration."},
+	{CodeCommitUntrusted, "A commit's signature is good, but its key isn't listed.", CountsNothing, "List the key if you trust it."},
+	{CodeMachineRequest, "A request of the kernel lacks a field or is too large.", CountsNothing, "Report it; the detail names the field."},
+	{CodeMachineModified, "A request was changed while it was judged.", CountsNothing, "Report it; the kernel halted."},
+	{CodeMachineVerdict, "The kernel's verdict can't be used.", CountsNothing, "Report it; the kernel halted."},
+	{CodeMachineEffect, "An effect failed without a code of its own.", CountsInterruption, "Read the detail."},
+	{CodeMachineFatal, "The kernel met an error that it can't go on after.", CountsNothing, "Read the detail; start again once it is mended."},
+	{CodeMachinePanic, "The kernel met a fault of its own and halted.", CountsNothing, "Report it with the named place; start again."},
+	{CodeMachineBoot, "The kernel could not be started.", CountsNothing, "Read the detail; mend the configuration or the store."},
+	{CodeMachineHalted, "A person or a policy halted the kernel.", CountsNothing, "Look into the reason, then run `writ task resume`."},
+	{CodeMachineCrashed, "A process ended in the middle of a request.", CountsNothing, "Nothing: the effect is looked up by its key."},
+	{CodeEffectUnknown, "The outcome of an effect is unknown.", CountsInterruption, "Nothing: it is looked up before anything is tried again."},
+	{CodePlanInvalid, "The plan does not verify.", CountsNothing, "Read the named step."},
+	{CodeNoInterpretation, "Nobody proposed an interpretation of the issue.", CountsNothing, "Name allowed_files and expected_outcome."},
+	{CodeContradictionsBudget, "The proposed interpretations contradict each other more than the budget allows.", CountsNothing, "Write the issue more precisely or raise budgets.contradictions."},
+}

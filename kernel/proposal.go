@@ -1,0 +1,117 @@
+package kernel
+
+import "github.com/writbot/writ/kernel/canon"
+
+// Result is what a builder answers, the fields of seed 001. It is a claim: the
+// kernel computes the changed files itself and the runner's checks decide.
+type Result struct {
+	Status       string   `json:"status"` // ResultSuccess or ResultFailure
+	ChangedFiles []string `json:"changed_files"`
+	CommitHash   *string  `json:"commit_hash,omitempty"` // recorded, never used
+	TestsPassed  bool     `json:"tests_passed"`
+	Logs         string   `json:"logs"`
+	Timestamp    string   `json:"timestamp"` // UTC, ISO 8601
+}
+
+// The two values of a result's status.
+const (
+	ResultSuccess = "success"
+	ResultFailure = "failure"
+)
+
+// Stream is a captured output: hash and length of all of it, and its last part.
+type Stream struct {
+	Digest canon.Digest `json:"digest"`
+	Bytes  int64        `json:"bytes"`
+	Tail   string       `json:"tail"` // valid UTF-8, redacted, capped
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code   int64  `json:"code"`   // -1 when ended by a signal
+	Signal string `json:"signal"` // "" when it exited by itself
+	Cause  string `json:"cause"`  // one of the Cause words
+}
+
+// Why a process ended.
+const (
+	CauseExited      = "exited"
+	CauseTimeout     = "timeout"       // build or check timeout
+	CauseStart       = "start_timeout" // no sign of life in time
+	CauseIdle        = "idle_timeout"  // no output for too long
+	CauseResource    = "resource"      // a limit of the sandbox
+	CauseStopped     = "stopped"       // by writ: stop, shutdown, lost lease
+	CauseStartFailed = "start_failed"  // the program could not be executed
+)
+
+// BuilderResult is the proposal record of a builder's end.
+type BuilderResult struct {
+	Kind     string      `json:"kind"` // "builder_result"
+	Run      string      `json:"run_id"`
+	Builder  string      `json:"builder"`
+	Argv     []string    `json:"argv"`
+	Sandbox  string      `json:"sandbox"`  // isolation level, "none" included
+	Composed bool        `json:"composed"` // the adapter wrote the result, not the builder
+	Result   *Result     `json:"result"`   // null where there is none or it is invalid
+	Exit     Exit        `json:"exit"`
+	Stdout   Stream      `json:"stdout"`
+	Stderr   Stream      `json:"stderr"`
+	Started  int64       `json:"started"` // Unix milliseconds
+	Ended    int64       `json:"ended"`
+	Faults   []Violation `json:"faults"` // found while reading the result
+}
+
+// ChangeOp is what happened to a path.
+type ChangeOp string
+
+// The operations of a diff. A rename is a delete and an add.
+const (
+	OpAdd    ChangeOp = "add"
+	OpModify ChangeOp = "modify"
+	OpDelete ChangeOp = "delete"
+	OpMode   ChangeOp = "mode"
+)
+
+// Change is one hash-anchored change (seed 003 §10): full-file replacement with
+// hashes before and after. Ids are git blob ids, hashes SHA-256 of the content.
+type Change struct {
+	Path       string       `json:"path"`
+	Op         ChangeOp     `json:"op"`
+	BeforeID   string       `json:"before_id"` // "" for add
+	BeforeMode string       `json:"before_mode"`
+	AfterID    string       `json:"after_id"` // "" for delete
+	AfterMode  string       `json:"after_mode"`
+	AfterHash  canon.Digest `json:"after_hash"` // "" for delete
+	Size       int64        `json:"size"`       // bytes after
+}
+
+// Diff is the proposal record of what a builder changed, computed by Writ from
+// raw bytes.
+type Diff struct {
+	Kind       string      `json:"kind"` // "diff"
+	Run        string      `json:"run_id"`
+	Base       string      `json:"base_commit"`
+	Changes    []Change    `json:"changes"`   // by path
+	Discarded  []string    `json:"discarded"` // untracked paths that the base ignores
+	Violations []Violation `json:"violations"`
+}
+
+// CheckResult is one check's end. Durations are no part of it: the same tree
+// gives the same bytes (REQUIREMENTS KC46).
+type CheckResult struct {
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+	Runs   int64  `json:"runs"` // how often it ran
+	Stable bool   `json:"stable"`
+	Exit   Exit   `json:"exit"`
+	Output Stream `json:"output"`
+}
+
+// RunResult is the proposal record of the runner's checks.
+type RunResult struct {
+	Kind    string        `json:"kind"` // "run_result"
+	Run     string        `json:"run_id"`
+	Tree    string        `json:"tree"` // git tree id that was checked
+	Sandbox string        `json:"sandbox"`
+	Checks  []CheckResult `json:"checks"` // in the contract's order
+}

@@ -1,0 +1,207 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Kind names what a record's body is.
+type Kind string
+
+// Record kinds. Each belongs to exactly one [Class].
+const (
+	KindGenesis        Kind = "genesis"        // first record of a chain
+	KindObservation    Kind = "observation"    // facts read for one decision
+	KindInterpretation Kind = "interpretation" // what somebody understood the issue to ask
+	KindPlanProposal   Kind = "plan_proposal"  // a plan before its verification
+	KindBuilderResult  Kind = "builder_result" // what the builder answered
+	KindDiff           Kind = "diff"           // what the builder changed, from raw bytes
+	KindRunResult      Kind = "run_result"     // what the runner's checks gave
+	KindOutcome        Kind = "outcome"        // what an effect came to
+	KindOperatorAct    Kind = "operator_act"   // halt, resume, stop by a person
+
+	KindSeedPack Kind = "seed_pack" // the approved input of a task
+	KindSpec     Kind = "spec"      // the committed interpretation
+	KindPlan     Kind = "plan"      // the committed plan
+	KindDispatch Kind = "dispatch"  // the instruction handed out
+	KindDecision Kind = "decision"  // what the kernel made of the facts
+	KindRefusal  Kind = "refusal"   // why the kernel would not go on
+	KindIntent   Kind = "intent"    // an effect that is about to be tried
+	KindReceipt  Kind = "receipt"   // a settled round
+	KindAudit    Kind = "audit"     // a transition of the kernel
+	KindReport   Kind = "report"    // the compliance report of a cycle
+)
+
+// Class separates what anybody may say from what the kernel alone writes
+// (seed 003 §2).
+type Class string
+
+// The two classes of output; there is no third.
+const (
+	ClassProposal Class = "proposal"
+	ClassCommit   Class = "commit"
+)
+
+var kindClasses = map[Kind]Class{
+	KindObservation: ClassProposal, KindInterpretation: ClassProposal, KindPlanProposal: ClassProposal,
+	KindBuilderResult: ClassProposal, KindDiff: ClassProposal, KindRunResult: ClassProposal,
+	KindOutcome: ClassProposal, KindOperatorAct: ClassProposal,
+
+	KindGenesis: ClassCommit, KindSeedPack: ClassCommit, KindSpec: ClassCommit, KindPlan: ClassCommit,
+	KindDispatch: ClassCommit, KindDecision: ClassCommit, KindRefusal: ClassCommit, KindIntent: ClassCommit,
+	KindReceipt: ClassCommit, KindAudit: ClassCommit, KindReport: ClassCommit,
+}
+
+// Class returns the kind's class; ok is false for an unknown kind.
+func (k Kind) Class() (Class, bool) {
+	c, ok := kindClasses[k]
+	return c, ok
+}
+
+// RecordVersion is the version of the record envelope.
+const RecordVersion = 1
+
+// Record is one entry of an instance's ledger of a world. Its hash is SHA-256
+// of its canonical JSON, body included, and the next record's Prev.
+type Record struct {
+	V        int64           `json:"v"`
+	Kind     Kind            `json:"kind"`
+	World    string          `json:"world_id"`
+	Instance string          `json:"instance"` // fingerprint of the instance's key
+	Seq      int64           `json:"seq"`      // 0 is the genesis
+	Prev     canon.Digest    `json:"prev"`     // empty in the genesis only
+	Time     int64           `json:"time"`     // virtual clock, Unix milliseconds
+	Task     int64           `json:"task"`     // 0 where no task is concerned
+	Run      string          `json:"run_id"`   // "" where no run is concerned
+	Body     json.RawMessage `json:"body"`     // canonical JSON
+}
+
+// Hash returns the record's hash.
+func (r Record) Hash() (canon.Digest, error) { return canon.Hash(r) }
+
+// Draft is a record before its place in the chain is known.
+type Draft struct {
+	Kind Kind
+	Task int64
+	Run  string
+	Body any // encoded with [canon.Marshal]
+}
+
+// Head is the last record of a chain. The zero Head has Seq -1: see [NoHead].
+type Head struct {
+	Seq  int64        `json:"seq"`
+	Hash canon.Digest `json:"hash"`
+}
+
+// NoHead is the head of an empty chain.
+func NoHead() Head { return Head{Seq: -1} }
+
+// Chain is where a ledger stands: whose it is and its last record.
+type Chain struct {
+	World    string
+	Instance string
+	Head     Head
+	Time     int64 // virtual time of the last record
+}
+
+// Seal gives drafts their place: sequence, previous hash, and a time that never
+// goes back. It returns the finished records and the chain after them; storing
+// them is the ledger's part. An unknown kind is an error, and so is a body that
+// has no canonical form; the chain then stands where it stood.
+func (c Chain) Seal(now int64, drafts []Draft) ([]Record, Chain, error) {
+	before := c
+	if now < c.Time {
+		now = c.Time
+	}
+	out := make([]Record, 0, len(drafts))
+	for _, d := range drafts {
+		if _, ok := d.Kind.Class(); !ok {
+			return nil, before, fmt.Errorf("kernel: unknown record kind %q", d.Kind)
+		}
+		body, err := canon.Marshal(d.Body)
+		if err != nil {
+			return nil, before, fmt.Errorf("kernel: body of %s record: %w", d.Kind, err)
+		}
+		r := Record{
+			V: RecordVersion, Kind: d.Kind, World: c.World, Instance: c.Instance,
+			Seq: c.Head.Seq + 1, Prev: c.Head.Hash, Time: now, Task: d.Task, Run: d.Run, Body: body,
+		}
+		h, err := r.Hash()
+		if err != nil {
+			return nil, before, fmt.Errorf("kernel: %s record: %w", d.Kind, err)
+		}
+		c.Head, c.Time = Head{Seq: r.Seq, Hash: h}, now
+		out = append(out, r)
+	}
+	return out, c, nil
+}
+
+// Genesis is the body of a chain's first record. It binds the chain to one
+// world, one key and the first contract, so that a record of another chain
+// never fits (CASES R6).
+type Genesis struct {
+	Kind         string       `json:"kind"` // "genesis"
+	World        string       `json:"world_id"`
+	RepositoryID string       `json:"repository_id"` // forge's numeric id; "" where there is none
+	InstanceKey  string       `json:"instance_key"`  // OpenSSH public key
+	Contract     canon.Digest `json:"contract_hash"`
+	Kernel       string       `json:"kernel_version"`
+	Builders     []string     `json:"builders"` // configured names, sorted
+	Seed         int64        `json:"random_seed"`
+	MaxPaths     int64        `json:"max_paths"` // bound of the path space: reserved paths
+	MaxDepth     int64        `json:"max_depth"` // bound of the path space: path segments
+}
+
+// Intent is the body of an intent record: an effect under a key, written before
+// the effect is tried.
+type Intent struct {
+	Kind   string       `json:"kind"` // "intent"
+	Key    string       `json:"key"`  // unique per effect; the outcome bears the same
+	Effect Action       `json:"effect"`
+	Digest canon.Digest `json:"digest"` // of what is pushed or handed out
+	Ref    string       `json:"ref"`
+	Old    string       `json:"old"` // commit id expected at Ref; "" for none
+	New    string       `json:"new"`
+}
+
+// OutcomeStatus is what an effect came to. Unknown is an answer: it is looked
+// up by the effect's key before anything is tried again.
+type OutcomeStatus string
+
+// The outcomes of an effect.
+const (
+	OutcomeDone    OutcomeStatus = "done"
+	OutcomeLost    OutcomeStatus = "lost"
+	OutcomeUnknown OutcomeStatus = "unknown"
+	OutcomeRefused OutcomeStatus = "refused"
+	OutcomeFailed  OutcomeStatus = "failed"
+)
+
+// Outcome is the body of an outcome record.
+type Outcome struct {
+	Kind   string        `json:"kind"` // "outcome"
+	Key    string        `json:"key"`
+	Effect Action        `json:"effect"`
+	Status OutcomeStatus `json:"status"`
+	Code   Code          `json:"code"`   // "" when done
+	Detail string        `json:"detail"` // server's or system's words, redacted
+}
+
+// OperatorAct is the body of a person's recorded act on a task.
+type OperatorAct struct {
+	Kind   string `json:"kind"` // "operator_act"
+	Act    string `json:"act"`  // ActHalt, ActResume or ActStop
+	Actor  string `json:"actor"`
+	Reason string `json:"reason"`
+	Epoch  int64  `json:"epoch"` // the epoch that a resume opens
+	Head   string `json:"head"`  // commit at HEAD when a person resumed, "" for none
+}
+
+// A person's acts.
+const (
+	ActHalt   = "halt"
+	ActResume = "resume"
+	ActStop   = "stop"
+)

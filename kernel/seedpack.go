@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Approval is the recorded act by which a person approved exactly these bytes.
+type Approval struct {
+	Digest   canon.Digest `json:"digest"`   // of title and body, see [ApprovalDigest]
+	Actor    string       `json:"actor"`    // forge account id, or the local user
+	Evidence string       `json:"evidence"` // how the approved bytes are known
+	Time     int64        `json:"time"`     // Unix milliseconds
+}
+
+// issueText is what an approval is bound to, and nothing else.
+type issueText struct {
+	Kind  string `json:"kind"`
+	Title string `json:"title"`
+	Body  string `json:"body"`
+}
+
+// ApprovalDigest returns the digest an approval is bound to: title and raw
+// body, neither labels nor comments (DESIGN §3). Text that isn't UTF-8 is an
+// error.
+func ApprovalDigest(title, body string) (canon.Digest, error) {
+	return canon.Hash(issueText{Kind: "issue", Title: title, Body: body})
+}
+
+// TaskSpec is the binding part of an issue, from its writ block, its form
+// headings or the contract's defaults.
+type TaskSpec struct {
+	AllowedFiles    []string `json:"allowed_files"`
+	ExpectedOutcome string   `json:"expected_outcome"`
+	Checks          []string `json:"checks"`
+	Builder         string   `json:"builder"`
+}
+
+// Check is one check of the contract as it is run.
+type Check struct {
+	Name      string   `json:"name"`
+	Argv      []string `json:"argv"`
+	TimeoutMs int64    `json:"timeout_ms"`
+	Repeat    int64    `json:"repeat"`
+	Vary      bool     `json:"vary"`
+}
+
+// Budgets are the contract's limits after the server's caps. Durations are
+// milliseconds, sizes bytes.
+type Budgets struct {
+	StartTimeoutMs    int64 `json:"start_timeout_ms"`
+	BuildTimeoutMs    int64 `json:"build_timeout_ms"`
+	IdleTimeoutMs     int64 `json:"idle_timeout_ms"`
+	Attempts          int64 `json:"attempts"`
+	Interruptions     int64 `json:"interruptions"`
+	RetryBackoffMs    int64 `json:"retry_backoff_ms"`
+	RetryBackoffMaxMs int64 `json:"retry_backoff_max_ms"`
+	Files             int64 `json:"files"`
+	Bytes             int64 `json:"bytes"`
+	Interpretations   int64 `json:"interpretations"`
+	Nodes             int64 `json:"nodes"`
+	Steps             int64 `json:"steps"`
+	Depth             int64 `json:"depth"`
+	Contradictions    int64 `json:"contradictions"`
+}
+
+// Pins tie a seed pack and its plan to what they were made against.
+type Pins struct {
+	BaseCommit string       `json:"base_commit"`
+	Governance canon.Digest `json:"governance_hash"`
+	Kernel     string       `json:"kernel_version"`
+	Policy     string       `json:"policy_version"`
+}
+
+// SeedPack is the whole approved input of a claim. It lies in the tree of the
+// claim, so that its dispatch can be rebuilt from the repository alone.
+type SeedPack struct {
+	Kind           string   `json:"kind"` // "seed_pack"
+	V              int64    `json:"v"`
+	World          string   `json:"world_id"`
+	Task           int64    `json:"task_id"`
+	Title          string   `json:"title"`
+	Body           string   `json:"body"` // raw, as approved
+	Prose          string   `json:"prose"`
+	Cuts           int64    `json:"cuts"` // HTML comments cut from the prose
+	Approval       Approval `json:"approval"`
+	Spec           TaskSpec `json:"spec"`
+	Checks         []Check  `json:"checks"`
+	Budgets        Budgets  `json:"budgets"`
+	Pins           Pins     `json:"pins"`
+	ContractSource string   `json:"contract_source"` // path at the pinned commit, a file's name, or "default"
+	CommitMessage  string   `json:"commit_message"`  // from the contract's template
+	Retry          *Retry   `json:"retry"`           // null on the first attempt
+
+}
+
+// Retry is the data that a retry's dispatch ends with: what the kernel recorded
+// of the attempt before. No decision reads it (REQUIREMENTS T58).
+type Retry struct {
+	Attempt    int64        `json:"attempt"` // the failed one
+	Run        string       `json:"run_id"`
+	Violations []Violation  `json:"violations"`
+	Tail       string       `json:"tail"`   // of the failed checks' output, capped, redacted
+	Source     canon.Digest `json:"source"` // hash of the report it was taken from
+}
+
+// SeedPackVersion is the version of the seed pack's shape.
+const SeedPackVersion = 1

@@ -1,0 +1,69 @@
+package kernel
+
+// TaskState is the state of a task (DESIGN §1). It is data that requests
+// change; the seven states of the kernel itself are another type, in package
+// machine, and no value of one is a value of the other (REQUIREMENTS T33).
+type TaskState string
+
+// The task's states. TaskClaimed is written in git as `aynig-state: working`.
+const (
+	TaskNone         TaskState = ""
+	TaskOpen         TaskState = "open"
+	TaskClaimed      TaskState = "claimed"
+	TaskWaiting      TaskState = "waiting"
+	TaskCompleted    TaskState = "completed"
+	TaskRetryPending TaskState = "retry_pending"
+	TaskBlocked      TaskState = "blocked"
+)
+
+// Final reports whether s may stand as task_final_state in a report: the three
+// values of seed 001 and no other.
+func (s TaskState) Final() bool {
+	return s == TaskCompleted || s == TaskRetryPending || s == TaskBlocked
+}
+
+// What a waiting task waits for, the values of `writ-waiting-for`.
+const (
+	WaitMerge    = "merge"
+	WaitPlan     = "plan"
+	WaitApproval = "approval"
+	WaitBudget   = "budget"
+	WaitPause    = "pause"
+	WaitRepair   = "repair"
+)
+
+// Words at HEAD of a state ref beside those of [TaskState].
+const (
+	HeadWorking = "working"
+	HeadStalled = "stalled"
+)
+
+// TaskStateOf maps the word at HEAD to the task's state. A stalled task is
+// open again: nobody owns it.
+func TaskStateOf(head string) (TaskState, bool) {
+	switch head {
+	case HeadWorking:
+		return TaskClaimed, true
+	case HeadStalled:
+		return TaskOpen, true
+	case string(TaskOpen), string(TaskWaiting), string(TaskCompleted), string(TaskRetryPending), string(TaskBlocked):
+		return TaskState(head), true
+	}
+	return TaskNone, false
+}
+
+// The trailers that Writ adds to those of seed 000 (DESIGN §4, State ref).
+const (
+	TrailerBase          = "writ-base"            // base commit of the claim
+	TrailerAttempt       = "writ-attempt"         // number of the attempt, from 1
+	TrailerInterruptions = "writ-interruptions"   // interruptions so far, per approval
+	TrailerNotBefore     = "writ-not-before"      // Unix seconds, UTC
+	TrailerApproval      = "writ-approval"        // digest of title and body
+	TrailerGovernance    = "writ-governance-hash" // contract's hash
+	TrailerDispatch      = "writ-dispatch-hash"   // hash of the dispatch
+	TrailerLedgerHead    = "writ-ledger-head"     // head of the writer's ledger
+	TrailerWaitingFor    = "writ-waiting-for"     // one of the Wait words
+	TrailerChange        = "writ-change"          // commit on the change branch
+	TrailerCodes         = "writ-codes"           // codes, separated by spaces
+	TrailerPlan          = "writ-plan-hash"       // hash of the committed plan
+)
