@@ -1,0 +1,251 @@
+package kerneltest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Checker holds what happens against the invariants E1 to E7 and against the
+// oracle. What is wrong is kept in Wrong; the caller looks after every step. E8
+// (everything ends) is the caller's, who knows when faults stop.
+type Checker struct {
+	Server    *Server
+	Rules     Rules
+	StateRef  string
+	ChangeRef string
+	Canary    []byte // must never leave the kernel
+
+	Wrong    []string
+	Claims   int // leases taken
+	Accepted int // completed tasks
+
+	ledgers  map[string]*ledgerView
+	intents  map[string]intent // by key, of all ledgers ever
+	started  map[string]bool   // runs that a builder was started for
+	accepted map[string]string // approval to the commit that completed it
+	runs     map[string]tenure // of the runs that hold or held a lease
+	resumed  map[string]bool   // commits that a person moved on from
+}
+
+// ledgerView is what is remembered of an instance's ledger.
+type ledgerView struct {
+	head      kernel.Head
+	decisions map[string]kernel.Decision // last one of each run
+	dispatch  map[string][]byte          // by run
+}
+
+type intent struct {
+	instance, run string
+	effect        kernel.Action
+	digest        canon.Digest
+	to            string
+}
+
+// tenure is who holds a run, and the last commit it pushed.
+type tenure struct{ instance, last string }
+
+// NewChecker watches a server.
+func NewChecker(s *Server, stateRef, changeRef string, rules Rules) *Checker {
+	c := &Checker{
+		Server: s, Rules: rules, StateRef: stateRef, ChangeRef: changeRef,
+		ledgers: map[string]*ledgerView{}, intents: map[string]intent{}, started: map[string]bool{},
+		accepted: map[string]string{}, runs: map[string]tenure{}, resumed: map[string]bool{},
+	}
+	s.Moved = c.moved
+	s.Received = func(o Object) { c.canary("a pushed "+o.Kind, o.Data) }
+	return c
+}
+
+func (c *Checker) wrong(format string, args ...any) {
+	c.Wrong = append(c.Wrong, fmt.Sprintf(format, args...))
+}
+
+func (c *Checker) ledger(instance string) *ledgerView {
+	l := c.ledgers[instance]
+	if l == nil {
+		l = &ledgerView{head: kernel.NoHead(), decisions: map[string]kernel.Decision{}, dispatch: map[string][]byte{}}
+		c.ledgers[instance] = l
+	}
+	return l
+}
+
+// Stored takes a record that an instance's ledger made durable.
+func (c *Checker) Stored(instance string, r kernel.Record) {
+	l := c.ledger(instance)
+	if r.Seq != l.head.Seq+1 || r.Prev != l.head.Hash {
+		c.wrong("E6: record %d of %s doesn't follow record %d", r.Seq, instance, l.head.Seq)
+	}
+	h, err := r.Hash()
+	if err != nil {
+		c.wrong("E6: record %d can't be hashed: %v", r.Seq, err)
+	}
+	l.head = kernel.Head{Seq: r.Seq, Hash: h}
+	c.canary("a record", r.Body)
+	switch r.Kind {
+	case kernel.KindIntent:
+		var i kernel.Intent
+		c.decode(r, &i)
+		c.intents[i.Key] = intent{instance, r.Run, i.Effect, i.Digest, i.New}
+	case kernel.KindDecision:
+		var d kernel.Decision
+		c.decode(r, &d)
+		l.decisions[r.Run] = d
+	case kernel.KindDispatch:
+		l.dispatch[r.Run] = r.Body
+	case kernel.KindOperatorAct:
+		var a kernel.OperatorAct
+		c.decode(r, &a)
+		if a.Act == kernel.ActResume {
+			c.resumed[a.Head] = true
+		}
+	}
+}
+
+func (c *Checker) decode(r kernel.Record, v any) {
+	if err := json.Unmarshal(r.Body, v); err != nil {
+		c.wrong("record %d can't be read: %v", r.Seq, err)
+	}
+}
+
+// Reopened is a ledger that a process starts from: its head must be the last
+// one seen.
+func (c *Checker) Reopened(instance string, head kernel.Head) {
+	if want := c.ledger(instance).head; head != want {
+		c.wrong("E6: the ledger of %s was at %d and is at %d", instance, want.Seq, head.Seq)
+	}
+}
+
+// Started is a builder that is being started.
+func (c *Checker) Started(instance, run string, dispatch []byte) {
+	if c.started[run] {
+		c.wrong("P5: run %s is dispatched a second time", run)
+	}
+	c.started[run] = true
+	l := c.ledger(instance)
+	i, ok := c.intents["dispatch:"+run]
+	if !ok || i.instance != instance {
+		c.wrong("E3: run %s is dispatched without an intent", run)
+	}
+	d := l.decisions[run]
+	if d.Verdict != kernel.Allow || d.Action != kernel.ActionDispatch {
+		c.wrong("E4: run %s is dispatched on the decision %s %s", run, d.Verdict, d.Action)
+	}
+	if sum := canon.Sum(dispatch); sum != i.digest || sum != canon.Sum(l.dispatch[run]) {
+		c.wrong("E4: run %s gets other bytes than were recorded", run)
+	}
+	c.canary("a dispatch", dispatch)
+}
+
+// Dispatched is how many builders were started.
+func (c *Checker) Dispatched() int { return len(c.started) }
+
+func (c *Checker) canary(where string, data []byte) {
+	if len(c.Canary) > 0 && bytes.Contains(data, c.Canary) {
+		c.wrong("E7: %s holds the canary", where)
+	}
+}
+
+// moved takes a change of refs.
+func (c *Checker) moved(pusher string, moves []Move) {
+	var state, change *Move
+	for i := range moves {
+		switch moves[i].Ref {
+		case c.StateRef:
+			state = &moves[i]
+		case c.ChangeRef:
+			change = &moves[i]
+		}
+	}
+	if pusher == "" {
+		return // a person may do anything
+	}
+	if state == nil {
+		c.wrong("E2: %s moves %s alone", pusher, moves[0].Ref)
+		return
+	}
+	step := Step{Old: c.read(state.Old), New: c.read(state.New), Resumed: c.resumed[state.Old]}
+	if step.New.Parent != state.Old {
+		between := c.read(step.New.Parent)
+		step.Between = &between
+		if between.Parent != state.Old {
+			c.wrong("HEAD %s isn't built on %s", state.New, state.Old)
+		}
+	}
+	in := c.intended(pusher, state.New, step)
+	step.Effect = in.effect
+	if wrong := c.Rules.Judge(step); wrong != "" {
+		c.wrong("oracle: %s of %s: %s", in.effect, pusher, wrong)
+	}
+	c.fence(pusher, in, step)
+	c.result(step, change)
+}
+
+func (c *Checker) read(id string) Head {
+	o, ok := c.Server.Object(id)
+	if id == "" || !ok {
+		return Head{OID: id}
+	}
+	return ReadHead(id, o)
+}
+
+// intended finds the intent of a push (E3).
+func (c *Checker) intended(pusher, to string, s Step) intent {
+	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionTakeOver, kernel.ActionHeartbeat, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait} {
+		if i, ok := c.intents[string(a)+":"+to]; ok {
+			if i.instance != pusher || i.to != to || i.effect != a {
+				c.wrong("E3: %s pushes what %s intended", pusher, i.instance)
+			}
+			return i
+		}
+	}
+	c.wrong("E3: %s pushes %s (%s) without an intent", pusher, to, s.New.State)
+	return intent{}
+}
+
+// fence is E5: what a run does is accepted only while HEAD is the last commit
+// that it pushed.
+func (c *Checker) fence(pusher string, in intent, s Step) {
+	switch {
+	case in.effect == kernel.ActionClaim:
+		if c.runs[s.New.Run].last != "" {
+			c.wrong("L2: run %s takes a second lease", s.New.Run)
+		}
+		c.Claims++
+		c.runs[s.New.Run] = tenure{pusher, s.New.OID}
+	case in.effect == kernel.ActionTakeOver || s.Old.State != "working":
+	default:
+		held := c.runs[s.Old.Run]
+		if held.instance != pusher || held.last != s.Old.OID || in.run != s.Old.Run {
+			c.wrong("E5: %s of run %s by %s onto %s, which %s left there", in.effect, in.run, pusher, s.Old.OID, held.instance)
+		}
+		c.runs[s.Old.Run] = tenure{pusher, s.New.OID}
+	}
+}
+
+// result is E1 and E2: one accepted result, and the change only with it.
+func (c *Checker) result(s Step, change *Move) {
+	completed := s.New.State == string(kernel.TaskCompleted)
+	switch {
+	case completed && (change == nil || change.New != s.New.Change):
+		c.wrong("E2: completed without the change it names")
+	case !completed && change != nil:
+		c.wrong("E2: the change moves with %q", s.New.State)
+	case change != nil && change.Old != "":
+		c.wrong("E2: somebody's commit on the change branch is forced over")
+	}
+	if !completed {
+		return
+	}
+	if !c.started[s.Old.Run] {
+		c.wrong("E1: run %s completes and was never dispatched", s.Old.Run)
+	}
+	c.Accepted++
+	if first := c.accepted[s.New.Approval]; first != "" {
+		c.wrong("E1: %s and %s both complete the approval %s", first, s.New.OID, s.New.Approval)
+	}
+	c.accepted[s.New.Approval] = s.New.OID
+}

@@ -1,0 +1,333 @@
+package world
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// entry is what the fold sees of a record or draft: all but its place.
+type entry struct {
+	kind kernel.Kind
+	task int64
+	run  string
+	body []byte // canonical JSON
+}
+
+// neutral kinds change nothing in the world, belong to no round and may stand
+// anywhere after the genesis.
+func neutral(k kernel.Kind) bool { return k == kernel.KindAudit || k == kernel.KindReport }
+
+// maxTask is the greatest task number: canonical JSON keeps it exact.
+const maxTask = 1<<53 - 1
+
+// take folds one entry of the round under way, receipts and the genesis
+// excepted. It changes nothing if it returns an error.
+func (f *fold) take(e entry) error {
+	if neutral(e.kind) {
+		return e.check()
+	}
+	if e.task < 1 || e.task > maxTask || !utf8.ValidString(e.run) {
+		return refuse(ErrBody, nil, "a %s record concerns a task and a run id is text", e.kind)
+	}
+	rule := f.rule(e.kind)
+	if rule == nil {
+		return refuse(ErrOrder, nil, "a %s record can't stand inside a round", e.kind)
+	}
+	if err := rule(e); err != nil {
+		return err
+	}
+	f.now.records++
+	return nil
+}
+
+func (f *fold) rule(k kernel.Kind) func(entry) error {
+	switch k {
+	case kernel.KindObservation:
+		return f.observation
+	case kernel.KindSeedPack:
+		return f.seedPack
+	case kernel.KindInterpretation:
+		return f.interpretation
+	case kernel.KindSpec:
+		return f.spec
+	case kernel.KindPlanProposal:
+		return f.planProposal
+	case kernel.KindPlan:
+		return f.plan
+	case kernel.KindDecision:
+		return f.decision
+	case kernel.KindRefusal:
+		return f.refusal
+	case kernel.KindDispatch:
+		return f.dispatch
+	case kernel.KindBuilderResult:
+		return f.builderResult
+	case kernel.KindDiff:
+		return f.diff
+	case kernel.KindRunResult:
+		return f.runResult
+	case kernel.KindIntent:
+		return f.intent
+	case kernel.KindOutcome:
+		return f.outcome
+	case kernel.KindOperatorAct:
+		return f.operatorAct
+	}
+	return nil
+}
+
+// check is for bodies whose shape isn't the world's business.
+func (e entry) check() error {
+	var kind string
+	err := canon.Check(e.body, canon.Limits{MaxBytes: len(e.body)}, func(name, value []byte) error {
+		if string(name) == "kind" {
+			kind = string(value)
+		}
+		return nil
+	})
+	if err != nil || kind != `"`+string(e.kind)+`"` {
+		return refuse(ErrBody, err, "the body of a %s record is not canonical JSON of that kind", e.kind)
+	}
+	return nil
+}
+
+// decode reads the body strictly; kind is the field of v that must name it.
+func (f *fold) decode(e entry, v any, kind *string) error {
+	if err := f.codec.UnmarshalCanonical(e.body, v); err != nil {
+		return refuse(ErrBody, err, "the body of a %s record", e.kind)
+	}
+	if *kind != string(e.kind) {
+		return refuse(ErrBody, nil, "the body of a %s record says that it is a %s", e.kind, *kind)
+	}
+	return nil
+}
+
+// hash is the content hash of the body.
+func (e entry) hash() canon.Digest { return canon.Sum(e.body) }
+
+// with is list and x, in a list of its own.
+func with[T any](list []T, x T) []T { return append(slices.Clip(list), x) }
+
+// observation keeps the facts for the decision that follows; the world takes
+// them in when the round is settled.
+func (f *fold) observation(e entry) error {
+	var facts kernel.Facts
+	if err := f.decode(e, &facts, &facts.Kind); err != nil {
+		return err
+	}
+	if facts.World != f.config.WorldID || facts.Task != e.task {
+		return refuse(ErrForeign, nil, "the observation is of task %d in %s", facts.Task, facts.World)
+	}
+	if facts.View != f.view(e.task) {
+		return refuse(ErrView, nil, "the facts say something else of task %d than the records", e.task)
+	}
+	f.now.observed = slices.DeleteFunc(f.now.observed, func(o observed) bool { return o.task == e.task })
+	f.now.observed = append(f.now.observed, observed{task: e.task, hash: e.hash(), facts: facts})
+	f.put(f.task(e.task))
+	return nil
+}
+
+func (f *fold) seen(task int64) *observed {
+	for i := range f.now.observed {
+		if f.now.observed[i].task == task {
+			return &f.now.observed[i]
+		}
+	}
+	return nil
+}
+
+// decision keeps the ruling until its effect is tried, halts, and takes a
+// builder's outcome in as an action.
+func (f *fold) decision(e entry) error {
+	var d kernel.Decision
+	if err := f.decode(e, &d, &d.Kind); err != nil {
+		return err
+	}
+	t, seen := f.task(e.task), f.seen(e.task)
+	if seen == nil || seen.hash != d.Facts {
+		return refuse(ErrUnknownProposal, nil, "the decision rests on facts that this round has no observation of")
+	}
+	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore}
+	if err := f.admissible(t, r, seen.facts, e.run); err != nil {
+		return err
+	}
+	if d.Verdict == kernel.Halt && !t.Halted {
+		t.Halted, t.HaltReason = true, haltReason(d)
+	}
+	if r.Action == kernel.ActionJudge {
+		f.judge(&t, r.accepts(), firstCode(d))
+	}
+	t.Ruling = &r
+	f.put(t)
+	return nil
+}
+
+// judge takes the outcome of a run in as an action, once. A verdict that is
+// taken back later, because no server took the result, is no second action.
+func (f *fold) judge(t *Task, accepted bool, code kernel.Code) {
+	r := &t.Run
+	switch {
+	case !t.live() || !r.Started:
+	case r.Judged:
+		if r.Accepted && !accepted {
+			r.Accepted = false
+			f.now.charges = append(f.now.charges, charge{t.Builder, countInterrupted})
+		}
+	default:
+		r.Judged, r.Accepted = true, accepted
+		f.now.actions = append(f.now.actions, action{
+			task: t.Number, agent: t.Builder, key: r.ID, code: r.Diff, accepted: accepted, error: code,
+		})
+	}
+}
+
+// admissible refuses decisions that no kernel may take.
+func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) error {
+	switch r.Verdict {
+	case kernel.Allow, kernel.Deny, kernel.Halt:
+	default:
+		return refuse(ErrBody, nil, "the verdict %q is none of the three", r.Verdict)
+	}
+	if t.Halted && r.needsAllow() {
+		return refuse(ErrHalted, nil, "task %d is halted: %s", t.Number, t.HaltReason)
+	}
+	if r.accepts() {
+		return f.acceptable(t, r, facts, run)
+	}
+	return nil
+}
+
+// acceptable holds an acceptance against the evidence and against the one
+// before (invariant E1).
+func (f *fold) acceptable(t Task, ruling Ruling, facts kernel.Facts, run string) error {
+	r := t.Run
+	switch {
+	case !t.live() || r.ID != run || !r.Started:
+		return refuse(ErrUnproven, nil, "run %q is no live, dispatched run of task %d", run, t.Number)
+	case facts.Run == nil || facts.Run.RunID != run:
+		return refuse(ErrUnproven, nil, "the facts of the decision are of another run")
+	case r.Result == "" || r.Diff == "":
+		return refuse(ErrUnproven, nil, "the run has no recorded result or diff")
+	case facts.Checks > 0 && r.Checks == "":
+		return refuse(ErrUnproven, nil, "the run's checks have no recorded result")
+	case r.Judged && !r.Accepted:
+		return refuse(ErrUnproven, nil, "the run was rejected before")
+	case !r.Judged && ruling.Action == kernel.ActionResult:
+		return refuse(ErrUnproven, nil, "the run was not judged")
+	}
+	if other := f.acceptedRun(t); other != "" && other != run {
+		return refuse(ErrSecondAcceptance, nil, "run %q of this approval is accepted already", other)
+	}
+	return nil
+}
+
+// acceptedRun is the run whose result counts, or may come to count, for the
+// task's approval: pushed and settled, pushed in this round, or under way.
+func (f *fold) acceptedRun(t Task) string {
+	if t.AcceptedRun != "" {
+		return t.AcceptedRun
+	}
+	for _, d := range f.now.done {
+		if d.task == t.Number && d.Ruling.accepts() {
+			return d.Run
+		}
+	}
+	for _, o := range t.Intents {
+		if o.Ruling.accepts() {
+			return o.Run
+		}
+	}
+	return ""
+}
+
+// view is what a decision needs of a task beside HEAD.
+func (f *fold) view(task int64) kernel.TaskView {
+	t := f.task(task)
+	return kernel.TaskView{Task: task, Halted: t.Halted, HaltReason: t.HaltReason, Epoch: t.Epoch, ResumedHead: t.ResumedHead,
+		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t)}
+}
+
+func acceptedApproval(t Task) canon.Digest {
+	if t.AcceptedRun == "" {
+		return ""
+	}
+	return t.Approval
+}
+
+func haltReason(d kernel.Decision) string {
+	if len(d.Violations) > 0 {
+		return string(d.Violations[0].Code) + ": " + d.Violations[0].Detail
+	}
+	return string(firstCode(d))
+}
+
+func firstCode(d kernel.Decision) kernel.Code {
+	if len(d.Codes) > 0 {
+		return d.Codes[0]
+	}
+	return kernel.CodeVerificationFailed
+}
+
+// accepts reports whether the ruling makes a builder's work the task's result:
+// first by judging it, then by pushing it.
+func (r Ruling) accepts() bool {
+	return r.Verdict == kernel.Allow && r.verified()
+}
+
+// verified reports whether verdict or result say that the work is good, be it
+// delivered or waiting for its merge.
+func (r Ruling) verified() bool {
+	delivered := r.State == kernel.TaskCompleted || r.State == kernel.TaskWaiting && r.WaitingFor == kernel.WaitMerge
+	return (r.Action == kernel.ActionJudge || r.Action == kernel.ActionResult) && delivered
+}
+
+// needsAllow reports whether the effect starts or accepts work.
+func (r Ruling) needsAllow() bool {
+	switch r.Action {
+	case kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionChecks:
+		return true
+	}
+	return r.verified()
+}
+
+// refusal needs the decision that it explains.
+func (f *fold) refusal(e entry) error {
+	var r kernel.Refusal
+	if err := f.decode(e, &r, &r.Kind); err != nil {
+		return err
+	}
+	t := f.task(e.task)
+	if r.World != f.config.WorldID || r.Task != e.task {
+		return refuse(ErrForeign, nil, "the refusal is of task %d in %s", r.Task, r.World)
+	}
+	if t.Ruling == nil || t.Ruling.Verdict == kernel.Allow {
+		return refuse(ErrNoDecision, nil, "a refusal follows the decision that denies")
+	}
+	return nil
+}
+
+// operatorAct halts and resumes.
+func (f *fold) operatorAct(e entry) error {
+	var a kernel.OperatorAct
+	if err := f.decode(e, &a, &a.Kind); err != nil {
+		return err
+	}
+	t := f.task(e.task)
+	switch a.Act {
+	case kernel.ActHalt:
+		t.Halted, t.HaltReason = true, a.Reason
+	case kernel.ActResume:
+		if a.Epoch != t.Epoch+1 {
+			return refuse(ErrOrder, nil, "a resume opens epoch %d, not %d", t.Epoch+1, a.Epoch)
+		}
+		t.Halted, t.HaltReason, t.Epoch, t.ResumedHead, t.AcceptedRun = false, "", a.Epoch, a.Head, ""
+	case kernel.ActStop: // ends a run by the decision that follows
+	default:
+		return refuse(ErrBody, nil, "the act %q is unknown", a.Act)
+	}
+	f.put(t)
+	return nil
+}

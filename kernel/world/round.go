@@ -1,0 +1,290 @@
+package world
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// Round is one request under way. It works on a copy: the kernel learns of it by
+// [Kernel.Commit] alone, and a round that is dropped before never was. Its calls
+// come in the order Observe, as often as needed, AcceptActions,
+// AcceptMechanisms, SettleRound (seed 002, data flow); the middle two may be
+// left out where they would be empty. A call out of turn is [ErrOrder]. A call
+// that fails changes nothing.
+//
+// A request that has an effect is recorded in two appends: what leads to the
+// effect before it, its outcome and the receipt after it. So a round may be
+// committed in parts. If the process dies in between, the ledger ends inside
+// the round, and the next one that begins goes on with it.
+type Round struct {
+	fold    *fold
+	base    int64 // the kernel's version that it works on
+	started bool  // the kernel has its genesis
+	now     int64
+	phase   phase
+	drafts  []kernel.Draft // not committed yet
+	bodies  [][]byte       // of the drafts
+	invalid []string       // ids of actions that are none of this round's
+	receipt *RoundReceipt
+}
+
+type phase int
+
+const (
+	observing phase = iota
+	acted
+	governed
+	settled
+)
+
+// Begin opens the next round, or goes on with the one that the ledger ends in,
+// at a time in Unix milliseconds, which counts only if it doesn't go back. The
+// kernel is unchanged. Before the genesis a round takes nothing ([ErrOrder]).
+func (k *Kernel) Begin(now int64) *Round {
+	return &Round{fold: k.fold.clone(), base: k.version, started: k.head.Seq >= 0, now: max(now, k.time)}
+}
+
+// Number is the round's number.
+func (r *Round) Number() int64 {
+	if r.phase == settled {
+		return r.fold.round
+	}
+	return r.fold.round + 1
+}
+
+// Now is the round's time in Unix milliseconds.
+func (r *Round) Now() int64 { return r.now }
+
+// Observe takes the records of the request in their order: observation,
+// proposals, decision, dispatch, intent, outcome, a person's act; audit entries
+// and reports may stand among them. All of them are taken or none. Besides
+// [ErrOrder] it fails with the fault of the rule that a draft breaks.
+func (r *Round) Observe(drafts ...kernel.Draft) error {
+	if r.phase != observing || !r.started {
+		return refuse(ErrOrder, nil, "the round takes no records now")
+	}
+	next := r.fold.clone()
+	var bodies [][]byte
+	for _, d := range drafts {
+		body, err := next.codec.Marshal(d.Body)
+		if err != nil {
+			return refuse(ErrBody, err, "the body of a %s record", d.Kind)
+		}
+		if err := next.take(entry{kind: d.Kind, task: d.Task, run: d.Run, body: body}); err != nil {
+			return err
+		}
+		bodies = append(bodies, body)
+	}
+	r.fold = next
+	r.drafts = append(r.drafts, drafts...)
+	r.bodies = append(r.bodies, bodies...)
+	return nil
+}
+
+// Actions are the outcomes that a decision of this round took in, as the
+// intents to hand to AcceptActions.
+func (r *Round) Actions() []ActionIntent {
+	out := make([]ActionIntent, 0, len(r.fold.now.actions))
+	for _, a := range r.fold.now.actions {
+		out = append(out, ActionIntent{
+			Kind: KindActionIntent, V: Version, WorldID: r.fold.config.WorldID,
+			AgentID: a.agent, RoundID: r.Number(), Code: a.code, IdempotencyKey: a.key,
+		})
+	}
+	return out
+}
+
+// AcceptActions answers builders' actions, one result each, in order. An
+// action counts only if the records of this round bear it out: its agent, its
+// run as the key, the hash of its diff as the code. Then the decision's word is
+// the answer. Any other is answered with an error and noted as rejected. A
+// duplicate, of this round or an earlier one, has the first answer and no
+// effect.
+func (r *Round) AcceptActions(list []ActionIntent) ([]ActionResult, error) {
+	if r.phase != observing {
+		return nil, refuse(ErrOrder, nil, "actions are accepted once, before mechanisms")
+	}
+	r.phase = acted
+	answers := r.fold.results()
+	first := map[string]ActionResult{}
+	out := make([]ActionResult, 0, len(list))
+	for _, a := range list {
+		id := actionID(a.AgentID, a.IdempotencyKey)
+		answer, known := first[id]
+		if !known {
+			answer, known = r.fold.answered(id)
+		}
+		if !known {
+			answer = r.answer(a, answers)
+			first[id] = answer
+		}
+		out = append(out, copyResult(answer))
+	}
+	return out, nil
+}
+
+func (r *Round) answer(a ActionIntent, answers []ActionResult) ActionResult {
+	for i, known := range r.Actions() {
+		if a == known {
+			return answers[i]
+		}
+	}
+	if id := actionID(a.AgentID, a.IdempotencyKey); !slices.Contains(slices.Concat(r.fold.ids(true), r.fold.ids(false)), id) {
+		r.invalid = append(r.invalid, id)
+	}
+	code, stats := kernel.CodeResultInvalid, r.fold.stats(a.AgentID)
+	return r.fold.result(Answer{a.AgentID, a.IdempotencyKey, &code, stats, stats}, 0)
+}
+
+// answered finds the answer of an earlier round.
+func (f *fold) answered(id string) (ActionResult, bool) {
+	for _, t := range f.all() {
+		for _, a := range t.Answers {
+			if actionID(a.Agent, a.Key) == id {
+				return f.result(a, t.Number), true
+			}
+		}
+	}
+	return ActionResult{}, false
+}
+
+// AcceptMechanisms answers proposals of rules, one result each, in order. None
+// is executed yet: nothing outside the kernel has judged one (REQUIREMENTS
+// WK29), and what isn't approved is not taken.
+func (r *Round) AcceptMechanisms(list []MechanismProposal) ([]MechanismResult, error) {
+	if r.phase > acted {
+		return nil, refuse(ErrOrder, nil, "mechanisms are accepted once, before the round is settled")
+	}
+	r.phase = governed
+	out := make([]MechanismResult, 0, len(list))
+	for _, p := range list {
+		code := kernel.CodeAuthority
+		out = append(out, MechanismResult{
+			Kind: KindMechanismResult, V: Version, WorldID: r.fold.config.WorldID, ProposalID: p.ProposalID, Error: &code,
+		})
+	}
+	return out, nil
+}
+
+// SettleRound produces, consumes and lets the environment change, in this
+// order, and gives the receipt, which becomes the last of the round's drafts.
+// The seed is recorded; nothing draws from it yet. Where a decision of this
+// round took outcomes in, AcceptActions must have been called.
+func (r *Round) SettleRound(seed int64) (RoundReceipt, error) {
+	switch {
+	case r.phase == settled || !r.started:
+		return RoundReceipt{}, refuse(ErrOrder, nil, "the round can't be settled now")
+	case r.phase == observing && len(r.fold.now.actions) > 0:
+		return RoundReceipt{}, refuse(ErrOrder, nil, "the round's actions are accepted before it is settled")
+	}
+	next := r.fold.clone()
+	receipt, err := next.settle(seed, r.now, r.invalid)
+	if err != nil {
+		return RoundReceipt{}, err
+	}
+	body, err := next.codec.Marshal(receipt)
+	if err != nil {
+		return RoundReceipt{}, refuse(ErrBody, err, "the receipt")
+	}
+	r.fold, r.receipt, r.phase = next, &receipt, settled
+	r.drafts = append(r.drafts, kernel.Draft{Kind: kernel.KindReceipt, Body: receipt})
+	r.bodies = append(r.bodies, body)
+	return copyReceipt(r.receipt)
+}
+
+// Receipt is the round's receipt; [ErrOrder] before it is settled.
+func (r *Round) Receipt() (RoundReceipt, error) { return copyReceipt(r.receipt) }
+
+// Snapshot is a copy of the state as the round has it so far.
+func (r *Round) Snapshot() (WorldSnapshot, error) { return r.fold.copySnapshot() }
+
+// Drafts are the records of the round that aren't committed yet, in order; of a
+// settled round the last is the receipt. They are appended durably, all or
+// none, and then committed.
+func (r *Round) Drafts() []kernel.Draft { return slices.Clone(r.drafts) }
+
+// Commit takes the round's drafts in once their records are durable. They go
+// through [Kernel.Apply], as they will in recovery, and must be exactly
+// [Round.Drafts]; audit entries and reports may be more or fewer. On an error
+// the kernel is unchanged: a round of another state is [ErrOrder], records
+// that aren't the round's are [ErrReceipt].
+func (k *Kernel) Commit(r *Round, records []kernel.Record) error {
+	if r.base != k.version {
+		return refuse(ErrOrder, nil, "the round began with another state")
+	}
+	if !r.recorded(records) {
+		return refuse(ErrReceipt, nil, "the records are not the round's")
+	}
+	next := *k
+	next.fold = k.fold.clone()
+	for _, rec := range records {
+		if err := next.Apply(rec); err != nil {
+			return err
+		}
+	}
+	if next.fold.hash != r.fold.hash {
+		return refuse(ErrReceipt, nil, "the fold of the records differs from the round")
+	}
+	*k = next
+	r.base, r.drafts, r.bodies = k.version, nil, nil
+	return nil
+}
+
+// recorded compares the records with the drafts, neutral ones left out.
+func (r *Round) recorded(records []kernel.Record) bool {
+	i := 0
+	for _, rec := range records {
+		if neutral(rec.Kind) {
+			continue
+		}
+		for i < len(r.drafts) && neutral(r.drafts[i].Kind) {
+			i++
+		}
+		if i == len(r.drafts) {
+			return false
+		}
+		d := r.drafts[i]
+		if rec.Kind != d.Kind || rec.Task != d.Task || rec.Run != d.Run || !bytes.Equal(rec.Body, r.bodies[i]) {
+			return false
+		}
+		i++
+	}
+	return !slices.ContainsFunc(r.drafts[i:], func(d kernel.Draft) bool { return !neutral(d.Kind) })
+}
+
+// atSeq makes any fault in a ledger corruption at a record.
+func atSeq(err error, seq int64) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	at := *e
+	at.Code, at.Seq = kernel.CodeLedgerCorrupt, seq
+	return &at
+}
+
+func copyResult(r ActionResult) ActionResult {
+	r.MessagesSent = slices.Clone(r.MessagesSent)
+	if r.Error != nil {
+		code := *r.Error
+		r.Error = &code
+	}
+	return r
+}
+
+func copyReceipt(r *RoundReceipt) (RoundReceipt, error) {
+	if r == nil {
+		return RoundReceipt{}, refuse(ErrOrder, nil, "no round is settled yet")
+	}
+	c := *r
+	c.AcceptedActionIDs = slices.Clone(r.AcceptedActionIDs)
+	c.RejectedActionIDs = slices.Clone(r.RejectedActionIDs)
+	c.ActivatedMechanismIDs = slices.Clone(r.ActivatedMechanismIDs)
+	c.JudgeResults = slices.Clone(r.JudgeResults)
+	c.RoundMetrics = maps.Clone(r.RoundMetrics)
+	return c, nil
+}

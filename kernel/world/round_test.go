@@ -1,0 +1,300 @@
+package world_test
+
+import (
+	"testing"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/world"
+)
+
+func proposal(id string) world.MechanismProposal {
+	return world.MechanismProposal{Kind: world.KindMechanismProposal, V: world.Version, WorldID: worldID, ProposalID: id, AgentID: "default", Code: "true", RoundID: 1}
+}
+
+// WK28: every call out of turn is refused and changes nothing.
+func TestWK28_Order(t *testing.T) {
+	k, err := world.New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := k.Begin(start)
+	wants(t, early.Observe(), world.ErrOrder)
+	_, err = early.SettleRound(1)
+	wants(t, err, world.ErrOrder)
+	_, err = k.Receipt()
+	wants(t, err, world.ErrOrder)
+
+	b := open(t, config())
+	j := b.job(1, "r1")
+	observation := j.draft(kernel.KindObservation, j.facts("", ""))
+	observe := func(r *world.Round) error { return r.Observe(observation) }
+	actions := func(r *world.Round) error { _, err := r.AcceptActions(nil); return err }
+	mechanisms := func(r *world.Round) error { _, err := r.AcceptMechanisms(nil); return err }
+	settle := func(r *world.Round) error { _, err := r.SettleRound(1); return err }
+	receipt := func(r *world.Round) error { _, err := r.Receipt(); return err }
+	type calls = []func(*world.Round) error
+	cases := []struct {
+		name  string
+		calls calls // the last one is out of turn
+	}{
+		{"receipt before the settlement", calls{observe, receipt}},
+		{"observe after actions", calls{actions, observe}},
+		{"observe after mechanisms", calls{mechanisms, observe}},
+		{"observe after the settlement", calls{settle, observe}},
+		{"actions twice", calls{actions, actions}},
+		{"actions after mechanisms", calls{mechanisms, actions}},
+		{"actions after the settlement", calls{settle, actions}},
+		{"mechanisms twice", calls{mechanisms, mechanisms}},
+		{"mechanisms after the settlement", calls{settle, mechanisms}},
+		{"settle twice", calls{observe, actions, mechanisms, settle, settle}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := b.k.Begin(b.now)
+			last := len(c.calls) - 1
+			for _, call := range c.calls[:last] {
+				if err := call(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := r.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			wants(t, c.calls[last](r), world.ErrOrder)
+			after, err := r.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "state", before, after)
+		})
+	}
+}
+
+// WK10, WK28: a round that judged something is settled with its action only.
+func TestWK28_ActionsAreNotForgotten(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1").to(atBuilt)
+	r := b.k.Begin(b.now)
+	if err := r.Observe(j.judged(kernel.TaskCompleted)...); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.SettleRound(1)
+	wants(t, err, world.ErrOrder)
+	b.settle(r)
+}
+
+// WK10, WK16, WK17: an answer for each action, in order; stats differ by what
+// it did; a duplicate has the first answer and no effect.
+func TestWK16_Actions(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1").to(atBuilt)
+	r := b.k.Begin(b.now)
+	if err := r.Observe(j.judged(kernel.TaskCompleted)...); err != nil {
+		t.Fatal(err)
+	}
+	good := r.Actions()[0]
+	if good.AgentID != "default" || good.IdempotencyKey != "r1" || good.Code == "" || good.RoundID != r.Number() {
+		t.Fatalf("action %+v", good)
+	}
+	forged, stranger, early, elsewhere := good, good, good, good
+	forged.Code = digest("f")
+	stranger.AgentID = "nobody"
+	early.RoundID, early.IdempotencyKey = 1, "r0"
+	elsewhere.WorldID, elsewhere.IdempotencyKey = "elsewhere", "r5"
+	results, err := r.AcceptActions([]world.ActionIntent{stranger, good, good, early, elsewhere})
+	if err != nil || len(results) != 5 {
+		t.Fatal(results, err)
+	}
+	for i, success := range []bool{false, true, true, false, false} {
+		if results[i].Success != success || (results[i].Error == nil) != success {
+			t.Errorf("result %d: %+v", i, results[i])
+		}
+	}
+	same(t, "duplicate", results[1], results[2])
+	same(t, "old stats", world.Stats{Dispatched: 1}, results[1].OldStats)
+	same(t, "new stats", world.Stats{Dispatched: 1, Accepted: 1}, results[1].NewStats)
+	same(t, "stats of an invalid action", results[0].OldStats, results[0].NewStats)
+	if results[1].PerformanceChange != 1 {
+		t.Errorf("performance change %d", results[1].PerformanceChange)
+	}
+	receipt := b.settle2(r)
+	same(t, "accepted", []string{"default:r1"}, receipt.AcceptedActionIDs)
+	same(t, "rejected", []string{"default:r0", "default:r5", "nobody:r1"}, receipt.RejectedActionIDs)
+	if receipt.RoundMetrics[world.MetricAccepted] != 1 || receipt.RoundMetrics[world.MetricRejected] != 3 {
+		t.Errorf("metrics %v", receipt.RoundMetrics)
+	}
+
+	later := b.k.Begin(b.now)
+	again, err := later.AcceptActions([]world.ActionIntent{good, forged})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "duplicate in a later round", results[1], again[0])
+	same(t, "same key, other code", results[1], again[1])
+	receipt = b.settle2(later)
+	if len(receipt.AcceptedActionIDs)+len(receipt.RejectedActionIDs) > 0 {
+		t.Errorf("a duplicate had an effect: %+v", receipt)
+	}
+	same(t, "counters", world.Stats{Dispatched: 1, Accepted: 1}, b.stats("default"))
+	if _, err := world.Open(b.records); err != nil {
+		t.Errorf("the ledger doesn't fold: %v", err)
+	}
+}
+
+// settle2 settles a round whose actions were accepted.
+func (b *book) settle2(r *world.Round) world.RoundReceipt {
+	b.t.Helper()
+	receipt, err := r.SettleRound(b.seed)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.store(r)
+	return receipt
+}
+
+// WK17: a rejected action has the failure's code and a note.
+func TestWK17_Rejected(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1").to(atBuilt)
+	r := b.k.Begin(b.now)
+	if err := r.Observe(j.judged(kernel.TaskRetryPending, coded(kernel.CodeVerificationFailed, kernel.CodeCheckFailed))...); err != nil {
+		t.Fatal(err)
+	}
+	results, err := r.AcceptActions(r.Actions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := results[0]
+	if got.Success || *got.Error != kernel.CodeVerificationFailed || got.PerformanceChange != -1 || len(got.MessagesSent) != 1 {
+		t.Errorf("result %+v", got)
+	}
+	same(t, "new stats", world.Stats{Dispatched: 1, Rejected: 1}, got.NewStats)
+	same(t, "rejected", []string{"default:r1"}, b.settle2(r).RejectedActionIDs)
+	same(t, "counters", got.NewStats, b.stats("default"))
+}
+
+// WK11, WK29: what nobody outside has approved isn't executed.
+func TestWK29_MechanismWithoutJudge(t *testing.T) {
+	b := open(t, config())
+	r := b.k.Begin(b.now)
+	results, err := r.AcceptMechanisms([]world.MechanismProposal{proposal("p1"), proposal("p2")})
+	if err != nil || len(results) != 2 {
+		t.Fatal(results, err)
+	}
+	for i, id := range []string{"p1", "p2"} {
+		if results[i].ProposalID != id || results[i].Executed || results[i].Error == nil {
+			t.Errorf("result %+v", results[i])
+		}
+	}
+	if b.settle2(r); len(snapshot(t, b.k).ActiveMechanisms) > 0 {
+		t.Error("a mechanism is active")
+	}
+}
+
+// WK9, WK13: answers are copies, and a receipt stays until the next.
+func TestWK9_Copies(t *testing.T) {
+	b := journey(t, 7)
+	before := b.k.StateHash()
+	s := snapshot(t, b.k)
+	s.Members[0].Name, s.Tasks[0].Run.ID, s.Tasks[1].AllowedFiles[0] = "x", "x", "x"
+	r, err := b.k.Receipt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RoundMetrics["tasks"] = 99
+	if len(r.RejectedActionIDs) > 0 {
+		r.RejectedActionIDs[0] = "x"
+	}
+	again := snapshot(t, b.k)
+	if got, err := again.Hash(); err != nil || got != before {
+		t.Errorf("the state changed: %s, %v", got, err)
+	}
+	second, err := b.k.Receipt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := b.k.Receipt()
+	if err != nil || string(marshal(t, second)) != string(marshal(t, third)) || second.RoundMetrics["tasks"] == 99 {
+		t.Error("the receipt changed")
+	}
+}
+
+// WK8, WK15: same configuration, same genesis; an absent seed is recorded.
+func TestWK15_Genesis(t *testing.T) {
+	c := config()
+	c.RandomSeed = nil
+	one, two := c.Genesis(), c.Genesis()
+	same(t, "genesis", one, two)
+	if one.Seed == 0 {
+		t.Error("no seed is recorded")
+	}
+	b := open(t, c)
+	if got := b.k.Config(); got.RandomSeed == nil || *got.RandomSeed != one.Seed || snapshot(t, b.k).Seed != one.Seed {
+		t.Errorf("config %+v", got)
+	}
+	for name, change := range map[string]func(*world.WorldConfig){
+		"no world":            func(c *world.WorldConfig) { c.WorldID = "" },
+		"no instance":         func(c *world.WorldConfig) { c.Instance = "" },
+		"other kind":          func(c *world.WorldConfig) { c.Kind = "config" },
+		"no land":             func(c *world.WorldConfig) { c.LandShape[0] = 0 },
+		"no depth":            func(c *world.WorldConfig) { c.LandShape[1] = 0 },
+		"wrong number":        func(c *world.WorldConfig) { c.InitMemberNumber = 3 },
+		"member twice":        func(c *world.WorldConfig) { c.Members = []string{"a", "a"} },
+		"member without name": func(c *world.WorldConfig) { c.Members = []string{"", "a"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config()
+			change(&c)
+			_, err := world.New(c)
+			wants(t, err, world.ErrConfig)
+		})
+	}
+}
+
+// A builder that was configured after genesis becomes a member by its work.
+func TestLateMember(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1")
+	drafts := j.claims()
+	pack := j.pack()
+	pack.Spec.Builder = "brand-new"
+	drafts = replace(drafts, kernel.KindSeedPack, j.draft(kernel.KindSeedPack, pack))
+	b.round(drafts...)
+	b.round(j.outcome(kernel.ActionClaim, kernel.OutcomeDone))
+	j.step(kernel.ActionDispatch, j.dispatches())
+	same(t, "counters", world.Stats{Dispatched: 1}, b.stats("brand-new"))
+	if members := snapshot(t, b.k).Members; members[0].Name != "brand-new" || len(members) != 3 {
+		t.Errorf("members %v", members)
+	}
+}
+
+// The whole path with the kernel's own decisions: what Decide says, the world
+// takes.
+func TestDecideAgrees(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1")
+	decide := func(f kernel.Facts, want kernel.Action) []kernel.Draft {
+		t.Helper()
+		f.Budgets = j.pack().Budgets
+		d, err := kernel.Decide(f)
+		if err != nil || d.Action != want {
+			t.Fatalf("decided %s: %v %v, want %s", d.Action, d.Violations, err, want)
+		}
+		return []kernel.Draft{j.draft(kernel.KindObservation, f), j.draft(kernel.KindDecision, d)}
+	}
+	b.round(append(decide(j.facts("", ""), kernel.ActionClaim), j.claims()[2:]...)...)
+	b.round(j.outcome(kernel.ActionClaim, kernel.OutcomeDone))
+	b.round(append(decide(j.facts("working", kernel.PhaseClaimed), kernel.ActionDispatch), j.dispatches()[2:]...)...)
+	b.round(j.outcome(kernel.ActionDispatch, kernel.OutcomeDone))
+	b.round(append(append(j.proposed(), decide(j.facts("working", kernel.PhaseBuilt), kernel.ActionChecks)...), j.intent(kernel.ActionChecks, ""))...)
+	b.round(j.outcome(kernel.ActionChecks, kernel.OutcomeDone))
+	b.round(append([]kernel.Draft{j.checked()}, decide(j.facts("working", kernel.PhaseChecked), kernel.ActionJudge)...)...)
+	pushed := j.facts("working", kernel.PhaseJudged)
+	pushed.Run.Judgement = &kernel.Judgement{State: kernel.TaskCompleted}
+	b.round(append(decide(pushed, kernel.ActionResult), j.intent(kernel.ActionResult, ""))...)
+	b.round(j.outcome(kernel.ActionResult, kernel.OutcomeDone))
+	if task := b.task(1); task.State != kernel.TaskCompleted || task.AcceptedRun != "r1" {
+		t.Errorf("task %+v", task)
+	}
+}

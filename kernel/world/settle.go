@@ -1,0 +1,191 @@
+package world
+
+import (
+	"slices"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// stages are the settlement of a round in its order (seed 002, data flow;
+// REQUIREMENTS WK30).
+func stages() []func(*fold) { return []func(*fold){produce, consume, environment} }
+
+// produce lets work enter the world: what came to be of effects, the accepted
+// run of an approval, and the answers to actions.
+func produce(f *fold) {
+	for _, d := range f.now.done {
+		t := f.task(d.task)
+		t.State, t.WaitingFor = d.Ruling.State, d.Ruling.WaitingFor
+		if d.Intent.New != "" {
+			t.Head = d.Intent.New
+		}
+		if d.Ruling.accepts() {
+			t.AcceptedRun = d.Run
+		}
+		f.put(t)
+	}
+	for i, result := range f.results() {
+		a := f.now.actions[i]
+		t := f.task(a.task)
+		t.Answers = with(t.Answers, Answer{a.agent, a.key, result.Error, result.OldStats, result.NewStats})
+		f.put(t)
+		if a.accepted {
+			f.now.charges = append(f.now.charges, charge{a.agent, countAccepted})
+		} else {
+			f.now.charges = append(f.now.charges, charge{a.agent, countRejected})
+		}
+	}
+}
+
+// consume charges what the round has cost: attempts, interruptions, counters,
+// reservations. A completed task gives up what it was worked on with.
+func consume(f *fold) {
+	for _, d := range f.now.done {
+		t := f.task(d.task)
+		t.Attempts, t.Interruptions, t.NotBefore = d.Ruling.Attempt, d.Ruling.Interruptions, d.Ruling.NotBefore
+		if t.State == kernel.TaskCompleted {
+			t.AllowedFiles, t.Interpretations, t.PlanProposals = nil, nil, nil
+			t.SeedPack, t.Spec, t.Plan, t.Dispatch = "", "", "", Dispatched{}
+		}
+		f.put(t)
+	}
+	for _, c := range f.now.charges {
+		m := f.member(c.member)
+		f.members[m].Stats = f.members[m].Stats.plus(c.counter)
+	}
+	f.land, _ = f.reserved(0)
+}
+
+// environment takes in what changed outside: HEAD, the approval, the contract.
+func environment(f *fold) {
+	for _, o := range f.now.observed {
+		t := f.task(o.task)
+		if a := o.facts.Approved; a != "" && a != t.Approval {
+			t.Approval, t.AcceptedRun, t.Answers = a, "", nil
+		}
+		if !o.stale {
+			t.see(o.facts.Head)
+		}
+		f.put(t)
+		f.govern(o.facts.Governance)
+	}
+}
+
+// see copies HEAD. The state and counters of a commit that isn't trusted are
+// not acted on, but its lease is honoured, so its state may be claimed.
+func (t *Task) see(h kernel.HeadFacts) {
+	t.Head = h.OID
+	state, known := kernel.TaskStateOf(h.State)
+	trusted := h.Trust.Trusted()
+	switch {
+	case h.OID == "":
+		t.State, t.WaitingFor = kernel.TaskNone, ""
+	case known && (trusted || state == kernel.TaskClaimed):
+		t.State, t.WaitingFor = state, h.WaitingFor
+	}
+	if trusted {
+		t.Attempts, t.Interruptions, t.NotBefore = h.Attempt, h.Interruptions, h.NotBefore
+	}
+}
+
+// govern puts another contract in force.
+func (f *fold) govern(hash canon.Digest) {
+	if hash == "" || len(f.contracts) > 0 && f.contracts[0].GovernanceHash == hash {
+		return
+	}
+	f.contracts = []Contract{{GovernanceHash: hash, SinceRound: f.round + 1}}
+}
+
+// results answers the actions of the round, in order.
+func (f *fold) results() []ActionResult {
+	out := make([]ActionResult, 0, len(f.now.actions))
+	stats := map[string]Stats{}
+	for _, a := range f.now.actions {
+		before, known := stats[a.agent]
+		if !known {
+			before = f.stats(a.agent)
+		}
+		after, code := before.plus(countAccepted), (*kernel.Code)(nil)
+		if !a.accepted {
+			failure := a.error
+			after, code = before.plus(countRejected), &failure
+		}
+		stats[a.agent] = after
+		out = append(out, f.result(Answer{a.agent, a.key, code, before, after}, a.task))
+	}
+	return out
+}
+
+// result is an answer in full; task is 0 where there is nobody to tell.
+func (f *fold) result(a Answer, task int64) ActionResult {
+	r := ActionResult{
+		Kind: KindActionResult, V: Version, WorldID: f.config.WorldID, AgentID: a.Agent, Success: a.Error == nil,
+		OldStats: a.Old, NewStats: a.New, MessagesSent: []Message{},
+		PerformanceChange: a.New.Accepted - a.Old.Accepted - (a.New.Rejected - a.Old.Rejected),
+	}
+	if a.Error == nil {
+		return r
+	}
+	code := *a.Error
+	r.Error = &code
+	if task > 0 {
+		r.MessagesSent = []Message{{To: taskName(task), Text: string(code)}}
+	}
+	return r
+}
+
+// settle ends the round: the three stages, then the receipt. Rejected are ids
+// of actions that were handed in and are none of this round's.
+func (f *fold) settle(seed, now int64, rejected []string) (RoundReceipt, error) {
+	r := RoundReceipt{
+		Kind: string(kernel.KindReceipt), V: Version, WorldID: f.config.WorldID, Instance: f.config.Instance,
+		RoundID: f.round + 1, Seed: seed, SnapshotHashBefore: f.hash, Timestamp: now,
+		AcceptedActionIDs: f.ids(true), RejectedActionIDs: append(f.ids(false), rejected...),
+		ActivatedMechanismIDs: []string{}, JudgeResults: []JudgeResult{},
+	}
+	slices.Sort(r.AcceptedActionIDs)
+	slices.Sort(r.RejectedActionIDs)
+	r.RejectedActionIDs = slices.Compact(r.RejectedActionIDs)
+	for _, stage := range stages() {
+		stage(f)
+	}
+	f.round, f.seed, f.time = r.RoundID, seed, now
+	err := f.putAway()
+	if err == nil {
+		f.hash, err = f.stateHash()
+	}
+	if err != nil {
+		return RoundReceipt{}, refuse(ErrBody, err, "the state can't be hashed")
+	}
+	r.SnapshotHashAfter = f.hash
+	r.RoundMetrics = f.metrics(r)
+	f.now = current{}
+	return r, nil
+}
+
+// ids of the actions with one verdict.
+func (f *fold) ids(accepted bool) []string {
+	out := []string{}
+	for _, a := range f.now.actions {
+		if a.accepted == accepted {
+			out = append(out, a.id())
+		}
+	}
+	return out
+}
+
+func (f *fold) metrics(r RoundReceipt) map[string]int64 {
+	var intents, paths int64
+	for _, t := range f.tasks {
+		intents += int64(len(t.Intents))
+	}
+	for _, l := range f.land {
+		paths += int64(len(l.Paths))
+	}
+	return map[string]int64{
+		MetricRecords: f.now.records, MetricTasks: int64(len(f.tasks) + len(f.archived)), MetricLiveTasks: int64(len(f.land)),
+		MetricAccepted: int64(len(r.AcceptedActionIDs)), MetricRejected: int64(len(r.RejectedActionIDs)),
+		MetricReservedPaths: paths, MetricOpenIntents: intents,
+	}
+}
