@@ -1,0 +1,53 @@
+package contract
+
+import (
+	"fmt"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// Caps are the server's upper limits; zero caps nothing.
+type Caps struct {
+	Budgets        kernel.Budgets
+	CheckTimeoutMs int64
+	Checks         int64 // how many checks may run
+}
+
+// Apply returns the budgets and checks under the caps. A value above its cap is
+// lowered, and a sentence says so (REQUIREMENTS D8): it goes into the report.
+// More checks than may run can't be cut silently: that is
+// policy.budget_exceeded.
+func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []kernel.Check, []string, []kernel.Violation) {
+	b := c.Budgets.Budgets
+	var notes []string
+	clamp := func(key string, value *int64, limit int64) {
+		if limit > 0 && *value > limit {
+			notes = append(notes, fmt.Sprintf("%s: lowered from %d to %d, the server's cap.", key, *value, limit))
+			*value = limit
+		}
+	}
+	m := caps.Budgets
+	clamp("budgets.start_timeout (ms)", &b.StartTimeoutMs, m.StartTimeoutMs)
+	clamp("budgets.build_timeout (ms)", &b.BuildTimeoutMs, m.BuildTimeoutMs)
+	clamp("budgets.idle_timeout (ms)", &b.IdleTimeoutMs, m.IdleTimeoutMs)
+	clamp("budgets.attempts", &b.Attempts, m.Attempts)
+	clamp("budgets.interruptions", &b.Interruptions, m.Interruptions)
+	clamp("budgets.retry_backoff (ms)", &b.RetryBackoffMs, m.RetryBackoffMs)
+	clamp("budgets.retry_backoff_max (ms)", &b.RetryBackoffMaxMs, m.RetryBackoffMaxMs)
+	clamp("budgets.files", &b.Files, m.Files)
+	clamp("budgets.bytes", &b.Bytes, m.Bytes)
+	clamp("budgets.interpretations", &b.Interpretations, m.Interpretations)
+	clamp("budgets.nodes", &b.Nodes, m.Nodes)
+	clamp("budgets.steps", &b.Steps, m.Steps)
+	clamp("budgets.depth", &b.Depth, m.Depth)
+	clamp("budgets.contradictions", &b.Contradictions, m.Contradictions)
+	out := append([]kernel.Check{}, checks...)
+	for i := range out {
+		clamp("checks."+out[i].Name+".timeout (ms)", &out[i].TimeoutMs, caps.CheckTimeoutMs)
+	}
+	if caps.Checks > 0 && int64(len(out)) > caps.Checks {
+		return b, out, notes, []kernel.Violation{{Code: kernel.CodeBudgetExceeded, Subject: "checks",
+			Detail: fmt.Sprintf("%d checks are to run; the server allows %d.", len(out), caps.Checks)}}
+	}
+	return b, out, notes, nil
+}

@@ -1,0 +1,188 @@
+package contract
+
+import (
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Path is where a contract lies in a repository.
+const Path = ".writ/contract.yaml"
+
+// SourceDefault is the source of the built-in contract.
+const SourceDefault = "default"
+
+// Limits of a contract.
+const (
+	// MaxBytes is the size of the file; the longest sensible one has a few KiB.
+	MaxBytes = 64 << 10
+	// MaxChecks is how many checks and how many steps of preparation it names.
+	MaxChecks = 32
+	// MaxArgs is the number of words of a command.
+	MaxArgs = 128
+	// MaxText is the length of a text in bytes.
+	MaxText = 4 << 10
+	// MaxList is the length of the other lists.
+	MaxList = 256
+)
+
+// The words of a contract.
+const (
+	ModeGovern  = "govern"
+	ModeObserve = "observe"
+
+	DeliverPullRequest = "pull_request"
+	DeliverPush        = "push"
+
+	CloseVerified = "verified"
+	CloseMerged   = "merged"
+
+	OverlapAllow = "allow"
+	OverlapWait  = "wait"
+
+	PlanRequired = "required"
+	PlanOff      = "off"
+
+	IgnoredDiscard = "discard"
+	IgnoredRefuse  = "refuse"
+
+	LanguageStrict = "strict"
+	LanguageWarn   = "warn"
+	LanguageOff    = "off"
+
+	EvidenceFull   = "full"
+	EvidenceDigest = "digest"
+)
+
+// Contract is a governance contract as it was written; see [Contract.Apply] for
+// what is left of its budgets under a server's caps. The defaults are those of
+// default.yaml. "Not built" marks keys that give a warning when set.
+type Contract struct {
+	Version    int64    // always 1; the only key without a default
+	Mode       string   // govern; observe is not built
+	Trigger    Trigger  //
+	Base       string   // branch name; "" is the repository's default branch
+	Defaults   Defaults //
+	Deliver    Deliver  //
+	CloseOn    string   // verified; merged is not built
+	Overlap    string   // allow; wait is not built
+	Builder    string   // default: a name from the server's configuration
+	Candidates int64    // 1; more is not built
+	Plan       Plan     //
+	Prepare    []Step   // none; not built
+	Checks     []Check  // none
+	Budgets    Budgets  //
+	Paths      Paths    //
+	Commit     Commit   //
+	Language   Language //
+	Evidence   string   // full; digest is not built
+	Notify     []string // none; not built
+	Runners    []string // none: SSH public keys (authorized_keys lines) whose results count
+	Branches   Branches // not built
+	Mechanisms int64    // number of entries; 0; not built
+
+	// Hash is the governance hash: SHA-256 of the file's bytes.
+	Hash canon.Digest
+	// Source is [Path] at the pinned commit, a file's name, or [SourceDefault].
+	Source string
+}
+
+// Trigger says what approves an issue on a forge.
+type Trigger struct {
+	Label      string   // writ
+	Permission string   // write; triage, maintain, admin: the least of who approves
+	Bots       []string // none: bot accounts that may approve
+}
+
+// Defaults stand in for what a task leaves out.
+type Defaults struct {
+	AllowedFiles    []string // none: the task must name them
+	ExpectedOutcome string   // "": the task must name it
+	Checks          []string // none: all checks of the contract
+}
+
+// Deliver says how accepted work arrives.
+type Deliver struct {
+	As    string // pull_request; push is not built
+	Draft bool   // false; not built
+}
+
+// Plan says who approves plans.
+type Plan struct {
+	Approval string // required; off is not built
+}
+
+// Step is a command of the preparation.
+type Step struct {
+	Name      string
+	Run       []string
+	TimeoutMs int64 // 10m
+}
+
+// Check is a command that must pass on the result.
+type Check struct {
+	Name      string   // unique; small letters, digits, - and _
+	Run       []string // argv, run in the sandbox
+	TimeoutMs int64    // 10m; one second to six hours
+	Repeat    int64    // 1; up to 10
+	Vary      bool     // false
+}
+
+// Budgets are the limits of one task before the server's caps. Zero tokens or
+// cents means no limit; neither is built.
+type Budgets struct {
+	kernel.Budgets
+	Tokens    int64 // 0
+	CostCents int64 // 0
+}
+
+// Paths are the rules for paths; see package scope for globs and for the
+// built-in list of protected paths.
+type Paths struct {
+	Protected []string // none beside the built-in list
+	Unprotect []string // none
+	Tests     []string // none
+	Ignored   string   // discard; refuse: leftovers are violations
+}
+
+// Commit says how commits are named; see [Contract.Message].
+type Commit struct {
+	Pattern  string // RE2 over the first line
+	Template string // one line with {title} and {task}
+	Signoff  bool   // false; not built
+	Sign     bool   // false; not built
+}
+
+// Language says what ambiguous words do; see package instruction.
+type Language struct {
+	Task  string // strict, and nothing else: this part binds (REQUIREMENTS T16)
+	Prose string // warn; strict, off
+}
+
+// Branches is the branch runner of seed 000 inside the server.
+type Branches struct {
+	Commands bool     // false
+	Globs    []string // none
+}
+
+// SelectChecks returns the checks with these names in the contract's order, or
+// all of them for no names. Unknown names come back second.
+func (c Contract) SelectChecks(names []string) ([]kernel.Check, []string) {
+	wanted := make(map[string]bool, len(names))
+	for _, n := range names {
+		wanted[n] = true
+	}
+	out := []kernel.Check{}
+	for _, k := range c.Checks {
+		if len(names) == 0 || wanted[k.Name] {
+			out = append(out, kernel.Check{Name: k.Name, Argv: k.Run, TimeoutMs: k.TimeoutMs, Repeat: k.Repeat, Vary: k.Vary})
+		}
+		delete(wanted, k.Name)
+	}
+	var unknown []string
+	for _, n := range names {
+		if wanted[n] {
+			unknown = append(unknown, n)
+		}
+	}
+	return out, unknown
+}

@@ -1,0 +1,229 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+func load(t *testing.T, text string) (Contract, []string) {
+	t.Helper()
+	c, warnings, faults := Load([]byte(text), Source{Name: Path, Mode: "100644"})
+	if len(faults) > 0 {
+		t.Fatalf("%s\n%v", text, faults)
+	}
+	return c, warnings
+}
+
+func TestDefault(t *testing.T) {
+	c := Default()
+	minimal, _ := load(t, "version: 1\n")
+	minimal.Hash, minimal.Source = c.Hash, SourceDefault
+	if d := cmp.Diff(minimal, c); d != "" {
+		t.Errorf("default.yaml does not show the defaults (-default +file):\n%s", d)
+	}
+	file, err := os.ReadFile("default.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("sha256:%x", sha256.Sum256(file)); c.Hash != canon.Digest(want) || string(Template()) != string(file) {
+		t.Errorf("hash %s, sha256sum %s", c.Hash, want)
+	}
+}
+
+// TestDefaultNamesEveryKey holds the template against the reader: a key that
+// one has and the other hasn't is a fault of the documentation.
+func TestDefaultNamesEveryKey(t *testing.T) {
+	c := zero()
+	for key := range c.fields() {
+		if !strings.Contains(string(defaultYAML), "\n"+key+":") {
+			t.Errorf("default.yaml does not name %s", key)
+		}
+	}
+	for key := range c.Budgets.fields() {
+		if !strings.Contains(string(defaultYAML), "\n  "+key+":") {
+			t.Errorf("default.yaml does not name budgets.%s", key)
+		}
+	}
+}
+
+const full = `version: 1
+mode: observe
+trigger: {label: go, permission: admin, bots: ["renovate[bot]"]}
+base: release/1.x
+defaults: {allowed_files: [src/**], expected_outcome: "it builds", checks: [test]}
+deliver: {as: push, draft: true}
+close_on: merged
+overlap: wait
+builder: claude
+candidates: 3
+plan: {approval: "off"}
+prepare: [{name: deps, run: [go, mod, download]}]
+checks:
+  - {name: test, run: [go, test, ./...], timeout: 5m, repeat: 2, vary: true}
+  - {name: lint, run: [sh, -c, "a\nb"]}
+budgets: {start_timeout: 5s, build_timeout: 1h30m, idle_timeout: 1m, attempts: 5, interruptions: 2, retry_backoff: 0s,
+          retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 5, cost_cents: 6, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
+paths: {protected: [secret/**], unprotect: [go.sum], tests: ["**/*_test.go"], ignored: refuse}
+commit: {pattern: '^chore', template: 'chore(writ): {title}', signoff: true, sign: true}
+language: {task: strict, prose: strict}
+evidence: digest
+notify: ["@org/team"]
+runners: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPN0DR51GatVE8vDH8bPOlfdu2ElU3Ksi+1gDLmjGYHc"]
+branches: {commands: true, globs: ["bot/*"]}
+mechanisms: [{x: 1}, {x: 2}]
+`
+
+func TestEveryKey(t *testing.T) {
+	c, warnings := load(t, full)
+	want := Contract{
+		Version: 1, Mode: ModeObserve, Trigger: Trigger{"go", "admin", []string{"renovate[bot]"}}, Base: "release/1.x",
+		Defaults: Defaults{[]string{"src/**"}, "it builds", []string{"test"}}, Deliver: Deliver{DeliverPush, true},
+		CloseOn: CloseMerged, Overlap: OverlapWait, Builder: "claude", Candidates: 3, Plan: Plan{PlanOff},
+		Prepare: []Step{{"deps", []string{"go", "mod", "download"}, 600_000}},
+		Checks: []Check{
+			{"test", []string{"go", "test", "./..."}, 300_000, 2, true},
+			{"lint", []string{"sh", "-c", "a\nb"}, 600_000, 1, false},
+		},
+		Budgets: Budgets{kernel.Budgets{
+			StartTimeoutMs: 5000, BuildTimeoutMs: 5_400_000, IdleTimeoutMs: 60_000, Attempts: 5, Interruptions: 2, RetryBackoffMaxMs: 1000,
+			Files: 10, Bytes: 512 << 10, Interpretations: 1, Nodes: 2, Steps: 3, Depth: 4, Contradictions: 5,
+		}, 5, 6},
+		Paths:    Paths{[]string{"secret/**"}, []string{"go.sum"}, []string{"**/*_test.go"}, IgnoredRefuse},
+		Commit:   Commit{"^chore", "chore(writ): {title}", true, true},
+		Language: Language{LanguageStrict, LanguageStrict}, Evidence: EvidenceDigest, Notify: []string{"@org/team"},
+		Runners:  []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPN0DR51GatVE8vDH8bPOlfdu2ElU3Ksi+1gDLmjGYHc"},
+		Branches: Branches{true, []string{"bot/*"}}, Mechanisms: 2,
+		Hash: canon.Sum([]byte(full)), Source: Path,
+	}
+	if d := cmp.Diff(want, c); d != "" {
+		t.Error(d)
+	}
+	for _, key := range []string{
+		"mode", "deliver.as", "deliver.draft", "close_on", "overlap", "candidates", "plan.approval", "prepare", "budgets.tokens",
+		"budgets.cost_cents", "commit.signoff", "commit.sign", "evidence", "notify", "branches", "mechanisms",
+	} {
+		if !strings.Contains("\n"+strings.Join(warnings, "\n"), "\n"+key+": ") {
+			t.Errorf("no warning for %s", key)
+		}
+	}
+}
+
+func TestI11_FilesThatAreNoContract(t *testing.T) {
+	valid := "version: 1\n"
+	for name, row := range map[string]struct{ text, mode string }{
+		"symlink":      {valid, "120000"},
+		"gitlink":      {"", "160000"},
+		"tree":         {valid, "040000"},
+		"lfs pointer":  {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "100644"},
+		"bom":          {"\xef\xbb\xbf" + valid, "100644"},
+		"crlf":         {"version: 1\r\n", "100644"},
+		"lone cr":      {"version: 1\r", "100644"},
+		"too large":    {valid + "#" + strings.Repeat("x", MaxBytes), "100644"},
+		"empty":        {"", "100644"},
+		"only comment": {"# x\n", "100644"},
+		"not utf-8":    {"version: 1 # \xff\n", "100644"},
+		"list":         {"- version: 1\n", "100644"},
+		"documents":    {"version: 1\n---\nversion: 1\n", "100644"},
+		"garbage":      {"\t{", "100644"},
+	} {
+		_, _, faults := Load([]byte(row.text), Source{Name: Path, Mode: row.mode})
+		if len(faults) == 0 || faults[0].Code != kernel.CodeGovernanceInvalid {
+			t.Errorf("%s: %v", name, faults)
+		}
+	}
+	if _, _, faults := Load([]byte(valid), Source{Name: Path, Mode: "100755"}); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+func TestStrict(t *testing.T) {
+	for _, row := range []struct{ text, path string }{
+		{"mode: govern\n", "version"},
+		{"version: 2\n", "version"},
+		{"version: \"1\"\n", "version"},
+		{"version: 01\n", "version"},
+		{"version: 1\nversion: 1\n", "version"},
+		{"version: 1\nMode: govern\n", "Mode"},
+		{"version: 1\nmode: ~\n", "mode"},
+		{"version: 1\nmode:\n", "mode"},
+		{"version: 1\nmode: Govern\n", "mode"},
+		{"version: 1\nmode: &a govern\nclose_on: *a\n", "mode"},
+		{"version: 1\n<<: {mode: govern}\n", "<<"},
+		{"version: 1\nmode: !!str govern\n", "mode"},
+		{"version: 1\nbudgets: {attempts: 0}\n", "budgets.attempts"},
+		{"version: 1\nbudgets: {attempts: 1.0}\n", "budgets.attempts"},
+		{"version: 1\nbudgets: {attempts: 0x3}\n", "budgets.attempts"},
+		{"version: 1\nbudgets: {attempts: 99999999999999999999}\n", "budgets.attempts"},
+		{"version: 1\nbudgets: {attempts: 2, attempts: 3}\n", "budgets.attempts"},
+		{"version: 1\nbudgets: {build_timeout: 30}\n", "budgets.build_timeout"},
+		{"version: 1\nbudgets: {build_timeout: -5s}\n", "budgets.build_timeout"},
+		{"version: 1\nbudgets: {build_timeout: 1.5h}\n", "budgets.build_timeout"},
+		{"version: 1\nbudgets: {build_timeout: 999h}\n", "budgets.build_timeout"},
+		{"version: 1\nbudgets: {bytes: 4MB}\n", "budgets.bytes"},
+		{"version: 1\nbudgets: {bytes: 4}\n", "budgets.bytes"},
+		{"version: 1\nbudgets: {retry_backoff: 11m}\n", "budgets.retry_backoff_max"},
+		{"version: 1\ndeliver: {draft: yes}\n", "deliver.draft"},
+		{"version: 1\nlanguage: {task: warn}\n", "language.task"},
+		{"version: 1\nchecks: {name: a}\n", "checks"},
+		{"version: 1\nchecks: [{name: a}]\n", "checks.0"},
+		{"version: 1\nchecks: [{name: A b, run: [x]}]\n", "checks.0.name"},
+		{"version: 1\nchecks: [{name: a, run: x}]\n", "checks.0.run"},
+		{"version: 1\nchecks: [{name: a, run: []}]\n", "checks.0"},
+		{"version: 1\nchecks: [{name: a, run: [x], retry: 2}]\n", "checks.0.retry"},
+		{"version: 1\nchecks: [{name: a, run: [x]}, {name: a, run: [y]}]\n", "checks.1.name"},
+		{"version: 1\ndefaults: {checks: [nope]}\n", "defaults.checks"},
+		{"version: 1\ndefaults: {allowed_files: [\"**\"]}\n", "defaults.allowed_files.0"},
+		{"version: 1\ndefaults: {expected_outcome: \"a\\u200bb\"}\n", "defaults.expected_outcome"},
+		{"version: 1\npaths: {unprotect: [a, a]}\n", "paths.unprotect.1"},
+		{"version: 1\nbase: \"-x\"\n", "base"},
+		{"version: 1\nbase: a..b\n", "base"},
+		{"version: 1\nrunners: [ssh-ed25519 AAAA]\n", "runners.0"},
+		{"version: 1\ncommit: {pattern: '('}\n", "commit.pattern"},
+		{"version: 1\n? [a]\n: b\n", "[a]"},
+	} {
+		_, _, faults := Load([]byte(row.text), Source{Name: Path})
+		found := false
+		for _, f := range faults {
+			found = found || f.Code == kernel.CodeGovernanceInvalid && (f.Subject == row.path || strings.HasPrefix(row.path, "[") && f.Detail != "")
+		}
+		if !found {
+			t.Errorf("%q: no fault at %s in %v", row.text, row.path, faults)
+		}
+	}
+}
+
+func TestLintNamesLines(t *testing.T) {
+	got := Lint([]byte("version: 1\nmod: govern\nbudgets:\n  attempts: none\n"))
+	if len(got) != 2 || got[0].Line != 2 || got[1].Line != 4 || got[1].Path != "budgets.attempts" {
+		t.Errorf("%+v", got)
+	}
+	if got := Lint(Template()); len(got) != 1 || !got[0].Warning {
+		t.Errorf("the template: %+v", got)
+	}
+}
+
+func TestApplyCaps(t *testing.T) {
+	c, _ := load(t, full)
+	checks, unknown := c.SelectChecks([]string{"test", "nope"})
+	if len(checks) != 1 || len(unknown) != 1 || unknown[0] != "nope" {
+		t.Fatal(checks, unknown)
+	}
+	all, _ := c.SelectChecks(nil)
+	b, capped, notes, faults := c.Apply(Caps{Budgets: kernel.Budgets{Attempts: 2, Files: 100, BuildTimeoutMs: 1000}, CheckTimeoutMs: 1000, Checks: 1}, all)
+	if b.Attempts != 2 || b.Files != 10 || b.BuildTimeoutMs != 1000 || capped[0].TimeoutMs != 1000 || c.Checks[0].TimeoutMs != 300_000 {
+		t.Errorf("%+v %+v", b, capped)
+	}
+	if len(notes) != 4 || len(faults) != 1 || faults[0].Code != kernel.CodeBudgetExceeded {
+		t.Errorf("%q %v", notes, faults)
+	}
+	if _, _, notes, faults := c.Apply(Caps{}, all); len(notes)+len(faults) > 0 {
+		t.Error(notes, faults)
+	}
+}

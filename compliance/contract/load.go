@@ -1,0 +1,207 @@
+package contract
+
+import (
+	"bytes"
+	_ "embed" // the built-in contract
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/writbot/writ/compliance/internal/strictyaml"
+	"github.com/writbot/writ/compliance/internal/visible"
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"golang.org/x/crypto/ssh"
+)
+
+//go:embed default.yaml
+var defaultYAML []byte
+
+//go:embed issue_form.yml
+var issueForm []byte
+
+// IssueFormPath is where GitHub looks for the issue form.
+const IssueFormPath = ".github/ISSUE_TEMPLATE/writ.yml"
+
+// IssueForm returns the issue form that `writ contract init` writes; package
+// instruction reads what people fill in.
+func IssueForm() []byte { return bytes.Clone(issueForm) }
+
+// Source says where a contract's bytes are from.
+type Source struct {
+	Name string // Path at the pinned commit, a file's name, or SourceDefault
+	Mode string // git mode of the entry; "" for a file that isn't in git
+}
+
+// Template returns the bytes of the built-in contract, which are also what
+// `writ contract init` writes: every key with its default and what it means.
+func Template() []byte { return bytes.Clone(defaultYAML) }
+
+// Default is the contract of a repository that has none.
+func Default() Contract {
+	c, _, faults := Load(defaultYAML, Source{Name: SourceDefault})
+	if len(faults) > 0 {
+		panic("contract: default.yaml: " + faults[0].Detail) // a test reads it
+	}
+	return c
+}
+
+// Load reads a contract. Warnings are sentences for the report; violations are
+// governance.invalid, all of them, and leave the contract unusable.
+func Load(data []byte, src Source) (Contract, []string, []kernel.Violation) {
+	c, findings := read(data, src)
+	var warnings []string
+	var out []kernel.Violation
+	for _, f := range findings {
+		if f.Warning {
+			warnings = append(warnings, f.sentence())
+			continue
+		}
+		out = append(out, kernel.Violation{Code: kernel.CodeGovernanceInvalid, Subject: f.Path, Detail: f.at()})
+	}
+	return c, warnings, kernel.SortViolations(out)
+}
+
+// Finding is one remark about a contract.
+type Finding struct {
+	Line    int    // from 1; 0 where no line is concerned
+	Path    string // key, dotted; "" is the file
+	Warning bool   // false: the contract can't be used
+	Detail  string // a sentence
+}
+
+func (f Finding) at() string {
+	if f.Line == 0 {
+		return f.Detail
+	}
+	return fmt.Sprintf("Line %d: %s", f.Line, f.Detail)
+}
+
+func (f Finding) sentence() string {
+	if f.Path == "" {
+		return f.Detail
+	}
+	return f.Path + ": " + f.Detail
+}
+
+// Lint returns all that can be said about a contract, in the order of the text.
+func Lint(data []byte) []Finding {
+	_, findings := read(data, Source{Name: Path})
+	return findings
+}
+
+// lfsPointer begins every file that git-lfs keeps elsewhere.
+const lfsPointer = "version https://git-lfs.github.com/spec/"
+
+func read(data []byte, src Source) (Contract, []Finding) {
+	c := zero()
+	c.Hash, c.Source = canon.Sum(data), src.Name
+	if why := badSource(data, src); why != "" {
+		return c, []Finding{{Detail: why}}
+	}
+	var findings []Finding
+	for _, f := range strictyaml.Parse(data, MaxBytes, c.fields()) {
+		findings = append(findings, Finding{Line: f.Line, Path: f.Path, Detail: f.Detail})
+	}
+	if len(findings) > 0 {
+		return c, findings
+	}
+	if findings = c.disagreements(); len(findings) > 0 {
+		return c, findings
+	}
+	return c, c.warnings()
+}
+
+// badSource refuses what a reader and git may see differently (CASES I11).
+func badSource(data []byte, src Source) string {
+	switch src.Mode {
+	case "", scope.ModeFile, scope.ModeExec:
+	case scope.ModeSymlink:
+		return "It is a symbolic link; it must be a regular file."
+	case scope.ModeGitlink:
+		return "It is a submodule; it must be a regular file."
+	default:
+		return "It is not a regular file."
+	}
+	if bytes.HasPrefix(data, []byte(lfsPointer)) {
+		return "It is a git-lfs pointer; it must be a regular file."
+	}
+	return ""
+}
+
+var (
+	wordName   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+	account    = regexp.MustCompile(`^@?[A-Za-z0-9][A-Za-z0-9._/-]{0,99}(\[bot\])?$`)
+)
+
+func matching(re *regexp.Regexp, why string) func(string) string {
+	return func(s string) string {
+		if re.MatchString(s) {
+			return ""
+		}
+		return why
+	}
+}
+
+func text(s string) string {
+	switch {
+	case len(s) > MaxText:
+		return fmt.Sprintf("It is longer than %d bytes.", MaxText)
+	case visible.Any(s):
+		return "It must be one line without control characters or ones that a reader can't see."
+	}
+	return ""
+}
+
+func word(s string) string {
+	if s == "" {
+		return "It is empty."
+	}
+	return text(s)
+}
+
+// argument is one word of a command; it may be empty and have line ends.
+func argument(s string) string {
+	switch {
+	case len(s) > MaxText:
+		return fmt.Sprintf("It is longer than %d bytes.", MaxText)
+	case strings.ContainsRune(s, 0) || !utf8.ValidString(s):
+		return "It has a NUL character."
+	}
+	return ""
+}
+
+func branch(s string) string {
+	if s == "" || branchName.MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "//") &&
+		!strings.HasSuffix(s, "/") && !strings.HasSuffix(s, ".") && !strings.HasSuffix(s, ".lock") {
+		return ""
+	}
+	return "It must be the plain name of a branch."
+}
+
+func glob(s string) string {
+	if _, faults := scope.ParseGlobs([]string{s}); len(faults) > 0 {
+		return faults[0].Reason
+	}
+	return ""
+}
+
+func publicKey(s string) string {
+	if _, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(s)); err != nil || len(rest) > 0 {
+		return "It must be one SSH public key, as in authorized_keys."
+	}
+	return ""
+}
+
+func pattern(s string) string {
+	if len(s) > maxPattern {
+		return fmt.Sprintf("It is longer than %d bytes.", maxPattern)
+	}
+	if _, err := regexp.Compile(s); err != nil {
+		return "It is not a regular expression that RE2 takes: " + visible.Line(err.Error()) + "."
+	}
+	return ""
+}

@@ -1,0 +1,42 @@
+// Package visible says which code points a reader can't see. Issues, paths and
+// reports all ask here, so that they agree.
+package visible
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Hidden reports whether r can't be seen, or ends a line without being one of
+// the line ends that a text may have: controls (tab and line feed among them),
+// format characters such as zero-width and bidirectional ones and the tag
+// block, variation selectors, line and paragraph separators, fillers,
+// non-characters. Arabic signs that enclose a number are format characters by
+// category, but can be seen.
+func Hidden(r rune) bool {
+	switch {
+	case r >= ' ' && r <= '~':
+		return false
+	case r >= 0xE0000 && r <= 0xE0FFF: // tags, more selectors, and room for the like
+		return true
+	case r&0xFFFE == 0xFFFE || r >= 0xFDD0 && r <= 0xFDEF: // non-characters
+		return true
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+}
+
+// Any reports whether s holds a hidden code point.
+func Any(s string) bool { return strings.IndexFunc(s, Hidden) >= 0 }
+
+// Line makes s one line without hidden code points: white space becomes single
+// spaces, the rest is dropped, invalid UTF-8 is replaced by U+FFFD.
+func Line(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	return strings.Map(func(r rune) rune {
+		if Hidden(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
