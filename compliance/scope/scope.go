@@ -1,0 +1,131 @@
+package scope
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// Rules are what one task may do to one base tree.
+type Rules struct {
+	// Allowed are the task's allowed_files; none allows nothing.
+	Allowed []string
+	// Protected adds to [DefaultProtected], Unprotect takes out: the
+	// contract's paths.protected and paths.unprotect.
+	Protected []string
+	Unprotect []string
+	// Ignore holds the base commit's .gitignore files, path → content; see
+	// [IgnoreFiles]. Nil discards nothing (paths.ignored: refuse).
+	Ignore map[string][]byte
+	// MaxFiles and MaxBytes are budgets.files and budgets.bytes: changed
+	// paths, and bytes of what they hold afterwards.
+	MaxFiles int64
+	MaxBytes int64
+}
+
+// Scope is a base tree and the rules for changing it, compiled. It may be used
+// by one goroutine at a time.
+type Scope struct {
+	base    base
+	allowed Globs
+	guard   Protection
+	ignore  *ignores
+	rules   Rules
+}
+
+// New compiles rules. Faulty patterns are a [*PatternError], a base tree that
+// can't be used a [*TreeError]; tasks and contracts that were loaded by this
+// room have neither.
+func New(entries []Entry, r Rules) (*Scope, error) {
+	b, err := newBase(entries)
+	if err != nil {
+		return nil, err
+	}
+	allowed, faults := ParseGlobs(r.Allowed)
+	guard, more := NewProtection(r.Protected, r.Unprotect)
+	if faults = append(faults, more...); len(faults) > 0 {
+		return nil, faults[0]
+	}
+	return &Scope{base: b, allowed: allowed, guard: guard, ignore: newIgnores(r.Ignore), rules: r}, nil
+}
+
+// Verdict is what was found in a workspace.
+type Verdict struct {
+	// Changes are sorted by path. When there are more than MaxListed, the rest
+	// is left out and a violation says so.
+	Changes []kernel.Change
+	// Contents holds the bytes of every changed file by blob id, as they were
+	// hashed. It is whole only if there are no violations.
+	Contents map[string][]byte
+	// Discarded are the ignored leftovers, sorted, at most MaxListed and a note.
+	Discarded []string
+	// Violations are all of them, in the kernel's order; the umbrella
+	// execution.scope.violation is among them if there is any.
+	Violations []kernel.Violation
+}
+
+// Diff is the verdict as a proposal record.
+func (v Verdict) Diff(run, baseCommit string) kernel.Diff {
+	return kernel.Diff{Kind: string(kernel.KindDiff), Run: run, Base: baseCommit,
+		Changes: nonNil(v.Changes), Discarded: nonNil(v.Discarded), Violations: nonNil(v.Violations)}
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// MaxListed bounds the lists of a verdict, so that a builder can't fill the
+// records: a workspace with a million new files is refused by a short text.
+const MaxListed = 1000
+
+// Verify walks the workspace and judges it. The error is the system's: the
+// workspace can't be read for a reason that isn't the builder's doing, or ctx
+// ended. Every process that could write to the workspace must be dead.
+func (s *Scope) Verify(ctx context.Context, root string) (Verdict, error) {
+	snap, err := s.Snapshot(ctx, root)
+	if err != nil {
+		return Verdict{}, err
+	}
+	return s.Compare(ctx, snap)
+}
+
+// violations collects broken rules and never grows beyond a bound.
+type violations struct {
+	list []kernel.Violation
+	more map[kernel.Code]int
+}
+
+// maxPerCode is how many violations of one code are listed.
+const maxPerCode = 100
+
+func (v *violations) add(code kernel.Code, subject, detail string) {
+	if v.more == nil {
+		v.more = map[kernel.Code]int{}
+	}
+	if v.more[code]++; v.more[code] <= maxPerCode {
+		v.list = append(v.list, kernel.Violation{Code: code, Subject: display(subject), Detail: detail})
+	}
+}
+
+// all returns the violations in order, with the umbrella code and a note for
+// each code that had too many.
+func (v *violations) all() []kernel.Violation {
+	if len(v.list) == 0 {
+		return nil
+	}
+	out := append([]kernel.Violation{}, v.list...)
+	total := 0
+	for code, n := range v.more {
+		total += n
+		if n > maxPerCode {
+			out = append(out, kernel.Violation{Code: code, Detail: fmt.Sprintf("And %d more of this kind.", n-maxPerCode)})
+		}
+	}
+	out = append(out, kernel.Violation{Code: kernel.CodeScopeViolation,
+		Detail: fmt.Sprintf("Broken rules of scope: %d.", total)})
+	return kernel.SortViolations(out)
+}
