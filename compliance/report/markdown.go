@@ -1,0 +1,210 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// Limits of the rendered forms.
+const (
+	// MaxMarkdown is the length in characters; forges take 65,536 in a comment
+	// and the sender adds a marker.
+	MaxMarkdown = 60_000
+	maxLines    = 100     // of a list
+	maxTail     = 6 << 10 // bytes of one output
+	maxDetail   = 500     // characters of a detail
+)
+
+// section is a part of a rendered report; later ones are left out first.
+type section struct{ title, body string }
+
+// Markdown renders the report so that it can be posted as a comment.
+func Markdown(r Report) string {
+	r = r.Finish()
+	var head strings.Builder
+	for _, l := range r.FirstLines {
+		fmt.Fprintf(&head, "**%s**\n\n", l)
+	}
+	fmt.Fprintf(&head, "### Writ: task %d %s\n\n", r.TaskID, headline(r))
+	for _, f := range facts(r) {
+		fmt.Fprintf(&head, "- %s: %s\n", f[0], span(f[1]))
+	}
+	out := head.String()
+	for _, s := range markdownSections(r) {
+		next := "\n#### " + s.title + "\n\n" + s.body
+		if utf8.RuneCountInString(out)+utf8.RuneCountInString(next) > MaxMarkdown-200 {
+			return out + "\nThe rest is left out because the report is too long; all of it is in the task's evidence.\n"
+		}
+		out += next
+	}
+	return out
+}
+
+func headline(r Report) string {
+	switch {
+	case r.FinalState != kernel.TaskNone:
+		return string(r.FinalState)
+	case r.Held != nil:
+		return "is held by another runner"
+	case r.WaitingFor != "":
+		return "is waiting"
+	case len(r.Codes) > 0:
+		return "was not carried out"
+	}
+	return "goes on"
+}
+
+// facts are the one-line facts, the seed's three first.
+func facts(r Report) [][2]string {
+	out := [][2]string{
+		{"execution_dispatched", fmt.Sprint(r.Dispatched)},
+		{"execution_verified", fmt.Sprint(r.Verified)},
+	}
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, [2]string{name, value})
+		}
+	}
+	add("task_final_state", string(r.FinalState))
+	add("change commit", r.ChangeCommit)
+	add("base commit", r.BaseCommit)
+	add("attempts", count(r.Attempts))
+	add("interruptions", count(r.Interruptions))
+	add("next attempt not before", r.NotBefore)
+	add("waiting for", r.WaitingFor)
+	if r.Held != nil {
+		add("held by", r.Held.Runner)
+		add("until", r.Held.Until)
+	}
+	add("run", r.RunID)
+	add("builder", r.Builder)
+	add("sandbox", r.Sandbox)
+	add("contract", r.ContractSource)
+	add("governance hash", string(r.GovernanceHash))
+	add("dispatch hash", string(r.DispatchHash))
+	add("ledger head", string(r.LedgerHead))
+	return out
+}
+
+func count(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func markdownSections(r Report) []section {
+	var out []section
+	if len(r.Codes) > 0 {
+		var b strings.Builder
+		for _, c := range r.Codes {
+			info := c.Info()
+			fmt.Fprintf(&b, "- `%s`: %s *%s*\n", c, info.Meaning, info.Remedy)
+		}
+		out = append(out, section{"Codes", b.String()})
+	}
+	for _, s := range textSections(r) {
+		out = append(out, section{s.title, fenced(s.body)})
+	}
+	return out
+}
+
+// textSections are the parts that hold untrusted text.
+func textSections(r Report) []section {
+	var out []section
+	list := func(title string, lines []string) {
+		if len(lines) > 0 {
+			out = append(out, section{title, listed(lines)})
+		}
+	}
+	list("What broke a rule", violationLines(r.Violations))
+	list("Checks", checkLines(r.Checks))
+	list("Changed files", r.ChangedFiles)
+	list("Discarded leftovers", r.Discarded)
+	list("Notes", append(append([]string{}, r.Warnings...), r.Notes...))
+	for _, o := range r.Outputs {
+		if strings.TrimSpace(o.Tail) != "" {
+			out = append(out, section{"Output of " + safeName(defuse(o.Name)), tail(o.Tail, maxTail)})
+		}
+	}
+	return out
+}
+
+// safeName is a name in a heading: letters, digits and a few marks only.
+func safeName(s string) string {
+	return cutRunes(strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (r == ' ' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+			return r
+		}
+		return '.'
+	}, s), 80)
+}
+
+// listed is a list, one item a line, with a note where it was cut.
+func listed(lines []string) string {
+	var b strings.Builder
+	for i, l := range lines {
+		if i == maxLines {
+			fmt.Fprintf(&b, "… and %d more\n", len(lines)-i)
+			break
+		}
+		b.WriteString(cutRunes(cleanLine(l), maxDetail) + "\n")
+	}
+	return b.String()
+}
+
+func violationLines(list []kernel.Violation) []string {
+	var out []string
+	for _, v := range list {
+		line := string(v.Code)
+		if v.Subject != "" {
+			line += "  " + v.Subject
+		}
+		out = append(out, line+": "+v.Detail)
+	}
+	return out
+}
+
+func checkLines(list []Check) []string {
+	var out []string
+	for _, c := range list {
+		word := "failed"
+		switch {
+		case !c.Stable:
+			word = "contradicted itself"
+		case c.Passed:
+			word = "passed"
+		}
+		line := fmt.Sprintf("%s: %s, exit %d", c.Name, word, c.Exit)
+		if c.Runs != 1 {
+			line += fmt.Sprintf(", %d runs", c.Runs)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// Plain renders the report for a terminal, without a control character.
+func Plain(r Report) string {
+	r = r.Finish()
+	var b strings.Builder
+	for _, l := range r.FirstLines {
+		b.WriteString(l + "\n")
+	}
+	fmt.Fprintf(&b, "task %d %s\n", r.TaskID, headline(r))
+	for _, f := range facts(r) {
+		fmt.Fprintf(&b, "  %s: %s\n", f[0], cleanLine(f[1]))
+	}
+	for _, c := range r.Codes {
+		info := c.Info()
+		fmt.Fprintf(&b, "\n%s\n  %s\n  %s\n", c, info.Meaning, info.Remedy)
+	}
+	for _, s := range textSections(r) {
+		body := strings.TrimRight(Clean(s.body), "\n")
+		fmt.Fprintf(&b, "\n%s\n  %s\n", s.title, strings.ReplaceAll(body, "\n", "\n  "))
+	}
+	return b.String()
+}

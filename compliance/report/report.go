@@ -1,0 +1,175 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Version is the version of the report's shape.
+const Version = 1
+
+// Report is the compliance report of one cycle, or the notice of a tick that
+// ended none (refused, held, waiting). Its canonical JSON is what `writ task
+// run --json` prints and what lies in the evidence.
+type Report struct {
+	Kind string `json:"kind"` // "report"
+	V    int64  `json:"v"`
+
+	// The seed's three. FinalState is absent where no cycle ended, and has
+	// never a fourth value (REQUIREMENTS T26).
+	FinalState kernel.TaskState `json:"task_final_state,omitempty"`
+	Dispatched bool             `json:"execution_dispatched"`
+	Verified   bool             `json:"execution_verified"`
+
+	World  string `json:"world_id"`
+	TaskID int64  `json:"task_id"`
+	RunID  string `json:"run_id"` // "" where nothing was claimed
+
+	// FirstLines are what a reader must know before all else; [Report.Finish]
+	// writes them.
+	FirstLines []string           `json:"first_lines"`
+	Codes      []kernel.Code      `json:"codes"`      // distinct, in the table's order
+	Violations []kernel.Violation `json:"violations"` // in the kernel's order
+
+	ChangedFiles []string `json:"changed_files"` // computed from raw bytes, sorted
+	Discarded    []string `json:"discarded"`     // ignored leftovers, sorted
+	ChangeCommit string   `json:"change_commit"` // "" where none was made
+	BaseCommit   string   `json:"base_commit"`
+
+	Attempts      int64 `json:"attempts"` // counted so far, this one included
+	Interruptions int64 `json:"interruptions"`
+
+	GovernanceHash canon.Digest `json:"governance_hash"`
+	ContractSource string       `json:"contract_source"`
+	DispatchHash   canon.Digest `json:"dispatch_hash"` // "" where nothing was dispatched
+	LedgerHead     canon.Digest `json:"ledger_head"`   // last record before the report
+
+	Builder      string  `json:"builder"`
+	Sandbox      string  `json:"sandbox"` // isolation level; SandboxNone is loud
+	Checks       []Check `json:"checks"`  // as run, in the contract's order
+	TestsTouched bool    `json:"tests_touched"`
+
+	NotBefore  string   `json:"not_before"`  // UTC, ISO 8601; "" where no retry waits
+	WaitingFor string   `json:"waiting_for"` // one of kernel's Wait words; "" where nothing does
+	Held       *Held    `json:"held"`        // null unless another runner holds the lease
+	Warnings   []string `json:"warnings"`    // of the contract
+	Notes      []string `json:"notes"`       // of task, caps, language
+	Outputs    []Output `json:"outputs"`     // last part of what failed, redacted
+}
+
+// SandboxNone is the isolation level of a run without a sandbox.
+const SandboxNone = "none"
+
+// Check is one check's end.
+type Check struct {
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+	Runs   int64  `json:"runs"`
+	Stable bool   `json:"stable"` // all runs agreed
+	Exit   int64  `json:"exit"`   // -1 when ended by a signal
+}
+
+// Held says who holds the lease.
+type Held struct {
+	Runner string `json:"runner"`
+	Until  string `json:"until"` // UTC, ISO 8601
+}
+
+// Output is the last part of a stream.
+type Output struct {
+	Name string `json:"name"` // such as "check test" or "builder stderr"
+	Tail string `json:"tail"`
+}
+
+// What the first lines say.
+const (
+	LineNothingChecked = "Nothing was checked: the contract has no checks. Only the scope of the change was verified."
+	LineTestsTouched   = "The change touches the tests: the base's own tests were run as well."
+	LineNoSandbox      = "There was NO SANDBOX: the builder ran with all rights of the user who started writ (sandbox: none)."
+	noteOnce           = "Each check ran once; whether it gives the same answer each time was not tried (repeat: 1)."
+)
+
+// Finish puts the report into its final form: kind and version, first lines,
+// lists in their order and never null.
+func (r Report) Finish() Report {
+	r.Kind, r.V = string(kernel.KindReport), Version
+	r.FirstLines = []string{}
+	line := func(when bool, text string) {
+		if when && r.Dispatched {
+			r.FirstLines = append(r.FirstLines, text)
+		}
+	}
+	line(len(r.Checks) == 0 && r.Verified, LineNothingChecked)
+	line(r.TestsTouched, LineTestsTouched)
+	line(r.Sandbox == SandboxNone, LineNoSandbox)
+	r.Codes = kernel.SortCodes(append(slices.Clone(r.Codes), kernel.CodesOf(r.Violations)...))
+	r.Violations = kernel.SortViolations(r.Violations)
+	r.ChangedFiles, r.Discarded = sorted(r.ChangedFiles), sorted(r.Discarded)
+	r.Checks, r.Outputs = append([]Check{}, r.Checks...), append([]Output{}, r.Outputs...)
+	r.Warnings, r.Notes = append([]string{}, r.Warnings...), append([]string{}, r.Notes...)
+	once := len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Runs > 1 })
+	if once && !slices.Contains(r.Notes, noteOnce) {
+		r.Notes = append(r.Notes, noteOnce)
+	}
+	return r
+}
+
+func sorted(list []string) []string {
+	out := append([]string{}, list...)
+	slices.Sort(out)
+	return out
+}
+
+// JSON is the report's canonical JSON; an invalid report has none.
+func (r Report) JSON() ([]byte, error) {
+	r = r.Finish()
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	return canon.Marshal(r)
+}
+
+// Error is a report that says what can't be.
+type Error struct{ Reason string }
+
+// Error is one line.
+func (e *Error) Error() string { return "report: " + e.Reason }
+
+// Validate holds a report against what can occur (REQUIREMENTS D43, D52, T26,
+// T27). A report that fails is a fault of Writ, and is never printed.
+func (r Report) Validate() error {
+	has := func(c kernel.Code) bool { return slices.Contains(r.Codes, c) }
+	ended := r.FinalState != kernel.TaskNone
+	for _, rule := range []struct {
+		broken bool
+		why    string
+	}{
+		{r.Kind != string(kernel.KindReport) || r.V != Version, "its kind or version is wrong"},
+		{ended && !r.FinalState.Final(), fmt.Sprintf("task_final_state %q is not one of the three", r.FinalState)},
+		{r.Verified && !r.Dispatched, "verified and never dispatched"},
+		{r.Dispatched && !r.DispatchHash.Valid(), "dispatched without a dispatch hash"},
+		{r.Dispatched && r.RunID == "", "dispatched without a run id"},
+		{r.FinalState == kernel.TaskCompleted && !r.Verified, "completed and not verified"},
+		{r.FinalState == kernel.TaskCompleted && r.ChangeCommit == "", "completed without a change commit"},
+		{r.FinalState == kernel.TaskCompleted && slices.ContainsFunc(r.Codes, countsAttempt), "completed with a failure's code"},
+		{ended && r.FinalState != kernel.TaskCompleted && r.Verified, "verified and not completed"},
+		{r.FinalState == kernel.TaskBlocked && !has(kernel.CodeEscalationBlocked), "blocked without its code"},
+		{r.FinalState != kernel.TaskBlocked && has(kernel.CodeEscalationBlocked), "the code of a blocked task, which it is not"},
+		{ended && len(r.Codes) == 0 && r.FinalState != kernel.TaskCompleted, "failed without a code"},
+		{has(kernel.CodeVerificationFailed) && (r.Verified || !r.Dispatched), "execution.verification.failed without a failed dispatch"},
+		{ended && (r.Held != nil || r.WaitingFor != ""), "ended, and held or waiting as well"},
+		{r.FinalState == kernel.TaskCompleted && r.NotBefore != "", "completed, and a retry waits"},
+		{slices.ContainsFunc(r.Codes, func(c kernel.Code) bool { return !c.Known() }), "a code that the table lacks"},
+		{!slices.Equal(r.Codes, kernel.SortCodes(r.Codes)), "codes out of order"},
+	} {
+		if rule.broken {
+			return &Error{rule.why}
+		}
+	}
+	return nil
+}
+
+func countsAttempt(c kernel.Code) bool { return c.Info().Counts == kernel.CountsAttempt }

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/writbot/writ/compliance/internal/visible"
+)
+
+// escapeSequence is what terminals obey: CSI, OSC and the two-byte forms.
+var escapeSequence = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_]|[ -/]+[0-~])|\u009b[0-?]*[ -/]*[@-~]")
+
+// Clean makes untrusted text harmless for a terminal: escape sequences go, line
+// ends become LF, and other code points that can't be seen are shown as
+// escapes. Tabs stay.
+func Clean(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = escapeSequence.ReplaceAllString(s, "")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\r':
+			b.WriteByte('\n')
+		case r == '\n' || r == '\t' || !visible.Hidden(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		}
+	}
+	return b.String()
+}
+
+// cleanLine is Clean for text that must stay on one line.
+func cleanLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
+
+// closing is a keyword and a reference that would close some issue if the text
+// came into a commit or a change's description, code or not.
+var (
+	closing    = regexp.MustCompile(`(?i)\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)\b[^\n]*`)
+	reference  = regexp.MustCompile(`([#!])([0-9])`)
+	otherForms = regexp.MustCompile(`(?i)\b(gh)-([0-9])|\b(https?:)//`)
+)
+
+// defuse breaks up the references after closing keywords.
+func defuse(s string) string {
+	return closing.ReplaceAllStringFunc(s, func(m string) string {
+		return otherForms.ReplaceAllString(reference.ReplaceAllString(m, "$1 $2"), "$1$3 $2")
+	})
+}
+
+// bar stands before each line of untrusted text.
+const bar = "| "
+
+// fenced is untrusted text as a Markdown block. The fence is longer than any
+// run of backticks inside, and no line inside begins with one.
+func fenced(text string) string {
+	text = strings.Trim(defuse(Clean(text)), "\n")
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "text\n" + bar + strings.ReplaceAll(text, "\n", "\n"+bar) + "\n" + fence + "\n"
+}
+
+// span is a short untrusted text as Markdown code on one line.
+func span(text string) string {
+	text = strings.ReplaceAll(cleanLine(defuse(text)), "`", "'")
+	if text == "" {
+		return "–"
+	}
+	return "`" + cutRunes(text, maxSpan) + "`"
+}
+
+// maxSpan is the length of a code span, in runes.
+const maxSpan = 200
+
+func cutRunes(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// tail is the end of a text, cut at a line where that is near.
+func tail(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	s = s[len(s)-most:]
+	if i := strings.IndexByte(s, '\n'); i >= 0 && i < most/4 {
+		s = s[i+1:]
+	}
+	return "[…]\n" + strings.ToValidUTF8(s, "")
+}
