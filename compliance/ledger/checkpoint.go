@@ -1,0 +1,148 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+const (
+	originPrefix = "writ/"
+
+	// maxCheckpointBytes is far above three lines and one signature.
+	maxCheckpointBytes = 8 << 10
+)
+
+// Checkpoint is a signed statement of an instance: its ledger of World had this
+// root when it had Size records.
+type Checkpoint struct {
+	World string
+	Size  int64
+	Root  tlog.Hash
+}
+
+// text is the note's body (C2SP, tlog-checkpoint).
+func (c Checkpoint) text() string {
+	return fmt.Sprintf("%s%s\n%d\n%s\n", originPrefix, c.World, c.Size, c.Root)
+}
+
+// sign makes the note. The same checkpoint always gives the same bytes.
+func (c Checkpoint) sign(key *instancekey.Key) ([]byte, error) {
+	signer, err := key.NoteSigner()
+	if err != nil {
+		return nil, err
+	}
+	return note.Sign(&note.Note{Text: c.text()}, signer)
+}
+
+// OpenCheckpoint reads a checkpoint signed by the key. Any other byte, line or
+// number form is an error.
+func OpenCheckpoint(signed []byte, key instancekey.Public) (Checkpoint, error) {
+	if len(signed) > maxCheckpointBytes {
+		return Checkpoint{}, fmt.Errorf("ledger: a checkpoint of %d bytes is over the limit of %d", len(signed), maxCheckpointBytes)
+	}
+	verifier, err := key.NoteVerifier()
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	n, err := note.Open(signed, note.VerifierList(verifier))
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint is not signed by %s: %w", key.Fingerprint(), err)
+	}
+	c, err := parseCheckpoint(n.Text)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	// The note's reader passes over signatures it doesn't know and over spare
+	// bits of base64; a kept checkpoint has one form.
+	sig := n.Sigs[0].Base64
+	bits, err := base64.StdEncoding.Strict().DecodeString(sig)
+	if err != nil || base64.StdEncoding.EncodeToString(bits) != sig {
+		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint's signature is not in its one form")
+	}
+	if want := fmt.Sprintf("%s\n— %s %s\n", n.Text, verifier.Name(), sig); want != string(signed) {
+		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint holds more than one signature")
+	}
+	return c, nil
+}
+
+func parseCheckpoint(text string) (Checkpoint, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], originPrefix) {
+		return Checkpoint{}, fmt.Errorf("ledger: not a checkpoint: want origin, size and root")
+	}
+	size, err := strconv.ParseInt(lines[1], 10, 64)
+	if err != nil || size < 1 {
+		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint's size is not a number of one or more")
+	}
+	root, err := tlog.ParseHash(lines[2])
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint's root is not a hash")
+	}
+	c := Checkpoint{World: strings.TrimPrefix(lines[0], originPrefix), Size: size, Root: root}
+	if c.text() != text {
+		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint is not in its one form")
+	}
+	return c, nil
+}
+
+// CheckpointFile is where the checkpoint of a world lies in the state
+// directory, outside the store: "checkpoint-" and 16 digits of the name's hash.
+func CheckpointFile(dir, world string) string {
+	const digits = 16 // 64 bits: no two worlds of one store meet
+	return filepath.Join(dir, "checkpoint-"+canon.Sum([]byte(world)).Hex()[:digits])
+}
+
+// WriteCheckpoint replaces the file at path in one step; after a crash it has
+// the old bytes or the new ones. An unchanged file isn't written.
+func WriteCheckpoint(path string, signed []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, signed) {
+		return nil
+	}
+	if err := replaceFile(path, signed); err != nil {
+		return &Error{Code: kernel.CodeEnvState, Seq: NoSeq, Detail: "the checkpoint can't be written", Err: err}
+	}
+	return nil
+}
+
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".checkpoint.new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error counts
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

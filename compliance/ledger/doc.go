@@ -1,0 +1,55 @@
+// Package ledger keeps what one instance saw, decided and did: hash-chained
+// records of each world, under a Merkle tree whose root the instance signs
+// (seed 003 §1 and §3; DESIGN §4, "Whose truth").
+//
+// It is the only writer of ledger storage. It decides nothing: records are
+// made by the kernel, and a record is stored before the act that it announces.
+// If it can't be stored, [Ledger.Append] says so and nothing may happen.
+//
+// # The record
+//
+// A record is one canonical JSON document (package canon), its hash SHA-256 of
+// these very bytes. The next record names that hash as "prev", and the first
+// one binds the chain to a world, an instance's key and a contract. Real bytes
+// of a first record and the second are in testdata/golden.jsonl; a file of
+// records is their bytes, a newline after each.
+//
+//	{"body":{…},"instance":"SHA256:…","kind":"audit","prev":"sha256:…","run_id":"","seq":1,"task":0,"time":5,"v":1,"world_id":"…"}
+//
+// seq is the order. time is the virtual clock, which never goes back; no
+// verification reads another clock.
+//
+// # The tree
+//
+// Record n is leaf n of an RFC 6962 tree (golang.org/x/mod/sumdb/tlog). The
+// leaf's data are the 32 bytes of the record's hash, so that a proof can be
+// checked from a hash alone, where the record itself was redacted. The hashes
+// that record n completes, its leaf and the parents to its left, are kept with
+// it.
+//
+// # The checkpoint
+//
+// A chain can't show that its end was cut off; a signed root outside the store
+// does. A checkpoint is a signed note (golang.org/x/mod/sumdb/note) of three
+// lines, as C2SP's tlog-checkpoint has them, signed by the instance's key:
+//
+//	writ/<world>
+//	<number of records>
+//	<root, base64>
+//
+// # Storage
+//
+// One SQLite file, WAL, synchronous=FULL, holds several worlds. It stores the
+// exact bytes of each record beside the two columns that are searched for, seq
+// and task, and [Ledger.Verify] checks every column against the bytes. The
+// ledger asks for little, a consistent view and a durable compare-and-swap of
+// the head, so that another database can take its place.
+//
+// # After a failure
+//
+// A store that failed once takes nothing more (ledger.unavailable): the process
+// stops, and verification at the next start says what is there. A record that
+// was stored although its append failed announces an act that never happened;
+// whoever goes on looks the act up, as after a crash. A tail that doesn't verify
+// keeps the ledger closed until [Store.Quarantine] is asked for.
+package ledger

@@ -1,0 +1,135 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/kernel"
+)
+
+// Proof shows that a record stands at Seq of the ledger that had Size records
+// (an RFC 6962 audit path, from the leaf up, base64).
+type Proof struct {
+	Kind   string   `json:"kind"` // "inclusion_proof"
+	World  string   `json:"world_id"`
+	Seq    int64    `json:"seq"`
+	Size   int64    `json:"size"`
+	Hashes []string `json:"hashes"`
+}
+
+const kindProof = "inclusion_proof"
+
+// maxProofHashes is the height of the largest tree.
+const maxProofHashes = maxLevels
+
+func (p Proof) path() (tlog.RecordProof, error) {
+	if p.Kind != kindProof || len(p.Hashes) > maxProofHashes {
+		return nil, fmt.Errorf("ledger: not an inclusion proof")
+	}
+	out := make(tlog.RecordProof, len(p.Hashes))
+	for i, text := range p.Hashes {
+		b, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err != nil || copy(out[i][:], b) != len(out[i]) || len(b) != len(out[i]) {
+			return nil, fmt.Errorf("ledger: hash %d of the proof of record %d can't be read", i, p.Seq)
+		}
+	}
+	return out, nil
+}
+
+// VerifyInclusion reports whether the record with these exact bytes stands
+// where its proof says, under a checkpoint signed by the key. It checks this
+// record alone; the chain before it needs [VerifyLines].
+func VerifyInclusion(raw []byte, p Proof, checkpoint []byte, key instancekey.Public) error {
+	r, err := DecodeRecord(raw)
+	if err != nil {
+		return err
+	}
+	cp, err := OpenCheckpoint(checkpoint, key)
+	if err != nil {
+		return err
+	}
+	path, err := p.path()
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.World != cp.World || p.World != cp.World:
+		return corrupt(r.World, r.Seq, "record, proof and checkpoint are not of one world")
+	case r.Instance != key.Fingerprint():
+		return corrupt(r.World, r.Seq, "the record is another instance's than the checkpoint's signer")
+	case r.Seq != p.Seq || p.Size != cp.Size || p.Seq < 0 || p.Seq >= p.Size:
+		return corrupt(r.World, r.Seq, "the proof is for another record or checkpoint")
+	}
+	if err := tlog.CheckRecord(path, cp.Size, cp.Root, r.Seq, leafOf(sha256.Sum256(raw))); err != nil {
+		return corrupt(r.World, r.Seq, "the record does not stand in the ledger that the checkpoint signs")
+	}
+	return nil
+}
+
+// ProveRecord proves that record seq stands in the ledger of size records,
+// which must have been stored.
+func (l *Ledger) ProveRecord(ctx context.Context, seq, size int64) (Proof, error) {
+	p := Proof{Kind: kindProof, World: l.world, Seq: seq, Size: size, Hashes: []string{}}
+	err := l.withTree(ctx, size, func(r tlog.HashReader) error {
+		if seq < 0 || seq >= size {
+			return fmt.Errorf("there is no record %d among %d", seq, size)
+		}
+		path, err := tlog.ProveRecord(size, seq, r)
+		for _, h := range path {
+			p.Hashes = append(p.Hashes, h.String())
+		}
+		return err
+	})
+	return p, err
+}
+
+// Tree is the root of the ledger when it had size records.
+func (l *Ledger) Tree(ctx context.Context, size int64) (root tlog.Hash, err error) {
+	err = l.withTree(ctx, size, func(r tlog.HashReader) error {
+		root, err = tlog.TreeHash(size, r)
+		return err
+	})
+	return root, err
+}
+
+// ProveTree proves that the ledger of from records is the beginning of the one
+// of size records; tlog.CheckTree checks it.
+func (l *Ledger) ProveTree(ctx context.Context, from, size int64) (proof tlog.TreeProof, err error) {
+	err = l.withTree(ctx, size, func(r tlog.HashReader) error {
+		if from < 1 || from > size {
+			return fmt.Errorf("a tree of %d is no beginning of one of %d", from, size)
+		}
+		proof, err = tlog.ProveTree(size, from, r)
+		return err
+	})
+	return proof, err
+}
+
+// withTree gives f the stored hashes of a tree that is stored whole.
+func (l *Ledger) withTree(ctx context.Context, size int64, f func(tlog.HashReader) error) error {
+	err := l.store.storage.view(ctx, func(s snapshot) error {
+		w, ok, err := s.world(ctx, l.world)
+		if err != nil {
+			return err
+		}
+		if !ok || size < 0 || size > w.head.Seq+1 {
+			return fmt.Errorf("the ledger never had %d records", size)
+		}
+		return f(nodeReader(func(seq int64) (nodes []byte, err error) {
+			err = s.rows(ctx, rowQuery{world: w.id, from: seq, limit: 1}, func(r row) error {
+				nodes = r.nodes
+				return nil
+			})
+			return nodes, err
+		}))
+	})
+	if err != nil && CodeOf(err) == "" {
+		return &Error{Code: kernel.CodeLedgerUnavailable, World: l.world, Seq: NoSeq, Detail: "no proof can be made", Err: err}
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"iter"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// Report is the outcome of a verification.
+type Report struct {
+	OK       bool        `json:"ok"`
+	World    string      `json:"world_id"`
+	Instance string      `json:"instance"`
+	Records  int64       `json:"records"`   // records read before the first bad one
+	FirstBad *int64      `json:"first_bad"` // its seq; null if no single record is at fault
+	Code     kernel.Code `json:"code"`      // "" if OK
+	Reason   string      `json:"reason"`    // a sentence; "" if OK
+	Head     kernel.Head `json:"head"`      // of what was read
+	Root     string      `json:"root"`      // of the same, base64
+	// CheckpointSize is the size that the newest checked checkpoint signs, 0
+	// for none.
+	CheckpointSize int64 `json:"checkpoint_size"`
+}
+
+// Err is nil if the report is good, else an [*Error] with all it says.
+func (r Report) Err() error {
+	if r.OK {
+		return nil
+	}
+	e := &Error{Code: r.Code, World: r.World, Seq: NoSeq, Detail: r.Reason}
+	if r.FirstBad != nil {
+		e.Seq = *r.FirstBad
+	}
+	return e
+}
+
+// Expect is what a verification must find, as far as the caller knows it.
+type Expect struct {
+	World      string       // "" takes the genesis' word
+	Instance   string       // fingerprint; "" takes the genesis' word
+	Head       *kernel.Head // the last record
+	Checkpoint []byte       // from outside the store, signed
+}
+
+// verification goes through a chain and remembers the first fault.
+type verification struct {
+	c       *checker
+	want    Expect
+	report  Report
+	nodes   []byte // scratch
+	stored  []byte // checkpoint that the store keeps
+	signed  []Checkpoint
+	suspect *broken // the link to the record just read is broken; the next decides
+}
+
+func newVerification(want Expect) *verification {
+	v := &verification{want: want, report: Report{OK: true, World: want.World, Instance: want.Instance}}
+	c, err := newChecker(want.World, want.Instance)
+	if err != nil {
+		v.fail(kernel.CodeLedgerCorrupt, NoSeq, err.Error())
+	}
+	v.c = c
+	return v
+}
+
+func (v *verification) fail(code kernel.Code, seq int64, reason string) {
+	v.report.OK, v.report.Code, v.report.Reason = false, code, reason
+	if seq != NoSeq {
+		v.report.FirstBad = &seq
+	}
+}
+
+// VerifyLines verifies a whole chain from its records' bytes, without a store:
+// all that [Ledger.Verify] does but for the store's own columns. A changed byte
+// of the last record shows only against want.Head or want.Checkpoint.
+func VerifyLines(lines iter.Seq[[]byte], want Expect) Report {
+	v := newVerification(want)
+	for raw := range lines {
+		if !v.report.OK {
+			break
+		}
+		v.line(raw)
+	}
+	return v.finish()
+}
+
+// line takes the next record's bytes.
+func (v *verification) line(raw []byte) {
+	seq := v.c.tree.size
+	if v.suspect != nil {
+		// If this record names the suspect's hash, the suspect is as it was
+		// written, and the one before it was changed.
+		e, err := v.c.read(raw)
+		v.blame(seq-1, err == nil && e.link)
+		return
+	}
+	e, nodes, err := v.c.add(raw, v.nodes[:0])
+	v.nodes = nodes
+	b, isBroken := asBroken(err)
+	switch {
+	case isBroken && b.link && seq > 0:
+		v.suspect = b
+	case isBroken && b.twice:
+		v.fail(kernel.CodeLedgerCorrupt, seq-1, "it stands there twice")
+	case isBroken:
+		v.fail(kernel.CodeLedgerCorrupt, seq, b.reason)
+	default:
+		v.passed(e)
+	}
+}
+
+// blame settles a broken link at seq.
+func (v *verification) blame(seq int64, intact bool) {
+	reason := v.suspect.reason
+	if v.suspect = nil; intact {
+		seq--
+		reason = "it was changed: its hash is not the one that the record after it names"
+	}
+	v.fail(kernel.CodeLedgerCorrupt, seq, reason)
+}
+
+// passed goes on after a good record: the genesis brings the key, some records
+// are the last of a checkpoint.
+func (v *verification) passed(e envelope) {
+	if e.kind == kernel.KindGenesis {
+		v.openCheckpoints()
+	}
+	v.report.Records = v.c.tree.size
+	for _, cp := range v.signed {
+		if cp.Size == v.c.tree.size && cp.Root != v.c.tree.root() {
+			v.fail(kernel.CodeLedgerRollback, NoSeq, "the first records are not those that the checkpoint signs: the ledger was replaced")
+		}
+	}
+}
+
+func (v *verification) openCheckpoints() {
+	key, err := v.c.key()
+	if err != nil {
+		v.fail(kernel.CodeLedgerCorrupt, 0, err.Error())
+		return
+	}
+	v.report.World, v.report.Instance = v.c.genesis.World, key.Fingerprint()
+	for _, signed := range [][]byte{v.stored, v.want.Checkpoint} {
+		if len(signed) == 0 {
+			continue
+		}
+		cp, err := OpenCheckpoint(signed, key)
+		if err == nil && cp.World != v.report.World {
+			err = corrupt(v.report.World, NoSeq, "the checkpoint is of another world")
+		}
+		if err != nil {
+			v.fail(kernel.CodeLedgerCorrupt, NoSeq, err.Error())
+			return
+		}
+		v.signed = append(v.signed, cp)
+	}
+}
+
+// finish looks at what only the end can show.
+func (v *verification) finish() Report {
+	if v.report.OK && v.suspect != nil {
+		last := v.c.tree.size - 1
+		v.blame(last, v.want.Head != nil && *v.want.Head == v.c.head())
+	}
+	if v.report.OK && v.c.tree.size == 0 && (len(v.stored) > 0 || len(v.want.Checkpoint) > 0) {
+		v.fail(kernel.CodeLedgerRollback, 0, "there is no record, yet a checkpoint signs some")
+	}
+	for _, cp := range v.signed {
+		if v.report.OK && cp.Size > v.c.tree.size {
+			v.fail(kernel.CodeLedgerRollback, v.c.tree.size, "it is missing: a checkpoint signs more records than there are")
+		}
+		v.report.CheckpointSize = max(v.report.CheckpointSize, cp.Size)
+	}
+	if v.report.OK {
+		v.matchHead()
+	}
+	if v.c != nil {
+		v.report.Head = v.c.head()
+		v.report.Root = v.c.tree.root().String()
+	}
+	return v.report
+}
+
+func (v *verification) matchHead() {
+	if v.want.Head == nil {
+		return
+	}
+	have, want := v.c.head(), *v.want.Head
+	switch {
+	case have == want:
+	case have.Seq < want.Seq:
+		v.fail(kernel.CodeLedgerCorrupt, have.Seq+1, "it is missing: the head is a later record")
+	case have.Seq > want.Seq:
+		v.fail(kernel.CodeLedgerCorrupt, want.Seq+1, "it stands after the head")
+	default:
+		v.fail(kernel.CodeLedgerCorrupt, have.Seq, "its hash is not the head's")
+	}
+}

@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// migrations brings a file from version i to i+1 (PRAGMA user_version). An
+// entry that was released never changes; later tables, such as the deliveries
+// and the schedule of ticks, are further entries. The SQL is what PostgreSQL
+// takes too, but for the types' names and the words after the last bracket.
+func migrations() []string {
+	return []string{
+		`CREATE TABLE worlds (
+			id              INTEGER PRIMARY KEY,
+			world           TEXT    NOT NULL UNIQUE,
+			instance        TEXT    NOT NULL,
+			head_seq        INTEGER NOT NULL,
+			head_hash       TEXT    NOT NULL,
+			head_time       INTEGER NOT NULL,
+			checkpoint_size INTEGER NOT NULL,
+			checkpoint      BLOB    NOT NULL
+		) STRICT;
+		CREATE TABLE records (
+			world INTEGER NOT NULL REFERENCES worlds (id),
+			seq   INTEGER NOT NULL,
+			task  INTEGER NOT NULL,
+			nodes BLOB    NOT NULL,
+			raw   BLOB    NOT NULL,
+			PRIMARY KEY (world, seq)
+		) STRICT, WITHOUT ROWID;
+		CREATE INDEX records_task ON records (world, task, seq) WHERE task <> 0;
+		CREATE TABLE quarantined (
+			world  TEXT    NOT NULL,
+			at     INTEGER NOT NULL,
+			reason TEXT    NOT NULL,
+			seq    INTEGER NOT NULL,
+			task   INTEGER NOT NULL,
+			nodes  BLOB    NOT NULL,
+			raw    BLOB    NOT NULL
+		) STRICT;`,
+	}
+}
+
+// applicationID marks a file as writ's: "Writ" in ASCII.
+const applicationID = 0x57726974
+
+// migrate makes the file current, or refuses one of another program or of a
+// newer writ.
+func migrate(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing, after the commit
+	version, err := fileVersion(ctx, tx)
+	if err != nil {
+		return err
+	}
+	steps := migrations()
+	if version == len(steps) {
+		return nil
+	}
+	for _, step := range steps[version:] {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return fmt.Errorf("migration %d: %w", version, err)
+		}
+	}
+	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// querier is a *sql.DB or *sql.Tx.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// fileVersion is how many migrations the file has had.
+func fileVersion(ctx context.Context, q querier) (int, error) {
+	var version, id, tables int
+	err := q.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version, pragma_application_id`).Scan(&version, &id, &tables)
+	switch {
+	case err != nil:
+		return 0, err
+	case tables == 0 && version == 0:
+		return 0, nil
+	case id != applicationID:
+		return 0, fmt.Errorf("the file is another program's database; give another state directory")
+	case version > len(migrations()):
+		return 0, fmt.Errorf("the file has version %d, this writ knows %d; use a newer writ", version, len(migrations()))
+	}
+	return version, nil
+}
+
+func checkVersion(ctx context.Context, db *sql.DB) error {
+	version, err := fileVersion(ctx, db)
+	if err == nil && version != len(migrations()) {
+		err = fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, len(migrations()))
+	}
+	return asCorrupt(err)
+}

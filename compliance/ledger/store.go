@@ -1,0 +1,173 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/kernel"
+)
+
+// FileName is the store's name in the state directory.
+const FileName = "writ.db"
+
+// maxWorldBytes bounds a world's name: forge host, owner and repository, each
+// at most 255 bytes where forges set a limit.
+const maxWorldBytes = 1 << 10
+
+// Options of a store.
+type Options struct {
+	Logger *slog.Logger // nil is silent
+}
+
+// Store is an instance's file of ledgers. It is safe for concurrent use. One
+// process at a time should write it (the caller holds the state directory's
+// lock); if two do, each head has one winner and the other gets ledger.fork.
+//
+// Once storing has failed, the store stores nothing more (ledger.unavailable):
+// what the failed write left is known only after it was opened and verified
+// anew.
+type Store struct {
+	storage storage
+	db      *database        // nil with a storage of a test's
+	key     *instancekey.Key // nil if read-only
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	ledgers  map[string]*Ledger
+	poisoned error
+}
+
+// Open opens the store at path for writing in the name of the key, and makes
+// it if there is none (mode 0600). Errors have the code
+// environment.store.unavailable.
+func Open(ctx context.Context, path string, key *instancekey.Key, o Options) (*Store, error) {
+	if key == nil {
+		return nil, &Error{Code: kernel.CodeEnvStore, Seq: NoSeq, Detail: "a store is written in the name of a key; none was given"}
+	}
+	return open(ctx, path, key, o)
+}
+
+// OpenReadOnly opens an existing store beside its writer; nothing can be
+// appended. It needs no key.
+func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
+	return open(ctx, path, nil, o)
+}
+
+func open(ctx context.Context, path string, key *instancekey.Key, o Options) (*Store, error) {
+	db, err := openDatabase(ctx, path, key == nil)
+	if err != nil {
+		return nil, &Error{Code: kernel.CodeEnvStore, Seq: NoSeq, Detail: "the store at " + path + " can't be opened", Err: err}
+	}
+	return newStore(db, db, key, o), nil
+}
+
+func newStore(s storage, db *database, key *instancekey.Key, o Options) *Store {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Store{storage: s, db: db, key: key, log: log, ledgers: map[string]*Ledger{}}
+}
+
+// Close ends the store; its ledgers are dead afterwards.
+func (s *Store) Close() error {
+	s.poison(errors.New("it was closed"))
+	if s.db == nil {
+		return nil
+	}
+	if err := s.db.close(); err != nil {
+		return unavailable("", "the store can't be closed", err)
+	}
+	return nil
+}
+
+// Worlds names the worlds that the store holds, sorted.
+func (s *Store) Worlds(ctx context.Context) (names []string, err error) {
+	err = s.storage.view(ctx, func(v snapshot) error {
+		names, err = v.worlds(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, readError("", err)
+	}
+	return names, nil
+}
+
+// World opens the ledger of a world, which may be empty. A writable one is
+// verified as it is opened: ledger.corrupt names the first bad record, and
+// [Store.Quarantine] is the explicit way on. All callers share one Ledger of a
+// world.
+func (s *Store) World(ctx context.Context, world string) (*Ledger, error) {
+	if err := checkWorld(world); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.poisoned != nil {
+		return nil, s.refusal(world)
+	}
+	if l := s.ledgers[world]; l != nil {
+		return l, nil
+	}
+	l := &Ledger{store: s, world: world}
+	load := l.loadWriter
+	if s.key == nil {
+		load = l.loadReader
+	}
+	if err := load(ctx); err != nil {
+		return nil, err
+	}
+	s.ledgers[world] = l
+	return l, nil
+}
+
+func checkWorld(world string) error {
+	bad := func(r rune) bool { return r == unicode.ReplacementChar || unicode.IsSpace(r) || unicode.IsControl(r) }
+	if world == "" || len(world) > maxWorldBytes || strings.ContainsFunc(world, bad) {
+		return corrupt("", NoSeq, "a world's name is forge host, owner and repository, without spaces")
+	}
+	return nil
+}
+
+// poison ends all appending.
+func (s *Store) poison(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.poisoned == nil {
+		s.poisoned = cause
+	}
+}
+
+// refuse is the error of a store that failed before, or nil.
+func (s *Store) refuse(world string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.poisoned == nil {
+		return nil
+	}
+	return s.refusal(world)
+}
+
+func (s *Store) refusal(world string) error {
+	return unavailable(world, "the store takes nothing more until writ is started again", s.poisoned)
+}
+
+// checkFile has the database look at its own structure.
+func (s *Store) checkFile(ctx context.Context, v *verification) error {
+	if s.db == nil {
+		return nil
+	}
+	fault, err := s.db.check(ctx)
+	if err != nil {
+		return readError(v.want.World, err)
+	}
+	if fault != "" {
+		v.fail(kernel.CodeLedgerCorrupt, NoSeq, "the database's own check fails: "+fault)
+	}
+	return nil
+}
