@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// announced is an effect: its intent and what came of it.
+type announced struct {
+	intent  kernel.Intent
+	seq     int64
+	outcome kernel.OutcomeStatus // "" while there is none
+}
+
+// journal follows the effects of a pack.
+type journal struct {
+	v       *verifier
+	f       *findings
+	byKey   map[string]*announced
+	order   []*announced
+	allowed *kernel.Decision // whose effect is not announced yet
+	begun   bool             // an observation was seen
+	handed  canon.Digest     // of the dispatch record
+}
+
+// checkEffects holds effects against intents, decisions and outcomes (invariants
+// E3, E4, E5), and against the commits that git has.
+func (v *verifier) checkEffects(f *findings) string {
+	j := v.effects(f)
+	for _, a := range j.order {
+		if a.outcome == "" {
+			f.record(a.seq, "The effect %s has no outcome.", a.intent.Key)
+		}
+	}
+	j.checkPushes()
+	j.checkStarts()
+	return fmt.Sprintf("%d effects each have a decision and an intent before and an outcome after.", len(j.order))
+}
+
+// effects reads all of them.
+func (v *verifier) effects(f *findings) *journal {
+	j := &journal{v: v, f: f, byKey: map[string]*announced{}}
+	for _, r := range v.records {
+		switch r.Kind {
+		case kernel.KindObservation:
+			j.begun = true
+		case kernel.KindDecision:
+			j.allowed = nil
+			if d := read[kernel.Decision](f, r); d != nil && d.body.Verdict == kernel.Allow {
+				j.allowed = &d.body
+			}
+		case kernel.KindDispatch:
+			j.handed = canon.Sum(r.Body)
+		case kernel.KindIntent:
+			j.intent(r)
+		case kernel.KindOutcome:
+			j.outcome(r)
+		}
+	}
+	return j
+}
+
+func (j *journal) intent(r record) {
+	b := read[kernel.Intent](j.f, r)
+	if b == nil {
+		return
+	}
+	i := b.body
+	switch {
+	case j.byKey[i.Key] != nil:
+		j.f.record(r.Seq, "The effect %s is announced a second time.", i.Key)
+		return
+	case j.allowed == nil || j.allowed.Action != i.Effect:
+		j.f.record(r.Seq, "No decision before it allows the effect %s.", i.Effect)
+	case i.Effect == kernel.ActionDispatch && i.Digest != j.handed:
+		j.f.record(r.Seq, "It hands out a dispatch that is not recorded.")
+	}
+	j.allowed = nil // a decision has one effect
+	a := &announced{intent: i, seq: r.Seq}
+	j.byKey[i.Key] = a
+	j.order = append(j.order, a)
+}
+
+func (j *journal) outcome(r record) {
+	b := read[kernel.Outcome](j.f, r)
+	if b == nil {
+		return
+	}
+	a := j.byKey[b.body.Key]
+	switch {
+	case a == nil && !j.begun:
+		// What the request before this run left unsettled.
+	case a == nil:
+		j.f.record(r.Seq, "The effect %s was never announced.", b.body.Key)
+	case a.intent.Effect != b.body.Effect:
+		j.f.record(r.Seq, "It is the outcome of another effect than %s.", a.intent.Effect)
+	case a.outcome != "" && a.outcome != kernel.OutcomeUnknown:
+		j.f.record(r.Seq, "The effect %s has ended before, as %s.", a.intent.Key, a.outcome)
+	default:
+		a.outcome = b.body.Status
+	}
+}
+
+// checkPushes: the run's leases in git are those that the records announce, in
+// order, and no other push of it was won.
+func (j *journal) checkPushes() {
+	var pushed []string
+	for _, a := range j.order {
+		if a.intent.Effect != kernel.ActionClaim && a.intent.Effect != kernel.ActionHeartbeat {
+			continue
+		}
+		if a.outcome == kernel.OutcomeDone || a.outcome == kernel.OutcomeUnknown && j.v.hasLease(a.intent.New) {
+			pushed = append(pushed, a.intent.New)
+		}
+	}
+	var inGit []string
+	for _, c := range slices.Backward(j.v.head.Leases) {
+		inGit = append(inGit, string(c.OID))
+	}
+	if !slices.Equal(pushed, inGit) {
+		j.f.file(FileRecords, "The records announce the leases %v, the ref has %v.", pushed, inGit)
+	}
+}
+
+func (v *verifier) hasLease(oid string) bool {
+	for _, c := range v.head.Leases {
+		if string(c.OID) == oid {
+			return true
+		}
+	}
+	return false
+}
+
+// checkStarts: a result of a run has one dispatch, of the bytes that HEAD
+// names.
+func (j *journal) checkStarts() {
+	var starts []*announced
+	for _, a := range j.order {
+		if a.intent.Effect == kernel.ActionDispatch {
+			starts = append(starts, a)
+		}
+	}
+	switch {
+	case len(starts) == 0:
+		j.f.file(FileRecords, "No builder was started.")
+	case len(starts) > 1:
+		j.f.record(starts[1].seq, "It starts a builder a second time.")
+	case string(starts[0].intent.Digest) != j.v.said(kernel.TrailerDispatch):
+		j.f.record(starts[0].seq, "It hands out another dispatch than HEAD names.")
+	}
+}

@@ -1,0 +1,259 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// line is one line of records.jsonl, at the place where the proofs put it.
+type line struct {
+	raw   []byte
+	seq   int64 // where it stands; NoSeq behind the last part
+	first bool  // begins a part
+	last  bool  // ends a part
+	rec   kernel.Record
+	err   error // it is no record
+	proof error // of its inclusion; nil where it has no proof
+	hash  canon.Digest
+}
+
+// record is a record that could be read.
+type record struct {
+	kernel.Record
+	hash canon.Digest // of the record
+}
+
+// placed says whether the line is the record of its place.
+func (l line) placed() bool { return l.err == nil && l.rec.Seq == l.seq }
+
+// readLines splits the records, gives each line its place and reads it.
+func (v *verifier) readLines() {
+	data := v.pack[FileRecords]
+	if len(data) > maxRecordsBytes {
+		return
+	}
+	next := v.places()
+	for raw := range bytes.Lines(data) {
+		l := line{raw: bytes.TrimSuffix(raw, []byte("\n"))}
+		l.hash = canon.Sum(l.raw)
+		l.rec, l.err = ledger.DecodeRecord(l.raw)
+		if len(l.raw) == len(raw) {
+			l.err = fmt.Errorf("the newline after it is missing")
+		}
+		next(&l)
+		v.proveLine(&l)
+		v.lines = append(v.lines, l)
+		if l.err == nil {
+			v.records = append(v.records, record{l.rec, l.hash})
+		}
+	}
+}
+
+// places gives out the sequences of the parts, in order. Without readable
+// proofs each line stands where it says.
+func (v *verifier) places() func(*line) {
+	if v.proofs == nil {
+		return func(l *line) { l.seq = l.rec.Seq }
+	}
+	parts := v.proofs.Parts
+	var at int64
+	begin := true
+	return func(l *line) {
+		if len(parts) == 0 {
+			l.seq = NoSeq
+			return
+		}
+		if l.first = begin; begin {
+			at = parts[0].First
+		}
+		l.seq = at
+		if l.last = at >= parts[0].Last; l.last {
+			parts = parts[1:]
+		}
+		at, begin = at+1, l.last
+	}
+}
+
+// checkRecords follows the chain and names the first record that doesn't fit.
+func (v *verifier) checkRecords(f *findings) string {
+	if v.redacted() {
+		f.add(kernel.CodeEvidenceRedacted, FileRecords, NoSeq, "The records are kept as hashes only.")
+		return ""
+	}
+	if len(v.lines) == 0 {
+		f.file(FileRecords, "There are no records, or more than %d bytes of them.", maxRecordsBytes)
+		return ""
+	}
+	if v.checkPlaces(f) {
+		v.checkEnd(f)
+	}
+	v.checkLinks(f)
+	v.checkEnvelopes(f)
+	return fmt.Sprintf("%d records, from %d to %d, form one chain in each of %d unbroken parts.",
+		len(v.lines), v.lines[0].seq, v.lines[len(v.lines)-1].seq, len(v.partsOf()))
+}
+
+func (v *verifier) partsOf() []Part {
+	if v.proofs == nil {
+		return nil
+	}
+	return v.proofs.Parts
+}
+
+// checkPlaces reads the lines up to the first that isn't where it belongs;
+// whatever follows it is out of place, too. It reports whether all are.
+func (v *verifier) checkPlaces(f *findings) bool {
+	for i, l := range v.lines {
+		switch {
+		case l.err != nil:
+			f.record(v.seqNear(i), "It can't be read: %v.", l.err)
+		case l.seq == NoSeq:
+			f.record(l.rec.Seq, "It stands behind the last record that there is a proof of.")
+			return false
+		case l.rec.Seq > l.seq:
+			f.record(l.seq, "It is missing: record %d is in its place.", l.rec.Seq)
+			return false
+		case l.rec.Seq < l.seq && v.before(i):
+			f.record(l.rec.Seq, "It stands there again, in the place of record %d.", l.seq)
+			return false
+		case l.rec.Seq < l.seq:
+			f.record(l.seq, "It is missing: what is in its place says that it is record %d.", l.rec.Seq)
+			return false
+		}
+	}
+	return true
+}
+
+// before reports whether line i stands among those before it, byte for byte.
+func (v *verifier) before(i int) bool {
+	return slices.ContainsFunc(v.lines[:i], func(l line) bool { return l.hash == v.lines[i].hash })
+}
+
+// seqNear is the place of a line; without proofs, of the one after its
+// predecessor.
+func (v *verifier) seqNear(i int) int64 {
+	switch {
+	case v.proofs != nil && v.lines[i].seq != NoSeq:
+		return v.lines[i].seq
+	case i > 0:
+		return v.seqNear(i-1) + 1
+	}
+	return 0
+}
+
+// checkEnd: all parts are there to their ends.
+func (v *verifier) checkEnd(f *findings) {
+	n := len(v.lines)
+	at := 0
+	for _, p := range v.partsOf() {
+		size := int(min(p.Last-p.First+1, maxRecordsBytes))
+		if size < 1 {
+			f.file(FileProofs, "A part that begins with record %d ends with %d.", p.First, p.Last)
+			return
+		}
+		if at+size > n {
+			f.record(p.First+int64(n-at), "It is missing: the records end before it.")
+			return
+		}
+		at += size
+	}
+}
+
+// checkLinks compares each record with the hash that the next one names. Where
+// they differ, either may be the bad one: the next is as it was written if the
+// one after it, or its proof, says so.
+func (v *verifier) checkLinks(f *findings) {
+	for i, l := range v.lines {
+		if l.proof != nil && l.placed() && !v.named(i) {
+			f.record(l.seq, "It is not the record that the checkpoint signs.")
+		}
+		if i == 0 || !v.joined(i) || v.lines[i-1].hash == l.rec.Prev {
+			continue
+		}
+		if v.named(i) || l.last && l.proof == nil && v.proofs != nil && v.signed != nil {
+			f.record(l.seq-1, "It was changed: its hash is not the one that the record after it names.")
+		} else {
+			f.record(l.seq, "It does not name the hash of the record before it.")
+		}
+	}
+}
+
+// joined reports whether lines i-1 and i are neighbours in the ledger.
+func (v *verifier) joined(i int) bool {
+	a, b := v.lines[i-1], v.lines[i]
+	return a.placed() && b.placed() && a.seq+1 == b.seq
+}
+
+// named reports whether the record after line i names its hash, or HEAD does.
+func (v *verifier) named(i int) bool {
+	if string(v.lines[i].hash) == v.said(kernel.TrailerLedgerHead) {
+		return true
+	}
+	return i+1 < len(v.lines) && v.joined(i+1) && v.lines[i].hash == v.lines[i+1].rec.Prev
+}
+
+// checkEnvelopes: one world, one instance, one task, and time that doesn't go
+// back. Receipts settle rounds of the whole world and bear no task.
+func (v *verifier) checkEnvelopes(f *findings) {
+	var last int64
+	for _, r := range v.records {
+		switch {
+		case v.signed != nil && r.World != v.signed.World:
+			f.record(r.Seq, "It is of world %q, the checkpoint of %q.", r.World, v.signed.World)
+		case v.opts.World != "" && r.World != v.opts.World:
+			f.record(r.Seq, "It is of world %q, not of %q.", r.World, v.opts.World)
+		case v.rep.Signer != r.Instance:
+			f.record(r.Seq, "It is of instance %s, HEAD is signed by %s.", r.Instance, v.rep.Signer)
+		case r.Task != v.head.Task && (r.Task != 0 || r.Kind != kernel.KindReceipt):
+			f.record(r.Seq, "It is of task %d, not %d.", r.Task, v.head.Task)
+		case r.Time < last:
+			f.record(r.Seq, "Its time goes back.")
+		}
+		last = r.Time
+	}
+}
+
+// of are the records of one kind, in order.
+func (v *verifier) of(kind kernel.Kind) []record {
+	var out []record
+	for _, r := range v.records {
+		if r.Kind == kind {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// body is a decoded body with its record's sequence.
+type body[T any] struct {
+	seq  int64
+	body T
+}
+
+// one decodes the only record of a kind; anything else is a fault.
+func one[T any](v *verifier, f *findings, kind kernel.Kind) *body[T] {
+	list := v.of(kind)
+	if len(list) == 0 {
+		f.file(FileRecords, "There is no %s record.", kind)
+		return nil
+	}
+	if len(list) > 1 {
+		f.record(list[1].Seq, "It is a second %s of one run.", kind)
+	}
+	return read[T](f, list[0])
+}
+
+// read decodes a body strictly.
+func read[T any](f *findings, r record) *body[T] {
+	b, err := decoded[T](r.Body)
+	if err != nil {
+		f.record(r.Seq, "The body of the %s can't be read: %v.", r.Kind, err)
+		return nil
+	}
+	return &body[T]{r.Seq, *b}
+}
