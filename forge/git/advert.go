@@ -1,0 +1,132 @@
+package git
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// advert is what a server says first.
+type advert struct {
+	v2   bool
+	caps map[string]string // version 2: fetch=shallow filter and such
+	refs Refs
+}
+
+func (a *advert) has(capability string) bool { _, ok := a.caps[capability]; return ok }
+
+// fetches says whether a version 2 server's fetch has a feature.
+func (a *advert) fetches(feature string) bool {
+	if !a.v2 {
+		return a.has(feature)
+	}
+	for _, f := range strings.Fields(a.caps["fetch"]) {
+		if f == feature {
+			return true
+		}
+	}
+	return false
+}
+
+// readAdvert reads an advertisement of version 0, 1 or 2 up to its flush, and
+// keeps the refs that are asked for.
+func readAdvert(r io.Reader, names []string) (*advert, error) {
+	a := &advert{caps: map[string]string{}, refs: Refs{byName: map[string]OID{}}}
+	p := &pktReader{r: r}
+	first := true // the line that may say the version, and holds the capabilities
+	for {
+		kind, line, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		if kind != pktData {
+			return a, nil
+		}
+		text := string(bytes.TrimSuffix(line, []byte("\n")))
+		switch {
+		case first && strings.HasPrefix(text, "# service="): // smart HTTP; a flush follows
+			if kind, _, err := p.next(); err != nil || kind != pktFlush {
+				return nil, fail(CodeProtocol, "the server does not speak git", "check the URL", err)
+			}
+		case first && text == "version 1":
+		case first && text == "version 2":
+			a.v2, first = true, false
+		case a.v2:
+			a.capability(text)
+		default:
+			a.ref(text, first, names)
+			first = false
+		}
+	}
+}
+
+func (a *advert) capability(s string) {
+	key, value, _ := strings.Cut(s, "=")
+	a.caps[key] = value
+}
+
+// ref takes "<oid> <name>"; the first line has the capabilities behind a NUL.
+func (a *advert) ref(line string, first bool, names []string) {
+	if first {
+		var caps string
+		line, caps, _ = strings.Cut(line, "\x00")
+		for _, c := range strings.Fields(caps) {
+			if target, ok := strings.CutPrefix(c, "symref=HEAD:"); ok {
+				a.refs.Head = target
+				continue
+			}
+			a.capability(c)
+		}
+	}
+	oid, name, ok := strings.Cut(line, " ")
+	if !ok || !OID(oid).Valid() || OID(oid).IsZero() || !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, "^{}") {
+		return // HEAD, .have, shallow, capabilities^{}
+	}
+	if wanted(name, names) {
+		a.refs.byName[name] = OID(oid)
+	}
+}
+
+// lsRefsRequest asks a version 2 server for refs. Prefixes match more than exact
+// names do; readLsRefs sorts that out.
+func lsRefsRequest(names []string) []byte {
+	b := appendPkt(nil, "command=ls-refs\n")
+	b = appendPkt(b, "agent=writ\n")
+	b = append(b, "0001"...)
+	b = appendPkt(b, "symrefs\n")
+	if len(names) > 0 {
+		b = appendPkt(b, "ref-prefix HEAD\n")
+		for _, n := range names {
+			b = appendPkt(b, "ref-prefix %s\n", n)
+		}
+	}
+	return append(b, "0000"...)
+}
+
+// readLsRefs reads the answer to lsRefsRequest.
+func readLsRefs(r io.Reader, names []string) (Refs, error) {
+	out := Refs{byName: map[string]OID{}}
+	p := &pktReader{r: r}
+	for {
+		kind, line, err := p.next()
+		if err != nil {
+			return out, err
+		}
+		if kind != pktData {
+			return out, nil
+		}
+		f := strings.Fields(string(line))
+		if len(f) < 2 || !OID(f[0]).Valid() && f[0] != "unborn" {
+			return out, fail(CodeProtocol, "the server's list of refs is malformed", "", nil)
+		}
+		if f[1] == "HEAD" {
+			for _, attr := range f[2:] {
+				if target, ok := strings.CutPrefix(attr, "symref-target:"); ok {
+					out.Head = target
+				}
+			}
+		} else if wanted(f[1], names) && f[0] != "unborn" {
+			out.byName[f[1]] = OID(f[0])
+		}
+	}
+}

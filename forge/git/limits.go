@@ -1,0 +1,64 @@
+package git
+
+import "time"
+
+// DefaultTimeout bounds one exchange with a server: long enough for a slow
+// hook, short enough that a holder can renew its lease after a failure.
+const DefaultTimeout = 60 * time.Second
+
+// The defaults of Limits.
+const (
+	// DefaultMaxObject is in bytes. Forges refuse files over 100 MiB.
+	DefaultMaxObject = 128 << 20
+	// DefaultMaxPack is in bytes, compressed: one commit of a large repository.
+	DefaultMaxPack = 2 << 30
+	// DefaultMaxAdvert is in bytes: some ten million refs.
+	DefaultMaxAdvert = 1 << 30
+	// DefaultMaxEntries is in files: ten times the Linux kernel's tree.
+	DefaultMaxEntries = 1_000_000
+)
+
+const (
+	// maxTreePaths is in bytes: the paths of one tree, directories included, so
+	// that a few small trees can't stand for gigabytes. A million files have
+	// paths of some 60 bytes.
+	maxTreePaths = 128 << 20
+	// maxTreeDepth is in directories. PATH_MAX allows 2048 of one letter each.
+	maxTreeDepth = 2048
+	// maxReport is in bytes: what receive-pack answers, progress included.
+	maxReport = 1 << 20
+	// maxAlternates is how deep alternates may nest, as in git.
+	maxAlternates = 5
+	// maxCached is in bytes: objects kept in memory between calls.
+	maxCached = 64 << 20
+	// maxCachedObject is in bytes: larger objects are handed on but not kept.
+	maxCachedObject = 1 << 20
+	// spoolMemory is in bytes: a larger pack is received into a file.
+	spoolMemory = 16 << 20
+	// wantsPerRequest keeps one fetch request below a megabyte.
+	wantsPerRequest = 10_000
+)
+
+// Limits bound what is read. A zero field takes its default.
+type Limits struct {
+	Object  int64 // bytes of one object, inflated
+	Pack    int64 // bytes of one pack received, compressed
+	Advert  int64 // bytes of one advertisement of refs
+	Entries int   // files of one tree
+}
+
+func (l Limits) orDefaults() Limits {
+	if l.Object <= 0 {
+		l.Object = DefaultMaxObject
+	}
+	if l.Pack <= 0 {
+		l.Pack = DefaultMaxPack
+	}
+	if l.Advert <= 0 {
+		l.Advert = DefaultMaxAdvert
+	}
+	if l.Entries <= 0 {
+		l.Entries = DefaultMaxEntries
+	}
+	return l
+}

@@ -1,0 +1,243 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+func checkOID(oid OID) error {
+	if !oid.Valid() || oid.IsZero() {
+		return fail(CodeOIDInvalid, fmt.Sprintf("%q names no object", string(oid)), "use 40 hexadecimal digits", nil)
+	}
+	return nil
+}
+
+func missing(oid OID) error {
+	return fail(CodeObjectMissing, "the repository has no object "+string(oid), "it may be gone, or the clone be partial", nil)
+}
+
+func wrongType(oid OID, want string) error {
+	return fail(CodeObjectInvalid, "object "+string(oid)+" is no "+want, "", nil)
+}
+
+// Commit reads one commit object, and nothing else from the server if it can.
+// An error of code commit.ambiguous comes with the facts that could be read.
+func (r *Repo) Commit(ctx context.Context, oid OID) (Commit, error) {
+	if err := checkOID(oid); err != nil {
+		return Commit{}, err
+	}
+	o, err := r.object(ctx, oid, want{oids: []OID{oid}, depth1: true, filter: "tree:0"})
+	if err != nil {
+		return Commit{}, err
+	}
+	if o.kind != objCommit {
+		return Commit{}, wrongType(oid, "commit")
+	}
+	return ParseCommit(o.data)
+}
+
+// object returns one object: from disk, from the cache, or by a fetch.
+func (r *Repo) object(ctx context.Context, oid OID, w want) (rawObject, error) {
+	if o, err := r.stored(oid); err == nil || !errors.Is(err, errMissing) {
+		return o, err
+	}
+	if r.local != nil {
+		return rawObject{}, missing(oid)
+	}
+	var found rawObject
+	err := r.fetch(ctx, w, func(o rawObject) error {
+		r.cache.put(o)
+		if o.oid == oid {
+			found = o
+		}
+		return nil
+	})
+	if err == nil && found.oid == "" {
+		err = missing(oid)
+	}
+	return found, err
+}
+
+// stored returns an object that is on this disk or in the cache, or errMissing.
+// Commits and trees are checked against their id; a blob is judged by its
+// reader, which hashes what it uses.
+func (r *Repo) stored(oid OID) (rawObject, error) {
+	if r.local == nil {
+		if o, ok := r.cache.get(oid); ok {
+			return o, nil
+		}
+		return rawObject{}, errMissing
+	}
+	kind, data, err := r.local.store.get(oid)
+	if err != nil {
+		return rawObject{}, err
+	}
+	if kind != objBlob && hashObject(kind, data) != oid {
+		return rawObject{}, badObject("object "+string(oid)+" does not hash to its name", nil)
+	}
+	return rawObject{oid, kind, data}, nil
+}
+
+// Tree reads the whole tree of a commit, or of a tree object. Submodules are
+// entries like any other and are never followed; nothing is checked out. A
+// commit that is ambiguous is read nonetheless: its tree is not.
+func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
+	if err := checkOID(commitOrTree); err != nil {
+		return Tree{}, err
+	}
+	got := map[OID]rawObject{}
+	t, err := r.flattenStored(commitOrTree, got)
+	if !errors.Is(err, errMissing) {
+		return t, err
+	}
+	if r.local != nil {
+		return Tree{}, missing(commitOrTree)
+	}
+	w := want{oids: []OID{commitOrTree}, depth1: true}
+	if r.speaksV2(ctx) { // version 0 can't be asked for single blobs later
+		w.filter = "blob:none"
+	}
+	err = r.fetch(ctx, w, func(o rawObject) error {
+		r.cache.put(o)
+		if o.kind != objBlob {
+			got[o.oid] = o
+		}
+		return nil
+	})
+	if err != nil {
+		return Tree{}, err
+	}
+	r.fetched.Store(&commitOrTree)
+	t, err = r.flattenStored(commitOrTree, got)
+	if errors.Is(err, errMissing) {
+		err = missing(commitOrTree)
+	}
+	return t, err
+}
+
+// speaksV2 finds out, at the cost of one exchange, once.
+func (r *Repo) speaksV2(ctx context.Context) bool {
+	if ad := r.upload.Load(); ad != nil {
+		return ad.v2
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	c, err := r.tr.dial(ctx, uploadPack)
+	if err != nil {
+		return false
+	}
+	defer c.finish(false)
+	ad, err := r.uploadAdvert(ctx, c)
+	return err == nil && ad.v2
+}
+
+// flattenStored flattens from what is stored, and from got.
+func (r *Repo) flattenStored(oid OID, got map[OID]rawObject) (Tree, error) {
+	read := func(oid OID) (rawObject, error) {
+		if o, ok := got[oid]; ok {
+			return o, nil
+		}
+		return r.stored(oid)
+	}
+	o, err := read(oid)
+	if err != nil {
+		return Tree{}, err
+	}
+	if o.kind == objCommit {
+		c, err := ParseCommit(o.data)
+		if c.Tree == "" {
+			return Tree{}, err
+		}
+		oid = c.Tree
+	}
+	return flatten(oid, r.limits.Entries, func(oid OID) ([]byte, error) {
+		o, err := read(oid)
+		if err == nil && o.kind != objTree {
+			err = wrongType(oid, "tree")
+		}
+		return o.data, err
+	})
+}
+
+// Blob reads one blob. The bytes are the caller's to read, not to change.
+func (r *Repo) Blob(ctx context.Context, oid OID) ([]byte, error) {
+	var out []byte
+	err := r.Blobs(ctx, []OID{oid}, func(_ OID, data []byte) error {
+		out = data
+		return nil
+	})
+	return out, err
+}
+
+// Blobs reads blobs and calls f once for each distinct id, in no order that
+// counts. The bytes are f's to read, not to change. A blob over Limits.Object is
+// an error (git.too_large). Blobs of a server are fetched together.
+func (r *Repo) Blobs(ctx context.Context, oids []OID, f func(OID, []byte) error) error {
+	oids = slices.Clone(oids)
+	slices.Sort(oids)
+	var absent []OID
+	for _, oid := range slices.Compact(oids) {
+		if err := checkOID(oid); err != nil {
+			return err
+		}
+		o, err := r.stored(oid)
+		if errors.Is(err, errMissing) {
+			absent = append(absent, oid)
+			continue
+		}
+		if err == nil {
+			err = deliver(o, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	if r.local != nil {
+		return missing(absent[0])
+	}
+	return r.fetchBlobs(ctx, absent, f)
+}
+
+func deliver(o rawObject, f func(OID, []byte) error) error {
+	if o.kind != objBlob {
+		return wrongType(o.oid, "blob")
+	}
+	return f(o.oid, o.data)
+}
+
+// fetchBlobs asks a version 2 server for exactly these blobs. A version 0 server
+// gives objects by commit only, so the commit last read is fetched again.
+func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) error) error {
+	todo := map[OID]bool{}
+	for _, o := range oids {
+		todo[o] = true
+	}
+	take := func(o rawObject) error {
+		r.cache.put(o)
+		if !todo[o.oid] {
+			return nil
+		}
+		delete(todo, o.oid)
+		return deliver(o, f)
+	}
+	if r.speaksV2(ctx) {
+		for chunk := range slices.Chunk(oids, wantsPerRequest) {
+			if err := r.fetch(ctx, want{oids: chunk}, take); err != nil {
+				return err
+			}
+		}
+	} else if last := r.fetched.Load(); last != nil {
+		if err := r.fetch(ctx, want{oids: []OID{*last}, depth1: true}, take); err != nil {
+			return err
+		}
+	}
+	for o := range todo {
+		return missing(o)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package git
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Endpoint names a repository and how to prove who asks for it.
+type Endpoint struct {
+	// URL is an absolute local path, or a file, http, https or ssh URL, or the
+	// short form user@host:path. A credential inside the URL is an error.
+	URL  string
+	Auth Auth
+}
+
+// Auth holds credentials. The zero value is anonymous access (over SSH: the
+// agent). Only what fits the URL's scheme is used.
+type Auth struct {
+	Username string // HTTP basic; over SSH the user if the URL names none
+	Password string // HTTP basic
+	Token    string // HTTP bearer; wins over Username and Password
+
+	// AllowPlaintext lets credentials go over plain http to another machine.
+	AllowPlaintext bool
+
+	SSHKeys    []ssh.Signer // keys to offer over SSH; none: the agent at SSH_AUTH_SOCK
+	KnownHosts []string     // known_hosts files; none: ~/.ssh/known_hosts
+}
+
+// Options are the settings of an open repository. The zero value is usable.
+type Options struct {
+	CacheDir   string         // where fetched objects are kept between runs; empty: in memory
+	Timeout    time.Duration  // of one exchange with the server; 0: DefaultTimeout
+	HTTPClient *http.Client   // only its Transport is used; nil: one of our own
+	RootCAs    *x509.CertPool // over HTTPS with our own transport; nil: the system's
+	Limits     Limits
+	Logger     *slog.Logger // nil: nothing is logged
+	GitBinary  string       // the git program, for repositories on disk; empty: "git"
+}
+
+// Repo is an open repository. Its methods may be called concurrently.
+type Repo struct {
+	tr      transport
+	local   *local // nil: the repository is not on this disk
+	limits  Limits
+	timeout time.Duration
+	clean   redactor
+	log     *slog.Logger
+	cache   *objectCache
+
+	upload  atomic.Pointer[advert] // upload-pack's capabilities, without refs
+	receive atomic.Pointer[advert] // receive-pack's capabilities, without refs
+	v2      atomic.Int32           // 0: not known; 1: the server speaks version 2; -1: it does not
+	fetched atomic.Pointer[OID]    // the commit last read whole, for Blobs over version 0
+}
+
+// Open validates the endpoint and prepares access. It does not talk to a
+// server; a repository on disk is looked up. Errors: git.url_invalid,
+// git.not_found, git.unsupported, git.auth_invalid, git.host_key.
+func Open(_ context.Context, ep Endpoint, opts Options) (*Repo, error) {
+	loc, err := parseURL(ep.URL)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repo{
+		limits: opts.Limits.orDefaults(), timeout: opts.Timeout,
+		clean: newRedactor(ep.Auth), log: opts.Logger,
+	}
+	if r.timeout <= 0 {
+		r.timeout = DefaultTimeout
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	r.cache = newObjectCache(opts.CacheDir, r.limits.Object)
+	if err := r.connect(loc, ep, opts); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Repo) connect(loc location, ep Endpoint, opts Options) (err error) {
+	switch loc.scheme {
+	case "file":
+		if r.local, err = openLocal(loc.path, r.limits.Object); err != nil {
+			return err
+		}
+		git := opts.GitBinary
+		if git == "" {
+			git = "git"
+		}
+		r.tr = &processTransport{git: git, dir: r.local.dir}
+		r.v2.Store(1) // every git since 2.18
+	case "ssh":
+		r.tr, err = newSSHTransport(loc, ep)
+	default:
+		r.tr, err = newHTTPTransport(loc, ep, opts)
+	}
+	return err
+}
+
+// Close waits for what git still does in a repository on disk (hooks behind a
+// push, as git push waits for them), and releases connections and files.
+func (r *Repo) Close() error {
+	if r.local != nil {
+		r.local.store.close()
+	}
+	return r.tr.close()
+}
+
+func (r *Repo) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, r.timeout)
+}
+
+// Refs is what a repository advertised at one moment.
+type Refs struct {
+	Head   string // the ref that HEAD points to, such as refs/heads/main; "" if detached or unknown
+	byName map[string]OID
+}
+
+// OID returns the object id of the ref of that full name, the zero id if there is none.
+func (r Refs) OID(name string) OID { return r.byName[name].orZero() }
+
+// Names returns the names of all refs, sorted.
+func (r Refs) Names() []string {
+	out := make([]string, 0, len(r.byName))
+	for n := range r.byName {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Refs reads refs from the source of truth, never from a cache. A name that
+// ends in a slash is a prefix. Without names all refs are read. Head is filled
+// where the server tells it; of an empty repository only one on disk does.
+func (r *Repo) Refs(ctx context.Context, names ...string) (Refs, error) {
+	for _, n := range names {
+		if err := validatePattern(n); err != nil {
+			return Refs{}, err
+		}
+	}
+	if r.local != nil && r.local.files {
+		return r.local.refs(names)
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	if r.tr.stateless() && r.v2.Load() >= 0 {
+		refs, err := r.lsRefs(ctx, names)
+		if err == nil {
+			r.v2.Store(1)
+			return refs, nil
+		}
+		if r.v2.Load() > 0 || CodeOf(err) == CodeUnauthorized || CodeOf(err) == CodeNotFound {
+			return Refs{}, err
+		}
+	}
+	return r.advertisedRefs(ctx, names)
+}
+
+// lsRefs asks a version 2 server in one request, so that its cost does not grow
+// with the number of refs. A server of version 0 does not understand it, and
+// advertisedRefs follows.
+func (r *Repo) lsRefs(ctx context.Context, names []string) (Refs, error) {
+	c, err := r.tr.dial(ctx, uploadPack)
+	if err != nil {
+		return Refs{}, r.readError(err, "")
+	}
+	defer c.finish(false)
+	return r.lsRefsOn(ctx, c, names)
+}
+
+func (r *Repo) lsRefsOn(ctx context.Context, c conn, names []string) (Refs, error) {
+	answer, err := c.send(ctx, lsRefsRequest(names), true)
+	if err != nil {
+		return Refs{}, r.readError(err, c.words())
+	}
+	refs, err := readLsRefs(&limitReader{r: answer, n: r.limits.Advert, what: "the list of refs"}, names)
+	return refs, r.readError(err, c.words())
+}
+
+func (r *Repo) advertisedRefs(ctx context.Context, names []string) (Refs, error) {
+	c, err := r.tr.dial(ctx, uploadPack)
+	if err != nil {
+		return Refs{}, r.readError(err, "")
+	}
+	defer c.finish(false)
+	stream, err := c.advert(ctx)
+	if err != nil {
+		return Refs{}, r.readError(err, c.words())
+	}
+	ad, err := readAdvert(&limitReader{r: stream, n: r.limits.Advert, what: "the list of refs"}, names)
+	if err != nil {
+		return Refs{}, r.readError(err, c.words())
+	}
+	if err := checkFormat(ad); err != nil {
+		return Refs{}, err
+	}
+	if !ad.v2 {
+		r.v2.Store(-1)
+		return ad.refs, nil
+	}
+	if r.tr.stateless() {
+		return r.lsRefs(ctx, names)
+	}
+	return r.lsRefsOn(ctx, c, names)
+}
