@@ -1,0 +1,312 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// acts are the hostile programs that are easier in Go than in a shell script.
+// The test binary is itself the program inside.
+func acts() map[string]func(args []string) {
+	return map[string]func([]string){
+		"act-net":       actNet,
+		"act-syscalls":  actSyscalls,
+		"act-flood":     actFlood,
+		"act-memory":    actMemory,
+		"act-shared":    actShared,
+		"act-hidden":    actHidden,
+		"act-zero":      actZero,
+		"act-allocate":  actAllocate,
+		"act-leader":    actLeader,
+		"act-files":     actFiles,
+		"act-tmpfiles":  actTmpFiles,
+		"act-bomb":      actBomb,
+		"act-spin":      actSpin,
+		"act-fds":       actFDs,
+		"act-server":    actServer,
+		"act-supervise": supervise,
+	}
+}
+
+// actNet tries to reach each "network address" pair and prints what it reached.
+func actNet(args []string) {
+	for i := 0; i+1 < len(args); i += 2 {
+		c, err := net.DialTimeout(args[i], args[i+1], 2*time.Second)
+		if err == nil {
+			_, err = c.Write([]byte("hello"))
+		}
+		if err != nil {
+			fmt.Printf("denied %s %s: %v\n", args[i], args[i+1], err)
+			continue
+		}
+		fmt.Printf("reached %s %s\n", args[i], args[i+1])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if hosts, err := net.DefaultResolver.LookupHost(ctx, "example.com"); err == nil {
+		fmt.Println("reached dns", hosts)
+	}
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_UNIX} {
+		fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+		fmt.Printf("family %d: %v\n", family, err)
+		unix.Close(fd)
+	}
+	fmt.Println("net: end")
+}
+
+// actServer serves itself on its own loopback interface.
+func actServer([]string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println("listen:", err)
+		return
+	}
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			fmt.Fprintln(c, "own loopback")
+			_ = c.Close()
+		}
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		fmt.Println("dial:", err)
+		return
+	}
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	fmt.Print(line)
+}
+
+// actSyscalls makes the calls a way out would need and prints their errors.
+func actSyscalls([]string) {
+	runtime.LockOSThread()
+	report := func(name string, no unix.Errno) { fmt.Printf("%s=%d\n", name, int(no)) }
+	call := func(name string, nr, a, b, c uintptr) {
+		_, _, no := unix.RawSyscall(nr, a, b, c)
+		report(name, no)
+	}
+	call("unshare_user", unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
+	call("unshare_files", unix.SYS_UNSHARE, unix.CLONE_FS, 0, 0)
+	call("clone_user", unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD), 0, 0)
+	call("clone3", unix.SYS_CLONE3, 0, 0, 0)
+	call("setns", unix.SYS_SETNS, 0, 0, 0)
+	call("ptrace", unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0)
+	call("bpf", unix.SYS_BPF, 0, 0, 0)
+	call("keyctl", unix.SYS_KEYCTL, 0, 0, 0)
+	call("io_uring", unix.SYS_IO_URING_SETUP, 0, 0, 0)
+	call("userfaultfd", unix.SYS_USERFAULTFD, 0, 0, 0)
+	call("fsopen", unix.SYS_FSOPEN, 0, 0, 0)
+	call("chroot", unix.SYS_CHROOT, 0, 0, 0)
+	call("personality", unix.SYS_PERSONALITY, 0x0040000, 0, 0)
+	call("personality_query", unix.SYS_PERSONALITY, personalityQuery, 0, 0)
+	call("tiocsti", unix.SYS_IOCTL, 0, tiocsti, 0)
+	call("tiocsti_high", unix.SYS_IOCTL, 0, 1<<32|tiocsti, 0)
+	slash := []byte("/\x00")
+	_, _, no := unix.RawSyscall6(unix.SYS_MOUNT, 0, uintptr(unsafe.Pointer(&slash[0])), 0, unix.MS_REMOUNT|unix.MS_BIND, 0, 0)
+	report("remount", no)
+	fmt.Println("syscalls: end")
+}
+
+// actFlood prints args[0] bytes.
+func actFlood(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	signal.Ignore(unix.SIGTERM)
+	block := floodBlock()
+	for n > 0 {
+		m := min(n, len(block))
+		if _, err := os.Stdout.Write(block[:m]); err != nil {
+			os.Exit(1)
+		}
+		n -= m
+	}
+}
+
+// floodBlock is 64 KiB of lines with bytes that are not UTF-8.
+func floodBlock() []byte {
+	b := make([]byte, 64<<10)
+	for i := range b {
+		b[i] = "flood \xff\xfe\x1b[2J of lines\n"[i%len("flood \xff\xfe\x1b[2J of lines\n")]
+	}
+	return b
+}
+
+// hold keeps a program alive until it is killed.
+func hold() { select {} }
+
+// actMemory touches args[0] MiB of private memory and stays.
+func actMemory(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	mem, err := unix.Mmap(-1, 0, n<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	touch(mem, err)
+}
+
+// actShared touches args[0] MiB of shared memory, which no rlimit counts.
+func actShared(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	if fd, err := unix.MemfdCreate("x", 0); err == nil {
+		fmt.Println("memfd: allowed")
+		unix.Close(fd)
+	}
+	for ; n > 0; n -= 16 {
+		touchOnce(unix.Mmap(-1, 0, min(n, 16)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON))
+	}
+	touch(nil, nil)
+}
+
+// actHidden touches args[0] mappings of shared memory, 1 MiB each, and has them
+// forgotten: they are in memory, and no process is seen to use them.
+func actHidden(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	for range n {
+		mem := touchOnce(unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON))
+		if err := unix.Madvise(mem, unix.MADV_DONTNEED); err != nil || mem[0] != 1 {
+			fmt.Println("madvise:", err)
+			os.Exit(1)
+		}
+	}
+	touch(nil, nil)
+}
+
+// actZero tries all ways to memory that no process is seen to use.
+func actZero([]string) {
+	const rw = unix.PROT_READ | unix.PROT_WRITE
+	try := func(name string, fd, size, flags int) {
+		_, err := unix.Mmap(fd, 0, size, rw, flags)
+		fmt.Printf("%s: %v\n", name, err)
+	}
+	try("shared", -1, sharedBytes+1, unix.MAP_SHARED|unix.MAP_ANON)
+	try("huge", -1, 2<<20, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_HUGETLB)
+	try("small", -1, sharedBytes, unix.MAP_SHARED|unix.MAP_ANON)
+	try("private", -1, 4*sharedBytes, unix.MAP_PRIVATE|unix.MAP_ANON)
+	_, err := unix.Open("/dev/zero", unix.O_RDWR, 0)
+	fmt.Printf("zero for writing: %v\n", err)
+	fd, err := unix.Open("/dev/zero", unix.O_RDONLY, 0)
+	fmt.Printf("zero: %v\n", err)
+	try("zero shared", fd, 1<<20, unix.MAP_SHARED)
+	try("zero private", fd, 1<<20, unix.MAP_PRIVATE)
+}
+
+// actAllocate wants a file of 64 MiB at once.
+func actAllocate([]string) {
+	f, err := os.Create("big")
+	if err == nil {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, 64<<20)
+	}
+	fmt.Println("fallocate:", err)
+}
+
+// actLeader ends the process's first thread, so that the process itself seems to
+// have no memory, and touches args[0] MiB in another one.
+func actLeader(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	for range 64 { // each on a thread of its own, until one has the first
+		go func() {
+			runtime.LockOSThread()
+			if unix.Gettid() == os.Getpid() {
+				_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+			}
+			hold()
+		}()
+	}
+	for {
+		stat, err := os.ReadFile("/proc/self/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			fmt.Println("the first thread has ended:", err)
+			break
+		}
+		runtime.Gosched()
+	}
+	touch(unix.Mmap(-1, 0, n<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))
+}
+
+// touchOnce makes all pages of a mapping be there.
+func touchOnce(mem []byte, err error) []byte {
+	if err != nil {
+		fmt.Println("mmap:", err)
+		os.Exit(1)
+	}
+	for i := 0; i < len(mem); i += os.Getpagesize() {
+		mem[i] = 1
+	}
+	return mem
+}
+
+// touch is touchOnce, and stays.
+func touch(mem []byte, err error) {
+	mem = touchOnce(mem, err)
+	fmt.Println("touched")
+	go func() {
+		for {
+			time.Sleep(time.Hour) // a sleeper keeps Go from seeing a deadlock
+			runtime.KeepAlive(mem)
+		}
+	}()
+	hold()
+}
+
+// actFiles writes one file of args[0] MiB into the workspace.
+func actFiles(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	f, err := os.Create("big")
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	block := make([]byte, 1<<20)
+	for range n {
+		if _, err := f.Write(block); err != nil {
+			fmt.Println("write:", err)
+			os.Exit(3)
+		}
+	}
+}
+
+// actTmpFiles makes empty files in /tmp without end.
+func actTmpFiles([]string) {
+	for i := 0; ; i++ {
+		f, err := os.Create(fmt.Sprintf("%s/%d", TmpDir, i))
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		_ = f.Close()
+	}
+}
+
+// actBomb forks without end, and so do all its children. It calls the kernel
+// directly: after such a fork nothing else of Go works.
+func actBomb([]string) {
+	runtime.LockOSThread()
+	for {
+		_, _, _ = unix.RawSyscall(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0)
+	}
+}
+
+// actSpin uses processor time without end.
+func actSpin([]string) {
+	for i := 0; ; i++ {
+		_ = i * i
+	}
+}
+
+// actFDs opens descriptors until it may not.
+func actFDs([]string) {
+	n := 0
+	for {
+		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+			fmt.Printf("stopped at %d: %v\n", n, err)
+			return
+		}
+		n++
+	}
+}

@@ -1,0 +1,354 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// What identifies user and machine inside.
+const (
+	insideID = 1000 // user and group id inside
+	hostName = "writ"
+)
+
+// Bubblewrap isolates with the bwrap program; see the package comment for what
+// that means. It is safe for concurrent use.
+type Bubblewrap struct {
+	cfg Config
+
+	mu     sync.Mutex
+	userns *os.File // of the root level, made once
+}
+
+// NewBubblewrap gives the usual level. It looks at nothing yet: see Probe.
+func NewBubblewrap(cfg Config) *Bubblewrap {
+	if cfg.RootUID == 0 {
+		cfg.RootUID = DefaultRootUID
+	}
+	return &Bubblewrap{cfg: cfg}
+}
+
+// Name implements Sandbox.
+func (b *Bubblewrap) Name() string { return "bubblewrap" }
+
+// Probe implements Sandbox. It runs the whole isolation once, about 20 ms.
+func (b *Bubblewrap) Probe(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "writ-probe-")
+	if err != nil {
+		return unavailable("there is no place for a temporary directory", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := b.Start(ctx, Spec{Argv: []string{initPath, wordProbe}, Workspace: dir})
+	if err != nil {
+		return err
+	}
+	exit := p.Wait()
+	if exit.Cause == CauseExited && exit.Code == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if exit.Err != nil {
+		return exit.Err
+	}
+	return unavailable(fmt.Sprintf("a program that does nothing ended with code %d (%s)", exit.Code, exit.Cause), nil)
+}
+
+// Start implements Sandbox.
+func (b *Bubblewrap) Start(ctx context.Context, spec Spec) (*Process, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	program, initProgram, err := b.programs()
+	if err != nil {
+		return nil, err
+	}
+	spec.Limits = spec.Limits.withDefaults()
+	l := &launch{spec: spec, log: b.cfg.logger()}
+	if err := b.build(l, program, initProgram); err != nil {
+		l.closeAll()
+		return nil, err
+	}
+	return l.start(ctx)
+}
+
+// programs finds bwrap and the inner stage.
+func (b *Bubblewrap) programs() (bwrap, inner string, err error) {
+	name := b.cfg.Bubblewrap
+	if name == "" {
+		name = "bwrap"
+	}
+	if bwrap, err = exec.LookPath(name); err != nil {
+		return "", "", unavailable("the program bwrap was not found", err)
+	}
+	if inner = b.cfg.Init; inner != "" {
+		return bwrap, inner, nil
+	}
+	if !initInstalled.Load() {
+		return "", "", &Error{Code: CodeSpec, Msg: "this program does not call sandbox.MaybeInit",
+			Remedy: "Make it the first statement of main, or of TestMain."}
+	}
+	if inner, err = os.Executable(); err != nil {
+		return "", "", unavailable("writ can't find its own executable", err)
+	}
+	if _, err := os.Stat(inner); err != nil {
+		return "", "", &Error{Code: CodeUnavailable, Msg: "writ's own executable was replaced or removed while it runs",
+			Remedy: "Restart writ.", Err: err}
+	}
+	return bwrap, inner, nil
+}
+
+// build makes the command with its descriptors.
+func (b *Bubblewrap) build(l *launch, program, inner string) error {
+	asRoot, err := b.rootLevel()
+	if err != nil {
+		return err
+	}
+	l.cgroup = newCgroup(b.cfg.Cgroup, l.spec.Limits, l.log)
+	a := &arguments{made: map[string]bool{}}
+	l.child = &a.extra
+	if err := l.openPipes(a); err != nil {
+		return unavailable("descriptors are exhausted", err)
+	}
+	if asRoot != nil {
+		if err := giveAway(b.cfg.RootUID, l.spec); err != nil {
+			return &Error{Code: CodeSpec, Msg: "the workspace can't be given to the sandbox's user", Err: err}
+		}
+	}
+	a.namespaces(asRoot)
+	a.system()
+	a.places(l.spec)
+	a.on(initPath, "--ro-bind", inner)
+	if err := a.contents(l.spec.Files); err != nil {
+		return err
+	}
+	a.add("--remount-ro", "/dev", "--remount-ro", "/", "--", initPath, wordInit)
+	if err := a.config(l.initConfig(asRoot != nil, !b.cfg.WithoutLandlock)); err != nil {
+		return unavailable("descriptors are exhausted", err)
+	}
+	l.cmd = &exec.Cmd{Path: program, Args: append([]string{"bwrap"}, a.args...)}
+	l.cmd.Env = []string{} // bwrap itself gets nothing: its environment is visible on the host
+	l.cmd.Dir = "/"
+	l.cmd.ExtraFiles = a.extra
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	return nil
+}
+
+// initConfig is what the inner stage is told.
+func (l *launch) initConfig(drop, landlock bool) initConfig {
+	s := l.spec
+	c := initConfig{
+		Argv: s.Argv, Env: s.Env, Umask: s.umask(), Drop: drop, Loopback: s.Loopback, Limits: s.Limits,
+		Uncounted: !l.cgroup.holdsMemory(), Landlock: landlock,
+		Writable: []string{TmpDir, HomeDir, "/dev/shm"},
+	}
+	if !s.ReadOnlyWorkspace {
+		c.Writable = append(c.Writable, WorkspaceDir)
+	}
+	if s.OutDir != "" {
+		c.Writable = append(c.Writable, OutDir)
+	}
+	if drop {
+		c.Own = []string{HomeDir}
+	}
+	return c
+}
+
+// arguments collects the command line and the descriptors it names.
+type arguments struct {
+	args  []string
+	extra []*os.File      // descriptor 3 and up
+	made  map[string]bool // directories asked for
+}
+
+func (a *arguments) add(args ...string) { a.args = append(a.args, args...) }
+
+// on asks for what goes to target. bwrap would make missing parents private to
+// the user that sets up, so they are made here, outermost first.
+func (a *arguments) on(target string, args ...string) {
+	for i, c := range target {
+		if parent := target[:i]; c == '/' && i > 0 && !a.made[parent] {
+			a.made[parent] = true
+			a.add("--perms", "0755", "--dir", parent)
+		}
+	}
+	a.add(args...)
+	a.add(target)
+}
+
+// descriptor passes f on and gives the number the child sees.
+func (a *arguments) descriptor(f *os.File) string {
+	a.extra = append(a.extra, f)
+	return strconv.Itoa(2 + len(a.extra))
+}
+
+// namespaces asks for all of them. In the root level the user namespace exists
+// already and bwrap may keep what the inner stage needs to give up its own user.
+func (a *arguments) namespaces(root *os.File) {
+	a.add("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+		"--hostname", hostName, "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+	if root == nil {
+		id := strconv.Itoa(insideID)
+		a.add("--unshare-user", "--uid", id, "--gid", id)
+		return
+	}
+	a.add("--userns", a.descriptor(root), "--uid", "0", "--gid", "0")
+	for _, capability := range []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN"} {
+		a.add("--cap-add", capability)
+	}
+}
+
+// systemDirs are shown read-only, as links where the host has links.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// systemFiles and systemGlobs are what programs need of /etc. None of them
+// holds a secret: /etc/ssl/private, package manager and git configuration are
+// not among them. Files are copied, since each mount costs bwrap more time than
+// a copy; the globs are configuration that language runtimes link to.
+var (
+	systemFiles = []string{
+		"/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/os-release", "/etc/protocols", "/etc/services",
+		"/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf",
+	}
+	systemGlobs = []string{
+		"/etc/alternatives", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+		"/etc/java-*-openjdk", "/etc/python3*",
+	}
+)
+
+// system shows the operating system.
+func (a *arguments) system() {
+	for _, dir := range systemDirs {
+		if link, err := os.Readlink(dir); err == nil {
+			a.on(dir, "--symlink", link)
+			continue
+		}
+		a.on(dir, "--ro-bind-try", dir)
+	}
+	for _, glob := range systemGlobs {
+		found, _ := filepath.Glob(glob) // the patterns are constants
+		for _, path := range found {
+			a.on(path, "--ro-bind-try", path)
+		}
+	}
+	for _, path := range systemFiles {
+		if f, err := os.Open(path); err == nil {
+			a.copied(path, f)
+		}
+	}
+	a.add("--proc", "/proc", "--dev", "/dev")
+}
+
+// copied puts the content of f at target. It lies in the sandbox's root, which
+// is read-only in the end.
+func (a *arguments) copied(target string, f *os.File) {
+	a.on(target, "--perms", "0444", "--file", a.descriptor(f))
+}
+
+// places mounts what the program may write and what the operator configured.
+func (a *arguments) places(s Spec) {
+	size := s.Limits.TmpBytes
+	for _, t := range []struct{ perms, dir string }{{"1777", TmpDir}, {"0700", HomeDir}, {"1777", "/dev/shm"}} {
+		how := []string{"--perms", t.perms, "--tmpfs"}
+		if size > 0 {
+			how = []string{"--perms", t.perms, "--size", strconv.FormatInt(size, 10), "--tmpfs"}
+		}
+		a.on(t.dir, how...)
+	}
+	for _, m := range s.ReadOnly {
+		a.on(m.target(), "--ro-bind", m.Source)
+	}
+	how := "--bind"
+	if s.ReadOnlyWorkspace {
+		how = "--ro-bind"
+	}
+	a.on(WorkspaceDir, how, s.Workspace)
+	if s.OutDir != "" {
+		a.on(OutDir, "--bind", s.OutDir)
+	}
+}
+
+// ownFiles stand in for the host's: one user, no other machine.
+func ownFiles() []File {
+	text := func(path, content string) File { return File{Target: path, Content: []byte(content)} }
+	return []File{
+		text("/etc/passwd", fmt.Sprintf("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n%s:x:%d:%d::%s:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", userName, insideID, insideID, HomeDir)),
+		text("/etc/group", fmt.Sprintf("root:x:0:\n%s:x:%d:\nnogroup:x:65534:\n", userName, insideID)),
+		text("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"),
+		text("/etc/hosts", "127.0.0.1 localhost "+hostName+"\n::1 localhost\n"),
+		text("/etc/hostname", hostName+"\n"),
+		text("/etc/resolv.conf", ""),
+	}
+}
+
+// contents passes files that exist inside only.
+func (a *arguments) contents(files []File) error {
+	for _, f := range append(ownFiles(), files...) {
+		m, err := memoryFile(f.Content)
+		if err != nil {
+			return unavailable("descriptors are exhausted", err)
+		}
+		a.copied(f.Target, m)
+	}
+	return nil
+}
+
+// config passes what the inner stage is told. Its place was kept by openPipes.
+func (a *arguments) config(c initConfig) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	a.extra[configFD-3], err = memoryFile(data)
+	return err
+}
+
+// memoryFile is a file in memory, read from the beginning.
+func memoryFile(data []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("writ", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "writ")
+	if _, err = f.Write(data); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// startFailure explains a sandbox that ended before the program ran.
+func startFailure(f *initFailure, stderr string, argv0 string) error {
+	if f == nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(printable([]byte(stderr))), "\n")
+		if first == "" {
+			first = "no message"
+		}
+		return unavailable("bwrap ended before the program ran: "+first, nil)
+	}
+	no := syscall.Errno(f.Errno)
+	switch {
+	case f.Stage == "exec" && (no == syscall.ENOENT || no == syscall.ENOTDIR):
+		return &Error{Code: CodeNotFound, Msg: fmt.Sprintf("the program %q does not exist inside the sandbox", argv0), Err: no,
+			Remedy: "Name a program below /usr, in the workspace, or in a directory that the configuration mounts read-only."}
+	case f.Stage == "exec":
+		return &Error{Code: CodeNotExecutable, Msg: fmt.Sprintf("the program %q can't be executed: %s", argv0, f.Text), Err: no,
+			Remedy: "Check its permissions, its format and its interpreter line."}
+	}
+	return unavailable(fmt.Sprintf("the step %q failed inside the sandbox: %s", f.Stage, f.Text), nil)
+}

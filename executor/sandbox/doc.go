@@ -1,0 +1,87 @@
+// Package sandbox isolates one tree of untrusted processes: a builder, or the
+// runner of a contract's checks (DESIGN §7, seed 001). It knows nothing of
+// tasks. It is one of the few packages that may start processes.
+//
+// # What a program finds
+//
+// Linux namespaces of its own: user, mount, pid, ipc, uts, network and, where
+// the kernel has them, cgroup. Bubblewrap makes them.
+//
+//   - Files. /usr with the links to it, a few files of /etc without secrets and
+//     a synthetic user table, new /proc and minimal /dev, the read-only mounts
+//     that the operator configured, the caller's read-only files, all of it
+//     read-only. Writable are the workspace, /tmp, /dev/shm and the home
+//     directory (three size-limited tmpfs), and the result directory if there
+//     is one. Of the host there is no home, /run, /var, /root, /opt, /sys, no
+//     socket of a daemon or agent, no git or ssh configuration.
+//   - Processes. Only its own. It is user 1000 without capabilities and can't
+//     get any. On the host it is the caller's user; if that is root it is
+//     Config.RootUID, never root.
+//   - Network. None. With Spec.Loopback, an interface that leads nowhere else.
+//   - Input. Its arguments, the environment of Spec.Env, three descriptors. No
+//     terminal.
+//
+// Then the inner stage, which is this same executable (see MaybeInit), sets what
+// the program and all its children keep: no_new_privs; Landlock, so that the
+// same paths and no others are writable whatever happens to the mounts, and
+// signals and abstract sockets stay inside; a seccomp filter without ptrace,
+// mounts, namespaces, keys, bpf, io_uring, other socket families and much more
+// of the kernel; resource limits.
+//
+// # What holds the limits
+//
+//   - Processes: RLIMIT_NPROC, which the kernel counts per user namespace since
+//     5.14 (before, all processes of that user count), or pids.max. A tree that
+//     stays at the limit is killed.
+//   - Memory: memory.max where a cgroup with that controller is delegated.
+//     Otherwise a meter outside reads the use of the tree four times a second
+//     and kills it, and RLIMIT_DATA stops a faster process. Memory that no
+//     process is seen to use is refused: memfd, huge pages, large System V
+//     segments, shared mappings of /dev/zero, shared anonymous mappings above
+//     16 MiB. Of smaller ones a tree may have no more than the limit has room
+//     for at 16 MiB each, so that what is seen and what is hidden in them is at
+//     most twice the limit. The three tmpfs come on top, and so do 256 MiB of
+//     small System V segments and memory of the kernel, such as socket buffers:
+//     without a cgroup that is bounded by nothing but the number of processes
+//     and descriptors.
+//   - Processor time: RLIMIT_CPU for each process, the meter for the tree. A
+//     parent that ignores its children's ends hides their time from the meter.
+//   - Files: RLIMIT_FSIZE for each file, the size of the tmpfs, the meter for
+//     the number of files in them and for the free space and free inodes of the
+//     workspace's file system, with a last look when nothing runs any more
+//     (Exit.DiskLow). Nothing can allocate blocks without writing them. What
+//     is written in a quarter of a second may still go below the reserve. The
+//     size of the workspace as a whole is the caller's to check afterwards; give
+//     it a file system or a quota of its own where that matters.
+//   - Output: counted, and the tree is killed above the limit.
+//
+// Exit tells which limit ended a program, or which it reached.
+//
+// # Ends
+//
+// Kill, the end of Start's context, the end of the program and the death of
+// writ, kill -9 included, all take the whole tree: the first process of the pid
+// namespace is killed, and the kernel kills the rest, whatever session or signal
+// handlers it has. Done comes after the last process is dead.
+//
+// # What it is not
+//
+// It is not a virtual machine: a flaw of the kernel in what remains reachable is
+// a way out. The program sees which kernel, processors, programs below /usr and
+// free space there are, the time, and the host names of mounted directories (in
+// /proc/1/cmdline and /proc/self/mountinfo). A socket in a directory that the
+// operator mounts can be connected to. Timing is not hidden.
+//
+// # No sandbox
+//
+// If any part is missing nothing runs: the error has the code
+// sandbox.unavailable and a remedy:
+//
+//	Install it: apt-get install bubblewrap
+//	Allow user namespaces: sysctl -w user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (leave out names this kernel doesn't know)
+//	In a container: run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined
+//
+// It needs Linux 5.13 or later (Landlock) on amd64 or arm64 and bubblewrap 0.8
+// or later. NewNone is the explicit level without isolation, for development;
+// it warns at each start.
+package sandbox

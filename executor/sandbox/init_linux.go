@@ -1,0 +1,237 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// What MaybeInit looks at. The program is run inside as initPath with one of
+// the words.
+const (
+	wordInit  = "init"  // restrict this process, then become the program
+	wordHold  = "hold"  // keep a user namespace open until standard input ends
+	wordProbe = "probe" // do nothing, successfully
+)
+
+// The descriptors the inner stage finds. Both are gone in the program.
+const (
+	configFD = 3 // initConfig as JSON
+	statusFD = 4 // readyByte before the exec, then a failure as JSON if any
+)
+
+// readyByte on the status pipe followed by its end is the sign of life: the
+// end comes from the kernel, which closes the pipe when the exec has succeeded.
+const readyByte = 'R'
+
+// initExit is the exit code of an inner stage that failed; the status pipe has
+// the reason.
+const initExit = 125
+
+// initInstalled remembers that this process called MaybeInit. Without that
+// call the inner stage would be the whole program again, sandbox and all.
+var initInstalled atomic.Bool
+
+// initConfig is what the outer stage tells the inner one.
+type initConfig struct {
+	Argv     []string `json:"argv"`
+	Env      []string `json:"env"`
+	Umask    int      `json:"umask"`
+	Drop     bool     `json:"drop"` // become insideID; only the root level needs it
+	Own      []string `json:"own"`  // directories given to insideID before that
+	Writable []string `json:"writable"`
+	Loopback bool     `json:"loopback"`
+	Limits   Limits   `json:"limits"`
+	// Uncounted says that no control group counts the memory, so that ways to
+	// use memory that no process is seen to use must be closed.
+	Uncounted bool `json:"uncounted"`
+	Landlock  bool `json:"landlock"` // fail without it
+}
+
+// initFailure is what the inner stage tells when it can't go on.
+type initFailure struct {
+	Stage string `json:"stage"`
+	Errno int    `json:"errno"`
+	Text  string `json:"text"`
+}
+
+// MaybeInit must be the first statement of main in each program that starts
+// sandboxes, and of TestMain in tests that do: inside the sandbox that same
+// program is the first to run, restricts itself and turns into the program
+// wanted. In any other process MaybeInit returns at once.
+func MaybeInit() {
+	initInstalled.Store(true)
+	if len(os.Args) != 2 || os.Args[0] != initPath {
+		return
+	}
+	switch os.Args[1] {
+	case wordInit:
+		runInit()
+	case wordHold:
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	case wordProbe:
+		os.Exit(0)
+	}
+}
+
+// runInit is the inner stage. It never returns.
+func runInit() {
+	// Landlock, seccomp and user ids are set for this thread alone; the exec
+	// makes it the only one.
+	runtime.LockOSThread()
+	status := os.NewFile(statusFD, "status")
+	stage, err := enter(status)
+	f := initFailure{Stage: stage, Text: err.Error()}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		f.Errno = int(no)
+	}
+	_ = json.NewEncoder(status).Encode(f)
+	os.Exit(initExit)
+}
+
+// enter restricts the thread step by step and executes the program. It returns
+// only on failure, with the name of the step.
+func enter(status *os.File) (stage string, err error) {
+	var c initConfig
+	if err := readConfig(&c); err != nil {
+		return "config", err
+	}
+	filter, err := seccompFilter(c.Loopback, c.Uncounted)
+	if err != nil {
+		return "seccomp", err
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"isolation", isolated},
+		{"descriptors", closeOnExec},
+		{"user", func() error { return becomeUser(c) }},
+		{"workspace", func() error { return syscall.Chdir(WorkspaceDir) }},
+		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
+		{"landlock", func() error { return landlock(c.Writable, c.Landlock) }},
+	} {
+		if err := step.do(); err != nil {
+			return step.name, err
+		}
+	}
+	syscall.Umask(c.Umask)
+	path, err := lookPath(c.Argv[0], c.Env)
+	if err != nil {
+		return "exec", err
+	}
+	// From here on the process may not allocate much or start threads.
+	if err := setRlimits(c.Limits, c.Uncounted); err != nil {
+		return "rlimits", err
+	}
+	if err := installSeccomp(filter); err != nil {
+		return "seccomp", err
+	}
+	if _, err := status.Write([]byte{readyByte}); err != nil {
+		return "status", err
+	}
+	return "exec", syscall.Exec(path, c.Argv, c.Env)
+}
+
+func readConfig(c *initConfig) error {
+	f := os.NewFile(configFD, "config")
+	defer f.Close()
+	if err := json.NewDecoder(f).Decode(c); err != nil {
+		return err
+	}
+	if len(c.Argv) == 0 {
+		return errors.New("no program")
+	}
+	return nil
+}
+
+// isolated refuses to run a program where no pid namespace was made for it: a
+// bwrap that is not bwrap. Inside, the first process is bwrap's and this one is
+// the second.
+func isolated() error {
+	if pid := os.Getpid(); pid != 2 {
+		return fmt.Errorf("the process id is %d, so this is not a sandbox", pid)
+	}
+	return nil
+}
+
+// closeOnExec marks every descriptor above standard error.
+func closeOnExec() error {
+	return unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+}
+
+// becomeUser gives up the inner root of the root level for good.
+func becomeUser(c initConfig) error {
+	if !c.Drop {
+		return nil
+	}
+	for _, dir := range c.Own {
+		if err := os.Lchown(dir, insideID, insideID); err != nil {
+			return err
+		}
+	}
+	for n := uintptr(0); n <= unix.CAP_LAST_CAP; n++ {
+		// EINVAL: a capability that this kernel doesn't know.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil && err != unix.EINVAL {
+			return err
+		}
+	}
+	for _, call := range [][4]uintptr{
+		{unix.SYS_SETGROUPS, 0, 0, 0},
+		{unix.SYS_SETRESGID, insideID, insideID, insideID},
+		{unix.SYS_SETRESUID, insideID, insideID, insideID},
+	} {
+		if _, _, no := unix.RawSyscall(call[0], call[1], call[2], call[3]); no != 0 {
+			return no
+		}
+	}
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	none := make([]unix.CapUserData, 2) // the version has two words
+	return unix.Capset(&hdr, &none[0])
+}
+
+// lookPath finds the program as a shell would, in the PATH of env.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	err := fmt.Errorf("%q is not on PATH: %w", name, syscall.ENOENT)
+	for _, dir := range filepath.SplitList(envValue(env, "PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		st, serr := os.Stat(path)
+		if serr != nil || st.IsDir() {
+			continue
+		}
+		if st.Mode().Perm()&fs.FileMode(0o111) != 0 {
+			return path, nil
+		}
+		err = fmt.Errorf("%s: %w", path, syscall.EACCES)
+	}
+	return "", err
+}
+
+// envValue is the last value of key in env.
+func envValue(env []string, key string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(env[i], key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	MaybeInit()
+	if len(os.Args) > 1 {
+		if act, ok := acts()[os.Args[1]]; ok {
+			act(os.Args[2:])
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// waitLimit bounds waits for events that normally take milliseconds. Reaching
+// it is a failure, so its size costs nothing.
+const waitLimit = 30 * time.Second
+
+// ordinaryUser is the user id without privileges that tests use when run by
+// root; nothing else runs as it.
+const ordinaryUser = 23456
+
+// newSandbox gives the real thing, or says how to get it.
+func newSandbox(t *testing.T) *Bubblewrap {
+	t.Helper()
+	b := NewBubblewrap(Config{})
+	if err := probed(b); err != nil {
+		t.Fatalf("these tests need a working sandbox: %v", err)
+	}
+	return b
+}
+
+// probe remembers whether this host has a sandbox, for all tests.
+var probe struct {
+	once sync.Once
+	err  error
+}
+
+func probed(b *Bubblewrap) error {
+	probe.once.Do(func() { probe.err = b.Probe(context.Background()) })
+	return probe.err
+}
+
+// script is a Spec that runs a shell script in a new workspace.
+func script(t *testing.T, text string, args ...string) Spec {
+	t.Helper()
+	return Spec{Argv: append([]string{"/bin/sh", "-c", text, "sh"}, args...), Env: BaseEnv(), Workspace: t.TempDir()}
+}
+
+// act is a Spec that runs one of acts inside.
+func act(t *testing.T, name string, args ...string) Spec {
+	t.Helper()
+	env := append(BaseEnv(), "GORACE=atexit_sleep_ms=0") // or a binary with the race detector ends a second late
+	return Spec{Argv: append([]string{initPath, name}, args...), Env: env, Workspace: t.TempDir()}
+}
+
+// running is a process with the lines it printed.
+type running struct {
+	*Process
+	out *Capture
+	mu  sync.Mutex
+	got map[string]chan struct{}
+}
+
+// start starts spec with both streams in one Capture. The tree is dead at the
+// end of the test whatever happens.
+func start(t *testing.T, s Sandbox, spec Spec) *running {
+	t.Helper()
+	r := &running{got: map[string]chan struct{}{}}
+	r.out = &Capture{Cap: 4 << 20, OnLine: func(line string) {
+		c := r.line(line)
+		select {
+		case <-c:
+		default:
+			close(c)
+		}
+	}}
+	spec.Stdout, spec.Stderr = r.out, r.out
+	p, err := s.Start(context.Background(), spec)
+	if err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	r.Process = p
+	t.Cleanup(func() {
+		if !p.Kill() {
+			t.Errorf("the tree is not dead %v after Kill", KillGrace)
+		}
+	})
+	return r
+}
+
+// line is closed when the program prints that line.
+func (r *running) line(text string) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.got[text] == nil {
+		r.got[text] = make(chan struct{})
+	}
+	return r.got[text]
+}
+
+// await waits for an event of r.
+func (r *running) await(t *testing.T, what string, event <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-event:
+	case <-time.After(waitLimit):
+		t.Fatalf("%s did not happen in %v; output:\n%s", what, waitLimit, r.out.Text())
+	}
+}
+
+// finish waits for the end.
+func (r *running) finish(t *testing.T) Exit {
+	t.Helper()
+	r.await(t, "the end", r.Done())
+	return r.Wait()
+}
+
+// succeed runs spec to its successful end and gives the output.
+func succeed(t *testing.T, s Sandbox, spec Spec) string {
+	t.Helper()
+	r := start(t, s, spec)
+	if e := r.finish(t); e.Cause != CauseExited || e.Code != 0 {
+		t.Fatalf("exit = %+v; output:\n%s", e, r.out.Text())
+	}
+	return r.out.Text()
+}
+
+// processesWith lists processes of the host with marker among their arguments.
+func processesWith(t *testing.T, marker string) []int {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, path := range paths {
+		data, _ := os.ReadFile(path)
+		if strings.Contains(string(data), marker) {
+			var pid int
+			if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err != nil {
+				t.Fatal(err)
+			}
+			if pid != os.Getpid() {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// TestOrdinaryUser runs the cases again without root's privileges, since the
+// two levels differ. Run by an ordinary user the cases have already shown that.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("not root: the other tests ran as an ordinary user")
+		return
+	}
+	dir, err := os.MkdirTemp("/tmp", "writ-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "sandbox.test")
+	if err := os.WriteFile(binary, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, ordinaryUser, ordinaryUser); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-test.run", "^Test(X[1-6]|X8|K4|Start|Inside)", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("as an ordinary user: %v\n%s", err, out)
+	}
+	for _, name := range []string{"TestX1_", "TestX2_", "TestX3_", "TestX8_", "TestK4_"} {
+		if !strings.Contains(string(out), "--- PASS: "+name) {
+			t.Errorf("%s did not run as an ordinary user:\n%s", name, out)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package sandbox
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cpuGrace is the room between the soft limit on processor time, which signals
+// SIGXCPU, and the hard one, which kills.
+const cpuGrace = 5 // seconds
+
+// dataRoom and the factor beside it keep RLIMIT_DATA above the memory limit,
+// which the meter holds: this one only stops a process that is faster than the
+// meter. It is not RLIMIT_AS, since language runtimes reserve far more
+// addresses than they use, and only writable private memory counts here.
+const dataRoom = 1 << 30 // bytes
+
+// setRlimits sets what the kernel holds for each process, and, for processes
+// and threads, for the user id inside the namespace. A negative limit leaves
+// the inherited one. The order matters: afterwards this process itself must be
+// able to do nothing but exec.
+func setRlimits(l Limits, uncounted bool) error {
+	if err := setRlimit(unix.RLIMIT_CORE, 0, 0); err != nil {
+		return err
+	}
+	cpu := int64((l.CPU + time.Second - 1) / time.Second)
+	if err := setRlimit(unix.RLIMIT_CPU, cpu, cpu+cpuGrace); err != nil {
+		return err
+	}
+	if err := setRlimit(unix.RLIMIT_FSIZE, l.FileSizeBytes, l.FileSizeBytes); err != nil {
+		return err
+	}
+	if err := setRlimit(unix.RLIMIT_NPROC, l.Processes, l.Processes); err != nil {
+		return err
+	}
+	if uncounted && l.MemoryBytes > 0 {
+		data := 2*l.MemoryBytes + dataRoom
+		if err := setRlimit(unix.RLIMIT_DATA, data, data); err != nil {
+			return err
+		}
+	}
+	return setRlimit(unix.RLIMIT_NOFILE, l.OpenFiles, l.OpenFiles)
+}
+
+// setRlimit sets one limit, never above the inherited hard one. It goes through
+// package syscall, which would otherwise restore RLIMIT_NOFILE at the exec.
+func setRlimit(which int, soft, hard int64) error {
+	if soft < 0 {
+		return nil
+	}
+	var have syscall.Rlimit
+	if err := syscall.Getrlimit(which, &have); err != nil {
+		return err
+	}
+	want := syscall.Rlimit{Cur: min(uint64(soft), have.Max), Max: min(uint64(hard), have.Max)}
+	return syscall.Setrlimit(which, &want)
+}

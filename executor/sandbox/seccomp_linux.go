@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data. Both architectures are little-endian, so the
+// low half of an argument comes first.
+const (
+	dataNr   = 0
+	dataArch = 4
+	dataArgs = 16
+)
+
+// namespaceFlags are the clone and unshare flags that make namespaces. The one
+// for time has another meaning in clone, so unshare has its own mask.
+const (
+	namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	unshareFlags = namespaceFlags | unix.CLONE_NEWTIME
+)
+
+// ioctls that type into a terminal or drive the console.
+const (
+	tiocsti   = 0x5412
+	tioclinux = 0x541c
+)
+
+// personalityQuery asks for the execution domain without changing it.
+const personalityQuery = 0xffffffff
+
+// deniedEverywhere are the system calls that no build needs and that have
+// carried most ways out of a container: each is a large part of the kernel that
+// an unprivileged process can reach. They exist on every architecture here.
+var deniedEverywhere = []uintptr{
+	// other processes' memory
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
+	unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
+	// mounts, old and new
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE,
+	unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
+	unix.SYS_MOUNT_SETATTR, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
+	// files by handle, past the mounts
+	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
+	// keys, which are shared per user id and not per namespace
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	// kernel programs, tracing and the fault handler
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_SYSLOG, unix.SYS_LOOKUP_DCOOKIE,
+	// namespaces
+	unix.SYS_SETNS,
+	// the machine
+	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE,
+	unix.SYS_DELETE_MODULE, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL,
+}
+
+// absent are system calls for which programs have a fallback when the kernel is
+// too old: they are answered that way. clone3 hides its flags in memory where a
+// filter can't look; io_uring does other calls past the filter.
+var absent = []uintptr{
+	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+}
+
+// errno makes a call fail with no.
+func errno(no unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(no)}
+}
+
+var (
+	allow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	slay  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
+)
+
+// seccompFilter assembles the filter for this architecture.
+func seccompFilter(loopback, uncounted bool) ([]bpf.RawInstruction, error) {
+	if auditArch == 0 {
+		return nil, fmt.Errorf("no system call table for %s", runtime.GOARCH)
+	}
+	return bpf.Assemble(seccompProgram(loopback, uncounted))
+}
+
+// hiddenMemory are calls that take memory which belongs to no process, so that
+// only a control group can count it. Programs have a fallback for them.
+var hiddenMemory = []uintptr{unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET}
+
+// shmBytes bounds a System V segment where no control group counts: with the
+// kernel's 4096 segments a quarter of a gigabyte, and enough for the marker
+// that database servers make.
+const shmBytes = 64 << 10
+
+// sharedBytes bounds a shared anonymous mapping where no control group counts.
+// Its pages stay in memory though no process is seen to use them, once they are
+// dropped from the page tables or all but one of them are unmapped. 16 MiB is
+// far above what programs share with their children; the meter bounds how many
+// there are.
+const sharedBytes = 16 << 20
+
+// sharedMapping are the flags of a mapping that is shared and anonymous.
+const sharedMapping = unix.MAP_SHARED | unix.MAP_ANONYMOUS
+
+// visibleMappings refuses large shared anonymous mappings, and huge pages, which
+// no process is seen to use either.
+func visibleMappings() []bpf.Instruction {
+	size := atMost(1, sharedBytes, unix.ENOMEM)
+	return append([]bpf.Instruction{
+		loadArg(3),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.MAP_HUGETLB, SkipFalse: 1},
+		errno(unix.ENOMEM),
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: sharedMapping},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: sharedMapping, SkipTrue: 1},
+		allow,
+	}, size...)
+}
+
+// seccompProgram is the filter: everything not named is allowed. Calls whose
+// answer doesn't depend on arguments cost nothing, since the kernel caches it.
+func seccompProgram(loopback, uncounted bool) []bpf.Instruction {
+	prog := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: dataArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
+		slay,
+		bpf.LoadAbsolute{Off: dataNr, Size: 4},
+	}
+	prog = append(prog, archProlog...)
+	for _, nr := range slices.Concat(deniedHere, deniedEverywhere) {
+		prog = append(prog, onCall(nr, errno(unix.EPERM))...)
+	}
+	for _, nr := range absent {
+		prog = append(prog, onCall(nr, errno(unix.ENOSYS))...)
+	}
+	if uncounted {
+		for _, nr := range hiddenMemory {
+			prog = append(prog, onCall(nr, errno(unix.ENOSYS))...)
+		}
+		prog = append(prog, onCall(unix.SYS_SHMGET, atMost(1, shmBytes, unix.EINVAL)...)...)
+		prog = append(prog, onCall(unix.SYS_MMAP, visibleMappings()...)...)
+	}
+	// A gigabyte would be taken from the disk between two looks of the meter.
+	// Programs write the blocks instead.
+	prog = append(prog, onCall(unix.SYS_FALLOCATE, errno(unix.EOPNOTSUPP))...)
+	prog = append(prog, onCall(unix.SYS_CLONE, flagsDenied(0, namespaceFlags)...)...)
+	prog = append(prog, onCall(unix.SYS_UNSHARE, flagsDenied(0, unshareFlags)...)...)
+	prog = append(prog, onCall(unix.SYS_PERSONALITY, onlyValues(0, unix.EPERM, 0, personalityQuery)...)...)
+	prog = append(prog, onCall(unix.SYS_IOCTL, exceptValues(1, unix.EPERM, tiocsti, tioclinux)...)...)
+	prog = append(prog, onCall(unix.SYS_SOCKET, families(loopback)...)...)
+	prog = append(prog, onCall(unix.SYS_SOCKETPAIR, onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)...)
+	return append(prog, allow)
+}
+
+// onCall runs body, which must return, for the system call nr. The accumulator
+// holds the number before and, if the call is another, after.
+func onCall(nr uintptr, body ...bpf.Instruction) []bpf.Instruction {
+	skip := bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(nr), SkipFalse: uint8(len(body))}
+	return append([]bpf.Instruction{skip}, body...)
+}
+
+// loadArg loads the low half of argument n. The kernel ignores the high half
+// of the arguments that are tested with it alone.
+func loadArg(n uint32) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4}
+}
+
+// flagsDenied refuses argument n if it has one of flags.
+func flagsDenied(n uint32, flags uint32) []bpf.Instruction {
+	return []bpf.Instruction{
+		loadArg(n),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: flags, SkipFalse: 1},
+		errno(unix.EPERM),
+		allow,
+	}
+}
+
+// onlyValues refuses argument n unless it is one of values.
+func onlyValues(n uint32, no unix.Errno, values ...uint32) []bpf.Instruction {
+	prog := []bpf.Instruction{loadArg(n)}
+	for _, v := range values {
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipFalse: 1}, allow)
+	}
+	return append(prog, errno(no))
+}
+
+// exceptValues refuses argument n if it is one of values.
+func exceptValues(n uint32, no unix.Errno, values ...uint32) []bpf.Instruction {
+	prog := []bpf.Instruction{loadArg(n)}
+	for _, v := range values {
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipFalse: 1}, errno(no))
+	}
+	return append(prog, allow)
+}
+
+// atMost refuses argument n, all 64 bits of it, above limit.
+func atMost(n, limit uint32, no unix.Errno) []bpf.Instruction {
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: dataArgs + 8*n + 4, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
+		loadArg(n),
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: limit, SkipTrue: 1},
+		allow,
+		errno(no),
+	}
+}
+
+// families allows local sockets, and with loopback also internet sockets and
+// the routing messages that resolvers ask for. An empty network namespace is
+// around all of them.
+func families(loopback bool) []bpf.Instruction {
+	if !loopback {
+		return onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX)
+	}
+	prog := onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
+	netlink := onlyValues(2, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)
+	last := len(prog) - 1
+	prog = append(prog[:last:last], bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: uint8(len(netlink))})
+	return append(append(prog, netlink...), errno(unix.EAFNOSUPPORT))
+}
+
+// installSeccomp puts the filter on this thread. It needs no_new_privs.
+func installSeccomp(filter []bpf.RawInstruction) error {
+	sock := make([]unix.SockFilter, len(filter))
+	for i, in := range filter {
+		sock[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	prog := unix.SockFprog{Len: uint16(len(sock)), Filter: &sock[0]}
+	_, _, no := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(sock)
+	if no != 0 {
+		return no
+	}
+	return nil
+}

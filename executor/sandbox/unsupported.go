@@ -1,0 +1,24 @@
+//go:build !linux
+
+package sandbox
+
+import "context"
+
+// MaybeInit does nothing on this system.
+func MaybeInit() {}
+
+// NewBubblewrap gives a level that is unavailable on this system.
+func NewBubblewrap(Config) Sandbox { return unsupported("bubblewrap") }
+
+// NewNone gives a level that is unavailable on this system.
+func NewNone(Config) Sandbox { return unsupported("none") }
+
+type unsupported string
+
+func (u unsupported) Name() string { return string(u) }
+
+func (u unsupported) Probe(context.Context) error {
+	return &Error{Code: CodeUnavailable, Msg: "untrusted programs can be isolated on Linux only", Remedy: "Run writ on Linux or in a Linux virtual machine."}
+}
+
+func (u unsupported) Start(ctx context.Context, _ Spec) (*Process, error) { return nil, u.Probe(ctx) }
