@@ -1,0 +1,190 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
+)
+
+// Where a builder finds its things, inside.
+const (
+	dispatchPath = sandbox.RunDir + "/dispatch.json"
+	resultName   = "result.json"
+	resultPath   = sandbox.OutDir + "/" + resultName
+)
+
+// errStopped is the cause with which the supervisor ends a job.
+var errStopped = errors.New("stopped")
+
+// build is a running builder.
+type build struct {
+	l      *Local
+	job    executor.BuildJob
+	cfg    Builder
+	scope  *scope.Scope
+	tree   *tree
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	out    executor.BuildOutcome
+}
+
+// Build implements executor.Executor.
+func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Build, error) {
+	cfg, ok := l.builder(job.Builder)
+	if !ok || len(cfg.Argv) == 0 {
+		return nil, failed(kernel.CodeEnvBuilder, "builder "+job.Builder+" is not configured", nil)
+	}
+	if err := l.makeWorkDir(); err != nil {
+		return nil, failed(kernel.CodeEnvState, "there is no directory for workspaces", err)
+	}
+	if err := l.enter(job.Run); err != nil {
+		return nil, err
+	}
+	b := &build{l: l, job: job, cfg: cfg, done: make(chan struct{})}
+	ctx, b.cancel = context.WithCancelCause(ctx)
+	go func() {
+		defer close(b.done)
+		defer l.leave(job.Run)
+		defer b.cancel(nil)
+		b.run(ctx)
+	}()
+	return b, nil
+}
+
+// run lays out, starts, waits and takes in.
+func (b *build) run(ctx context.Context) {
+	f := b.l.stock.feedOf(b.job.Base)
+	w := b.l.newWatch(b.job.OnLine)
+	err := b.prepare(ctx, f)
+	if b.tree != nil {
+		defer b.l.stock.discard(b.tree)
+	}
+	started := b.l.cfg.Now()
+	var end ending
+	switch {
+	case ctx.Err() != nil:
+		end = stoppedEarly()
+	case err != nil:
+		end = notStarted(err)
+	default:
+		end = b.execute(ctx, w)
+		if end.diskLow {
+			b.l.stock.discardNow(b.tree)
+		}
+	}
+	b.takeIn(ctx, w, end, started, b.l.cfg.Now())
+}
+
+// prepare gets the workspace, compiles the scope and makes the directory of the
+// result.
+func (b *build) prepare(ctx context.Context, f *feed) error {
+	f.hold()
+	defer f.release()
+	var err error
+	if b.scope, err = newScope(ctx, b.job); err != nil {
+		return err
+	}
+	if b.tree, err = b.l.stock.take(ctx, f, use{git: !b.cfg.WithoutGit}); err != nil {
+		return err
+	}
+	if err := os.Mkdir(b.outDir(), 0o700); err != nil {
+		return failed(kernel.CodeEnvState, "there is no directory for the result", err)
+	}
+	// While the builder works, the runner's tree is laid out: no sandbox sees it
+	// before the checks.
+	b.l.stock.ahead(f)
+	return nil
+}
+
+// execute runs the builder to its end.
+func (b *build) execute(ctx context.Context, w *watch) ending {
+	p, err := b.l.cfg.Sandbox.Start(ctx, b.spec(w))
+	if err != nil && ctx.Err() != nil {
+		return stoppedEarly()
+	}
+	if err != nil {
+		return notStarted(err)
+	}
+	return w.wait(ctx, p, buildTimes(b.job.Budgets))
+}
+
+// newScope compiles what may change. The rules were checked before the claim.
+func newScope(ctx context.Context, job executor.BuildJob) (*scope.Scope, error) {
+	base := entries(job.Base.Files)
+	rules := scope.Rules{
+		Allowed: job.Scope.Allowed, Protected: job.Scope.Protected, Unprotect: job.Scope.Unprotect,
+		MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes,
+	}
+	if !job.Scope.KeepIgnored {
+		var err error
+		if rules.Ignore, err = ignoreFiles(ctx, job.Base, base); err != nil {
+			return nil, failed(kernel.CodeEnvRepository, "the base can't be read", err)
+		}
+	}
+	s, err := scope.New(base, rules)
+	var te *scope.TreeError
+	if errors.As(err, &te) {
+		return nil, failed(kernel.CodeEnvRepository, "the base can't be laid out", err)
+	}
+	if err != nil {
+		return nil, failed(kernel.CodeDispatchMalformed, "the scope can't be used", err)
+	}
+	return s, nil
+}
+
+// ignoreFiles reads the base's own .gitignore files: what a builder writes into
+// its copies ignores nothing.
+func ignoreFiles(ctx context.Context, base executor.Base, list []scope.Entry) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	paths := map[string][]string{}
+	var ids []string
+	for _, e := range scope.IgnoreFiles(list) {
+		if paths[e.OID] == nil {
+			ids = append(ids, e.OID)
+		}
+		paths[e.OID] = append(paths[e.OID], e.Path)
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	err := base.Blobs(ctx, ids, func(id string, data []byte) error {
+		for _, p := range paths[id] {
+			out[p] = data
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (b *build) outDir() string { return filepath.Join(b.tree.dir, "out") }
+
+// spec is the invocation: the operator's argv, and values of the dispatch only.
+func (b *build) spec(w *watch) sandbox.Spec {
+	return sandbox.Spec{
+		Argv:      b.cfg.Argv,
+		Env:       environment(b.cfg.Env, map[string]string{"WRIT_DISPATCH": dispatchPath, "WRIT_RESULT": resultPath}),
+		Workspace: b.tree.workspace(), OutDir: b.outDir(), ReadOnly: b.cfg.ReadOnly, Loopback: b.cfg.Loopback,
+		Files: []sandbox.File{{Target: dispatchPath, Content: b.job.Dispatch}},
+		Stdin: strings.NewReader(b.job.Instruction), Stdout: w.stdout, Stderr: w.stderr,
+		Limits: b.l.cfg.Limits,
+	}
+}
+
+// Done, Kill and Outcome implement executor.Build.
+func (b *build) Done() <-chan struct{} { return b.done }
+
+// Kill ends the tree; it returns when nothing runs and the outcome is there.
+func (b *build) Kill() {
+	b.cancel(errStopped)
+	<-b.done
+}
+
+// Outcome is valid once Done is closed.
+func (b *build) Outcome() executor.BuildOutcome { return b.out }

@@ -1,0 +1,152 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
+)
+
+// Environment implements executor.Executor.
+func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation {
+	var out []kernel.Violation
+	if v := l.probe(ctx); v != nil {
+		out = append(out, *v)
+	}
+	bad := func(subject, detail string) {
+		out = append(out, kernel.Violation{Code: kernel.CodeEnvBuilder, Subject: subject, Detail: detail})
+	}
+	b, ok := l.builder(name)
+	switch {
+	case !ok:
+		bad(name, fmt.Sprintf("No builder of this name is configured; there are: %s.", strings.Join(l.names(), ", ")))
+	case len(b.Argv) == 0:
+		bad(name, "The builder has no command.")
+	case !l.visible(b):
+		bad(b.Argv[0], "The program isn't there. In the sandbox only /usr, the configured read-only mounts and the workspace exist.")
+	}
+	for _, m := range slices.Concat(b.ReadOnly, l.cfg.Checks.ReadOnly) {
+		if _, err := os.Stat(m.Source); err != nil {
+			bad(m.Source, "The configured read-only mount isn't there.")
+		}
+	}
+	if err := l.makeWorkDir(); err != nil {
+		out = append(out, kernel.Violation{Code: kernel.CodeEnvState, Subject: "workspaces", Detail: err.Error()})
+	}
+	return l.plain(out)
+}
+
+// makeWorkDir makes the directory of all workspaces; nobody else may look in.
+func (l *Local) makeWorkDir() error { return os.MkdirAll(l.cfg.WorkDir, 0o700) }
+
+// builder is the configured builder of a name.
+func (l *Local) builder(name string) (Builder, bool) {
+	if l.cfg.Any != nil {
+		return *l.cfg.Any, true
+	}
+	b, ok := l.cfg.Builders[name]
+	return b, ok
+}
+
+func (l *Local) names() []string {
+	names := make([]string, 0, len(l.cfg.Builders))
+	for n := range l.cfg.Builders {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// visible reports whether the builder's program can be expected inside: in the
+// system's directories, below a read-only mount, or in the workspace (a
+// relative path, which only the base commit can tell).
+func (l *Local) visible(b Builder) bool {
+	name := b.Argv[0]
+	switch {
+	case filepath.IsAbs(name):
+		return l.isProgram(b, name)
+	case strings.Contains(name, "/"):
+		return true
+	}
+	for _, dir := range searchPath(b.Env) {
+		if l.isProgram(b, filepath.Join(dir, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// searchPath is the PATH that a program gets.
+func searchPath(operator map[string]string) []string {
+	for _, kv := range slices.Backward(environment(operator, nil)) {
+		if dirs, ok := strings.CutPrefix(kv, "PATH="); ok {
+			return filepath.SplitList(dirs)
+		}
+	}
+	return nil
+}
+
+// systemPlaces are the host's directories that exist inside, too.
+var systemPlaces = []string{"/usr/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/"}
+
+// isProgram looks at the host's file behind a path inside.
+func (l *Local) isProgram(b Builder, path string) bool {
+	host := ""
+	_, open := l.cfg.Sandbox.(*sandbox.None)
+	if open || slices.ContainsFunc(systemPlaces, func(d string) bool { return strings.HasPrefix(path, d) }) {
+		host = path
+	}
+	for _, m := range b.ReadOnly {
+		target := m.Target
+		if target == "" {
+			target = m.Source
+		}
+		if rel, err := filepath.Rel(target, path); err == nil && filepath.IsLocal(rel) {
+			host = filepath.Join(m.Source, rel)
+		}
+	}
+	if host == "" {
+		return false
+	}
+	info, err := os.Stat(host)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
+// environment is the complete environment of a process: the sandbox's base, the
+// operator's values, Writ's own. Later ones win. Its order is fixed, so that
+// the same dispatch gives the same bytes (REQUIREMENTS D30).
+func environment(operator, own map[string]string) []string {
+	values := map[string]string{}
+	var order []string
+	set := func(k, v string) {
+		if _, ok := values[k]; !ok {
+			order = append(order, k)
+		}
+		values[k] = v
+	}
+	for _, kv := range sandbox.BaseEnv() {
+		k, v, _ := strings.Cut(kv, "=")
+		set(k, v)
+	}
+	for _, m := range []map[string]string{operator, own} {
+		keys := make([]string, 0, len(m))
+		for k := range m {
+			keys = append(keys, k)
+		}
+		sort.Strings(keys)
+		for _, k := range keys {
+			set(k, m[k])
+		}
+	}
+	out := make([]string, len(order))
+	for i, k := range order {
+		out[i] = k + "=" + values[k]
+	}
+	return out
+}

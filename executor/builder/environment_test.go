@@ -1,0 +1,158 @@
+package builder
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
+)
+
+func TestX4_NoSandbox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(c *Config) {
+		c.Sandbox = sandbox.NewBubblewrap(sandbox.Config{Bubblewrap: filepath.Join(c.WorkDir, "no-bwrap")})
+	})
+	job := b.job(script("echo ran"))
+	env := b.local.Environment(t.Context(), "default")
+	if words(env) != "sandbox.unavailable" || !strings.Contains(env[0].Detail, "apt-get install bubblewrap") {
+		t.Errorf("environment = %v", env)
+	}
+	o := b.build(job)
+	if codes(o) != "sandbox.unavailable" || b.lines.all() != "" || o.Result.Exit.Cause != kernel.CauseStartFailed {
+		t.Errorf("build: %v, %+v, output %q", o.Violations, o.Result.Exit, b.lines.all())
+	}
+	if _, err := b.local.Check(t.Context(), b.checkJob(o, shCheck("c", "true"))); err == nil || err.(*executor.Error).Code != kernel.CodeSandboxUnavailable { //nolint:errorlint // its documented type
+		t.Errorf("check: %v", err)
+	}
+}
+
+// TestX4_SandboxThatBreaks has a bwrap that ends before the program runs.
+func TestX4_SandboxThatBreaks(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(c *Config) {
+		c.Sandbox = sandbox.NewBubblewrap(sandbox.Config{Bubblewrap: wrapper(t, "echo 'bwrap: no' >&2; exit 1")})
+	})
+	if o := b.sh("echo ran"); codes(o) != "sandbox.unavailable" {
+		t.Errorf("codes = %s: %v", codes(o), o.Violations)
+	}
+}
+
+// wrapper is a program in bwrap's place.
+func wrapper(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bwrap")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestBuild_MissingProgram(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	job := b.job(Builder{Argv: []string{"no-such-program"}})
+	if vs := b.local.Environment(t.Context(), "default"); words(vs) != "environment.builder.missing" {
+		t.Errorf("environment = %v", vs)
+	}
+	if o := b.build(job); codes(o) != "environment.builder.failed" || o.Result.Exit.Cause != kernel.CauseStartFailed {
+		t.Errorf("codes %q, exit %+v", codes(o), o.Result.Exit)
+	}
+	job.Builder = "another"
+	if _, err := b.local.Build(t.Context(), job); err == nil {
+		t.Error("a builder that isn't configured was started")
+	}
+}
+
+func TestEnvironment_Whole(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "tool")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		builder Builder
+		want    string
+	}{
+		{Builder{Argv: []string{"sh"}}, ""},
+		{Builder{Argv: []string{"/bin/sh"}}, ""},
+		{Builder{Argv: []string{"./build.sh"}}, ""},
+		{Builder{Argv: []string{program}}, "environment.builder.missing"},
+		{Builder{Argv: []string{program}, ReadOnly: []sandbox.Mount{{Source: dir}}}, ""},
+		{Builder{Argv: []string{"/opt/x/tool"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/x"}}}, ""},
+		{Builder{Argv: []string{"tool"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/x"}}, Env: map[string]string{"PATH": "/opt/x"}}, ""},
+		{Builder{Argv: []string{"sh"}, ReadOnly: []sandbox.Mount{{Source: filepath.Join(dir, "gone")}}}, "environment.builder.missing"},
+		{Builder{}, "environment.builder.missing"},
+	} {
+		b.local.cfg.Builders["x"] = c.builder
+		if got := words(b.local.Environment(t.Context(), "x")); got != c.want {
+			t.Errorf("%v: %q, want %q", c.builder, got, c.want)
+		}
+	}
+	if got := b.local.Environment(t.Context(), "y"); words(got) != "environment.builder.missing" || !strings.Contains(got[0].Detail, "there are: x") {
+		t.Errorf("unknown: %v", got)
+	}
+}
+
+// TestD30_SameInvocation runs the same dispatch twice: argv, environment,
+// standard input and dispatch are the same bytes.
+func TestD30_SameInvocation(t *testing.T) {
+	t.Parallel()
+	var runs []string
+	for range 2 {
+		b := newBed(t)
+		s := script(`tr '\0' '\n' < "/proc/$$/environ"; tr '\0' '\n' < "/proc/$$/cmdline"; cat "$WRIT_DISPATCH" -; pwd; id; ls -a`)
+		s.Env = map[string]string{"B": "2", "A": "1", "PATH": "/usr/bin:/bin", "C": "3"}
+		job := b.job(s)
+		s.Env["OUTSIDE"] = "the same"
+		o := b.build(job)
+		argv, err := json.Marshal(o.Result.Argv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, string(argv)+"\n"+o.Result.Stdout.Tail)
+	}
+	if runs[0] != runs[1] {
+		t.Errorf("the first:\n%s\nthe second:\n%s", runs[0], runs[1])
+	}
+	for _, want := range []string{"\nA=1\nB=2\nC=3\n", `{"kind":"dispatch"}do it`, "WRIT_RESULT=/run/writ/out/result.json", "PATH=/usr/bin:/bin\n"} {
+		if !strings.Contains(runs[0], want) {
+			t.Errorf("%q is missing in:\n%s", want, runs[0])
+		}
+	}
+	if strings.Count(runs[0], "PATH=") != 1 {
+		t.Errorf("two values of one name:\n%s", runs[0])
+	}
+}
+
+func TestNone_WorksAndIsLoud(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(c *Config) {
+		c.Sandbox = sandbox.NewNone(sandbox.Config{Log: c.Log})
+	})
+	program := filepath.Join(t.TempDir(), "tool")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho '// changed' >> calc/add.go; cat \"$WRIT_DISPATCH\"\n"+
+		`printf '`+goodResult(`["calc/add.go"]`)+`' > "$WRIT_RESULT"`+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	job := b.job(Builder{Argv: []string{program}})
+	if vs := b.local.Environment(t.Context(), "default"); len(vs) != 0 {
+		t.Errorf("environment = %v", vs)
+	}
+	o := b.build(job)
+	if codes(o) != "" || o.Result.Sandbox != "none" || o.Result.Stdout.Tail != `{"kind":"dispatch"}` || o.Result.Composed {
+		t.Errorf("codes %q, %+v", codes(o), o.Result)
+	}
+	if c := b.check(o, shCheck("changed", "./check.sh"), kernel.Check{Name: "missing", Argv: []string{"no-such-program"}, TimeoutMs: long}); words(c.Violations) != "execution.check.failed" || !c.Run.Checks[0].Passed {
+		t.Errorf("checks = %+v", c)
+	}
+	if n := strings.Count(b.log.String(), "WITHOUT"); n == 0 && strings.Count(b.log.String(), "without isolation") < 2 {
+		t.Errorf("it was quiet: %s", b.log)
+	}
+}

@@ -1,0 +1,292 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+const (
+	// layLimit bounds how long a base may take to be laid out. What a server
+	// doesn't give in this time it doesn't give at all.
+	layLimit = 15 * time.Minute
+	// spareBytes is the largest base that is laid out for the runner while the
+	// builder still works. A larger one would fill the disk for a build that may
+	// well fail.
+	spareBytes = 64 << 20
+	// gitBytes is the largest base that gets a throw-away .git: it is composed
+	// in memory.
+	gitBytes = 256 << 20
+)
+
+// use says what a tree is laid out for.
+type use struct {
+	runner bool // not for a builder
+	git    bool // with a throw-away .git
+}
+
+// tree is a base in a directory of its own, in which nothing has run. It is
+// good once done is closed and err is nil.
+type tree struct {
+	dir    string // holds the workspace and what else a run needs
+	use    use
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // an *executor.Error
+}
+
+func (t *tree) workspace() string { return filepath.Join(t.dir, "workspace") }
+
+// stock lays trees out, ahead where it can, and takes them away again. It holds
+// what is ready for one base: the one that was wanted last.
+type stock struct {
+	dir  string
+	log  *slog.Logger
+	life context.Context // ends with close
+	end  context.CancelFunc
+	busy sync.WaitGroup
+
+	mu    sync.Mutex
+	base  *feed
+	ready map[use]*tree
+	live  map[string]bool // directories that sweep must not touch
+}
+
+func newStock(dir string, log *slog.Logger) *stock {
+	s := &stock{dir: dir, log: log, ready: map[use]*tree{}, live: map[string]bool{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// close takes away what is left and waits until all of it is gone.
+func (s *stock) close() {
+	s.end()
+	s.mu.Lock()
+	s.empty()
+	s.mu.Unlock()
+	s.busy.Wait()
+}
+
+// empty throws the ready trees away. The caller holds mu.
+func (s *stock) empty() {
+	for u, t := range s.ready {
+		delete(s.ready, u)
+		s.discard(t)
+	}
+}
+
+// feedOf is the feed of a base. The trees of another base are thrown away.
+func (s *stock) feedOf(base executor.Base) *feed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base == nil || base.Commit == "" || s.base.base.Commit != base.Commit {
+		s.empty()
+		s.base = newFeed(base)
+	}
+	return s.base
+}
+
+// keep has a tree laid out for later.
+func (s *stock) keep(f *feed, u use) *tree {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base != f {
+		return nil
+	}
+	if s.ready[u] == nil {
+		s.ready[u] = s.lay(f, u)
+	}
+	return s.ready[u]
+}
+
+// ahead keeps a runner's tree, unless it would be too large.
+func (s *stock) ahead(f *feed) {
+	if f.size() <= spareBytes {
+		s.keep(f, use{runner: true})
+	}
+}
+
+// take gives a tree of the base that is the caller's to use up and to discard.
+// It comes from what is ready, if there is one of its kind that is whole.
+func (s *stock) take(ctx context.Context, f *feed, u use) (*tree, error) {
+	s.mu.Lock()
+	t := s.ready[u]
+	if s.base != f {
+		t = nil
+	}
+	if t != nil {
+		delete(s.ready, u)
+	}
+	s.mu.Unlock()
+	if t != nil && s.await(ctx, t) == nil {
+		return t, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	t = s.lay(f, u)
+	if err := s.await(ctx, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// await waits for a tree, and discards it if it isn't to be had.
+func (s *stock) await(ctx context.Context, t *tree) error {
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		t.cancel()
+		<-t.done // laying out ends with its context
+	}
+	err := t.err
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		s.discard(t)
+	}
+	return err
+}
+
+// lay begins to lay a tree out.
+func (s *stock) lay(f *feed, u use) *tree {
+	t := &tree{use: u, done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(s.life, layLimit)
+	t.cancel = cancel
+	f.hold()
+	s.busy.Go(func() {
+		defer close(t.done)
+		defer f.release()
+		defer cancel()
+		if t.dir, t.err = s.directory(); t.err == nil {
+			t.err = s.fill(ctx, t, f)
+		}
+	})
+	return t
+}
+
+// directory makes a fresh directory. The sandbox's user must pass through it,
+// and nobody may list it.
+func (s *stock) directory() (string, error) {
+	dir, err := os.MkdirTemp(s.dir, "run-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711) //nolint:gosec // see above; the directory that holds it has mode 700
+	}
+	if err != nil {
+		return dir, failed(kernel.CodeEnvState, "there is no directory for the run", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[dir] = true
+	return dir, nil
+}
+
+// fill lays the base out in the tree's workspace.
+func (s *stock) fill(ctx context.Context, t *tree, f *feed) error {
+	get := func(id string) ([]byte, error) {
+		data, err := f.get(ctx, id)
+		if err != nil {
+			return nil, &readError{err}
+		}
+		return data, nil
+	}
+	err := scope.Materialise(ctx, t.workspace(), entries(f.base.Files), get)
+	if err == nil && t.use.git {
+		err = s.writeGit(ctx, t, f)
+	}
+	var re *readError
+	var te *scope.TreeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &re), errors.As(err, &te), errors.Is(err, context.DeadlineExceeded):
+		return failed(kernel.CodeEnvRepository, "the base can't be read", err)
+	}
+	return failed(kernel.CodeEnvState, "the workspace can't be laid out", err)
+}
+
+// readError marks a failure to read the base.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
+
+func failed(code kernel.Code, what string, err error) *executor.Error {
+	return &executor.Error{Code: code, Detail: what, Err: err}
+}
+
+// writeGit makes the throw-away one-commit .git, for tools that want one. It is
+// never read again (case S9). It is the same for each run of a base.
+func (s *stock) writeGit(ctx context.Context, t *tree, f *feed) error {
+	spec := git.RepositorySpec{
+		Author:  git.Person{Name: "writ", Email: "writ@localhost", TZ: "+0000", OK: true},
+		Message: []byte("base of the task\n"),
+	}
+	if size := f.size(); size > gitBytes {
+		s.log.Info("the workspace has no .git: the base is too large for one", "bytes", size, "limit", gitBytes)
+		return nil
+	} else if size <= feedBytes/2 {
+		// From memory: it has just been read. Otherwise from the files.
+		spec.Read = func(e git.Entry) ([]byte, error) { return f.get(ctx, string(e.OID)) }
+	}
+	for _, file := range f.base.Files {
+		mode, err := strconv.ParseUint(file.Mode, 8, 32)
+		if err != nil {
+			return fmt.Errorf("mode of %q: %w", file.Path, err)
+		}
+		spec.Entries = append(spec.Entries, git.Entry{Path: file.Path, Mode: git.Mode(mode), OID: git.OID(file.ID)})
+	}
+	return git.WriteRepository(t.workspace(), spec)
+}
+
+// discard takes a tree away, in the background: it costs as much as laying it
+// out did. Whatever ran in it is dead.
+func (s *stock) discard(t *tree) {
+	t.cancel()
+	s.busy.Go(func() { s.discardNow(t) })
+}
+
+// discardNow takes a tree away before it returns: where the disk is full,
+// nothing else comes first. Twice does no harm.
+func (s *stock) discardNow(t *tree) {
+	t.cancel()
+	<-t.done
+	if t.dir == "" {
+		return
+	}
+	removeAll(s.log, t.dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, t.dir)
+}
+
+// sweep removes what dead processes left behind.
+func (s *stock) sweep() error {
+	list, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range list {
+		dir := filepath.Join(s.dir, e.Name())
+		s.mu.Lock()
+		live := s.live[dir]
+		s.mu.Unlock()
+		if !live {
+			removeAll(s.log, dir)
+		}
+	}
+	return err
+}

@@ -1,0 +1,2 @@
+# A name that differs from a tracked one in case only.
+echo 'package calc' > calc/ADD.go

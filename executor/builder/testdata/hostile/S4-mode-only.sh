@@ -1,0 +1,2 @@
+# Nothing but the mode of a file outside the scope changes.
+chmod 755 docs/guide.md

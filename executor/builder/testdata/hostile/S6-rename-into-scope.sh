@@ -1,0 +1,2 @@
+# A file outside the scope is moved into it.
+mv docs/guide.md calc/guide.md

@@ -1,0 +1,2 @@
+# A directory outside the scope is emptied.
+rm -r docs && mkdir docs

@@ -1,0 +1,3 @@
+# It never ends.
+echo 'package calc // changed' > calc/add.go
+sleep 1000

@@ -1,0 +1,3 @@
+# It says something, then nothing for longer than it may.
+echo begun
+sleep 1000

@@ -1,0 +1,1 @@
+# It ends well and has done nothing.

@@ -1,0 +1,3 @@
+# The result is a named pipe.
+echo 'package calc // changed' > calc/add.go
+mkfifo "$WRIT_RESULT"

@@ -1,0 +1,2 @@
+# It writes a file without an end.
+exec head -c 1G /dev/zero > calc/endless

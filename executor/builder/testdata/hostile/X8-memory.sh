@@ -1,0 +1,2 @@
+# It fills memory.
+tail /dev/zero

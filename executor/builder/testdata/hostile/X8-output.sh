@@ -1,0 +1,2 @@
+# It writes output without an end.
+exec yes

@@ -1,0 +1,2 @@
+# It uses the processor without an end.
+while :; do :; done

@@ -1,0 +1,164 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
+)
+
+// watch captures a process's streams and holds it to its times.
+type watch struct {
+	stdout, stderr *stream
+	begin          time.Time
+	last           atomic.Int64 // when output came last, in nanoseconds since begin
+}
+
+// times are how long a process may take to begin, to end, and to be silent.
+type times struct{ start, total, idle time.Duration }
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func buildTimes(b kernel.Budgets) times {
+	return times{ms(b.StartTimeoutMs), ms(b.BuildTimeoutMs), ms(b.IdleTimeoutMs)}
+}
+
+// checkTimes of a check, which has one limit. The others never come first, so
+// that a check that hangs always ends in the same words.
+func checkTimes(c kernel.Check) times {
+	return times{start: 2 * ms(c.TimeoutMs), total: ms(c.TimeoutMs), idle: 2 * ms(c.TimeoutMs)}
+}
+
+// ending is how a process ended, and why in words; "" if there is nothing to
+// add. err is why it never ran.
+type ending struct {
+	exit   kernel.Exit
+	detail string
+	err    error
+	// diskLow says that the disk's reserve is used up: the workspace goes before
+	// anything else is done, unjudged.
+	diskLow bool
+}
+
+func (e ending) succeeded() bool {
+	return e.exit.Cause == kernel.CauseExited && e.exit.Code == 0
+}
+
+// notStarted is the ending of what never ran.
+func notStarted(err error) ending {
+	return ending{exit: kernel.Exit{Code: -1, Cause: kernel.CauseStartFailed}, err: err}
+}
+
+// stoppedEarly is the ending of what was stopped before it ran.
+func stoppedEarly() ending {
+	return ending{exit: kernel.Exit{Code: -1, Cause: kernel.CauseStopped}, detail: detailStopped}
+}
+
+const detailStopped = "stopped by writ"
+
+// wait returns when the whole tree is dead. Each of the times ends it, and so
+// does the end of ctx.
+func (w *watch) wait(ctx context.Context, p *sandbox.Process, t times) ending {
+	cause, detail := w.until(ctx, p, t)
+	if cause != "" {
+		p.Kill()
+	}
+	e := p.Wait()
+	w.stdout.Flush()
+	w.stderr.Flush()
+	end := translate(e, cause, detail)
+	end.diskLow = e.DiskLow
+	return end
+}
+
+// until waits for the end, or for the reason to end it.
+func (w *watch) until(ctx context.Context, p *sandbox.Process, t times) (cause, detail string) {
+	start, total, idle := time.NewTimer(t.start), time.NewTimer(t.total), time.NewTimer(t.idle)
+	defer start.Stop()
+	defer total.Stop()
+	defer idle.Stop()
+	started := p.Started()
+	for {
+		select {
+		case <-p.Done():
+			return "", ""
+		case <-ctx.Done():
+			return kernel.CauseStopped, detailStopped
+		case <-started:
+			started = nil
+			start.Stop()
+		case <-start.C:
+			return kernel.CauseStart, fmt.Sprintf("no sign of life within %s", t.start)
+		case <-total.C:
+			return kernel.CauseTimeout, fmt.Sprintf("not ended within %s", t.total)
+		case <-idle.C:
+			left := t.idle - (time.Since(w.begin) - time.Duration(w.last.Load()))
+			if left <= 0 {
+				return kernel.CauseIdle, fmt.Sprintf("no output for %s", t.idle)
+			}
+			idle.Reset(left)
+		}
+	}
+}
+
+// translate turns the sandbox's words into the kernel's. Our own cause stands
+// before what the killing looked like from inside, unless the process was over
+// already or a limit was faster.
+func translate(e sandbox.Exit, cause, detail string) ending {
+	out := ending{exit: kernel.Exit{Code: int64(e.Code), Cause: kernel.CauseExited}}
+	if name := unix.SignalName(unix.Signal(e.Signal)); e.Signal != 0 && name != "" {
+		out.exit.Code, out.exit.Signal = -1, name
+	}
+	switch {
+	case e.Cause == sandbox.CauseResource:
+		out.exit.Cause, out.detail = kernel.CauseResource, fmt.Sprintf("the limit %q of the sandbox was reached", e.Limit)
+	case e.Cause == sandbox.CauseExited:
+		out.detail = hints(e.Hints)
+	case cause != "":
+		out.exit.Cause, out.detail = cause, detail
+	case e.Cause == sandbox.CauseStartFailed:
+		out.exit.Cause, out.err = kernel.CauseStartFailed, e.Err
+		if out.err == nil {
+			out.err = errors.New("the program never ran")
+		}
+	default:
+		out.exit.Cause, out.detail = kernel.CauseStopped, "killed from outside"
+	}
+	return out
+}
+
+// hints are limits that were reached without ending the program, in words.
+func hints(list []sandbox.Limit) string {
+	if len(list) == 0 {
+		return ""
+	}
+	words := make([]string, len(list))
+	for i, h := range list {
+		words[i] = string(h)
+	}
+	return "limits that were reached: " + strings.Join(words, ", ")
+}
+
+// sentence says how it ended.
+func (e ending) sentence() string {
+	s := fmt.Sprintf("ended with exit status %d", e.exit.Code)
+	switch {
+	case e.err != nil:
+		return "could not be started: " + e.err.Error()
+	case e.exit.Cause != kernel.CauseExited:
+		return "was ended: " + e.detail + "."
+	case e.exit.Signal != "":
+		s = "was ended by " + e.exit.Signal
+	}
+	if e.detail != "" {
+		s += " (" + e.detail + ")"
+	}
+	return s + "."
+}
