@@ -1,0 +1,293 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
+	"github.com/writbot/writ/kernel/plan"
+)
+
+// planned is the spec and plan of a claim, with the plan's hash.
+type planned struct {
+	interpretation plan.Interpretation
+	spec           plan.Spec
+	plan           plan.Plan
+	hash           canon.Digest
+}
+
+// derive makes interpretation, spec and plan of a seed pack: in this simplest
+// form of the pipeline nobody has to propose them.
+func derive(pack kernel.SeedPack) (planned, error) {
+	var p planned
+	var err error
+	p.interpretation = plan.Derive(pack)
+	if p.spec, err = plan.Commit(p.interpretation, pack); err != nil {
+		return p, err
+	}
+	if p.plan, err = plan.DerivePlan(p.spec, pack); err != nil {
+		return p, err
+	}
+	if vs := plan.Verify(p.plan, pack); len(vs) > 0 {
+		return p, fmt.Errorf("supervisor: derived plan doesn't verify: %v", vs)
+	}
+	p.hash, err = canon.Hash(p.plan)
+	return p, err
+}
+
+// claimObjects is what the claim pushed, kept to rebuild the dispatch from.
+type claimObjects struct {
+	pack    []byte // seed_pack.json
+	lease   []byte // message of the claim commit
+	seconds int64  // its committer date
+}
+
+// prepareClaim composes the first push of a run: the event, where HEAD is none
+// for this approval, and our lease on it. HEAD becomes the lease.
+func (t *Task) prepareClaim(c *cycle) (*effect, error) {
+	r := &run{
+		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
+		intake: c.intake, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
+		from: t.s.deps.Ledger.Chain().Head.Seq + 1,
+	}
+	r.pack = t.seedPack(c)
+	var err error
+	if r.plan, err = derive(r.pack); err != nil {
+		return nil, err
+	}
+	r.dispatch = kernel.BuildDispatch(r.pack, kernel.Claim{
+		RunID: r.id, Attempt: r.attempt, PlanHash: r.plan.hash, CommitterSeconds: r.date,
+	})
+	if r.dispatchBytes, err = canon.Marshal(r.dispatch); err != nil {
+		return nil, err
+	}
+	r.dispatchHash = canon.Sum(r.dispatchBytes)
+	objs := git.NewObjects()
+	if err := t.inputTree(objs, r); err != nil {
+		return nil, err
+	}
+	oid, msg, err := t.claimCommits(c, objs, r)
+	if err != nil {
+		return nil, err
+	}
+	head := git.OID(c.facts.Head.OID)
+	at := c.clock
+	e := t.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: oid}}, pack: objs.Pack(),
+		won: func() {
+			t.renewed(r, oid, r.date, msg, at)
+			t.setRun(r)
+		},
+	}, t.claimDrafts(r)...)
+	return t.preparedMeanwhile(e, r), nil
+}
+
+// preparedMeanwhile has the executor lay out the base while the claim is pushed:
+// most claims are won, and what a lost one prepared is thrown away.
+func (t *Task) preparedMeanwhile(e *effect, r *run) *effect {
+	p, ok := t.s.deps.Executor.(executor.Preparer)
+	if !ok {
+		return e
+	}
+	push := e.do
+	e.do = func(ctx context.Context) kernel.Outcome {
+		p.Prepare(r.pack.Spec.Builder, t.baseOf(r))
+		return push(ctx)
+	}
+	return e
+}
+
+// claimDrafts are the records that a claim rests on, in the order of seed 003.
+func (t *Task) claimDrafts(r *run) []kernel.Draft {
+	d := func(k kernel.Kind, body any) kernel.Draft {
+		return kernel.Draft{Kind: k, Task: t.number, Run: r.id, Body: body}
+	}
+	return []kernel.Draft{
+		d(kernel.KindSeedPack, r.pack),
+		d(kernel.KindInterpretation, r.plan.interpretation),
+		d(kernel.KindSpec, r.plan.spec),
+		d(kernel.KindPlan, r.plan.plan),
+	}
+}
+
+func (t *Task) seedPack(c *cycle) kernel.SeedPack {
+	in := c.intake
+	retry := c.retry
+	if c.decision.Attempt == 1 {
+		retry = nil // a new approval starts over
+	}
+	return kernel.SeedPack{
+		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: t.s.cfg.World, Task: t.number,
+		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
+		Checks: in.Checks, Budgets: in.Budgets,
+		Pins: kernel.Pins{
+			BaseCommit: string(in.BaseCommit), Governance: in.Governance,
+			Kernel: kernel.Version(), Policy: in.PolicyVersion,
+		},
+		ContractSource: in.Source, CommitMessage: in.CommitMessage, Retry: retry,
+	}
+}
+
+// inputTree makes the tree of a claim: what its dispatch is built from.
+func (t *Task) inputTree(objs *git.Objects, r *run) error {
+	pack, err := canon.Marshal(r.pack)
+	if err != nil {
+		return err
+	}
+	r.objects = &claimObjects{pack: pack}
+	r.entries = []git.Entry{
+		{Path: replay.FileContract, Mode: git.ModeFile, OID: objs.Blob(r.intake.Contract)},
+		{Path: replay.FileSeedPack, Mode: git.ModeFile, OID: objs.Blob(pack)},
+	}
+	r.tree, err = objs.Tree(r.entries)
+	return err
+}
+
+// claimCommits adds the event, if HEAD is none for this approval, and the lease.
+func (t *Task) claimCommits(c *cycle, objs *git.Objects, r *run) (git.OID, []byte, error) {
+	parent := git.OID(c.facts.Head.OID)
+	origin := c.facts.Head.State
+	if t.needsEvent(c) {
+		w := trailers{base: string(r.intake.BaseCommit), approval: string(r.pack.Approval.Digest), governance: string(r.pack.Pins.Governance)}
+		msg, err := lease.Format(lease.Message{
+			Title:    fmt.Sprintf("writ: task %d is open", t.number),
+			Body:     r.dispatch.Instruction,
+			Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: string(kernel.TaskOpen)}}, w.list()...),
+		})
+		if err != nil {
+			return "", nil, err
+		}
+		if parent, err = t.stateCommit(objs, r.tree, parent, msg, r.date); err != nil {
+			return "", nil, err
+		}
+		origin = string(kernel.TaskOpen)
+	}
+	w := t.runTrailers(r)
+	w.interruptions = c.decision.Interruptions
+	msg, err := lease.Working(lease.Claim{
+		OriginState: origin, RunID: r.id, RunnerID: t.s.cfg.RunnerID, LeaseSeconds: t.s.cfg.LeaseSeconds,
+		Title: fmt.Sprintf("writ: attempt %d at task %d", r.attempt, t.number),
+		Body:  r.dispatch.Instruction, Extra: w.list(),
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	r.objects.lease, r.objects.seconds = msg, r.date
+	oid, err := t.stateCommit(objs, r.tree, parent, msg, r.date)
+	return oid, msg, err
+}
+
+// needsEvent: the ref is new, or a new approval starts over (REQUIREMENTS T13).
+func (t *Task) needsEvent(c *cycle) bool {
+	h := c.facts.Head
+	if h.OID == "" || h.State == "" || h.Approval != c.facts.Approved || h.Reapproved {
+		return true
+	}
+	return h.OID == t.view().ResumedHead
+}
+
+// checkDispatch builds the dispatch again from what was pushed, at the last
+// moment before the start (seed 001, principle 1; cases I2, I10).
+func (t *Task) checkDispatch(c *cycle) []kernel.Violation {
+	r := t.run
+	vs := kernel.ValidateDispatch(r.dispatch)
+	again, err := rebuildDispatch(*r.objects, r.plan.hash)
+	if err != nil || !bytes.Equal(again, r.dispatchBytes) {
+		vs = append(vs, kernel.Violation{
+			Code: kernel.CodeDispatchNondeterministic, Subject: r.id,
+			Detail: "Built again from the claim, the dispatch differs.",
+		})
+	}
+	if c.intake.Source == r.intake.Source && c.intake.Overridden && c.intake.Governance != r.intake.Governance {
+		vs = append(vs, kernel.Violation{
+			Code: kernel.CodeGovernanceMismatch, Subject: r.intake.Source,
+			Detail: fmt.Sprintf("Pinned at the claim was %s, the file now has %s.", r.intake.Governance, c.intake.Governance),
+		})
+	}
+	if r.build != nil {
+		vs = append(vs, kernel.Violation{Code: kernel.CodeDispatchInvalid, Subject: r.id, Detail: "This run was dispatched already."})
+	}
+	if c.facts.Head.OID != string(r.head) {
+		vs = append(vs, kernel.Violation{Code: kernel.CodeDispatchInvalid, Subject: r.id, Detail: "There is no claim of this run at HEAD."})
+	}
+	return vs
+}
+
+// rebuildDispatch makes a dispatch from a claim's pushed bytes alone.
+func rebuildDispatch(o claimObjects, planHash canon.Digest) ([]byte, error) {
+	var pack kernel.SeedPack
+	if err := canon.UnmarshalCanonical(o.pack, &pack); err != nil {
+		return nil, err
+	}
+	ev, err := lease.ReadEvent(lease.Head{Message: o.lease, CommitterSeconds: o.seconds, CommitterOK: true})
+	if err != nil {
+		return nil, err
+	}
+	var h kernel.HeadFacts
+	readTrailers(&h, ev)
+	return canon.Marshal(kernel.BuildDispatch(pack, kernel.Claim{
+		RunID: ev.RunID, Attempt: h.Attempt, PlanHash: planHash, CommitterSeconds: o.seconds,
+	}))
+}
+
+// prepareDispatch starts the builder: one effect call, which returns its handle.
+func (t *Task) prepareDispatch(_ *cycle) (*effect, error) {
+	r := t.run
+	key := "dispatch:" + r.id
+	job := executor.BuildJob{
+		Task: t.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
+		Instruction: r.dispatch.Instruction, Base: t.baseOf(r), Budgets: r.pack.Budgets, Scope: r.intake.Scope,
+		OnLine: t.s.deps.Tail,
+	}
+	return &effect{
+		drafts: []kernel.Draft{{Kind: kernel.KindDispatch, Task: t.number, Run: r.id, Body: json.RawMessage(r.dispatchBytes)}},
+		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: kernel.ActionDispatch, Digest: r.dispatchHash},
+		do: func(ctx context.Context) kernel.Outcome {
+			b, err := t.s.deps.Executor.Build(context.WithoutCancel(ctx), job)
+			if err != nil {
+				r.phase = kernel.PhaseBuilt
+				return t.notStarted(r, key, kernel.ActionDispatch, err)
+			}
+			t.guard.Lock()
+			r.build, r.phase = b, kernel.PhaseBuilding
+			t.guard.Unlock()
+			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: kernel.ActionDispatch, Status: kernel.OutcomeDone}
+		},
+	}, nil
+}
+
+// notStarted notes that a build or check never ran. It isn't the builder's
+// failure.
+func (t *Task) notStarted(r *run, key string, a kernel.Action, err error) kernel.Outcome {
+	code := kernel.CodeEnvBuilderFailed
+	var xe *executor.Error
+	if errors.As(err, &xe) {
+		code = xe.Code
+	}
+	r.fails = append(r.fails, kernel.Violation{Code: code, Subject: r.pack.Spec.Builder, Detail: err.Error()})
+	return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: a, Status: kernel.OutcomeFailed, Code: code, Detail: err.Error()}
+}
+
+// baseOf hands the pinned tree to the executor.
+func (t *Task) baseOf(r *run) executor.Base {
+	b := executor.Base{Commit: r.pack.Pins.BaseCommit}
+	for _, e := range r.base.Entries {
+		b.Files = append(b.Files, executor.File{Path: e.Path, Mode: e.Mode.String(), ID: string(e.OID)})
+	}
+	b.Blobs = func(ctx context.Context, ids []string, f func(string, []byte) error) error {
+		oids := make([]git.OID, len(ids))
+		for i, id := range ids {
+			oids[i] = git.OID(id)
+		}
+		return t.s.deps.Repo.Blobs(ctx, oids, func(oid git.OID, data []byte) error { return f(string(oid), data) })
+	}
+	return b
+}

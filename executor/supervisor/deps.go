@@ -1,0 +1,120 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// Repo is the repository that holds base, state ref and change branch. It is
+// the source of truth: answers are never cached.
+type Repo interface {
+	Refs(ctx context.Context, names ...string) (git.Refs, error)
+	Commit(ctx context.Context, oid git.OID) (git.Commit, error)
+	Tree(ctx context.Context, commitOrTree git.OID) (git.Tree, error)
+	Blobs(ctx context.Context, oids []git.OID, f func(git.OID, []byte) error) error
+	CompareAndSwap(ctx context.Context, cmds []git.Command, pack git.Pack) git.Outcome
+	Reassert(ctx context.Context, cmds []git.Command, pack git.Pack) git.Outcome
+}
+
+// Ledger stores finished records and vouches for them. Write is durable when it
+// returns without an error; after an error nothing was stored.
+type Ledger interface {
+	Chain() kernel.Chain
+	Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error)
+	Evidence(ctx context.Context, task, fromSeq int64) (replay.Evidence, error)
+}
+
+// Issue is the text of a task as it is now, and what is known of its approval.
+type Issue struct {
+	Title    string
+	Body     string
+	Actor    string             // who approved: account id, or the local user
+	Evidence string             // how the approved bytes are known
+	Approved canon.Digest       // "" where the approval is of the text as it is
+	Time     int64              // of the approval, Unix milliseconds
+	Policy   []kernel.Violation // authority and target
+	Anew     bool               // approved again, while the task waited
+}
+
+// Issues reads the task's text from where it lives.
+type Issues interface {
+	Issue(ctx context.Context) (Issue, error)
+}
+
+// Clock reads both time domains at once.
+type Clock interface {
+	Now() lease.Clock
+}
+
+// Observations keeps what this installation has seen of others' leases, so that
+// one-shot runs add up.
+type Observations interface {
+	Load(ref string) (lease.Observation, bool)
+	Save(o lease.Observation) error
+}
+
+// Deps are the parts that a supervisor works with.
+type Deps struct {
+	Repo         Repo
+	Ledger       Ledger
+	Executor     executor.Executor
+	Clock        Clock
+	Observations Observations
+	NewRunID     func() string // a fresh UUID at each call
+	Signer       git.Signer
+	Log          *slog.Logger
+	// Progress gets a sentence for the person who watches; nil for nobody.
+	Progress func(line string)
+	// Tail gets a redacted line of the builder's or a check's output.
+	Tail func(line string)
+	// Fault is called at every registered fault point; nil outside tests.
+	Fault func(Point)
+	// Ended is called once for every cycle that ended with a report.
+	Ended func(Cycle)
+}
+
+// Cycle is one ended execution, for the log of execution cycles.
+type Cycle struct {
+	Task   int64
+	From   int64  // ledger sequence of the cycle's first record
+	Report []byte // canonical JSON of the compliance report
+}
+
+// Config is what the operator decided.
+type Config struct {
+	World         string
+	RunnerID      string        // this state directory on this host
+	RefPrefix     string        // of state refs; DefaultRefPrefix if empty
+	ChangePrefix  string        // of change branches; DefaultChangePrefix if empty
+	Base          string        // full ref name of the base branch; "" for the repository's default
+	Contract      *ContractFile // instead of the repository's own; nil for that
+	Caps          contract.Caps
+	Lease         lease.Policy
+	LeaseSeconds  int64
+	MarginSeconds int64
+	Name, Email   string          // author and committer of what writ writes
+	Trusted       []ssh.PublicKey // whose results count besides our own
+	Warnings      []string        // for the first lines of every report
+}
+
+// ContractFile is a contract given by the operator.
+type ContractFile struct {
+	Name string
+	Read func() ([]byte, error)
+}
+
+// The places of a task's refs (DESIGN §4).
+const (
+	DefaultRefPrefix    = "refs/writ/task/"
+	DefaultChangePrefix = "refs/heads/writ/change/"
+)

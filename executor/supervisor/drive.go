@@ -1,0 +1,298 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/machine"
+)
+
+const (
+	// guardEvery is how often the fence is looked at while something runs: a
+	// suspended machine kills its stale builder this soon after waking.
+	guardEvery = 250 * time.Millisecond
+	// outageFirst and outageMost bound the wait after something outside could
+	// not be read; the wait doubles in between.
+	outageFirst = 500 * time.Millisecond
+	outageMost  = 15 * time.Second
+	// outageTries is how often a task without a run asks before it gives up.
+	outageTries = 4
+	// partingTime bounds the last push of a process that shuts down.
+	partingTime = 20 * time.Second
+)
+
+// Act is what a person asks of a task that is being driven.
+type Act struct {
+	Kind   string // kernel.ActStop or kernel.ActHalt
+	Actor  string
+	Reason string
+	Done   chan<- error // answered once, if not nil
+}
+
+// DriveOptions say how long to go on.
+type DriveOptions struct {
+	Actor string
+	Once  bool       // return after one attempt, whatever it came to
+	Acts  <-chan Act // a person's acts; nil for none
+}
+
+// Drive ticks until the task stands still: ended, waiting, held, refused or
+// halted. When ctx ends it gives its lease back (stalled) and returns. The
+// status is that of the last request.
+func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
+	stopGuard := t.startGuard()
+	defer stopGuard()
+	defer t.kill()
+	d := drive{task: t, o: o}
+	for {
+		if ctx.Err() != nil {
+			return t.part(ctx, o.Actor, d.last)
+		}
+		st, err := t.Tick(ctx, d.request(), d.actor())
+		if err == nil {
+			d.outages, d.last = 0, st
+			again, err := d.next(ctx, st)
+			if err != nil || !again {
+				return st, err
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			continue
+		}
+		if !passing(err) || (t.run == nil && d.outages >= outageTries) {
+			if t.run != nil {
+				_, _ = t.part(ctx, o.Actor, d.last) // the first error counts
+			}
+			return d.last, err
+		}
+		d.outages++
+		t.say("can't look at the task: %v", err)
+		t.giveUpIfFenced()
+		if err := d.pause(ctx, backoff(d.outages), nil); err != nil {
+			return d.last, err
+		}
+	}
+}
+
+// drive is one call of Drive.
+type drive struct {
+	task            *Task
+	o               DriveOptions
+	outages, failed int
+	attempted       bool // the one attempt of Once is over
+	last            Status
+}
+
+// request is what the next tick asks: a person's stop until it is carried out,
+// nothing but a look after the one attempt, otherwise to go on.
+func (d *drive) request() kernel.Request {
+	switch {
+	case d.task.wish != nil:
+		return kernel.RequestStop
+	case d.attempted:
+		return kernel.RequestLook
+	}
+	return kernel.RequestTick
+}
+
+func (d *drive) actor() string {
+	if w := d.task.wish; w != nil {
+		return w.Actor
+	}
+	return d.o.Actor
+}
+
+// passing reports whether an error may pass by itself: what can't be read now
+// may be read later. What the machine or the store ran into doesn't, nor does
+// what can't be composed.
+func passing(err error) bool {
+	var (
+		broken *BrokenError
+		audit  *machine.AuditError
+		panics *machine.PanicError
+		fatal  *machine.FatalError
+	)
+	return !errors.Is(err, machine.ErrHalted) && !errors.As(err, &broken) && !errors.As(err, &audit) &&
+		!errors.As(err, &panics) && !errors.As(err, &fatal)
+}
+
+// giveUpIfFenced forgets a run whose lease can't be kept because nothing can be
+// read: its processes are dead, and HEAD decides what becomes of the task.
+func (t *Task) giveUpIfFenced() {
+	if t.run != nil && t.run.tenure.MustFence(t.s.now()) {
+		t.kill()
+		t.setRun(nil)
+		t.say("the lease could not be renewed; the run is given up")
+	}
+}
+
+func backoff(n int) time.Duration {
+	d := outageFirst
+	for ; n > 1 && d < outageMost; n-- {
+		d *= 2
+	}
+	return min(d, outageMost)
+}
+
+// longestWait bounds one wait for a due time; what is further off is looked at
+// again, since clocks and trailers may be wrong.
+const longestWait = time.Hour
+
+// next waits for what the task waits for. It reports whether to tick again.
+func (d *drive) next(ctx context.Context, st Status) (bool, error) {
+	t := d.task
+	if t.wish != nil && d.stopped(st) {
+		return st.Decision.Action == kernel.ActionWait, nil
+	}
+	switch st.Decision.Standing {
+	case kernel.StandActing:
+		return true, d.afterEffect(ctx, st)
+	case kernel.StandAbandoned:
+		d.attempted = d.attempted || d.o.Once
+		return true, nil
+	case kernel.StandRunning:
+		return true, d.pause(ctx, t.renewIn(), t.jobDone())
+	case kernel.StandDue:
+		if d.o.Once {
+			return false, nil
+		}
+		wait := longestWait
+		if left := st.Decision.Wake - t.s.now().WallMs; left < longestWait.Milliseconds() {
+			wait = time.Duration(left) * time.Millisecond
+		}
+		t.say("next attempt in %s", wait.Round(time.Second))
+		return true, d.pause(ctx, wait, nil)
+	}
+	return false, nil
+}
+
+// stopped answers a person's stop once it is carried out: the task was handed
+// over at HEAD, or there was nothing of ours to stop.
+func (d *drive) stopped(st Status) bool {
+	done := st.Decision.Action != kernel.ActionWait || (st.Outcome != nil && st.Outcome.Status == kernel.OutcomeDone)
+	if !done {
+		return false
+	}
+	w := d.task.wish
+	d.task.wish = nil
+	w.answer(nil)
+	return true
+}
+
+func (a *Act) answer(err error) {
+	if a.Done != nil {
+		a.Done <- err
+	}
+}
+
+// afterEffect goes on at once. An effect that didn't come about is tried again,
+// or decided anew, after a pause that grows. One that was lost to somebody else
+// needs none, for HEAD has moved; only where it is lost again and again (a lock
+// file was left behind, say) the next try waits too.
+func (d *drive) afterEffect(ctx context.Context, st Status) error {
+	if st.Outcome == nil || st.Outcome.Status == kernel.OutcomeDone {
+		d.failed = 0
+		switch st.Decision.Action {
+		case kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait:
+			d.attempted = d.attempted || d.o.Once
+		}
+		return nil
+	}
+	d.failed++
+	if st.Outcome.Status == kernel.OutcomeLost && d.failed == 1 {
+		return nil
+	}
+	d.task.say("%s: %s (%s)", st.Outcome.Effect, st.Outcome.Status, st.Outcome.Detail)
+	return d.pause(ctx, backoff(d.failed), nil)
+}
+
+// renewIn is how long nothing has to be done for the lease.
+func (t *Task) renewIn() time.Duration {
+	if t.run == nil {
+		return 0
+	}
+	return time.Duration(t.run.tenure.RenewBootMs-t.s.now().BootMs) * time.Millisecond
+}
+
+// jobDone is closed when what runs has ended; nil when nothing runs.
+func (t *Task) jobDone() <-chan struct{} {
+	switch {
+	case t.run == nil:
+		return nil
+	case t.run.phase == kernel.PhaseBuilding:
+		return t.run.build.Done()
+	case t.run.phase == kernel.PhaseChecking:
+		return t.run.checks.Done()
+	}
+	return nil
+}
+
+// pause waits, at most for, until done, an act of a person, or the end of ctx.
+func (d *drive) pause(ctx context.Context, wait time.Duration, done <-chan struct{}) error {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-done:
+	case a, ok := <-d.o.Acts:
+		if !ok {
+			d.o.Acts = nil // nobody asks any more
+			return nil
+		}
+		d.obey(ctx, a)
+	}
+	return nil
+}
+
+// obey begins what a person asked. What runs is killed first, whatever becomes
+// of the words; a stop is asked for again until it is carried out.
+func (d *drive) obey(ctx context.Context, a Act) {
+	d.task.kill()
+	switch a.Kind {
+	case kernel.ActHalt:
+		a.answer(d.task.Halt(ctx, a.Actor, a.Reason))
+	case kernel.ActStop:
+		d.task.wish = &a
+	default:
+		a.answer(nil)
+	}
+}
+
+// part gives the lease back before the process ends: `stalled` at HEAD, so that
+// nobody has to wait for the lease to run out.
+func (t *Task) part(ctx context.Context, actor string, last Status) (Status, error) {
+	if t.run == nil && t.pending == nil {
+		return last, ctx.Err()
+	}
+	t.say("shutting down: the lease is given back")
+	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
+	defer cancel()
+	if st, err := t.Tick(parting, kernel.RequestShutdown, actor); err == nil {
+		last = st
+	}
+	return last, ctx.Err()
+}
+
+// startGuard looks at the fence on its own, for a tick may hang in the network.
+func (t *Task) startGuard() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(guardEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				t.Guard(t.s.now())
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}

@@ -1,0 +1,397 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// issueBody is a task that a builder which writes out.txt fulfils.
+const issueBody = "Please do it.\n\n```writ\nallowed_files: [out.txt]\nexpected_outcome: \"out.txt says hello\"\n```\n"
+
+// fixtureTime is when tests begin, Unix milliseconds.
+const fixtureTime = 1_800_000_000_000
+
+// testClock is set by the test; both domains move together.
+type testClock struct {
+	mu  sync.Mutex
+	now lease.Clock
+}
+
+func newClock() *testClock {
+	return &testClock{now: lease.Clock{WallMs: fixtureTime, BootMs: 5_000_000, BootID: "boot"}}
+}
+
+func (c *testClock) Now() lease.Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) advance(ms int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.WallMs += ms
+	c.now.BootMs += ms
+}
+
+type keptObservations map[string]lease.Observation
+
+func (k keptObservations) Load(ref string) (lease.Observation, bool) { o, ok := k[ref]; return o, ok }
+func (k keptObservations) Save(o lease.Observation) error            { k[o.Ref] = o; return nil }
+
+// fileObservations keeps them in a state directory.
+type fileObservations struct{ path string }
+
+func (f fileObservations) Load(ref string) (lease.Observation, bool) {
+	var o lease.Observation
+	data, err := os.ReadFile(f.path)
+	return o, err == nil && json.Unmarshal(data, &o) == nil && o.Ref == ref
+}
+
+func (f fileObservations) Save(o lease.Observation) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(f.path, data, 0o600)
+}
+
+type fixedIssue struct{ issue Issue }
+
+func (f *fixedIssue) Issue(context.Context) (Issue, error) { return f.issue, nil }
+
+func sayHello() *fixedIssue {
+	return &fixedIssue{Issue{Title: "Say hello", Body: issueBody, Actor: "local:0:root", Evidence: "keyboard", Time: fixtureTime}}
+}
+
+// fakeJob is a build or checks that end when the test says so.
+type fakeJob[O any] struct {
+	done   chan struct{}
+	once   sync.Once
+	out    O
+	killed bool
+	onKill func(*O)
+}
+
+func (j *fakeJob[O]) Done() <-chan struct{} { return j.done }
+func (j *fakeJob[O]) finish()               { j.once.Do(func() { close(j.done) }) }
+func (j *fakeJob[O]) Outcome() O            { return j.out }
+func (j *fakeJob[O]) Kill() {
+	j.once.Do(func() {
+		j.killed = true
+		if j.onKill != nil {
+			j.onKill(&j.out)
+		}
+		close(j.done)
+	})
+}
+
+// fakeExecutor runs nothing: build answers what the test wants, at once unless
+// held. Checks pass.
+type fakeExecutor struct {
+	env     []kernel.Violation
+	build   func(executor.BuildJob) (executor.BuildOutcome, error)
+	started func(executor.BuildJob)
+	hold    bool
+	builds  []*fakeJob[executor.BuildOutcome]
+}
+
+// stopped is what a killed builder leaves.
+func stopped(o *executor.BuildOutcome) {
+	o.Result.Exit = kernel.Exit{Code: -1, Cause: kernel.CauseStopped}
+	o.Violations = []kernel.Violation{{Code: kernel.CodeTaskInterrupted, Subject: "builder"}}
+}
+
+func (f *fakeExecutor) Environment(context.Context, string) []kernel.Violation { return f.env }
+
+func (f *fakeExecutor) Build(_ context.Context, job executor.BuildJob) (executor.Build, error) {
+	out, err := f.build(job)
+	if err != nil {
+		return nil, err
+	}
+	j := &fakeJob[executor.BuildOutcome]{done: make(chan struct{}), out: out, onKill: stopped}
+	if !f.hold {
+		j.finish()
+	}
+	f.builds = append(f.builds, j)
+	if f.started != nil {
+		f.started(job)
+	}
+	return j, nil
+}
+
+func (f *fakeExecutor) Check(_ context.Context, job executor.CheckJob) (executor.Checks, error) {
+	j := &fakeJob[executor.CheckOutcome]{done: make(chan struct{}), out: passed(job)}
+	j.finish()
+	return j, nil
+}
+
+// running are the builds that haven't ended.
+func (f *fakeExecutor) running() (out []*fakeJob[executor.BuildOutcome]) {
+	for _, j := range f.builds {
+		if !closed(j.Done()) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// finish ends all builds.
+func (f *fakeExecutor) finish() {
+	for _, j := range f.running() {
+		j.finish()
+	}
+}
+
+// writes is a builder that writes these files.
+func writes(files map[string]string) func(executor.BuildJob) (executor.BuildOutcome, error) {
+	return func(job executor.BuildJob) (executor.BuildOutcome, error) {
+		o := executor.BuildOutcome{Contents: map[string][]byte{}}
+		var names []string
+		for path, text := range files {
+			id := string(git.HashBlob([]byte(text)))
+			o.Contents[id] = []byte(text)
+			names = append(names, path)
+			o.Diff.Changes = append(o.Diff.Changes, kernel.Change{
+				Path: path, Op: kernel.OpAdd, AfterID: id, AfterMode: "100644",
+				AfterHash: canon.Sum([]byte(text)), Size: int64(len(text)),
+			})
+		}
+		o.Diff.Kind, o.Diff.Run, o.Diff.Base = string(kernel.KindDiff), job.Run, job.Base.Commit
+		empty := kernel.Stream{Digest: canon.Sum(nil)}
+		o.Result = kernel.BuilderResult{
+			Kind: string(kernel.KindBuilderResult), Run: job.Run, Builder: job.Builder, Argv: []string{"fake"}, Sandbox: "fake",
+			Composed: true, Stdout: empty, Stderr: empty, Exit: kernel.Exit{Cause: kernel.CauseExited},
+			Result: &kernel.Result{Status: kernel.ResultSuccess, ChangedFiles: names, Timestamp: "2027-01-15T08:00:00Z"},
+		}
+		return o, nil
+	}
+}
+
+// failing is a builder that ends with exit status 1.
+func failing(job executor.BuildJob) (executor.BuildOutcome, error) {
+	o, err := writes(nil)(job)
+	o.Result.Exit.Code = 1
+	o.Result.Result.Status = kernel.ResultFailure
+	o.Violations = []kernel.Violation{{Code: kernel.CodeExecutionExit, Subject: "builder", Detail: "exit status 1"}}
+	return o, err
+}
+
+// evidenceLedger is a real ledger with its evidence.
+type evidenceLedger struct{ *ledger.Ledger }
+
+func (l evidenceLedger) Evidence(ctx context.Context, task, from int64) (replay.Evidence, error) {
+	return replay.Collect(ctx, l.Ledger, task, from)
+}
+
+// place is one installation: a state directory and what it works with.
+type place struct {
+	url   string // of the repository
+	dir   string // state directory
+	terms string // the contract; "" for the repository's own
+	cfg   Config
+	clock Clock
+	obs   Observations
+	exec  executor.Executor
+	issue Issues
+	fault func(Point)
+	say   func(string)
+	tail  func(string)
+	newID func() string // nil for fresh ones
+}
+
+// opened is a process's hold of a place, with the real ledger and client.
+type opened struct {
+	store *ledger.Store
+	led   *ledger.Ledger
+	repo  *git.Repo
+	sup   *Supervisor
+	task  *Task
+	key   ssh.PublicKey
+}
+
+func (o *opened) close() {
+	if o.store != nil {
+		_ = o.store.Close() // nothing is lost by it
+	}
+	if o.repo != nil {
+		_ = o.repo.Close()
+	}
+}
+
+// open starts an installation's process over its state directory.
+func (p place) open(ctx context.Context) (o *opened, err error) {
+	o = &opened{}
+	key, _, err := instancekey.LoadOrCreate(p.dir)
+	if err != nil {
+		return o, err
+	}
+	o.key = key.SSHSigner().PublicKey()
+	if o.store, err = ledger.Open(ctx, filepath.Join(p.dir, "writ.db"), key, ledger.Options{}); err != nil {
+		return o, err
+	}
+	if o.led, err = o.store.World(ctx, p.cfg.World); err != nil {
+		return o, err
+	}
+	genesis := kernel.Genesis{Contract: canon.Sum(nil), Kernel: kernel.Version(), Builders: []string{"default"}, MaxPaths: 1000, MaxDepth: 64}
+	if err = o.led.Start(ctx, genesis, p.clock.Now().WallMs); err != nil {
+		return o, err
+	}
+	h, err := Replay(o.led.Records(ctx, 0, 0))
+	if err != nil {
+		return o, err
+	}
+	if o.repo, err = git.Open(ctx, git.Endpoint{URL: p.url}, git.Options{}); err != nil {
+		return o, err
+	}
+	deps := Deps{
+		Repo: o.repo, Ledger: evidenceLedger{o.led}, Executor: p.exec, Clock: p.clock, Observations: p.obs,
+		NewRunID: func() string { return uuid.Must(uuid.NewRandomFromReader(rand.Reader)).String() },
+		Signer:   git.NewSigner(key.SSHSigner()), Log: slog.New(slog.DiscardHandler), Fault: p.fault, Progress: p.say, Tail: p.tail,
+	}
+	if p.newID != nil {
+		deps.NewRunID = p.newID
+	}
+	if p.terms != "" {
+		p.cfg.Contract = &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(p.terms), nil }}
+	}
+	o.sup = New(p.cfg, deps, h)
+	o.task, err = o.sup.Open(ctx, 1, p.issue)
+	return o, err
+}
+
+// bench is one installation against a real repository, in this process.
+type bench struct {
+	*opened
+	t     *testing.T
+	bare  string // the repository
+	place place
+	clock *testClock
+	exec  *fakeExecutor
+	issue *fixedIssue
+	lines []string // of progress
+}
+
+// newRepo makes a bare repository with one commit on main.
+func newRepo(t *testing.T) string {
+	repo := gittest.NewBare(t)
+	gittest.Commit(t, repo, "refs/heads/main", "", map[string]string{"README": "hi\n"})
+	return repo
+}
+
+func testConfig(runner string) Config {
+	return Config{
+		World: "local/test/repo", Lease: lease.DefaultPolicy(), LeaseSeconds: 120, MarginSeconds: 15,
+		Name: "writ", Email: "writ@localhost", RunnerID: "host/" + runner,
+	}
+}
+
+func newBench(t *testing.T, bare string, change func(*bench)) *bench {
+	t.Helper()
+	b := &bench{t: t, bare: bare, clock: newClock(), issue: sayHello(),
+		exec: &fakeExecutor{build: writes(map[string]string{"out.txt": "hello\n"})}}
+	dir := t.TempDir()
+	b.place = place{
+		url: bare, dir: dir, cfg: testConfig(filepath.Base(filepath.Dir(dir)) + filepath.Base(dir)), clock: b.clock, obs: keptObservations{},
+		exec: b.exec, issue: b.issue, say: func(s string) { b.lines = append(b.lines, s) },
+	}
+	if change != nil {
+		change(b)
+	}
+	b.open()
+	return b
+}
+
+// open starts the installation's process anew over its state directory.
+func (b *bench) open() {
+	b.t.Helper()
+	if b.opened != nil {
+		b.close()
+	}
+	o, err := b.place.open(context.Background())
+	must(b.t, err)
+	b.opened = o
+	b.t.Cleanup(o.close)
+}
+
+// trusts lists another installation's key.
+func (b *bench) trusts(other *bench) {
+	b.place.cfg.Trusted = append(b.place.cfg.Trusted, other.key)
+	b.open()
+}
+
+// ask sends one request and fails the test on an error.
+func (b *bench) ask(req kernel.Request) Status {
+	b.t.Helper()
+	st, err := b.task.Tick(context.Background(), req, "local:0:root")
+	must(b.t, err)
+	return st
+}
+
+func (b *bench) tick() Status {
+	b.t.Helper()
+	return b.ask(kernel.RequestTick)
+}
+
+// until ticks until the task stands as wanted; builds end, time passes where
+// something is due.
+func (b *bench) until(want kernel.Standing) Status {
+	b.t.Helper()
+	return b.tickTo(func(st Status) bool { return st.Decision.Standing == want }, string(want))
+}
+
+// reach ticks until an action was done, or tried; builds go on until they stand
+// in its way.
+func (b *bench) reach(want kernel.Action) Status {
+	b.t.Helper()
+	return b.tickTo(func(st Status) bool { return st.Decision.Action == want }, string(want))
+}
+
+func (b *bench) tickTo(done func(Status) bool, what string) Status {
+	b.t.Helper()
+	var seen []string
+	for range 60 {
+		st := b.tick()
+		seen = append(seen, fmt.Sprintf("%s/%s %v", st.Decision.Standing, st.Decision.Action, st.Decision.Codes))
+		if done(st) {
+			return st
+		}
+		switch st.Decision.Standing {
+		case kernel.StandRunning:
+			b.exec.finish()
+		case kernel.StandDue:
+			b.clock.advance(st.Decision.Wake - b.clock.Now().WallMs)
+		}
+	}
+	b.t.Fatalf("never %s: %v", what, seen)
+	return Status{}
+}
+
+func (b *bench) ref(name string) string { return gittest.RefOID(b.bare, name) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,262 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/instruction"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Intake is a task as it stands: its text, the contract in force at a pinned
+// commit, and what is wrong with either.
+type Intake struct {
+	Title, Body   string
+	Prose         string
+	Cuts          int64
+	Current       canon.Digest // of title and body
+	Approval      kernel.Approval
+	Spec          kernel.TaskSpec
+	Checks        []kernel.Check
+	Budgets       kernel.Budgets
+	Contract      []byte
+	Governance    canon.Digest
+	Source        string // where the contract is from
+	Overridden    bool   // it was given by the operator
+	PolicyVersion string
+	Scope         executor.ScopeRules
+	CommitMessage string
+	Message       []kernel.Violation // commit rules
+	SignCommit    bool
+	Input         []kernel.Violation
+	Policy        []kernel.Violation
+	Warnings      []string // of configuration and contract
+	Notes         []string // of task, caps and language
+	BaseRef       string
+	BaseCommit    git.OID
+
+	base    git.Tree
+	runners []ssh.PublicKey // whose results count, by the contract
+}
+
+// PolicyVersion is the version of the rules outside the kernel that a decision
+// rests on: instruction, scope, contract.
+const PolicyVersion = "1"
+
+// assess reads the contract at the tip of the base branch and holds the issue
+// against it. The result is kept until text, contract or base change.
+func (t *Task) assess(ctx context.Context, refs git.Refs, issue Issue) (*Intake, error) {
+	in := &Intake{Title: issue.Title, Body: issue.Body, PolicyVersion: PolicyVersion}
+	in.Current = digestOf(issue)
+	if err := t.readBase(ctx, refs, in); err != nil {
+		return nil, err
+	}
+	if err := t.readContract(ctx, in); err != nil {
+		return nil, err
+	}
+	c, faults, err := t.loadContract(ctx, refs, in)
+	if err != nil {
+		return nil, err
+	}
+	if old := t.intake; old != nil && old.Current == in.Current && old.BaseCommit == in.BaseCommit && old.Governance == in.Governance {
+		again := *old // who approved, and when, may have changed all the same
+		again.approvedBy(issue)
+		return &again, nil
+	}
+	in.approvedBy(issue)
+	if len(faults) > 0 {
+		in.refuse(faults)
+	} else {
+		t.resolve(in, c)
+		t.listRunners(in, c)
+	}
+	t.intake = in
+	return in, nil
+}
+
+// approvedBy notes the approval: of the text as it is, unless the forge says of
+// which bytes it was.
+func (in *Intake) approvedBy(issue Issue) {
+	in.Approval = kernel.Approval{Digest: in.Current, Actor: issue.Actor, Evidence: issue.Evidence, Time: issue.Time}
+	if issue.Approved != "" {
+		in.Approval.Digest = issue.Approved
+	}
+}
+
+// digestOf is the digest of the text as it is. Text that can't be hashed as
+// text gets a digest of its bytes; it is refused for them later.
+func digestOf(issue Issue) canon.Digest {
+	d, err := kernel.ApprovalDigest(issue.Title, issue.Body)
+	if err != nil {
+		return canon.Sum([]byte(issue.Title + "\x00" + issue.Body))
+	}
+	return d
+}
+
+// readBase pins the base: the tip of the base branch as it is now.
+func (t *Task) readBase(ctx context.Context, refs git.Refs, in *Intake) error {
+	in.BaseRef = t.s.cfg.Base
+	if in.BaseRef == "" {
+		in.BaseRef = refs.Head
+	}
+	in.BaseCommit = refs.OID(in.BaseRef)
+	if in.BaseCommit.IsZero() {
+		return &executor.Error{Code: kernel.CodeEnvRepository, Detail: fmt.Sprintf("the base branch %q has no commit", in.BaseRef)}
+	}
+	var err error
+	in.base, err = t.readTree(ctx, in.BaseCommit)
+	return err
+}
+
+// readTree reads a commit's tree, or the one that was read last.
+func (t *Task) readTree(ctx context.Context, commit git.OID) (git.Tree, error) {
+	for _, kept := range t.trees {
+		if kept.commit == commit {
+			return kept.tree, nil
+		}
+	}
+	tree, err := t.s.deps.Repo.Tree(ctx, commit)
+	if err != nil {
+		return tree, err
+	}
+	// Two: the branch of the contract and the base, where they differ.
+	t.trees = append([]keptTree{{commit, tree}}, t.trees...)[:min(2, len(t.trees)+1)]
+	return tree, nil
+}
+
+// keptTree is a tree by the commit that it was read from.
+type keptTree struct {
+	commit git.OID
+	tree   git.Tree
+}
+
+// readContract reads the operator's contract, the repository's at the pinned
+// commit, or the built-in one.
+func (t *Task) readContract(ctx context.Context, in *Intake) error {
+	if o := t.s.cfg.Contract; o != nil {
+		data, err := o.Read()
+		if err != nil {
+			return &executor.Error{Code: kernel.CodeEnvGovernance, Detail: "the contract can't be read", Err: err}
+		}
+		in.Contract, in.Source, in.Overridden = data, o.Name, true
+		in.Governance = canon.Sum(data)
+		return nil
+	}
+	in.Contract, in.Source = contract.Template(), contract.SourceDefault
+	for _, e := range in.base.Entries {
+		if e.Path != contract.Path {
+			continue
+		}
+		in.Source = contract.Path
+		in.Contract = nil
+		if e.Mode == git.ModeGitlink {
+			break
+		}
+		err := t.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, data []byte) error { in.Contract = data; return nil })
+		if err != nil {
+			return err
+		}
+	}
+	in.Governance = canon.Sum(in.Contract)
+	return nil
+}
+
+// mode is the git mode of the contract's entry, "" where it isn't from git.
+func (in *Intake) mode() string {
+	for _, e := range in.base.Entries {
+		if e.Path == in.Source && !in.Overridden {
+			return e.Mode.String()
+		}
+	}
+	return ""
+}
+
+// loadContract parses the contract, which may name another base branch than
+// the one that it is read from.
+func (t *Task) loadContract(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
+	c, warnings, faults := t.parse(in.Contract, contract.Source{Name: in.Source, Mode: in.mode()})
+	in.Warnings = append(append([]string{}, t.s.cfg.Warnings...), warnings...)
+	if len(faults) > 0 || c.Base == "" || t.s.cfg.Base != "" || in.BaseRef == "refs/heads/"+c.Base {
+		return c, faults, nil
+	}
+	in.BaseRef = "refs/heads/" + c.Base
+	in.BaseCommit = refs.OID(in.BaseRef)
+	if in.BaseCommit.IsZero() {
+		return c, []kernel.Violation{{Code: kernel.CodeGovernanceInvalid, Subject: "base", Detail: fmt.Sprintf("The repository has no branch %q.", c.Base)}}, nil
+	}
+	var err error
+	in.base, err = t.readTree(ctx, in.BaseCommit)
+	return c, nil, err
+}
+
+// parsed is a contract as it was last read. Every request reads its bytes
+// again, but holding them against all rules costs more than the rest of a look.
+type parsed struct {
+	data     []byte
+	source   contract.Source
+	contract contract.Contract
+	warnings []string
+	faults   []kernel.Violation
+}
+
+func (t *Task) parse(data []byte, source contract.Source) (contract.Contract, []string, []kernel.Violation) {
+	p := t.parsed
+	if p == nil || p.source != source || !bytes.Equal(p.data, data) {
+		p = &parsed{data: data, source: source}
+		p.contract, p.warnings, p.faults = contract.Load(data, source)
+		t.parsed = p
+	}
+	return p.contract, p.warnings, p.faults
+}
+
+// refuse is the intake under a contract that can't be used.
+func (in *Intake) refuse(faults []kernel.Violation) {
+	in.Policy = faults
+	in.Budgets = contract.Default().Budgets.Budgets
+	in.Spec = kernel.TaskSpec{AllowedFiles: []string{}, Checks: []string{}}
+	in.Checks = []kernel.Check{}
+}
+
+// resolve holds the issue against the contract.
+func (t *Task) resolve(in *Intake, c contract.Contract) {
+	r := instruction.Parse(in.Title, in.Body)
+	res := r.Resolve(c, nil)
+	in.Prose, in.Cuts, in.Spec, in.Input = r.Prose, r.Cuts, res.Spec, res.Violations
+	in.Notes = append([]string{}, res.Notes...)
+	budgets, checks, notes, over := c.Apply(t.s.cfg.Caps, res.Checks)
+	in.Budgets, in.Checks = budgets, checks
+	in.Notes = append(in.Notes, notes...)
+	in.Policy = append(in.Policy, over...)
+	in.Scope = executor.ScopeRules{
+		Allowed: in.Spec.AllowedFiles, Protected: c.Paths.Protected, Unprotect: c.Paths.Unprotect,
+		KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
+	}
+	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
+	in.SignCommit = c.Commit.Sign
+}
+
+// listRunners reads the keys whose results count in this repository. Where the
+// contract names some and ours isn't among them, nothing of ours would count.
+func (t *Task) listRunners(in *Intake, c contract.Contract) {
+	listed := len(c.Runners) == 0
+	own := git.Fingerprint(t.s.deps.Signer.PublicKey())
+	for _, line := range c.Runners {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil {
+			continue // the contract was refused for it
+		}
+		listed = listed || git.Fingerprint(key) == own
+		in.runners = append(in.runners, key)
+	}
+	if !listed {
+		in.Policy = append(in.Policy, kernel.Violation{Code: kernel.CodeAuthority, Subject: "runners",
+			Detail: "The contract lists runners, and this installation's key " + own + " isn't among them."})
+	}
+}

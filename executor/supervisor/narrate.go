@@ -1,0 +1,64 @@
+package supervisor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// narrate tells the person who watches what a request did.
+func (t *Task) narrate(c *cycle) {
+	d := c.decision
+	if c.outcome != nil && c.outcome.Status != kernel.OutcomeDone {
+		return // afterEffect tells it
+	}
+	switch d.Action {
+	case kernel.ActionClaim:
+		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.run.id, t.run.pack.Pins.BaseCommit)
+	case kernel.ActionTakeOver:
+		t.say("lease of %s broken (%s), interruption %d", c.facts.Head.RunnerID, c.facts.Head.LeaseReason, d.Interruptions)
+	case kernel.ActionDispatch:
+		t.say("builder %s started", t.run.pack.Spec.Builder)
+	case kernel.ActionChecks:
+		t.say("checks started: %s", checkNames(t.run.pack.Checks))
+	case kernel.ActionJudge:
+		t.say("judged: %s%s", d.State, codeWords(d.Codes))
+	case kernel.ActionResult:
+		t.say("pushed: %s%s", d.State, t.dueWords(d))
+	case kernel.ActionRelease:
+		t.say("lease given back%s", codeWords(d.Codes))
+	case kernel.ActionWait:
+		t.say("waiting for %s%s", d.WaitingFor, codeWords(d.Codes))
+	case kernel.ActionAbandon:
+		t.say("run given up%s", codeWords(d.Codes))
+	}
+}
+
+func checkNames(list []kernel.Check) string {
+	names := make([]string, len(list))
+	for i, k := range list {
+		names[i] = k.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func codeWords(codes []kernel.Code) string {
+	if len(codes) == 0 {
+		return ""
+	}
+	words := make([]string, len(codes))
+	for i, c := range codes {
+		words[i] = string(c)
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+func (t *Task) dueWords(d kernel.Decision) string {
+	if d.NotBefore == 0 {
+		return ""
+	}
+	wait := time.Duration(d.NotBefore-t.s.now().WallMs) * time.Millisecond
+	return fmt.Sprintf(", next attempt in %s", wait.Round(time.Second))
+}

@@ -1,0 +1,270 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// cycle is one request in flight: what was read, what was decided, what is to
+// be recorded.
+type cycle struct {
+	id       string
+	clock    lease.Clock
+	facts    kernel.Facts
+	intake   *Intake
+	head     git.Commit
+	event    lease.Event
+	change   git.OID // at the change branch
+	retry    *kernel.Retry
+	evidence replay.Evidence // once judged
+	judged   *kernel.Judgement
+	late     []kernel.Draft  // records that the decision makes
+	settled  bool            // the outcome is recorded
+	broken   error           // the effect's bytes could not be made
+	ctx      context.Context // of the tick
+	decision kernel.Decision
+	effect   *effect
+	outcome  *kernel.Outcome
+	answer   *kernel.Outcome // of an own push that was unknown until now
+	staged   []kernel.Draft  // proposals and outcomes to be recorded first
+	recorded bool            // the first append is done
+	task     *Task
+}
+
+// observe reads everything that the decision depends on. HEAD is read over git;
+// issue and contract are read again at every request, so that an edit is seen.
+func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
+	c := &cycle{id: t.s.deps.NewRunID(), clock: t.s.now(), task: t, ctx: ctx}
+	if err := t.settle(ctx, c); err != nil {
+		return nil, err
+	}
+	refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef(), t.ChangeRef(), "refs/heads/")
+	if err != nil {
+		return nil, err
+	}
+	c.change = refs.OID(t.ChangeRef())
+	t.lookUpUnknown(c, refs.OID(t.StateRef()))
+	issue, err := t.readIssue(ctx, c, refs)
+	if err != nil {
+		return nil, err
+	}
+	head, err := t.readHead(ctx, c, refs.OID(t.StateRef()))
+	if err != nil {
+		return nil, err
+	}
+	if t.first == nil {
+		t.first = &head.OID
+	}
+	head.Reapproved = issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
+	c.facts = kernel.Facts{
+		Kind: string(kernel.KindObservation), Now: t.virtualNow(c.clock), View: t.view(), Request: req, Actor: actor,
+		World: t.s.cfg.World, Task: t.number, Head: head,
+	}
+	t.readTask(ctx, c, issue)
+	t.readRun(c)
+	return c, t.readEvidence(ctx, c)
+}
+
+// readIssue reads the task's text and holds it against the contract. A run goes
+// by what was pinned at its claim; only text and an operator's contract are
+// looked at again, and what can't be read at the moment doesn't keep the run
+// from renewing its lease.
+func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
+	issue, err := t.issues.Issue(ctx)
+	if t.run == nil {
+		if err == nil {
+			c.intake, err = t.assess(ctx, refs, issue)
+		}
+		return issue, err
+	}
+	pinned := *t.run.intake
+	c.intake = &pinned
+	if err != nil {
+		t.say("the issue can't be read at the moment: %v", err)
+		return Issue{}, nil
+	}
+	pinned.Current = digestOf(issue)
+	if o := t.s.cfg.Contract; o != nil && t.run.phase == kernel.PhaseClaimed {
+		data, err := o.Read()
+		if err != nil {
+			return issue, err
+		}
+		pinned.Governance = canon.Sum(data)
+	}
+	return issue, nil
+}
+
+// readTask fills in the facts of issue, contract and environment. A run is
+// judged by what was pinned at its claim; only the digest is compared anew.
+func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
+	in := c.intake
+	c.facts.Approved, c.facts.Current = in.Approval.Digest, in.Current
+	if t.run != nil {
+		in = t.run.intake
+		c.facts.Approved = in.Approval.Digest
+	}
+	c.facts.Governance, c.facts.Budgets, c.facts.Checks = in.Governance, in.Budgets, int64(len(in.Checks))
+	c.facts.Input, c.facts.Policy = in.Input, slices.Concat(in.Policy, issue.Policy)
+	if t.run != nil {
+		return
+	}
+	room := t.s.world.Admit(t.number, in.Spec.AllowedFiles)
+	c.facts.Policy = slices.Concat(c.facts.Policy, room, t.refused, t.changeBranchFree(c))
+	if kernel.WantsClaim(c.facts) {
+		c.facts.Environment = t.s.deps.Executor.Environment(ctx, in.Spec.Builder)
+	}
+}
+
+// changeBranchFree: nobody's commit on the change branch is ever forced over.
+func (t *Task) changeBranchFree(c *cycle) []kernel.Violation {
+	if c.change.IsZero() || !kernel.WantsClaim(c.facts) {
+		return nil
+	}
+	return []kernel.Violation{{
+		Code: kernel.CodeTargetIneligible, Subject: t.ChangeRef(),
+		Detail: "The change branch exists already, at " + string(c.change) + ". Delete or rename it, or give another number.",
+	}}
+}
+
+// changeBranchTaken: somebody made the change branch while the work was done. It
+// is theirs, and the result can't be delivered.
+func (t *Task) changeBranchTaken(c *cycle) []kernel.Violation {
+	if t.run.phase != kernel.PhaseJudged || t.run.change == "" || c.change.IsZero() {
+		return nil
+	}
+	return []kernel.Violation{{
+		Code: kernel.CodeTargetIneligible, Subject: t.ChangeRef(),
+		Detail: "Somebody made the change branch during the run, at " + string(c.change) + ".",
+	}}
+}
+
+// readRun fills in the facts of the live run and takes in what its processes
+// came to: proposals, recorded before any decision uses them.
+func (t *Task) readRun(c *cycle) {
+	r := t.run
+	if r == nil {
+		return
+	}
+	t.takeIn(c)
+	rf := &kernel.RunFacts{
+		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
+		RenewDue: r.tenure.RenewDue(c.clock), FenceDue: r.tenure.MustFence(c.clock),
+		ClaimedAt: r.claimed, Refused: slices.Concat(r.refused, t.changeBranchTaken(c)), Judgement: r.judgement,
+	}
+	switch r.phase {
+	case kernel.PhaseClaimed:
+		rf.Dispatch = t.checkDispatch(c)
+	case kernel.PhaseBuilt, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged:
+		exit := r.built.Result.Exit
+		rf.Exit, rf.Build = &exit, slices.Concat(r.fails, r.built.Violations)
+		rf.Scope, rf.Changes = r.built.Diff.Violations, int64(len(r.built.Diff.Changes))
+		rf.CheckFails = r.checked.Violations
+		rf.Message = r.intake.Message
+	}
+	c.facts.Run = rf
+}
+
+// takeIn moves the run on when a build or the checks have ended.
+func (t *Task) takeIn(c *cycle) {
+	r := t.run
+	switch {
+	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):
+		r.built, r.phase = bounded(r.build.Outcome()), kernel.PhaseBuilt
+		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
+		c.stage(kernel.KindDiff, r.id, r.built.Diff)
+		t.say("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
+	case r.phase == kernel.PhaseChecking && closed(r.checks.Done()):
+		r.checked, r.phase = r.checks.Outcome(), kernel.PhaseChecked
+		r.checked.Violations = boundViolations(r.checked.Violations)
+		c.stage(kernel.KindRunResult, r.id, r.checked.Run)
+		for _, k := range r.checked.Run.Checks {
+			t.say("check %s: %s", k.Name, passWord(k.Passed))
+		}
+	}
+}
+
+// readEvidence reads what the result is to carry: the run's records, once the
+// verdict is one of them; and at the HEAD of a failed or interrupted attempt,
+// what the next dispatch ends with.
+func (t *Task) readEvidence(ctx context.Context, c *cycle) error {
+	var err error
+	if t.run != nil {
+		if t.run.phase == kernel.PhaseJudged && !t.run.slim {
+			if c.evidence, err = t.s.deps.Ledger.Evidence(ctx, t.number, t.run.from); err != nil {
+				t.say("the evidence can't be packed whole: %v", err)
+				t.run.slim = true
+			}
+		}
+		return nil
+	}
+	switch c.facts.Head.State {
+	case string(kernel.TaskRetryPending), string(kernel.TaskWaiting), kernel.HeadStalled:
+	default:
+		return nil
+	}
+	if !c.facts.Head.Trust.Trusted() {
+		return nil // a stranger's words don't reach a builder this way
+	}
+	pack := replay.Pack{}
+	for _, name := range []string{replay.FileRetry, replay.FileSeedPack} {
+		if pack[name], err = t.readFile(ctx, c.head.Tree, name); err != nil {
+			return err
+		}
+	}
+	var r kernel.Retry
+	if err := canon.UnmarshalCanonical(replay.PriorRetry(pack), &r); err != nil {
+		return nil //nolint:nilerr // a retry without its data is still a retry
+	}
+	c.retry = &r
+	return nil
+}
+
+// readFile reads one file of a state commit's tree; nil if it isn't there.
+func (t *Task) readFile(ctx context.Context, tree git.OID, name string) ([]byte, error) {
+	list, err := t.s.deps.Repo.Tree(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	for _, e := range list.Entries {
+		if e.Path == name && e.Mode == git.ModeFile {
+			err = t.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, b []byte) error { data = b; return nil })
+		}
+	}
+	return data, err
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// stageLate adds a record that the decision makes, after it.
+func (c *cycle) stageLate(kind kernel.Kind, run string, body any) {
+	c.late = append(c.late, kernel.Draft{Kind: kind, Task: c.task.number, Run: run, Body: body})
+}
+
+// runID is the run that a record of this request concerns.
+func (c *cycle) runID() string {
+	switch {
+	case c.facts.Run != nil:
+		return c.facts.Run.RunID
+	case c.effect != nil && c.effect.run != "":
+		return c.effect.run
+	}
+	return c.facts.Head.RunID
+}
+
+func (c *cycle) stage(kind kernel.Kind, run string, body any) {
+	c.staged = append(c.staged, kernel.Draft{Kind: kind, Task: c.task.number, Run: run, Body: body})
+}

@@ -1,0 +1,8 @@
+//go:build race
+
+package supervisor
+
+// defaultSeeds is how many seeds the simulation runs under the race detector,
+// which slows it down by a factor of five. The seeds are the first ones of the
+// run without it.
+const defaultSeeds = 60

@@ -1,0 +1,273 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
+	"github.com/writbot/writ/kernel/machine"
+	"github.com/writbot/writ/kernel/world"
+)
+
+// Supervisor holds what the tasks of one world share in one process.
+type Supervisor struct {
+	cfg   Config
+	deps  Deps
+	world *world.Kernel
+	last  map[int64]machine.Entry
+	// mu serialises requests of this world: a round is one request.
+	mu sync.Mutex
+}
+
+// New makes a supervisor over a world whose records are folded already.
+func New(cfg Config, deps Deps, h *History) *Supervisor {
+	if cfg.RefPrefix == "" {
+		cfg.RefPrefix = DefaultRefPrefix
+	}
+	if cfg.ChangePrefix == "" {
+		cfg.ChangePrefix = DefaultChangePrefix
+	}
+	return &Supervisor{cfg: cfg, deps: deps, world: h.World, last: h.last}
+}
+
+// Task is one task in this process: its kernel and the run it holds, if any.
+// Its methods are called by one goroutine; Guard may be called by another.
+type Task struct {
+	s       *Supervisor
+	number  int64
+	issues  Issues
+	machine *machine.Machine
+
+	run     *run
+	pending *push // an own push whose answer was lost
+	refused []kernel.Violation
+	trees   []keptTree
+	wish    *Act    // a person's stop that isn't carried out yet
+	first   *string // HEAD when this process first looked, "" for none
+	intake  *Intake // of the pair (base commit, text) last assessed
+	parsed  *parsed // the contract last read
+	cycle   *cycle  // the request in flight
+
+	guard sync.Mutex // run's handles, for Guard
+}
+
+// run is what this process knows of the lease it holds.
+type run struct {
+	id      string
+	attempt int64
+	phase   kernel.Phase
+	intake  *Intake
+	pack    kernel.SeedPack
+	plan    planned
+	event   lease.Event // at HEAD
+	head    git.OID     // the last commit this run pushed
+	date    int64       // its committer date
+	claimed int64       // Unix milliseconds
+	tenure  lease.Tenure
+	tree    git.OID // of the claim
+	entries []git.Entry
+	objects *claimObjects
+	from    int64 // first ledger record of this run
+
+	dispatch      kernel.Dispatch
+	dispatchBytes []byte
+	dispatchHash  canon.Digest
+
+	build   executor.Build
+	checks  executor.Checks
+	built   executor.BuildOutcome
+	checked executor.CheckOutcome
+	base    git.Tree
+	treeID  git.OID
+	fails   []kernel.Violation // of phases that never got a handle
+
+	judgement  *kernel.Judgement
+	violations []kernel.Violation // that the judgement rests on
+	report     []byte
+	markdown   string
+	change     git.OID
+	slim       bool // evidence without streams, after a refusal
+	refused    []kernel.Violation
+}
+
+// Open boots the kernel of one task (BOOTING to IDLE): what a dead process had
+// begun is closed as unknown, and its unfinished request as crashed. A task
+// that was halted durably can't be booted in its epoch: the error is
+// [machine.ErrHalted], until a person resumes the task.
+func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Task, error) {
+	if number < 1 {
+		return nil, fmt.Errorf("supervisor: task numbers start at 1, not %d", number)
+	}
+	t := &Task{s: s, number: number, issues: issues}
+	var err error
+	t.machine, err = machine.New(machine.Config{
+		Kernel: s.cfg.World + "#" + strconv.FormatInt(number, 10), Epoch: s.world.TaskView(number).Epoch,
+		Now: s.now().WallMs, Auditor: (*journal)(t), Handler: (*handler)(t), LastEntry: s.lastEntry(number),
+		Cancel: func() { go t.kill() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, t.machine.Boot(func() error { return s.closeIntents(ctx, number) })
+}
+
+// lastEntry is where the audit chain of the task's epoch goes on.
+func (s *Supervisor) lastEntry(number int64) *machine.Entry {
+	e, ok := s.last[number]
+	if !ok || e.Epoch != s.world.TaskView(number).Epoch {
+		return nil
+	}
+	return &e
+}
+
+func (s *Supervisor) now() lease.Clock { return s.deps.Clock.Now() }
+
+// virtualNow is the time decisions are taken at: the wall clock, but never
+// earlier than what is recorded already (CASES R9).
+func (t *Task) virtualNow(c lease.Clock) int64 { return max(c.WallMs, t.s.deps.Ledger.Chain().Time) }
+
+// Number returns the task's number.
+func (t *Task) Number() int64 { return t.number }
+
+// StateRef is the task's state ref.
+func (t *Task) StateRef() string { return t.s.cfg.RefPrefix + strconv.FormatInt(t.number, 10) }
+
+// ChangeRef is the branch that delivers the task's work.
+func (t *Task) ChangeRef() string { return t.s.cfg.ChangePrefix + strconv.FormatInt(t.number, 10) }
+
+// Status is how the task stands after a tick.
+type Status struct {
+	Decision kernel.Decision
+	Facts    kernel.Facts
+	Intake   *Intake
+	Outcome  *kernel.Outcome // of the effect, nil without one
+	Head     git.Commit      // at the state ref when the facts were read
+}
+
+// ErrUnsettled says that a push of ours may still be applied by the server:
+// nothing else may be tried until it is settled. The tick stays due.
+var ErrUnsettled = errors.New("supervisor: the outcome of an own push is still unknown")
+
+// Tick is one request: observe, decide, record, act, take the outcome. An error
+// means that no request came about (something outside can't be read; the tick
+// stays due) or that the kernel halted.
+func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Status, error) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	c, err := t.observe(ctx, req, actor)
+	if err != nil {
+		return Status{}, err
+	}
+	params, err := canon.Marshal(c.facts)
+	if err != nil {
+		return Status{}, err
+	}
+	t.cycle = c
+	defer func() { t.cycle = nil }()
+	receipt, err := t.machine.Submit(machine.Request{
+		ID: c.id, Actor: actor, Intent: string(req), Params: params, Now: c.clock.WallMs,
+	})
+	if err != nil {
+		t.kill()
+		return Status{}, err
+	}
+	if receipt.To == machine.Halted {
+		t.kill()
+		if receipt.Err != nil {
+			return Status{}, receipt.Err
+		}
+	}
+	switch {
+	case c.broken != nil:
+		return Status{}, &BrokenError{c.broken}
+	case c.decision.Kind == "": // the machine itself denied the request
+		return Status{}, &BrokenError{fmt.Errorf("supervisor: the request was denied: %v", receipt.Faults)}
+	}
+	t.noteRefusal(c.outcome)
+	if c.judged != nil && t.run != nil {
+		t.run.judgement, t.run.phase = c.judged, kernel.PhaseJudged
+	}
+	t.narrate(c)
+	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head}, nil
+}
+
+// BrokenError ends a drive: an effect that the kernel decided can't be composed,
+// and would not be the next time either.
+type BrokenError struct{ Err error }
+
+func (e *BrokenError) Error() string { return e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// noteRefusal remembers a push that the server refused by a rule of its own: it
+// is never repeated unchanged. Results have a way of their own (serverSays).
+func (t *Task) noteRefusal(o *kernel.Outcome) {
+	if o == nil || o.Status != kernel.OutcomeRefused {
+		return
+	}
+	given := o.Effect == kernel.ActionRelease || o.Effect == kernel.ActionWait
+	if o.Effect == kernel.ActionResult && t.run != nil {
+		given = t.serverSays(t.run, o.Detail)
+	}
+	if given {
+		t.setRun(nil) // its processes are dead; the lease ends by itself
+	}
+	if t.run == nil {
+		t.refused = []kernel.Violation{{Code: kernel.CodePushRefused, Subject: t.StateRef(), Detail: o.Detail}}
+	}
+}
+
+// Guard kills what runs if the lease can't be renewed in time any more. It is
+// called often, on its own, because a tick may hang in the network. It reports
+// whether it had to.
+func (t *Task) Guard(now lease.Clock) bool {
+	t.guard.Lock()
+	r := t.run
+	due := r != nil && (r.build != nil || r.checks != nil) && r.tenure.MustFence(now)
+	t.guard.Unlock()
+	if due {
+		t.kill()
+	}
+	return due
+}
+
+// kill ends every process of the live run. It returns when nothing runs.
+func (t *Task) kill() {
+	t.guard.Lock()
+	var b executor.Build
+	var c executor.Checks
+	if t.run != nil {
+		b, c = t.run.build, t.run.checks
+	}
+	t.guard.Unlock()
+	if b != nil {
+		b.Kill()
+	}
+	if c != nil {
+		c.Kill()
+	}
+}
+
+// view is what the fold of the ledger knows of this task.
+func (t *Task) view() kernel.TaskView { return t.s.world.TaskView(t.number) }
+
+func (t *Task) setRun(r *run) {
+	t.guard.Lock()
+	t.run = r
+	t.guard.Unlock()
+}
+
+// say tells the person who watches.
+func (t *Task) say(format string, args ...any) {
+	if t.s.deps.Progress != nil {
+		t.s.deps.Progress(fmt.Sprintf(format, args...))
+	}
+}
