@@ -1,0 +1,67 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/forge/git"
+)
+
+var (
+	builderName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	envName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	worldName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){1,9}$`)
+)
+
+// maxWorld bounds a world's name, in bytes: host, owner and repository.
+const maxWorld = 512
+
+// check looks at what a type alone can't say, and at what two keys say together.
+func (r *reader) check(c *Config) {
+	bad := func(when bool, key, detail string) {
+		if when {
+			r.fail(r.lines[key], key, "%s", detail)
+		}
+	}
+	for name, b := range c.Builders {
+		key := join("builders", name)
+		bad(!builderName.MatchString(name), key, "A builder's name has small letters, digits, - and _.")
+		bad(len(b.Argv) == 0 || b.Argv[0] == "", key, "It needs a command, such as argv: [gofmt, -w, .].")
+		r.environment(join(key, "env"), b.Env)
+	}
+	r.environment("checks.env", c.Checks.Env)
+	for _, l := range []struct {
+		key string
+		d   time.Duration
+	}{{"lease.grace", c.Lease.Grace}, {"lease.max", c.Lease.Max}, {"lease.margin", c.Lease.Margin}, {"lease.skew", c.Lease.Skew}} {
+		bad(l.d%time.Second != 0, l.key, "It must be whole seconds.")
+	}
+	bad(seconds(c.Lease.Margin) >= c.Lease.Seconds, "lease.margin", "It must be shorter than lease.seconds, or nothing could ever run.")
+	for i, k := range c.TrustedRunners {
+		_, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(k))
+		bad(err != nil || len(rest) > 0, join("trusted_runners", itoa(i)), "It must be one OpenSSH public key, as `writ key` prints it.")
+	}
+	bad(c.Base != "" && git.ValidateRef("refs/heads/"+c.Base) != nil, "base", "It must be the plain name of a branch, such as main.")
+	bad(c.World != "" && (!worldName.MatchString(c.World) || len(c.World) > maxWorld), "world", "It must be a name such as host/owner/repository, of letters, digits, . _ and -.")
+	for key, text := range map[string]string{"identity.name": c.Identity.Name, "identity.email": c.Identity.Email} {
+		bad(strings.TrimSpace(text) == "" || strings.ContainsAny(text, "<>") || strings.ContainsFunc(text, unicode.IsControl), key, "It must be one line without < and >.")
+	}
+	for i, name := range c.Redact {
+		bad(!envName.MatchString(name), join("redact", itoa(i)), "It must be the name of an environment variable, never a value.")
+	}
+}
+
+func (r *reader) environment(key string, env map[string]string) {
+	for name := range env {
+		switch at := join(key, name); {
+		case !envName.MatchString(name):
+			r.fail(r.lines[at], at, "It must be the name of an environment variable.")
+		case name == "WRIT_DISPATCH" || name == "WRIT_RESULT":
+			r.fail(r.lines[at], at, "Writ sets it itself; take it out.")
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/writbot/writ/kernel"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/configuration.md from the struct")
+
+// TestReference_IsTheManual holds docs/configuration.md to the struct.
+func TestReference_IsTheManual(t *testing.T) {
+	page := filepath.Join("..", "..", "..", "docs", "configuration.md")
+	if *update {
+		if err := os.WriteFile(page, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Reference(), string(have)); diff != "" {
+		t.Errorf("docs/configuration.md isn't what the struct says; run go test ./cmd/internal/config -update\n%s", diff)
+	}
+}
+
+// TestReference_EveryKeyIsDocumented keeps a key from being added in silence.
+func TestReference_EveryKeyIsDocumented(t *testing.T) {
+	for _, line := range strings.Split(Reference(), "\n") {
+		cells := strings.Split(line, " | ")
+		if strings.HasPrefix(line, "| `") && (len(cells) != 3 || len(cells[2]) < len("Cap of x. |")) {
+			t.Errorf("no documentation: %s", line)
+		}
+	}
+}
+
+// TestParse_TheExampleOfTheManual keeps the example true.
+func TestParse_TheExampleOfTheManual(t *testing.T) {
+	_, rest, _ := strings.Cut(Reference(), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	c, err := Parse("example", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := DefaultBuilder("gofmt", "-w", ".")
+	want.RO = []Mount{{Source: "/usr/local/go"}}
+	if diff := cmp.Diff(want, c.Builders["default"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParse_EmptyIsDefault(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "{}\n"} {
+		c, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if diff := cmp.Diff(Default(), c); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestParse_Whole(t *testing.T) {
+	c, err := Parse("f", []byte(`
+sandbox: none
+without_landlock: true
+builders:
+  default: {argv: [sh, -c, "echo a: b"], env: {LANG: C}, ro: [/opt/x, "/opt/y:/y"], result: required, loopback: true, git: false}
+checks: {env: {CI: "1"}, ro: [/opt/x], loopback: true}
+limits: {cpu: 90s, memory: 512MiB, processes: 7, open_files: 64, file_size: 1KiB, tmp: 2MiB, output: 1MiB}
+lease: {seconds: 30, grace: 1s, max: 10m, margin: 5s, skew: 0s}
+caps: {build_timeout: 10m, attempts: 2, bytes: 1MiB, checks: 3}
+base: release/1
+refs: heads
+identity: {name: A, email: a@b.invalid}
+world: host/o/r
+redact: [MY_TOKEN]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Builder{
+		Argv: []string{"sh", "-c", "echo a: b"}, Env: map[string]string{"LANG": "C"},
+		RO: []Mount{{Source: "/opt/x"}, {"/opt/y", "/y"}}, Result: ResultRequired, Loopback: true,
+	}
+	if diff := cmp.Diff(want, c.Builders["default"]); diff != "" {
+		t.Error(diff)
+	}
+	if l := c.Limits.Sandbox(); l.CPU != 90*time.Second || l.MemoryBytes != 512<<20 || l.TmpBytes != 2<<20 {
+		t.Errorf("limits: %+v", l)
+	}
+	if p := c.Lease.Policy(); p.Validate() != nil || p.GraceSeconds != 1 || p.MaxLeaseSeconds != 600 || c.Lease.MarginSeconds() != 5 {
+		t.Errorf("policy: %+v", p)
+	}
+	if k := c.Caps.Contract(); k.Budgets.BuildTimeoutMs != 600_000 || k.Budgets.Attempts != 2 || k.Budgets.Bytes != 1<<20 || k.Checks != 3 {
+		t.Errorf("caps: %+v", k)
+	}
+	if diff := cmp.Diff([]string{"MY_TOKEN"}, c.Redact); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestParse_Refuses has each thing that is refused: where, and the words that
+// tell what to do.
+func TestParse_Refuses(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"unknown key":        {"sandbx: none\n", "f:1: sandbx: The key is unknown; known are sandbox"},
+		"unknown nested":     {"lease:\n  secs: 3\n", "f:2: lease.secs: The key is unknown"},
+		"twice":              {"base: a\nbase: b\n", "f:2: base: The key is there twice"},
+		"two documents":      {"base: a\n---\nbase: b\n", "f: It holds more than one document"},
+		"no mapping":         {"[1]\n", "f:1: It must be a mapping"},
+		"broken":             {"a: [\n", "f: It is not YAML"},
+		"not text":           {"base: 7\n", "f:1: base: It must be text"},
+		"null":               {"base:\n", "f:1: base: It has no plain value"},
+		"tag":                {"base: !!str a\n", "no plain value"},
+		"anchor":             {"base: &a main\nworld: *a\n", "f:1: base: Anchors and aliases"},
+		"bad utf-8":          {"base: \"\xff\"\n", "UTF-8"},
+		"too long":           {"#" + strings.Repeat("x", MaxBytes) + "\n", "more than"},
+		"word":               {"sandbox: docker\n", "f:1: sandbox: It must be bubblewrap or none."},
+		"truth":              {"without_landlock: 1\n", "true or false"},
+		"number":             {"limits: {processes: 0}\n", "f:1: limits.processes: It must be a whole number from 1"},
+		"hexadecimal":        {"limits: {processes: 0x10}\n", "whole number"},
+		"float":              {"limits: {processes: 1.5}\n", "whole number"},
+		"time without unit":  {"limits: {cpu: 90}\n", "f:1: limits.cpu: It must be text with its unit"},
+		"time":               {"limits: {cpu: -1s}\n", "f:1: limits.cpu: It must be a time from 1s to 720h"},
+		"size":               {"limits: {memory: 4GB}\n", "f:1: limits.memory: It must be a size from 16MiB"},
+		"size overflow":      {"limits: {memory: 9999999999TiB}\n", "It must be a size"},
+		"mount relative":     {"checks: {ro: [opt/x]}\n", "f:1: checks.ro.0: It must be a clean absolute path"},
+		"mount dots":         {"checks: {ro: [/opt/../x]}\n", "clean absolute path"},
+		"mount empty target": {"checks: {ro: [\"/opt:\"]}\n", "clean absolute path"},
+		"list":               {"redact: TOKEN\n", "f:1: redact: It must be a list"},
+		"builder's name":     {"builders: {\"../x\": {argv: [a]}}\n", "f:1: builders.../x: A builder's name"},
+		"no argv":            {"builders: {default: {git: true}}\n", "f:1: builders.default: It needs a command"},
+		"variable's name":    {"checks: {env: {\"A=B\": x}}\n", "f:1: checks.env.A=B: It must be the name"},
+		"writ's variable":    {"checks: {env: {WRIT_RESULT: x}}\n", "Writ sets it itself"},
+		"margin":             {"lease: {seconds: 15}\n", "lease.margin: It must be shorter than lease.seconds"},
+		"half seconds":       {"lease: {grace: 1500ms}\n", "lease.grace: It must be whole seconds"},
+		"no key":             {"trusted_runners: [ssh-foo AAAA]\n", "f:1: trusted_runners.0: It must be one OpenSSH public key"},
+		"world":              {"world: ../../x\n", "f:1: world: It must be a name"},
+		"world of one word":  {"world: x\n", "f:1: world: It must be a name"},
+		"redact a value":     {"redact: [\"ghp_abc def\"]\n", "f:1: redact.0: It must be the name of an environment variable"},
+		"identity":           {"identity: {name: \"a <b>\"}\n", "f:1: identity.name: It must be one line"},
+	} {
+		t.Run(name, func(t *testing.T) { refuses(t, tc.text, tc.want) })
+	}
+}
+
+// TestG1_Names: names that a program could read as an option or a path.
+func TestG1_Names(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"base option":    {"base: --upload-pack=x\n", "f:1: base: It must be the plain name of a branch"},
+		"base reflog":    {"base: \"main@{1}\"\n", "f:1: base:"},
+		"base dots":      {"base: a..b\n", "f:1: base:"},
+		"base line feed": {"base: \"a\\nb\"\n", "f:1: base:"},
+		"world option":   {"world: -x/y\n", "f:1: world:"},
+	} {
+		t.Run(name, func(t *testing.T) { refuses(t, tc.text, tc.want) })
+	}
+}
+
+// refuses parses a file that must be refused with these words.
+func refuses(t *testing.T, text, want string) {
+	t.Helper()
+	_, err := Parse("f", []byte(text))
+	var ce *Error
+	if !errors.As(err, &ce) || ce.FailureCode() != kernel.CodeConfigInvalid {
+		t.Fatalf("got %v, want a config.Error", err)
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if !strings.HasPrefix(line, "config.invalid: f") {
+			t.Errorf("a line without code and file: %q", line)
+		}
+	}
+}
+
+// TestParse_ListsAllFaults: a person mends a file once, not once a fault.
+func TestParse_ListsAllFaults(t *testing.T) {
+	_, err := Parse("f", []byte("sandbox: x\nbase: 1\nlease:\n  seconds: 0\n  nope: 1\n"))
+	want := []string{"f:1: sandbox", "f:2: base", "f:4: lease.seconds", "f:5: lease.nope"}
+	var have []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		parts := strings.SplitN(strings.TrimPrefix(line, "config.invalid: "), ": ", 3)
+		have = append(have, strings.Join(parts[:2], ": "))
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLoad_Unreadable(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"))
+	if err == nil || !strings.Contains(err.Error(), "config.invalid") || !strings.Contains(err.Error(), "check path and permissions") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestShow_RoundTrips: the manual's defaults can be written into a file.
+func TestShow_RoundTrips(t *testing.T) {
+	for _, d := range []time.Duration{0, time.Second, 90 * time.Second, 2 * time.Hour, 61 * time.Minute, 10 * time.Minute, 1500 * time.Millisecond} {
+		if got, err := parseTime(showTime(d)); d != 1500*time.Millisecond && (err != nil || got != d) {
+			t.Errorf("%v is shown as %q and read as %v, %v", d, showTime(d), got, err)
+		}
+	}
+	for _, s := range []Size{0, 1, 1023, 1024, 4 << 30, 1<<20 + 1, maxSize} {
+		if got, ok := parseSize(showSize(s)); !ok || got != s {
+			t.Errorf("%d is shown as %q and read as %d", s, showSize(s), got)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
+)
+
+// whereFlags name an installation: by its repository, or by its directory.
+type whereFlags struct {
+	repo, state, config string
+}
+
+func (w *whereFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.repo, "repo", "", "path or URL of the repository")
+	cmd.Flags().StringVar(&w.state, "state-dir", "", "state directory (default: that of the repository)")
+	cmd.Flags().StringVar(&w.config, "config", "", "configuration of this machine")
+}
+
+// where is a found installation, of which nothing is open.
+type where struct {
+	cfg   config.Config
+	place place // without a URL where none is known
+	state string
+}
+
+// find reads the flags. A state directory alone is enough where a run has left
+// word in it.
+func (a *app) find(w whereFlags) (out where, err error) {
+	for flag, path := range map[string]string{"state-dir": w.state, "config": w.config} {
+		if err := pathFlag(flag, path); err != nil {
+			return out, err
+		}
+	}
+	if out.cfg, err = a.load(w.config); err != nil {
+		return out, err
+	}
+	out.state = w.state
+	if w.repo == "" && w.state == "" {
+		return out, usage("Give --repo, or --state-dir.")
+	}
+	if w.repo != "" {
+		if out.place, err = newPlace(w.repo); err != nil {
+			return out, err
+		}
+	} else {
+		dir, err := openState(w.state, false)
+		if err != nil {
+			return out, err
+		}
+		if err := out.fromUse(dir.lastUse()); err != nil {
+			return out, err
+		}
+	}
+	if out.cfg.World != "" {
+		out.place.world = out.cfg.World
+	}
+	out.state, err = a.stateOr(out.state, out.place)
+	return out, err
+}
+
+// fromUse takes the repository that was used last. What the file says is
+// checked like a flag.
+func (w *where) fromUse(u lastUse) (err error) {
+	if u.Repo == "" {
+		return usage("The state directory doesn't say for which repository it is: give --repo.")
+	}
+	if w.place, err = newPlace(u.Repo); err != nil {
+		return err
+	}
+	if u.World != "" {
+		w.place.world = u.World
+	}
+	if u.Refs == config.RefsHeads {
+		w.cfg.Refs = u.Refs
+	}
+	return nil
+}
+
+func (a *app) stopCommand() *cobra.Command {
+	return a.actCommand(kernel.ActStop, "stop N", "Stop a running task: its builder is killed, the task waits")
+}
+
+func (a *app) haltCommand() *cobra.Command {
+	return a.actCommand(kernel.ActHalt, "halt N", "Halt a task for good, running or not; only resume goes on")
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	return a.actCommand(kernel.ActResume, "resume N", "Go on after a halt, a blocked task or somebody else's commit, as a recorded act")
+}
+
+// actCommand makes the command of one of a person's three acts.
+func (a *app) actCommand(act, use, short string) *cobra.Command {
+	var w whereFlags
+	var reason string
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
+	w.add(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		number, err := argNumber(args[0])
+		if err != nil {
+			return err
+		}
+		if reason, err = shortReason(reason); err != nil {
+			return err
+		}
+		at, err := a.find(w)
+		if err != nil {
+			return err
+		}
+		return a.act(ctx, at, request{Act: act, Task: number, Actor: a.localActor(), Reason: reason})
+	})
+	return cmd
+}
+
+// act asks the process that runs, or does it itself where none does.
+func (a *app) act(ctx context.Context, at where, r request) error {
+	dir, err := openState(at.state, r.Act == kernel.ActHalt)
+	if err != nil {
+		return err
+	}
+	busy := func() bool { return errors.As(dir.probe(), new(*problem)) }
+	if busy() {
+		r.Time = time.Now().UnixMilli()
+		ans, err := dir.ask(ctx, r, func() bool { return !busy() })
+		if err == nil {
+			return a.tellAnswer(r, ans)
+		}
+		if !errors.Is(err, errUnheard) {
+			return err
+		}
+		if busy() {
+			return &problem{exit: exitOther, text: "The running process did not answer within " + answerTime.String() + ".",
+				remedy: "It may be waiting for the network; try again. Ctrl-C in its terminal gives the lease back; a second one kills it."}
+		}
+	}
+	return a.actAlone(ctx, at, r)
+}
+
+// probe takes the lock and gives it back; the error is that of a taken one.
+func (s *stateDir) probe() error {
+	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR, 0)
+	if err != nil {
+		return nil // without the file nobody ever ran here
+	}
+	defer f.Close()
+	if !tryLock(f) {
+		return inUse(s.path, readUse(f))
+	}
+	return nil
+}
+
+func (a *app) tellAnswer(r request, ans answer) error {
+	if !ans.OK {
+		return &problem{exit: exitOther, text: "The running process refused. " + ans.Detail, remedy: "`writ task show` says how the task stands."}
+	}
+	if r.Act == kernel.ActHalt {
+		a.print("task %d is halted\n", r.Task)
+		return nil
+	}
+	a.print("task %d was stopped; running it again approves it anew\n", r.Task)
+	return nil
+}
+
+// actAlone records an act where no process runs.
+func (a *app) actAlone(ctx context.Context, at where, r request) error {
+	if r.Act == kernel.ActStop {
+		a.print("nobody runs task %d here; nothing was stopped\n", r.Task)
+		return nil
+	}
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	in, err := a.open(ctx, at.cfg, at.place, at.state, lastUse{Task: r.Task}, log)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	sup, err := a.supervise(ctx, in, nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := record(ctx, sup, r); err != nil {
+		return err
+	}
+	in.checkpoint(ctx)
+	if r.Act == kernel.ActHalt {
+		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
+		return nil
+	}
+	a.print("task %d may go on: run it again\n", r.Task)
+	return nil
+}
+
+func record(ctx context.Context, sup *supervisor.Supervisor, r request) error {
+	if r.Act == kernel.ActHalt {
+		return sup.Halt(ctx, r.Task, r.Actor, r.Reason)
+	}
+	return sup.Resume(ctx, r.Task, r.Actor, r.Reason)
+}

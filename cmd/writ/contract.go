@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+func (a *app) contractInit() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write " + contract.Path + " with every key explained, and the issue form",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: a.do(func(_ context.Context, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			for _, f := range []struct {
+				path string
+				data []byte
+			}{{contract.Path, contract.Template()}, {contract.IssueFormPath, contract.IssueForm()}} {
+				path := filepath.Join(dir, f.path)
+				if err := writeNew(path, f.data); err != nil {
+					return err
+				}
+				a.print("wrote %s\n", path)
+			}
+			return nil
+		}),
+	}
+}
+
+// writeNew makes a file that isn't there yet.
+func writeNew(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // part of a repository that others read
+		return &problem{exit: exitOther, text: fmt.Sprintf("%s can't be made: %s.", filepath.Dir(path), cause(err))}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644) //nolint:gosec // part of a repository that others read
+	if errors.Is(err, fs.ErrExist) {
+		return &problem{exit: exitOther, text: path + " is there already and was left as it is.", remedy: "Remove it first if you want a new one."}
+	}
+	if err != nil {
+		return &problem{exit: exitOther, text: fmt.Sprintf("%s can't be written: %s.", path, cause(err))}
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// readContract reads the contract that an argument names, or the one of the
+// current directory.
+func readContract(args []string) (string, []byte, error) {
+	path := contract.Path
+	if len(args) == 1 {
+		path = args[0]
+	}
+	const maxRead = 1 << 20 // more than a contract may have, so that lint can say so
+	data, err := readLimited(path, maxRead)
+	if err != nil {
+		return path, nil, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be read: %s.", path, cause(err)), remedy: "`writ contract init` writes one."}
+	}
+	return path, data, nil
+}
+
+func (a *app) contractLint() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lint [FILE]",
+		Short: "Say what is wrong with a contract, and what has no effect yet",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: a.do(func(_ context.Context, args []string) error {
+			path, data, err := readContract(args)
+			if err != nil {
+				return err
+			}
+			bad := 0
+			for _, f := range contract.Lint(data) {
+				word := string(kernel.CodeGovernanceInvalid)
+				if f.Warning {
+					word = "warning"
+				} else {
+					bad++
+				}
+				at := path
+				if f.Line > 0 {
+					at += fmt.Sprintf(":%d", f.Line)
+				}
+				if f.Path != "" {
+					at += ": " + f.Path
+				}
+				a.print("%s: %s: %s\n", at, word, f.Detail)
+			}
+			if bad > 0 {
+				return quiet(exitOther)
+			}
+			a.print("%s is valid\n", path)
+			return nil
+		}),
+	}
+}
+
+func (a *app) contractHash() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hash [FILE]",
+		Short: "Print the governance hash: SHA-256 of the file's bytes",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: a.do(func(_ context.Context, args []string) error {
+			_, data, err := readContract(args)
+			if err != nil {
+				return err
+			}
+			a.print("%s\n", canon.Sum(data))
+			return nil
+		}),
+	}
+}
+
+func (a *app) keyCommand() *cobra.Command {
+	var w whereFlags
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Print this installation's public key, for runners and trusted_runners",
+		Args:  cobra.NoArgs,
+	}
+	w.add(cmd)
+	cmd.RunE = a.do(func(context.Context, []string) error {
+		state := w.state
+		if w.repo != "" || state == "" {
+			at, err := a.find(w)
+			if err != nil {
+				return err
+			}
+			state = at.state
+		} else if err := pathFlag("state-dir", state); err != nil {
+			return err
+		}
+		dir, err := openState(state, false)
+		if err != nil {
+			return err
+		}
+		key, err := instancekey.Load(dir.path)
+		if err != nil {
+			return err
+		}
+		a.print("%s writ@%s\n", key.PublicOpenSSH(), hostName())
+		return nil
+	})
+	return cmd
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/writbot/writ/compliance/instruction"
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/machine"
+)
+
+// problem is an error as a person is told it: code, sentence, what to do, and
+// the exit status.
+type problem struct {
+	code    kernel.Code
+	subject string
+	text    string
+	remedy  string // "" is the code's own
+	exit    int
+	held    *report.Held
+}
+
+func (p *problem) Error() string {
+	if p.code == "" {
+		return p.text
+	}
+	return string(p.code) + ": " + p.text
+}
+
+// usage is a mistake on the command line.
+func usage(format string, args ...any) *problem {
+	return &problem{exit: exitUsage, text: fmt.Sprintf(format, args...), remedy: "See `writ help`, or --help after any command."}
+}
+
+// coded is an error with a code of the table.
+func coded(code kernel.Code, format string, args ...any) *problem {
+	return &problem{code: code, exit: codeExit(code), text: fmt.Sprintf(format, args...)}
+}
+
+// explain finds out what an error is.
+func explain(err error) *problem {
+	var p *problem
+	if errors.As(err, &p) {
+		return p
+	}
+	if errors.Is(err, machine.ErrHalted) {
+		return coded(kernel.CodeTaskHalted, "The task's kernel is halted.")
+	}
+	if errors.Is(err, context.Canceled) {
+		return &problem{code: kernel.CodeTaskInterrupted, exit: exitOther, text: "Interrupted."}
+	}
+	if p := explainRoom(err); p != nil {
+		return p
+	}
+	var coder interface{ FailureCode() kernel.Code }
+	if errors.As(err, &coder) {
+		c := coder.FailureCode()
+		return coded(c, "%s", bare(c, err))
+	}
+	return &problem{exit: exitOther, text: err.Error()}
+}
+
+// explainRoom knows the errors whose codes aren't all in the kernel's table.
+func explainRoom(err error) *problem {
+	var xe *executor.Error
+	if errors.As(err, &xe) {
+		text := xe.Detail
+		if xe.Err != nil {
+			text += ": " + xe.Err.Error()
+		}
+		return coded(xe.Code, "%s", text)
+	}
+	var ge *git.Error
+	if errors.As(err, &ge) {
+		return explainGit(ge)
+	}
+	var se *sandbox.Error
+	if errors.As(err, &se) {
+		p := coded(kernel.CodeSandboxUnavailable, "%s", se.Msg)
+		p.remedy = se.Remedy
+		return p
+	}
+	var le *ledger.Error
+	if errors.As(err, &le) {
+		return coded(le.Code, "%s", bare(le.Code, le))
+	}
+	var re *replay.Error
+	if errors.As(err, &re) {
+		return coded(re.Code, "%s", bare(re.Code, re))
+	}
+	var fe *instruction.FileError
+	if errors.As(err, &fe) {
+		return &problem{exit: exitUsage, text: fe.Error() + ".", remedy: "Its first line is `# title`; the text follows."}
+	}
+	return nil
+}
+
+func explainGit(e *git.Error) *problem {
+	p := &problem{code: kernel.Code(e.Code), text: e.Msg, remedy: e.Remedy}
+	switch e.Code {
+	case git.CodeNotFound, git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeUnsupported, git.CodeLocal, git.CodeTooLarge:
+		p.code = kernel.CodeEnvRepository
+	case git.CodeUnauthorized, git.CodeAuthInvalid, git.CodeHostKey, git.CodeProtocol:
+		p.code = kernel.CodeEnvRepository
+	}
+	p.exit = codeExit(p.code)
+	return p
+}
+
+// bare is an error's text without the code that is told beside it.
+func bare(c kernel.Code, err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), string(c)), ": ")
+}
+
+// tell writes a problem to standard error: code and sentence, then the remedy.
+func (a *app) tell(p *problem) {
+	head := "writ: "
+	if p.code != "" {
+		head += string(p.code) + ": "
+	}
+	remedy := p.remedy
+	if remedy == "" {
+		remedy = p.code.Info().Remedy
+	}
+	text := head + strings.TrimSpace(p.text)
+	if remedy != "" {
+		text += "\n" + remedy
+	}
+	text = report.Clean(a.redactor.String(text))
+	fmt.Fprintln(a.stderr, strings.ReplaceAll(text, "\n", "\n  "))
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// readLimited reads a regular file of at most that many bytes.
+func readLimited(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return data, err
+}
+
+// pathFlag refuses what could be meant as a flag.
+func pathFlag(flag, path string) error {
+	if strings.HasPrefix(path, "-") {
+		return usage("--%s begins with a dash; for a file of that name write ./ before it.", flag)
+	}
+	return nil
+}
+
+var leadingDigits = regexp.MustCompile(`^0*([1-9][0-9]{0,14})(?:[^0-9]|$)`)
+
+// taskNumber is the number of the task: the one given, the digits that the
+// issue's file name begins with, or 1.
+func taskNumber(given int64, set bool, issue string) (int64, error) {
+	if set {
+		if given < 1 {
+			return 0, usage("--number must be at least 1.")
+		}
+		return given, nil
+	}
+	if m := leadingDigits.FindStringSubmatch(filepath.Base(issue)); m != nil {
+		return strconv.ParseInt(m[1], 10, 64)
+	}
+	return 1, nil
+}
+
+// argNumber is the task's number as an argument.
+func argNumber(arg string) (int64, error) {
+	n, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil || n < 1 {
+		return 0, usage("%q is no task's number: give a whole number from 1.", arg)
+	}
+	return n, nil
+}
+
+// nextFree is the first number after all that are taken.
+func nextFree(names []string, prefix string) int64 {
+	next := int64(1)
+	for _, name := range names {
+		n, err := strconv.ParseInt(strings.TrimPrefix(name, prefix), 10, 64)
+		if err == nil && n >= next {
+			next = n + 1
+		}
+	}
+	return next
+}
+
+// refPrefix is where state refs live.
+func refPrefix(refs string) string {
+	if refs == "heads" {
+		return "refs/heads/writ/task/"
+	}
+	return "refs/writ/task/"
+}
+
+func stateRef(refs string, task int64) string { return refPrefix(refs) + strconv.FormatInt(task, 10) }
+
+// shortReason makes one line of what a person gives as a reason.
+func shortReason(s string) (string, error) {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxReason {
+		return "", usage("--reason is longer than %d bytes.", maxReason)
+	}
+	return s, nil
+}
+
+// codesIn reads the codes that a state commit names.
+func codesIn(text string) []kernel.Code {
+	var out []kernel.Code
+	for _, w := range strings.Fields(text) {
+		out = append(out, kernel.Code(w))
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+
+	"github.com/writbot/writ/compliance/instruction"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// maxIssueBytes bounds an issue file; the parser's own limits are lower and
+// have a code of their own.
+const maxIssueBytes = 1 << 20
+
+// issueFile is a task's text in a file. Running the task approved the bytes
+// that were there then; an edit afterwards is seen.
+type issueFile struct {
+	path     string
+	actor    string
+	approved canon.Digest
+	time     int64  // Unix milliseconds
+	title    string // as last read
+	body     string
+}
+
+// readIssue reads and splits an issue file.
+func readIssue(path string) (title, body string, err error) {
+	data, err := readLimited(path, maxIssueBytes)
+	if err != nil {
+		return "", "", usage("--issue can't be read: %s.", cause(err))
+	}
+	return instruction.ParseIssueFile(data)
+}
+
+// newIssueFile approves the file as it is now.
+func newIssueFile(path, actor string, now int64) (*issueFile, error) {
+	title, body, err := readIssue(path)
+	if err != nil {
+		return nil, err
+	}
+	// Text that has no digest is refused later, with its reason.
+	digest, _ := kernel.ApprovalDigest(title, body)
+	return &issueFile{path: path, actor: actor, approved: digest, time: now, title: title, body: body}, nil
+}
+
+// Issue implements supervisor.Issues. A file that can't be read any more was
+// not edited: what was read last stands. One that is no issue any more was.
+// A task that waited when the run began is approved anew by it.
+func (f *issueFile) Issue(context.Context) (supervisor.Issue, error) {
+	if data, err := readLimited(f.path, maxIssueBytes); err == nil {
+		if f.title, f.body, err = instruction.ParseIssueFile(data); err != nil {
+			f.title, f.body = "", string(data)
+		}
+	}
+	return supervisor.Issue{
+		Title: f.title, Body: f.body, Actor: f.actor, Evidence: "keyboard", Approved: f.approved, Time: f.time, Anew: true,
+	}, nil
+}

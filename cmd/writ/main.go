@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
+)
+
+// version is set by the linker: -X main.version=v1.2.3.
+var version = "dev"
+
+func main() {
+	sandbox.MaybeInit() // inside a sandbox this is another program
+	os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}
+
+// Main is the whole program: arguments without the program's name, the three
+// streams, the environment. It returns the exit status.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	return newApp(stdin, stdout, stderr, env).main(context.Background(), args)
+}
+
+// app is one call of the program.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            map[string]string
+	redactor       *report.Redactor
+	json           bool
+	// notice is what --json prints where a run came to no report of its task;
+	// nil for commands that print none.
+	notice *report.Report
+	// fault is for crash tests, which set it in their own binary: the program
+	// as it is shipped has no way to.
+	fault func(supervisor.Point)
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer, env []string) *app {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: map[string]string{}}
+	for _, kv := range env {
+		k, v, _ := strings.Cut(kv, "=")
+		a.env[k] = v
+	}
+	a.hide(config.Default().Redact)
+	return a
+}
+
+// main runs the command line and tells every error once.
+func (a *app) main(ctx context.Context, args []string) (exit int) {
+	defer func() {
+		if p := recover(); p != nil {
+			exit = a.fail(panicked(p))
+		}
+	}()
+	err := a.root().execute(ctx, args)
+	if err == nil {
+		return exitDone
+	}
+	return a.fail(err)
+}
+
+// panicked is a fault of writ's own. The stack says where, and holds no values.
+func panicked(p any) *problem {
+	place := "unknown place"
+	for line := range strings.Lines(string(debug.Stack())) {
+		if i := strings.Index(line, "/writ/"); i >= 0 && strings.HasPrefix(line, "\t") && !strings.Contains(line, "main.go") {
+			place = strings.Fields(line[i+1:])[0]
+			break
+		}
+	}
+	return &problem{code: kernel.CodeMachinePanic, exit: exitOther, text: fmt.Sprintf("Writ met a fault of its own at %s: %v", place, p)}
+}
+
+// quiet ends the program with a status whose reason has been told already.
+type quiet int
+
+func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
+
+// fail tells an error and returns its exit status.
+func (a *app) fail(err error) int {
+	var q quiet
+	if errors.As(err, &q) {
+		return int(q)
+	}
+	p := explain(err)
+	a.tell(p)
+	if a.json && a.notice != nil && p.exit != exitUsage {
+		a.printNotice(*a.notice, p)
+	}
+	return p.exit
+}
+
+// printNotice is the report of a call that never came to a task's kernel.
+func (a *app) printNotice(r report.Report, p *problem) {
+	if p.code.Known() {
+		r.Violations = append(r.Violations, kernel.Violation{Code: p.code, Subject: p.subject, Detail: p.text})
+	}
+	r.Held = p.held
+	if data, err := r.JSON(); err == nil {
+		a.printJSON(data)
+	}
+}
+
+// printJSON writes one document, the only thing on standard output.
+func (a *app) printJSON(data []byte) {
+	fmt.Fprintln(a.stdout, a.redactor.String(string(data)))
+}
+
+// print writes text for a person to standard output.
+func (a *app) print(format string, args ...any) {
+	fmt.Fprint(a.stdout, report.Clean(a.redactor.String(fmt.Sprintf(format, args...))))
+}
+
+// hide takes the values of these environment variables out of all that is
+// shown or kept from now on.
+func (a *app) hide(names []string) {
+	var secrets []string
+	for _, n := range names {
+		if v := a.env[n]; v != "" {
+			secrets = append(secrets, v)
+		}
+	}
+	a.redactor = report.NewRedactor(secrets)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/executor/supervisor"
+)
+
+const (
+	// envMain makes the test binary be the program: with crash points, which the
+	// shipped one doesn't have.
+	envMain = "WRIT_TEST_MAIN"
+	// envFault names the fault point (supervisor.Points) at which the program
+	// kills itself with SIGKILL, in the test binary only.
+	envFault = "WRIT_TEST_FAULT"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.MaybeInit()
+	if os.Getenv(envMain) != "" {
+		os.Exit(crashingMain())
+	}
+	testscript.Main(m, map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
+}
+
+// crashingMain is Main with a fault point.
+func crashingMain() int {
+	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	if at := os.Getenv(envFault); at != "" {
+		a.fault = func(p supervisor.Point) {
+			if string(p) == at {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // nothing runs after it
+				select {}
+			}
+		}
+	}
+	return a.main(context.Background(), os.Args[1:])
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// observations keeps what this installation has seen of others' leases in one
+// file, so that short runs add up (CASES L15). It is for one goroutine, in the
+// process that holds the state directory.
+type observations struct {
+	path  string
+	world string
+	seen  map[string]map[string]lease.Observation // by world and ref
+}
+
+// openObservations reads the file. One that can't be read counts as none: a
+// takeover then only comes later.
+func openObservations(path, world string) *observations {
+	o := &observations{path: path, world: world}
+	data, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(data, &o.seen) != nil || o.seen == nil {
+		o.seen = map[string]map[string]lease.Observation{}
+	}
+	return o
+}
+
+// Load implements supervisor.Observations.
+func (o *observations) Load(ref string) (lease.Observation, bool) {
+	obs, ok := o.seen[o.world][ref]
+	return obs, ok
+}
+
+// Save implements supervisor.Observations. What hasn't changed isn't written.
+func (o *observations) Save(obs lease.Observation) error {
+	if have, ok := o.seen[o.world][obs.Ref]; ok && have == obs {
+		return nil
+	}
+	if o.seen[o.world] == nil {
+		o.seen[o.world] = map[string]lease.Observation{}
+	}
+	o.seen[o.world][obs.Ref] = obs
+	data, err := json.Marshal(o.seen)
+	if err != nil {
+		return err
+	}
+	return replaceFile(o.path, append(data, '\n'))
+}
+
+// clock reads the wall and the boot clock of this machine.
+type clock struct{ bootID string }
+
+func newClock() clock {
+	// Without an id nothing compares, so that nothing is ever taken over.
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return clock{}
+	}
+	return clock{strings.TrimSpace(string(id))}
+}
+
+// Now implements supervisor.Clock.
+func (c clock) Now() lease.Clock {
+	var ts unix.Timespec
+	now := lease.Clock{WallMs: time.Now().UnixMilli(), BootID: c.bootID}
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		now.BootID = "" // a clock that can't be read proves nothing
+		return now
+	}
+	now.BootMs = ts.Nano() / int64(time.Millisecond)
+	return now
+}

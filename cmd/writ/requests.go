@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
+)
+
+// A person's act reaches a running process as a file in its state directory,
+// which nobody else can write: <id>.request appears whole, is taken away by the
+// process, and is answered by <id>.answer.
+const (
+	requestExt = ".request"
+	answerExt  = ".answer"
+
+	// pollEvery is how soon a request or an answer is seen.
+	pollEvery = 150 * time.Millisecond
+	// answerTime bounds the wait for an answer: a stop kills a process tree and
+	// pushes one commit.
+	answerTime = 10 * time.Second
+	// maxRequestBytes bounds a request file.
+	maxRequestBytes = 8 << 10
+	// maxReason bounds what a person gives as a reason, in bytes.
+	maxReason = 1 << 10
+)
+
+// request is what a person asks of a running process.
+type request struct {
+	Act    string `json:"act"` // one of kernel's Act words
+	Task   int64  `json:"task"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason"`
+	Time   int64  `json:"time"` // Unix milliseconds; an old one is nobody's any more
+}
+
+// answer is what came of it.
+type answer struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// errUnheard says that no process answered in time.
+var errUnheard = errors.New("the running process gave no answer")
+
+// ask leaves a request and waits for its answer. gone tells that the process
+// has ended meanwhile, which also ends the wait.
+func (s *stateDir) ask(ctx context.Context, r request, gone func() bool) (answer, error) {
+	id := uuid.NewString()
+	name := filepath.Join(s.file(requestsDir), id)
+	data, err := json.Marshal(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := os.MkdirAll(s.file(requestsDir), 0o700); err != nil {
+		return answer{}, err
+	}
+	if err := replaceFile(name+requestExt, data); err != nil {
+		return answer{}, err
+	}
+	defer func() {
+		_ = os.Remove(name + requestExt) // taken by the process, usually
+		_ = os.Remove(name + answerExt)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if data, err := os.ReadFile(name + answerExt); err == nil {
+			var a answer
+			return a, json.Unmarshal(data, &a)
+		}
+		if gone() {
+			// Its last word may have come with its end.
+			if data, err := os.ReadFile(name + answerExt); err == nil {
+				var a answer
+				return a, json.Unmarshal(data, &a)
+			}
+			return answer{}, errUnheard
+		}
+		select {
+		case <-ctx.Done():
+			return answer{}, errUnheard
+		case <-tick.C:
+		}
+	}
+}
+
+// desk is the running process's side.
+type desk struct {
+	dir  *stateDir
+	task int64
+	acts chan supervisor.Act
+}
+
+// openDesk throws away what was left for a dead process.
+func openDesk(dir *stateDir, task int64) (*desk, error) {
+	path := dir.file(requestsDir)
+	if err := os.RemoveAll(path); err != nil {
+		return nil, badState(dir.path, "has requests that can't be cleared (%s)", cause(err))
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return nil, badState(dir.path, "can't be written (%s)", cause(err))
+	}
+	return &desk{dir: dir, task: task, acts: make(chan supervisor.Act)}, nil
+}
+
+// serve answers requests until ctx ends.
+func (d *desk) serve(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, name := range d.waiting() {
+			d.answer(ctx, name)
+		}
+	}
+}
+
+func (d *desk) waiting() []string {
+	names, err := filepath.Glob(filepath.Join(d.dir.file(requestsDir), "*"+requestExt))
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// answer takes one request.
+func (d *desk) answer(ctx context.Context, name string) {
+	data, err := readLimited(name, maxRequestBytes)
+	if os.Remove(name) != nil || err != nil {
+		return // its sender took it back
+	}
+	a := d.obey(ctx, data)
+	if data, err = json.Marshal(a); err == nil {
+		_ = replaceFile(strings.TrimSuffix(name, requestExt)+answerExt, data) // without it the sender says that nobody answered
+	}
+}
+
+func (d *desk) obey(ctx context.Context, data []byte) answer {
+	var r request
+	if err := json.Unmarshal(data, &r); err != nil {
+		return answer{Detail: "The request can't be read."}
+	}
+	switch {
+	case time.Since(time.UnixMilli(r.Time)) > answerTime:
+		return answer{Detail: "The request is too old."}
+	case r.Task != d.task:
+		return answer{Detail: fmt.Sprintf("The running process works on task %d. Wait for it to end.", d.task)}
+	case r.Act == kernel.ActResume:
+		return answer{Detail: "The task is running; there is nothing to resume."}
+	case r.Act != kernel.ActStop && r.Act != kernel.ActHalt:
+		return answer{Detail: "The act is unknown."}
+	}
+	done := make(chan error, 1)
+	select {
+	case d.acts <- supervisor.Act{Kind: r.Act, Actor: r.Actor, Reason: r.Reason, Done: done}:
+	case <-ctx.Done():
+		return answer{Detail: "The run was over before the request was taken."}
+	}
+	if err := <-done; err != nil {
+		return answer{Detail: explain(err).Error()}
+	}
+	return answer{OK: true}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/kernel"
+)
+
+// tree is the tree of commands.
+type tree struct{ *cobra.Command }
+
+// root makes the tree anew for each call; there are no globals to share.
+func (a *app) root() tree {
+	root := &cobra.Command{
+		Use:           "writ",
+		Short:         "Govern coding agents on a git repository",
+		Long:          "Writ lets a coding agent, or any script, work on a repository without having to be trusted.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	task := group("task", "Run a task, see how it stands, act on it")
+	task.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
+	contract := group("contract", "Write, check and name a repository's contract")
+	contract.AddCommand(a.contractInit(), a.contractLint(), a.contractHash())
+	root.AddCommand(task, contract, a.verifyCommand(), a.keyCommand(), a.versionCommand())
+	return tree{root}
+}
+
+// group is a command that only holds others.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usage("%s needs a command.", cmd.CommandPath())
+		},
+	}
+}
+
+// execute runs the command line. What cobra itself refuses is a usage error;
+// what a command returns was made by [app.do].
+func (t tree) execute(ctx context.Context, args []string) error {
+	if args == nil {
+		args = []string{} // nil would be the test binary's own arguments
+	}
+	t.SetArgs(args)
+	err := t.ExecuteContext(ctx)
+	var p *problem
+	var q quiet
+	if err == nil || errors.As(err, &p) || errors.As(err, &q) {
+		return err
+	}
+	return usage("%s.", err.Error())
+}
+
+// do makes a command's function: whatever error it returns is explained here,
+// so that cobra's own errors can be told from it.
+func (a *app) do(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := f(cmd.Context(), args)
+		var q quiet
+		if err == nil || errors.As(err, &q) {
+			return err
+		}
+		return explain(err)
+	}
+}
+
+// load reads the configuration, if one is named, and hides what it says.
+func (a *app) load(path string) (config.Config, error) {
+	cfg := config.Default()
+	if path != "" {
+		var err error
+		if cfg, err = config.Load(path); err != nil {
+			return cfg, err
+		}
+	}
+	a.hide(cfg.Redact)
+	return cfg, nil
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of the program and of its decision rules", Args: cobra.NoArgs,
+		RunE: a.do(func(context.Context, []string) error {
+			fmt.Fprintf(a.stdout, "writ %s\nkernel %s\n%s %s/%s\n", version, kernel.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		}),
+	}
+}

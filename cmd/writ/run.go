@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/kballard/go-shellquote"
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
+)
+
+// runFlags are the flags of `writ task run`.
+type runFlags struct {
+	repo, issue, builder, contract, config, state string
+	number                                        int64
+	numberSet, builderSet, once                   bool
+	ro                                            []string
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run --repo DIR --issue FILE.md",
+		Short: "Govern one task from an issue in a file, to its end",
+		Long: `Run claims the task, has the builder do it in a sandbox, verifies and checks the
+change, and delivers it as one commit on writ/change/<number>, or says why not.
+Running the command is the approval of the issue, by you.
+
+Exit status: 0 completed, 10 retry pending, 11 blocked, 12 refused, 13 held by
+another runner, 14 waiting, 2 usage, 1 anything else.`,
+		Example: "  writ task run --repo . --issue 12-fix.md --builder 'gofmt -w calc' --ro /usr/local/go",
+		Args:    cobra.NoArgs,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.repo, "repo", "", "path or URL of the repository, which is the remote")
+	fl.StringVar(&f.issue, "issue", "", "Markdown file of the task, `# title` first")
+	fl.Int64Var(&f.number, "number", 0, "number of the task (default: leading digits of the file's name, or 1)")
+	fl.StringVar(&f.builder, "builder", "", "command that does the work, split as a shell splits words")
+	fl.StringVar(&f.contract, "contract", "", "contract instead of the repository's own")
+	fl.StringVar(&f.config, "config", "", "configuration of this machine")
+	fl.StringArrayVar(&f.ro, "ro", nil, "directory to show read-only in the sandbox, as DIR or DIR:TARGET; may be repeated")
+	fl.StringVar(&f.state, "state-dir", "", "state directory (default: below $XDG_STATE_HOME/writ)")
+	fl.BoolVar(&f.once, "once", false, "make one attempt")
+	fl.BoolVar(&a.json, "json", false, "print the compliance report, and nothing else, on standard output")
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		f.numberSet, f.builderSet = fl.Changed("number"), fl.Changed("builder")
+		return a.run(ctx, f)
+	})
+	return cmd
+}
+
+// job is a run whose command line makes sense.
+type job struct {
+	flags    runFlags
+	cfg      config.Config
+	place    place
+	number   int64
+	state    string
+	issue    *issueFile
+	builder  []string // of --builder, or nil
+	ro       []config.Mount
+	contract *supervisor.ContractFile
+}
+
+// prepare reads the command line and what it names. Nothing has happened yet.
+func (a *app) prepare(f runFlags) (j *job, err error) {
+	j = &job{flags: f}
+	for flag, path := range map[string]string{"issue": f.issue, "contract": f.contract, "config": f.config, "state-dir": f.state} {
+		if err := pathFlag(flag, path); err != nil {
+			return nil, err
+		}
+	}
+	if j.cfg, err = a.load(f.config); err != nil {
+		return nil, err
+	}
+	if j.place, err = newPlace(f.repo); err != nil {
+		return nil, err
+	}
+	if j.cfg.World != "" {
+		j.place.world = j.cfg.World
+	}
+	if f.issue == "" {
+		return nil, usage("--issue is missing: give a Markdown file with `# title` first.")
+	}
+	if j.number, err = taskNumber(f.number, f.numberSet, f.issue); err != nil {
+		return nil, err
+	}
+	a.notice = &report.Report{World: j.place.world, TaskID: j.number}
+	if j.issue, err = newIssueFile(f.issue, a.localActor(), newClock().Now().WallMs); err != nil {
+		return nil, err
+	}
+	if err := a.readBuilder(j); err != nil {
+		return nil, err
+	}
+	if j.contract, err = contractFile(f.contract); err != nil {
+		return nil, err
+	}
+	j.state, err = a.stateOr(f.state, j.place)
+	return j, err
+}
+
+func (a *app) stateOr(given string, p place) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	return a.stateDirOf(p)
+}
+
+// readBuilder splits --builder and finds the mounts of --ro.
+func (a *app) readBuilder(j *job) (err error) {
+	if j.flags.builderSet {
+		if j.builder, err = shellquote.Split(j.flags.builder); err != nil {
+			return usage("--builder can't be split into words (%v): mind the quotes.", err)
+		}
+		if len(j.builder) == 0 || j.builder[0] == "" {
+			return usage("--builder is empty: give a command, such as --builder 'gofmt -w calc'.")
+		}
+	} else if len(j.cfg.Builders) == 0 {
+		return usage("There is no builder: give --builder 'gofmt -w calc', or --config with builders.")
+	}
+	if err := a.withoutSecrets("--builder", j.builder); err != nil {
+		return err
+	}
+	for name, b := range j.cfg.Builders {
+		if err := a.withoutSecrets("builders."+name+".argv", b.Argv); err != nil {
+			return err
+		}
+	}
+	for _, text := range j.flags.ro {
+		source, target, _ := strings.Cut(text, ":")
+		if source, err = filepath.Abs(source); err != nil {
+			return err
+		}
+		if target != "" {
+			source += ":" + target
+		}
+		m, err := config.ParseMount(source)
+		if err != nil {
+			return usage("--ro %s: %v", text, err)
+		}
+		if _, err := os.Stat(m.Source); err != nil {
+			return usage("--ro %s can't be shown: %s.", text, cause(err))
+		}
+		j.ro = append(j.ro, m)
+	}
+	return nil
+}
+
+// withoutSecrets: command lines are recorded and hashed, so a secret in one
+// could never be taken back (promise P9). Only values that are known to be
+// secret count, not what merely looks like one.
+func (a *app) withoutSecrets(what string, argv []string) error {
+	looks := report.NewRedactor(nil)
+	for _, word := range argv {
+		if a.redactor.String(word) != looks.String(word) {
+			return usage("%s holds a secret, and command lines are recorded: put it into a file that the sandbox is shown.", what)
+		}
+	}
+	return nil
+}
+
+// run is `writ task run`.
+func (a *app) run(ctx context.Context, f runFlags) error {
+	j, err := a.prepare(f)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal kills
+
+	d := newDisplay(a.stderr, a.redactor, a.env["TERM"] == "dumb" || a.env["TERM"] == "")
+	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	in, err := a.open(ctx, j.cfg, j.place, j.state, lastUse{Task: j.number}, log)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	endLive := d.live()
+	defer endLive()
+	return a.drive(ctx, j, in, d, endLive)
+}
+
+// withoutTime: a person who watches has a clock.
+func withoutTime(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return attr
+}
+
+// drive drives the task until it stands still and tells how.
+func (a *app) drive(ctx context.Context, j *job, in *installation, d *display, endLive func()) error {
+	ex, err := a.executor(j, in)
+	if err != nil {
+		return err
+	}
+	defer ex.Close()
+	// Whether the sandbox works takes as long to find out as all the reading
+	// that comes before a claim: both begin now, and the claim waits for both.
+	go ex.Environment(ctx, defaultBuilder)
+	sup, err := a.supervise(ctx, in, ex, j.contract, d)
+	if err != nil {
+		return err
+	}
+	task, err := sup.Open(ctx, j.number, j.issue)
+	if err != nil {
+		return err
+	}
+	desk, err := openDesk(in.dir, j.number)
+	if err != nil {
+		return err
+	}
+	served, end := context.WithCancel(ctx)
+	answered := make(chan struct{})
+	go func() { defer close(answered); desk.serve(served) }()
+	st, err := task.Drive(ctx, supervisor.DriveOptions{Actor: a.localActor(), Once: j.flags.once, Acts: desk.acts})
+	end()
+	<-answered
+	a.logCycles(context.WithoutCancel(ctx), in, j.number)
+	in.checkpoint(context.WithoutCancel(ctx))
+	endLive()
+	if err != nil && (st.Decision.Kind == "" || !errors.Is(err, context.Canceled)) {
+		return err
+	}
+	return a.tellRun(context.WithoutCancel(ctx), j, in, task, st, err)
+}
+
+// tellRun prints the report and ends with the exit status of how the task
+// stands.
+func (a *app) tellRun(ctx context.Context, j *job, in *installation, task *supervisor.Task, st supervisor.Status, ended error) error {
+	r, err := task.Report(ctx, st)
+	if err != nil {
+		return err
+	}
+	exit := exitOf(st.Decision)
+	if ended != nil && exit == exitOther {
+		r.Codes = append(r.Codes, kernel.CodeTaskInterrupted)
+	}
+	if slices.Contains(r.Codes, kernel.CodeTaskNumberTaken) {
+		if refs, err := in.repo.Refs(ctx, refPrefix(j.cfg.Refs)); err == nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("The next free number is %d: give --number %[1]d.", nextFree(refs.Names(), refPrefix(j.cfg.Refs))))
+		}
+	}
+	if err := a.printReport(j, r, exit); err != nil {
+		return err
+	}
+	if exit == exitDone {
+		return nil
+	}
+	return quiet(exit)
+}
+
+func (a *app) printReport(j *job, r report.Report, exit int) error {
+	if a.json {
+		data, err := r.JSON()
+		if err != nil {
+			return err
+		}
+		a.printJSON(data)
+		return nil
+	}
+	a.print("%s", report.Plain(r))
+	if next := nextStep(j, exit); next != "" {
+		a.print("\n%s\n", next)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// TestT56_CopiedDirectoryIsAnotherRunner: only the directory itself, on this
+// machine, is its own predecessor.
+func TestT56_CopiedDirectoryIsAnotherRunner(t *testing.T) {
+	id := func(path string) string {
+		t.Helper()
+		dir, err := openState(path, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dir.take(lastUse{Task: 1}); err != nil {
+			t.Fatal(err)
+		}
+		defer dir.release()
+		id, err := dir.runnerID()
+		if err != nil || !lease.ValidRunnerID(id) {
+			t.Fatalf("%q %v", id, err)
+		}
+		return id
+	}
+	top := t.TempDir()
+	one, two := filepath.Join(top, "one"), filepath.Join(top, "two")
+	first := id(one)
+	if again := id(one); again != first {
+		t.Errorf("the same directory is %q, then %q", first, again)
+	}
+	if err := os.CopyFS(two, os.DirFS(one)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(two, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if copied := id(two); copied == first {
+		t.Errorf("a copy has the id of the original, %q", copied)
+	}
+	moved := filepath.Join(top, "moved")
+	if err := os.Rename(one, moved); err != nil {
+		t.Fatal(err)
+	}
+	if id(moved) != first {
+		t.Error("a directory that was only renamed is another runner")
+	}
+}
+
+func TestStateDir_OneHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	one, err := openState(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.take(lastUse{Task: 9, Repo: "/r"}); err != nil {
+		t.Fatal(err)
+	}
+	two, err := openState(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = two.take(lastUse{Task: 3})
+	if p := explain(err); p.code != kernel.CodeStateInUse || !strings.Contains(p.text, fmt.Sprintf("process %d, which works on task 9", os.Getpid())) {
+		t.Errorf("got %v", err)
+	}
+	if two.probe() == nil {
+		t.Error("the lock looks free")
+	}
+	one.release()
+	if err := two.probe(); err != nil {
+		t.Errorf("the lock looks taken: %v", err)
+	}
+	if u := two.lastUse(); u.Task != 9 || u.Repo != "/r" {
+		t.Errorf("last use %+v", u)
+	}
+}
+
+func TestStateDir_RefusesOthers(t *testing.T) {
+	for _, mode := range []os.FileMode{0o755, 0o770, 0o701, 0o777} {
+		dir := filepath.Join(t.TempDir(), "s")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openState(dir, true); err == nil || explain(err).code != kernel.CodeEnvState {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+}
+
+// TestL15_ObservationsAreKept: what one process saw, the next one knows.
+func TestL15_ObservationsAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), observedFile)
+	obs := lease.Observation{Ref: "refs/writ/task/1", OID: "abc", FirstSeenBootMs: 5, BootID: "b", FirstSeenWallMs: 6}
+	if err := openObservations(path, "w/1").Save(obs); err != nil {
+		t.Fatal(err)
+	}
+	other := obs
+	other.OID = "def"
+	if err := openObservations(path, "w/2").Save(other); err != nil {
+		t.Fatal(err)
+	}
+	for world, want := range map[string]lease.Observation{"w/1": obs, "w/2": other} {
+		got, ok := openObservations(path, world).Load(obs.Ref)
+		if diff := cmp.Diff(want, got); !ok || diff != "" {
+			t.Errorf("%s: %v %s", world, ok, diff)
+		}
+	}
+	if err := os.WriteFile(path, []byte("{torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := openObservations(path, "w/1")
+	if _, ok := o.Load(obs.Ref); ok {
+		t.Error("a torn file says something")
+	}
+	if err := o.Save(obs); err != nil {
+		t.Errorf("a torn file can't be replaced: %v", err)
+	}
+}
+
+func TestClock(t *testing.T) {
+	a := newClock().Now()
+	b := newClock().Now()
+	if a.BootID == "" || a.BootID != b.BootID || b.BootMs < a.BootMs || a.BootMs <= 0 || a.WallMs <= 0 {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+// TestIssueFile_EditAndLoss: an edit shows, a lost file doesn't.
+func TestIssueFile_EditAndLoss(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1.md")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# T\n\nB\n")
+	f, err := newIssueFile(path, "me", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := func() string {
+		t.Helper()
+		i, err := f.Issue(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := kernel.ApprovalDigest(i.Title, i.Body)
+		if err != nil || i.Approved != f.approved {
+			t.Fatal(err, i.Approved)
+		}
+		return string(d)
+	}
+	if got := digest(); got != string(f.approved) {
+		t.Errorf("unchanged: %s", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := digest(); got != string(f.approved) {
+		t.Errorf("lost: %s", got)
+	}
+	for _, text := range []string{"# T\n\nB!\n", "no issue any more", ""} {
+		write(text)
+		if got := digest(); got == string(f.approved) {
+			t.Errorf("%q passes for what was approved", text)
+		}
+	}
+}

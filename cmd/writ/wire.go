@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+// defaultBuilder is the name that a contract gives where it gives none.
+const defaultBuilder = "default"
+
+// supervise makes the supervisor of an installation.
+func (a *app) supervise(ctx context.Context, in *installation, ex executor.Executor, file *supervisor.ContractFile, d *display) (*supervisor.Supervisor, error) {
+	history, err := supervisor.Replay(in.ledger.Records(ctx, 0, 0))
+	if err != nil {
+		return nil, err
+	}
+	runner, err := in.dir.runnerID()
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := parseKeys(in.cfg.TrustedRunners)
+	if err != nil {
+		return nil, err
+	}
+	l := in.cfg.Lease
+	deps := supervisor.Deps{
+		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock(),
+		Observations: openObservations(in.dir.file(observedFile), in.world),
+		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
+		Ended: a.logCycle(in),
+	}
+	if d != nil {
+		deps.Progress, deps.Tail = d.Progress, d.Tail
+	}
+	return supervisor.New(supervisor.Config{
+		World: in.world, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: file,
+		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
+		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted,
+	}, deps, history), nil
+}
+
+// executor makes the executor of this host, and clears what dead runs left.
+func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
+	cfg := builder.Config{
+		Sandbox: a.sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.cfg.Limits.Sandbox(),
+		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String,
+		Now: func() int64 { return newClock().Now().WallMs }, Log: in.log,
+		Checks: builder.Builder{
+			Env: in.cfg.Checks.Env, ReadOnly: mounts(in.cfg.Checks.RO, j.ro), Loopback: in.cfg.Checks.Loopback,
+		},
+	}
+	for name, b := range in.cfg.Builders {
+		cfg.Builders[name] = toBuilder(b, j.ro)
+	}
+	if j.builder != nil { // the person at the keyboard overrides what a task names
+		only := toBuilder(config.DefaultBuilder(j.builder...), j.ro)
+		cfg.Any = &only
+	}
+	x := builder.New(cfg)
+	if err := x.Sweep(); err != nil {
+		return nil, badState(in.dir.path, "has workspaces that can't be cleared (%s)", cause(err))
+	}
+	return x, nil
+}
+
+func (a *app) sandbox(in *installation) sandbox.Sandbox {
+	cfg := sandbox.Config{WithoutLandlock: in.cfg.WithoutLandlock, Log: in.log}
+	if in.cfg.Sandbox == config.SandboxNone {
+		in.log.Warn("sandbox: none. Builders and checks run with all your rights")
+		return sandbox.NewNone(cfg)
+	}
+	return sandbox.NewBubblewrap(cfg)
+}
+
+func toBuilder(b config.Builder, ro []config.Mount) builder.Builder {
+	return builder.Builder{
+		Argv: b.Argv, Env: b.Env, ReadOnly: mounts(b.RO, ro), Loopback: b.Loopback,
+		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git,
+	}
+}
+
+func mounts(lists ...[]config.Mount) []sandbox.Mount {
+	var out []sandbox.Mount
+	for _, list := range lists {
+		for _, m := range list {
+			out = append(out, sandbox.Mount(m))
+		}
+	}
+	return out
+}
+
+// contractFile is --contract: read again at every look, so that a change under
+// a running task is noticed.
+func contractFile(path string) (*supervisor.ContractFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	read := func() ([]byte, error) { return readLimited(abs, contract.MaxBytes) }
+	if _, err := read(); err != nil {
+		return nil, coded(kernel.CodeEnvGovernance, "--contract can't be read: %s.", cause(err))
+	}
+	return &supervisor.ContractFile{Name: filepath.Base(path), Read: read}, nil
+}
+
+// parseKeys reads public keys as authorized_keys has them.
+func parseKeys(lines []string) ([]ssh.PublicKey, error) {
+	var out []ssh.PublicKey
+	for _, line := range lines {
+		key, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil || len(strings.TrimSpace(string(rest))) > 0 {
+			return nil, usage("A key is no OpenSSH public key (ssh-ed25519 AAAA…).")
+		}
+		out = append(out, key)
+	}
+	return out, nil
+}
+
+// localActor is the person at the keyboard.
+func (a *app) localActor() string {
+	name := a.env["USER"]
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("local:%s:%s", strconv.Itoa(os.Getuid()), safeName(name))
+}
