@@ -1,0 +1,110 @@
+// Command bench measures what Writ claims about speed and writes the figures to
+// docs/benchmarks.md: ratios against a peer or a floor of the same run, never
+// absolute promises. It needs the built program (bin/writ), git and bubblewrap.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	bin := flag.String("writ", "bin/writ", "path of the writ program")
+	out := flag.String("out", "docs/benchmarks.md", "file to write")
+	runs := flag.Int("n", 21, "runs of the whole loop")
+	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
+	loopOnly := flag.Bool("loop", false, "measure the whole loop only, and write nothing")
+	flag.Parse()
+	if *loopOnly {
+		var b bytes.Buffer
+		if err := loop(&b, *bin, *dir, *runs); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		fmt.Print(b.String())
+		return
+	}
+	if err := run(*bin, *out, *dir, *runs); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(bin, out, dir string, runs int) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench`; every ratio is of one run on one machine.\n\n")
+	fmt.Fprintf(&b, "Machine: %d cores, %s/%s, %s, git %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), gitVersion())
+	for _, section := range []func(*bytes.Buffer) error{
+		claims,
+		func(b *bytes.Buffer) error { return loop(b, bin, dir, runs) },
+		ledgers,
+	} {
+		if err := section(&b); err != nil {
+			return err
+		}
+	}
+	fmt.Print(b.String())
+	return os.WriteFile(out, b.Bytes(), 0o644)
+}
+
+func gitVersion() string {
+	out, err := exec.Command("git", "--version").Output()
+	if err != nil {
+		return "?"
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ")
+}
+
+// gobench is one line of `go test -bench`: its name and its figures by unit.
+type gobench struct {
+	name    string
+	figures map[string]string
+}
+
+// benchmarks runs Go benchmarks and reads their lines.
+func benchmarks(pkg, pattern, times string) ([]gobench, error) {
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", times, pkg)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go test -bench %s %s: %w\n%s", pattern, pkg, err, out)
+	}
+	var list []gobench
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
+			continue
+		}
+		g := gobench{name: strings.TrimPrefix(f[0], "Benchmark"), figures: map[string]string{}}
+		for i := 2; i+1 < len(f); i += 2 {
+			g.figures[f[i+1]] = f[i]
+		}
+		list = append(list, g)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no benchmark of %s matches %s", pkg, pattern)
+	}
+	return list, nil
+}
+
+// table writes the figures of some units.
+func table(b *bytes.Buffer, list []gobench, units ...string) {
+	fmt.Fprintf(b, "| benchmark | %s |\n|---|%s\n", strings.Join(units, " | "), strings.Repeat("---|", len(units)))
+	for _, g := range list {
+		fmt.Fprintf(b, "| %s |", g.name)
+		for _, u := range units {
+			v, ok := g.figures[u]
+			if !ok {
+				v = "–"
+			}
+			fmt.Fprintf(b, " %s |", v)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
