@@ -1,0 +1,151 @@
+package housekeeping
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// contractRows is how many requirements seed 000 has in docs/conformance.md.
+const contractRows = 52
+
+// TestDocs_ContractNamesEveryRequirement holds requirement A2: the branch
+// runner's contract is written down at the root, statement by statement.
+func TestDocs_ContractNamesEveryRequirement(t *testing.T) {
+	named := regexp.MustCompile(`\bA[0-9]+\b`).FindAllString(read(t, "CONTRACT.md"), -1)
+	for i := 1; i <= contractRows; i++ {
+		if id := fmt.Sprintf("A%d", i); !slices.Contains(named, id) {
+			t.Errorf("CONTRACT.md doesn't name %s", id)
+		}
+	}
+}
+
+// TestDocs_VersioningNamesTheKernelVersion holds seed 003 §5: a change of the
+// kernel's rules is noted, so the newest note is the version in force.
+func TestDocs_VersioningNamesTheKernelVersion(t *testing.T) {
+	version := strings.TrimSpace(read(t, "kernel/VERSION"))
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version) {
+		t.Fatalf("kernel/VERSION is %q, want three numbers", version)
+	}
+	top := regexp.MustCompile(`(?m)^## (\S+)`).FindStringSubmatch(read(t, "VERSIONING.md"))
+	if top == nil || top[1] != version {
+		t.Errorf("top entry of VERSIONING.md is %v, kernel/VERSION is %s", top, version)
+	}
+}
+
+// TestDocs_PhasesHaveTheirStatus holds requirement WK2: the whole blueprint of
+// seed 002 is documented, with what stands of each phase.
+func TestDocs_PhasesHaveTheirStatus(t *testing.T) {
+	text := read(t, "docs/architecture.md")
+	for _, phase := range []string{"Phase 0", "Phase 1", "Phase 2", "Phase 3", "Phase 4", "Federation"} {
+		row := regexp.MustCompile(`(?m)^\| ` + phase + ` \|.*\| \*\*(stands|begun|later)\*\*`)
+		if !row.MatchString(text) {
+			t.Errorf("docs/architecture.md: no row for %s with its status (stands, begun or later)", phase)
+		}
+	}
+}
+
+// TestDocs_EveryPackageSaysWhatItIs wants a package comment in one file of each
+// package that is built or tested.
+func TestDocs_EveryPackageSaysWhatItIs(t *testing.T) {
+	documented := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if f.isTest() {
+			continue
+		}
+		documented[f.room()] = documented[f.room()] || f.ast.Doc != nil
+	}
+	for room, ok := range documented {
+		if !ok {
+			t.Errorf("%s has no package comment: say what it is for, what it may touch and what it never does", room)
+		}
+	}
+}
+
+// TestDocs_CodeLivesInTheRooms keeps Go code in the six top-level rooms.
+func TestDocs_CodeLivesInTheRooms(t *testing.T) {
+	rooms := []string{"cmd", "webhook", "forge", "kernel", "executor", "compliance"}
+	for _, f := range goFiles(t) {
+		if top, _, _ := strings.Cut(f.path, "/"); !slices.Contains(rooms, top) {
+			t.Errorf("%s: Go code lives in %s only", f.path, strings.Join(rooms, ", "))
+		}
+	}
+}
+
+// foreign are traces of one machine, or hosts that a reader of the documents
+// has no use for. They are written apart here, lest this file catch itself.
+var foreign = []struct {
+	pattern string
+	where   func(name string) bool
+	why     string
+}{
+	{`/work/(main|sha` + `red)\b|/tmp/(bash_` + `jobs|wr` + `it/)|/root/(go|\.cache)\b|/home/[a-z]+/go\b|/Us` + `ers/`, anyFile, "a path of one machine"},
+	{`proxy\.gol` + `ang\.org|sum\.gol` + `ang\.org|deb\.deb` + `ian\.org|registry\.np` + `mjs\.org|vuln\.go` + `\.dev`, isDoc, "a registry's host: name the tool that knows it instead"},
+}
+
+func anyFile(string) bool { return true }
+
+// isDoc tells the documents that people read and the scripts they run.
+func isDoc(name string) bool {
+	return path.Ext(name) == ".md" || name == "Makefile" || strings.HasPrefix(name, ".ci/") && path.Ext(name) == ""
+}
+
+// maxScanned leaves out large binary samples, in bytes.
+const maxScanned = 1 << 20
+
+// TestDocs_NothingOfOneMachine looks for what must not get into a repository.
+func TestDocs_NothingOfOneMachine(t *testing.T) {
+	for _, name := range files(t, anyFile) {
+		text := read(t, name)
+		if len(text) > maxScanned {
+			continue
+		}
+		for _, f := range foreign {
+			if !f.where(name) {
+				continue
+			}
+			if at := regexp.MustCompile(f.pattern).FindStringIndex(text); at != nil {
+				t.Errorf("%s:%d: %q is %s", name, 1+strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], f.why)
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+
+// TestDocs_LinksLeadSomewhere follows the relative links of all documents.
+func TestDocs_LinksLeadSomewhere(t *testing.T) {
+	there := map[string]bool{}
+	for _, name := range files(t, anyFile) {
+		for ; name != "."; name = path.Dir(name) {
+			there[name] = true
+		}
+	}
+	for _, name := range files(t, func(n string) bool { return path.Ext(n) == ".md" && !strings.Contains(n, "testdata/") }) {
+		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+			if strings.Contains(m[1], ":") {
+				continue // another site
+			}
+			if target := path.Join(path.Dir(name), m[1]); !there[target] {
+				t.Errorf("%s links to %s, which is not there", name, target)
+			}
+		}
+	}
+}
+
+// TestDocs_EachTargetSaysWhatItDoes keeps `make` self-describing.
+func TestDocs_EachTargetSaysWhatItDoes(t *testing.T) {
+	text := read(t, "Makefile")
+	phony := regexp.MustCompile(`(?m)^\.PHONY: (\S+)\n(.*)`).FindAllStringSubmatch(text, -1)
+	if len(phony) == 0 {
+		t.Fatal("no targets found in the Makefile")
+	}
+	for _, m := range phony {
+		if !strings.HasPrefix(m[2], m[1]+":") || !strings.Contains(m[2], "## ") {
+			t.Errorf("target %s: the line after .PHONY must be `%s: … ## what it does`, is %q", m[1], m[1], m[2])
+		}
+	}
+}
