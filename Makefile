@@ -48,7 +48,7 @@ demo: setup build ## a sample repository: completed, refused, and recovered afte
 	go run ./cmd/demo
 
 .PHONY: bench
-bench: setup ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
+bench: setup build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
 	go run ./cmd/bench
 
 .PHONY: cases

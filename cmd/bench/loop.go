@@ -27,6 +27,22 @@ const (
 // loopTarget is the loop's own cost at the median, over file.
 const loopTarget = 100 * time.Millisecond
 
+// memory is where a run is measured without the disk's part in it.
+const memory = "/dev/shm"
+
+// loops measures the loop in memory, where there is such a place, and on disk.
+func loops(b *bytes.Buffer, bin, parent string, runs int) error {
+	b.WriteString("\n## The loop's own cost\n")
+	if info, err := os.Stat(memory); err == nil && info.IsDir() {
+		b.WriteString("\n### In memory (a tmpfs), so that the disk has no part in it\n")
+		if err := loop(b, bin, memory, runs); err != nil {
+			return err
+		}
+	}
+	b.WriteString("\n### On this machine's disk\n")
+	return loop(b, bin, parent, runs)
+}
+
 // loop measures `writ task run` from start to completed, less what its
 // processes take by themselves, and where the time goes.
 func loop(b *bytes.Buffer, bin, parent string, runs int) error {
@@ -73,8 +89,32 @@ func loop(b *bytes.Buffer, bin, parent string, runs int) error {
 			return err
 		}
 	}
-	writeLoop(b, median(total), floor, phases)
+	checkout, err := checkouts(dir, repo, runs)
+	if err != nil {
+		return err
+	}
+	writeLoop(b, median(total), floor, checkout, phases)
 	return nil
+}
+
+// checkouts is the peer of laying out a tree: git's own checkout of the same
+// files, of which a run needs two, one for the builder and one for the checks.
+func checkouts(dir, repo string, runs int) (time.Duration, error) {
+	var list []time.Duration
+	for i := range runs {
+		tree := filepath.Join(dir, fmt.Sprintf("tree-%d", i))
+		if err := os.Mkdir(tree, 0o755); err != nil {
+			return 0, err
+		}
+		cmd := exec.Command("git", "--git-dir", repo, "--work-tree", tree, "checkout", "-q", "main", "--", ".")
+		cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+tree+".index")
+		began := time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("git checkout: %w\n%s", err, out)
+		}
+		list = append(list, time.Since(began))
+	}
+	return median(list), nil
 }
 
 func loopSample(dir string) (repo, issue string, err error) {
@@ -172,11 +212,11 @@ var phaseNames = map[string]string{
 	"none":     "end: HEAD read once more, report printed, store closed",
 }
 
-func writeLoop(b *bytes.Buffer, total, floor time.Duration, phases map[string][]time.Duration) {
+func writeLoop(b *bytes.Buffer, total, floor, checkout time.Duration, phases map[string][]time.Duration) {
 	own := total - floor
-	fmt.Fprintf(b, "\n## The loop's own cost\n\n`writ task run` on a bare repository of %d files over file, builder `%s`, one check `true`: "+
-		"%s at the median from start to completed; these programs alone take %s; the loop's own cost is **%s** (target %s).\n\n",
-		loopFiles, loopBuilder, ms(total), ms(floor), ms(own), ms(loopTarget))
+	fmt.Fprintf(b, "\n`writ task run` on a bare repository of %d files over file, builder `%s`, one check `true`: "+
+		"%s at the median from start to completed; these programs alone take %s; the loop's own cost is **%s** (target %s). It lays the tree out twice; git's checkout of it takes %s each time, so the loop costs %.1f times two checkouts.\n\n",
+		loopFiles, loopBuilder, ms(total), ms(floor), ms(own), ms(loopTarget), ms(checkout), float64(own)/float64(2*checkout))
 	b.WriteString("| phase | median |\n|---|---|\n")
 	for _, key := range []string{"", "claim", "dispatch", "checks", "judge", "result", "none"} {
 		name := phaseNames[key]

@@ -22,7 +22,7 @@ func main() {
 	flag.Parse()
 	if *loopOnly {
 		var b bytes.Buffer
-		if err := loop(&b, *bin, *dir, *runs); err != nil {
+		if err := loops(&b, *bin, *dir, *runs); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
@@ -41,7 +41,7 @@ func run(bin, out, dir string, runs int) error {
 	fmt.Fprintf(&b, "Machine: %d cores, %s/%s, %s, git %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), gitVersion())
 	for _, section := range []func(*bytes.Buffer) error{
 		claims,
-		func(b *bytes.Buffer) error { return loop(b, bin, dir, runs) },
+		func(b *bytes.Buffer) error { return loops(b, bin, dir, runs) },
 		ledgers,
 	} {
 		if err := section(&b); err != nil {

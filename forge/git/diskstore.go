@@ -2,7 +2,6 @@ package git
 
 import (
 	"bufio"
-	"compress/zlib"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -189,12 +188,12 @@ func (t objType) String() string {
 }
 
 func readLoose(r io.Reader, limit int64) (objType, []byte, error) {
-	z, err := zlib.NewReader(r)
-	if err != nil {
-		return 0, nil, badObject("its compression is broken", err)
+	f := inflaters.Get().(*inflater)
+	defer inflaters.Put(f)
+	if err := f.open(r); err != nil {
+		return 0, nil, err
 	}
-	defer z.Close()
-	b := bufio.NewReaderSize(z, 64)
+	b := bufio.NewReaderSize(f.z, 64)
 	head, err := b.ReadSlice(0)
 	if err != nil {
 		return 0, nil, badObject("its header is broken", err)

@@ -35,11 +35,9 @@ type inflater struct {
 	z   io.ReadCloser
 }
 
-// inflate reads exactly size bytes of a zlib stream, and says how many bytes of
-// r were used if r counts them.
-func inflate(r io.Reader, size int64) ([]byte, error) {
-	f := inflaters.Get().(*inflater)
-	defer inflaters.Put(f)
+// open begins a stream. It reads no further than the stream's end where r reads
+// byte by byte.
+func (f *inflater) open(r io.Reader) error {
 	br, ok := r.(interface {
 		io.Reader
 		io.ByteReader
@@ -55,7 +53,18 @@ func inflate(r io.Reader, size int64) ([]byte, error) {
 		err = f.z.(zlib.Resetter).Reset(br, nil)
 	}
 	if err != nil {
-		return nil, badObject("its compression is broken", err)
+		return badObject("its compression is broken", err)
+	}
+	return nil
+}
+
+// inflate reads exactly size bytes of a zlib stream, and says how many bytes of
+// r were used if r counts them.
+func inflate(r io.Reader, size int64) ([]byte, error) {
+	f := inflaters.Get().(*inflater)
+	defer inflaters.Put(f)
+	if err := f.open(r); err != nil {
+		return nil, err
 	}
 	out := make([]byte, size)
 	if _, err := io.ReadFull(f.z, out); err != nil {
