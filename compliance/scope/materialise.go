@@ -155,7 +155,7 @@ func (m *materialiser) write(dir int, e Entry) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Fchmod(fd, mode)
+	err = setMode(fd, mode)
 	if err == nil {
 		err = writeAll(fd, data)
 	}
@@ -163,6 +163,19 @@ func (m *materialiser) write(dir int, e Entry) error {
 		err = closed
 	}
 	return err
+}
+
+// setMode changes the mode where the umask had a say in it. On a disk a look is
+// far cheaper than a change to what is right already.
+func setMode(fd int, mode uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&0o7777 == mode {
+		return nil
+	}
+	return unix.Fchmod(fd, mode)
 }
 
 func writeAll(fd int, data []byte) error {
@@ -206,7 +219,7 @@ func (s *dirStack) open(dir string) (int, error) {
 		if err != nil {
 			return -1, err
 		}
-		if err := unix.Fchmod(fd, 0o755); err != nil {
+		if err := setMode(fd, 0o755); err != nil {
 			unix.Close(fd)
 			return -1, err
 		}
