@@ -86,6 +86,29 @@ const (
 	CodeMachineBoot          Code = "machine.boot.failed"
 	CodeMachineHalted        Code = "machine.halted"
 	CodeMachineCrashed       Code = "machine.crashed"
+	CodeTargetNotAllowed     Code = "target.not_allowed"
+	CodeSecretEmpty          Code = "config.secret.empty"
+	CodeSigMissing           Code = "webhook.sig.missing"
+	CodeSigAlgo              Code = "webhook.sig.algo"
+	CodeSigMalformed         Code = "webhook.sig.malformed"
+	CodeSigMismatch          Code = "webhook.sig.mismatch"
+	CodeDeliveryInvalid      Code = "webhook.delivery.invalid"
+	CodeHeaderTimeout        Code = "webhook.header.timeout"
+	CodeBodyTimeout          Code = "webhook.body.timeout"
+	CodeBodyTooLarge         Code = "webhook.body.too_large"
+	CodeBodyType             Code = "webhook.body.type"
+	CodeBodyEncoding         Code = "webhook.body.encoding"
+	CodeBodyDepth            Code = "webhook.body.depth"
+	CodeBodyDuplicate        Code = "webhook.body.duplicate"
+	CodeBodyMalformed        Code = "webhook.body.malformed"
+	CodeEventMismatch        Code = "webhook.event.mismatch"
+	CodeEventUnused          Code = "webhook.event.unused"
+	CodeWebhookBusy          Code = "webhook.busy"
+	CodeWebhookStore         Code = "webhook.store.unavailable"
+	CodeWebhookNotFound      Code = "webhook.not_found"
+	CodeWebhookMethod        Code = "webhook.method"
+	CodeWebhookPanic         Code = "webhook.panic"
+	CodeWebhookInternal      Code = "webhook.internal"
 )
 
 // codeTable is the one table of failure codes. Its order is the order of every
@@ -171,4 +194,27 @@ var codeTable = []CodeInfo{
 	{CodePlanInvalid, "The plan does not verify.", CountsNothing, "Read the named step."},
 	{CodeNoInterpretation, "Nobody proposed an interpretation of the issue.", CountsNothing, "Name allowed_files and expected_outcome."},
 	{CodeContradictionsBudget, "The proposed interpretations contradict each other more than the budget allows.", CountsNothing, "Write the issue more precisely or raise budgets.contradictions."},
+	{CodeTargetNotAllowed, "The repository is not one that the operator allowed.", CountsNothing, "Add the repository to the server's configuration, or take the hook off it."},
+	{CodeSecretEmpty, "A webhook's secret is empty.", CountsNothing, "Set the secret in the named variable or file; without one writ doesn't listen."},
+	{CodeSigMissing, "A delivery has no signature.", CountsNothing, "Give the hook the secret of the server's configuration."},
+	{CodeSigAlgo, "A delivery is signed with something else than HMAC-SHA256.", CountsNothing, "Send X-Hub-Signature-256; SHA-1 is not accepted."},
+	{CodeSigMalformed, "A delivery's signature can't be read, or there are several.", CountsNothing, "Send one header: sha256= and 64 lower-case hexadecimal digits."},
+	{CodeSigMismatch, "A delivery's signature or token is not the one that belongs to its bytes.", CountsNothing, "Give the hook the server's secret; nothing between the two may change the body."},
+	{CodeDeliveryInvalid, "A delivery has no id, several, or one that is no id.", CountsNothing, "Send the forge's delivery header once."},
+	{CodeHeaderTimeout, "The head of a request did not arrive in time.", CountsNothing, "Send it faster; look at the network or proxy between."},
+	{CodeBodyTimeout, "The body of a delivery did not arrive in time.", CountsNothing, "Send it faster; look at the network or proxy between."},
+	{CodeBodyTooLarge, "The body of a delivery is larger than the limit.", CountsNothing, "Raise the webhook's body limit in the server's configuration, if the event is wanted."},
+	{CodeBodyType, "A delivery's content type is not application/json.", CountsNothing, "Set the hook's content type to application/json."},
+	{CodeBodyEncoding, "A delivery's body is compressed or encoded.", CountsNothing, "Send it without Content-Encoding."},
+	{CodeBodyDepth, "The JSON of a delivery is nested deeper than the limit.", CountsNothing, "Nothing: no forge sends such a thing."},
+	{CodeBodyDuplicate, "The JSON of a delivery has one key twice in an object.", CountsNothing, "Nothing: no forge sends such a thing."},
+	{CodeBodyMalformed, "The body of a delivery is no JSON object of the expected form.", CountsNothing, "Read the detail; look at what changes the body on its way."},
+	{CodeEventMismatch, "A delivery's body is not of the event that its header names.", CountsNothing, "Nothing, if it was a test; else somebody repeats old deliveries under other headers."},
+	{CodeEventUnused, "A delivery is of an event that concerns no task.", CountsNothing, "Nothing; the hook may send fewer kinds of events."},
+	{CodeWebhookBusy, "The receiver has as many deliveries in hand as it may.", CountsNothing, "Send it again after the time in Retry-After."},
+	{CodeWebhookStore, "A delivery could not be made durable in time.", CountsNothing, "Send it again after the time in Retry-After; the operator looks at the store's disk."},
+	{CodeWebhookNotFound, "There is nothing at this address.", CountsNothing, "Correct the hook's URL; hooks end in /hooks/ and the forge's name."},
+	{CodeWebhookMethod, "This address doesn't answer to this method.", CountsNothing, "Deliveries are sent with POST, pages and states read with GET."},
+	{CodeWebhookPanic, "The receiver met a fault of its own in this request.", CountsNothing, "Report it with the log's line; the process goes on."},
+	{CodeWebhookInternal, "The receiver could not answer this request.", CountsNothing, "Read the log's line with this code."},
 }
