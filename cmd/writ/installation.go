@@ -28,53 +28,40 @@ const (
 	worldDepth = 64
 )
 
-// installation is an open state directory: key, store and one world's ledger.
-// Its holder has the directory's lock.
+// installation is an open state directory: its key and its store. Its holder
+// has the directory's lock.
 type installation struct {
-	dir    *stateDir
-	key    *instancekey.Key
-	store  *ledger.Store
-	ledger *ledger.Ledger
-	repo   *git.Repo
-	cfg    config.Config
-	world  string
-	log    *slog.Logger
+	dir   *stateDir
+	key   *instancekey.Key
+	store *ledger.Store
+	cfg   config.Config
+	log   *slog.Logger
 }
 
-// open takes the state directory and opens what lies in it. Close gives it back.
-func (a *app) open(ctx context.Context, cfg config.Config, p place, statePath string, use lastUse, log *slog.Logger) (*installation, error) {
-	in := &installation{cfg: cfg, world: p.world, log: log}
-	if err := in.openAll(ctx, p, statePath, use); err != nil {
+// openInstallation takes the state directory and opens what lies in it. Close
+// gives it back.
+func openInstallation(ctx context.Context, cfg config.Config, statePath string, use lastUse, log *slog.Logger) (*installation, error) {
+	in := &installation{cfg: cfg, log: log}
+	if err := in.open(ctx, statePath, use); err != nil {
 		in.Close()
 		return nil, err
 	}
 	return in, nil
 }
 
-func (in *installation) openAll(ctx context.Context, p place, statePath string, use lastUse) (err error) {
-	if in.repo, err = git.Open(ctx, git.Endpoint{URL: p.url}, git.Options{Logger: in.log}); err != nil {
-		return err
-	}
+func (in *installation) open(ctx context.Context, statePath string, use lastUse) (err error) {
 	if in.dir, err = openState(statePath, true); err != nil {
 		return err
 	}
-	use.Repo, use.World, use.Refs = p.url, p.world, in.cfg.Refs
+	use.Refs = in.cfg.Refs
 	if err := in.dir.take(use); err != nil {
 		return err
 	}
 	if in.key, _, err = instancekey.LoadOrCreate(in.dir.path); err != nil {
 		return err
 	}
-	if in.store, err = ledger.Open(ctx, in.dir.file(ledger.FileName), in.key, ledger.Options{Logger: in.log}); err != nil {
-		return err
-	}
-	if in.ledger, err = in.store.World(ctx, p.world); err != nil {
-		return err
-	}
-	if err := in.checkRollback(ctx); err != nil {
-		return err
-	}
-	return in.start(ctx)
+	in.store, err = ledger.Open(ctx, in.dir.file(ledger.FileName), in.key, ledger.Options{Logger: in.log})
+	return err
 }
 
 // Close gives everything back, the lock last.
@@ -84,26 +71,71 @@ func (in *installation) Close() {
 			in.log.Error("the store could not be closed", "error", err)
 		}
 	}
-	if in.repo != nil {
-		_ = in.repo.Close() // everything that counts was answered before
-	}
 	if in.dir != nil {
 		in.dir.release()
 	}
 }
 
+// governed is one world of an installation: its repository and its ledger.
+type governed struct {
+	*installation
+	ledger *ledger.Ledger
+	repo   *git.Repo
+	world  string
+}
+
+// govern opens a world and verifies its ledger.
+func (in *installation) govern(ctx context.Context, world string, repo *git.Repo) (g *governed, err error) {
+	g = &governed{installation: in, repo: repo, world: world}
+	if g.ledger, err = in.store.World(ctx, world); err != nil {
+		return nil, err
+	}
+	if err := g.checkRollback(ctx); err != nil {
+		return nil, err
+	}
+	return g, g.start(ctx)
+}
+
+// open opens the installation and the one world of a command. Close of what it
+// returns gives both back.
+func (a *app) open(ctx context.Context, cfg config.Config, p place, statePath string, use lastUse, log *slog.Logger) (*governed, error) {
+	repo, err := git.Open(ctx, git.Endpoint{URL: p.url}, git.Options{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	use.Repo, use.World = p.url, p.world
+	in, err := openInstallation(ctx, cfg, statePath, use, log)
+	if err != nil {
+		_ = repo.Close() // nothing was asked of it yet
+		return nil, err
+	}
+	g, err := in.govern(ctx, p.world, repo)
+	if err != nil {
+		_ = repo.Close() // nothing was asked of it yet
+		in.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Close gives repository, store and lock back.
+func (g *governed) Close() {
+	_ = g.repo.Close() // everything that counts was answered before
+	g.installation.Close()
+}
+
 // start writes the first record of a new ledger: whose it is, of which world,
 // and the contract that was found first.
-func (in *installation) start(ctx context.Context) error {
-	if in.ledger.Chain().Head != kernel.NoHead() {
+func (g *governed) start(ctx context.Context) error {
+	if g.ledger.Chain().Head != kernel.NoHead() {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(in.cfg.Builders))
+	names := slices.Sorted(maps.Keys(g.cfg.Builders))
 	if len(names) == 0 {
 		names = []string{defaultBuilder}
 	}
-	return in.ledger.Start(ctx, kernel.Genesis{
-		Contract: in.firstContract(ctx), Kernel: kernel.Version(), Builders: names,
+	return g.ledger.Start(ctx, kernel.Genesis{
+		Contract: g.firstContract(ctx), Kernel: kernel.Version(), Builders: names,
 		MaxPaths: worldPaths, MaxDepth: worldDepth,
 	}, newClock().Now().WallMs)
 }
@@ -111,17 +143,17 @@ func (in *installation) start(ctx context.Context) error {
 // firstContract is the hash of the contract in force now, or of the built-in
 // one where the repository has none or can't be read: the claim pins the one
 // that counts.
-func (in *installation) firstContract(ctx context.Context) canon.Digest {
+func (g *governed) firstContract(ctx context.Context) canon.Digest {
 	builtIn := canon.Sum(contract.Template())
-	base := in.baseRef()
-	refs, err := in.repo.Refs(ctx, "refs/heads/")
+	base := g.baseRef()
+	refs, err := g.repo.Refs(ctx, "refs/heads/")
 	if err != nil {
 		return builtIn
 	}
 	if base == "" {
 		base = refs.Head
 	}
-	tree, err := in.repo.Tree(ctx, refs.OID(base))
+	tree, err := g.repo.Tree(ctx, refs.OID(base))
 	if err != nil {
 		return builtIn
 	}
@@ -129,56 +161,56 @@ func (in *installation) firstContract(ctx context.Context) canon.Digest {
 	if !ok {
 		return builtIn
 	}
-	data, err := in.repo.Blob(ctx, entry.OID)
+	data, err := g.repo.Blob(ctx, entry.OID)
 	if err != nil {
 		return builtIn
 	}
 	return canon.Sum(data)
 }
 
-func (in *installation) baseRef() string {
-	if in.cfg.Base == "" {
+func (g *governed) baseRef() string {
+	if g.cfg.Base == "" {
 		return ""
 	}
-	return "refs/heads/" + in.cfg.Base
+	return "refs/heads/" + g.cfg.Base
 }
 
 // checkRollback holds the store against the checkpoint that lies beside it: a
 // chain can't show that its end was cut off (CASES R4).
-func (in *installation) checkRollback(ctx context.Context) error {
-	signed, err := os.ReadFile(in.checkpointFile())
+func (g *governed) checkRollback(ctx context.Context) error {
+	signed, err := os.ReadFile(g.checkpointFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return badState(in.dir.path, "has a checkpoint that can't be read (%s)", cause(err))
+		return badState(g.dir.path, "has a checkpoint that can't be read (%s)", cause(err))
 	}
-	cp, err := ledger.OpenCheckpoint(signed, in.key.Public)
+	cp, err := ledger.OpenCheckpoint(signed, g.key.Public)
 	if err != nil {
 		return &problem{code: kernel.CodeLedgerCorrupt, exit: exitRefused, text: err.Error()}
 	}
 	rolled := &problem{code: kernel.CodeLedgerRollback, exit: exitRefused, text: "The store has other or fewer records than the checkpoint beside it signs."}
-	if cp.World != in.world || cp.Size > in.ledger.Chain().Head.Seq+1 {
+	if cp.World != g.world || cp.Size > g.ledger.Chain().Head.Seq+1 {
 		return rolled
 	}
-	if root, err := in.ledger.Tree(ctx, cp.Size); err != nil || root != cp.Root {
+	if root, err := g.ledger.Tree(ctx, cp.Size); err != nil || root != cp.Root {
 		return rolled
 	}
 	return nil
 }
 
-func (in *installation) checkpointFile() string {
-	return ledger.CheckpointFile(in.dir.path, in.world)
+func (g *governed) checkpointFile() string {
+	return ledger.CheckpointFile(g.dir.path, g.world)
 }
 
 // checkpoint signs the ledger as it stands and keeps the note beside the store.
-func (in *installation) checkpoint(ctx context.Context) {
-	signed, err := in.ledger.Checkpoint(ctx)
+func (g *governed) checkpoint(ctx context.Context) {
+	signed, err := g.ledger.Checkpoint(ctx)
 	if err == nil {
-		err = ledger.WriteCheckpoint(in.checkpointFile(), signed)
+		err = ledger.WriteCheckpoint(g.checkpointFile(), signed)
 	}
 	if err != nil {
-		in.log.Warn("no checkpoint was kept", "error", err)
+		g.log.Warn("no checkpoint was kept", "error", err)
 	}
 }
 

@@ -202,8 +202,8 @@ func withoutTime(_ []string, attr slog.Attr) slog.Attr {
 }
 
 // drive drives the task until it stands still and tells how.
-func (a *app) drive(ctx context.Context, j *job, in *installation, d *display, endLive func()) error {
-	ex, err := a.executor(j, in)
+func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLive func()) error {
+	ex, err := a.executor(j, in.installation)
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (a *app) drive(ctx context.Context, j *job, in *installation, d *display, e
 
 // tellRun prints the report and ends with the exit status of how the task
 // stands.
-func (a *app) tellRun(ctx context.Context, j *job, in *installation, task *supervisor.Task, st supervisor.Status, ended error) error {
+func (a *app) tellRun(ctx context.Context, j *job, in *governed, task *supervisor.Task, st supervisor.Status, ended error) error {
 	r, err := task.Report(ctx, st)
 	if err != nil {
 		return err

@@ -25,8 +25,8 @@ import (
 // defaultBuilder is the name that a contract gives where it gives none.
 const defaultBuilder = "default"
 
-// supervise makes the supervisor of an installation.
-func (a *app) supervise(ctx context.Context, in *installation, ex executor.Executor, file *supervisor.ContractFile, d *display) (*supervisor.Supervisor, error) {
+// supervise makes the supervisor of a world.
+func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor, file *supervisor.ContractFile, d *display) (*supervisor.Supervisor, error) {
 	history, err := supervisor.Replay(in.ledger.Records(ctx, 0, 0))
 	if err != nil {
 		return nil, err
