@@ -150,8 +150,10 @@ func (s *diskStore) openPack(name string) (*diskPack, error) {
 		_ = file.Close()
 		return nil, err
 	}
+	// A pack on disk must be complete: nothing is looked for outside, or two broken
+	// ones that point at each other would never end.
 	return &diskPack{index: index, file: file, src: packSource{
-		r: file, size: info.Size(), maxObject: s.maxObject, byID: index.find, outside: s.lookup,
+		r: file, size: info.Size(), maxObject: s.maxObject, byID: index.find,
 	}}, nil
 }
 

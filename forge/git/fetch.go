@@ -49,7 +49,7 @@ func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) er
 	if _, err := io.Copy(&s, &limitReader{r: pack, n: r.limits.Pack, what: "the pack"}); err != nil {
 		return err
 	}
-	return unpack(s.readerAt(), s.size, r.limits, r.outside, f)
+	return unpack(ctx, s.readerAt(), s.size, r.limits, r.outside, f)
 }
 
 // outside finds a delta's base that the server left out of a pack. It should

@@ -12,6 +12,11 @@ const (
 	DefaultMaxObject = 128 << 20
 	// DefaultMaxPack is in bytes, compressed: one commit of a large repository.
 	DefaultMaxPack = 2 << 30
+	// DefaultMaxUnpacked is in bytes: several times the Linux kernel's tree, and
+	// what a core inflates within DefaultTimeout.
+	DefaultMaxUnpacked = 8 << 30
+	// DefaultMaxTrees is in bytes: a million files in three hundred thousand directories.
+	DefaultMaxTrees = 256 << 20
 	// DefaultMaxAdvert is in bytes: some ten million refs.
 	DefaultMaxAdvert = 1 << 30
 	// DefaultMaxEntries is in files: ten times the Linux kernel's tree.
@@ -45,6 +50,14 @@ type Limits struct {
 	Pack    int64 // bytes of one pack received, compressed
 	Advert  int64 // bytes of one advertisement of refs
 	Entries int   // files of one tree
+
+	// Unpacked is in bytes: all that is made of one pack received. Each object
+	// counts with its inflated size and a KiB, a delta with its own size, twice,
+	// and with what it expands to; a base that must be made again counts again.
+	Unpacked int64
+	// Trees is in bytes: the commits and trees that are fetched to read one tree,
+	// each with another 128 bytes for its place in memory.
+	Trees int64
 }
 
 func (l Limits) orDefaults() Limits {
@@ -56,6 +69,12 @@ func (l Limits) orDefaults() Limits {
 	}
 	if l.Advert <= 0 {
 		l.Advert = DefaultMaxAdvert
+	}
+	if l.Unpacked <= 0 {
+		l.Unpacked = DefaultMaxUnpacked
+	}
+	if l.Trees <= 0 {
+		l.Trees = DefaultMaxTrees
 	}
 	if l.Entries <= 0 {
 		l.Entries = DefaultMaxEntries

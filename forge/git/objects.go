@@ -20,6 +20,8 @@ const (
 	objRefDelta objType = 7
 )
 
+func (t objType) isDelta() bool { return t == objOfsDelta || t == objRefDelta }
+
 // hashObject names an object. The hash is SHA-1 with collision detection, as
 // git's own.
 func hashObject(t objType, data []byte) OID {

@@ -2,7 +2,6 @@ package git
 
 import (
 	"bufio"
-	"bytes"
 	"compress/zlib"
 	"encoding/binary"
 	"encoding/hex"
@@ -58,23 +57,30 @@ func (f *inflater) open(r io.Reader) error {
 	return nil
 }
 
-// inflate reads exactly size bytes of a zlib stream, and says how many bytes of
-// r were used if r counts them.
+// inflate reads exactly size bytes of a zlib stream.
 func inflate(r io.Reader, size int64) ([]byte, error) {
+	out := make([]byte, size)
+	return out, inflateTo(r, func(z io.Reader) error {
+		_, err := io.ReadFull(z, out)
+		return err
+	})
+}
+
+// inflateTo opens a zlib stream for take, which must read all of it.
+func inflateTo(r io.Reader, take func(z io.Reader) error) error {
 	f := inflaters.Get().(*inflater)
 	defer inflaters.Put(f)
 	if err := f.open(r); err != nil {
-		return nil, err
+		return err
 	}
-	out := make([]byte, size)
-	if _, err := io.ReadFull(f.z, out); err != nil {
-		return nil, badObject("it is cut short", err)
+	if err := take(f.z); err != nil {
+		return badObject("it is cut short", err)
 	}
 	// The stream must end here; reading its end checks the checksum.
 	if n, err := f.z.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, badObject("it is longer than it says", err)
+		return badObject("it is longer than it says", err)
 	}
-	return out, nil
+	return nil
 }
 
 // packSource reads objects of one pack.
@@ -84,6 +90,7 @@ type packSource struct {
 	maxObject int64
 	byID      func(OID) (int64, bool)            // the offset of an object in this pack
 	outside   func(OID) (objType, []byte, error) // a delta's base outside this pack; may be nil
+	spend     func(int64) error                  // is told of bytes before they are made; may be nil
 	cache     map[int64]rawObject                // bases of deltas, filled by at
 	cached    int64
 }
@@ -159,182 +166,134 @@ func ofsDelta(b []byte) (int64, int) {
 	return 0, 0
 }
 
-// at returns the object at an offset, its deltas resolved.
-func (p *packSource) at(off int64) (objType, []byte, error) { return p.resolve(off, 0) }
-
-func (p *packSource) resolve(off int64, depth int) (objType, []byte, error) {
-	if o, ok := p.cache[off]; ok {
-		return o.kind, o.data, nil
+// inflate returns the bytes of an entry: an object, or a delta.
+func (p *packSource) inflate(h entryHead) ([]byte, error) {
+	if err := p.pay(h.size); err != nil {
+		return nil, err
 	}
-	if depth > maxDeltaChain {
-		return 0, nil, badObject("its chain of deltas is too long", nil)
-	}
-	h, err := p.head(off)
-	if err != nil {
-		return 0, nil, err
-	}
-	data, err := inflate(io.NewSectionReader(p.r, h.data, p.size-h.data), h.size)
-	if err != nil {
-		return 0, nil, err
-	}
-	if h.kind != objOfsDelta && h.kind != objRefDelta {
-		return h.kind, data, nil
-	}
-	kind, base, err := p.base(h, depth)
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := checkDeltaSize(data, p.maxObject); err != nil {
-		return 0, nil, err
-	}
-	out, err := packfile.PatchDelta(base, data)
-	if err != nil {
-		return 0, nil, badObject("its delta does not apply", err)
-	}
-	return kind, out, nil
+	return inflate(io.NewSectionReader(p.r, h.data, p.size-h.data), h.size)
 }
 
-func (p *packSource) base(h entryHead, depth int) (objType, []byte, error) {
-	off := h.base
-	if h.kind == objRefDelta {
-		var ok bool
-		if off, ok = p.byID(h.ref); !ok {
-			if p.outside == nil {
-				return 0, nil, badObject("its delta base is missing", nil)
-			}
-			return p.outside(h.ref)
+func (p *packSource) pay(n int64) error {
+	if p.spend == nil {
+		return nil
+	}
+	return p.spend(n)
+}
+
+// at returns the object at an offset, its deltas resolved. It goes down to the
+// chain's base and then up, so that only one object of it is held at a time.
+func (p *packSource) at(off int64) (objType, []byte, error) {
+	var chain []link
+	for {
+		if o, ok := p.cache[off]; ok {
+			return p.climb(chain, o)
 		}
+		h, err := p.head(off)
+		if err != nil {
+			return 0, nil, err
+		}
+		if !h.kind.isDelta() {
+			data, err := p.inflate(h)
+			if err != nil {
+				return 0, nil, err
+			}
+			return p.climb(chain, rawObject{kind: h.kind, data: data})
+		}
+		if len(chain) >= maxDeltaChain {
+			return 0, nil, badObject("its chain of deltas is too long", nil)
+		}
+		next, inside := h.base, true
+		if h.kind == objRefDelta {
+			next, inside = p.byID(h.ref)
+		}
+		if !inside {
+			o, err := p.fromOutside(h.ref)
+			if err != nil {
+				return 0, nil, err
+			}
+			return p.climb(append(chain, link{h, outsideThePack}), o)
+		}
+		chain = append(chain, link{h, next})
+		off = next
 	}
-	kind, data, err := p.resolve(off, depth+1)
-	if err != nil {
-		return 0, nil, err
+}
+
+// link is one delta of a chain.
+type link struct {
+	entryHead
+	from int64 // the offset of its base, or outsideThePack
+}
+
+const outsideThePack = -1
+
+// climb applies a chain, whose last delta is the base's neighbour.
+func (p *packSource) climb(chain []link, o rawObject) (objType, []byte, error) {
+	for i := len(chain) - 1; i >= 0; i-- {
+		if chain[i].from != outsideThePack {
+			p.keep(chain[i].from, o)
+		}
+		data, err := p.apply(o.data, chain[i].entryHead)
+		if err != nil {
+			return 0, nil, err
+		}
+		o.data = data
 	}
+	return o.kind, o.data, nil
+}
+
+// keep caches a base, dropping all others when there are too many.
+func (p *packSource) keep(off int64, o rawObject) {
 	if p.cache == nil || p.cached > maxBaseCache {
 		p.cache, p.cached = map[int64]rawObject{}, 0
 	}
 	if _, ok := p.cache[off]; !ok {
-		p.cache[off] = rawObject{kind: kind, data: data}
-		p.cached += int64(len(data))
+		p.cache[off] = o
+		p.cached += int64(len(o.data))
 	}
-	return kind, data, nil
 }
 
-// checkDeltaSize reads the size that a delta expands to before expanding it: a
-// few bytes may stand for gigabytes.
-func checkDeltaSize(delta []byte, limit int64) error {
-	_, n := binary.Uvarint(delta)
-	if n <= 0 {
-		return badObject("its delta is malformed", nil)
+func (p *packSource) fromOutside(oid OID) (rawObject, error) {
+	if p.outside == nil {
+		return rawObject{}, badObject("its delta base is missing", nil)
 	}
-	size, n := binary.Uvarint(delta[n:])
-	if n <= 0 {
-		return badObject("its delta is malformed", nil)
-	}
-	if size > uint64(limit) {
-		return tooLarge("an object", limit)
-	}
-	return nil
+	kind, data, err := p.outside(oid)
+	return rawObject{oid, kind, data}, err
 }
 
-// unpack calls f for each object of a received pack. r is read twice: once to
-// find the entries, once to resolve them.
-func unpack(r io.ReaderAt, size int64, l Limits, outside func(OID) (objType, []byte, error), f func(rawObject) error) error {
-	src := &packSource{r: r, size: size, maxObject: l.Object, outside: outside}
-	ids := map[OID]int64{}
-	src.byID = func(o OID) (int64, bool) { off, ok := ids[o]; return off, ok }
-	offsets, err := src.offsets()
+// apply returns what the delta at h makes of base.
+func (p *packSource) apply(base []byte, h entryHead) ([]byte, error) {
+	delta, err := p.inflate(h)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	// Whole objects first, so that reference deltas find their bases.
-	var waiting []int64
-	for _, off := range offsets {
-		h, err := src.head(off)
-		if err != nil {
-			return err
-		}
-		if h.kind == objRefDelta || h.kind == objOfsDelta {
-			waiting = append(waiting, off)
-			continue
-		}
-		if err := src.emit(off, ids, f); err != nil {
-			return err
-		}
-	}
-	return src.emitWaiting(waiting, ids, f)
-}
-
-// emitWaiting resolves deltas until no more can be.
-func (p *packSource) emitWaiting(waiting []int64, ids map[OID]int64, f func(rawObject) error) error {
-	for len(waiting) > 0 {
-		var still []int64
-		var last error
-		for _, off := range waiting {
-			if last = p.emit(off, ids, f); last != nil {
-				still = append(still, off)
-			}
-		}
-		if len(still) == len(waiting) {
-			return last
-		}
-		waiting = still
-	}
-	return nil
-}
-
-func (p *packSource) emit(off int64, ids map[OID]int64, f func(rawObject) error) error {
-	kind, data, err := p.at(off)
+	size, err := deltaResult(delta, p.maxObject)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	oid := hashObject(kind, data)
-	ids[oid] = off
-	return f(rawObject{oid, kind, data})
-}
-
-// offsets finds where each entry begins.
-func (p *packSource) offsets() ([]int64, error) {
-	var head [12]byte
-	if _, err := p.r.ReadAt(head[:], 0); err != nil || !bytes.Equal(head[:8], packHeader(0)[:8]) {
-		return nil, badObject("this is no pack", err)
+	if err := p.pay(size); err != nil {
+		return nil, err
 	}
-	n := binary.BigEndian.Uint32(head[8:])
-	if int64(n) > p.size { // an entry takes more than a byte
-		return nil, badObject("the pack promises more than it holds", nil)
-	}
-	out := make([]int64, 0, min(n, 1<<16))
-	off := int64(len(head))
-	for range n {
-		h, err := p.head(off)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, off)
-		c := &countReader{r: bufio.NewReaderSize(io.NewSectionReader(p.r, h.data, p.size-h.data), 4096)}
-		if _, err := inflate(c, h.size); err != nil {
-			return nil, err
-		}
-		off = h.data + c.n
+	out, err := packfile.PatchDelta(base, delta)
+	if err != nil {
+		return nil, badObject("its delta does not apply", err)
 	}
 	return out, nil
 }
 
-// countReader counts what is read through it, byte by byte where asked so.
-type countReader struct {
-	r *bufio.Reader
-	n int64
-}
-
-func (c *countReader) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	return n, err
-}
-
-func (c *countReader) ReadByte() (byte, error) {
-	b, err := c.r.ReadByte()
-	if err == nil {
-		c.n++
+// deltaResult reads the size that a delta expands to before expanding it: a few
+// bytes may stand for gigabytes.
+func deltaResult(delta []byte, limit int64) (int64, error) {
+	_, n := binary.Uvarint(delta)
+	if n <= 0 {
+		return 0, badObject("its delta is malformed", nil)
 	}
-	return b, err
+	size, n := binary.Uvarint(delta[n:])
+	if n <= 0 {
+		return 0, badObject("its delta is malformed", nil)
+	}
+	if size > uint64(limit) {
+		return 0, tooLarge("an object", limit)
+	}
+	return int64(size), nil
 }

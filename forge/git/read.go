@@ -87,8 +87,8 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	if err := checkOID(commitOrTree); err != nil {
 		return Tree{}, err
 	}
-	got := map[OID]rawObject{}
-	t, err := r.flattenStored(commitOrTree, got)
+	got := fetchedTrees{byID: map[OID]rawObject{}, limit: r.limits.Trees}
+	t, err := r.flattenStored(commitOrTree, got.byID)
 	if !errors.Is(err, errMissing) {
 		return t, err
 	}
@@ -101,20 +101,38 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	}
 	err = r.fetch(ctx, w, func(o rawObject) error {
 		r.cache.put(o)
-		if o.kind != objBlob {
-			got[o.oid] = o
-		}
-		return nil
+		return got.add(o)
 	})
 	if err != nil {
 		return Tree{}, err
 	}
 	r.fetched.Store(&commitOrTree)
-	t, err = r.flattenStored(commitOrTree, got)
+	t, err = r.flattenStored(commitOrTree, got.byID)
 	if errors.Is(err, errMissing) {
 		err = missing(commitOrTree)
 	}
 	return t, err
+}
+
+// treeOverhead is in bytes: about what an object costs in a map beside its bytes.
+const treeOverhead = 128
+
+// fetchedTrees keeps what a server sends when it is asked for a tree: all of it,
+// since a parent need not come before its children. Blobs are left out.
+type fetchedTrees struct {
+	byID        map[OID]rawObject
+	size, limit int64
+}
+
+func (t *fetchedTrees) add(o rawObject) error {
+	if _, ok := t.byID[o.oid]; ok || o.kind == objBlob {
+		return nil
+	}
+	if t.size += int64(len(o.data)) + treeOverhead; t.size > t.limit {
+		return tooLarge("what the server sends for one tree", t.limit)
+	}
+	t.byID[o.oid] = o
+	return nil
 }
 
 // speaksV2 finds out, at the cost of one exchange, once.

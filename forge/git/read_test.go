@@ -355,7 +355,7 @@ func TestUnpackHostile(t *testing.T) {
 	limits := Limits{Object: 2000}.orDefaults()
 	count := func(data []byte) (int, error) {
 		n := 0
-		err := unpack(bytes.NewReader(data), int64(len(data)), limits, nil, func(rawObject) error { n++; return nil })
+		err := unpack(t.Context(), bytes.NewReader(data), int64(len(data)), limits, nil, func(rawObject) error { n++; return nil })
 		return n, err
 	}
 	if n, err := count(good); n != 3 || err != nil {
