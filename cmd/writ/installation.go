@@ -34,6 +34,7 @@ type installation struct {
 	dir   *stateDir
 	key   *instancekey.Key
 	store *ledger.Store
+	seen  *observations
 	cfg   config.Config
 	log   *slog.Logger
 }
@@ -60,6 +61,7 @@ func (in *installation) open(ctx context.Context, statePath string, use lastUse)
 	if in.key, _, err = instancekey.LoadOrCreate(in.dir.path); err != nil {
 		return err
 	}
+	in.seen = openObservations(in.dir.file(observedFile))
 	in.store, err = ledger.Open(ctx, in.dir.file(ledger.FileName), in.key, ledger.Options{Logger: in.log})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,18 +13,19 @@ import (
 )
 
 // observations keeps what this installation has seen of others' leases in one
-// file, so that short runs add up (CASES L15). It is for one goroutine, in the
-// process that holds the state directory.
+// file, so that short runs add up (CASES L15). It belongs to the process that
+// holds the state directory, and is safe for concurrent use.
 type observations struct {
-	path  string
-	world string
-	seen  map[string]map[string]lease.Observation // by world and ref
+	path string
+
+	mu   sync.Mutex
+	seen map[string]map[string]lease.Observation // by world and ref
 }
 
 // openObservations reads the file. One that can't be read counts as none: a
 // takeover then only comes later.
-func openObservations(path, world string) *observations {
-	o := &observations{path: path, world: world}
+func openObservations(path string) *observations {
+	o := &observations{path: path}
 	data, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(data, &o.seen) != nil || o.seen == nil {
 		o.seen = map[string]map[string]lease.Observation{}
@@ -31,21 +33,35 @@ func openObservations(path, world string) *observations {
 	return o
 }
 
+// of is what was seen in one world.
+func (o *observations) of(world string) seenInWorld { return seenInWorld{o, world} }
+
+// seenInWorld implements supervisor.Observations.
+type seenInWorld struct {
+	all   *observations
+	world string
+}
+
 // Load implements supervisor.Observations.
-func (o *observations) Load(ref string) (lease.Observation, bool) {
-	obs, ok := o.seen[o.world][ref]
+func (s seenInWorld) Load(ref string) (lease.Observation, bool) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	obs, ok := s.all.seen[s.world][ref]
 	return obs, ok
 }
 
 // Save implements supervisor.Observations. What hasn't changed isn't written.
-func (o *observations) Save(obs lease.Observation) error {
-	if have, ok := o.seen[o.world][obs.Ref]; ok && have == obs {
+func (s seenInWorld) Save(obs lease.Observation) error {
+	o := s.all
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if have, ok := o.seen[s.world][obs.Ref]; ok && have == obs {
 		return nil
 	}
-	if o.seen[o.world] == nil {
-		o.seen[o.world] = map[string]lease.Observation{}
+	if o.seen[s.world] == nil {
+		o.seen[s.world] = map[string]lease.Observation{}
 	}
-	o.seen[o.world][obs.Ref] = obs
+	o.seen[s.world][obs.Ref] = obs
 	data, err := json.Marshal(o.seen)
 	if err != nil {
 		return err

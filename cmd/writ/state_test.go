@@ -105,16 +105,16 @@ func TestStateDir_RefusesOthers(t *testing.T) {
 func TestL15_ObservationsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), observedFile)
 	obs := lease.Observation{Ref: "refs/writ/task/1", OID: "abc", FirstSeenBootMs: 5, BootID: "b", FirstSeenWallMs: 6}
-	if err := openObservations(path, "w/1").Save(obs); err != nil {
+	if err := openObservations(path).of("w/1").Save(obs); err != nil {
 		t.Fatal(err)
 	}
 	other := obs
 	other.OID = "def"
-	if err := openObservations(path, "w/2").Save(other); err != nil {
+	if err := openObservations(path).of("w/2").Save(other); err != nil {
 		t.Fatal(err)
 	}
 	for world, want := range map[string]lease.Observation{"w/1": obs, "w/2": other} {
-		got, ok := openObservations(path, world).Load(obs.Ref)
+		got, ok := openObservations(path).of(world).Load(obs.Ref)
 		if diff := cmp.Diff(want, got); !ok || diff != "" {
 			t.Errorf("%s: %v %s", world, ok, diff)
 		}
@@ -122,7 +122,7 @@ func TestL15_ObservationsAreKept(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := openObservations(path, "w/1")
+	o := openObservations(path).of("w/1")
 	if _, ok := o.Load(obs.Ref); ok {
 		t.Error("a torn file says something")
 	}

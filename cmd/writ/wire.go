@@ -42,7 +42,7 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 	l := in.cfg.Lease
 	deps := supervisor.Deps{
 		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock(),
-		Observations: openObservations(in.dir.file(observedFile), in.world),
+		Observations: in.seen.of(in.world),
 		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
 		Ended: a.logCycle(in),
 	}
