@@ -106,9 +106,14 @@ var examples = []struct {
 	{"executor/sandbox/x.go", `import _ "github.com/writbot/writ/compliance"`, "knows nothing of tasks"},
 	{"executor/sandbox/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
 
-	{"webhook/inbox/x.go", `import _ "database/sql"`, "only writer"},
-	{"compliance/replay/x.go", `import _ "modernc.org/sqlite"`, "only writer"},
-	{"compliance/ledger/x.go", `import _ "modernc.org/sqlite"`, ""},
+	{"webhook/inbox/x.go", `import _ "database/sql"`, "speaks to the database"},
+	{"compliance/ledger/x.go", `import _ "modernc.org/sqlite"`, "speaks to the database"},
+	{"compliance/store/x.go", `import _ "modernc.org/sqlite"`, ""},
+	{"compliance/ledger/x.go", `import _ "github.com/writbot/writ/compliance/store"`, ""},
+	{"webhook/inbox/x.go", `import _ "github.com/writbot/writ/compliance/store"`, ""},
+	{"executor/supervisor/x.go", `import _ "github.com/writbot/writ/compliance/store"`, "owns the table"},
+	{"compliance/store/x.go", `import _ "github.com/writbot/writ/compliance/ledger"`, "no records"},
+	{"compliance/store/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
 
 	{"compliance/x.go", `import "C"`, "static"},
 	{"compliance/x.go", `import . "strings"`, "dot import"},

@@ -102,11 +102,17 @@ var rules = []rule{
 	{"executor/sandbox/...", anywhere, "./executor/sandbox/... ./kernel", allow, "itself and the failure codes"},
 	{"executor/sandbox/...", anywhere, "./...", deny, "the sandbox isolates processes and knows nothing of tasks"},
 
-	// 5. One writer of ledger storage.
-	{"compliance/ledger/...", anywhere, "database/sql database/sql/... modernc.org/sqlite/...", allow, "the only writer"},
+	// 5. One database, and one room for each of its tables (tables_test.go).
+	{"compliance/store/...", anywhere, "database/sql/driver modernc.org/sqlite/...", allow, "the instance's one database"},
+	{"forge/local/...", anywhere, "database/sql modernc.org/sqlite/...", allow, "a forge has a file of its own, as any other"},
 	{"...", inTests, "database/sql modernc.org/sqlite/...", allow, "tests play the one who tampers"},
 	{"...", inCode, "database/sql database/sql/... modernc.org/sqlite/...", deny,
-		"compliance/ledger is the only writer of ledger storage"},
+		"compliance/store alone speaks to the database; other rooms speak through it"},
+	{"compliance/ledger/... webhook/inbox/... cmd/...", anywhere, "./compliance/store", allow,
+		"rooms with tables of their own, and who opens the file"},
+	{"...", inCode, "./compliance/store", deny, "a room asks the one that owns the table"},
+	{"compliance/store/...", anywhere, "./kernel", allow, "the failure codes"},
+	{"compliance/store/...", anywhere, "./...", deny, "the store knows no tasks and no records"},
 
 	// What holds everywhere.
 	{"...", anywhere, "C", deny, "the binary is static and built without cgo"},

@@ -250,9 +250,7 @@ func TestR4_QuarantineIsExplicit(t *testing.T) {
 
 func TestR4_QuarantineOnDisk(t *testing.T) {
 	s, l, path := sample(t, 6)
-	if _, err := s.db.write.ExecContext(t.Context(), `UPDATE records SET task = 99 WHERE seq = 4`); err != nil {
-		t.Fatal(err)
-	}
+	tamper(t, s, `UPDATE records SET task = 99 WHERE seq = 4`)
 	wantBad(t, mustVerify(t, l, VerifyOptions{}), 4, "a changed column")
 	again := openStore(t, path, testKey(t, 1))
 	if _, err := again.Quarantine(t.Context(), worldA, 7, nil); err != nil {
@@ -263,9 +261,8 @@ func TestR4_QuarantineOnDisk(t *testing.T) {
 	if r := mustVerify(t, l, VerifyOptions{Deep: true}); !r.OK || r.Records != 7 {
 		t.Errorf("after the quarantine: %+v", r)
 	}
-	var kept int
-	if err := again.db.read.QueryRowContext(t.Context(), `SELECT count(*) FROM quarantined WHERE at = 7`).Scan(&kept); err != nil || kept != 2 {
-		t.Errorf("%d rows were kept aside (%v), want 2", kept, err)
+	if kept := numberIn(t, again, `SELECT count(*) FROM quarantined WHERE at = 7`); kept != 2 {
+		t.Errorf("%d rows were kept aside, want 2", kept)
 	}
 }
 
@@ -273,9 +270,7 @@ func TestR4_AllOrNothing(t *testing.T) {
 	s, l, path := sample(t, 3)
 	// A stray row in the third place makes the append fail after two rows.
 	const stray = `INSERT INTO records SELECT world, 5, task, nodes, raw FROM records WHERE seq = 1`
-	if _, err := s.db.write.ExecContext(t.Context(), stray); err != nil {
-		t.Fatal(err)
-	}
+	tamper(t, s, stray)
 	if _, err := l.Write(t.Context(), 1, audit(1), audit(2), audit(3)); CodeOf(err) != kernel.CodeLedgerUnavailable {
 		t.Fatalf("%v, want %s", err, kernel.CodeLedgerUnavailable)
 	}
@@ -288,8 +283,7 @@ func TestR4_AllOrNothing(t *testing.T) {
 	if got := openWorld(t, again, worldA).Chain().Head.Seq; got != 2 {
 		t.Errorf("the ledger goes on after %d, want 2", got)
 	}
-	var kept int
-	if err := again.db.read.QueryRowContext(t.Context(), `SELECT count(*) FROM quarantined`).Scan(&kept); err != nil || kept != 1 {
-		t.Errorf("%d rows were set aside (%v), want the stray one: a part of the append was stored", kept, err)
+	if kept := numberIn(t, again, `SELECT count(*) FROM quarantined`); kept != 1 {
+		t.Errorf("%d rows were set aside, want the stray one: a part of the append was stored", kept)
 	}
 }

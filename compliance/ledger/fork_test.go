@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -142,5 +144,63 @@ func TestWrite_Concurrent(t *testing.T) {
 	wg.Wait()
 	if r := mustVerify(t, l, VerifyOptions{Deep: true}); !r.OK || r.Records != 1+callers*each*2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Ledgers share their database with others: their writes are parts of the same
+// commits, another's error is no concern of theirs, and another's failed
+// commit is.
+func TestR4_OverAnOpenStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	db, err := store.Open(t.Context(), path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s := New(db, testKey(t, 1), Options{})
+	a, b := openWorld(t, s, worldA), openWorld(t, s, worldB)
+	fill(t, a, 1)
+	fill(t, b, 1)
+	var wg sync.WaitGroup
+	own := errors.New("another's own error")
+	for i := range 20 {
+		wg.Go(func() {
+			if err := db.Write(context.Background(), func(tx store.Tx) error {
+				_, err := tx.Exec(`DELETE FROM records`)
+				return errors.Join(own, err)
+			}); !errors.Is(err, own) {
+				t.Errorf("%v", err)
+			}
+		})
+		for _, l := range []*Ledger{a, b} {
+			wg.Go(func() {
+				if _, err := l.Write(context.Background(), 0, audit(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, l := range []*Ledger{a, b} {
+		if r := mustVerify(t, l, VerifyOptions{Deep: true}); !r.OK || r.Records != 21 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := db.Err(); err != nil {
+		t.Errorf("closing the ledgers closed the store: %v", err)
+	}
+	again := New(db, testKey(t, 1), Options{})
+	a = openWorld(t, again, worldA)
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := again.World(t.Context(), worldA); CodeOf(err) != kernel.CodeLedgerUnavailable {
+		t.Errorf("a ledger after the store's end: %v", err)
+	}
+	if _, err := a.Write(t.Context(), 0, audit(1)); CodeOf(err) != kernel.CodeLedgerUnavailable {
+		t.Errorf("a write after the store's end: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -112,4 +113,29 @@ func linesOf(t testing.TB, l *Ledger) (lines [][]byte) {
 		lines = append(lines, raw)
 	}
 	return lines
+}
+
+// tamper changes the file behind the ledger's back.
+func tamper(t testing.TB, s *Store, text string) {
+	t.Helper()
+	err := s.db.Write(t.Context(), func(tx store.Tx) error {
+		_, err := tx.Exec(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// numberIn reads one number of the file.
+func numberIn(t testing.TB, s *Store, text string) (n int64) {
+	t.Helper()
+	err := s.db.View(t.Context(), func(q store.Queries) error {
+		_, err := q.Row(text, nil, &n)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -235,14 +237,10 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	newer := filepath.Join(dir, "newer")
 	s := openStore(t, newer, testKey(t, 1))
-	if _, err := s.db.write.ExecContext(t.Context(), "PRAGMA user_version = 99"); err != nil {
-		t.Fatal(err)
-	}
+	tamper(t, s, "PRAGMA user_version = 99")
 	foreign := filepath.Join(dir, "foreign")
 	s = openStore(t, foreign, testKey(t, 1))
-	if _, err := s.db.write.ExecContext(t.Context(), "PRAGMA application_id = 5"); err != nil {
-		t.Fatal(err)
-	}
+	tamper(t, s, "PRAGMA application_id = 5")
 	for _, path := range []string{text, newer, foreign, filepath.Join(dir, "no", "directory")} {
 		_, err := Open(t.Context(), path, testKey(t, 1), Options{})
 		if CodeOf(err) != kernel.CodeEnvStore {
@@ -328,5 +326,31 @@ func TestWriteCheckpoint(t *testing.T) {
 	}
 	if err := WriteCheckpoint(filepath.Join(path, "no"), cp); CodeOf(err) != kernel.CodeEnvState {
 		t.Errorf("%v", err)
+	}
+}
+
+// A store that the first released writ wrote opens, verifies and goes on.
+func TestOpensAnOldStore(t *testing.T) {
+	packed, err := os.Open("../store/testdata/v1.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	plain, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), FileName)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := openWorld(t, openStore(t, path, testKey(t, 1)), worldA)
+	fill(t, l, 7)
+	if r := mustVerify(t, l, VerifyOptions{Deep: true}); !r.OK || r.Records != 7 || r.CheckpointSize != 4 {
+		t.Errorf("%+v", r)
 	}
 }

@@ -40,9 +40,7 @@ func TestR6_SplicedInTheStore(t *testing.T) {
 		raw   = (SELECT raw   FROM records o WHERE o.world = 1 AND o.seq = 3),
 		nodes = (SELECT nodes FROM records o WHERE o.world = 1 AND o.seq = 3)
 		WHERE world = 2 AND seq = 3`
-	if _, err := s.db.write.ExecContext(t.Context(), splice); err != nil {
-		t.Fatal(err)
-	}
+	tamper(t, s, splice)
 	wantBad(t, mustVerify(t, b, VerifyOptions{}), 3, "a row of A in B")
 }
 

@@ -9,11 +9,12 @@ import (
 	"unicode"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/kernel"
 )
 
 // FileName is the store's name in the state directory.
-const FileName = "writ.db"
+const FileName = store.FileName
 
 // maxWorldBytes bounds a world's name: forge host, owner and repository, each
 // at most 255 bytes where forges set a limit.
@@ -24,18 +25,22 @@ type Options struct {
 	Logger *slog.Logger // nil is silent
 }
 
-// Store is an instance's file of ledgers. It is safe for concurrent use. One
-// process at a time should write it (the caller holds the state directory's
-// lock); if two do, each head has one winner and the other gets ledger.fork.
+// Store is an instance's ledgers, in its database. It is safe for concurrent
+// use. One process at a time should write it (the caller holds the state
+// directory's lock); if two do, each head has one winner and the other gets
+// ledger.fork.
 //
 // Once storing has failed, the store stores nothing more (ledger.unavailable):
 // what the failed write left is known only after it was opened and verified
 // anew.
 type Store struct {
 	storage storage
-	db      *database        // nil with a storage of a test's
+	db      store.Store      // nil with a storage of a test's
+	own     *store.DB        // the same, if Close is to close it
 	key     *instancekey.Key // nil if read-only
 	log     *slog.Logger
+
+	opening sync.Mutex // one ledger at a time is verified; appends to others go on
 
 	mu       sync.Mutex
 	ledgers  map[string]*Ledger
@@ -59,14 +64,26 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, path string, key *instancekey.Key, o Options) (*Store, error) {
-	db, err := openDatabase(ctx, path, key == nil)
-	if err != nil {
-		return nil, &Error{Code: kernel.CodeEnvStore, Seq: NoSeq, Detail: "the store at " + path + " can't be opened", Err: err}
+	openDB := store.Open
+	if key == nil {
+		openDB = store.OpenReadOnly
 	}
-	return newStore(db, db, key, o), nil
+	db, err := openDB(ctx, path, store.Options{Logger: o.Logger})
+	if err != nil {
+		return nil, &Error{Code: kernel.CodeEnvStore, Seq: NoSeq, Detail: "the ledgers can't be opened", Err: err}
+	}
+	s := New(db, key, o)
+	s.own = db
+	return s, nil
 }
 
-func newStore(s storage, db *database, key *instancekey.Key, o Options) *Store {
+// New is the ledgers of a database that is open already, and stays open after
+// [Store.Close]. A nil key is for reading only.
+func New(db store.Store, key *instancekey.Key, o Options) *Store {
+	return newStore(tables{db}, db, key, o)
+}
+
+func newStore(s storage, db store.Store, key *instancekey.Key, o Options) *Store {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -77,10 +94,10 @@ func newStore(s storage, db *database, key *instancekey.Key, o Options) *Store {
 // Close ends the store; its ledgers are dead afterwards.
 func (s *Store) Close() error {
 	s.poison(errors.New("it was closed"))
-	if s.db == nil {
+	if s.own == nil {
 		return nil
 	}
-	if err := s.db.close(); err != nil {
+	if err := s.own.Close(); err != nil {
 		return unavailable("", "the store can't be closed", err)
 	}
 	return nil
@@ -106,12 +123,12 @@ func (s *Store) World(ctx context.Context, world string) (*Ledger, error) {
 	if err := checkWorld(world); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.poisoned != nil {
-		return nil, s.refusal(world)
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if err := s.refuse(world); err != nil {
+		return nil, err
 	}
-	if l := s.ledgers[world]; l != nil {
+	if l := s.opened(world); l != nil {
 		return l, nil
 	}
 	l := &Ledger{store: s, world: world}
@@ -122,8 +139,16 @@ func (s *Store) World(ctx context.Context, world string) (*Ledger, error) {
 	if err := load(ctx); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ledgers[world] = l
 	return l, nil
+}
+
+func (s *Store) opened(world string) *Ledger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledgers[world]
 }
 
 func checkWorld(world string) error {
@@ -146,15 +171,15 @@ func (s *Store) poison(cause error) {
 // refuse is the error of a store that failed before, or nil.
 func (s *Store) refuse(world string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.poisoned == nil {
+	cause := s.poisoned
+	s.mu.Unlock()
+	if cause == nil && s.db != nil && s.key != nil {
+		cause = s.db.Err() // what others wrote may have failed
+	}
+	if cause == nil {
 		return nil
 	}
-	return s.refusal(world)
-}
-
-func (s *Store) refusal(world string) error {
-	return unavailable(world, "the store takes nothing more until writ is started again", s.poisoned)
+	return unavailable(world, "the store takes nothing more until writ is started again", cause)
 }
 
 // checkFile has the database look at its own structure.
@@ -162,7 +187,7 @@ func (s *Store) checkFile(ctx context.Context, v *verification) error {
 	if s.db == nil {
 		return nil
 	}
-	fault, err := s.db.check(ctx)
+	fault, err := tables{s.db}.check(ctx)
 	if err != nil {
 		return readError(v.want.World, err)
 	}

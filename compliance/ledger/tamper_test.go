@@ -341,12 +341,8 @@ func TestR1_IndexEntryLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var root, pageSize int64
-	err = s.db.read.QueryRowContext(t.Context(),
-		`SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'records_task'`).Scan(&root, &pageSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := numberIn(t, s, `SELECT rootpage FROM sqlite_schema WHERE name = 'records_task'`)
+	pageSize := numberIn(t, s, `SELECT page_size FROM pragma_page_size`)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,15 @@
-package ledger
+package store
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 )
 
 // migrations brings a file from version i to i+1 (PRAGMA user_version). An
-// entry that was released never changes; later tables, such as the deliveries
-// and the schedule of ticks, are further entries. The SQL is what PostgreSQL
-// takes too, but for the types' names and the words after the last bracket.
+// entry that was released never changes; a new table is a further entry. The
+// SQL is what PostgreSQL takes too, but for the types' names and the words
+// after the last bracket.
 func migrations() []string {
 	return []string{
 		`CREATE TABLE worlds (
@@ -48,13 +48,18 @@ const applicationID = 0x57726974
 
 // migrate makes the file current, or refuses one of another program or of a
 // newer writ.
-func migrate(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
+func migrate(ctx context.Context, c *conn) error {
+	if err := c.script(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing, after the commit
-	version, err := fileVersion(ctx, tx)
+	if err := migrateIn(ctx, c); err != nil {
+		return errors.Join(err, c.script(ctx, "ROLLBACK"))
+	}
+	return c.script(ctx, "COMMIT")
+}
+
+func migrateIn(ctx context.Context, c *conn) error {
+	version, err := fileVersion(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -62,45 +67,37 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if version == len(steps) {
 		return nil
 	}
-	for _, step := range steps[version:] {
-		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return fmt.Errorf("migration %d: %w", version, err)
+	for i, step := range steps[version:] {
+		if err := c.script(ctx, step); err != nil {
+			return fmt.Errorf("migration %d: %w", version+i+1, err)
 		}
 	}
-	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// querier is a *sql.DB or *sql.Tx.
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	return c.script(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
 }
 
 // fileVersion is how many migrations the file has had.
-func fileVersion(ctx context.Context, q querier) (int, error) {
-	var version, id, tables int
-	err := q.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_user_version, pragma_application_id`).Scan(&version, &id, &tables)
+func fileVersion(ctx context.Context, c *conn) (int, error) {
+	var version, id, tables int64
+	_, err := c.row(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version, pragma_application_id`, nil, []any{&version, &id, &tables})
+	newest := int64(len(migrations()))
 	switch {
 	case err != nil:
 		return 0, err
 	case tables == 0 && version == 0:
 		return 0, nil
 	case id != applicationID:
-		return 0, fmt.Errorf("the file is another program's database; give another state directory")
-	case version > len(migrations()):
-		return 0, fmt.Errorf("the file has version %d, this writ knows %d; use a newer writ", version, len(migrations()))
+		return 0, errors.New("the file is another program's database; give another state directory")
+	case version < 0 || version > newest:
+		return 0, fmt.Errorf("the file has version %d, this writ knows %d; use a newer writ", version, newest)
 	}
-	return version, nil
+	return int(version), nil
 }
 
-func checkVersion(ctx context.Context, db *sql.DB) error {
-	version, err := fileVersion(ctx, db)
+func checkVersion(ctx context.Context, c *conn) error {
+	version, err := fileVersion(ctx, c)
 	if err == nil && version != len(migrations()) {
 		err = fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, len(migrations()))
 	}
-	return asCorrupt(err)
+	return err
 }

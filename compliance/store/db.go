@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	// busyTimeout is how long the writer waits for another process: far above
+	// one commit on a slow disk, far below what a person takes for a hang.
+	busyTimeout = 5 * time.Second
+
+	// readers may read at once; views are short.
+	readers = 4
+
+	// fileMode: the file names people and private repositories.
+	fileMode = 0o600
+)
+
+// Options of a store.
+type Options struct {
+	Logger *slog.Logger // nil is silent
+}
+
+// DB is the database in a SQLite file. WAL lets readers go on beside the one
+// writer, and synchronous=FULL makes every commit wait for the disk. It is safe
+// for concurrent use.
+type DB struct {
+	path    string
+	log     *slog.Logger
+	busy    time.Duration
+	readers chan *conn // as many as there may be; nil is one not yet opened
+
+	writer *conn // used by the one goroutine that commits; nil if read-only
+	failed chan struct{}
+
+	mu      sync.Mutex
+	counts  Counts
+	queue   []*call       // waiting, not begun
+	running chan struct{} // closed when the goroutine that commits ends; nil without one
+	err     error         // why nothing more is taken
+}
+
+var _ Store = (*DB)(nil)
+
+// Open opens the file at path for writing, and makes it if there is none.
+func Open(ctx context.Context, path string, o Options) (*DB, error) {
+	db := newDB(path, o)
+	if err := db.openWriter(ctx); err != nil {
+		return nil, db.unopened(err)
+	}
+	return db.opened(ctx)
+}
+
+// OpenReadOnly opens an existing file beside its writer.
+func OpenReadOnly(ctx context.Context, path string, o Options) (*DB, error) {
+	db := newDB(path, o)
+	db.err = &Error{Detail: "the store was opened for reading"}
+	return db.opened(ctx)
+}
+
+func newDB(path string, o Options) *DB {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	db := &DB{path: path, log: log, busy: busyTimeout, failed: make(chan struct{}), readers: make(chan *conn, readers)}
+	for range readers {
+		db.readers <- nil
+	}
+	return db
+}
+
+// opened reads the file's version, which shows that it can be read at all.
+func (db *DB) opened(ctx context.Context) (*DB, error) {
+	c, err := db.reader(ctx)
+	if err == nil {
+		err = checkVersion(ctx, c)
+		db.readers <- c
+	}
+	if err != nil {
+		return nil, db.unopened(err)
+	}
+	return db, nil
+}
+
+func (db *DB) unopened(err error) error {
+	if closeErr := db.Close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	return &Error{Detail: "the store at " + db.path + " can't be opened", Err: asDamaged(err)}
+}
+
+func (db *DB) connect(ctx context.Context, mode string, pragmas ...string) (*conn, error) {
+	q := url.Values{"mode": {mode}}
+	q.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", db.busy.Milliseconds()))
+	for _, p := range pragmas {
+		q.Add("_pragma", p)
+	}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: db.path, RawQuery: q.Encode()}
+	return connect(ctx, u.String())
+}
+
+func (db *DB) openWriter(ctx context.Context) (err error) {
+	if err := createFile(db.path); err != nil {
+		return err
+	}
+	// temp_store: what a savepoint may have to undo is kept in memory.
+	db.writer, err = db.connect(ctx, "rw", "journal_mode(WAL)", "synchronous(FULL)", "temp_store(MEMORY)")
+	if err != nil {
+		return err
+	}
+	return migrate(ctx, db.writer)
+}
+
+// createFile makes the file with its mode before SQLite would; its companions
+// take the mode from it.
+func createFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Err is nil as long as the store takes writes.
+func (db *DB) Err() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.err
+}
+
+// Counts is how much was stored since the store was opened.
+type Counts struct {
+	Writes  int64 // calls of Write that stored something durably
+	Commits int64 // transactions that they shared
+}
+
+// Counts says how much was stored since the store was opened.
+func (db *DB) Counts() Counts {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.counts
+}
+
+// Failed is closed when storing has failed: the process should stop, and look
+// at what is stored when it starts again.
+func (db *DB) Failed() <-chan struct{} { return db.failed }
+
+// Close ends the store. What was begun is seen through; what waits gets
+// [ErrClosed]. A second Close does nothing.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if errors.Is(db.err, ErrClosed) {
+		db.mu.Unlock()
+		return nil
+	}
+	db.err = &Error{Detail: "nothing was stored", Err: errors.Join(ErrClosed, db.err)}
+	db.settleQueue(db.err)
+	running := db.running
+	db.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+	var errs []error
+	for range readers { // the writer last: it tidies the file
+		if c := <-db.readers; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	close(db.readers)
+	if db.writer != nil {
+		errs = append(errs, db.writer.close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &Error{Detail: "the store can't be closed", Err: err}
+	}
+	return nil
+}

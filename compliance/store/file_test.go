@@ -1,0 +1,267 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/writbot/writ/kernel"
+)
+
+func wantMode(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o600 {
+		t.Errorf("%s has mode %v: others can read it", filepath.Base(path), info.Mode())
+	}
+}
+
+func TestOpen_OnlyTheOwnerReads(t *testing.T) {
+	db := sample(t)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		wantMode(t, db.path+suffix)
+	}
+}
+
+// What was released never changes: a file that has had a migration will not
+// have it again.
+func TestMigrations_AreFixed(t *testing.T) {
+	want := []string{
+		"30febd96371e4080b914c6598c3432f1de5714bc2a4120dc2c1a72aab7373d01",
+	}
+	var got []string
+	for _, text := range migrations() {
+		sum := sha256.Sum256([]byte(text))
+		got = append(got, hex.EncodeToString(sum[:]))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("migrations (-want +got); add the new one's hash, never change another:\n%s", diff)
+	}
+}
+
+// oldFile is the database that the first version wrote: a ledger of five
+// records under a checkpoint of four.
+func oldFile(t *testing.T) string {
+	t.Helper()
+	packed, err := os.Open("testdata/v1.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	plain, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), FileName)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func schemaOf(t *testing.T, db *DB) (texts []string) {
+	t.Helper()
+	err := db.View(t.Context(), func(q Queries) error {
+		return q.Rows(`SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name`, nil, func(r Row) error {
+			var text string
+			err := r.Scan(&text)
+			texts = append(texts, text)
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+func TestOpen_AnOldFileBecomesANewOne(t *testing.T) {
+	old, fresh := openAt(t, oldFile(t)), openAt(t, filepath.Join(t.TempDir(), FileName))
+	if diff := cmp.Diff(schemaOf(t, fresh), schemaOf(t, old)); diff != "" {
+		t.Errorf("the old file's tables (-fresh +old):\n%s", diff)
+	}
+	var records int64
+	if err := old.View(t.Context(), func(q Queries) error {
+		_, err := q.Row(`SELECT count(*) FROM records`, nil, &records)
+		return err
+	}); err != nil || records != 5 {
+		t.Errorf("%d records (%v), want the 5 of before", records, err)
+	}
+}
+
+func TestOpenReadOnly(t *testing.T) {
+	db := sample(t)
+	if err := db.Write(t.Context(), insert("a")); err != nil {
+		t.Fatal(err)
+	}
+	ro, err := OpenReadOnly(t.Context(), db.path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.Close()
+	wantNames(t, ro, "a")
+	if err := ro.Write(t.Context(), insert("b")); err == nil {
+		t.Error("a store opened for reading was written")
+	}
+	if _, err := OpenReadOnly(t.Context(), db.path+"absent", Options{}); err == nil {
+		t.Error("an absent store was opened")
+	}
+	if _, err := os.Stat(db.path + "absent"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("reading made a file")
+	}
+}
+
+func TestOpen_Refuses(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := func(name, pragma string) string {
+		path := filepath.Join(dir, name)
+		if err := openAt(t, path).Write(t.Context(), run(pragma)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, path := range []string{
+		text, made("newer", "PRAGMA user_version = 99"), made("foreign", "PRAGMA application_id = 5"),
+		filepath.Join(dir, "no", "directory"), dir,
+	} {
+		_, err := Open(t.Context(), path, Options{})
+		var e *Error
+		if !errors.As(err, &e) || e.FailureCode() != kernel.CodeEnvStore {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+		}
+		if damaged := errors.Is(err, ErrDamaged); damaged != (path == text) {
+			t.Errorf("%s is damaged: %v", filepath.Base(path), damaged)
+		}
+	}
+}
+
+func TestCheck_FindsADamagedIndex(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	db := openAt(t, path)
+	var root, size int64
+	for _, f := range []func(Tx) error{run(table), insert("a"), insert("b"), func(tx Tx) error {
+		_, err := tx.Row(`SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name LIKE 'sqlite_autoindex_things%'`, nil, &root, &size)
+		return err
+	}} {
+		if err := db.Write(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fault, err := db.Check(t.Context()); fault != "" || err != nil {
+		t.Fatalf("%q %v", fault, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cellCount = 4 // low byte of the number of entries in a page's header
+	data[(root-1)*size+cellCount]--
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if fault, err := openAt(t, path).Check(t.Context()); fault == "" {
+		t.Errorf("an entry is gone from an index: %q %v", fault, err)
+	}
+}
+
+func TestBackup_WhileTheStoreGoesOn(t *testing.T) {
+	db := sample(t)
+	if err := db.Write(t.Context(), insert("before")); err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			name := string(rune('A' + i%26))
+			if err := db.Write(context.Background(), func(tx Tx) error {
+				_, err := tx.Exec(`DELETE FROM things WHERE name <> 'before'`)
+				return errors.Join(err, insert(name+"1")(tx), insert(name+"2")(tx))
+			}); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "copy")
+		if err := db.Backup(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		wantMode(t, path)
+		copied := openAt(t, path)
+		got := names(t, copied)
+		if n := len(got); n != 1 && (n != 3 || got[0][0] != got[1][0]) || got[len(got)-1] != "before" {
+			t.Errorf("the copy holds no state that ever was: %q", got)
+		}
+		if fault, err := copied.Check(t.Context()); fault != "" || err != nil {
+			t.Errorf("%q %v", fault, err)
+		}
+		if err := copied.Write(t.Context(), insert("goes on")); err != nil {
+			t.Errorf("the copy can't take the store's place: %v", err)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBackup_OverwritesNothing(t *testing.T) {
+	db := sample(t)
+	dir := t.TempDir()
+	for name, occupy := range map[string]func(path string) error{
+		"file":      func(path string) error { return os.WriteFile(path, nil, 0o644) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o755) },
+		"link":      func(path string) error { return os.Symlink("nowhere", path) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := occupy(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Backup(t.Context(), path); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := db.Backup(t.Context(), filepath.Join(dir, "no", "directory")); err == nil {
+		t.Error("a back-up without a directory")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Backup(ctx, filepath.Join(dir, "given up")); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 3 {
+		t.Errorf("%v %v: the failed back-ups left something", left, err)
+	}
+}
