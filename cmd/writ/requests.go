@@ -99,12 +99,11 @@ func (s *stateDir) ask(ctx context.Context, r request, gone func() bool) (answer
 // desk is the running process's side.
 type desk struct {
 	dir  *stateDir
-	task int64
-	acts chan supervisor.Act
+	obey func(context.Context, request) answer
 }
 
 // openDesk throws away what was left for a dead process.
-func openDesk(dir *stateDir, task int64) (*desk, error) {
+func openDesk(dir *stateDir, obey func(context.Context, request) answer) (*desk, error) {
 	path := dir.file(requestsDir)
 	if err := os.RemoveAll(path); err != nil {
 		return nil, badState(dir.path, "has requests that can't be cleared (%s)", cause(err))
@@ -112,7 +111,7 @@ func openDesk(dir *stateDir, task int64) (*desk, error) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return nil, badState(dir.path, "can't be written (%s)", cause(err))
 	}
-	return &desk{dir: dir, task: task, acts: make(chan supervisor.Act)}, nil
+	return &desk{dir: dir, obey: obey}, nil
 }
 
 // serve answers requests until ctx ends.
@@ -145,35 +144,39 @@ func (d *desk) answer(ctx context.Context, name string) {
 	if os.Remove(name) != nil || err != nil {
 		return // its sender took it back
 	}
-	a := d.obey(ctx, data)
+	var r request
+	a := answer{Detail: "The request can't be read."}
+	if err := json.Unmarshal(data, &r); err == nil {
+		a = answer{Detail: "The request is too old."}
+		if time.Since(time.UnixMilli(r.Time)) <= answerTime {
+			a = d.obey(ctx, r)
+		}
+	}
 	if data, err = json.Marshal(a); err == nil {
 		_ = replaceFile(strings.TrimSuffix(name, requestExt)+answerExt, data) // without it the sender says that nobody answered
 	}
 }
 
-func (d *desk) obey(ctx context.Context, data []byte) answer {
-	var r request
-	if err := json.Unmarshal(data, &r); err != nil {
-		return answer{Detail: "The request can't be read."}
+// obeyRun answers in a process that drives one task.
+func obeyRun(task int64, acts chan<- supervisor.Act) func(context.Context, request) answer {
+	return func(ctx context.Context, r request) answer {
+		switch {
+		case r.Task != task:
+			return answer{Detail: fmt.Sprintf("The running process works on task %d. Wait for it to end.", task)}
+		case r.Act == kernel.ActResume:
+			return answer{Detail: "The task is running; there is nothing to resume."}
+		case r.Act != kernel.ActStop && r.Act != kernel.ActHalt:
+			return answer{Detail: "The act is unknown."}
+		}
+		done := make(chan error, 1)
+		select {
+		case acts <- supervisor.Act{Kind: r.Act, Actor: r.Actor, Reason: r.Reason, Done: done}:
+		case <-ctx.Done():
+			return answer{Detail: "The run was over before the request was taken."}
+		}
+		if err := <-done; err != nil {
+			return answer{Detail: explain(err).Error()}
+		}
+		return answer{OK: true}
 	}
-	switch {
-	case time.Since(time.UnixMilli(r.Time)) > answerTime:
-		return answer{Detail: "The request is too old."}
-	case r.Task != d.task:
-		return answer{Detail: fmt.Sprintf("The running process works on task %d. Wait for it to end.", d.task)}
-	case r.Act == kernel.ActResume:
-		return answer{Detail: "The task is running; there is nothing to resume."}
-	case r.Act != kernel.ActStop && r.Act != kernel.ActHalt:
-		return answer{Detail: "The act is unknown."}
-	}
-	done := make(chan error, 1)
-	select {
-	case d.acts <- supervisor.Act{Kind: r.Act, Actor: r.Actor, Reason: r.Reason, Done: done}:
-	case <-ctx.Done():
-		return answer{Detail: "The run was over before the request was taken."}
-	}
-	if err := <-done; err != nil {
-		return answer{Detail: explain(err).Error()}
-	}
-	return answer{OK: true}
 }

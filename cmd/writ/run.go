@@ -219,14 +219,15 @@ func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLi
 	if err != nil {
 		return err
 	}
-	desk, err := openDesk(in.dir, j.number)
+	acts := make(chan supervisor.Act)
+	desk, err := openDesk(in.dir, obeyRun(j.number, acts))
 	if err != nil {
 		return err
 	}
 	served, end := context.WithCancel(ctx)
 	answered := make(chan struct{})
 	go func() { defer close(answered); desk.serve(served) }()
-	st, err := task.Drive(ctx, supervisor.DriveOptions{Actor: a.localActor(), Once: j.flags.once, Acts: desk.acts})
+	st, err := task.Drive(ctx, supervisor.DriveOptions{Actor: a.localActor(), Once: j.flags.once, Acts: acts})
 	end()
 	<-answered
 	a.logCycles(context.WithoutCancel(ctx), in, j.number)
