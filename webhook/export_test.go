@@ -1,0 +1,14 @@
+package webhook
+
+// InHand is how many deliveries, and bytes of bodies, are in hand now.
+func (s *Server) InHand() (deliveries int, bytes int64) {
+	u := s.budget.now()
+	return u.deliveries, u.bytes
+}
+
+// Peak is the most that ever was in hand.
+func (s *Server) Peak() (deliveries int, bytes int64) {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return s.budget.peak.deliveries, s.budget.peak.bytes
+}

@@ -1,0 +1,85 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Hook knows the deliveries of one kind of forge. It is used by many requests
+// at once. Its errors are [*Error]; their codes decide the status.
+type Hook interface {
+	// Name is the last part of its path, /hooks/<name>: lower-case letters,
+	// digits and dashes.
+	Name() string
+	// Delivery is the forge's id of the delivery, "" if the headers don't have
+	// exactly one. It may be asked before Verify and is believed only after it.
+	Delivery(h http.Header) string
+	// Verify checks that whoever sent body knows the secret. Nothing is parsed
+	// before it returns nil.
+	Verify(h http.Header, body []byte) error
+	// Parse reads a body that Verify took and that is JSON within the limits.
+	// An event that concerns no task is an Event with Ignored, not an error.
+	// The Event doesn't keep body.
+	Parse(h http.Header, body []byte) (Event, error)
+}
+
+// unsigned is implemented by hooks that may have been made without a secret.
+type unsigned interface{ Unsigned() bool }
+
+// Key names a task of a world.
+type Key struct {
+	World string
+	Task  int64
+}
+
+// Event is what a hook understood of a delivery.
+type Event struct {
+	Kind      string // the forge's word: "issues"
+	Action    string // the forge's word: "labeled"; "" if it has none
+	Keys      []Key  // whom it concerns
+	Evidence  []Evidence
+	Signature string // the header that Verify took; kept with evidence
+	// Ignored is why nothing is due, "" if something is: target.not_allowed,
+	// webhook.event.mismatch, webhook.event.unused.
+	Ignored kernel.Code
+}
+
+// Evidence is an event that may approve a task.
+type Evidence struct {
+	Key    Key
+	Kind   string       // EvidenceLabel or EvidenceComment
+	Actor  int64        // the forge's number of the account
+	Digest canon.Digest // of title and raw body as they stood, see kernel.ApprovalDigest
+	At     time.Time    // as the forge says
+}
+
+// The kinds of evidence.
+const (
+	EvidenceLabel   = "label"   // a label was set
+	EvidenceComment = "comment" // a comment was made
+)
+
+// Delivery is what is made durable.
+type Delivery struct {
+	Hook     string
+	ID       string // the forge's; unique within Hook
+	Event    Event
+	Received time.Time
+	Digest   canon.Digest // of the raw body
+	// Body is the raw body where Event has evidence, nil elsewhere. It is the
+	// inbox's until Accept returns.
+	Body []byte
+}
+
+// Inbox makes deliveries durable. Its consistency contract: when Accept returns
+// nil, the delivery and a due time for each of its keys survive a crash, both or
+// neither. A delivery that is there already is a duplicate, and its keys are
+// due all the same. Accept may be called by many at once, may take as long as
+// the context lasts, and should not take longer.
+type Inbox interface {
+	Accept(ctx context.Context, d Delivery) (duplicate bool, err error)
+}

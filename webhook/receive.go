@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// The outcomes of a delivery, in answers, log and metrics.
+const (
+	outcomeAccepted  = "accepted"  // stored, and its tasks are due
+	outcomeDuplicate = "duplicate" // stored before; its tasks are due again
+	outcomeIgnored   = "ignored"   // stored, and nothing is due
+	outcomeRefused   = "refused"   // the sender's fault
+	outcomeFailed    = "failed"    // ours, and it may be sent again
+)
+
+// deliveryID is the form of an id that is stored and logged.
+var deliveryID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+
+// receive is the handler of one hook.
+func (s *Server) receive(h Hook) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		n := noteOf(c)
+		r := c.Request()
+		n.hook = h.Name()
+		if id := h.Delivery(r.Header); deliveryID.MatchString(id) {
+			n.delivery = id
+		}
+		slot, err := s.budget.admit()
+		if err != nil {
+			return s.hangUp(c, err)
+		}
+		keep := false // the slot outlives the request
+		defer func() {
+			if !keep {
+				slot.release()
+			}
+		}()
+		d, err := s.read(r, h, n, slot)
+		if err != nil {
+			return s.hangUp(c, err)
+		}
+		keep = true
+		duplicate, err := s.handOver(r.Context(), d, slot)
+		if err != nil {
+			return err
+		}
+		return s.taken(c, n, d, duplicate)
+	}
+}
+
+// hangUp closes the connection of a sender whose body wasn't read to its end.
+func (s *Server) hangUp(c echo.Context, err error) error {
+	switch fault(err).Code {
+	case kernel.CodeWebhookBusy, kernel.CodeBodyTooLarge, kernel.CodeBodyTimeout, kernel.CodeBodyType, kernel.CodeBodyEncoding:
+		c.Response().Header().Set("Connection", "close")
+	}
+	return err
+}
+
+// read goes from the raw request to a delivery. The order of its steps is the
+// defence: nothing looks into a body before its signature holds.
+func (s *Server) read(r *http.Request, h Hook, n *note, slot *slot) (Delivery, error) {
+	d := Delivery{Hook: h.Name(), ID: n.delivery, Received: s.now()}
+	if err := checkHead(r, s.limits.Body); err != nil {
+		return d, err
+	}
+	body, err := readBody(r, s.limits.Body, slot)
+	if err != nil {
+		return d, err
+	}
+	n.bytes = len(body)
+	if err := h.Verify(r.Header, body); err != nil {
+		return d, err
+	}
+	if d.ID == "" {
+		return d, refuse(kernel.CodeDeliveryInvalid, "")
+	}
+	if err := forge.CheckJSON(body, s.limits.Depth); err != nil {
+		return d, malformed(err)
+	}
+	if d.Event, err = h.Parse(r.Header, body); err != nil {
+		return d, err
+	}
+	n.event = d.Event
+	d.Digest = canon.Sum(body)
+	if len(d.Event.Evidence) > 0 {
+		d.Body = body
+	}
+	return d, nil
+}
+
+// handOver gives a delivery to the inbox. The sender's patience and ours end
+// after Limits.Store, whatever the inbox does; the slot stays taken until the
+// inbox is done with it, so that a store that hangs can't gather deliveries
+// without bound. A sender that hangs up changes nothing: what it sent holds.
+func (s *Server) handOver(ctx context.Context, d Delivery, slot *slot) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Store)
+	defer cancel()
+	type result struct {
+		duplicate bool
+		err       error
+	}
+	done := make(chan result, 1)
+	s.handOvers.Go(func() {
+		var r result
+		r.err = sheltered(func() (err error) {
+			r.duplicate, err = s.inbox.Accept(ctx, d)
+			return err
+		})
+		slot.release()
+		done <- r
+	})
+	select {
+	case r := <-done:
+		return r.duplicate, notStored(r.err)
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-done: // both at once: what is durable counts
+		return r.duplicate, notStored(r.err)
+	default:
+		return false, notStored(ctx.Err())
+	}
+}
+
+// notStored gives the inbox's error its code.
+func notStored(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Code: kernel.CodeWebhookStore, Cause: err}
+}
+
+// taken answers a delivery that is durable.
+func (s *Server) taken(c echo.Context, n *note, d Delivery, duplicate bool) error {
+	a, code := answer{}, http.StatusAccepted
+	switch {
+	case d.Event.Ignored != "":
+		n.outcome, n.code, code = outcomeIgnored, d.Event.Ignored, http.StatusOK
+		a = explain(d.Event.Ignored, "")
+	case duplicate:
+		n.outcome = outcomeDuplicate
+	default:
+		n.outcome = outcomeAccepted
+	}
+	a.Delivery, a.Outcome = d.ID, n.outcome
+	n.failed = c.JSON(code, a)
+	return nil
+}

@@ -1,0 +1,237 @@
+package webhook_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/webhook"
+)
+
+// tellWhenGone closes gone once a request's context has ended.
+func tellWhenGone(gone chan<- struct{}) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			context.AfterFunc(c.Request().Context(), func() { close(gone) })
+			return next(c)
+		}
+	}
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	broken := errors.New("disk full at /canary/path")
+	var storeErr error
+	hang := make(chan struct{})
+	runs := make(chan struct{}, 8)
+	var stuck func(context.Context) error
+	r := start(t, func(c *webhook.Config) {
+		c.Limits.Probe = 30 * time.Millisecond
+		c.Checks = []webhook.Check{
+			{Name: "store", Run: func(context.Context) error { return storeErr }},
+			{Name: "forge", Run: func(ctx context.Context) error {
+				if stuck != nil {
+					return stuck(ctx)
+				}
+				return nil
+			}},
+		}
+	})
+	want := func(status int, ready bool, ok ...bool) {
+		t.Helper()
+		got := r.get("/readyz")
+		var body struct {
+			Ready  bool
+			Checks []struct {
+				Name string
+				OK   bool
+			}
+		}
+		if err := json.Unmarshal([]byte(got.text), &body); err != nil {
+			t.Fatal(err)
+		}
+		fine := got.status == status && body.Ready == ready && len(body.Checks) == 2 && body.Checks[0].Name == "store" && body.Checks[1].Name == "forge"
+		if !fine || body.Checks[0].OK != ok[0] || body.Checks[1].OK != ok[1] {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		if strings.Contains(got.text, "canary") {
+			t.Error("whoever asks is told too much")
+		}
+		if got := r.get("/healthz"); got.status != http.StatusOK {
+			t.Errorf("the process lives, and says %d", got.status)
+		}
+	}
+	want(http.StatusOK, true, true, true)
+	storeErr = broken
+	want(http.StatusServiceUnavailable, false, false, true)
+	if !strings.Contains(r.log.String(), "disk full") {
+		t.Error("the log doesn't say why")
+	}
+	storeErr = nil
+	// A check that hangs is a failed one, and is not started again meanwhile.
+	stuck = func(context.Context) error { runs <- struct{}{}; <-hang; return nil }
+	want(http.StatusServiceUnavailable, false, true, false)
+	want(http.StatusServiceUnavailable, false, true, false)
+	if len(runs) != 1 {
+		t.Errorf("the hanging check runs %d times at once", len(runs))
+	}
+	close(hang)
+}
+
+func TestReadinessSurvivesAPanic(t *testing.T) {
+	r := start(t, func(c *webhook.Config) {
+		c.Checks = []webhook.Check{{Name: "store", Run: func(context.Context) error { panic("x") }}}
+	})
+	if got := r.get("/readyz"); got.status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := start(t, func(c *webhook.Config) { c.Lag = func() time.Duration { return 1500 * time.Millisecond } })
+	id := uuid.NewString()
+	for range 2 {
+		r.post(encode(t, labeled()), func(req *http.Request) { req.Header.Set(webhook.HeaderDelivery, id) })
+	}
+	r.post(encode(t, labeled()), func(req *http.Request) { req.Header.Set(webhook.HeaderEvent, "stars") })
+	r.post(encode(t, labeled()), func(req *http.Request) { req.Header.Del(webhook.HeaderSignature) })
+	text := r.get("/metrics").text
+	for _, line := range []string{
+		`writ_webhook_deliveries_total{code="",hook="local",outcome="accepted"} 1`,
+		`writ_webhook_deliveries_total{code="",hook="local",outcome="duplicate"} 1`,
+		`writ_webhook_deliveries_total{code="webhook.event.unused",hook="local",outcome="ignored"} 1`,
+		`writ_webhook_deliveries_total{code="webhook.sig.missing",hook="local",outcome="refused"} 1`,
+		`writ_webhook_duration_seconds_count{hook="local"} 4`,
+		`writ_webhook_in_flight 0`, `writ_webhook_body_bytes 0`, `writ_webhook_lag_seconds 1.5`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("not there: %s\n%s", line, text)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	r := start(t, func(c *webhook.Config) {
+		c.Routes = func(e *echo.Echo) {
+			e.GET("/broken", func(echo.Context) error { return errors.New("canary cause") })
+		}
+	})
+	r.wantRefused(r.get("/hooks/other?token=canary"), http.StatusNotFound, kernel.CodeWebhookNotFound)
+	r.wantRefused(r.get("/hooks/local"), http.StatusMethodNotAllowed, kernel.CodeWebhookMethod)
+	got := r.get("/broken")
+	r.wantRefused(got, http.StatusInternalServerError, kernel.CodeWebhookInternal)
+	if strings.Contains(got.text, "canary") {
+		t.Error("the cause is shown")
+	}
+}
+
+func TestConfigInvalid(t *testing.T) {
+	l := listen(t)
+	defer l.Close()
+	good := webhook.Config{Listener: l, Inbox: &memory{}, Logger: quiet(), Hooks: []webhook.Hook{localHook(t)}}
+	for name, spoil := range map[string]func(*webhook.Config){
+		"no listener":       func(c *webhook.Config) { c.Listener = nil },
+		"no inbox":          func(c *webhook.Config) { c.Inbox = nil },
+		"no logger":         func(c *webhook.Config) { c.Logger = nil },
+		"two hooks, a name": func(c *webhook.Config) { c.Hooks = append(c.Hooks, c.Hooks[0]) },
+	} {
+		c := good
+		c.Hooks = slices.Clone(good.Hooks)
+		spoil(&c)
+		_, err := webhook.New(c)
+		t.Run(name, func(t *testing.T) { wantCode(t, err, kernel.CodeConfigInvalid) })
+	}
+	_, err := webhook.NewLocalHook(webhook.LocalConfig{Secrets: []string{secret}})
+	wantCode(t, err, kernel.CodeConfigInvalid)
+}
+
+// TestF3_Log sends secrets and texts by every way in, and looks for them in
+// every line; each line of a delivery has its id.
+func TestF3_Log(t *testing.T) {
+	r := start(t, nil)
+	body := encode(t, labeled())
+	id := uuid.NewString()
+	named := func(req *http.Request) { req.Header.Set(webhook.HeaderDelivery, id) }
+	r.post(body, named)
+	r.post(body, func(req *http.Request) {
+		named(req)
+		req.Header.Set(webhook.HeaderSignature, sign("canary-other", body))
+	})
+	r.post(body, func(req *http.Request) { named(req); req.Header.Set(webhook.HeaderSignature, "canary") })
+	r.post([]byte(`{"canary":`), named)
+	r.post([]byte(`{"event":"canary","action":"canary x"}`), func(req *http.Request) { named(req); req.Header.Set(webhook.HeaderEvent, "Canary") })
+	r.post(body, func(req *http.Request) { named(req); req.URL.RawQuery = "token=canary" })
+	r.post(body, func(req *http.Request) { req.Header.Set(webhook.HeaderDelivery, "canary") })
+	r.post(body, func(req *http.Request) { req.URL.Path = "/hooks/canary" })
+	log := r.log.String()
+	if strings.Contains(strings.ToLower(log), "canary") || strings.Contains(log, sign(secret, body)) {
+		t.Errorf("something that was sent is in the log:\n%s", log)
+	}
+	lines := 0
+	for in := bufio.NewScanner(strings.NewReader(log)); in.Scan(); {
+		var line struct{ Msg, Hook, Delivery, Outcome string }
+		if err := json.Unmarshal(in.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Msg == "request" && line.Hook != "" && line.Delivery == id && line.Outcome != "" {
+			lines++
+		}
+	}
+	if lines != 6 {
+		t.Errorf("%d lines have the delivery's id, want 6:\n%s", lines, log)
+	}
+}
+
+// TestShutdown answers what is in hand, and takes no more.
+func TestShutdown(t *testing.T) {
+	inbox := &memory{entered: make(chan webhook.Delivery, 1), gate: make(chan struct{})}
+	r := start(t, func(c *webhook.Config) { c.Inbox, c.Limits.Store = inbox, patience })
+	reply := make(chan reply, 1)
+	req := r.delivery(encode(t, labeled()), nil)
+	go func() { got, _ := r.send(req); reply <- got }()
+	awaited(t, inbox.entered)
+	r.stop()
+	select {
+	case err := <-r.ended:
+		t.Fatalf("stopped with a delivery in hand: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(inbox.gate)
+	if got := awaited(t, reply); got.status != http.StatusAccepted {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+	err := awaited(t, r.ended)
+	if err != nil {
+		t.Error(err)
+	}
+	r.ended <- err
+	if _, err := r.send(r.delivery(encode(t, labeled()), nil)); err == nil {
+		t.Error("still listening")
+	}
+}
+
+// TestShutdownIsBounded: a store that hangs can't keep the process.
+func TestShutdownIsBounded(t *testing.T) {
+	inbox := &memory{entered: make(chan webhook.Delivery, 1), gate: make(chan struct{})}
+	r := start(t, func(c *webhook.Config) {
+		c.Inbox, c.Limits.Store, c.Limits.Shutdown = inbox, time.Millisecond, 50*time.Millisecond
+	})
+	r.post(encode(t, labeled()), nil)
+	r.stop()
+	err := awaited(t, r.ended)
+	if err == nil {
+		t.Error("a delivery that the store still has is no clean stop")
+	}
+	r.unclean = true
+	r.ended <- err
+	close(inbox.gate)
+}
