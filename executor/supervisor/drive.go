@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/writbot/writ/kernel"
@@ -23,19 +24,21 @@ const (
 	partingTime = 20 * time.Second
 )
 
-// Act is what a person asks of a task that is being driven.
-type Act struct {
-	Kind   string // kernel.ActStop or kernel.ActHalt
-	Actor  string
-	Reason string
-	Done   chan<- error // answered once, if not nil
-}
-
 // DriveOptions say how long to go on.
 type DriveOptions struct {
 	Actor string
-	Once  bool       // return after one attempt, whatever it came to
-	Acts  <-chan Act // a person's acts; nil for none
+	Once  bool // return after one attempt, whatever it came to
+	// Yield returns where nothing of ours runs and there is only to wait, for a
+	// server that gives its place to another task: Status.Wake says when to come
+	// back. So does what can't be read while there is no run: it is returned at
+	// once, and who calls decides about another try.
+	Yield bool
+	// Acts are a person's acts; nil for none. What runs is killed as soon as one
+	// comes, even while a request hangs in the network; the act is recorded when
+	// its turn comes, and then answered.
+	Acts <-chan Act
+	// Nudges ask to look at the task again now; nil for none.
+	Nudges <-chan struct{}
 }
 
 // Drive ticks until the task stands still: ended, waiting, held, refused or
@@ -45,8 +48,24 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 	stopGuard := t.startGuard()
 	defer stopGuard()
 	defer t.kill()
-	d := drive{task: t, o: o}
+	d := &drive{task: t, o: o, came: make(chan struct{}, 1)}
 	for {
+		stopWatch := d.watchActs(ctx)
+		st, err := d.run(ctx)
+		stopWatch()
+		if err == nil && d.waiting() {
+			continue // a person's act came at the last moment
+		}
+		d.answerAll(err)
+		st.Wake = d.wakeAt(st)
+		return st, err
+	}
+}
+
+func (d *drive) run(ctx context.Context) (Status, error) {
+	t, o := d.task, d.o
+	for {
+		d.obeyAll(ctx)
 		if ctx.Err() != nil {
 			return t.part(ctx, o.Actor, d.last)
 		}
@@ -62,7 +81,7 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 		if ctx.Err() != nil {
 			continue
 		}
-		if !passing(err) || (t.run == nil && d.outages >= outageTries) {
+		if !Passing(err) || (t.run == nil && (o.Yield || d.outages >= outageTries)) {
 			if t.run != nil {
 				_, _ = t.part(ctx, o.Actor, d.last) // the first error counts
 			}
@@ -84,13 +103,17 @@ type drive struct {
 	outages, failed int
 	attempted       bool // the one attempt of Once is over
 	last            Status
+
+	mu    sync.Mutex
+	queue []Act         // that came and aren't begun yet
+	came  chan struct{} // says that there is one
 }
 
 // request is what the next tick asks: a person's stop until it is carried out,
 // nothing but a look after the one attempt, otherwise to go on.
 func (d *drive) request() kernel.Request {
 	switch {
-	case d.task.wish != nil:
+	case len(d.task.wishes) > 0:
 		return kernel.RequestStop
 	case d.attempted:
 		return kernel.RequestLook
@@ -99,16 +122,16 @@ func (d *drive) request() kernel.Request {
 }
 
 func (d *drive) actor() string {
-	if w := d.task.wish; w != nil {
-		return w.Actor
+	if w := d.task.wishes; len(w) > 0 {
+		return w[0].Actor
 	}
 	return d.o.Actor
 }
 
-// passing reports whether an error may pass by itself: what can't be read now
-// may be read later. What the machine or the store ran into doesn't, nor does
-// what can't be composed.
-func passing(err error) bool {
+// Passing reports whether an error of Drive may pass by itself: what can't be
+// read now may be read later. What the machine or the store ran into doesn't, nor
+// does what can't be composed.
+func Passing(err error) bool {
 	var (
 		broken *BrokenError
 		audit  *machine.AuditError
@@ -144,11 +167,14 @@ const longestWait = time.Hour
 // next waits for what the task waits for. It reports whether to tick again.
 func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	t := d.task
-	if t.wish != nil && d.stopped(st) {
+	if len(t.wishes) > 0 && d.stopped(st) {
 		return st.Decision.Action == kernel.ActionWait, nil
 	}
 	switch st.Decision.Standing {
 	case kernel.StandActing:
+		if d.o.Yield && t.run == nil && t.pending == nil && d.failed >= outageTries {
+			return false, nil // it fails again and again: somebody else's turn
+		}
 		return true, d.afterEffect(ctx, st)
 	case kernel.StandAbandoned:
 		d.attempted = d.attempted || d.o.Once
@@ -156,7 +182,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	case kernel.StandRunning:
 		return true, d.pause(ctx, t.renewIn(), t.jobDone())
 	case kernel.StandDue:
-		if d.o.Once {
+		if d.o.Once || d.o.Yield {
 			return false, nil
 		}
 		wait := longestWait
@@ -176,16 +202,20 @@ func (d *drive) stopped(st Status) bool {
 	if !done {
 		return false
 	}
-	w := d.task.wish
-	d.task.wish = nil
-	w.answer(nil)
+	d.answerStops(nil)
 	return true
 }
 
-func (a *Act) answer(err error) {
-	if a.Done != nil {
-		a.Done <- err
+// wakeAt is when who gave its place away comes back at the latest, Unix
+// milliseconds; 0 where nothing is due by itself.
+func (d *drive) wakeAt(st Status) int64 {
+	switch st.Decision.Standing {
+	case kernel.StandDue, kernel.StandHeld:
+		return st.Decision.Wake
+	case kernel.StandActing:
+		return d.task.s.now().WallMs + outageMost.Milliseconds()
 	}
+	return 0
 }
 
 // afterEffect goes on at once. An effect that didn't come about is tried again,
@@ -238,28 +268,13 @@ func (d *drive) pause(ctx context.Context, wait time.Duration, done <-chan struc
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-done:
-	case a, ok := <-d.o.Acts:
+	case <-d.came:
+	case _, ok := <-d.o.Nudges:
 		if !ok {
-			d.o.Acts = nil // nobody asks any more
-			return nil
+			d.o.Nudges = nil // nobody nudges any more
 		}
-		d.obey(ctx, a)
 	}
 	return nil
-}
-
-// obey begins what a person asked. What runs is killed first, whatever becomes
-// of the words; a stop is asked for again until it is carried out.
-func (d *drive) obey(ctx context.Context, a Act) {
-	d.task.kill()
-	switch a.Kind {
-	case kernel.ActHalt:
-		a.answer(d.task.Halt(ctx, a.Actor, a.Reason))
-	case kernel.ActStop:
-		d.task.wish = &a
-	default:
-		a.answer(nil)
-	}
 }
 
 // part gives the lease back before the process ends: `stalled` at HEAD, so that

@@ -64,13 +64,20 @@ func (t *Task) uncomposed(c *cycle, cause error) *effect {
 func (h *handler) Execute(machine.ToolCall) (machine.Result, error) {
 	t := (*Task)(h)
 	c := t.cycle
-	o := c.effect.do(c.ctx)
+	o := t.outside(c)
 	c.outcome = &o
 	t.fault(c.decision.Action, StageDone)
 	if o.Status != kernel.OutcomeDone {
 		return machine.Result{}, &effectError{o}
 	}
 	return machine.Result{Summary: string(o.Status)}, nil
+}
+
+// outside does the effect while other tasks have the world.
+func (t *Task) outside(c *cycle) kernel.Outcome {
+	t.s.mu.Unlock()
+	defer t.s.mu.Lock()
+	return c.effect.do(c.ctx)
 }
 
 // effectError is an outcome that is no success, for the audit entry.

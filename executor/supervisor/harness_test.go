@@ -113,6 +113,7 @@ type fakeExecutor struct {
 	build   func(executor.BuildJob) (executor.BuildOutcome, error)
 	started func(executor.BuildJob)
 	hold    bool
+	mu      sync.Mutex // of builds, where tasks are driven at once
 	builds  []*fakeJob[executor.BuildOutcome]
 }
 
@@ -133,7 +134,9 @@ func (f *fakeExecutor) Build(_ context.Context, job executor.BuildJob) (executor
 	if !f.hold {
 		j.finish()
 	}
+	f.mu.Lock()
 	f.builds = append(f.builds, j)
+	f.mu.Unlock()
 	if f.started != nil {
 		f.started(job)
 	}
@@ -217,7 +220,8 @@ type place struct {
 	fault func(Point)
 	say   func(string)
 	tail  func(string)
-	newID func() string // nil for fresh ones
+	newID func() string   // nil for fresh ones
+	wrap  func(Repo) Repo // between supervisor and client; nil for nothing
 }
 
 // opened is a process's hold of a place, with the real ledger and client.
@@ -271,6 +275,9 @@ func (p place) open(ctx context.Context) (o *opened, err error) {
 	}
 	if p.newID != nil {
 		deps.NewRunID = p.newID
+	}
+	if p.wrap != nil {
+		deps.Repo = p.wrap(deps.Repo)
 	}
 	if p.terms != "" {
 		p.cfg.Contract = &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(p.terms), nil }}

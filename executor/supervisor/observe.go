@@ -15,6 +15,7 @@ import (
 // be recorded.
 type cycle struct {
 	id       string
+	request  kernel.Request
 	clock    lease.Clock
 	facts    kernel.Facts
 	intake   *Intake
@@ -40,7 +41,7 @@ type cycle struct {
 // observe reads everything that the decision depends on. HEAD is read over git;
 // issue and contract are read again at every request, so that an edit is seen.
 func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
-	c := &cycle{id: t.s.deps.NewRunID(), clock: t.s.now(), task: t, ctx: ctx}
+	c := &cycle{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t, ctx: ctx}
 	if err := t.settle(ctx, c); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 		return nil, err
 	}
 	c.change = refs.OID(t.ChangeRef())
-	t.lookUpUnknown(c, refs.OID(t.StateRef()))
+	t.s.locked(func() { t.lookUpUnknown(c, refs.OID(t.StateRef())) })
 	issue, err := t.readIssue(ctx, c, refs)
 	if err != nil {
 		return nil, err
@@ -63,12 +64,31 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 	}
 	head.Reapproved = issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
 	c.facts = kernel.Facts{
-		Kind: string(kernel.KindObservation), Now: t.virtualNow(c.clock), View: t.view(), Request: req, Actor: actor,
+		Kind: string(kernel.KindObservation), Request: req, Actor: actor,
 		World: t.s.cfg.World, Task: t.number, Head: head,
 	}
+	t.s.locked(func() { c.facts.View = t.view() })
 	t.readTask(ctx, c, issue)
 	t.readRun(c)
-	return c, t.readEvidence(ctx, c)
+	return c, t.readRetry(ctx, c)
+}
+
+// readShared reads what other tasks of the world change, at the last moment and
+// with the world to itself: the time of the last record, the path space, and
+// the evidence, whose checkpoint must end with the record that the result names.
+func (t *Task) readShared(ctx context.Context, c *cycle) {
+	c.facts.Now = t.virtualNow(c.clock)
+	if t.run == nil {
+		c.facts.Policy = append(c.facts.Policy, t.s.world.Admit(t.number, c.intake.Spec.AllowedFiles)...)
+		return
+	}
+	if t.run.phase == kernel.PhaseJudged && !t.run.slim {
+		var err error
+		if c.evidence, err = t.s.deps.Ledger.Evidence(ctx, t.number, t.run.from); err != nil {
+			t.say("the evidence can't be packed whole: %v", err)
+			t.run.slim = true
+		}
+	}
 }
 
 // readIssue reads the task's text and holds it against the contract. A run goes
@@ -114,8 +134,7 @@ func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
 	if t.run != nil {
 		return
 	}
-	room := t.s.world.Admit(t.number, in.Spec.AllowedFiles)
-	c.facts.Policy = slices.Concat(c.facts.Policy, room, t.refused, t.changeBranchFree(c))
+	c.facts.Policy = slices.Concat(c.facts.Policy, t.refused, t.changeBranchFree(c))
 	if kernel.WantsClaim(c.facts) {
 		c.facts.Environment = t.s.deps.Executor.Environment(ctx, in.Spec.Builder)
 	}
@@ -174,6 +193,8 @@ func (t *Task) readRun(c *cycle) {
 func (t *Task) takeIn(c *cycle) {
 	r := t.run
 	switch {
+	case t.isStopping() && c.request == kernel.RequestTick:
+		// What a person's act killed didn't fail: his request comes next.
 	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):
 		r.built, r.phase = bounded(r.build.Outcome()), kernel.PhaseBuilt
 		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
@@ -189,18 +210,10 @@ func (t *Task) takeIn(c *cycle) {
 	}
 }
 
-// readEvidence reads what the result is to carry: the run's records, once the
-// verdict is one of them; and at the HEAD of a failed or interrupted attempt,
-// what the next dispatch ends with.
-func (t *Task) readEvidence(ctx context.Context, c *cycle) error {
-	var err error
+// readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
+// dispatch ends with.
+func (t *Task) readRetry(ctx context.Context, c *cycle) error {
 	if t.run != nil {
-		if t.run.phase == kernel.PhaseJudged && !t.run.slim {
-			if c.evidence, err = t.s.deps.Ledger.Evidence(ctx, t.number, t.run.from); err != nil {
-				t.say("the evidence can't be packed whole: %v", err)
-				t.run.slim = true
-			}
-		}
 		return nil
 	}
 	switch c.facts.Head.State {
@@ -212,6 +225,7 @@ func (t *Task) readEvidence(ctx context.Context, c *cycle) error {
 		return nil // a stranger's words don't reach a builder this way
 	}
 	pack := replay.Pack{}
+	var err error
 	for _, name := range []string{replay.FileRetry, replay.FileSeedPack} {
 		if pack[name], err = t.readFile(ctx, c.head.Tree, name); err != nil {
 			return err

@@ -67,6 +67,11 @@ func (s *Supervisor) write(ctx context.Context, now int64, drafts []kernel.Draft
 	if err != nil {
 		return err
 	}
+	for _, d := range drafts {
+		if e, ok := d.Body.(machine.Entry); ok {
+			s.last[d.Task] = e
+		}
+	}
 	return s.world.Commit(r, records)
 }
 

@@ -16,14 +16,24 @@ import (
 	"github.com/writbot/writ/kernel/world"
 )
 
-// Supervisor holds what the tasks of one world share in one process.
+// Supervisor holds what the tasks of one world share in one process. Any number
+// of tasks may be driven at once, each by one goroutine.
 type Supervisor struct {
-	cfg   Config
-	deps  Deps
+	cfg  Config
+	deps Deps
+
+	// mu guards world and ledger, which are one place for all tasks of the world.
+	// It is held from the last facts that tasks share to the durable decision, and
+	// again for the outcome; never while anything outside is waited for, so that
+	// one hanging push keeps no other task from renewing its lease. Rounds of
+	// tasks may so interleave: one's receipt then closes what another has begun,
+	// whose outcome falls into the next round (package world, "What a round
+	// changes").
+	mu    sync.Mutex
 	world *world.Kernel
 	last  map[int64]machine.Entry
-	// mu serialises requests of this world: a round is one request.
-	mu sync.Mutex
+	open  map[int64]*Task
+	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
 }
 
 // New makes a supervisor over a world whose records are folded already.
@@ -34,7 +44,29 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 	if cfg.ChangePrefix == "" {
 		cfg.ChangePrefix = DefaultChangePrefix
 	}
-	return &Supervisor{cfg: cfg, deps: deps, world: h.World, last: h.last}
+	return &Supervisor{
+		cfg: cfg, deps: deps, world: h.World, last: h.last, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
+	}
+}
+
+// turn is the lock of a task's requests and of what a person does to it. It is
+// taken before mu.
+func (s *Supervisor) turn(number int64) *sync.Mutex {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.turns[number]
+	if m == nil {
+		m = &sync.Mutex{}
+		s.turns[number] = m
+	}
+	return m
+}
+
+// locked calls f with the world to itself.
+func (s *Supervisor) locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 // Task is one task in this process: its kernel and the run it holds, if any.
@@ -44,18 +76,20 @@ type Task struct {
 	number  int64
 	issues  Issues
 	machine *machine.Machine
+	turn    *sync.Mutex
 
 	run     *run
 	pending *push // an own push whose answer was lost
 	refused []kernel.Violation
 	trees   []keptTree
-	wish    *Act    // a person's stop that isn't carried out yet
+	wishes  []Act   // persons' stops that aren't carried out yet
 	first   *string // HEAD when this process first looked, "" for none
 	intake  *Intake // of the pair (base commit, text) last assessed
 	parsed  *parsed // the contract last read
 	cycle   *cycle  // the request in flight
 
-	guard sync.Mutex // run's handles, for Guard
+	guard    sync.Mutex // run's handles, for Guard
+	stopping bool       // a person's act is on its way; under guard
 }
 
 // run is what this process knows of the lease it holds.
@@ -100,22 +134,56 @@ type run struct {
 // Open boots the kernel of one task (BOOTING to IDLE): what a dead process had
 // begun is closed as unknown, and its unfinished request as crashed. A task
 // that was halted durably can't be booted in its epoch: the error is
-// [machine.ErrHalted], until a person resumes the task.
+// [machine.ErrHalted], until a person resumes the task. Two kernels of one task
+// would each count on being the only one: a task that is open already is
+// [ErrOpen].
 func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Task, error) {
 	if number < 1 {
 		return nil, fmt.Errorf("supervisor: task numbers start at 1, not %d", number)
 	}
-	t := &Task{s: s, number: number, issues: issues}
-	var err error
+	t := &Task{s: s, number: number, issues: issues, turn: s.turn(number)}
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[number] != nil {
+		return nil, ErrOpen
+	}
+	if err := t.boot(ctx); err != nil {
+		return nil, err
+	}
+	s.open[number] = t
+	return t, nil
+}
+
+// ErrOpen says that this process works on the task already.
+var ErrOpen = errors.New("supervisor: the task is open already")
+
+// Close gives the task up in this process: it may be opened again. What still
+// runs of it is killed; its lease is not given back, which is Drive's part.
+func (t *Task) Close() {
+	t.kill()
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.s.locked(func() {
+		if t.s.open[t.number] == t {
+			delete(t.s.open, t.number)
+		}
+	})
+}
+
+// boot makes the kernel of the task's epoch.
+func (t *Task) boot(ctx context.Context) (err error) {
+	s, number := t.s, t.number
 	t.machine, err = machine.New(machine.Config{
 		Kernel: s.cfg.World + "#" + strconv.FormatInt(number, 10), Epoch: s.world.TaskView(number).Epoch,
 		Now: s.now().WallMs, Auditor: (*journal)(t), Handler: (*handler)(t), LastEntry: s.lastEntry(number),
 		Cancel: func() { go t.kill() },
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return t, t.machine.Boot(func() error { return s.closeIntents(ctx, number) })
+	return t.machine.Boot(func() error { return s.closeIntents(ctx, number) })
 }
 
 // lastEntry is where the audit chain of the task's epoch goes on.
@@ -149,6 +217,9 @@ type Status struct {
 	Intake   *Intake
 	Outcome  *kernel.Outcome // of the effect, nil without one
 	Head     git.Commit      // at the state ref when the facts were read
+	// Wake is when to come back at the latest after a drive that yields, Unix
+	// milliseconds; 0 where nothing is due by itself.
+	Wake int64
 }
 
 // ErrUnsettled says that a push of ours may still be applied by the server:
@@ -158,22 +229,17 @@ var ErrUnsettled = errors.New("supervisor: the outcome of an own push is still u
 // Tick is one request: observe, decide, record, act, take the outcome. An error
 // means that no request came about (something outside can't be read; the tick
 // stays due) or that the kernel halted.
+//
+// Other tasks of the world wait only while records are written, never for what
+// this one reads or does outside.
 func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Status, error) {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	c, err := t.observe(ctx, req, actor)
 	if err != nil {
 		return Status{}, err
 	}
-	params, err := canon.Marshal(c.facts)
-	if err != nil {
-		return Status{}, err
-	}
-	t.cycle = c
-	defer func() { t.cycle = nil }()
-	receipt, err := t.machine.Submit(machine.Request{
-		ID: c.id, Actor: actor, Intent: string(req), Params: params, Now: c.clock.WallMs,
-	})
+	receipt, err := t.submit(ctx, c)
 	if err != nil {
 		t.kill()
 		return Status{}, err
@@ -196,6 +262,23 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	t.narrate(c)
 	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head}, nil
+}
+
+// submit hands the facts to the machine, with the world to itself except while
+// the effect is out.
+func (t *Task) submit(ctx context.Context, c *cycle) (machine.Receipt, error) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.readShared(ctx, c)
+	params, err := canon.Marshal(c.facts)
+	if err != nil {
+		return machine.Receipt{}, err
+	}
+	t.cycle = c
+	defer func() { t.cycle = nil }()
+	return t.machine.Submit(machine.Request{
+		ID: c.id, Actor: c.facts.Actor, Intent: string(c.facts.Request), Params: params, Now: c.clock.WallMs,
+	})
 }
 
 // BrokenError ends a drive: an effect that the kernel decided can't be composed,

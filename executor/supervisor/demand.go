@@ -1,0 +1,126 @@
+package supervisor
+
+import (
+	"context"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// Act is what a person asks of a task that is being driven.
+type Act struct {
+	Kind   string // kernel.ActStop or kernel.ActHalt
+	Actor  string
+	Reason string
+	Done   chan<- error // answered once, if not nil
+}
+
+func (a *Act) answer(err error) {
+	if a.Done != nil {
+		a.Done <- err
+	}
+}
+
+// watchActs takes a person's acts while the drive may be hanging in the network.
+// What runs dies at once; the rest is the drive's, when it comes to it. The
+// function it returns ends the watch.
+func (d *drive) watchActs(ctx context.Context) (stop func()) {
+	if d.o.Acts == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case a, ok := <-d.o.Acts:
+				if !ok {
+					return // nobody asks any more
+				}
+				d.take(a)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// take notes an act before it kills, so that what then ends isn't taken for the
+// builder's failure.
+func (d *drive) take(a Act) {
+	d.task.setStopping(true)
+	d.mu.Lock()
+	d.queue = append(d.queue, a)
+	d.mu.Unlock()
+	select {
+	case d.came <- struct{}{}:
+	default: // it knows
+	}
+	d.task.kill()
+}
+
+// waiting reports whether an act came that isn't begun.
+func (d *drive) waiting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queue) > 0
+}
+
+// obeyAll begins what persons asked meanwhile.
+func (d *drive) obeyAll(ctx context.Context) {
+	d.mu.Lock()
+	list := d.queue
+	d.queue = nil
+	d.mu.Unlock()
+	for _, a := range list {
+		d.obey(ctx, a)
+	}
+}
+
+// obey begins what a person asked. What runs is killed again, whatever becomes
+// of the words: a start may have been under way when the act came. A stop is
+// asked for again until it is carried out.
+func (d *drive) obey(ctx context.Context, a Act) {
+	d.task.kill()
+	switch a.Kind {
+	case kernel.ActHalt:
+		a.answer(d.task.Halt(ctx, a.Actor, a.Reason))
+	case kernel.ActStop:
+		d.task.wishes = append(d.task.wishes, a)
+	default:
+		a.answer(nil)
+		d.task.setStopping(len(d.task.wishes) > 0)
+	}
+}
+
+// answerStops answers the stops that are carried out, or can't be any more.
+func (d *drive) answerStops(err error) {
+	list := d.task.wishes
+	d.task.wishes = nil
+	d.task.setStopping(d.waiting())
+	for _, a := range list {
+		a.answer(err)
+	}
+}
+
+// answerAll ends a drive: whatever was asked and isn't done won't be.
+func (d *drive) answerAll(err error) {
+	d.mu.Lock()
+	d.task.wishes = append(d.task.wishes, d.queue...)
+	d.queue = nil
+	d.mu.Unlock()
+	d.answerStops(err)
+}
+
+func (t *Task) setStopping(on bool) {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	t.stopping = on
+}
+
+func (t *Task) isStopping() bool {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	return t.stopping
+}
