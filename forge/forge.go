@@ -218,7 +218,8 @@ type Label struct {
 type Identities interface {
 	// Self is the account that this client acts as.
 	Self(ctx context.Context) (User, error)
-	// Permission is asked of the forge at each call; nothing is remembered.
+	// Permission is asked of the forge at each call; nothing is remembered. An
+	// account that is gone has None, and no error.
 	Permission(ctx context.Context, r Repo, user int64) (Permission, error)
 }
 
