@@ -39,6 +39,9 @@ type DriveOptions struct {
 	Acts <-chan Act
 	// Nudges ask to look at the task again now; nil for none.
 	Nudges <-chan struct{}
+	// Admit is asked before anything is claimed; nil admits. Where there is no
+	// room Drive returns, with StandDue and nothing recorded. It needs Yield.
+	Admit Admit
 }
 
 // Drive ticks until the task stands still: ended, waiting, held, refused or
@@ -48,6 +51,7 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 	stopGuard := t.startGuard()
 	defer stopGuard()
 	defer t.kill()
+	t.admit, t.admitted = o.Admit, false
 	d := &drive{task: t, o: o, came: make(chan struct{}, 1)}
 	for {
 		stopWatch := d.watchActs(ctx)

@@ -35,6 +35,7 @@ type Intake struct {
 	CommitMessage string
 	Message       []kernel.Violation // commit rules
 	SignCommit    bool
+	TakeTurns     bool // tasks whose scopes overlap (overlap: wait)
 	Input         []kernel.Violation
 	Policy        []kernel.Violation
 	Warnings      []string // of configuration and contract
@@ -240,6 +241,7 @@ func (t *Task) resolve(in *Intake, c contract.Contract) {
 	}
 	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
 	in.SignCommit = c.Commit.Sign
+	in.TakeTurns = c.Overlap == contract.OverlapWait
 }
 
 // listRunners reads the keys whose results count in this repository. Where the

@@ -88,6 +88,9 @@ type Task struct {
 	parsed  *parsed // the contract last read
 	cycle   *cycle  // the request in flight
 
+	admit    Admit // of the drive; nil admits
+	admitted bool  // it said yes
+
 	guard    sync.Mutex // run's handles, for Guard
 	stopping bool       // a person's act is on its way; under guard
 }
@@ -238,6 +241,9 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	c, err := t.observe(ctx, req, actor)
 	if err != nil {
 		return Status{}, err
+	}
+	if st, ok, err := t.unadmitted(c); ok || err != nil {
+		return st, err
 	}
 	receipt, err := t.submit(ctx, c)
 	if err != nil {
