@@ -105,6 +105,8 @@ var examples = []struct {
 	{"executor/supervisor/x.go", `import _ "github.com/writbot/writ/executor/builder"`, ""},
 	{"executor/sandbox/x.go", `import _ "github.com/writbot/writ/compliance"`, "knows nothing of tasks"},
 	{"executor/sandbox/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
+	{"executor/scheduler/x.go", `import _ "github.com/writbot/writ/executor/supervisor"`, "decides when, never what"},
+	{"executor/scheduler/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
 
 	{"webhook/inbox/x.go", `import _ "database/sql"`, "speaks to the database"},
 	{"compliance/ledger/x.go", `import _ "modernc.org/sqlite"`, "speaks to the database"},

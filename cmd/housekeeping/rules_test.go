@@ -101,6 +101,8 @@ var rules = []rule{
 	{"...", inCode, "./executor/builder/...", deny, "nothing but the supervisor starts a builder (seed 001)"},
 	{"executor/sandbox/...", anywhere, "./executor/sandbox/... ./kernel", allow, "itself and the failure codes"},
 	{"executor/sandbox/...", anywhere, "./...", deny, "the sandbox isolates processes and knows nothing of tasks"},
+	{"executor/scheduler/...", inCode, "./executor/scheduler/... ./kernel", allow, "itself and the words for a person's acts"},
+	{"executor/scheduler/...", inCode, "./...", deny, "the scheduler decides when, never what: it knows no task state, store or supervisor"},
 
 	// 5. One database, and one room for each of its tables (tables_test.go).
 	{"compliance/store/...", anywhere, "database/sql/driver modernc.org/sqlite/...", allow, "the instance's one database"},

@@ -1,0 +1,244 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+)
+
+// outcome is what a run came to.
+type outcome struct {
+	res Result
+	err error
+}
+
+// drive takes a task, has it run, and gives it back with its next time. It is
+// the only goroutine of the task while it is in the table.
+func (s *Scheduler) drive(ctx context.Context, j *Job) {
+	defer s.remove(j)
+	t, note, ok := s.take(ctx, j)
+	if !ok {
+		return
+	}
+	out := outcome{err: errGone}
+	defer func() { s.finish(ctx, j, t, note, out) }()
+	s.o.Observer.Started(j.key)
+	j.log.Debug("task taken", "failures", note.Failures, "acts", len(note.Acts))
+	out.res, out.err = j.run(ctx)
+}
+
+// run calls the Runner. Its panic is the run's error.
+func (j *Job) run(ctx context.Context) (res Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.log.Error("the task's run panicked: the others go on", "panic", p, "stack", string(debug.Stack()))
+			err = &PanicError{p}
+		}
+	}()
+	return j.s.runner.Run(ctx, j)
+}
+
+// take takes the task from the schedule and hands over the acts it was asked
+// before. Not ok: somebody else has it, it isn't due any more (the list was read
+// before its last run ended), it was paused meanwhile, or the store doesn't
+// answer.
+func (s *Scheduler) take(ctx context.Context, j *Job) (t Ticket, note Note, ok bool) {
+	err := within(ctx, func(ctx context.Context) (err error) {
+		if j.kept { // it waited for a slot; its own due time may be far off
+			if err = s.schedule.Mark(ctx, j.key, time.Now().UnixMilli()); err != nil {
+				return err
+			}
+		}
+		t, ok, err = s.schedule.Take(ctx, j.key)
+		return err
+	})
+	if err != nil {
+		s.troubled(ctx, err)
+		return t, note, false
+	}
+	if !ok {
+		s.pass(j.key)
+		return t, note, false
+	}
+	if note, ok = s.fit(ctx, j, t); !ok {
+		s.persist(ctx, j, func(ctx context.Context) error { return s.schedule.Done(ctx, t, t.Due) })
+	}
+	return t, note, ok
+}
+
+// pass leaves a task alone for a moment that can't be taken though it was listed.
+func (s *Scheduler) pass(k Key) {
+	s.mu.Lock()
+	s.passed[k] = time.Now().Add(passTime)
+	s.mu.Unlock()
+}
+
+// fit reads what is remembered of a task in hand and says whether it may run.
+func (s *Scheduler) fit(ctx context.Context, j *Job, t Ticket) (note Note, ok bool) {
+	if t.Due > time.Now().UnixMilli() {
+		s.pass(j.key)
+		return note, false
+	}
+	err := within(ctx, func(ctx context.Context) (err error) {
+		note, err = s.notes.Load(ctx, j.key)
+		return err
+	})
+	if err != nil {
+		s.troubled(ctx, err)
+		return note, false
+	}
+	s.calm()
+	return note, s.mayRun(ctx, j, note)
+}
+
+// mayRun is the last look before the run, at pauses and the end of ctx.
+func (s *Scheduler) mayRun(ctx context.Context, j *Job, note Note) bool {
+	p := s.readPauses(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil || p.Has(j.key.World) || s.paused.Has(j.key.World) {
+		return false
+	}
+	stored := make(chan struct{})
+	close(stored)
+	for _, a := range note.Acts {
+		j.more = !j.hand(&order{act: a, done: make(chan error, 1), stored: stored}) || j.more
+	}
+	return true
+}
+
+// finish gives a task back: slots first, then what is to be remembered, then
+// its next time.
+func (s *Scheduler) finish(ctx context.Context, j *Job, t Ticket, note Note, out outcome) {
+	took := time.Since(j.since)
+	s.leave(j, out.err == nil && !out.res.Ended)
+	carried, left := j.collect(ctx)
+	if left && out.err == nil {
+		out.err = errUnanswered
+	}
+	v := s.judge(ctx, j, note, out)
+	if soon := time.Now().Add(soonest).UnixMilli(); j.more && (v.next == 0 || v.next > soon) && out.err == nil {
+		v.next = soon // the others are still to be handed over
+	}
+	if v.failures != note.Failures || len(carried) > 0 {
+		s.persist(ctx, j, func(ctx context.Context) error { return s.notes.Settle(ctx, j.key, v.failures, carried) })
+	}
+	s.persist(ctx, j, func(ctx context.Context) error { return s.schedule.Done(ctx, t, v.next) })
+	s.o.Observer.Ended(j.key, v.outcome, took)
+	j.tell(out, v, took)
+}
+
+// leave gives the run's build slot back and its place in the line, unless it
+// still wants one.
+func (s *Scheduler) leave(j *Job, mayWait bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.over = true
+	w := s.worldOf(j.key.World)
+	if j.slot != nil {
+		s.dropSlot(w, j.key)
+		j.slot = nil
+		s.ticks++
+		w.ticks++
+	}
+	j.wants = j.wants && mayWait
+	if q := s.queue[j.key]; q != nil && !j.wants {
+		if q.granted {
+			s.dropSlot(w, j.key)
+		}
+		s.dequeue(q)
+	}
+	s.grantSlots()
+	s.Nudge()
+}
+
+// remove takes the task out of the table of running tasks.
+func (s *Scheduler) remove(j *Job) {
+	s.mu.Lock()
+	w := s.worldOf(j.key.World)
+	if j.slot != nil { // it never ran
+		s.dropSlot(w, j.key)
+		j.slot = nil
+		s.grantSlots()
+	} else {
+		s.ticks--
+		w.ticks--
+	}
+	delete(s.running, j.key)
+	s.mu.Unlock()
+	s.Nudge()
+}
+
+// verdict is what becomes of a task after a run.
+type verdict struct {
+	outcome  string
+	next     int64 // 0: nothing until it is marked
+	failures int
+}
+
+// judge gives every task its next time.
+func (s *Scheduler) judge(ctx context.Context, j *Job, note Note, out outcome) verdict {
+	now := time.Now()
+	in := func(d time.Duration) int64 { return now.Add(d).UnixMilli() }
+	sweep := s.o.Sweep - spread(j.key, 0, s.o.Sweep/10)
+	switch {
+	case out.err == nil && out.res.Ended:
+		return verdict{out.res.Outcome, 0, 0}
+	case out.err == nil && j.wants:
+		return verdict{OutcomeQueued, in(s.o.Recheck), 0}
+	case out.err == nil && out.res.Next <= 0:
+		return verdict{out.res.Outcome, in(sweep), 0}
+	case out.err == nil:
+		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(sweep)), 0}
+	case ctx.Err() != nil: // due at once where the next process starts
+		return verdict{OutcomeParted, now.UnixMilli(), note.Failures}
+	case errors.Is(out.err, ErrHalted):
+		return verdict{OutcomeHalted, in(sweep), note.Failures}
+	}
+	n := note.Failures + 1
+	if n >= s.o.PoisonAfter {
+		return verdict{OutcomePoison, in(sweep), n}
+	}
+	v := verdict{OutcomeError, in(backoff(j.key, n, s.o.BackoffFirst, s.o.BackoffMost)), n}
+	if errors.As(out.err, new(*PanicError)) {
+		v.outcome = OutcomePanic
+	}
+	return v
+}
+
+// tell logs how a run ended: loud where a person should look.
+func (j *Job) tell(out outcome, v verdict, took time.Duration) {
+	log := j.log.With("run", out.res.RunID, "outcome", v.outcome, "took", took, "next", v.next)
+	switch v.outcome {
+	case OutcomePoison:
+		log.Error("the task failed too often in a row and leaves the rotation: mend the cause, then mark it",
+			"failures", v.failures, "error", out.err)
+	case OutcomeError, OutcomePanic:
+		log.Warn("the task's run failed: it is tried again", "failures", v.failures, "error", out.err)
+	default:
+		log.Debug("the task's run ended")
+	}
+}
+
+// persist writes to the store until it answers. When the process shuts down it
+// tries once more: what isn't stored then is due when the next process starts.
+func (s *Scheduler) persist(ctx context.Context, j *Job, write func(context.Context) error) {
+	for n := 1; ; n++ {
+		parting := ctx.Err() != nil
+		err := within(context.WithoutCancel(ctx), write)
+		if err == nil {
+			return
+		}
+		j.log.Warn("the task can't be given back to the schedule", "tries", n, "error", err)
+		if parting {
+			return
+		}
+		timer := time.NewTimer(backoff(j.key, n, storeFirst, storeMost))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"strings"
+)
+
+// Paused says what is not to be taken now.
+type Paused struct {
+	All    bool
+	Worlds map[string]bool
+}
+
+// Has reports whether tasks of the world are paused.
+func (p Paused) Has(world string) bool { return p.All || p.Worlds[world] }
+
+// Any reports whether anything is paused.
+func (p Paused) Any() bool { return p.All || len(p.Worlds) > 0 }
+
+func (p Paused) with(q Paused) Paused {
+	out := Paused{All: p.All || q.All, Worlds: maps.Clone(p.Worlds)}
+	if out.Worlds == nil {
+		out.Worlds = map[string]bool{}
+	}
+	maps.Copy(out.Worlds, q.Worlds)
+	return out
+}
+
+// Pauses is somewhere a pause is written down, such as the store or a file. It
+// is read before each take; an error counts as a pause of everything (P8).
+type Pauses interface {
+	Paused(ctx context.Context) (Paused, error)
+}
+
+// Pause takes no more tasks of the world, or of any world for "". What runs goes
+// on. Due times stay as they are. It lasts until Unpause or the end of the
+// process; what shall last longer is written down in one of Options.Pauses.
+func (s *Scheduler) Pause(world string) { s.setPause(world, true) }
+
+// Unpause ends what Pause began, and nothing else.
+func (s *Scheduler) Unpause(world string) { s.setPause(world, false) }
+
+func (s *Scheduler) setPause(world string, on bool) {
+	s.mu.Lock()
+	p := Paused{All: s.paused.All, Worlds: map[string]bool{}}
+	maps.Copy(p.Worlds, s.paused.Worlds)
+	switch {
+	case world == "":
+		p.All = on
+	case on:
+		p.Worlds[world] = true
+	default:
+		delete(p.Worlds, world)
+	}
+	s.paused = p
+	s.mu.Unlock()
+	s.Nudge()
+}
+
+// readPauses asks all sources and remembers the answer.
+func (s *Scheduler) readPauses(ctx context.Context) Paused {
+	var all Paused
+	var blind error
+	for _, source := range s.o.Pauses {
+		var p Paused
+		if err := within(ctx, func(ctx context.Context) (err error) {
+			p, err = source.Paused(ctx)
+			return err
+		}); err != nil {
+			p.All, blind = true, err
+		}
+		all = all.with(p)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all = all.with(s.paused)
+	if blind != nil && !s.blind && ctx.Err() == nil {
+		s.log.Error("what is paused can't be read: everything is paused until it can", "error", blind)
+	}
+	s.blind = blind != nil
+	if all.All != s.seen.All || !maps.Equal(all.Worlds, s.seen.Worlds) {
+		s.log.Info("pauses changed", "all", all.All, "worlds", len(all.Worlds))
+	}
+	s.seen = all
+	return all
+}
+
+// PauseFile is a file whose existence is a pause: an operator can make it when
+// nothing else answers. Each line names a world, lines that begin with # are
+// comments, and a file that names none pauses all of them.
+type PauseFile string
+
+// maxPauseFile is more than any list of worlds; a longer file is an error.
+const maxPauseFile = 1 << 20
+
+// Paused implements Pauses.
+func (f PauseFile) Paused(context.Context) (Paused, error) {
+	file, err := os.Open(string(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Paused{}, nil
+	}
+	if err != nil {
+		return Paused{}, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPauseFile+1))
+	if err != nil {
+		return Paused{}, err
+	}
+	if len(text) > maxPauseFile {
+		return Paused{}, fmt.Errorf("the pause file has more than %d bytes: shorten it, or empty it to pause everything", maxPauseFile)
+	}
+	p := Paused{Worlds: map[string]bool{}}
+	lines := bufio.NewScanner(strings.NewReader(string(text)))
+	lines.Buffer(nil, maxPauseFile+1)
+	for lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); line != "" && !strings.HasPrefix(line, "#") {
+			p.Worlds[line] = true
+		}
+	}
+	p.All = len(p.Worlds) == 0
+	return p, lines.Err()
+}

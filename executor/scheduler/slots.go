@@ -1,0 +1,184 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+)
+
+// slot is a build slot in somebody's hand.
+type slot struct{ scope scope }
+
+// waiter is a task that asked for a build slot in vain.
+type waiter struct {
+	key     Key
+	scope   scope
+	granted bool // the slot is kept for it; it counts as held
+}
+
+// Build asks for a build slot and, for a scope with patterns, for the paths that
+// they match. With ok the builder may start, and release gives both back; it may
+// be called more than once, and what is not released is when Run returns.
+//
+// Not ok means that all slots are held, or some of the paths: Run must then
+// return soon, with what is true of the task now, and is called again when its
+// turn has come. Slot and paths are kept for it from then until that run ends;
+// so a task that waits for both never holds one of them in vain.
+//
+// An empty scope stands for `overlap: allow`: it is in nobody's way.
+func (j *Job) Build(scope []string) (release func(), ok bool) {
+	s, wanted := j.s, parseScope(scope)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.worldOf(j.key.World)
+	q := s.queue[j.key]
+	switch {
+	case j.over:
+		return nil, false
+	case j.slot != nil && j.slot.scope.equal(wanted): // kept for this run, or asked for again
+		mine := j.slot
+		return func() { j.release(mine) }, true
+	case j.slot != nil:
+		s.dropSlot(w, j.key)
+		j.slot = nil
+		s.ticks++
+		w.ticks++
+	case q != nil && q.granted:
+		s.dropSlot(w, j.key)
+		q.granted = false
+	}
+	if !s.free(w) || s.inTheWay(w, j.key, wanted) {
+		s.enqueue(w, j.key, wanted)
+		j.wants = true
+		s.grantSlots()
+		s.Nudge()
+		return nil, false
+	}
+	if q != nil {
+		s.dequeue(q)
+	}
+	s.holdSlot(w, j.key, wanted)
+	s.ticks--
+	w.ticks--
+	j.wants = false
+	mine := &slot{scope: wanted}
+	j.slot = mine
+	s.Nudge() // a tick slot is free
+	return func() { j.release(mine) }, true
+}
+
+// release gives a build slot back; the run goes on with a tick slot.
+func (j *Job) release(mine *slot) {
+	s := j.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j.slot != mine {
+		return
+	}
+	w := s.worldOf(j.key.World)
+	s.dropSlot(w, j.key)
+	j.slot = nil
+	s.ticks++
+	w.ticks++
+	s.grantSlots()
+	s.Nudge()
+}
+
+// free reports whether a build slot is free for the world.
+func (s *Scheduler) free(w *world) bool {
+	return s.builds < s.o.Builds && w.builds < s.o.WorldBuilds
+}
+
+func (s *Scheduler) holdSlot(w *world, k Key, sc scope) {
+	s.builds++
+	w.builds++
+	w.held[k] = sc
+}
+
+func (s *Scheduler) dropSlot(w *world, k Key) {
+	s.builds--
+	w.builds--
+	delete(w.held, k)
+}
+
+// inTheWay reports whether somebody else holds some of the paths, or waits for
+// some of them and was there first.
+func (s *Scheduler) inTheWay(w *world, k Key, sc scope) bool {
+	if sc.empty() {
+		return false
+	}
+	for other, held := range w.held {
+		if other != k && sc.overlaps(held) {
+			return true
+		}
+	}
+	for i, q := range w.waiting {
+		switch {
+		case q.key == k:
+			return false
+		case i == lookahead:
+			return true
+		case !q.granted && sc.overlaps(q.scope):
+			return true
+		}
+	}
+	return false
+}
+
+// enqueue puts a task at the end of its world's line, or leaves it where it
+// stands there.
+func (s *Scheduler) enqueue(w *world, k Key, sc scope) {
+	if q := s.queue[k]; q != nil {
+		q.scope = sc
+		return
+	}
+	q := &waiter{key: k, scope: sc}
+	s.queue[k] = q
+	w.waiting = append(w.waiting, q)
+}
+
+// dequeue takes a task out of the line. A slot granted to it is still held.
+func (s *Scheduler) dequeue(q *waiter) {
+	delete(s.queue, q.key)
+	w := s.worldOf(q.key.World)
+	if i := slices.Index(w.waiting, q); i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+	}
+}
+
+// grantSlots keeps free build slots for those who wait: worlds in turn, within a
+// world the first whose paths are free. It must follow every change that frees
+// a slot, a path or a place in a line; s.mu is held.
+func (s *Scheduler) grantSlots() {
+	for s.builds < s.o.Builds {
+		q := s.nextWaiter()
+		if q == nil {
+			return
+		}
+		w := s.worldOf(q.key.World)
+		q.granted = true
+		s.holdSlot(w, q.key, q.scope)
+		s.turn++
+		w.granted = s.turn
+		s.Nudge()
+	}
+}
+
+func (s *Scheduler) nextWaiter() *waiter {
+	var order []*world
+	for _, w := range s.worlds {
+		if len(w.waiting) > 0 && s.free(w) && !s.seen.Has(w.name) && !s.paused.Has(w.name) {
+			order = append(order, w)
+		}
+	}
+	slices.SortFunc(order, func(a, b *world) int {
+		return cmp.Or(cmp.Compare(a.granted, b.granted), cmp.Compare(a.name, b.name))
+	})
+	for _, w := range order {
+		for _, q := range w.waiting[:min(len(w.waiting), lookahead)] {
+			if !q.granted && !s.inTheWay(w, q.key, q.scope) {
+				return q
+			}
+		}
+	}
+	return nil
+}
