@@ -1,0 +1,64 @@
+package local
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/writbot/writ/forge"
+)
+
+// tell writes a delivery for each hook, in the transaction of what it tells of.
+func (x *session) tell(in scope, p forge.Payload) error {
+	p.Repository = forge.PayloadRepository(in.Repo)
+	p.Sender = forge.PayloadSender(in.by)
+	p.AtMS = x.now
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	x.s.mu.Lock()
+	senders := x.s.hooks
+	x.s.mu.Unlock()
+	for _, s := range senders {
+		d := Delivery{ID: uuid.NewString(), Hook: s.hook.URL, Event: string(p.Event), Body: body, At: timeOf(x.now), State: DeliveryPending}
+		if s.hook.Drop != nil && s.hook.Drop(d) {
+			d.State = DeliveryDropped
+		}
+		err := x.do(`INSERT INTO hook_deliveries (id, hook, event, body, state, attempts, status, fault, at, due)
+			VALUES (?, ?, ?, ?, ?, 0, 0, '', ?, ?)`, d.ID, d.Hook, d.Event, d.Body, string(d.State), x.now, x.now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func payloadIssue(it itemRow) *forge.PayloadIssue {
+	return &forge.PayloadIssue{Number: it.Number, ID: it.ID, Title: it.Title, Body: it.Body}
+}
+
+// tellItem tells what happened to an issue or a change.
+func (x *session) tellItem(in scope, it itemRow, action, label string) error {
+	if !it.IsChange {
+		return x.tell(in, forge.Payload{Event: forge.PayloadIssues, Action: action, Label: label, Issue: payloadIssue(it)})
+	}
+	c, err := x.change(in.repoRow, it)
+	if err != nil {
+		return err
+	}
+	return x.tell(in, forge.Payload{
+		Event: forge.PayloadChange, Action: action, Label: label, Ref: "refs/heads/" + c.Head, After: c.HeadOID,
+	})
+}
+
+func (x *session) tellComment(in scope, it itemRow, action string, c forge.Comment) error {
+	return x.tell(in, forge.Payload{
+		Event: forge.PayloadComment, Action: action, Issue: payloadIssue(it),
+		Comment: &forge.PayloadText{ID: c.ID, Body: c.Body},
+	})
+}
+
+func (x *session) tellPush(in scope, m RefUpdate) error {
+	return x.tell(in, forge.Payload{Event: forge.PayloadPush, Ref: m.Ref, Before: string(m.Old), After: string(m.New)})
+}
