@@ -111,7 +111,7 @@ func ParsePayload(data []byte) (Payload, error) {
 	if len(data) > MaxPayloadBytes {
 		return p, &PayloadError{Fault: PayloadSize, Offset: MaxPayloadBytes}
 	}
-	r := &jsonReader{data: data, max: MaxPayloadDepth}
+	r := newJSONReader(data, MaxPayloadDepth)
 	if err := r.document(func() error { return r.members("", p.member(r)) }); err != nil {
 		return Payload{}, err
 	}
@@ -122,7 +122,7 @@ func ParsePayload(data []byte) (Payload, error) {
 // depth open objects and arrays, and no key twice in any object. It allocates
 // next to nothing, so it may go before a decoder that looks at less.
 func CheckJSON(data []byte, depth int) error {
-	r := &jsonReader{data: data, max: depth}
+	r := newJSONReader(data, depth)
 	return r.document(r.skip)
 }
 
@@ -162,10 +162,10 @@ func (p Payload) Check() error {
 }
 
 // Repo is the repository in the words of the role interfaces.
-func (p PayloadRepository) Repo() Repo { return Repo{ID: p.ID, Owner: p.Owner, Name: p.Name} }
+func (p PayloadRepository) Repo() Repo { return Repo(p) }
 
 // User is the sender in the words of the role interfaces.
-func (s PayloadSender) User() User { return User{ID: s.ID, Login: s.Login, Kind: s.Kind} }
+func (s PayloadSender) User() User { return User(s) }
 
 // The readers of each object's members. A name that they don't know is skipped.
 

@@ -3,8 +3,6 @@ package forge
 import (
 	"bytes"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // manyKeys is the size from which an object's keys are kept in a map: below it
@@ -23,6 +21,13 @@ type jsonReader struct {
 	depth int
 	max   int
 	keys  [][]byte // of all open objects, the innermost last
+}
+
+// usualKeys is how many keys stand open at once in the payloads of the field.
+const usualKeys = 32
+
+func newJSONReader(data []byte, depth int) *jsonReader {
+	return &jsonReader{data: data, max: depth, keys: make([][]byte, 0, usualKeys)}
 }
 
 func (r *jsonReader) fail(f PayloadFault) error { return &PayloadError{Fault: f, Offset: r.pos} }
@@ -260,101 +265,6 @@ func (r *jsonReader) literal(word string) error {
 	}
 	r.pos += len(word)
 	return nil
-}
-
-// str passes a string. raw is what stands between the quotes, valid UTF-8.
-func (r *jsonReader) str() (raw []byte, escaped bool, err error) {
-	r.pos++
-	from := r.pos
-	for r.pos < len(r.data) {
-		switch c := r.data[r.pos]; {
-		case c == '"':
-			raw = r.data[from:r.pos]
-			if !utf8.Valid(raw) {
-				return nil, false, r.fail(PayloadSyntax)
-			}
-			r.pos++
-			return raw, escaped, nil
-		case c < ' ':
-			return nil, false, r.fail(PayloadSyntax)
-		case c == '\\':
-			escaped = true
-			if err := r.escape(); err != nil {
-				return nil, false, err
-			}
-		default:
-			r.pos++
-		}
-	}
-	return nil, false, r.fail(PayloadSyntax)
-}
-
-// escape passes a backslash and what belongs to it. A surrogate must be a pair:
-// half of one is no text, and decoders make different things of it.
-func (r *jsonReader) escape() error {
-	rest := r.data[r.pos+1:]
-	if len(rest) == 0 {
-		return r.fail(PayloadSyntax)
-	}
-	if rest[0] != 'u' {
-		if escapes[rest[0]] == 0 {
-			return r.fail(PayloadSyntax)
-		}
-		r.pos += 2
-		return nil
-	}
-	unit := hex4(rest[1:])
-	switch {
-	case unit < 0 || unit >= 0xdc00 && unit <= 0xdfff:
-		return r.fail(PayloadSyntax)
-	case !utf16.IsSurrogate(unit):
-		r.pos += 6
-		return nil
-	}
-	if len(rest) < 7 || rest[5] != '\\' || rest[6] != 'u' {
-		return r.fail(PayloadSyntax)
-	}
-	if low := hex4(rest[7:]); low < 0xdc00 || low > 0xdfff {
-		return r.fail(PayloadSyntax)
-	}
-	r.pos += 12
-	return nil
-}
-
-// hex4 is the number that four hexadecimal digits are, -1 if they aren't.
-func hex4(b []byte) rune {
-	if len(b) < 4 {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(b[:4]), 16, 32)
-	if err != nil {
-		return -1
-	}
-	return rune(n)
-}
-
-// escapes are what stands for the letter after a backslash.
-var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
-// unescape decodes a string that str has passed: each escape in it is whole.
-func unescape(raw []byte) string {
-	out := make([]byte, 0, len(raw))
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 {
-			return string(append(out, raw...))
-		}
-		out = append(out, raw[:i]...)
-		if raw = raw[i+1:]; raw[0] != 'u' {
-			out, raw = append(out, escapes[raw[0]]), raw[1:]
-			continue
-		}
-		r := hex4(raw[1:])
-		if raw = raw[5:]; utf16.IsSurrogate(r) {
-			r, raw = utf16.DecodeRune(r, hex4(raw[2:])), raw[6:]
-		}
-		out = utf8.AppendRune(out, r)
-	}
 }
 
 // number passes a number of JSON's grammar.

@@ -118,14 +118,10 @@ func TestW5_SlowHead(t *testing.T) {
 	if n, err := silent.Read(make([]byte, 1)); n != 0 || err == nil || isTimeout(err) {
 		t.Errorf("silent connection: %d bytes, %v", n, err)
 	}
-	// So is one that is idle between requests.
-	if got := r.post(encode(t, labeled()), nil); got.status != http.StatusAccepted {
-		t.Errorf("afterwards: %d %s", got.status, got.text)
-	}
 }
 
 func TestW5_SlowHeadOfALaterRequest(t *testing.T) {
-	r := start(t, func(c *webhook.Config) { c.Limits.HeaderTime = 50 * time.Millisecond })
+	r := start(t, func(c *webhook.Config) { c.Limits.HeaderTime = 500 * time.Millisecond })
 	conn := r.dial()
 	in := bufio.NewReader(conn)
 	// Two at once: the second is in the server's buffer while the first is handled.
@@ -205,6 +201,23 @@ func TestW5_BadJSON(t *testing.T) {
 			r := start(t, nil)
 			r.wantRefused(r.post([]byte(c.body), nil), http.StatusBadRequest, c.code)
 		})
+	}
+}
+
+// careless is a hook that believes in what it is given.
+type careless struct{ webhook.Hook }
+
+func (careless) Parse(http.Header, []byte) (webhook.Event, error) {
+	return webhook.Event{Ignored: kernel.CodeEventUnused}, nil
+}
+
+// TestW5_Checked: a hook needn't defend itself.
+func TestW5_Checked(t *testing.T) {
+	r := start(t, func(c *webhook.Config) { c.Hooks = []webhook.Hook{careless{localHook(t)}} })
+	r.wantRefused(r.post([]byte(`{"a":{"b":1,"b":2}}`), nil), http.StatusBadRequest, kernel.CodeBodyDuplicate)
+	r.wantRefused(r.post([]byte(strings.Repeat("[", 65)+strings.Repeat("]", 65)), nil), http.StatusBadRequest, kernel.CodeBodyDepth)
+	if got := r.post([]byte(strings.Repeat("[", 64)+strings.Repeat("]", 64)), nil); got.status != http.StatusOK {
+		t.Errorf("of the very limit: %d %s", got.status, got.text)
 	}
 }
 

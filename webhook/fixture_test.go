@@ -36,7 +36,7 @@ const (
 )
 
 // patience bounds what would otherwise hang; nothing waits for it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // memory is an inbox whose callers can be held up.
 type memory struct {

@@ -79,7 +79,8 @@ type Delivery struct {
 // nil, the delivery and a due time for each of its keys survive a crash, both or
 // neither. A delivery that is there already is a duplicate, and its keys are
 // due all the same. Accept may be called by many at once, may take as long as
-// the context lasts, and should not take longer.
+// the context lasts, and should not take longer. Its errors mean that the sender
+// should try again, but for an [*Error], which has its own code.
 type Inbox interface {
 	Accept(ctx context.Context, d Delivery) (duplicate bool, err error)
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"regexp"
 
@@ -131,10 +132,11 @@ func (s *Server) handOver(ctx context.Context, d Delivery, slot *slot) (bool, er
 	}
 }
 
-// notStored gives the inbox's error its code.
+// notStored gives the inbox's error its code, unless it has one of ours.
 func notStored(err error) error {
-	if err == nil {
-		return nil
+	var own *Error
+	if err == nil || errors.As(err, &own) {
+		return err
 	}
 	return &Error{Code: kernel.CodeWebhookStore, Cause: err}
 }

@@ -189,8 +189,8 @@ func TestW10_StoreHangs(t *testing.T) {
 	r := start(t, func(c *webhook.Config) { c.Inbox = inbox })
 	began := time.Now()
 	got := r.post(encode(t, labeled()), nil)
-	if took := time.Since(began); took > time.Second+500*time.Millisecond {
-		t.Errorf("the answer took %v", took)
+	if took, promised := time.Since(began), webhook.DefaultLimits().Store; promised >= time.Second || took > 5*promised {
+		t.Errorf("the answer took %v, promised are %v", took, promised)
 	}
 	r.wantRefused(got, http.StatusServiceUnavailable, kernel.CodeWebhookStore)
 	if got.head.Get("Retry-After") == "" {

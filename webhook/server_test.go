@@ -28,59 +28,67 @@ func tellWhenGone(gone chan<- struct{}) echo.MiddlewareFunc {
 	}
 }
 
-func TestHealthAndReadiness(t *testing.T) {
-	broken := errors.New("disk full at /canary/path")
+// wantReady asks /readyz, whose checks are the store and the forge, and /healthz,
+// which depends on neither.
+func (r *receiver) wantReady(status int, store, forge bool) {
+	r.t.Helper()
+	got := r.get("/readyz")
+	type check struct {
+		Name string
+		OK   bool
+	}
+	var body struct {
+		Ready  bool
+		Checks []check
+	}
+	if err := json.Unmarshal([]byte(got.text), &body); err != nil {
+		r.t.Fatal(err)
+	}
+	if got.status != status || body.Ready != (store && forge) || !slices.Equal(body.Checks, []check{{"store", store}, {"forge", forge}}) {
+		r.t.Errorf("%d %s", got.status, got.text)
+	}
+	if strings.Contains(got.text, "canary") {
+		r.t.Error("whoever asks is told too much")
+	}
+	if got := r.get("/healthz"); got.status != http.StatusOK {
+		r.t.Errorf("the process lives, and says %d", got.status)
+	}
+}
+
+func TestReadiness(t *testing.T) {
 	var storeErr error
-	hang := make(chan struct{})
-	runs := make(chan struct{}, 8)
-	var stuck func(context.Context) error
 	r := start(t, func(c *webhook.Config) {
-		c.Limits.Probe = 30 * time.Millisecond
+		c.Limits.Probe = patience
 		c.Checks = []webhook.Check{
 			{Name: "store", Run: func(context.Context) error { return storeErr }},
-			{Name: "forge", Run: func(ctx context.Context) error {
-				if stuck != nil {
-					return stuck(ctx)
-				}
-				return nil
-			}},
+			{Name: "forge", Run: func(context.Context) error { return nil }},
 		}
 	})
-	want := func(status int, ready bool, ok ...bool) {
-		t.Helper()
-		got := r.get("/readyz")
-		var body struct {
-			Ready  bool
-			Checks []struct {
-				Name string
-				OK   bool
-			}
-		}
-		if err := json.Unmarshal([]byte(got.text), &body); err != nil {
-			t.Fatal(err)
-		}
-		fine := got.status == status && body.Ready == ready && len(body.Checks) == 2 && body.Checks[0].Name == "store" && body.Checks[1].Name == "forge"
-		if !fine || body.Checks[0].OK != ok[0] || body.Checks[1].OK != ok[1] {
-			t.Errorf("%d %s", got.status, got.text)
-		}
-		if strings.Contains(got.text, "canary") {
-			t.Error("whoever asks is told too much")
-		}
-		if got := r.get("/healthz"); got.status != http.StatusOK {
-			t.Errorf("the process lives, and says %d", got.status)
-		}
-	}
-	want(http.StatusOK, true, true, true)
-	storeErr = broken
-	want(http.StatusServiceUnavailable, false, false, true)
+	r.wantReady(http.StatusOK, true, true)
+	storeErr = errors.New("disk full at /canary/path")
+	r.wantReady(http.StatusServiceUnavailable, false, true)
 	if !strings.Contains(r.log.String(), "disk full") {
 		t.Error("the log doesn't say why")
 	}
 	storeErr = nil
-	// A check that hangs is a failed one, and is not started again meanwhile.
-	stuck = func(context.Context) error { runs <- struct{}{}; <-hang; return nil }
-	want(http.StatusServiceUnavailable, false, true, false)
-	want(http.StatusServiceUnavailable, false, true, false)
+	r.wantReady(http.StatusOK, true, true)
+}
+
+// TestReadiness_Hangs: a check that hangs has failed, and isn't started again
+// while it hangs.
+func TestReadiness_Hangs(t *testing.T) {
+	hang := make(chan struct{})
+	runs := make(chan struct{}, 8)
+	r := start(t, func(c *webhook.Config) {
+		c.Limits.Probe = 200 * time.Millisecond
+		c.Checks = []webhook.Check{
+			{Name: "store", Run: func(context.Context) error { return nil }},
+			{Name: "forge", Run: func(context.Context) error { runs <- struct{}{}; <-hang; return nil }},
+		}
+	})
+	for range 3 {
+		r.wantReady(http.StatusServiceUnavailable, true, false)
+	}
 	if len(runs) != 1 {
 		t.Errorf("the hanging check runs %d times at once", len(runs))
 	}
