@@ -14,6 +14,13 @@ var tables = map[string]string{
 	"worlds":      "compliance/ledger",
 	"records":     "compliance/ledger",
 	"quarantined": "compliance/ledger",
+	"deliveries":  "webhook/inbox",
+	"payloads":    "webhook/inbox",
+	"evidence":    "webhook/inbox",
+	"schedule":    "webhook/inbox",
+	"acts":        "webhook/inbox",
+	"cursors":     "webhook/inbox",
+	"pauses":      "webhook/inbox",
 }
 
 // tableUse finds the tables that a statement names.

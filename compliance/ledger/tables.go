@@ -136,8 +136,8 @@ func (v view) world(_ context.Context, name string) (w worldRow, ok bool, err er
 }
 
 const (
-	selectAll  = `SELECT seq, task, nodes, raw FROM records WHERE world = $1 AND seq >= $2 ORDER BY seq LIMIT $3`
-	selectTask = `SELECT seq, task, nodes, raw FROM records WHERE world = $1 AND seq >= $2 AND task = $4 AND task <> 0 ORDER BY seq LIMIT $3`
+	selectAll  = `SELECT seq, task, nodes, raw FROM records WHERE world = $1 AND seq >= $2 ORDER BY seq LIMIT $3 + 0`
+	selectTask = `SELECT seq, task, nodes, raw FROM records WHERE world = $1 AND seq >= $2 AND task = $4 AND task <> 0 ORDER BY seq LIMIT $3 + 0`
 )
 
 const unlimited = 1<<63 - 1

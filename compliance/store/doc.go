@@ -29,7 +29,9 @@
 // Rooms write statements that SQLite and PostgreSQL read alike: $1, $2 … for
 // arguments, ON CONFLICT, RETURNING, CASE instead of two-argument min; 64-bit
 // integers, text and bytes are the only types, and no column is null. Whatever
-// isn't alike, such as the tables' definitions, stands in this package.
+// isn't alike, such as the tables' definitions, stands in this package. A
+// limit that is an argument is written LIMIT $1 + 0: SQLite plans a statement
+// anew for each use of a bare one, which takes longer than most statements.
 //
 // # Another writer
 //

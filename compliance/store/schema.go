@@ -40,8 +40,79 @@ func migrations() []string {
 			nodes  BLOB    NOT NULL,
 			raw    BLOB    NOT NULL
 		) STRICT;`,
+		inboxTables,
 	}
 }
+
+// inboxTables belong to webhook/inbox. The body of a delivery stands apart from
+// it, so that looking through deliveries reads no bodies. due_ms 0 is no due
+// time; while a task is taken it is the earliest mark since, and taken_ms is
+// the due time that it was taken with.
+const inboxTables = `CREATE TABLE deliveries (
+			id        INTEGER PRIMARY KEY,
+			hook      TEXT    NOT NULL,
+			delivery  TEXT    NOT NULL,
+			event     TEXT    NOT NULL,
+			action    TEXT    NOT NULL,
+			ignored   TEXT    NOT NULL,
+			signature TEXT    NOT NULL,
+			digest    TEXT    NOT NULL,
+			first_ms  INTEGER NOT NULL,
+			last_ms   INTEGER NOT NULL,
+			arrivals  INTEGER NOT NULL,
+			kept      INTEGER NOT NULL,
+			UNIQUE (hook, delivery)
+		) STRICT;
+		CREATE INDEX deliveries_kept ON deliveries (kept) WHERE kept <> 0;
+		CREATE TABLE payloads (
+			delivery INTEGER PRIMARY KEY REFERENCES deliveries (id),
+			body     BLOB    NOT NULL
+		) STRICT;
+		CREATE TABLE evidence (
+			id       INTEGER PRIMARY KEY,
+			delivery INTEGER NOT NULL REFERENCES deliveries (id),
+			world    TEXT    NOT NULL,
+			task     INTEGER NOT NULL,
+			event_ms INTEGER NOT NULL,
+			kind     TEXT    NOT NULL,
+			actor    TEXT    NOT NULL,
+			digest   TEXT    NOT NULL,
+			UNIQUE (world, task, event_ms, kind, actor, digest)
+		) STRICT;
+		CREATE INDEX evidence_delivery ON evidence (delivery);
+		CREATE TABLE schedule (
+			world      TEXT    NOT NULL,
+			task       INTEGER NOT NULL,
+			due_ms     INTEGER NOT NULL,
+			taken_ms   INTEGER NOT NULL,
+			generation INTEGER NOT NULL,
+			failures   INTEGER NOT NULL,
+			PRIMARY KEY (world, task)
+		) STRICT, WITHOUT ROWID;
+		CREATE INDEX schedule_due ON schedule (world, due_ms) WHERE due_ms <> 0 AND taken_ms = 0;
+		CREATE INDEX schedule_taken ON schedule (taken_ms) WHERE taken_ms <> 0;
+		CREATE TABLE acts (
+			id     INTEGER PRIMARY KEY,
+			world  TEXT    NOT NULL,
+			task   INTEGER NOT NULL,
+			act    TEXT    NOT NULL,
+			kind   TEXT    NOT NULL,
+			actor  TEXT    NOT NULL,
+			reason TEXT    NOT NULL,
+			UNIQUE (world, task, act)
+		) STRICT;
+		CREATE TABLE cursors (
+			world TEXT NOT NULL,
+			name  TEXT NOT NULL,
+			value TEXT NOT NULL,
+			PRIMARY KEY (world, name)
+		) STRICT, WITHOUT ROWID;
+		CREATE TABLE pauses (
+			world    TEXT    NOT NULL PRIMARY KEY,
+			since_ms INTEGER NOT NULL,
+			actor    TEXT    NOT NULL,
+			reason   TEXT    NOT NULL
+		) STRICT, WITHOUT ROWID;`
 
 // applicationID marks a file as writ's: "Writ" in ASCII.
 const applicationID = 0x57726974
