@@ -33,13 +33,19 @@ const (
 	CodeInstructionTooLarge  Code = "instruction.too_large"
 	CodeInstructionChanged   Code = "instruction.changed_after_approval"
 	CodeAuthority            Code = "authority.insufficient"
+	CodeAuthorityRevoked     Code = "authority.revoked"
+	CodeApprovalUnproven     Code = "authority.unproven"
+	CodeRecursion            Code = "recursion.self"
+	CodeEventStale           Code = "event.stale"
 	CodeGovernanceInvalid    Code = "governance.invalid"
 	CodeGovernanceMismatch   Code = "governance.hash_mismatch"
 	CodeBudgetExceeded       Code = "policy.budget_exceeded"
 	CodeTargetIneligible     Code = "target.ineligible"
+	CodeObserveOnly          Code = "policy.observe_only"
 	CodeTaskNumberTaken      Code = "task.number_taken"
 	CodeTaskHalted           Code = "task.halted"
 	CodeTaskStopped          Code = "task.stopped"
+	CodeSuperseded           Code = "task.superseded_by_human"
 	CodeTaskInterrupted      Code = "task.interrupted"
 	CodeInterruptionsSpent   Code = "task.interruptions_exhausted"
 	CodeLeaseHeld            Code = "lease.held"
@@ -142,13 +148,19 @@ var codeTable = []CodeInfo{
 	{CodeInstructionTooLarge, "The issue's text is larger than the limit.", CountsNothing, "Shorten the issue; nothing is cut silently."},
 	{CodeInstructionChanged, "The issue was changed after its approval.", CountsNothing, "Approve the issue again as it is now."},
 	{CodeAuthority, "Who approved the task may not do so.", CountsNothing, "Let somebody with the contract's permission approve."},
+	{CodeAuthorityRevoked, "Who approved the task lost the permission to do so before it was dispatched.", CountsNothing, "Let somebody with the contract's permission approve."},
+	{CodeApprovalUnproven, "Which text was approved can't be shown.", CountsNothing, "Read the issue as it is now and comment `/writ approve` with the digest in the detail."},
+	{CodeRecursion, "It was writ itself, which approves nothing.", CountsNothing, "Let a person approve."},
+	{CodeEventStale, "What the event told of doesn't hold any more.", CountsNothing, "Nothing: writ acts on how things stand now."},
 	{CodeGovernanceInvalid, "The governance contract can't be used.", CountsNothing, "Run `writ contract lint` and mend the named keys."},
 	{CodeGovernanceMismatch, "The contract is not the one that was pinned at the claim.", CountsNothing, "Run the task again under the contract in force."},
 	{CodeBudgetExceeded, "The contract asks for more than the server's caps allow.", CountsNothing, "Lower the named budget or let the operator raise the cap."},
 	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
+	{CodeObserveOnly, "The contract lets writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},
 	{CodeTaskHalted, "The task's kernel is halted.", CountsNothing, "Look into the reason, then run `writ task resume`."},
 	{CodeTaskStopped, "A person stopped the run.", CountsNothing, "Run the task again to approve it anew."},
+	{CodeSuperseded, "A person closed, relabelled or took over the issue, and has the last word.", CountsNothing, "Nothing; approve the issue anew if writ is to go on."},
 	{CodeTaskInterrupted, "The run ended before its result, through a shutdown or a crash.", CountsInterruption, "Nothing: the task is taken up again by itself."},
 	{CodeLeaseHeld, "Another runner holds the lease of this task.", CountsNothing, "Wait until the lease ends; it is taken over if its holder is dead."},
 	{CodeLeaseLost, "The lease was taken over or could not be renewed in time.", CountsInterruption, "Nothing: the owner at HEAD goes on."},

@@ -107,6 +107,10 @@ func interruptionsRule(f Facts) []Violation {
 	return nil
 }
 
+// NeedsRepair reports whether HEAD is somebody else's commit that only a person
+// moves on from.
+func NeedsRepair(f Facts) bool { return len(eventRule(f))+len(trustRule(f)) > 0 }
+
 // resumed reports whether a person moved on from this very HEAD or approved
 // the issue anew while it stood there: its counts and its writer's trust then
 // no longer bind.

@@ -11,6 +11,8 @@ const (
 	ruleMessage  = "message"  // commit rules
 	ruleChecks   = "checks"   // the runner's checks
 	ruleServer   = "server"   // the server takes the result
+	rulePerson   = "person"   // nobody stopped it on the forge
+	ruleStanding = "standing" // authority and target, asked again before the start
 )
 
 var runRules = []rule{
@@ -25,6 +27,30 @@ var runRules = []rule{
 	{ruleMessage, func(f Facts) []Violation { return f.Run.Message }},
 	{ruleChecks, func(f Facts) []Violation { return f.Run.CheckFails }},
 	{ruleServer, func(f Facts) []Violation { return f.Run.Refused }},
+}
+
+// askedRules are those of a run whose task is an issue on a forge.
+var askedRules = []rule{
+	{rulePerson, func(f Facts) []Violation { return f.Human }},
+	{ruleStanding, standingRule},
+}
+
+// rulesOf are the rules of a run. Facts without a word of a forge are judged by
+// the same rules as ever, so that their decisions replay byte for byte.
+func rulesOf(f Facts) []rule {
+	if !f.Asked && len(f.Human) == 0 {
+		return runRules
+	}
+	return append(runRules[:len(runRules):len(runRules)], askedRules...)
+}
+
+// standingRule asks again at the last moment before the start (CASES I5, I12):
+// who approved may still do so, and the target is still eligible.
+func standingRule(f Facts) []Violation {
+	if f.Run.Phase != PhaseClaimed {
+		return nil
+	}
+	return f.Policy
 }
 
 // ownerRule is the fence of DESIGN §5: an output counts as ours only if HEAD is
@@ -61,7 +87,7 @@ func approvedRule(f Facts) []Violation {
 
 // decideRun decides for the run that this process holds.
 func decideRun(f Facts) Decision {
-	why := evaluate("run", runRules, f)
+	why := evaluate("run", rulesOf(f), f)
 	d := Decision{
 		Verdict: Allow, Standing: StandRunning, Action: ActionNone, State: TaskClaimed, Reasons: why,
 		Attempt: f.Run.Attempt, Interruptions: f.Head.Interruptions,
@@ -85,7 +111,7 @@ func decideRun(f Facts) Decision {
 	case RequestShutdown:
 		return release(d, f, one(CodeTaskInterrupted, f.Run.RunID, "The runner shuts down."))
 	}
-	if vs := why.of(ruleApproved); len(vs) > 0 {
+	if vs := joinViolations(why, rulePerson, ruleApproved, ruleStanding); len(vs) > 0 {
 		return waitFor(d, WaitApproval, vs)
 	}
 	if f.Run.RenewDue {

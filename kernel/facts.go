@@ -1,6 +1,11 @@
 package kernel
 
-import "github.com/writbot/writ/kernel/canon"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/writbot/writ/kernel/canon"
+)
 
 // Request says why a decision is asked for.
 type Request string
@@ -35,6 +40,10 @@ type Facts struct {
 	Policy      []Violation  `json:"policy"`      // authority, target, contract, caps, mechanisms
 	Environment []Violation  `json:"environment"` // repository, sandbox, builder, store
 	Run         *RunFacts    `json:"run"`         // this process's live run, or null
+	// What follows is there where the task is an issue on a forge.
+	Act   string      `json:"act,omitempty"`   // id of the newest act that counts, see [NewerAct]
+	Asked bool        `json:"asked,omitempty"` // Policy holds what the forge says of authority and target now
+	Human []Violation `json:"human,omitempty"` // what a person did meanwhile that ends a run
 }
 
 // Trust says by whom HEAD was signed.
@@ -74,6 +83,8 @@ type HeadFacts struct {
 	// end or a wait: such a lease opens nothing again.
 	Over       string `json:"over"`
 	Reapproved bool   `json:"reapproved"` // a person approved anew while HEAD stood here
+	// Act is the id of the act on the forge that HEAD rests on, "" for none.
+	Act string `json:"act,omitempty"`
 }
 
 // Phase is how far a live run has come.
@@ -133,4 +144,26 @@ type TaskView struct {
 	// AcceptedApproval, "" for none.
 	AcceptedRun      string       `json:"accepted_run"`
 	AcceptedApproval canon.Digest `json:"accepted_approval"`
+	// Act is the id of the newest act on the forge that was taken in: by a HEAD
+	// that could be trusted, or by moving on; "" for none.
+	Act string `json:"act,omitempty"`
+}
+
+// NewerAct reports whether the act on a forge with one id came after that with
+// another. An id begins with the act's time by the forge's clock, in Unix
+// milliseconds, and a slash; every act comes after none, and what is no id after
+// nothing.
+func NewerAct(id, than string) bool {
+	if id == than {
+		return false
+	}
+	a, okA := actTime(id)
+	b, okB := actTime(than)
+	return okA && (!okB || a >= b)
+}
+
+func actTime(id string) (int64, bool) {
+	ms, _, found := strings.Cut(id, "/")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	return n, found && err == nil
 }

@@ -197,6 +197,8 @@ type OperatorAct struct {
 	Reason string `json:"reason"`
 	Epoch  int64  `json:"epoch"` // the epoch that a resume opens
 	Head   string `json:"head"`  // commit at HEAD when a person resumed, "" for none
+	// ActID is the act on the forge that asked for it, "" for none.
+	ActID string `json:"act_id,omitempty"`
 }
 
 // A person's acts.

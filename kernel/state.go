@@ -66,4 +66,5 @@ const (
 	TrailerChange        = "writ-change"          // commit on the change branch
 	TrailerCodes         = "writ-codes"           // codes, separated by spaces
 	TrailerPlan          = "writ-plan-hash"       // hash of the committed plan
+	TrailerAct           = "writ-act"             // id of the act on the forge that it rests on
 )

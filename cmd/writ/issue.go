@@ -47,7 +47,7 @@ func newIssueFile(path, actor string, now int64) (*issueFile, error) {
 // Issue implements supervisor.Issues. A file that can't be read any more was
 // not edited: what was read last stands. One that is no issue any more was.
 // A task that waited when the run began is approved anew by it.
-func (f *issueFile) Issue(context.Context) (supervisor.Issue, error) {
+func (f *issueFile) Issue(context.Context, supervisor.Terms) (supervisor.Issue, error) {
 	if data, err := readLimited(f.path, maxIssueBytes); err == nil {
 		if f.title, f.body, err = instruction.ParseIssueFile(data); err != nil {
 			f.title, f.body = "", string(data)

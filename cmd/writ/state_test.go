@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
 )
@@ -155,7 +156,7 @@ func TestIssueFile_EditAndLoss(t *testing.T) {
 	}
 	digest := func() string {
 		t.Helper()
-		i, err := f.Issue(context.Background())
+		i, err := f.Issue(context.Background(), supervisor.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func writs() []string {
 	return []string{
 		kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
 		kernel.TrailerApproval, kernel.TrailerGovernance, kernel.TrailerDispatch, kernel.TrailerLedgerHead,
-		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerCodes, kernel.TrailerPlan,
+		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct,
 	}
 }
 

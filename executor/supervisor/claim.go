@@ -55,7 +55,7 @@ type claimObjects struct {
 func (t *Task) prepareClaim(c *cycle) (*effect, error) {
 	r := &run{
 		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
-		intake: c.intake, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
+		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
 		from: t.s.deps.Ledger.Chain().Head.Seq + 1,
 	}
 	r.pack = t.seedPack(c)
@@ -206,7 +206,7 @@ func (t *Task) checkDispatch(c *cycle) []kernel.Violation {
 			Detail: "Built again from the claim, the dispatch differs.",
 		})
 	}
-	if c.intake.Source == r.intake.Source && c.intake.Overridden && c.intake.Governance != r.intake.Governance {
+	if c.intake.Governance != r.intake.Governance {
 		vs = append(vs, kernel.Violation{
 			Code: kernel.CodeGovernanceMismatch, Subject: r.intake.Source,
 			Detail: fmt.Sprintf("Pinned at the claim was %s, the file now has %s.", r.intake.Governance, c.intake.Governance),

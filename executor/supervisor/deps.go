@@ -44,11 +44,27 @@ type Issue struct {
 	Time     int64              // of the approval, Unix milliseconds
 	Policy   []kernel.Violation // authority and target
 	Anew     bool               // approved again, while the task waited
+
+	// What follows is of an issue on a forge; see package approval.
+	Act   string             // id of the newest act that counts, "" for none
+	Retry bool               // that act also moves on from what waits for repair
+	Asked bool               // authority and target were asked of the forge for this reading
+	Human []kernel.Violation // what a person did that ends a run
 }
 
-// Issues reads the task's text from where it lives.
+// Terms is what an issue is read by: the contract's, and how the task stands.
+type Terms struct {
+	Trigger contract.Trigger
+	Prior   string // act that the task was claimed on, "" for none
+	// Brief asks for text and persons' acts only: a run is under way, and authority
+	// and target were asked before its start.
+	Brief bool
+}
+
+// Issues reads the task's text from where it lives. The contract is read before
+// it, and its terms handed over.
 type Issues interface {
-	Issue(ctx context.Context) (Issue, error)
+	Issue(ctx context.Context, terms Terms) (Issue, error)
 }
 
 // Clock reads both time domains at once.
@@ -73,6 +89,8 @@ type Deps struct {
 	NewRunID     func() string // a fresh UUID at each call
 	Signer       git.Signer
 	Log          *slog.Logger
+	// Forge is where the world's issues are; nil where tasks come from files.
+	Forge *Forge
 	// Progress gets a sentence for the person who watches; nil for nobody.
 	Progress func(line string)
 	// Tail gets a redacted line of the builder's or a check's output.

@@ -91,9 +91,9 @@ func (c *cycle) nextDate() int64 {
 
 // trailers are Writ's own, in the order of DESIGN §4; empty ones are left out.
 type trailers struct {
-	base, approval, governance, dispatch, plan, ledger, waiting, change string
-	attempt, interruptions, notBefore                                   int64
-	codes                                                               []kernel.Code
+	base, approval, governance, dispatch, plan, ledger, waiting, change, act string
+	attempt, interruptions, notBefore                                        int64
+	codes                                                                    []kernel.Code
 }
 
 func (w trailers) list() []lease.Trailer {
@@ -116,6 +116,7 @@ func (w trailers) list() []lease.Trailer {
 	add(kernel.TrailerPlan, w.plan)
 	add(kernel.TrailerDispatch, w.dispatch)
 	add(kernel.TrailerLedgerHead, w.ledger)
+	add(kernel.TrailerAct, w.act)
 	add(kernel.TrailerWaitingFor, w.waiting)
 	add(kernel.TrailerChange, w.change)
 	words := make([]string, len(w.codes))
@@ -131,7 +132,7 @@ func (t *Task) runTrailers(r *run) trailers {
 	return trailers{
 		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
 		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
+		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act,
 	}
 }
 
@@ -140,7 +141,7 @@ func (t *Task) prepareStalled(c *cycle) (*effect, error) {
 	w := trailers{
 		attempt: c.facts.Head.Attempt, approval: string(c.facts.Head.Approval),
 		interruptions: c.decision.Interruptions, notBefore: c.decision.NotBefore, codes: c.decision.Codes,
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
+		act: c.facts.Head.Act, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
 	}
 	extra := append([]lease.Trailer{{Key: "writ-origin-state", Value: originOf(c.event)}}, w.list()...)
 	msg, err := lease.Stalled(c.event, lease.Break{Extra: extra})

@@ -135,6 +135,9 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 		}
 		return n
 	}
+	if id := get(kernel.TrailerAct); len(id) <= maxActBytes && kernel.NewerAct(id, "") {
+		h.Act = id
+	}
 	if d, err := canon.ParseDigest(get(kernel.TrailerApproval)); err == nil {
 		h.Approval = d
 	}
@@ -149,6 +152,9 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 // maxTrailerNumber bounds numbers in trailers: beyond any count or date, and
 // small enough to be multiplied by a thousand.
 const maxTrailerNumber = 253402300799
+
+// maxActBytes bounds the id of an act.
+const maxActBytes = 128
 
 func faultWords(err error) string {
 	var le *lease.Error

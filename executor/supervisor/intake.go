@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -45,31 +46,66 @@ type Intake struct {
 
 	base    git.Tree
 	runners []ssh.PublicKey // whose results count, by the contract
+	trigger contract.Trigger
+	notify  []string
+	title   string // first line of the commit message
+	// contractRef and contractCommit are where the contract was read.
+	contractRef    string
+	contractCommit git.OID
 }
 
 // PolicyVersion is the version of the rules outside the kernel that a decision
 // rests on: instruction, scope, contract.
 const PolicyVersion = "1"
 
-// assess reads the contract at the tip of the base branch and holds the issue
-// against it. The result is kept until text, contract or base change.
-func (t *Task) assess(ctx context.Context, refs git.Refs, issue Issue) (*Intake, error) {
-	in := &Intake{Title: issue.Title, Body: issue.Body, PolicyVersion: PolicyVersion}
-	in.Current = digestOf(issue)
+// terms are the contract in force: an intake without an issue.
+type terms struct {
+	in       *Intake
+	contract contract.Contract
+	faults   []kernel.Violation
+}
+
+// readTerms reads the contract at the tip of the base branch.
+func (t *Task) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
+	in := &Intake{PolicyVersion: PolicyVersion}
 	if err := t.readBase(ctx, refs, in); err != nil {
-		return nil, err
+		return terms{}, err
 	}
+	in.contractRef, in.contractCommit = in.BaseRef, in.BaseCommit
 	if err := t.readContract(ctx, in); err != nil {
-		return nil, err
+		return terms{}, err
 	}
 	c, faults, err := t.loadContract(ctx, refs, in)
-	if err != nil {
-		return nil, err
+	if len(faults) > 0 {
+		c.Trigger = contract.Default().Trigger // so that an answer can be given
 	}
+	in.trigger, in.notify = c.Trigger, c.Notify
+	return terms{in, c, faults}, err
+}
+
+// contractNow is the governance hash as it is now, for a run that has pinned one
+// (case I10).
+func (t *Task) contractNow(ctx context.Context, refs git.Refs, pinned *Intake) (canon.Digest, error) {
+	if t.s.cfg.Contract == nil && refs.OID(pinned.contractRef) == pinned.contractCommit {
+		return pinned.Governance, nil
+	}
+	var now Intake
+	if err := t.readBase(ctx, refs, &now); err != nil {
+		return "", err
+	}
+	err := t.readContract(ctx, &now)
+	return now.Governance, err
+}
+
+// assess holds the issue against the contract. The result is kept until text,
+// contract or base change.
+func (t *Task) assess(terms terms, issue Issue) *Intake {
+	in, c, faults := terms.in, terms.contract, terms.faults
+	in.Title, in.Body, in.Current = issue.Title, issue.Body, digestOf(issue)
 	if old := t.intake; old != nil && old.Current == in.Current && old.BaseCommit == in.BaseCommit && old.Governance == in.Governance {
 		again := *old // who approved, and when, may have changed all the same
 		again.approvedBy(issue)
-		return &again, nil
+		return &again
 	}
 	in.approvedBy(issue)
 	if len(faults) > 0 {
@@ -79,7 +115,7 @@ func (t *Task) assess(ctx context.Context, refs git.Refs, issue Issue) (*Intake,
 		t.listRunners(in, c)
 	}
 	t.intake = in
-	return in, nil
+	return in
 }
 
 // approvedBy notes the approval: of the text as it is, unless the forge says of
@@ -240,6 +276,7 @@ func (t *Task) resolve(in *Intake, c contract.Contract) {
 		KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
 	}
 	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
+	in.title, _, _ = strings.Cut(in.CommitMessage, "\n")
 	in.SignCommit = c.Commit.Sign
 	in.TakeTurns = c.Overlap == contract.OverlapWait
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -62,15 +63,49 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 	if t.first == nil {
 		t.first = &head.OID
 	}
-	head.Reapproved = issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
+	head.Reapproved = t.reapproved(issue, head)
 	c.facts = kernel.Facts{
 		Kind: string(kernel.KindObservation), Request: req, Actor: actor,
-		World: t.s.cfg.World, Task: t.number, Head: head,
+		World: t.s.cfg.World, Task: t.number, Head: head, SameIssue: t.remote,
 	}
-	t.s.locked(func() { c.facts.View = t.view() })
+	if err := t.readView(ctx, c, issue); err != nil {
+		return nil, err
+	}
 	t.readTask(ctx, c, issue)
 	t.readRun(c)
 	return c, t.readRetry(ctx, c)
+}
+
+// reapproved reports whether a person approved anew while HEAD stood where it
+// stands: at the keyboard by running the task again, on a forge by an act after
+// the one that HEAD rests on.
+func (t *Task) reapproved(issue Issue, head kernel.HeadFacts) bool {
+	if issue.Act == "" {
+		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
+	}
+	if !head.Trust.Trusted() || !kernel.NewerAct(issue.Act, head.Act) {
+		return false
+	}
+	switch kernel.TaskState(head.State) {
+	case kernel.TaskWaiting, kernel.TaskBlocked, kernel.TaskRetryPending:
+		return true
+	}
+	return head.State == kernel.HeadStalled
+}
+
+// readView reads what the fold knows of the task. Where a person asked on the
+// forge to move on from somebody else's commit, that is recorded first (case
+// L12).
+func (t *Task) readView(ctx context.Context, c *cycle, issue Issue) (err error) {
+	t.s.locked(func() {
+		c.facts.View, c.facts.Now = t.view(), t.virtualNow(c.clock)
+		if !issue.Retry || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) {
+			return
+		}
+		err = t.s.resume(ctx, t.number, kernel.OperatorAct{Actor: issue.Actor, Reason: "/writ retry", Head: c.facts.Head.OID, ActID: issue.Act})
+		c.facts.View = t.view()
+	})
+	return err
 }
 
 // readShared reads what other tasks of the world change, at the last moment and
@@ -91,39 +126,63 @@ func (t *Task) readShared(ctx context.Context, c *cycle) {
 	}
 }
 
-// readIssue reads the task's text and holds it against the contract. A run goes
-// by what was pinned at its claim; only text and an operator's contract are
-// looked at again, and what can't be read at the moment doesn't keep the run
-// from renewing its lease.
+// readIssue reads the contract, then the task's text, and holds one against the
+// other.
 func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
-	issue, err := t.issues.Issue(ctx)
-	if t.run == nil {
-		if err == nil {
-			c.intake, err = t.assess(ctx, refs, issue)
-		}
+	if t.run != nil {
+		return t.readPinned(ctx, c, refs)
+	}
+	terms, err := t.readTerms(ctx, refs)
+	if err != nil {
+		return Issue{}, err
+	}
+	var view kernel.TaskView
+	t.s.locked(func() { view = t.view() })
+	issue, err := t.issues.Issue(ctx, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
+	if err != nil {
 		return issue, err
 	}
-	pinned := *t.run.intake
+	c.intake = t.assess(terms, issue)
+	if terms.contract.Mode == contract.ModeObserve && issue.Asked {
+		issue.Policy = append(issue.Policy, kernel.Violation{Code: kernel.CodeObserveOnly, Subject: "mode",
+			Detail: "The contract says mode: observe, so writ says what it would do and doesn't claim."})
+	}
+	return issue, nil
+}
+
+// readPinned reads the text again for a run, which goes by what was pinned at
+// its claim. Before the start, and only then, contract and approval are read
+// whole once more, and what can't be read keeps it from starting; afterwards it
+// doesn't keep the run from renewing its lease.
+func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
+	r := t.run
+	pinned := *r.intake
 	c.intake = &pinned
+	starting := r.phase == kernel.PhaseClaimed
+	brief := r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking
+	if t.remote && !starting && !brief {
+		return Issue{}, nil // what the build came to is taken in: it is the kernel's now
+	}
+	issue, err := t.issues.Issue(ctx, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
 	if err != nil {
+		if t.remote && starting {
+			return Issue{}, err
+		}
 		t.say("the issue can't be read at the moment: %v", err)
 		return Issue{}, nil
 	}
 	pinned.Current = digestOf(issue)
-	if o := t.s.cfg.Contract; o != nil && t.run.phase == kernel.PhaseClaimed {
-		data, err := o.Read()
-		if err != nil {
-			return issue, err
-		}
-		pinned.Governance = canon.Sum(data)
+	if starting {
+		pinned.Governance, err = t.contractNow(ctx, refs, r.intake)
 	}
-	return issue, nil
+	return issue, err
 }
 
 // readTask fills in the facts of issue, contract and environment. A run is
 // judged by what was pinned at its claim; only the digest is compared anew.
 func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
 	in := c.intake
+	c.facts.Act, c.facts.Asked = issue.Act, issue.Asked
 	c.facts.Approved, c.facts.Current = in.Approval.Digest, in.Current
 	if t.run != nil {
 		in = t.run.intake
@@ -132,6 +191,7 @@ func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
 	c.facts.Governance, c.facts.Budgets, c.facts.Checks = in.Governance, in.Budgets, int64(len(in.Checks))
 	c.facts.Input, c.facts.Policy = in.Input, slices.Concat(in.Policy, issue.Policy)
 	if t.run != nil {
+		c.facts.Human = issue.Human
 		return
 	}
 	c.facts.Policy = slices.Concat(c.facts.Policy, t.refused, t.changeBranchFree(c))

@@ -199,6 +199,9 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 		attempt: c.decision.Attempt, approval: string(c.facts.Head.Approval), interruptions: c.decision.Interruptions,
 		governance: string(c.facts.Governance), codes: c.decision.Codes, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
 	}
+	if w.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Act, w.act) {
+		w.act = c.facts.Act // spent: only what comes after it moves on
+	}
 	oid, err := t.output(objs, tree, head, c, w, md)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -34,6 +35,8 @@ type Supervisor struct {
 	last  map[int64]machine.Entry
 	open  map[int64]*Task
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
+
+	account *forge.User // that writ acts as, once it is known
 }
 
 // New makes a supervisor over a world whose records are folded already.
@@ -78,6 +81,8 @@ type Task struct {
 	machine *machine.Machine
 	turn    *sync.Mutex
 
+	remote bool // the issue is on a forge
+
 	run     *run
 	pending *push // an own push whose answer was lost
 	refused []kernel.Violation
@@ -99,6 +104,7 @@ type Task struct {
 type run struct {
 	id      string
 	attempt int64
+	act     string // on the forge, that it was claimed on
 	phase   kernel.Phase
 	intake  *Intake
 	pack    kernel.SeedPack
@@ -137,7 +143,8 @@ type run struct {
 // Open boots the kernel of one task (BOOTING to IDLE): what a dead process had
 // begun is closed as unknown, and its unfinished request as crashed. A task
 // that was halted durably can't be booted in its epoch: the error is
-// [machine.ErrHalted], until a person resumes the task. Two kernels of one task
+// [machine.ErrHalted], until a person resumes the task. Without issues the text
+// is that of the forge's issue with the task's number. Two kernels of one task
 // would each count on being the only one: a task that is open already is
 // [ErrOpen].
 func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Task, error) {
@@ -145,6 +152,12 @@ func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Ta
 		return nil, fmt.Errorf("supervisor: task numbers start at 1, not %d", number)
 	}
 	t := &Task{s: s, number: number, issues: issues, turn: s.turn(number)}
+	if issues == nil {
+		if s.deps.Forge == nil {
+			return nil, errors.New("supervisor: there is neither a forge nor another place for the task's text")
+		}
+		t.issues, t.remote = &forgeIssues{s: s, number: number}, true
+	}
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	s.mu.Lock()

@@ -247,7 +247,7 @@ func (f *fold) acceptedRun(t Task) string {
 func (f *fold) view(task int64) kernel.TaskView {
 	t := f.task(task)
 	return kernel.TaskView{Task: task, Halted: t.Halted, HaltReason: t.HaltReason, Epoch: t.Epoch, ResumedHead: t.ResumedHead,
-		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t)}
+		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act}
 }
 
 func acceptedApproval(t Task) canon.Digest {
@@ -324,6 +324,7 @@ func (f *fold) operatorAct(e entry) error {
 			return refuse(ErrOrder, nil, "a resume opens epoch %d, not %d", t.Epoch+1, a.Epoch)
 		}
 		t.Halted, t.HaltReason, t.Epoch, t.ResumedHead, t.AcceptedRun = false, "", a.Epoch, a.Head, ""
+		t.act(a.ActID)
 	case kernel.ActStop: // ends a run by the decision that follows
 	default:
 		return refuse(ErrBody, nil, "the act %q is unknown", a.Act)

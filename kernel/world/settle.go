@@ -86,6 +86,14 @@ func (t *Task) see(h kernel.HeadFacts) {
 	}
 	if trusted {
 		t.Attempts, t.Interruptions, t.NotBefore = h.Attempt, h.Interruptions, h.NotBefore
+		t.act(h.Act)
+	}
+}
+
+// act takes in an act on the forge.
+func (t *Task) act(id string) {
+	if kernel.NewerAct(id, t.Act) {
+		t.Act = id
 	}
 }
 

@@ -114,6 +114,7 @@ type Task struct {
 	Ruling          *Ruling          `json:"ruling"`          // decision whose effect is not yet tried, or null
 	Intents         []OpenIntent     `json:"intents"`         // effects without a known outcome
 	Answers         []Answer         `json:"answers"`         // to actions, of this approval
+	Act             string           `json:"act,omitempty"`   // id of the newest act on the forge that was taken in
 }
 
 // Dispatched names a recorded dispatch.

@@ -1,0 +1,124 @@
+package approval
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Act is what somebody did on the issue.
+type Act struct {
+	Verb   Verb
+	Actor  forge.User
+	Ref    int64        // of its event or comment
+	At     int64        // Unix milliseconds, by the forge's clock
+	Digest canon.Digest // the text that it names or shows; "" where it doesn't
+}
+
+// ID names the act for ever: its time, where it stands and its number there.
+func (a Act) ID() string {
+	if a.Verb == "" {
+		return ""
+	}
+	place := "comment"
+	if a.byLabel() {
+		place = "event"
+	}
+	return fmt.Sprintf("%d/%s:%d", a.At, place, a.Ref)
+}
+
+func (a Act) byLabel() bool { return a.Verb == Labeled || a.Verb == Unlabeled }
+
+// takesBack reports whether nothing before the act counts any more.
+func (a Act) takesBack() bool { return a.Verb == Stop || a.Verb == Unlabeled }
+
+// acts are those of the issue, the newest first. Where two bear the same time and
+// nothing says which came first, the one that takes back did not come first.
+func (f Facts) acts() []Act {
+	var out []Act
+	for _, e := range f.History {
+		if e.Label != f.Trigger.Label {
+			continue
+		}
+		a := Act{Actor: e.Actor, Ref: e.ID, At: e.At.UnixMilli(), Digest: canon.Digest(e.Digest)}
+		switch e.Kind {
+		case forge.EventLabeled:
+			a.Verb = Labeled
+		case forge.EventUnlabeled:
+			a.Verb = Unlabeled
+		default:
+			continue
+		}
+		out = append(out, a)
+	}
+	for _, c := range f.Comments {
+		cmd, ok := ParseCommand(c.Body)
+		edited := !c.UpdatedAt.IsZero() && !c.UpdatedAt.Equal(c.CreatedAt)
+		if !ok || cmd.Fault != "" || edited {
+			continue
+		}
+		out = append(out, Act{Verb: cmd.Verb, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest})
+	}
+	slices.SortStableFunc(out, func(a, b Act) int {
+		if c := cmp.Compare(a.At, b.At); c != 0 {
+			return c
+		}
+		if a.byLabel() == b.byLabel() {
+			return cmp.Compare(a.Ref, b.Ref)
+		}
+		return cmp.Compare(rank(a), rank(b))
+	})
+	slices.Reverse(out)
+	return f.unexplained(out)
+}
+
+func rank(a Act) int {
+	if a.takesBack() {
+		return 1
+	}
+	return 0
+}
+
+// unexplained adds the label that nobody is known to have set: an issue template
+// or the author gave it at the start. And a label that isn't there any more takes
+// back, even if the history doesn't show it yet.
+func (f Facts) unexplained(list []Act) []Act {
+	at := slices.IndexFunc(list, Act.byLabel)
+	there := slices.Contains(f.Issue.Labels, f.Trigger.Label)
+	switch {
+	case there && (at < 0 || list[at].Verb == Unlabeled):
+		return append(list, Act{Verb: Labeled})
+	case !there && at >= 0 && list[at].Verb == Labeled:
+		return slices.Delete(list, at, at+1)
+	}
+	return list
+}
+
+// maxAskers bounds for how many accounts the forge is asked. Strangers can't wear
+// it out by commenting.
+const maxAskers = 50
+
+// Needs is the account whose live permission decides next; ok is false once
+// nothing is missing. Ask, put the answer into Permissions, and ask again.
+func Needs(f Facts) (account int64, ok bool) {
+	if len(f.Permissions) >= maxAskers {
+		return 0, false
+	}
+	for _, a := range f.acts() {
+		if a.Verb == Unlabeled {
+			return 0, false
+		}
+		if f.asked(a) {
+			if _, known := f.Permissions[a.Actor.ID]; !known {
+				return a.Actor.ID, true
+			}
+		}
+		if why := f.mayNot(a); why == nil {
+			return 0, false
+		}
+	}
+	return 0, false
+}

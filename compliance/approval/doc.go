@@ -1,0 +1,31 @@
+// Package approval says who approved which bytes of an issue, and what speaks
+// against it (DESIGN §3, Approval; CASES I1, I3 to I6, I12, I13).
+//
+// It is pure: [Facts] hold everything that was read of the forge, and [Judge]
+// names the act that counts, the digest it is bound to, and all violations. It
+// reads no forge, no clock and no ledger.
+//
+// # Acts
+//
+// An act is what somebody did on the issue: the contract's label set or taken
+// off, or a comment whose first line is a command:
+//
+//	/writ run              approve the text as it was then, and start
+//	/writ approve DIGEST   approve the text with this digest
+//	/writ retry            as run; also moves on from what waits for repair
+//	/writ stop             stop, and take back every approval before
+//
+// A comment that was edited is no command: whoever edited it need not be who
+// wrote it. Acts count by numeric account id, kind of account and live
+// permission; the newest one of somebody who may decides. What others do changes
+// nothing, with one exception: a label that was taken off approves nothing any
+// more, whoever took it off.
+//
+// # Evidence
+//
+// The digest of the approved bytes comes, in order, from the signed payload of
+// the approving event ([Row]), from the forge's history where it knows the text,
+// or shows that there was no edit since, and else from a person who names it in
+// `/writ approve DIGEST`. Content is compared, not times: an edit in the same
+// second as the act is an edit after it.
+package approval

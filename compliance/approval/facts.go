@@ -1,0 +1,55 @@
+package approval
+
+import (
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Facts is everything that a judgement rests on.
+type Facts struct {
+	Trigger     contract.Trigger
+	Self        forge.User // the account that writ acts as
+	Target      Target
+	Issue       forge.Issue
+	Digest      canon.Digest    // of the issue's title and body as they are now
+	History     []forge.Event   // oldest first
+	Comments    []forge.Comment // oldest first
+	Rows        []Row           // in any order
+	EditHistory bool            // History lists every edit of title and body
+	// Permissions are live answers of the forge, by account; see [Needs].
+	Permissions map[int64]forge.Permission
+	// Prior is the id of the act that the task was claimed on, "" for none.
+	Prior string
+}
+
+// Target is the place that the issue is in.
+type Target struct {
+	Wanted  forge.Repo        // as configured: its id is its identity
+	Found   *forge.Repository // as it is now; nil where it is gone or hidden
+	Allowed bool              // by the operator's allow-list
+}
+
+// RowKind says of which act a row is evidence.
+type RowKind string
+
+// The kinds of rows.
+const (
+	ByLabel   RowKind = "label"
+	ByComment RowKind = "comment"
+)
+
+// Row is what the signed payload of an event said: who did something, and the
+// text as it was then.
+type Row struct {
+	Kind   RowKind
+	Actor  int64        // account id of the payload's sender
+	Ref    int64        // comment's id with ByComment, 0 with ByLabel
+	Label  string       // with ByLabel
+	Digest canon.Digest // of the payload's title and body
+	At     int64        // of the act by the payload, Unix milliseconds
+}
+
+// rowSlackMs is how far the times of a label's event and payload may lie apart:
+// both are of the forge's clock, some round to seconds.
+const rowSlackMs = 2_000

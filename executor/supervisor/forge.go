@@ -1,0 +1,147 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// Forge is where the issues of a world are, and where its people look.
+type Forge struct {
+	Client forge.Client
+	Repo   forge.Repo // as configured: the id is its identity
+	// Evidence keeps what signed payloads said; nil for nothing.
+	Evidence Evidence
+	// EditHistory says that the client's History lists every edit of title and body.
+	EditHistory bool
+	// Allowed is the operator's allow-list; nil allows every name of the repository.
+	Allowed func(owner, name string) bool
+}
+
+// Evidence keeps what the signed payloads of approving events said.
+type Evidence interface {
+	// Approvals lists what they said of one issue, in any order.
+	Approvals(ctx context.Context, repo, issue int64) ([]approval.Row, error)
+}
+
+// forgeIssues reads one issue of the forge, everything fresh at each reading but
+// who writ itself is.
+type forgeIssues struct {
+	s      *Supervisor
+	number int64
+}
+
+// Issue implements [Issues]. An issue or repository that is gone is a violation;
+// an error means that the forge gave no answer.
+func (f *forgeIssues) Issue(ctx context.Context, terms Terms) (Issue, error) {
+	facts, err := f.read(ctx, terms)
+	if err != nil {
+		return Issue{}, err
+	}
+	out := Issue{Title: facts.Issue.Title, Body: facts.Issue.Body, Asked: !terms.Brief}
+	if facts.Issue.ID == 0 {
+		out.Policy = []kernel.Violation{{Code: kernel.CodeTargetIneligible, Subject: f.name(), Detail: "The issue is gone, or hidden from writ."}}
+		return out, nil
+	}
+	if err := f.ask(ctx, &facts); err != nil {
+		return Issue{}, err
+	}
+	v := approval.Judge(facts)
+	out.Actor, out.Evidence, out.Approved, out.Time = v.Approval.Actor, v.Approval.Evidence, v.Approval.Digest, v.Approval.Time
+	out.Act, out.Retry = v.Act.ID(), v.Act.Verb == approval.Retry
+	out.Policy, out.Human = v.Violations, v.Human
+	if terms.Brief {
+		out.Policy = nil
+	}
+	return out, nil
+}
+
+func (f *forgeIssues) name() string { return fmt.Sprintf("%s#%d", f.s.deps.Forge.Repo, f.number) }
+
+// read reads the facts of a judgement but for permissions.
+func (f *forgeIssues) read(ctx context.Context, terms Terms) (approval.Facts, error) {
+	p := f.s.deps.Forge
+	facts := approval.Facts{
+		Trigger: terms.Trigger, Prior: terms.Prior, EditHistory: p.EditHistory,
+		Target:      approval.Target{Wanted: p.Repo, Found: &forge.Repository{Repo: p.Repo}, Allowed: true},
+		Permissions: map[int64]forge.Permission{},
+	}
+	var err error
+	if facts.Self, err = f.s.self(ctx); err != nil {
+		return facts, err
+	}
+	if !terms.Brief {
+		if facts.Target, err = f.target(ctx); err != nil {
+			return facts, err
+		}
+	}
+	if facts.Issue, err = p.Client.Issue(ctx, p.Repo, f.number); err != nil {
+		if forge.IsReason(err, forge.NotFound) {
+			return facts, nil // without an id: it is gone
+		}
+		return facts, err
+	}
+	if facts.History, err = p.Client.History(ctx, p.Repo, f.number); err != nil {
+		return facts, err
+	}
+	if facts.Comments, err = p.Client.Comments(ctx, p.Repo, f.number); err != nil {
+		return facts, err
+	}
+	if p.Evidence != nil {
+		facts.Rows, err = p.Evidence.Approvals(ctx, p.Repo.ID, f.number)
+	}
+	facts.Digest = digestText(facts.Issue.Title, facts.Issue.Body)
+	return facts, err
+}
+
+func (f *forgeIssues) target(ctx context.Context) (approval.Target, error) {
+	p := f.s.deps.Forge
+	t := approval.Target{Wanted: p.Repo}
+	found, err := p.Client.Repository(ctx, p.Repo.ID)
+	switch {
+	case forge.IsReason(err, forge.NotFound):
+		return t, nil
+	case err != nil:
+		return t, err
+	}
+	t.Found = &found
+	t.Allowed = p.Allowed == nil || p.Allowed(found.Owner, found.Name)
+	return t, nil
+}
+
+// ask asks for the live permissions that the judgement turns on.
+func (f *forgeIssues) ask(ctx context.Context, facts *approval.Facts) error {
+	p := f.s.deps.Forge
+	for {
+		account, ok := approval.Needs(*facts)
+		if !ok {
+			return nil
+		}
+		has, err := p.Client.Permission(ctx, p.Repo, account)
+		if err != nil && !forge.IsReason(err, forge.NotFound) {
+			return err
+		}
+		facts.Permissions[account] = has
+	}
+}
+
+// self is the account that writ acts as, asked once.
+func (s *Supervisor) self(ctx context.Context) (forge.User, error) {
+	var known *forge.User
+	s.locked(func() { known = s.account })
+	if known != nil {
+		return *known, nil
+	}
+	u, err := s.deps.Forge.Client.Self(ctx)
+	if err == nil {
+		s.locked(func() { s.account = &u })
+	}
+	return u, err
+}
+
+// digestText is the approval digest of a text on the forge.
+func digestText(title, body string) canon.Digest { return digestOf(Issue{Title: title, Body: body}) }
