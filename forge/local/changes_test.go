@@ -56,8 +56,9 @@ func TestMerge_Commit(t *testing.T) {
 // TestMerge_Conflict: what both sides changed is refused, and nothing moves.
 func TestMerge_Conflict(t *testing.T) {
 	w := newWorld(t)
-	w.branch(t, "work", "main", map[string]string{"README.md": "# Their shop\n"})
-	main := w.branch(t, "main", "main", map[string]string{"README.md": "# Our shop\n"})
+	w.branch(t, "main", "main", map[string]string{"README.md": "# Shop\n", "keep": "keep\n"})
+	w.branch(t, "work", "main", map[string]string{"README.md": "# Their shop\n", "keep": "keep\n"})
+	main := w.branch(t, "main", "main", map[string]string{"README.md": "# Our shop\n", "keep": "keep\n"})
 	c := w.open(t, "work")
 	wantReason(t, "merge", second(w.owner.MergeChange(t.Context(), w.repo, c.Number)), forge.Conflict)
 	got := must[forge.Change](t)(w.bot.Change(t.Context(), w.repo, c.Number))

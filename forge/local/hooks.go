@@ -66,7 +66,7 @@ type DeliveryState string
 const (
 	DeliveryPending   DeliveryState = "pending"
 	DeliveryDelivered DeliveryState = "delivered"
-	DeliveryDropped   DeliveryState = "dropped" // by Hook.Drop
+	DeliveryDropped   DeliveryState = "dropped" // by Hook.Drop or ForgetHook
 )
 
 // Delivery is what one hook is told of one happening.
@@ -100,14 +100,22 @@ type sender struct {
 }
 
 // AddHook tells somebody of everything that happens from now on, and sends what
-// an earlier run of the forge has left for the same URL.
-func (s *Store) AddHook(h Hook) error {
+// waits for the same URL. The URL is remembered in the file: acts are noted for
+// it whichever process does them, and whether or not one is there that sends.
+// Only one process may send to a URL.
+func (s *Store) AddHook(ctx context.Context, h Hook) error {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return refuse(forge.Invalid, "a hook's URL is http or https, with a host and without credentials")
 	}
 	if len(h.Secret) == 0 {
 		return refuse(forge.Invalid, "a hook without a secret can't be signed")
+	}
+	err = s.update(ctx, "add a hook", func(x *session) error {
+		return x.do(`INSERT INTO hooks (url, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, h.URL, x.now)
+	})
+	if err != nil {
+		return err
 	}
 	n := &sender{s: s, hook: h, wake: make(chan struct{}, 1)}
 	s.mu.Lock()
@@ -120,6 +128,17 @@ func (s *Store) AddHook(h Hook) error {
 	s.hooks = append(s.hooks[:len(s.hooks):len(s.hooks)], n)
 	s.running.Go(n.run)
 	return nil
+}
+
+// ForgetHook tells a URL nothing more, and drops what waits for it.
+func (s *Store) ForgetHook(ctx context.Context, address string) error {
+	return s.update(ctx, "forget a hook", func(x *session) error {
+		n, err := x.exec(`DELETE FROM hooks WHERE url = ?`, address)
+		if err := oneRow(n, err, "the hook %s", address); err != nil {
+			return err
+		}
+		return x.do(`UPDATE hook_deliveries SET state = 'dropped' WHERE hook = ? AND state = 'pending'`, address)
+	})
 }
 
 // wake lets the senders look for what is to be sent.
@@ -157,8 +176,9 @@ func (n *sender) run() {
 	}
 }
 
-// idle is how long a sender with nothing to do waits to be woken.
-const idle = time.Hour
+// idle is how long a sender with nothing to do waits: acts of this process wake
+// it, those of another are found by looking.
+const idle = time.Second
 
 // next sends what is due, oldest first, and says how long there is nothing to do.
 func (n *sender) next(ctx context.Context) time.Duration {

@@ -1,6 +1,9 @@
 package local
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,7 +54,9 @@ func (r *receiver) serve(t *testing.T, w http.ResponseWriter, q *http.Request) {
 	if err != nil || p.Check() != nil {
 		t.Errorf("payload %s: %v, %v", body, err, p.Check())
 	}
-	if got := q.Header.Get(HeaderSignature); got != Sign(secret, body) || len(got) != len("sha256=")+64 {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(body)
+	if got := q.Header.Get(HeaderSignature); got != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
 		t.Errorf("signature %q of %s", got, body)
 	}
 	if got := q.Header.Get(HeaderEvent); got != string(p.Event) {
@@ -114,7 +119,7 @@ func quick(o *Options) { o.Retry = Retry{Min: time.Millisecond, Max: 4 * time.Mi
 func TestHooks_EverythingIsTold(t *testing.T) {
 	r := newReceiver(t)
 	w := newWorld(t, quick)
-	ok(t, w.AddHook(r.hook()))
+	ok(t, w.AddHook(t.Context(), r.hook()))
 	ctx := t.Context()
 	i := w.file(t, "Add fails", "It subtracts: <b>&amp; \u2028 \"quoted\"")
 	ok(t, w.owner.AddLabel(ctx, w.repo, i.Number, "writ"))
@@ -155,7 +160,7 @@ func TestHooks_EverythingIsTold(t *testing.T) {
 func TestW12_ReceiverDown(t *testing.T) {
 	r := newReceiver(t)
 	w := newWorld(t, quick)
-	ok(t, w.AddHook(r.hook()))
+	ok(t, w.AddHook(t.Context(), r.hook()))
 	ids := map[string]int{}
 	r.set(func(n int, q *http.Request) int {
 		ids[q.Header.Get(HeaderDelivery)]++
@@ -185,7 +190,7 @@ func TestW12_OutlivesTheForge(t *testing.T) {
 	r := newReceiver(t)
 	r.set(func(int, *http.Request) int { return http.StatusServiceUnavailable })
 	w := newWorld(t, quick)
-	ok(t, w.AddHook(r.hook()))
+	ok(t, w.AddHook(t.Context(), r.hook()))
 	w.file(t, "Told later", "")
 	w.file(t, "And this", "")
 	ok(t, w.Close())
@@ -197,6 +202,27 @@ func TestW12_OutlivesTheForge(t *testing.T) {
 	if texts := actions(got); !slices.Equal(texts, []string{"issues opened #1", "issues opened #2"}) {
 		t.Errorf("told %q", texts)
 	}
+}
+
+// TestHooks_AnotherProcess: what another process does to the same forge is told
+// by the one that sends, until the hook is forgotten.
+func TestHooks_AnotherProcess(t *testing.T) {
+	r := newReceiver(t)
+	w := newWorld(t, quick)
+	ok(t, w.AddHook(t.Context(), r.hook()))
+	other, err := Open(t.Context(), Options{Dir: w.dir})
+	ok(t, err)
+	defer other.Close()
+	must[forge.Issue](t)(other.As(w.bot.user).FileIssue(t.Context(), w.repo, "From elsewhere", ""))
+	if texts := actions(r.wait(t, 1)); !slices.Equal(texts, []string{"issues opened #1"}) {
+		t.Errorf("told %q", texts)
+	}
+	ok(t, other.ForgetHook(t.Context(), r.hook().URL))
+	w.file(t, "Told to nobody", "")
+	if all := must[[]Delivery](t)(w.Deliveries(t.Context())); len(all) != 1 {
+		t.Errorf("deliveries: %+v", all)
+	}
+	wantReason(t, "forget it again", w.ForgetHook(t.Context(), r.hook().URL), forge.NotFound)
 }
 
 // TestHooks_UntoldPush: a push that was done when the process died is told by
@@ -230,7 +256,7 @@ func TestHooks_DroppedAndRedelivered(t *testing.T) {
 	w := newWorld(t, quick)
 	hook := r.hook()
 	hook.Drop = func(d Delivery) bool { return strings.Contains(string(d.Body), "Lost") }
-	ok(t, w.AddHook(hook))
+	ok(t, w.AddHook(t.Context(), hook))
 	w.file(t, "Lost", "")
 	w.file(t, "Arrives", "")
 	if texts := actions(r.wait(t, 1)); !slices.Equal(texts, []string{"issues opened #2"}) {
@@ -255,7 +281,7 @@ func TestHooks_DroppedAndRedelivered(t *testing.T) {
 func TestHooks_SameTransaction(t *testing.T) {
 	r := newReceiver(t)
 	w := newWorld(t, quick)
-	ok(t, w.AddHook(r.hook()))
+	ok(t, w.AddHook(t.Context(), r.hook()))
 	ok(t, w.update(t.Context(), "break", func(x *session) error {
 		return x.do(`CREATE TRIGGER full BEFORE INSERT ON hook_deliveries BEGIN SELECT RAISE(ABORT, 'full'); END`)
 	}))
@@ -275,7 +301,7 @@ func TestW3_HookNeedsASecret(t *testing.T) {
 		{URL: "http://127.0.0.1:1/hook"}, {URL: "ftp://127.0.0.1/", Secret: secret},
 		{URL: "http://user:word@127.0.0.1/", Secret: secret}, {URL: "", Secret: secret},
 	} {
-		wantReason(t, h.URL, w.AddHook(h), forge.Invalid)
+		wantReason(t, h.URL, w.AddHook(t.Context(), h), forge.Invalid)
 	}
 }
 
@@ -285,7 +311,7 @@ func TestF3_SecretsStayHere(t *testing.T) {
 	r := newReceiver(t)
 	r.set(func(n int, _ *http.Request) int { return map[bool]int{true: 500, false: 200}[n == 1] })
 	w := newWorld(t, quick)
-	ok(t, w.AddHook(r.hook()))
+	ok(t, w.AddHook(t.Context(), r.hook()))
 	token := must[string](t)(w.NewToken(t.Context(), w.owner.user.ID))
 	w.file(t, "Quiet", "")
 	r.wait(t, 1)

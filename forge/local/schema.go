@@ -140,7 +140,13 @@ CREATE TABLE reactions (
 	PRIMARY KEY (comment, user, kind)
 ) STRICT, WITHOUT ROWID;`
 
+// Who is told is kept here, so that whatever process acts writes the deliveries;
+// the secret is known to the one that sends.
 const hooks = `
+CREATE TABLE hooks (
+	url TEXT    PRIMARY KEY,
+	at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE hook_deliveries (
 	seq      INTEGER PRIMARY KEY AUTOINCREMENT,
 	id       TEXT    NOT NULL UNIQUE,
@@ -154,7 +160,7 @@ CREATE TABLE hook_deliveries (
 	at       INTEGER NOT NULL,
 	due      INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX deliveries_pending ON hook_deliveries (hook, seq) WHERE state = 'pending';`
+CREATE INDEX hook_deliveries_pending ON hook_deliveries (hook, seq) WHERE state = 'pending';`
 
 // migrate makes the file current, or refuses one of another program or of a
 // newer version.

@@ -113,7 +113,7 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	for _, h := range s.first {
-		if err := s.AddHook(h); err != nil {
+		if err := s.AddHook(ctx, h); err != nil {
 			return err
 		}
 	}

@@ -17,21 +17,29 @@ func (x *session) tell(in scope, p forge.Payload) error {
 	if err != nil {
 		return err
 	}
-	x.s.mu.Lock()
-	senders := x.s.hooks
-	x.s.mu.Unlock()
-	for _, s := range senders {
-		d := Delivery{ID: uuid.NewString(), Hook: s.hook.URL, Event: string(p.Event), Body: body, At: timeOf(x.now), State: DeliveryPending}
-		if s.hook.Drop != nil && s.hook.Drop(d) {
-			d.State = DeliveryDropped
-		}
-		err := x.do(`INSERT INTO hook_deliveries (id, hook, event, body, state, attempts, status, fault, at, due)
-			VALUES (?, ?, ?, ?, ?, 0, 0, '', ?, ?)`, d.ID, d.Hook, d.Event, d.Body, string(d.State), x.now, x.now)
-		if err != nil {
+	return x.each(func(scan func(...any) error) error {
+		d := Delivery{ID: uuid.NewString(), Event: string(p.Event), Body: body, At: timeOf(x.now), State: DeliveryPending}
+		if err := scan(&d.Hook); err != nil {
 			return err
 		}
+		if x.s.drops(d) {
+			d.State = DeliveryDropped
+		}
+		return x.do(`INSERT INTO hook_deliveries (id, hook, event, body, state, attempts, status, fault, at, due)
+			VALUES (?, ?, ?, ?, ?, 0, 0, '', ?, ?)`, d.ID, d.Hook, d.Event, d.Body, string(d.State), x.now, x.now)
+	}, `SELECT url FROM hooks ORDER BY url`)
+}
+
+// drops asks the hook's own function, for tests.
+func (s *Store) drops(d Delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.hooks {
+		if n.hook.URL == d.Hook && n.hook.Drop != nil {
+			return n.hook.Drop(d)
+		}
 	}
-	return nil
+	return false
 }
 
 func payloadIssue(it itemRow) *forge.PayloadIssue {
