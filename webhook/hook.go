@@ -52,6 +52,7 @@ type Event struct {
 type Evidence struct {
 	Key    Key
 	Kind   string       // EvidenceLabel or EvidenceComment
+	Ref    string       // the label, or the comment's number
 	Actor  int64        // the forge's number of the account
 	Digest canon.Digest // of title and raw body as they stood, see kernel.ApprovalDigest
 	At     time.Time    // as the forge says

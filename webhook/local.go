@@ -155,12 +155,12 @@ func taskOf(p forge.Payload) int64 {
 
 // evidence is kept of the two acts by which a person approves.
 func evidence(k Key, p forge.Payload) ([]Evidence, error) {
-	var kind string
+	var kind, ref string
 	switch {
 	case p.Event == forge.PayloadIssues && p.Action == "labeled":
-		kind = EvidenceLabel
+		kind, ref = EvidenceLabel, p.Label
 	case p.Event == forge.PayloadComment && p.Action == "created":
-		kind = EvidenceComment
+		kind, ref = EvidenceComment, strconv.FormatInt(p.Comment.ID, 10)
 	default:
 		return nil, nil
 	}
@@ -168,7 +168,7 @@ func evidence(k Key, p forge.Payload) ([]Evidence, error) {
 	if err != nil {
 		return nil, refuse(kernel.CodeBodyMalformed, "The issue's text can't be hashed.")
 	}
-	return []Evidence{{Key: k, Kind: kind, Actor: p.Sender.ID, Digest: digest, At: time.UnixMilli(p.AtMS)}}, nil
+	return []Evidence{{Key: k, Kind: kind, Ref: ref, Actor: p.Sender.ID, Digest: digest, At: time.UnixMilli(p.AtMS)}}, nil
 }
 
 // malformed gives a fault of JSON its code.

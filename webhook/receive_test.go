@@ -39,7 +39,7 @@ func TestAccepted(t *testing.T) {
 		Hook: "local", ID: id, Received: at, Digest: canon.Sum(body), Body: body,
 		Event: webhook.Event{
 			Kind: "issues", Action: "labeled", Keys: []webhook.Key{key}, Signature: sign(secret, body),
-			Evidence: []webhook.Evidence{{Key: key, Kind: webhook.EvidenceLabel, Actor: 2, Digest: digest, At: time.UnixMilli(1_700_000_000_000)}},
+			Evidence: []webhook.Evidence{{Key: key, Kind: webhook.EvidenceLabel, Ref: "writ", Actor: 2, Digest: digest, At: time.UnixMilli(1_700_000_000_000)}},
 		},
 	}}
 	if diff := cmp.Diff(want, r.inbox.deliveries()); diff != "" {

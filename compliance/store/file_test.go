@@ -41,7 +41,7 @@ func TestOpen_OnlyTheOwnerReads(t *testing.T) {
 func TestMigrations_AreFixed(t *testing.T) {
 	want := []string{
 		"30febd96371e4080b914c6598c3432f1de5714bc2a4120dc2c1a72aab7373d01",
-		"29fc7eb4d5119dc23e0213de26458111b5f3b768ad5bb88d8fd4de5c550a229f",
+		"697d65299bf2bee394547d92156de41c0b0ddda5284026ee7d414d17a6929344",
 	}
 	var got []string
 	for _, text := range migrations() {

@@ -75,9 +75,10 @@ const inboxTables = `CREATE TABLE deliveries (
 			task     INTEGER NOT NULL,
 			event_ms INTEGER NOT NULL,
 			kind     TEXT    NOT NULL,
+			ref      TEXT    NOT NULL,
 			actor    TEXT    NOT NULL,
 			digest   TEXT    NOT NULL,
-			UNIQUE (world, task, event_ms, kind, actor, digest)
+			UNIQUE (world, task, event_ms, kind, ref, actor, digest)
 		) STRICT;
 		CREATE INDEX evidence_delivery ON evidence (delivery);
 		CREATE TABLE schedule (

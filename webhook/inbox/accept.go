@@ -101,10 +101,10 @@ func insertDelivery(tx store.Tx, d Delivery, body []byte) (duplicate bool, err e
 			return false, err
 		}
 	}
-	const keep = `INSERT INTO evidence (delivery, world, task, event_ms, kind, actor, digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`
+	const keep = `INSERT INTO evidence (delivery, world, task, event_ms, kind, ref, actor, digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`
 	for _, e := range d.Evidence {
-		if _, err := tx.Exec(keep, id, e.World, e.Task, e.EventMs, e.Kind, e.ActorID, e.Digest); err != nil {
+		if _, err := tx.Exec(keep, id, e.World, e.Task, e.EventMs, e.Kind, e.Ref, e.ActorID, e.Digest); err != nil {
 			return false, err
 		}
 	}

@@ -121,7 +121,7 @@ func TestAccept_WhatIsKept(t *testing.T) {
 func TestAccept_Evidence(t *testing.T) {
 	e := tried{t, sample(t)}
 	approval := func(task, at int64, digest string) Evidence {
-		return Evidence{World: worldA, Task: task, Kind: "label", ActorID: "17", Digest: digest, EventMs: at}
+		return Evidence{World: worldA, Task: task, Kind: "label", Ref: "writ", ActorID: "17", Digest: digest, EventMs: at}
 	}
 	with := func(id string, all ...Evidence) Delivery {
 		d := delivery(id, 9000)

@@ -21,6 +21,7 @@ type Evidence struct {
 	World   string
 	Task    int64
 	Kind    string // the caller's word: a label, a comment
+	Ref     string // which one: the label, or the comment's number
 	ActorID string // the forge's number of the account, as text
 	Digest  string // of title and body as they stood in the event
 	EventMs int64  // as the forge says
@@ -30,7 +31,7 @@ func (e Evidence) check() error {
 	if err := (Key{e.World, e.Task}).check(); err != nil {
 		return err
 	}
-	return allFit(field{"kind", e.Kind, maxID}, field{"actor", e.ActorID, maxID}, field{"digest", e.Digest, maxID})
+	return allFit(field{"kind", e.Kind, maxID}, field{"ref", e.Ref, maxText}, field{"actor", e.ActorID, maxID}, field{"digest", e.Digest, maxID})
 }
 
 // StoredEvidence is evidence with the delivery that it came from; see
@@ -42,13 +43,13 @@ type StoredEvidence struct {
 
 // Evidence lists what was kept of a task, in the order of the events.
 func (b *Inbox) Evidence(ctx context.Context, world string, task int64) (all []StoredEvidence, err error) {
-	const text = `SELECT e.event_ms, e.kind, e.actor, e.digest, d.hook, d.delivery
+	const text = `SELECT e.event_ms, e.kind, e.ref, e.actor, e.digest, d.hook, d.delivery
 		FROM evidence e JOIN deliveries d ON d.id = e.delivery
 		WHERE e.world = $1 AND e.task = $2 ORDER BY e.event_ms, e.id`
 	err = b.store.View(ctx, func(q store.Queries) error {
 		return q.Rows(text, []any{world, task}, func(r store.Row) error {
 			e := StoredEvidence{Evidence: Evidence{World: world, Task: task}}
-			err := r.Scan(&e.EventMs, &e.Kind, &e.ActorID, &e.Digest, &e.Hook, &e.Delivery)
+			err := r.Scan(&e.EventMs, &e.Kind, &e.Ref, &e.ActorID, &e.Digest, &e.Hook, &e.Delivery)
 			all = append(all, e)
 			return err
 		})
