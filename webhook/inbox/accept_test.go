@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"bytes"
+	"compress/flate"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -85,7 +86,7 @@ func wantRows(t *testing.T, db *store.DB, table string, want int64) {
 func TestAccept_WhatIsKept(t *testing.T) {
 	in := sample(t)
 	for _, body := range [][]byte{
-		nil, []byte("{}"), []byte(strings.Repeat("é", 4000)), bytes.Repeat([]byte("ab"), MaxBody/2), bytes.Repeat([]byte("a"), MaxBody+1),
+		nil, []byte("{}"), []byte(strings.Repeat("é", 4000)), []byte(strings.Repeat("é", 5000)), bytes.Repeat([]byte("ab"), MaxBody/2), bytes.Repeat([]byte("a"), MaxBody+1),
 	} {
 		d := delivery(fmt.Sprint(len(body)), 5)
 		d.Body, d.Ignored = body, "webhook.event.unused"
@@ -107,6 +108,11 @@ func TestAccept_WhatIsKept(t *testing.T) {
 			t.Errorf("%d bytes (-want +got):\n%s", len(body), diff)
 		}
 	}
+	for _, packed := range [][]byte{{2}, {deflatedForm}, {deflatedForm, 0xff}, bomb(t)} {
+		if body, err := unpack(packed); err == nil {
+			t.Errorf("%.10x was read as %d bytes", packed, len(body))
+		}
+	}
 	d := delivery("given", 5)
 	d.Body, d.Digest = nil, "sha256:given"
 	tried{t, in}.accept(d)
@@ -116,6 +122,23 @@ func TestAccept_WhatIsKept(t *testing.T) {
 	if _, found, err := in.Payload(t.Context(), "local", "absent"); found || err != nil {
 		t.Errorf("%v %v", found, err)
 	}
+}
+
+// bomb is a stored body that would become more than may be kept.
+func bomb(t *testing.T) []byte {
+	var out bytes.Buffer
+	out.WriteByte(deflatedForm)
+	w, err := flate.NewWriter(&out, flate.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 2*MaxBody)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func TestAccept_Evidence(t *testing.T) {

@@ -91,16 +91,29 @@ func (b *Inbox) Payload(ctx context.Context, hook, id string) (d StoredDelivery,
 	return d, err == nil, err
 }
 
+// How a kept body is written: its first byte says it.
+const (
+	plainForm    = 0
+	deflatedForm = 1
+
+	// deflateFrom is the length from which a body is compressed; for a shorter
+	// one that takes longer than to write it as it is.
+	deflateFrom = 8 << 10
+)
+
 // packer compresses one body at a time.
 type packer struct {
 	out bytes.Buffer
 	w   *flate.Writer
 }
 
-// pack compresses a body that is kept, and gives nothing for another.
+// pack gives what is stored of a body: nothing of one that isn't kept.
 func (b *Inbox) pack(body []byte) ([]byte, error) {
-	if len(body) == 0 || len(body) > MaxBody {
+	switch {
+	case len(body) == 0 || len(body) > MaxBody:
 		return nil, nil
+	case len(body) < deflateFrom:
+		return append([]byte{plainForm}, body...), nil
 	}
 	p, ok := b.packers.Get().(*packer)
 	if !ok {
@@ -112,6 +125,7 @@ func (b *Inbox) pack(body []byte) ([]byte, error) {
 	}
 	defer b.packers.Put(p)
 	p.out.Reset()
+	p.out.WriteByte(deflatedForm)
 	p.w.Reset(&p.out)
 	if _, err := p.w.Write(body); err != nil {
 		return nil, err
@@ -122,13 +136,19 @@ func (b *Inbox) pack(body []byte) ([]byte, error) {
 	return bytes.Clone(p.out.Bytes()), nil
 }
 
-func unpack(packed []byte) ([]byte, error) {
-	if len(packed) == 0 {
+func unpack(packed []byte) (body []byte, err error) {
+	switch {
+	case len(packed) == 0:
 		return nil, nil
-	}
-	body, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), MaxBody+1))
-	if err == nil && len(body) > MaxBody {
-		err = fmt.Errorf("it has more than %d bytes", MaxBody)
+	case packed[0] == plainForm:
+		return packed[1:], nil
+	case packed[0] == deflatedForm:
+		body, err = io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed[1:])), MaxBody+1))
+		if err == nil && len(body) > MaxBody {
+			err = fmt.Errorf("it has more than %d bytes", MaxBody)
+		}
+	default:
+		err = fmt.Errorf("its form %d is unknown", packed[0])
 	}
 	if err != nil {
 		return nil, &Error{Detail: "a kept body can't be read: " + err.Error()}

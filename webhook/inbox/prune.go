@@ -9,7 +9,7 @@ import (
 // Keep says what stays.
 type Keep struct {
 	SinceMs   int64 // deliveries that came last before that go
-	BodyBytes int64 // what kept bodies may take, compressed; the oldest go first; 0 is no limit
+	BodyBytes int64 // what kept bodies may take as they are stored; the oldest go first; 0 is no limit
 }
 
 // Pruned says what went.
