@@ -23,7 +23,7 @@ func (i into) Accept(ctx context.Context, d Delivery) (duplicate bool, err error
 	}
 	for _, e := range d.Event.Evidence {
 		stored.Evidence = append(stored.Evidence, inbox.Evidence{
-			World: e.Key.World, Task: e.Key.Task, Kind: e.Kind, ActorID: strconv.FormatInt(e.Actor, 10),
+			World: e.Key.World, Task: e.Key.Task, Kind: e.Kind, Ref: e.Ref, ActorID: strconv.FormatInt(e.Actor, 10),
 			Digest: string(e.Digest), EventMs: e.At.UnixMilli(),
 		})
 	}

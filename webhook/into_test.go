@@ -129,7 +129,7 @@ func TestInto(t *testing.T) {
 	}
 	kept, err := box.Evidence(t.Context(), world, 3)
 	wantKept := []inbox.StoredEvidence{{
-		Evidence: inbox.Evidence{World: world, Task: 3, Kind: "label", ActorID: "2", Digest: string(digest), EventMs: 1_700_000_000_000},
+		Evidence: inbox.Evidence{World: world, Task: 3, Kind: "label", Ref: "writ", ActorID: "2", Digest: string(digest), EventMs: 1_700_000_000_000},
 		Hook:     "local", Delivery: approving.Delivery,
 	}}
 	if diff := cmp.Diff(wantKept, kept); err != nil || diff != "" {
