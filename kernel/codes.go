@@ -61,6 +61,7 @@ const (
 	CodeEnvState             Code = "environment.state_dir"
 	CodeStateInUse           Code = "state.in_use"
 	CodePushRefused          Code = "forge.push_refused"
+	CodeForgeRefused         Code = "forge.refused"
 	CodeForgeUnreachable     Code = "forge.unreachable"
 	CodeRedirectRefused      Code = "git.redirect_refused"
 	CodeURLInvalid           Code = "git.url_invalid"
@@ -175,6 +176,7 @@ var codeTable = []CodeInfo{
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: it must belong to you, with mode 700."},
 	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Wait for it to end, or give another --state-dir."},
 	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail."},
+	{CodeForgeRefused, "The forge refused a comment, a label, a change or the closing of the issue.", CountsNothing, "Read the forge's words in the detail; most often a permission is missing."},
 	{CodeForgeUnreachable, "The repository's server can't be reached.", CountsInterruption, "Check network and URL; the task is tried again by itself."},
 	{CodeRedirectRefused, "The server redirects to another host.", CountsNothing, "Use the final URL; credentials never follow a redirect."},
 	{CodeURLInvalid, "The repository's URL is not allowed.", CountsNothing, "Use a path, or a file, https, http or ssh URL."},

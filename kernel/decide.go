@@ -10,23 +10,31 @@ import (
 // folded state, what was observed, and the time. It evaluates every rule, lists all violations in a fixed order, and names at most one effect.
 //
 // While this process holds a run, the run's rules decide (decideRun); otherwise
-// HEAD and the task's rules do (decideHead).
+// HEAD and the task's rules do (decideHead). What the issue on the forge is to
+// show follows from either (decideIssue).
 func Decide(f Facts) (Decision, error) {
 	hash, err := canon.Hash(f)
 	if err != nil {
 		return Decision{}, fmt.Errorf("kernel: facts: %w", err)
 	}
 	var d Decision
-	if f.Run != nil {
-		d = decideRun(f)
+	if f.Request == RequestTell {
+		d = decideIssue(f)
 	} else {
-		d = decideHead(f)
+		d = decideTask(f)
 	}
 	d.Kind = string(KindDecision)
 	d.Facts = hash
 	d.Violations = SortViolations(d.Violations)
 	d.Codes = SortCodes(append(d.Codes, CodesOf(d.Violations)...))
 	return d, nil
+}
+
+func decideTask(f Facts) Decision {
+	if f.Run != nil {
+		return decideRun(f)
+	}
+	return decideHead(f)
 }
 
 // Validate lists the faults of the request itself: structure and wording of

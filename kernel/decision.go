@@ -78,6 +78,7 @@ type Decision struct {
 	Violations    []Violation  `json:"violations"`
 	Reasons       Reason       `json:"reasons"`
 	Facts         canon.Digest `json:"facts_hash"`
+	Issue         *IssueEffect `json:"issue,omitempty"` // of an effect on the issue
 }
 
 // Refusal is the report of a request that the kernel won't go on with (seed

@@ -44,6 +44,7 @@ type Facts struct {
 	Act   string      `json:"act,omitempty"`   // id of the newest act that counts, see [NewerAct]
 	Asked bool        `json:"asked,omitempty"` // Policy holds what the forge says of authority and target now
 	Human []Violation `json:"human,omitempty"` // what a person did meanwhile that ends a run
+	Issue *IssueFacts `json:"issue,omitempty"` // with RequestTell: what the forge shows
 }
 
 // Trust says by whom HEAD was signed.

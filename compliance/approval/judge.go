@@ -58,7 +58,7 @@ const (
 // token is that person as far as anybody can tell.
 func ClassOf(u forge.User, self forge.User, t contract.Trigger) Class {
 	switch {
-	case u.ID == self.ID:
+	case u.ID == self.ID && self.Kind == forge.Bot:
 		return BySelf
 	case u.Kind == forge.Bot && !named(u, t):
 		return ByBot

@@ -83,6 +83,7 @@ func (t *Task) prepareClaim(c *cycle) (*effect, error) {
 	e := t.pushed(c, r.id, &push{
 		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: oid}}, pack: objs.Pack(),
 		won: func() {
+			r.claim = oid
 			t.renewed(r, oid, r.date, msg, at)
 			t.setRun(r)
 		},

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
@@ -50,6 +51,8 @@ type Issue struct {
 	Retry bool               // that act also moves on from what waits for repair
 	Asked bool               // authority and target were asked of the forge for this reading
 	Human []kernel.Violation // what a person did that ends a run
+
+	seen *approval.Facts // all that was read
 }
 
 // Terms is what an issue is read by: the contract's, and how the task stands.

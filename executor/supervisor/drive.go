@@ -108,6 +108,9 @@ type drive struct {
 	attempted       bool // the one attempt of Once is over
 	last            Status
 
+	told     string // how the task stood when the issue was moved last
+	tellWake int64  // when to look at the issue again, Unix milliseconds; 0 for never
+
 	mu    sync.Mutex
 	queue []Act         // that came and aren't begun yet
 	came  chan struct{} // says that there is one
@@ -174,6 +177,11 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	if len(t.wishes) > 0 && d.stopped(st) {
 		return st.Decision.Action == kernel.ActionWait, nil
 	}
+	if speaksAt(st) {
+		if err := d.tell(ctx, st); err != nil {
+			return false, err
+		}
+	}
 	switch st.Decision.Standing {
 	case kernel.StandActing:
 		if d.o.Yield && t.run == nil && t.pending == nil && d.failed >= outageTries {
@@ -213,13 +221,17 @@ func (d *drive) stopped(st Status) bool {
 // wakeAt is when who gave its place away comes back at the latest, Unix
 // milliseconds; 0 where nothing is due by itself.
 func (d *drive) wakeAt(st Status) int64 {
+	var at int64
 	switch st.Decision.Standing {
 	case kernel.StandDue, kernel.StandHeld:
-		return st.Decision.Wake
+		at = st.Decision.Wake
 	case kernel.StandActing:
-		return d.task.s.now().WallMs + outageMost.Milliseconds()
+		at = d.task.s.now().WallMs + outageMost.Milliseconds()
 	}
-	return 0
+	if d.tellWake > 0 && (at == 0 || d.tellWake < at) {
+		at = d.tellWake
+	}
+	return at
 }
 
 // afterEffect goes on at once. An effect that didn't come about is tried again,

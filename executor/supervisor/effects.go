@@ -22,6 +22,9 @@ type effect struct {
 
 // prepare composes the effect of a decision.
 func (t *Task) prepare(c *cycle) (*effect, error) {
+	if c.decision.Action.OnForge() {
+		return t.prepareIssue(c), nil
+	}
 	switch c.decision.Action {
 	case kernel.ActionClaim:
 		return t.prepareClaim(c)

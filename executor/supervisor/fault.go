@@ -36,6 +36,17 @@ func Points() []Point {
 	return out
 }
 
+// IssuePoints lists the fault points of the effects on an issue.
+func IssuePoints() []Point {
+	var out []Point
+	for _, a := range kernel.ForgeActions() {
+		for _, s := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
+			out = append(out, PointOf(a, s))
+		}
+	}
+	return out
+}
+
 func (t *Task) fault(a kernel.Action, stage string) {
 	if t.s.deps.Fault != nil {
 		t.s.deps.Fault(PointOf(a, stage))

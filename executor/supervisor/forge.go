@@ -42,7 +42,7 @@ func (f *forgeIssues) Issue(ctx context.Context, terms Terms) (Issue, error) {
 	if err != nil {
 		return Issue{}, err
 	}
-	out := Issue{Title: facts.Issue.Title, Body: facts.Issue.Body, Asked: !terms.Brief}
+	out := Issue{Title: facts.Issue.Title, Body: facts.Issue.Body, Asked: !terms.Brief, seen: &facts}
 	if facts.Issue.ID == 0 {
 		out.Policy = []kernel.Violation{{Code: kernel.CodeTargetIneligible, Subject: f.name(), Detail: "The issue is gone, or hidden from writ."}}
 		return out, nil

@@ -277,7 +277,7 @@ func TestX5_StopCommandWithinTwoSeconds(t *testing.T) {
 	f.label(f.scene.Owner)
 	started := make(chan struct{})
 	f.exec.started = func(executor.BuildJob) { close(started) }
-	nudges, ended := make(chan struct{}, 1), make(chan Status, 1)
+	nudges, ended := make(chan struct{}), make(chan Status, 1)
 	go func() {
 		st, err := f.task.Drive(context.Background(), DriveOptions{Actor: "writ", Yield: true, Nudges: nudges})
 		if err != nil {
@@ -286,8 +286,22 @@ func TestX5_StopCommandWithinTwoSeconds(t *testing.T) {
 		ended <- st
 	}()
 	<-started
+	nudge := func() {
+		select {
+		case nudges <- struct{}{}:
+		case <-time.After(patience):
+			t.Fatal("the drive hears nothing")
+		}
+	}
+	nudge() // now it waits for the builder
 	f.comment(f.scene.Owner, "/writ stop")
-	nudges <- struct{}{}
+	select {
+	case nudges <- struct{}{}:
+	case st := <-ended: // it had not looked yet
+		ended <- st
+	case <-time.After(patience):
+		t.Fatal("the drive hears nothing")
+	}
 	select {
 	case st := <-ended:
 		f.wants(st, kernel.StandWaiting)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -48,7 +47,8 @@ type Intake struct {
 	runners []ssh.PublicKey // whose results count, by the contract
 	trigger contract.Trigger
 	notify  []string
-	title   string // first line of the commit message
+	// byChange: accepted work is delivered by a change, as a draft or not.
+	byChange, draft bool
 	// contractRef and contractCommit are where the contract was read.
 	contractRef    string
 	contractCommit git.OID
@@ -80,6 +80,7 @@ func (t *Task) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
 		c.Trigger = contract.Default().Trigger // so that an answer can be given
 	}
 	in.trigger, in.notify = c.Trigger, c.Notify
+	in.byChange, in.draft = c.Deliver.As == contract.DeliverPullRequest, c.Deliver.Draft
 	return terms{in, c, faults}, err
 }
 
@@ -276,7 +277,6 @@ func (t *Task) resolve(in *Intake, c contract.Contract) {
 		KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
 	}
 	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
-	in.title, _, _ = strings.Cut(in.CommitMessage, "\n")
 	in.SignCommit = c.Commit.Sign
 	in.TakeTurns = c.Overlap == contract.OverlapWait
 }

@@ -33,6 +33,10 @@ func (t *Task) narrate(c *cycle) {
 		t.say("waiting for %s%s", d.WaitingFor, codeWords(d.Codes))
 	case kernel.ActionAbandon:
 		t.say("run given up%s", codeWords(d.Codes))
+	default:
+		if d.Action.OnForge() {
+			t.say("issue: %s %s", d.Action, d.Issue.Label)
+		}
 	}
 }
 

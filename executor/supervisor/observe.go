@@ -33,10 +33,15 @@ type cycle struct {
 	decision kernel.Decision
 	effect   *effect
 	outcome  *kernel.Outcome
-	answer   *kernel.Outcome // of an own push that was unknown until now
-	staged   []kernel.Draft  // proposals and outcomes to be recorded first
-	recorded bool            // the first append is done
-	task     *Task
+	answer   *kernel.Outcome    // of an own push that was unknown until now
+	staged   []kernel.Draft     // proposals and outcomes to be recorded first
+	recorded bool               // the first append is done
+	shown    *kernel.IssueFacts // the issue, where it was read
+	// Of an effect on the issue: the text of comment and change, the change's page,
+	// and what the forge answered.
+	text, changeURL string
+	forgeErr        error
+	task            *Task
 }
 
 // observe reads everything that the decision depends on. HEAD is read over git;
@@ -73,6 +78,10 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 	}
 	t.readTask(ctx, c, issue)
 	t.readRun(c)
+	if err := t.readForge(ctx, c, issue.seen); err != nil {
+		return nil, err
+	}
+	t.s.locked(func() { t.lookUpForge(c) })
 	return c, t.readRetry(ctx, c)
 }
 
@@ -159,20 +168,21 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 	pinned := *r.intake
 	c.intake = &pinned
 	starting := r.phase == kernel.PhaseClaimed
-	brief := r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking
+	tell := c.request == kernel.RequestTell
+	brief := tell || r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking
 	if t.remote && !starting && !brief {
 		return Issue{}, nil // what the build came to is taken in: it is the kernel's now
 	}
 	issue, err := t.issues.Issue(ctx, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
 	if err != nil {
-		if t.remote && starting {
+		if t.remote && (starting || tell) {
 			return Issue{}, err
 		}
 		t.say("the issue can't be read at the moment: %v", err)
 		return Issue{}, nil
 	}
 	pinned.Current = digestOf(issue)
-	if starting {
+	if starting && !tell {
 		pinned.Governance, err = t.contractNow(ctx, refs, r.intake)
 	}
 	return issue, err
@@ -253,6 +263,8 @@ func (t *Task) readRun(c *cycle) {
 func (t *Task) takeIn(c *cycle) {
 	r := t.run
 	switch {
+	case c.request == kernel.RequestTell:
+		// Only the issue is moved.
 	case t.isStopping() && c.request == kernel.RequestTick:
 		// What a person's act killed didn't fail: his request comes next.
 	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):

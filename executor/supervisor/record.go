@@ -106,7 +106,7 @@ func (s *Supervisor) closeIntents(ctx context.Context, task int64) error {
 // unknown: a push shows at HEAD, and what ran in a dead process is over.
 func (t *Task) lookUpUnknown(c *cycle, head git.OID) {
 	for _, o := range t.s.world.UnknownIntents(t.number) {
-		if t.pending != nil && o.Intent.Key == t.pending.key {
+		if t.pending != nil && o.Intent.Key == t.pending.key || o.Intent.Effect.OnForge() {
 			continue
 		}
 		out := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: o.Intent.Key, Effect: o.Intent.Effect,

@@ -14,7 +14,7 @@ import (
 
 // buildReport composes the compliance report of the request in flight.
 func (t *Task) buildReport(c *cycle) report.Report {
-	r := t.notice(c.decision, c.facts, c.intake)
+	r := t.notice(c.decision, c.facts, c.intake, t.s.deps.Ledger.Chain().Head.Hash)
 	if d := c.decision; d.State.Final() {
 		r.FinalState = d.State
 	}
@@ -24,12 +24,13 @@ func (t *Task) buildReport(c *cycle) report.Report {
 	return r.Finish()
 }
 
-// notice is the part of a report that needs no run.
-func (t *Task) notice(d kernel.Decision, f kernel.Facts, in *Intake) report.Report {
+// notice is the part of a report that needs no run. ledger is the last record, ""
+// for a text that is to stay the same while nothing changes.
+func (t *Task) notice(d kernel.Decision, f kernel.Facts, in *Intake, ledger canon.Digest) report.Report {
 	r := report.Report{
 		World: t.s.cfg.World, TaskID: t.number, RunID: f.Head.RunID, Codes: d.Codes, Violations: d.Violations,
 		Attempts: d.Attempt, Interruptions: d.Interruptions, GovernanceHash: f.Governance,
-		LedgerHead: t.s.deps.Ledger.Chain().Head.Hash, WaitingFor: d.WaitingFor,
+		LedgerHead: ledger, WaitingFor: d.WaitingFor,
 	}
 	if d.NotBefore > 0 {
 		r.NotBefore = kernel.Timestamp((d.NotBefore + 999) / 1000)
@@ -84,7 +85,9 @@ func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 			return r, err
 		}
 	}
-	r := t.notice(d, st.Facts, st.Intake)
+	var ledger canon.Digest
+	t.s.locked(func() { ledger = t.s.deps.Ledger.Chain().Head.Hash })
+	r := t.notice(d, st.Facts, st.Intake, ledger)
 	switch d.Standing {
 	case kernel.StandFinal:
 		return r, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + st.Facts.Head.OID + ", can't be read"}

@@ -36,7 +36,8 @@ type Supervisor struct {
 	open  map[int64]*Task
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
 
-	account *forge.User // that writ acts as, once it is known
+	account  *forge.User // that writ acts as, once it is known
+	labelled bool        // the repository offers writ's labels
 }
 
 // New makes a supervisor over a world whose records are folded already.
@@ -86,6 +87,7 @@ type Task struct {
 	run     *run
 	pending *push // an own push whose answer was lost
 	refused []kernel.Violation
+	noted   refusals
 	trees   []keptTree
 	wishes  []Act   // persons' stops that aren't carried out yet
 	first   *string // HEAD when this process first looked, "" for none
@@ -104,7 +106,8 @@ type Task struct {
 type run struct {
 	id      string
 	attempt int64
-	act     string // on the forge, that it was claimed on
+	claim   git.OID // first commit of the lease
+	act     string  // on the forge, that it was claimed on
 	phase   kernel.Phase
 	intake  *Intake
 	pack    kernel.SeedPack
@@ -236,6 +239,8 @@ type Status struct {
 	// Wake is when to come back at the latest after a drive that yields, Unix
 	// milliseconds; 0 where nothing is due by itself.
 	Wake int64
+
+	forgeErr error // of an effect on the issue
 }
 
 // ErrUnsettled says that a push of ours may still be applied by the server:
@@ -280,7 +285,7 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 		t.run.judgement, t.run.phase = c.judged, kernel.PhaseJudged
 	}
 	t.narrate(c)
-	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head}, nil
+	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr}, nil
 }
 
 // submit hands the facts to the machine, with the world to itself except while
@@ -312,7 +317,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 // noteRefusal remembers a push that the server refused by a rule of its own: it
 // is never repeated unchanged. Results have a way of their own (serverSays).
 func (t *Task) noteRefusal(o *kernel.Outcome) {
-	if o == nil || o.Status != kernel.OutcomeRefused {
+	if o == nil || o.Status != kernel.OutcomeRefused || o.Effect.OnForge() {
 		return
 	}
 	given := o.Effect == kernel.ActionRelease || o.Effect == kernel.ActionWait

@@ -108,7 +108,7 @@ func (f *fold) outcome(e entry) error {
 	case kernel.OutcomeLost:
 		// A lost heartbeat or result ends no run by itself: whether HEAD is
 		// still ours, the next observation says.
-		if o.Effect != kernel.ActionHeartbeat && o.Effect != kernel.ActionResult {
+		if o.Effect != kernel.ActionHeartbeat && o.Effect != kernel.ActionResult && !o.Effect.OnForge() {
 			f.end(&t)
 		}
 	case kernel.OutcomeRefused, kernel.OutcomeFailed:
@@ -125,6 +125,9 @@ func (f *fold) outcome(e entry) error {
 // came takes in that an effect came to be. What it changes in the task is
 // produced when the round is settled.
 func (f *fold) came(t *Task, o OpenIntent) {
+	if o.Intent.Effect.OnForge() {
+		return // HEAD moves the task, and the issue only shows it
+	}
 	f.now.done = append(f.now.done, effect{t.Number, o})
 	if seen := f.seen(t.Number); seen != nil {
 		seen.stale = true

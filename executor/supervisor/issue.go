@@ -1,0 +1,191 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// readForge takes what the issue shows. Where the request is to move it, it also
+// composes what it is to show: the facts of one effect.
+func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) error {
+	if seen == nil {
+		return nil
+	}
+	f := t.shown(c, seen)
+	c.shown = f
+	if c.request != kernel.RequestTell {
+		return nil
+	}
+	c.facts.Issue = f
+	if f.Gone {
+		return nil
+	}
+	if err := t.readChange(ctx, c, f); err != nil {
+		return err
+	}
+	return t.compose(ctx, c, f)
+}
+
+// shown is what the issue shows of writ's.
+func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
+	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.event.CommitterSeconds * 1000}
+	if f.Gone {
+		return f
+	}
+	f.Open = seen.Issue.State == forge.Open
+	if v := approval.Judge(*seen); v.Closing != nil {
+		f.ClosedBy = closedBy(v.Closing.Class)
+	}
+	f.Reopened = reopened(*seen)
+	f.Labels, f.Touched = stateLabels(*seen)
+	f.Refused = t.refusedAt(c.facts.Head.OID)
+	f.Alert = len(c.intake.notify) > 0
+	marks := marker{world: t.s.cfg.World, task: t.number}
+	for _, k := range ownComments(*seen) {
+		if run, ok := marks.status(k.Body); ok {
+			f.Comments = append(f.Comments, kernel.CommentFacts{ID: k.ID, Run: run, Digest: textDigest(k.Body)})
+		}
+		if run, ok := marks.alert(k.Body); ok && run == c.facts.Head.RunID {
+			f.Alerts++
+		}
+	}
+	return f
+}
+
+func closedBy(c approval.Class) string {
+	switch c {
+	case approval.BySelf:
+		return kernel.ClosedBySelf
+	case approval.ByBot:
+		return kernel.ClosedByBot
+	}
+	return kernel.ClosedByPerson
+}
+
+// ownComments are those of writ's account, the oldest first.
+func ownComments(f approval.Facts) []forge.Comment {
+	var out []forge.Comment
+	for _, k := range f.Comments {
+		if k.Author.ID == f.Self.ID {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, func(a, b forge.Comment) int { return int(min(max(a.ID-b.ID, -1), 1)) })
+	return out
+}
+
+// other reports whether an event was not writ's doing. With a person's token that
+// can't be told, and what the account did counts as writ's.
+func other(e forge.Event, self forge.User) bool { return e.Actor.ID != self.ID }
+
+// reopened reports whether somebody put the issue back open after writ had
+// closed it last. A person's token closes and reopens for the person, too.
+func reopened(f approval.Facts) bool {
+	is := false
+	for _, e := range f.History {
+		switch {
+		case e.Kind == forge.EventClosed:
+			is = false
+		case e.Kind == forge.EventReopened && (other(e, f.Self) || f.Self.Kind == forge.Person):
+			is = true
+		}
+	}
+	return is && slices.ContainsFunc(f.History, func(e forge.Event) bool { return e.Kind == forge.EventClosed && !other(e, f.Self) })
+}
+
+// stateLabels are writ's labels on the issue, and those that somebody else set or
+// took off last.
+func stateLabels(f approval.Facts) (labels, touched []string) {
+	for _, l := range kernel.StateLabels() {
+		if slices.Contains(f.Issue.Labels, l) {
+			labels = append(labels, l)
+		}
+		for _, e := range slices.Backward(f.History) {
+			if e.Label != l || e.Kind != forge.EventLabeled && e.Kind != forge.EventUnlabeled {
+				continue
+			}
+			if other(e, f.Self) {
+				touched = append(touched, l)
+			}
+			break
+		}
+	}
+	return labels, touched
+}
+
+// readChange looks for the change that delivers a completed task's branch.
+func (t *Task) readChange(ctx context.Context, c *cycle, f *kernel.IssueFacts) error {
+	h := c.facts.Head
+	if !c.intake.byChange || t.run != nil || h.State != string(kernel.TaskCompleted) || !h.Trust.Trusted() {
+		return nil
+	}
+	p := t.s.deps.Forge
+	found, err := p.Client.FindChange(ctx, p.Repo, t.changeBranch())
+	f.Change = &kernel.ChangeFacts{}
+	if forge.IsReason(err, forge.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	self, err := t.s.self(ctx)
+	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
+	*f.Change = kernel.ChangeFacts{Number: found.Number, Run: run, Open: found.State == forge.ChangeOpen, Own: found.Author.ID == self.ID}
+	c.changeURL = found.URL
+	return err
+}
+
+// changeBranch is the short name of the change branch.
+func (t *Task) changeBranch() string { return strings.TrimPrefix(t.ChangeRef(), "refs/heads/") }
+
+// textDigest is the digest of a comment's text, of which forges change line ends
+// and the white space at its end.
+func textDigest(text string) canon.Digest {
+	return canon.Sum([]byte(strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))))
+}
+
+// lookUpForge stages the outcome of effects on the issue that were unknown: what
+// the forge shows now decides. Where it wasn't read, nobody knows; it is read
+// before the effect is tried again, so that isn't doubled either.
+func (t *Task) lookUpForge(c *cycle) {
+	for _, o := range t.s.world.UnknownIntents(t.number) {
+		if !o.Intent.Effect.OnForge() {
+			continue
+		}
+		out := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: o.Intent.Key, Effect: o.Intent.Effect,
+			Status: kernel.OutcomeFailed, Code: kernel.CodeEffectUnknown, Detail: "the issue is read before it is tried again"}
+		if c.shown != nil && shows(*c.shown, o.Intent) {
+			out.Status, out.Code, out.Detail = kernel.OutcomeDone, "", ""
+		}
+		c.stage(kernel.KindOutcome, o.Run, out)
+	}
+}
+
+// shows reports whether the issue shows an effect.
+func shows(f kernel.IssueFacts, i kernel.Intent) bool {
+	switch i.Effect {
+	case kernel.ActionComment, kernel.ActionRevise:
+		return slices.ContainsFunc(f.Comments, func(k kernel.CommentFacts) bool { return k.Digest == i.Digest })
+	case kernel.ActionUncomment:
+		return !slices.ContainsFunc(f.Comments, func(k kernel.CommentFacts) bool { return decimal(k.ID) == i.New })
+	case kernel.ActionAlert:
+		return f.Alerts > 0
+	case kernel.ActionLabel:
+		return slices.Contains(f.Labels, i.Ref)
+	case kernel.ActionUnlabel:
+		return !slices.Contains(f.Labels, i.Ref)
+	case kernel.ActionClose:
+		return !f.Open
+	case kernel.ActionReopen:
+		return f.Open
+	case kernel.ActionChange, kernel.ActionAmend:
+		return f.Change != nil && f.Change.Number > 0
+	}
+	return false
+}

@@ -1,0 +1,261 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+)
+
+const (
+	// tellMost bounds the effects of one pass: a task has a handful.
+	tellMost = 24
+	// tellRunning bounds one effect while a run is live: the lease comes first.
+	tellRunning = 10 * time.Second
+	// tellAgain is when to look again after the forge gave no answer, where it
+	// didn't say itself.
+	tellAgain = 30 * time.Second
+	// maxWords bounds the forge's words in a record, in bytes.
+	maxWords = 1 << 10
+)
+
+// prepareIssue composes one effect on the issue. HEAD is read once more right
+// before it: forge writes have no compare-and-swap (DESIGN §3), and what slips
+// through all the same is put right by the next look.
+func (t *Task) prepareIssue(c *cycle) *effect {
+	e, a := *c.decision.Issue, c.decision.Action
+	target := ""
+	if e.Target != 0 {
+		target = decimal(e.Target)
+	}
+	key := strings.Join([]string{string(a), target + e.Label, c.id}, ":")
+	outcome := func(s kernel.OutcomeStatus, code kernel.Code, detail string) kernel.Outcome {
+		return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: a, Status: s, Code: code, Detail: detail}
+	}
+	return &effect{
+		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
+		do: func(ctx context.Context) kernel.Outcome {
+			refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
+			switch {
+			case err != nil:
+				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
+			case plain(refs.OID(t.StateRef())) != c.facts.Head.OID:
+				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "HEAD moved meanwhile")
+			}
+			c.forgeErr = t.moveIssue(ctx, c, a, e)
+			status, code := forgeSays(c.forgeErr)
+			if status == kernel.OutcomeRefused {
+				t.refuseAt(c.facts.Head.OID, string(a)+e.Label)
+			}
+			return outcome(status, code, words(c.forgeErr))
+		},
+	}
+}
+
+// forgeSays is what an answer of the forge comes to.
+func forgeSays(err error) (kernel.OutcomeStatus, kernel.Code) {
+	var fe *forge.Error
+	switch {
+	case err == nil:
+		return kernel.OutcomeDone, ""
+	case errors.As(err, &fe) && fe.Applied:
+		return kernel.OutcomeUnknown, kernel.CodeEffectUnknown
+	case !errors.As(err, &fe) || forge.Passing(err):
+		return kernel.OutcomeFailed, kernel.CodeForgeUnreachable
+	}
+	return kernel.OutcomeRefused, kernel.CodeForgeRefused
+}
+
+// words are an error's, as they may be recorded.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := strings.ToValidUTF8(err.Error(), "?")
+	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
+}
+
+// moveIssue makes the one call.
+func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kernel.IssueEffect) (err error) {
+	p := t.s.deps.Forge
+	switch a {
+	case kernel.ActionReopen:
+		err = p.Client.SetState(ctx, p.Repo, t.number, forge.Open)
+	case kernel.ActionClose:
+		err = p.Client.SetState(ctx, p.Repo, t.number, forge.Closed)
+	case kernel.ActionComment:
+		_, err = p.Client.AddComment(ctx, p.Repo, t.number, c.text)
+	case kernel.ActionRevise:
+		err = p.Client.EditComment(ctx, p.Repo, e.Target, c.text)
+	case kernel.ActionUncomment:
+		err = gone(p.Client.DeleteComment(ctx, p.Repo, e.Target))
+	case kernel.ActionAlert:
+		_, err = p.Client.AddComment(ctx, p.Repo, t.number, t.alertText(c))
+	case kernel.ActionLabel:
+		err = t.setLabel(ctx, e.Label)
+	case kernel.ActionUnlabel:
+		err = gone(p.Client.RemoveLabel(ctx, p.Repo, t.number, e.Label))
+	case kernel.ActionChange, kernel.ActionAmend:
+		err = t.deliver(ctx, c, e.Target)
+	default:
+		err = fmt.Errorf("supervisor: %s is no effect on an issue", a)
+	}
+	return err
+}
+
+// gone: what isn't there needs no taking away.
+func gone(err error) error {
+	if forge.IsReason(err, forge.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// labels are writ's, as a repository offers them.
+var labels = []forge.Label{
+	{Name: kernel.LabelClaimed, Color: "fbca04", Description: "Writ works on it"},
+	{Name: kernel.LabelCompleted, Color: "0e8a16", Description: "Writ's result was verified"},
+	{Name: kernel.LabelRetryPending, Color: "d4c5f9", Description: "Writ will try again"},
+	{Name: kernel.LabelBlocked, Color: "b60205", Description: "Writ gave up; a person decides"},
+}
+
+func (t *Task) setLabel(ctx context.Context, label string) error {
+	p := t.s.deps.Forge
+	var made bool
+	t.s.locked(func() { made = t.s.labelled })
+	if !made {
+		if err := p.Client.EnsureLabels(ctx, p.Repo, labels); err != nil {
+			return err
+		}
+		t.s.locked(func() { t.s.labelled = true })
+	}
+	return p.Client.AddLabel(ctx, p.Repo, t.number, label)
+}
+
+// deliver opens the change, or edits it: its title is the commit's, its text the
+// report at HEAD.
+func (t *Task) deliver(ctx context.Context, c *cycle, number int64) error {
+	p := t.s.deps.Forge
+	commit, err := t.s.deps.Repo.Commit(ctx, c.change)
+	if err != nil {
+		return fmt.Errorf("the change can't be read: %w", err)
+	}
+	title, _, _ := strings.Cut(strings.TrimSpace(string(commit.Message)), "\n")
+	if number != 0 {
+		return p.Client.EditChange(ctx, p.Repo, number, title, c.text)
+	}
+	_, err = p.Client.OpenChange(ctx, p.Repo, forge.Change{
+		Title: title, Body: c.text, Head: t.changeBranch(), Base: strings.TrimPrefix(c.intake.BaseRef, "refs/heads/"), Draft: c.intake.draft,
+	})
+	return err
+}
+
+// refuseAt remembers an effect that the forge refused: it isn't asked again while
+// HEAD stands.
+func (t *Task) refuseAt(head, effect string) {
+	if t.noted.head != head {
+		t.noted.head, t.noted.effects = head, nil
+	}
+	t.noted.effects = append(t.noted.effects, effect)
+}
+
+func (t *Task) refusedAt(head string) []string {
+	if t.noted.head != head {
+		return nil
+	}
+	return t.noted.effects
+}
+
+// refusals are effects that the forge refused while HEAD stood somewhere.
+type refusals struct {
+	head    string
+	effects []string
+}
+
+// tell moves the issue as far as it can be moved now. The forge's trouble is
+// never the task's: what can't be told is told later, and nothing is counted.
+func (d *drive) tell(ctx context.Context, st Status) error {
+	t := d.task
+	if !t.remote {
+		return nil
+	}
+	now := t.s.now().WallMs
+	key := strings.Join([]string{t.runID(), string(st.Facts.Head.State), st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes)}, " ")
+	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
+		return nil
+	}
+	d.told, d.tellWake = key, 0
+	failed := 0
+	for range tellMost {
+		if ctx.Err() != nil || d.waiting() {
+			d.told = ""
+			return nil
+		}
+		told, err := t.tellOnce(ctx, d.o.Actor)
+		switch {
+		case err != nil && !Passing(err):
+			return err
+		case err != nil:
+			d.tellLater(err)
+			return nil
+		case told.Decision.Action == kernel.ActionNone:
+			if failed > 0 {
+				d.tellLater(nil) // a lost answer may still be carried out
+			} else if told.Decision.Wake > 0 {
+				d.tellWake = told.Decision.Wake
+			}
+			return nil
+		case told.Outcome != nil && told.Outcome.Status != kernel.OutcomeDone && told.Outcome.Status != kernel.OutcomeRefused:
+			if failed++; failed > 1 {
+				d.tellLater(told.forgeErr)
+				return nil
+			}
+		}
+	}
+	d.tellLater(nil)
+	return nil
+}
+
+// speaksAt reports whether there may be something to say once a task stands so:
+// not while it goes on at once, nor while somebody else holds it.
+func speaksAt(st Status) bool {
+	switch st.Decision.Standing {
+	case kernel.StandActing, kernel.StandAbandoned, kernel.StandHeld:
+		return false
+	}
+	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
+}
+
+// tellOnce is one effect, or the finding that none is due.
+func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
+	if t.run != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, tellRunning)
+		defer cancel()
+	}
+	return t.Tick(ctx, kernel.RequestTell, actor)
+}
+
+// tellLater notes when to look at the issue again.
+func (d *drive) tellLater(err error) {
+	wait := tellAgain
+	var fe *forge.Error
+	if errors.As(err, &fe) && fe.RetryAfter > wait {
+		wait = fe.RetryAfter
+	}
+	d.tellWake = d.task.s.now().WallMs + wait.Milliseconds()
+	if err != nil {
+		d.task.say("the issue can't be moved at the moment: %s", words(err))
+	}
+}
+
+func (t *Task) runID() string {
+	if t.run == nil {
+		return ""
+	}
+	return t.run.id
+}

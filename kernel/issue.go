@@ -1,0 +1,273 @@
+package kernel
+
+import (
+	"slices"
+
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// RequestTell asks for the next effect that moves the issue on the forge towards
+// HEAD.
+const RequestTell Request = "tell"
+
+// The effects on an issue. Each is one call of the forge, and doing it again
+// changes nothing more. None of them moves the task: HEAD does.
+const (
+	ActionComment   Action = "comment"   // create the status comment
+	ActionRevise    Action = "revise"    // edit it
+	ActionUncomment Action = "uncomment" // delete a duplicate of it
+	ActionAlert     Action = "alert"     // tell those whom the contract names, once
+	ActionLabel     Action = "label"     // set one of writ's labels
+	ActionUnlabel   Action = "unlabel"   // take one of writ's labels off
+	ActionClose     Action = "close"
+	ActionReopen    Action = "reopen"
+	ActionChange    Action = "change"      // open the change that delivers the work
+	ActionAmend     Action = "change_edit" // edit what an earlier run wrote there
+)
+
+// OnForge reports whether the action is an effect on an issue.
+func (a Action) OnForge() bool { return slices.Contains(forgeActions, a) }
+
+// forgeActions are in the order in which an ended task needs them: nothing is
+// closed before it says why.
+var forgeActions = []Action{
+	ActionReopen, ActionChange, ActionAmend, ActionUncomment, ActionComment, ActionRevise, ActionLabel, ActionUnlabel,
+	ActionAlert, ActionClose,
+}
+
+// ForgeActions lists the effects on an issue.
+func ForgeActions() []Action { return slices.Clone(forgeActions) }
+
+// Writ's labels: one per state, set and taken off one by one.
+const (
+	LabelClaimed      = "writ:claimed"
+	LabelCompleted    = "writ:completed"
+	LabelRetryPending = "writ:retry-pending"
+	LabelBlocked      = "writ:blocked"
+)
+
+// StateLabels are writ's labels.
+func StateLabels() []string {
+	return []string{LabelClaimed, LabelCompleted, LabelRetryPending, LabelBlocked}
+}
+
+// labelOf is the label that a state has, "" for none.
+func labelOf(s TaskState) string {
+	switch s {
+	case TaskClaimed:
+		return LabelClaimed
+	case TaskCompleted:
+		return LabelCompleted
+	case TaskRetryPending:
+		return LabelRetryPending
+	case TaskBlocked:
+		return LabelBlocked
+	}
+	return ""
+}
+
+// Who closed an issue.
+const (
+	ClosedBySelf   = "self"
+	ClosedByPerson = "person" // or a bot that the contract names
+	ClosedByBot    = "bot"
+)
+
+// IssueFacts is an issue as the forge shows it, as far as writ moves it.
+type IssueFacts struct {
+	Gone     bool           `json:"gone"`      // the forge has no such issue: there is nothing to move
+	Open     bool           `json:"open"`      //
+	ClosedBy string         `json:"closed_by"` // one of the Closed words, "" while it is open
+	Reopened bool           `json:"reopened"`  // somebody else put it back open after writ had closed it
+	Labels   []string       `json:"labels"`    // writ's labels that it bears
+	Touched  []string       `json:"touched"`   // writ's labels that somebody else set or took off last
+	Comments []CommentFacts `json:"comments"`  // own ones with the task's marker, the oldest first
+	Want     canon.Digest   `json:"want"`      // of the status comment as it should be, "" where none is owed
+	Alert    bool           `json:"alert"`     // the contract names somebody to tell
+	Alerts   int64          `json:"alerts"`    // own alerts of HEAD's run
+	Change   *ChangeFacts   `json:"change"`    // null where no change delivers the work
+	Refused  []string       `json:"refused"`   // effects that the forge refused to this process since HEAD moved
+	HeadAt   int64          `json:"head_at"`   // committer time of HEAD, Unix milliseconds
+}
+
+// CommentFacts is one status comment.
+type CommentFacts struct {
+	ID     int64        `json:"id"`
+	Run    string       `json:"run_id"`
+	Digest canon.Digest `json:"digest"` // of its text
+}
+
+// ChangeFacts is the change of the task's branch.
+type ChangeFacts struct {
+	Number int64  `json:"number"` // 0 where there is none yet
+	Run    string `json:"run_id"` // that its text names, "" for a text that isn't ours
+	Open   bool   `json:"open"`
+	Own    bool   `json:"own"` // writ opened it
+}
+
+// IssueEffect says what the effect on an issue is about.
+type IssueEffect struct {
+	Target int64        `json:"target"` // number of the comment or change, 0 for none
+	Label  string       `json:"label"`
+	Digest canon.Digest `json:"digest"` // of the text that is written, "" for none
+}
+
+// othersWait is how long an instance leaves the issue to the one that wrote HEAD:
+// two that tell at once make comments that one has to delete again.
+const othersWait = 60_000 // ms
+
+// decideIssue names the one effect that moves the issue towards HEAD, if any. It
+// is derived from HEAD as it was just read, from what the forge shows, and from
+// how the task stands by HEAD's own rules; never from what a process remembers.
+func decideIssue(f Facts) Decision {
+	tick := f
+	tick.Request, tick.Issue = RequestTick, nil
+	stands := decideTask(tick)
+	d := Decision{
+		Verdict: Allow, Standing: stands.Standing, Action: ActionNone, Attempt: f.Head.Attempt,
+		Interruptions: f.Head.Interruptions, WaitingFor: f.Head.WaitingFor,
+		Reasons: Reason{Rule: "issue", Holds: true, Detail: "the issue shows what HEAD says"},
+	}
+	d.State, _ = TaskStateOf(f.Head.State)
+	if f.Issue == nil || f.Issue.Gone || !speaks(f, stands) {
+		return d
+	}
+	if f.Head.Trust == TrustListed && f.Run == nil && f.Now < f.Issue.HeadAt+othersWait {
+		d.Wake = f.Issue.HeadAt + othersWait
+		return d
+	}
+	i := issueRules{f: f, state: stateShown(f)}
+	if i.overruled() {
+		d.Codes = []Code{CodeSuperseded}
+	}
+	for _, a := range forgeActions {
+		if e, due := i.due(a); due && !slices.Contains(f.Issue.Refused, string(a)+e.Label) {
+			d.Action, d.Issue = a, &e
+			d.Standing = StandActing
+			d.Reasons = Reason{Rule: "issue", Holds: false, Detail: "the issue doesn't show yet what HEAD says: " + string(a)}
+			return d
+		}
+	}
+	return d
+}
+
+// speaks reports whether this instance says anything on the issue now: not while
+// somebody else holds the task, and not of a run that isn't at HEAD any more.
+func speaks(f Facts, stands Decision) bool {
+	if f.Run != nil {
+		return len(ownerRule(f)) == 0
+	}
+	return stands.Standing != StandHeld && f.Head.State != HeadWorking
+}
+
+// stateShown is the state that the issue is to show: HEAD's, if HEAD can be
+// trusted.
+func stateShown(f Facts) TaskState {
+	if f.Run == nil && !f.Head.Trust.Trusted() {
+		return TaskNone
+	}
+	s, _ := TaskStateOf(f.Head.State)
+	return s
+}
+
+// issueRules answer whether an effect is due.
+type issueRules struct {
+	f     Facts
+	state TaskState
+}
+
+// overruled reports whether a person did something that writ leaves as it is.
+func (i issueRules) overruled() bool {
+	is := i.f.Issue
+	return is.Reopened || len(is.Touched) > 0 || !is.Open && is.ClosedBy == ClosedByPerson && i.state != TaskCompleted
+}
+
+func (i issueRules) due(a Action) (IssueEffect, bool) {
+	is := i.f.Issue
+	switch a {
+	case ActionReopen:
+		return IssueEffect{}, i.closedWrongly()
+	case ActionChange:
+		return IssueEffect{}, i.delivers() && is.Change.Number == 0
+	case ActionAmend:
+		return i.amend()
+	case ActionUncomment, ActionComment, ActionRevise:
+		return i.comment(a)
+	case ActionLabel:
+		l := labelOf(i.state)
+		return IssueEffect{Label: l}, l != "" && !slices.Contains(is.Labels, l) && !slices.Contains(is.Touched, l)
+	case ActionUnlabel:
+		return i.unlabel()
+	case ActionAlert:
+		return IssueEffect{}, i.state == TaskBlocked && is.Alert && is.Alerts == 0
+	case ActionClose:
+		return IssueEffect{}, i.closes()
+	}
+	return IssueEffect{}, false
+}
+
+// closedWrongly: writ's own closing needs a completed HEAD, and a bot's is none
+// of a person's while the task is being worked on. A person's stands.
+func (i issueRules) closedWrongly() bool {
+	is := i.f.Issue
+	if is.Open || i.state == TaskCompleted {
+		return false
+	}
+	switch is.ClosedBy {
+	case ClosedBySelf:
+		return i.state != TaskNone
+	case ClosedByBot:
+		return i.state == TaskClaimed || i.state == TaskRetryPending || i.state == TaskOpen
+	}
+	return false
+}
+
+// delivers reports whether a change is to carry the accepted work.
+func (i issueRules) delivers() bool {
+	return i.state == TaskCompleted && i.f.Issue.Change != nil
+}
+
+// amend: a change that writ opened for an earlier run says what this one did.
+// What somebody else wrote there stays.
+func (i issueRules) amend() (IssueEffect, bool) {
+	c := i.f.Issue.Change
+	if !i.delivers() || c.Number == 0 || !c.Open || !c.Own || c.Run == "" || c.Run == i.f.Head.RunID {
+		return IssueEffect{}, false
+	}
+	return IssueEffect{Target: c.Number}, true
+}
+
+// comment keeps one status comment, the oldest, with the text that is owed now.
+func (i issueRules) comment(a Action) (IssueEffect, bool) {
+	is := i.f.Issue
+	n := len(is.Comments)
+	switch {
+	case a == ActionUncomment && n > 1:
+		return IssueEffect{Target: is.Comments[n-1].ID}, true
+	case is.Want == "":
+	case a == ActionComment && n == 0:
+		return IssueEffect{Digest: is.Want}, true
+	case a == ActionRevise && n > 0 && is.Comments[0].Digest != is.Want:
+		return IssueEffect{Target: is.Comments[0].ID, Digest: is.Want}, true
+	}
+	return IssueEffect{}, false
+}
+
+func (i issueRules) unlabel() (IssueEffect, bool) {
+	is := i.f.Issue
+	for _, l := range is.Labels {
+		if l != labelOf(i.state) && !slices.Contains(is.Touched, l) {
+			return IssueEffect{Label: l}, true
+		}
+	}
+	return IssueEffect{}, false
+}
+
+// closes: a trusted, completed HEAD of this very issue, whose report the status
+// comment shows, and nobody who has put it back open (invariant E2).
+func (i issueRules) closes() bool {
+	is, h := i.f.Issue, i.f.Head
+	told := len(is.Comments) == 1 && is.Want != "" && is.Comments[0].Digest == is.Want
+	return is.Open && !is.Reopened && told && i.f.Run == nil &&
+		h.State == string(TaskCompleted) && h.Trust.Trusted() && i.f.SameIssue
+}
