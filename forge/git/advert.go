@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"strings"
+
+	"github.com/writbot/writ/forge/git/internal/pkt"
 )
 
 // advert is what a server says first.
@@ -32,20 +34,20 @@ func (a *advert) fetches(feature string) bool {
 // keeps the refs that are asked for.
 func readAdvert(r io.Reader, names []string) (*advert, error) {
 	a := &advert{caps: map[string]string{}, refs: Refs{byName: map[string]OID{}}}
-	p := &pktReader{r: r}
+	p := newPktReader(r)
 	first := true // the line that may say the version, and holds the capabilities
 	for {
 		kind, line, err := p.next()
 		if err != nil {
 			return nil, err
 		}
-		if kind != pktData {
+		if kind != pkt.Data {
 			return a, nil
 		}
 		text := string(bytes.TrimSuffix(line, []byte("\n")))
 		switch {
 		case first && strings.HasPrefix(text, "# service="): // smart HTTP; a flush follows
-			if kind, _, err := p.next(); err != nil || kind != pktFlush {
+			if kind, _, err := p.next(); err != nil || kind != pkt.Flush {
 				return nil, fail(CodeProtocol, "the server does not speak git", "check the URL", err)
 			}
 		case first && text == "version 1":
@@ -90,14 +92,14 @@ func (a *advert) ref(line string, first bool, names []string) {
 // lsRefsRequest asks a version 2 server for refs. Prefixes match more than exact
 // names do; readLsRefs sorts that out.
 func lsRefsRequest(names []string) []byte {
-	b := appendPkt(nil, "command=ls-refs\n")
-	b = appendPkt(b, "agent=writ\n")
+	b := pkt.Append(nil, "command=ls-refs\n")
+	b = pkt.Append(b, "agent=writ\n")
 	b = append(b, "0001"...)
-	b = appendPkt(b, "symrefs\n")
+	b = pkt.Append(b, "symrefs\n")
 	if len(names) > 0 {
-		b = appendPkt(b, "ref-prefix HEAD\n")
+		b = pkt.Append(b, "ref-prefix HEAD\n")
 		for _, n := range names {
-			b = appendPkt(b, "ref-prefix %s\n", n)
+			b = pkt.Append(b, "ref-prefix %s\n", n)
 		}
 	}
 	return append(b, "0000"...)
@@ -106,13 +108,13 @@ func lsRefsRequest(names []string) []byte {
 // readLsRefs reads the answer to lsRefsRequest.
 func readLsRefs(r io.Reader, names []string) (Refs, error) {
 	out := Refs{byName: map[string]OID{}}
-	p := &pktReader{r: r}
+	p := newPktReader(r)
 	for {
 		kind, line, err := p.next()
 		if err != nil {
 			return out, err
 		}
-		if kind != pktData {
+		if kind != pkt.Data {
 			return out, nil
 		}
 		f := strings.Fields(string(line))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/writbot/writ/forge/git/internal/pkt"
 )
 
 // want is what a fetch asks for.
@@ -40,7 +42,7 @@ func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) er
 	if err != nil {
 		return err
 	}
-	pack, err := packStream(&pktReader{r: answer}, ad.v2, w.depth1)
+	pack, err := packStream(newPktReader(answer), ad.v2, w.depth1)
 	if err != nil {
 		return err
 	}
@@ -101,21 +103,21 @@ func fetchRequest(ad *advert, w want) []byte {
 }
 
 func fetchV2(w want) []byte {
-	b := appendPkt(nil, "command=fetch\n")
-	b = appendPkt(b, "agent=writ\n")
+	b := pkt.Append(nil, "command=fetch\n")
+	b = pkt.Append(b, "agent=writ\n")
 	b = append(b, "0001"...)
-	b = appendPkt(b, "ofs-delta\n")
-	b = appendPkt(b, "no-progress\n")
+	b = pkt.Append(b, "ofs-delta\n")
+	b = pkt.Append(b, "no-progress\n")
 	if w.depth1 {
-		b = appendPkt(b, "deepen 1\n")
+		b = pkt.Append(b, "deepen 1\n")
 	}
 	if w.filter != "" {
-		b = appendPkt(b, "filter %s\n", w.filter)
+		b = pkt.Append(b, "filter %s\n", w.filter)
 	}
 	for _, o := range w.oids {
-		b = appendPkt(b, "want %s\n", o)
+		b = pkt.Append(b, "want %s\n", o)
 	}
-	b = appendPkt(b, "done\n")
+	b = pkt.Append(b, "done\n")
 	return append(b, "0000"...)
 }
 
@@ -132,19 +134,19 @@ func fetchV0(ad *advert, w want) []byte {
 	var b []byte
 	for i, o := range w.oids {
 		if i == 0 {
-			b = appendPkt(b, "want %s %s\n", o, strings.Join(caps, " "))
+			b = pkt.Append(b, "want %s %s\n", o, strings.Join(caps, " "))
 		} else {
-			b = appendPkt(b, "want %s\n", o)
+			b = pkt.Append(b, "want %s\n", o)
 		}
 	}
 	if w.depth1 {
-		b = appendPkt(b, "deepen 1\n")
+		b = pkt.Append(b, "deepen 1\n")
 	}
 	if w.filter != "" {
-		b = appendPkt(b, "filter %s\n", w.filter)
+		b = pkt.Append(b, "filter %s\n", w.filter)
 	}
 	b = append(b, "0000"...)
-	return appendPkt(b, "done\n")
+	return pkt.Append(b, "done\n")
 }
 
 // packStream reads up to the pack and returns its bytes' stream.
@@ -153,16 +155,16 @@ func packStream(p *pktReader, v2, depth1 bool) (io.Reader, error) {
 	for {
 		kind, line, err := p.next()
 		if err != nil {
-			return nil, noEOF(err)
+			return nil, pkt.NoEOF(err)
 		}
 		text := strings.TrimSuffix(string(line), "\n")
 		switch {
-		case v2 && kind == pktData && text == "packfile",
-			!v2 && !shallow && kind == pktData && (text == "NAK" || strings.HasPrefix(text, "ACK ")):
+		case v2 && kind == pkt.Data && text == "packfile",
+			!v2 && !shallow && kind == pkt.Data && (text == "NAK" || strings.HasPrefix(text, "ACK ")):
 			return &demux{pkt: p, words: &words{}}, nil
-		case !v2 && shallow && kind == pktFlush:
+		case !v2 && shallow && kind == pkt.Flush:
 			shallow = false
-		case kind == pktData, v2 && kind == pktDelim:
+		case kind == pkt.Data, v2 && kind == pkt.Delim:
 		default:
 			return nil, fail(CodeObjectMissing, "the server sent no pack", "the object may be gone from the server", nil)
 		}

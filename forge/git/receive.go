@@ -329,7 +329,7 @@ func readReport(answer io.Reader, sideband bool) (*packp.ReportStatus, string, e
 	var said words
 	var stream io.Reader = limited
 	if sideband {
-		stream = &demux{pkt: &pktReader{r: limited}, words: &said}
+		stream = &demux{pkt: newPktReader(limited), words: &said}
 	}
 	report := packp.NewReportStatus()
 	err := report.Decode(stream)

@@ -5,11 +5,12 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/writbot/writ/forge/git/internal/process"
 )
 
-// maxWords bounds the server's words kept in an Outcome or error, in bytes: a
-// screenful. A hook may print without end.
-const maxWords = 4096
+// maxWords bounds the server's words kept in an Outcome or error, in bytes.
+const maxWords = process.MaxWords
 
 const redacted = "[redacted]"
 

@@ -13,6 +13,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/writbot/writ/forge/git/internal/process"
 )
 
 // sshTransport speaks git over SSH. One connection is kept; each exchange is a
@@ -192,7 +194,7 @@ type sshConn struct {
 	s      *ssh.Session
 	in     io.WriteCloser
 	out    io.Reader
-	stderr lockedWords
+	stderr process.Words
 	disarm func() bool
 }
 
@@ -217,7 +219,7 @@ func (c *sshConn) words() string {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(killGrace):
+	case <-time.After(process.KillGrace):
 		_ = c.s.Close() // lets Wait return
 	}
 	return c.stderr.String()

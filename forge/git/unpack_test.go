@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/forge/git/internal/pkt"
 )
 
 // hostilePack is a pack that is written entry by entry, as nobody else would.
@@ -314,9 +315,9 @@ func packServer(t *testing.T, pack []byte) string {
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
-		b := appendPkt(nil, "packfile\n")
+		b := pkt.Append(nil, "packfile\n")
 		for chunk := range slices.Chunk(pack, 60_000) {
-			b = appendPkt(b, "\x01%s", chunk)
+			b = pkt.Append(b, "\x01%s", chunk)
 		}
 		_, _ = w.Write(append(b, "0000"...))
 	}))

@@ -3,73 +3,33 @@ package git
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"strconv"
+
+	"github.com/writbot/writ/forge/git/internal/pkt"
 )
-
-// pktKind is what a pkt-line is.
-type pktKind int
-
-const (
-	pktData  pktKind = iota
-	pktFlush         // 0000
-	pktDelim         // 0001, protocol version 2
-	pktEnd           // 0002, protocol version 2
-)
-
-// maxPkt is the longest pkt-line in bytes, its length included (gitprotocol-common).
-const maxPkt = 65520
 
 // errServer holds words that the server sent in an ERR line or on the error band.
 type errServer struct{ words string }
 
 func (e *errServer) Error() string { return "the server says: " + e.words }
 
-// pktReader reads pkt-lines. Protocol version 2 has delimiters that go-git's
-// scanner takes for errors, hence our own.
+// pktReader reads a server's pkt-lines.
 type pktReader struct {
-	r   io.Reader
-	buf []byte
+	r *pkt.Reader
 }
+
+func newPktReader(r io.Reader) *pktReader { return &pktReader{pkt.NewReader(r)} }
 
 // next returns the payload, valid until the next call.
-func (p *pktReader) next() (pktKind, []byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(p.r, head[:]); err != nil {
-		return 0, nil, err
+func (p *pktReader) next() (pkt.Kind, []byte, error) {
+	kind, b, err := p.r.Next()
+	if errors.Is(err, pkt.ErrMalformed) {
+		err = fail(CodeProtocol, "the server does not speak git", "check the URL", nil)
 	}
-	n, err := strconv.ParseUint(string(head[:]), 16, 16)
-	if err != nil || n == 3 || n > maxPkt {
-		return 0, nil, fail(CodeProtocol, "the server does not speak git", "check the URL", nil)
+	if err == nil && bytes.HasPrefix(b, []byte("ERR ")) {
+		err = &errServer{string(bytes.TrimSpace(b[4:]))}
 	}
-	if n < 4 {
-		return pktKind(n + 1), nil, nil
-	}
-	if cap(p.buf) < int(n)-4 {
-		p.buf = make([]byte, maxPkt)
-	}
-	b := p.buf[:n-4]
-	if _, err := io.ReadFull(p.r, b); err != nil {
-		return 0, nil, noEOF(err)
-	}
-	if bytes.HasPrefix(b, []byte("ERR ")) {
-		return 0, nil, &errServer{string(bytes.TrimSpace(b[4:]))}
-	}
-	return pktData, b, nil
-}
-
-// noEOF turns an end in the middle of something into an error of its own.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-func appendPkt(b []byte, format string, args ...any) []byte {
-	s := fmt.Sprintf(format, args...)
-	return append(fmt.Appendf(b, "%04x", len(s)+4), s...)
+	return kind, b, err
 }
 
 // The bands of a multiplexed answer.
@@ -104,8 +64,8 @@ func (d *demux) fill() {
 	kind, p, err := d.pkt.next()
 	switch {
 	case err != nil:
-		d.err = noEOF(err)
-	case kind != pktData:
+		d.err = pkt.NoEOF(err)
+	case kind != pkt.Data:
 		d.err = io.EOF
 	case len(p) == 0:
 	case p[0] == bandData:

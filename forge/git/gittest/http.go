@@ -5,12 +5,13 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/writbot/writ/forge/git/smarthttp"
 )
 
 // HTTP is a smart HTTP server of one repository.
@@ -32,14 +33,16 @@ type Request struct {
 // Fault wraps the server's handler while it is set.
 type Fault func(next http.Handler) http.Handler
 
-// ServeHTTP serves the bare repository at dir until the test ends.
+// ServeHTTP serves the bare repository at dir until the test ends, to everybody
+// as the user tester.
 func ServeHTTP(t testing.TB, dir string) *HTTP {
 	t.Helper()
-	backend := &cgi.Handler{
-		Path: filepath.Join(Git(t, "/", "--exec-path"), "git-http-backend"),
-		Env: append(Env(), "GIT_PROJECT_ROOT="+filepath.Dir(dir), "GIT_HTTP_EXPORT_ALL=1",
-			"REMOTE_USER=tester"),
-		Stderr: io.Discard,
+	backend, err := smarthttp.New(smarthttp.Options{
+		Root: filepath.Dir(dir), Env: Env(),
+		Authorize: func(*http.Request, string, bool) (string, error) { return "tester", nil },
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	h := &HTTP{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -49,13 +49,13 @@ func TryGit(dir, stdin string, args ...string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// NewBare makes an empty bare repository that may be pushed to over HTTP and
-// read with filters. config holds further settings as key=value.
+// NewBare makes an empty bare repository that may be read with filters. config
+// holds further settings as key=value.
 func NewBare(t testing.TB, config ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "repo.git")
 	Git(t, "/", "init", "--quiet", "--bare", "--initial-branch=main", dir)
-	for _, kv := range append([]string{"http.receivepack=true", "uploadpack.allowFilter=true"}, config...) {
+	for _, kv := range append([]string{"uploadpack.allowFilter=true"}, config...) {
 		key, value, _ := strings.Cut(kv, "=")
 		Git(t, dir, "config", key, value)
 	}
