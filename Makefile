@@ -30,7 +30,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## install what the tests need: git, bubblewrap, ssh, a C compiler
+setup: ## install what the tests need: git, bubblewrap, ssh, a C compiler, a browser
 	@.ci/setup
 
 .PHONY: build

@@ -30,7 +30,8 @@ const starting = "os/exec name:os.StartProcess name:syscall.StartProcess name:sy
 
 // testOnly is what only tests need, ours and other people's.
 const testOnly = "./...test testing testing/... net/http/httptest pgregory.net/rapid github.com/google/go-cmp/... " +
-	"github.com/anishathalye/porcupine go.uber.org/goleak github.com/rogpeppe/go-internal/... github.com/gowebpki/jcs"
+	"github.com/anishathalye/porcupine go.uber.org/goleak github.com/rogpeppe/go-internal/... github.com/gowebpki/jcs " +
+	"github.com/chromedp/..."
 
 // pure is the part of the standard library that computes and does nothing else.
 // A package is added here only if it can't read a clock, a file, a socket, the
