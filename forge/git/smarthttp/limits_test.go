@@ -75,6 +75,12 @@ func stubborn(t *testing.T, service string) (binary string, started <-chan int) 
 	return binary, c
 }
 
+// endLater ends a process group behind a test that failed, which would otherwise
+// wait for it.
+func endLater(t *testing.T, pid int) {
+	t.Cleanup(func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+}
+
 // wantGone fails the test unless a process and its whole group have ended.
 func wantGone(t *testing.T, pid int) {
 	t.Helper()
@@ -102,6 +108,7 @@ func TestK4_ClientLeavesMidPack(t *testing.T) {
 	body := pushBody(o, "report-status", smarthttp.RefUpdate{Ref: refA, New: one})
 	c := s.dial(t, "POST", "/git-receive-pack", fmt.Sprintf("Content-Type: application/x-git-receive-pack-request\r\nContent-Length: %d\r\n", len(body)+100), body)
 	n := within(t, started, "the start of git")
+	endLater(t, n)
 	_ = c.Close()
 	within(t, s.ended, "the request")
 	wantGone(t, n)
@@ -177,6 +184,7 @@ func TestClientLeavesMidClone(t *testing.T) {
 		s := serve(t, func(o *smarthttp.Options) { o.GitBinary = binary })
 		c := s.dial(t, "GET", "/info/refs?service=git-upload-pack", "", nil)
 		n := within(t, started, "the start of git")
+		endLater(t, n)
 		_ = c.Close()
 		within(t, s.ended, "the clone")
 		wantGone(t, n)
