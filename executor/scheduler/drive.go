@@ -143,6 +143,9 @@ func (s *Scheduler) leave(j *Job, mayWait bool) {
 		w.ticks++
 	}
 	j.wants = j.wants && mayWait
+	if j.kept && j.wants { // it wants something else than was kept: not in circles
+		s.passed[j.key] = time.Now().Add(passTime)
+	}
 	if q := s.queue[j.key]; q != nil && !j.wants {
 		if q.granted {
 			s.dropSlot(w, j.key)

@@ -75,7 +75,10 @@ func TestK8_NotBeforeItsTime(t *testing.T) {
 			BackoffFirst: time.Minute, BackoffMost: time.Minute, NewID: func() string { return "1" }})
 		b.must(err)
 		b.s = s
-		b.do(fails)
+		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+			_ = wait(ctx, 100*time.Millisecond)
+			return fails(ctx, j)
+		})
 		b.start()
 		b.mark(key("w", 1))
 		b.pass(25 * time.Second)

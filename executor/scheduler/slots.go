@@ -147,7 +147,8 @@ func (s *Scheduler) dequeue(q *waiter) {
 
 // grantSlots keeps free build slots for those who wait: worlds in turn, within a
 // world the first whose paths are free. It must follow every change that frees
-// a slot, a path or a place in a line; s.mu is held.
+// a slot, a path or a place in a line, before anybody else can ask, and be
+// followed by a look; s.mu is held.
 func (s *Scheduler) grantSlots() {
 	for s.builds < s.o.Builds {
 		q := s.nextWaiter()
@@ -159,7 +160,6 @@ func (s *Scheduler) grantSlots() {
 		s.holdSlot(w, q.key, q.scope)
 		s.turn++
 		w.granted = s.turn
-		s.Nudge()
 	}
 }
 

@@ -155,6 +155,59 @@ func TestX8_AKeptSlotThatIsNotUsed(t *testing.T) {
 	})
 }
 
+// A slot that is granted to a task while it runs for another reason is given on
+// when that run has no use for it.
+func TestX8_AGrantedSlotOfATaskThatRuns(t *testing.T) {
+	c := newBuilder()
+	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+		long := c.build(10*time.Minute, nobody)
+		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+			if j.Key().Task == 2 && b.count(j.Key()) == 2 {
+				return takes(10*time.Minute)(ctx, j)
+			}
+			return long(ctx, j)
+		})
+		b.start()
+		for n := range int64(3) {
+			b.mark(key("w", n+1))
+			b.pass(time.Second)
+		}
+		b.mark(key("w", 2)) // and runs while the first ends
+		b.pass(15 * time.Minute)
+		if got := c.built(); !slices.Equal(got, []scheduler.Key{key("w", 1), key("w", 3)}) {
+			t.Errorf("these built: %v", got)
+		}
+	})
+}
+
+// A slot that somebody waits for can't be snatched by who gives it back.
+func TestX8_AFreedSlotIsForTheFirstInLine(t *testing.T) {
+	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+			release, ok := j.Build(nil)
+			if !ok {
+				return scheduler.Result{}, nil
+			}
+			if err := wait(ctx, time.Minute); err != nil {
+				return scheduler.Result{}, err
+			}
+			release()
+			if _, ok := j.Build(nil); ok && j.Key().Task == 1 {
+				t.Error("it has the slot again, though another task waits")
+			}
+			return ends(ctx, j)
+		})
+		b.start()
+		b.mark(key("w", 1))
+		b.pass(time.Second)
+		b.mark(key("w", 2))
+		b.pass(5 * time.Minute)
+		if got := b.outcome(key("w", 2)); got != "final" {
+			t.Errorf("the one who waited: %q", got)
+		}
+	})
+}
+
 // Tasks whose paths overlap take turns in the order they came; others pass them.
 func TestX8_OverlappingScopesTakeTurns(t *testing.T) {
 	c := newBuilder()
@@ -235,27 +288,33 @@ func TestX5_StopReachesATaskThatWaitsForASlot(t *testing.T) {
 	})
 }
 
-// A paused world gets no slots; the others get them instead.
+// Paused worlds get no slots; the others get them instead, and at once.
 func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 	c := newBuilder()
 	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
 		b.do(c.build(10*time.Minute, nobody))
 		b.start()
-		b.mark(key("w", 1))
-		b.pass(time.Second)
-		b.mark(key("w", 2))
-		b.pass(time.Second)
-		b.mark(key("v", 1))
-		b.pass(time.Second)
-		b.s.Pause("w")
-		b.pass(25 * time.Minute)
-		if !slices.Equal(c.built(), []scheduler.Key{key("w", 1), key("v", 1)}) {
-			t.Errorf("while it was paused: %v", c.built())
+		worlds := []string{"a", "b", "c", "d"}
+		for n, w := range append(worlds, "v") {
+			b.mark(key(w, int64(n+1)))
+			b.pass(time.Second)
 		}
-		b.s.Unpause("w")
+		b.mark(key("a", 9))
 		b.pass(time.Second)
-		if len(c.built()) != 3 {
-			t.Errorf("after the pause: %v", c.built())
+		for _, w := range worlds {
+			b.s.Pause(w)
+		}
+		b.pass(10*time.Minute - 6*time.Second + 100*time.Millisecond)
+		if got := c.built(); !slices.Equal(got, []scheduler.Key{key("a", 1), key("v", 5)}) {
+			t.Errorf("while they were paused: %v", got)
+		}
+		b.pass(25 * time.Minute)
+		for _, w := range worlds {
+			b.s.Unpause(w)
+		}
+		b.pass(time.Second)
+		if got := c.built(); len(got) != 3 {
+			t.Errorf("after the pause: %v", got)
 		}
 	})
 }
