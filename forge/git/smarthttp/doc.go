@@ -19,13 +19,13 @@
 // there. Other rules are the repository's own (receive.denyNonFastForwards,
 // hooks). Hooks find the user's name in REMOTE_USER.
 //
-// A push counts when all of its request has arrived. One that breaks off changes
-// nothing, and its process is ended. One that has arrived is carried out even if
-// its sender has left, and the callback for what came of it is called: it hears
-// of each ref that this request has moved, and of nothing else. It is git's own
-// report that tells, since others may move the same refs before and after; only
-// if git died without one, or the client wanted none, the refs are compared with
-// what was asked for.
+// A push counts when it has arrived to the last byte of its pack. One that
+// breaks off before changes nothing, and its process is ended. One that has
+// arrived is carried out even if its sender has left, and the callback for what
+// came of it is called: it hears of each ref that this request has moved, and of
+// nothing else. It is git's own report that tells, since others may move the
+// same refs before and after; only if git died without one, or the client wanted
+// none, the refs are compared with what was asked for.
 //
 // Limits: bytes of a request, inflated and not; time of a request, as a whole
 // and without progress; processes at one time. This package does not listen,
