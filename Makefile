@@ -44,8 +44,8 @@ test: setup ## vet, then every test under the race detector
 	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: demo
-demo: setup build ## a sample repository: completed, refused, and recovered after kill -9
-	go run ./cmd/demo
+demo: setup build ## writ with an embedded forge: four issues, four ends, a kill -9 in between
+	bin/writ demo
 
 .PHONY: bench
 bench: setup build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md

@@ -16,19 +16,21 @@ import (
 
 // whereFlags name an installation: by its repository, or by its directory.
 type whereFlags struct {
-	repo, state, config string
+	repo, state, config, world string
 }
 
 func (w *whereFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.repo, "repo", "", "path or URL of the repository")
 	cmd.Flags().StringVar(&w.state, "state-dir", "", "state directory (default: that of the repository)")
 	cmd.Flags().StringVar(&w.config, "config", "", "configuration of this machine")
+	cmd.Flags().StringVar(&w.world, "world", "", "name of the repository in records, for a server with several")
 }
 
 // where is a found installation, of which nothing is open.
 type where struct {
 	cfg   config.Config
 	place place // without a URL where none is known
+	world string
 	state string
 }
 
@@ -56,7 +58,9 @@ func (a *app) find(w whereFlags) (out where, err error) {
 		if err != nil {
 			return out, err
 		}
-		if err := out.fromUse(dir.lastUse()); err != nil {
+		if u := dir.lastUse(); u.Server {
+			out.world = w.world // the server knows where it is
+		} else if err := out.fromUse(u); err != nil {
 			return out, err
 		}
 	}
@@ -116,7 +120,7 @@ func (a *app) actCommand(act, use, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.act(ctx, at, request{Act: act, Task: number, Actor: a.localActor(), Reason: reason})
+		return a.act(ctx, at, request{Act: act, World: at.world, Task: number, Actor: a.localActor(), Reason: reason})
 	})
 	return cmd
 }
@@ -176,13 +180,16 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 		a.print("nobody runs task %d here; nothing was stopped\n", r.Task)
 		return nil
 	}
+	if at.place.url == "" {
+		return &problem{exit: exitOther, text: "The server of this state directory doesn't run.", remedy: "Start it, or give --repo as well."}
+	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	in, err := a.open(ctx, at.cfg, at.place, at.state, lastUse{Task: r.Task}, log)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	sup, err := a.supervise(ctx, in, nil, nil, nil)
+	sup, err := a.supervise(ctx, in, nil, supervision{})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -33,7 +34,8 @@ const (
 type installation struct {
 	dir   *stateDir
 	key   *instancekey.Key
-	store *ledger.Store
+	db    *store.DB
+	store *ledger.Store // in db
 	seen  *observations
 	cfg   config.Config
 	log   *slog.Logger
@@ -62,14 +64,17 @@ func (in *installation) open(ctx context.Context, statePath string, use lastUse)
 		return err
 	}
 	in.seen = openObservations(in.dir.file(observedFile))
-	in.store, err = ledger.Open(ctx, in.dir.file(ledger.FileName), in.key, ledger.Options{Logger: in.log})
-	return err
+	if in.db, err = store.Open(ctx, in.dir.file(store.FileName), store.Options{Logger: in.log}); err != nil {
+		return err
+	}
+	in.store = ledger.New(in.db, in.key, ledger.Options{Logger: in.log})
+	return nil
 }
 
 // Close gives everything back, the lock last.
 func (in *installation) Close() {
 	if in.store != nil {
-		if err := in.store.Close(); err != nil {
+		if err := errors.Join(in.store.Close(), in.db.Close()); err != nil {
 			in.log.Error("the store could not be closed", "error", err)
 		}
 	}

@@ -40,6 +40,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            map[string]string
+	secrets        []string
 	redactor       *report.Redactor
 	json           bool
 	// notice is what --json prints where a run came to no report of its task;
@@ -135,5 +136,11 @@ func (a *app) hide(names []string) {
 			secrets = append(secrets, v)
 		}
 	}
-	a.redactor = report.NewRedactor(secrets)
+	a.hideValues(secrets)
+}
+
+// hideValues does the same with values. What was hidden before stays hidden.
+func (a *app) hideValues(values []string) {
+	a.secrets = append(a.secrets, values...)
+	a.redactor = report.NewRedactor(a.secrets)
 }

@@ -36,7 +36,8 @@ const (
 
 // request is what a person asks of a running process.
 type request struct {
-	Act    string `json:"act"` // one of kernel's Act words
+	Act    string `json:"act"`   // one of kernel's Act words, or a server's
+	World  string `json:"world"` // "" where there is only one
 	Task   int64  `json:"task"`
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`

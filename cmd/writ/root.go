@@ -34,7 +34,9 @@ func (a *app) root() tree {
 	task.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
 	contract := group("contract", "Write, check and name a repository's contract")
 	contract.AddCommand(a.contractInit(), a.contractLint(), a.contractHash())
-	root.AddCommand(task, contract, a.verifyCommand(), a.keyCommand(), a.versionCommand())
+	conf := group("config", "Check, print and explain this machine's configuration")
+	conf.AddCommand(a.configCheck(), a.configPrint(), a.configReference())
+	root.AddCommand(task, a.serveCommand(), a.pauseCommand(), a.unpauseCommand(), a.demoCommand(), contract, conf, a.verifyCommand(), a.keyCommand(), a.versionCommand())
 	return tree{root}
 }
 

@@ -211,7 +211,7 @@ func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLi
 	// Whether the sandbox works takes as long to find out as all the reading
 	// that comes before a claim: both begin now, and the claim waits for both.
 	go ex.Environment(ctx, defaultBuilder)
-	sup, err := a.supervise(ctx, in, ex, j.contract, d)
+	sup, err := a.supervise(ctx, in, ex, supervision{file: j.contract, display: d})
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,8 @@ type lastUse struct {
 	Repo  string `json:"repo"`
 	World string `json:"world"`
 	Refs  string `json:"refs"`
+	// Server: writ serve, which holds many repositories.
+	Server bool `json:"server,omitempty"`
 }
 
 func badState(path, format string, args ...any) *problem {

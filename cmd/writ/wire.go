@@ -25,8 +25,16 @@ import (
 // defaultBuilder is the name that a contract gives where it gives none.
 const defaultBuilder = "default"
 
+// supervision is in what a command and a server differ.
+type supervision struct {
+	file    *supervisor.ContractFile // instead of the repository's contract
+	display *display                 // nil: nobody watches
+	forge   *supervisor.Forge        // nil: tasks come from files
+	ended   func(supervisor.Cycle)   // nil: the execution log
+}
+
 // supervise makes the supervisor of a world.
-func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor, file *supervisor.ContractFile, d *display) (*supervisor.Supervisor, error) {
+func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor, o supervision) (*supervisor.Supervisor, error) {
 	history, err := supervisor.Replay(in.ledger.Records(ctx, 0, 0))
 	if err != nil {
 		return nil, err
@@ -44,13 +52,16 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock(),
 		Observations: in.seen.of(in.world),
 		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
-		Ended: a.logCycle(in),
+		Ended: o.ended, Forge: o.forge,
 	}
-	if d != nil {
+	if deps.Ended == nil {
+		deps.Ended = a.logCycle(in)
+	}
+	if d := o.display; d != nil {
 		deps.Progress, deps.Tail = d.Progress, d.Tail
 	}
 	return supervisor.New(supervisor.Config{
-		World: in.world, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: file,
+		World: in.world, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
 		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
 		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted,
 	}, deps, history), nil

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"net"
+	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -14,6 +17,7 @@ import (
 var (
 	builderName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	envName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	repoName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 	worldName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){1,9}$`)
 )
 
@@ -50,8 +54,37 @@ func (r *reader) check(c *Config) {
 	for key, text := range map[string]string{"identity.name": c.Identity.Name, "identity.email": c.Identity.Email} {
 		bad(strings.TrimSpace(text) == "" || strings.ContainsAny(text, "<>") || strings.ContainsFunc(text, unicode.IsControl), key, "It must be one line without < and >.")
 	}
+	r.server(c, bad)
 	for i, name := range c.Redact {
 		bad(!envName.MatchString(name), join("redact", itoa(i)), "It must be the name of an environment variable, never a value.")
+	}
+}
+
+// server looks at what writ serve needs.
+func (r *reader) server(c *Config, bad func(bool, string, string)) {
+	_, port, err := net.SplitHostPort(c.Server.Listen)
+	bad(err != nil || port == "", "server.listen", "It must be an address and a port, such as 127.0.0.1:8714.")
+	for key, path := range map[string]string{
+		"server.state_dir": c.Server.StateDir, "server.pause_file": c.Server.PauseFile, "forges.local.dir": c.Forges.Local.Dir,
+	} {
+		bad(path != "" && !filepath.IsAbs(path), key, "It must be an absolute path.")
+	}
+	bad(c.Server.BuildsPerWorld > c.Server.Builds, "server.builds_per_world", "It must not be more than server.builds.")
+	l := c.Forges.Local
+	if l.Dir == "" {
+		return
+	}
+	u, err := url.Parse(l.URL)
+	bad(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil, "forges.local.url",
+		"It must be the forge's address, such as http://127.0.0.1:8715, without a name or password in it.")
+	bad(len(l.HookSecrets) == 0, "forges.local.hook_secrets", "It needs the name of at least one variable.")
+	for i, name := range l.HookSecrets {
+		bad(!envName.MatchString(name), join("forges.local.hook_secrets", itoa(i)), "It must be the name of an environment variable, never a value.")
+	}
+	bad(!envName.MatchString(l.Token), "forges.local.token", "It must be the name of an environment variable, never a value.")
+	bad(len(l.Repositories) == 0, "forges.local.repositories", "It must name the repositories that writ may touch.")
+	for i, name := range l.Repositories {
+		bad(!repoName.MatchString(name), join("forges.local.repositories", itoa(i)), "It must be owner/name.")
 	}
 }
 

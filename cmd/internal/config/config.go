@@ -39,7 +39,37 @@ type Config struct {
 	Refs            string             `key:"refs" oneof:"hidden heads" doc:"Where state refs live: hidden is refs/writ/task/<n>; heads is refs/heads/writ/task/<n>, for a server that refuses hidden refs."`
 	World           string             `key:"world" doc:"The name of the governed repository in records. Empty: made of the repository's path or URL."`
 	Identity        Identity           `key:"identity" doc:"Author and committer of what writ commits."`
+	Server          Server             `key:"server" doc:"What writ serve does; writ task run doesn't read it."`
+	Forges          Forges             `key:"forges" doc:"Where issues come from, for writ serve."`
 	Redact          []string           `key:"redact" doc:"Names of environment variables whose values are hidden wherever text is shown or kept. The values themselves never stand here."`
+}
+
+// Server is how writ serve runs.
+type Server struct {
+	StateDir       string        `key:"state_dir" doc:"The directory that holds store, key and logs of this installation. It is yours alone (mode 0700)."`
+	Listen         string        `key:"listen" doc:"Address and port for webhooks, health and metrics."`
+	Builds         int64         `key:"builds" min:"1" max:"256" doc:"How many tasks may have a builder or checks running at once."`
+	BuildsPerWorld int64         `key:"builds_per_world" min:"1" max:"256" doc:"The same, for each repository."`
+	Sweep          time.Duration `key:"sweep" min:"1s" max:"24h" doc:"How often each repository is searched for issues whose webhooks were lost."`
+	Drain          time.Duration `key:"drain" min:"1s" max:"10m" doc:"How long a shutdown may take to hand leases back."`
+	Keep           time.Duration `key:"keep" min:"1h" max:"8760h" doc:"How long received deliveries are kept for the record."`
+	MaxBody        Size          `key:"max_body" min:"1KiB" doc:"The largest webhook body that is taken."`
+	Observe        bool          `key:"observe" doc:"Decide and say what would be done, and claim nothing, whatever contracts say."`
+	PauseFile      string        `key:"pause_file" doc:"While a file is at this path nothing new is started. Empty: pause in state_dir."`
+}
+
+// Forges are the places where issues come from.
+type Forges struct {
+	Local LocalForge `key:"local" doc:"The embedded forge, which writ demo starts."`
+}
+
+// LocalForge is an embedded forge on this machine.
+type LocalForge struct {
+	Dir          string   `key:"dir" doc:"The forge's directory. Empty: there is none."`
+	URL          string   `key:"url" doc:"Where the forge serves git and its page, such as http://127.0.0.1:8715."`
+	Token        string   `key:"token" doc:"Name of the environment variable with writ's own token there. With _FILE at its end the variable names a file that holds it."`
+	HookSecrets  []string `key:"hook_secrets" doc:"Names of the environment variables, as with token, whose values sign webhooks. Several while one is being replaced."`
+	Repositories []string `key:"repositories" doc:"The repositories that are governed, as owner/name. No other is ever touched."`
 }
 
 // Builder is a program that does the work of tasks.
@@ -128,7 +158,12 @@ func Default() Config {
 			Max: lease.MaxLeaseSeconds * time.Second, Margin: lease.DefaultMarginSeconds * time.Second,
 			Skew: lease.DefaultFutureSkewSeconds * time.Second,
 		},
-		Refs:     RefsHidden,
+		Refs: RefsHidden,
+		Server: Server{
+			Listen: "127.0.0.1:8714", Builds: 2, BuildsPerWorld: 2, Sweep: 5 * time.Minute, Drain: 30 * time.Second,
+			Keep: 30 * 24 * time.Hour, MaxBody: 25 << 20,
+		},
+		Forges:   Forges{Local: LocalForge{Token: "WRIT_LOCAL_TOKEN", HookSecrets: []string{"WRIT_LOCAL_HOOK_SECRET"}, Repositories: []string{}}},
 		Identity: Identity{Name: "writ", Email: "writ@localhost"},
 		// Names that the tools of the field give their tokens. A name that isn't
 		// set hides nothing.

@@ -5,11 +5,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -217,6 +219,86 @@ func TestShow_RoundTrips(t *testing.T) {
 	for _, s := range []Size{0, 1, 1023, 1024, 4 << 30, 1<<20 + 1, maxSize} {
 		if got, ok := parseSize(showSize(s)); !ok || got != s {
 			t.Errorf("%d is shown as %q and read as %d", s, showSize(s), got)
+		}
+	}
+}
+
+func TestServer_RefusesWhatCannotWork(t *testing.T) {
+	for text, key := range map[string]string{
+		"server: {listen: here}":                                                                  "server.listen",
+		"server: {state_dir: relative}":                                                           "server.state_dir",
+		"server: {builds: 1, builds_per_world: 2}":                                                "server.builds_per_world",
+		"forges: {local: {dir: /f, url: 'ftp://x'}}":                                              "forges.local.url",
+		"forges: {local: {dir: /f, url: 'http://u:p@x'}}":                                         "forges.local.url",
+		"forges: {local: {dir: /f, url: 'http://x'}}":                                             "forges.local.repositories",
+		"forges: {local: {dir: /f, url: 'http://x', repositories: ['o/n/x']}}":                    "forges.local.repositories.0",
+		"forges: {local: {dir: /f, url: 'http://x', repositories: [o/n], hook_secrets: ['a b']}}": "forges.local.hook_secrets.0",
+		"forges: {local: {dir: /f, url: 'http://x', repositories: [o/n], hook_secrets: []}}":      "forges.local.hook_secrets",
+		"forges: {local: {dir: /f, url: 'http://x', repositories: [o/n], token: 'gl-pat!'}}":      "forges.local.token",
+	} {
+		_, err := Parse("writ.yaml", []byte(text))
+		var e *Error
+		if !errors.As(err, &e) || !slices.ContainsFunc(e.Faults, func(f Fault) bool { return f.Key == key }) {
+			t.Errorf("%s: got %v, want a fault of %s", text, err, key)
+		}
+	}
+	const good = "forges: {local: {dir: /f, url: 'http://127.0.0.1:1', repositories: [o/n]}}"
+	if _, err := Parse("writ.yaml", []byte(good)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestF3_SecretsComeFromTheEnvironment: no error says what a secret is.
+func TestF3_SecretsComeFromTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"a value":       {map[string]string{"T": "hush"}, "hush"},
+		"a file":        {map[string]string{"T_FILE": file("one", "hush\n")}, "hush"},
+		"both":          {map[string]string{"T": "hush", "T_FILE": file("both", "hush")}, ""},
+		"neither":       {nil, ""},
+		"an empty file": {map[string]string{"T_FILE": file("empty", "\n")}, ""},
+		"two lines":     {map[string]string{"T_FILE": file("two", "hush\nhush\n")}, ""},
+		"no such file":  {map[string]string{"T_FILE": filepath.Join(dir, "none")}, ""},
+		"too large":     {map[string]string{"T_FILE": file("large", strings.Repeat("hush", maxSecretBytes))}, ""},
+	} {
+		got, err := Secret(func(k string) string { return c.env[k] }, "T")
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: the error holds the secret: %v", name, err)
+		}
+	}
+}
+
+// TestYAML_ReadsBackTheSame: what is printed is a file of the same meaning.
+func TestYAML_ReadsBackTheSame(t *testing.T) {
+	given, err := Parse("writ.yaml", []byte("builders: {default: {argv: [sh, -c, 'true: #'], env: {A: 'no'}, ro: ['/a', '/b:/c']}}\n"+
+		"lease: {seconds: 90}\nserver: {listen: ':80', sweep: 90s, max_body: 5MiB}\nredact: [A, B]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Config{Default(), given} {
+		printed, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("printed.yaml", printed)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, printed)
+		}
+		if diff := cmp.Diff(c, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("-given +read back:\n%s\n%s", diff, printed)
 		}
 	}
 }

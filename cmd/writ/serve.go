@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/webhook"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Govern the issues of whole repositories, driven by webhooks",
+		Long: `Serve receives webhooks, looks at the tasks that they concern, and governs those
+that a maintainer has approved. What webhooks missed, a sweep finds. The first
+Ctrl-C or SIGTERM hands all leases back and ends; a second one kills.`,
+		Example: "  WRIT_LOCAL_TOKEN_FILE=token WRIT_LOCAL_HOOK_SECRET_FILE=secret writ serve --config writ.yaml",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration of this machine")
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		context.AfterFunc(ctx, stop) // the second signal kills
+		return a.serve(ctx, file)
+	})
+	return cmd
+}
+
+// serve is `writ serve`.
+func (a *app) serve(ctx context.Context, file string) error {
+	if file == "" {
+		return usage("--config is missing: give the configuration of this machine.")
+	}
+	if err := pathFlag("config", file); err != nil {
+		return err
+	}
+	cfg, err := a.load(file)
+	if err != nil {
+		return err
+	}
+	if cfg.Server.StateDir == "" || cfg.Forges.Local.Dir == "" {
+		return usage("%s sets no server.state_dir, or no forge (forges.local.dir): there is nothing to serve.", file)
+	}
+	s, err := a.newServer(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.run(ctx)
+}
+
+// server is the parts of a running `writ serve`.
+type server struct {
+	app      *app
+	in       *installation
+	cfg      config.Config
+	log      *slog.Logger
+	inbox    *inbox.Inbox
+	executor *builder.Local
+	worlds   map[string]*served // by name
+	byID     map[int64]*served  // by the forge's number of the repository
+	hook     *webhook.Server
+	sched    *scheduler.Scheduler
+	cycles   sync.Mutex // one writer of the execution log
+	closers  []func()   // called in reverse
+}
+
+// newServer opens everything. Nothing is started yet.
+func (a *app) newServer(ctx context.Context, cfg config.Config) (s *server, err error) {
+	secrets, err := a.readSecrets(cfg)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(lockedWriter{&sync.Mutex{}, a.stderr, func() *report.Redactor { return a.redactor }}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	s = &server{app: a, cfg: cfg, log: log, worlds: map[string]*served{}, byID: map[int64]*served{}}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.in, err = openInstallation(ctx, cfg, cfg.Server.StateDir, lastUse{Server: true}, log); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.in.Close)
+	s.inbox = inbox.New(s.in.db)
+	if s.executor, err = a.executor(&job{}, s.in); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.executor.Close)
+	if err := s.openWorlds(ctx, secrets); err != nil {
+		return nil, err
+	}
+	return s, s.wire(ctx, secrets)
+}
+
+// close gives everything back, the lock last.
+func (s *server) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
+	}
+}
+
+// wire makes scheduler and receiver.
+func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
+	registry := prometheus.NewRegistry()
+	m := newServerMetrics(registry, s)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c := s.cfg.Server
+	pause := c.PauseFile
+	if pause == "" {
+		pause = s.in.dir.file("pause")
+	}
+	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
+		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
+		Pauses: []scheduler.Pauses{scheduler.PauseFile(pause), pauses{s.inbox}},
+		NewID:  uuid.NewString, Observer: m, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	hook, err := webhook.NewLocalHook(webhook.LocalConfig{Secrets: secrets.hooks, World: s.worldOf})
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return &problem{exit: exitOther, text: "The address " + c.Listen + " can't be listened on: " + cause(err) + ".", remedy: "Give a free one as server.listen."}
+	}
+	s.closers = append(s.closers, func() { _ = listener.Close() }) // the receiver closes it too
+	s.hook, err = webhook.New(webhook.Config{
+		Listener: listener, Hooks: []webhook.Hook{hook}, Inbox: webhook.Into(s.inbox), Checks: s.checks(),
+		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: registry, Lag: m.lag,
+	})
+	return err
+}
+
+// worldOf is the governed world of a repository.
+func (s *server) worldOf(repository int64) (string, bool) {
+	w, ok := s.byID[repository]
+	if !ok {
+		return "", false
+	}
+	return w.world, true
+}
+
+// run serves until ctx ends, or until a part can't go on.
+func (s *server) run(ctx context.Context) error {
+	if n, err := s.inbox.Recover(ctx); err != nil {
+		return err
+	} else if n > 0 {
+		s.log.Info("tasks of the process before are due again", "tasks", n)
+	}
+	desk, err := openServerDesk(s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go s.executor.Environment(ctx, defaultBuilder) // so that the first task needn't wait for the probe
+	var parts sync.WaitGroup
+	for name, part := range map[string]func(context.Context) error{
+		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "housekeeping": s.keepHouse,
+	} {
+		parts.Go(func() {
+			if err := part(ctx); err != nil && ctx.Err() == nil {
+				s.log.Error("a part of the server failed; it ends", "part", name, "error", err)
+				cancel(err)
+			}
+		})
+	}
+	s.log.Info("serving", "listen", s.cfg.Server.Listen, "worlds", len(s.worlds), "state_dir", s.in.dir.path)
+	left := s.sched.Run(ctx)
+	parts.Wait()
+	if len(left) > 0 {
+		s.log.Warn("not all tasks ended in time; their leases end by themselves", "tasks", len(left))
+	}
+	s.checkpointAll()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	s.log.Info("ended")
+	return nil
+}
+
+// watchStore ends the server when the store takes nothing more: it is verified
+// as it is opened again.
+func (s *server) watchStore(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.in.db.Failed():
+		return s.in.db.Err()
+	}
+}
+
+// houseEvery is how often old deliveries are forgotten and checkpoints signed.
+const houseEvery = time.Hour
+
+func (s *server) keepHouse(ctx context.Context) error {
+	tick := time.NewTicker(houseEvery)
+	defer tick.Stop()
+	for {
+		before := time.Now().Add(-s.cfg.Server.Keep).UnixMilli()
+		if _, err := s.inbox.Prune(ctx, inbox.Keep{SinceMs: before}); err != nil && ctx.Err() == nil {
+			s.log.Warn("old deliveries could not be forgotten", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s.checkpointAll()
+	}
+}
+
+func (s *server) checkpointAll() {
+	for _, w := range s.worlds {
+		w.checkpoint(context.Background())
+	}
+}
+
+// checks are what /readyz names.
+func (s *server) checks() []webhook.Check {
+	list := []webhook.Check{
+		{Name: "store", Run: func(context.Context) error { return s.in.db.Err() }},
+		{Name: "sandbox", Run: func(ctx context.Context) error {
+			if vs := s.executor.Environment(ctx, defaultBuilder); len(vs) > 0 {
+				return errors.New(vs[0].Detail)
+			}
+			return nil
+		}},
+	}
+	for name, w := range s.worlds {
+		list = append(list, webhook.Check{Name: "git:" + name, Run: func(ctx context.Context) error {
+			_, err := w.repo.Refs(ctx, refPrefix(s.cfg.Refs))
+			return err
+		}}, webhook.Check{Name: "forge:" + name, Run: func(ctx context.Context) error {
+			_, err := w.client.Repository(ctx, w.at.ID)
+			return err
+		}})
+	}
+	return list
+}
+
+// secrets are what the environment gave.
+type secrets struct {
+	token string
+	hooks []string
+}
+
+// readSecrets reads them and hides them from everything that is shown.
+func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
+	getenv := func(name string) string { return a.env[name] }
+	read := func(name string) string {
+		value, e := config.Secret(getenv, name)
+		err = errors.Join(err, e)
+		return value
+	}
+	s.token = read(cfg.Forges.Local.Token)
+	for _, name := range cfg.Forges.Local.HookSecrets {
+		s.hooks = append(s.hooks, read(name))
+	}
+	if err != nil {
+		return s, &problem{code: "config.secret.empty", exit: exitUsage, text: err.Error() + "."}
+	}
+	a.hideValues(append([]string{s.token}, s.hooks...))
+	return s, nil
+}

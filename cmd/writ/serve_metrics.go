@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// serverMetrics is what /metrics shows beside what the receiver counts. It
+// implements scheduler.Observer.
+type serverMetrics struct {
+	s       *server
+	ticks   *prometheus.CounterVec
+	took    *prometheus.HistogramVec
+	running prometheus.Gauge
+	slots   *prometheus.GaugeVec
+}
+
+// newServerMetrics registers everything; a name that is taken is a mistake of
+// the program.
+func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
+	m := &serverMetrics{
+		s: s,
+		ticks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_task_runs_total", Help: "Looks at a task, each until it stood still, by how it then stood.",
+		}, []string{"outcome"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "writ_task_run_seconds", Help: "How long a look at a task took, its build included.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 5, 15, 60, 300, 1800, 7200},
+		}, []string{"outcome"}),
+		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "writ_tasks_running", Help: "Tasks that are being looked at now."}),
+		slots: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "writ_slots", Help: "Slots in use, and tasks that wait for a build slot.",
+		}, []string{"kind"}),
+	}
+	r.MustRegister(m.ticks, m.took, m.running, m.slots)
+	for _, g := range []struct {
+		name, help string
+		value      func(inbox.Stats) float64
+	}{
+		{"writ_schedule_due", "Tasks that are due and not taken.", func(s inbox.Stats) float64 { return float64(s.Pending) }},
+		{"writ_schedule_open", "Tasks with a next time.", func(s inbox.Stats) float64 { return float64(s.Scheduled) }},
+		{"writ_schedule_lag_seconds", "Age of the oldest due time that nobody has taken up.", func(s inbox.Stats) float64 { return float64(s.LagMs) / 1000 }},
+		{"writ_delivery_bytes", "Bytes that the bodies of kept deliveries take.", func(s inbox.Stats) float64 { return float64(s.BodyBytes) }},
+	} {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, func() float64 { return g.value(m.stats()) }))
+	}
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_ledger_records", Help: "Records of all ledgers."}, m.records))
+	return m
+}
+
+// stats asks the store, within the time that a scrape has.
+func (m *serverMetrics) stats() inbox.Stats {
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	st, err := m.s.inbox.Stats(ctx, time.Now().UnixMilli())
+	if err != nil {
+		return inbox.Stats{}
+	}
+	return st
+}
+
+func (m *serverMetrics) records() float64 {
+	var n int64
+	for _, w := range m.s.worlds {
+		n += w.ledger.Chain().Head.Seq + 1
+	}
+	return float64(n)
+}
+
+func (m *serverMetrics) lag() time.Duration { return time.Duration(m.stats().LagMs) * time.Millisecond }
+
+// Started implements scheduler.Observer.
+func (m *serverMetrics) Started(scheduler.Key) { m.running.Inc() }
+
+// Ended implements scheduler.Observer.
+func (m *serverMetrics) Ended(_ scheduler.Key, outcome string, took time.Duration) {
+	m.running.Dec()
+	m.ticks.WithLabelValues(outcome).Inc()
+	m.took.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// Load implements scheduler.Observer.
+func (m *serverMetrics) Load(l scheduler.Load) {
+	m.slots.WithLabelValues("tick").Set(float64(l.Ticks))
+	m.slots.WithLabelValues("build").Set(float64(l.Builds))
+	m.slots.WithLabelValues("waiting").Set(float64(l.Waiting))
+}

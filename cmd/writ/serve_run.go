@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/machine"
+)
+
+// serverActor is in whose name a server looks at tasks. It approves nothing.
+const serverActor = "writ"
+
+// Run implements scheduler.Runner: it drives one task until it stands still.
+func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+	w := s.worlds[j.Key().World]
+	if w == nil {
+		return scheduler.Result{Outcome: "unknown_world", Ended: true}, nil
+	}
+	task, err := w.sup.Open(ctx, j.Key().Task, nil)
+	if err != nil {
+		return scheduler.Result{}, halted(err)
+	}
+	defer task.Close()
+	j.OnKill(task.Kill)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	slot := &slot{job: j}
+	defer slot.giveBack()
+	st, err := task.Drive(ctx, supervisor.DriveOptions{
+		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Admit: slot.admit,
+	})
+	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: st.Facts.Head.RunID, Next: st.Wake}
+	switch {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case err != nil:
+		return r, halted(err)
+	}
+	r.Ended = st.Decision.Standing == kernel.StandFinal && st.Wake == 0
+	j.Log().Info("looked at a task", "standing", r.Outcome, "run", r.RunID, "codes", fmt.Sprint(st.Decision.Codes))
+	return r, nil
+}
+
+// halted marks what must not be tried again by itself.
+func halted(err error) error {
+	if errors.Is(err, machine.ErrHalted) {
+		return fmt.Errorf("%w: %w", scheduler.ErrHalted, err)
+	}
+	return err
+}
+
+// acts hands a person's acts on, with their answers.
+func acts(ctx context.Context, j *scheduler.Job) <-chan supervisor.Act {
+	out := make(chan supervisor.Act)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case o := <-j.Acts():
+				select {
+				case out <- supervisor.Act{Kind: o.Kind, Actor: o.Actor, Reason: o.Reason, Done: o.Done}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return out
+}
+
+// slot is the right to run a builder, asked for before a claim.
+type slot struct {
+	job     *scheduler.Job
+	release func()
+}
+
+// admit asks for it. What others work on where the contract says overlap: wait
+// is in scope.
+func (s *slot) admit(scope []string) bool {
+	if s.release != nil {
+		return true
+	}
+	release, ok := s.job.Build(scope)
+	if ok {
+		s.release = release
+	}
+	return ok
+}
+
+func (s *slot) giveBack() {
+	if s.release != nil {
+		s.release()
+	}
+}

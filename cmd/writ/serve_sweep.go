@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// sweepCursor names the time of the issue that was swept last.
+const sweepCursor = "issues"
+
+// sweepAll looks, now and then, for what no webhook told: issues that changed
+// since the last look, and tasks in the repository that the schedule doesn't
+// know, because they are another installation's or the store is new.
+func (s *server) sweepAll(ctx context.Context) error {
+	tick := time.NewTicker(s.cfg.Server.Sweep)
+	defer tick.Stop()
+	for {
+		for name, w := range s.worlds {
+			n, err := s.sweep(ctx, w)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil:
+				s.log.Warn("a sweep found no answer; it is tried again", "world", name, "error", err)
+			case n > 0:
+				s.log.Info("a sweep found tasks to look at", "world", name, "tasks", n)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sweep marks what changed in one world. The cursor moves only when all that
+// was found is marked.
+func (s *server) sweep(ctx context.Context, w *served) (int, error) {
+	text, err := s.inbox.Cursor(ctx, w.world, sweepCursor)
+	if err != nil {
+		return 0, err
+	}
+	before := parseSwept(text)
+	keys, now, err := s.changed(ctx, w, before)
+	if err != nil {
+		return 0, err
+	}
+	unknown, err := s.unknown(ctx, w)
+	if err != nil {
+		return 0, err
+	}
+	if keys = append(keys, unknown...); len(keys) > 0 {
+		if err := s.inbox.Mark(ctx, keys, time.Now().UnixMilli()); err != nil {
+			return 0, err
+		}
+	}
+	if now.String() != text {
+		err = s.inbox.SetCursor(ctx, w.world, sweepCursor, now.String())
+	}
+	return len(keys), err
+}
+
+// changed are the issues that changed since the last sweep, those of the very
+// same moment that it did not see included.
+func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
+	now = before
+	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
+		if i.UpdatedAt.Equal(before.until) && slices.Contains(before.seen, i.Number) {
+			return nil
+		}
+		if i.UpdatedAt.After(now.until) {
+			now = swept{until: i.UpdatedAt}
+		}
+		if i.UpdatedAt.Equal(now.until) {
+			now.seen = append(slices.Clone(now.seen), i.Number)
+		}
+		keys = append(keys, inbox.Key{World: w.world, Task: i.Number})
+		return nil
+	})
+	return keys, now, err
+}
+
+// unknown are the tasks whose state refs neither schedule nor ledger knows.
+func (s *server) unknown(ctx context.Context, w *served) ([]inbox.Key, error) {
+	known, err := s.known(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	prefix := refPrefix(s.cfg.Refs)
+	refs, err := w.repo.Refs(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var keys []inbox.Key
+	for _, name := range refs.Names() {
+		n, err := strconv.ParseInt(strings.TrimPrefix(name, prefix), 10, 64)
+		if err == nil && n > 0 && !known[n] {
+			keys = append(keys, inbox.Key{World: w.world, Task: n})
+		}
+	}
+	return keys, nil
+}
+
+// swept is how far the sweeps have come: the time of the newest change that was
+// seen, and the issues that changed right then. Forges count in seconds.
+type swept struct {
+	until time.Time
+	seen  []int64
+}
+
+// String is a cursor: the time, and the numbers with commas between them.
+func (s swept) String() string {
+	if s.until.IsZero() {
+		return ""
+	}
+	numbers := make([]string, len(s.seen))
+	for i, n := range s.seen {
+		numbers[i] = strconv.FormatInt(n, 10)
+	}
+	return s.until.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
+}
+
+// parseSwept reads a cursor. From one that is spoilt everything is looked at
+// once more.
+func parseSwept(text string) (s swept) {
+	at, list, _ := strings.Cut(text, " ")
+	s.until, _ = time.Parse(time.RFC3339Nano, at) // zero if it is none
+	for _, word := range strings.Split(list, ",") {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			s.seen = append(s.seen, n)
+		}
+	}
+	return s
+}
+
+// known are the tasks that the schedule or the ledger has.
+func (s *server) known(ctx context.Context, w *served) (map[int64]bool, error) {
+	due, err := s.inbox.Scheduled(ctx, w.world)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int64]bool{}
+	for _, d := range due {
+		known[d.Key.Task] = true
+	}
+	for _, n := range w.sup.Tasks() {
+		known[n] = true
+	}
+	return known, nil
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/forge/local"
+)
+
+// forgePlace is an embedded forge with one repository and three accounts.
+type forgePlace struct {
+	t          *testing.T
+	dir, url   string
+	hook       string // where writ is to listen
+	store      *local.Store
+	repo       forge.Repo
+	maintainer *local.Client
+	reporter   *local.Client
+	env        []string
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const hookSecret = "a-secret-of-the-tests"
+
+func newForgePlace(t *testing.T) *forgePlace {
+	t.Helper()
+	p := &forgePlace{t: t, dir: t.TempDir()}
+	l := listen(t)
+	hook := listen(t)
+	p.url, p.hook = "http://"+l.Addr().String(), hook.Addr().String()
+	must(t, hook.Close())
+	var err error
+	p.store, err = local.Open(t.Context(), local.Options{
+		Dir: filepath.Join(p.dir, "forge"), URL: p.url, Retry: local.Retry{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
+		Hooks: []local.Hook{{URL: "http://" + p.hook + "/hooks/local", Secret: []byte(hookSecret)}},
+	})
+	must(t, err)
+	handler, err := p.store.Handler()
+	must(t, err)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() {
+		must(t, server.Close())
+		must(t, p.store.Close())
+	})
+	p.people()
+	return p
+}
+
+func listen(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	return l
+}
+
+func (p *forgePlace) people() {
+	ctx := p.t.Context()
+	made := map[string]forge.User{}
+	for login, kind := range map[string]forge.Kind{"maintainer": forge.Person, "reporter": forge.Person, "writ-bot": forge.Bot} {
+		u, err := p.store.CreateUser(ctx, login, kind)
+		must(p.t, err)
+		made[login] = u
+	}
+	r, err := p.store.CreateRepo(ctx, local.RepoSpec{Owner: "o", Name: "n", Author: made["maintainer"], Files: map[string][]byte{"README": []byte("hi\n")}})
+	must(p.t, err)
+	p.repo = r.Repo
+	for login, perm := range map[string]forge.Permission{"maintainer": forge.Maintain, "reporter": forge.Read, "writ-bot": forge.Write} {
+		must(p.t, p.store.Grant(ctx, r.ID, made[login].ID, perm))
+	}
+	token, err := p.store.NewToken(ctx, made["writ-bot"].ID)
+	must(p.t, err)
+	p.env = []string{"WRIT_LOCAL_TOKEN=" + token, "WRIT_LOCAL_HOOK_SECRET=" + hookSecret}
+	p.maintainer, p.reporter = p.store.As(made["maintainer"]), p.store.As(made["reporter"])
+	must(p.t, p.maintainer.EnsureLabels(ctx, p.repo, []forge.Label{{Name: "writ", Color: "ffffff"}}))
+}
+
+func (p *forgePlace) state() string { return filepath.Join(p.dir, "state") }
+
+// file files an issue whose builder writes out.txt, or does what builder says.
+func (p *forgePlace) file(builder string) int64 {
+	p.t.Helper()
+	i, err := p.reporter.FileIssue(p.t.Context(), p.repo, "Say hello", "Please do it.\n\n```writ\nallowed_files: [out.txt]\nexpected_outcome: out.txt says hello\nbuilder: "+builder+"\n```\n")
+	must(p.t, err)
+	return i.Number
+}
+
+func (p *forgePlace) approve(n int64) {
+	p.t.Helper()
+	must(p.t, p.maintainer.AddLabel(p.t.Context(), p.repo, n, "writ"))
+}
+
+// head is the word at the state ref of a task, "" without one.
+func (p *forgePlace) head(n int64) string {
+	refs := gittest.Git(p.t, p.store.GitDir(p.repo.ID), "for-each-ref", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n))
+	return strings.TrimSpace(refs)
+}
+
+// until looks again and again until the condition holds.
+func (p *forgePlace) until(what string, holds func() bool) {
+	p.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(time.Minute)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			p.t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// serving is a running `writ serve` in this process.
+type serving struct {
+	log    *syncBuffer
+	cancel context.CancelFunc
+	exit   chan int
+}
+
+// syncBuffer is a buffer for many writers.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func (p *forgePlace) config() string {
+	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: 10s}
+forges: {local: {dir: %[1]s/forge, url: '%[3]s', repositories: [o/n]}}
+builders:
+  default: {argv: [sh, -c, 'echo hello > out.txt']}
+  hangs: {argv: [sleep, '600']}
+  strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
+`, p.dir, p.hook, p.url)
+	path := filepath.Join(p.dir, "writ.yaml")
+	must(p.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// serve starts `writ serve`. It has ended when the test ends.
+func (p *forgePlace) serve() *serving {
+	p.t.Helper()
+	s := &serving{log: &syncBuffer{}, exit: make(chan int, 1)}
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	a := newApp(strings.NewReader(""), s.log, s.log, append(os.Environ(), p.env...))
+	go func() { s.exit <- a.main(ctx, []string{"serve", "--config", p.config()}) }()
+	p.t.Cleanup(func() {
+		s.end()
+		if p.t.Failed() {
+			p.t.Logf("writ serve:\n%s", s.log)
+		}
+	})
+	return s
+}
+
+// end asks it to end and returns its exit status.
+func (s *serving) end() int {
+	s.cancel()
+	exit := <-s.exit
+	s.exit <- exit // whoever asks again
+	return exit
+}
+
+// cli runs a command beside the server.
+func (p *forgePlace) cli(args ...string) (int, string) {
+	var out bytes.Buffer
+	exit := Main(args, strings.NewReader(""), &out, &out, append(os.Environ(), p.env...))
+	return exit, out.String()
+}
+
+// TestServe_DoesWhatIsApproved: an approved issue is done once, one that nobody
+// approved is left alone, and the records verify.
+func TestServe_DoesWhatIsApproved(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.serve()
+	approved, other := p.file("default"), p.file("default")
+	p.approve(approved)
+	p.until("the approved task completes", func() bool { return p.head(approved) == "completed" })
+	bare := p.store.GitDir(p.repo.ID)
+	if names := gittest.Git(t, bare, "diff", "--name-only", "main", fmt.Sprintf("writ/change/%d", approved)); strings.TrimSpace(names) != "out.txt" {
+		t.Errorf("the change has %s", names)
+	}
+	if head := p.head(other); head != "" {
+		t.Errorf("the task that nobody approved is %s", head)
+	}
+	if exit := s.end(); exit != exitDone {
+		t.Errorf("serve ended with %d", exit)
+	}
+	if exit, out := p.cli("verify", "--state-dir", p.state()); exit != exitDone {
+		t.Errorf("verify ended with %d: %s", exit, out)
+	}
+	if exit, out := p.cli("verify", bare, "--task", fmt.Sprint(approved)); exit != exitDone {
+		t.Errorf("verify of the task ended with %d: %s", exit, out)
+	}
+}
+
+// TestW12_TheSweepFindsWhatWasLost: an issue that was approved while nobody
+// listened, and whose deliveries are gone, is done all the same, once.
+func TestW12_TheSweepFindsWhatWasLost(t *testing.T) {
+	p := newForgePlace(t)
+	must(t, p.store.ForgetHook(t.Context(), "http://"+p.hook+"/hooks/local"))
+	n := p.file("default")
+	p.approve(n)
+	p.serve()
+	p.until("the sweep finds the task", func() bool { return p.head(n) == "completed" })
+	p.until("one dispatch", func() bool {
+		return strings.Count(gittest.Git(t, p.store.GitDir(p.repo.ID), "log", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n)), "working") == 1
+	})
+}
+
+// TestX5_StopReachesTheBuilder: a stop from the command line ends a builder that
+// a server runs, and a pause keeps new ones from being started.
+func TestX5_StopReachesTheBuilder(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	n := p.file("hangs")
+	p.approve(n)
+	p.until("the task is claimed", func() bool { return p.head(n) == "working" })
+	if exit, out := p.cli("pause", "--state-dir", p.state(), "--reason", "a look"); exit != exitDone {
+		t.Fatalf("pause: %d %s", exit, out)
+	}
+	later := p.file("default")
+	p.approve(later)
+	if exit, out := p.cli("task", "stop", fmt.Sprint(n), "--state-dir", p.state()); exit != exitDone {
+		t.Fatalf("stop: %d %s", exit, out)
+	}
+	p.until("the stopped task waits", func() bool { return p.head(n) == "waiting" })
+	if head := p.head(later); head != "" {
+		t.Errorf("while paused, a task became %s", head)
+	}
+	if exit, out := p.cli("unpause", "--state-dir", p.state()); exit != exitDone {
+		t.Fatalf("unpause: %d %s", exit, out)
+	}
+	p.until("the other task completes", func() bool { return p.head(later) == "completed" })
+}
+
+// TestF3_ServeShowsNoSecret: token and hook secret are in nothing that a server
+// writes.
+func TestF3_ServeShowsNoSecret(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.serve()
+	n := p.file("strays")
+	p.approve(n)
+	p.until("the task is refused", func() bool { return slices.Contains([]string{"retry_pending", "blocked"}, p.head(n)) })
+	s.end()
+	secrets := []string{hookSecret, strings.TrimPrefix(p.env[0], "WRIT_LOCAL_TOKEN=")}
+	hold := func(where, text string) {
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("a secret is in %s", where)
+			}
+		}
+	}
+	hold("the log", s.log.String())
+	must(t, filepath.WalkDir(p.state(), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		hold(path, string(data))
+		return err
+	}))
+}
+
+// TestW12_Cursor: a cursor reads back, and a spoilt one means everything.
+func TestW12_Cursor(t *testing.T) {
+	c := swept{until: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), seen: []int64{3, 12}}
+	got := parseSwept(c.String())
+	if !got.until.Equal(c.until) || !slices.Equal(got.seen, c.seen) {
+		t.Errorf("%v came back as %v", c, got)
+	}
+	for _, text := range []string{"", "yesterday 3", " 3"} {
+		if !parseSwept(text).until.IsZero() {
+			t.Errorf("%q is a time", text)
+		}
+	}
+}
