@@ -108,7 +108,9 @@ func isTimeout(err error) bool {
 }
 
 func TestW5_SlowHead(t *testing.T) {
-	r := start(t, func(c *webhook.Config) { c.Limits.HeaderTime = 50 * time.Millisecond })
+	r := start(t, func(c *webhook.Config) {
+		c.Limits.HeaderTime, c.Limits.RequestTime = 50*time.Millisecond, 2*patience
+	})
 	conn := r.dial()
 	fmt.Fprint(conn, "POST /hooks/local HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 	r.wantRefused(r.hear(conn), http.StatusRequestTimeout, kernel.CodeHeaderTimeout)
@@ -121,7 +123,9 @@ func TestW5_SlowHead(t *testing.T) {
 }
 
 func TestW5_SlowHeadOfALaterRequest(t *testing.T) {
-	r := start(t, func(c *webhook.Config) { c.Limits.HeaderTime = 500 * time.Millisecond })
+	r := start(t, func(c *webhook.Config) {
+		c.Limits.HeaderTime, c.Limits.RequestTime = 500*time.Millisecond, 2*patience
+	})
 	conn := r.dial()
 	in := bufio.NewReader(conn)
 	// Two at once: the second is in the server's buffer while the first is handled.
