@@ -16,7 +16,9 @@ type Schedule interface {
 	// before the scheduler starts.
 	Take(ctx context.Context, k Key) (t Ticket, ok bool, err error)
 	// Done gives it back with its next due time, 0 for none. If it was marked
-	// since, the earlier of the two counts, and the mark is never lost.
+	// since, the earlier of the two counts, and the mark is never lost. A ticket
+	// that is not in force any more changes nothing and is no error: it was given
+	// back before, and the answer was lost.
 	Done(ctx context.Context, t Ticket, next int64) error
 	// Mark makes a task due at that time or earlier, taken or not.
 	Mark(ctx context.Context, k Key, at int64) error
@@ -28,7 +30,7 @@ type Schedule interface {
 // Ticket is a task in hand.
 type Ticket struct {
 	Key        Key
-	Generation int64 // of the row at Take: a mark moves it on
+	Generation int64 // of this take: no other take of the task has it
 	Due        int64 // what the due time was
 }
 

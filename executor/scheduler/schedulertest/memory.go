@@ -21,10 +21,9 @@ type Memory struct {
 }
 
 type row struct {
-	due        int64 // 0: none
-	generation int64
-	taken      bool
-	marked     int64 // the earliest mark since it was taken, 0 for none
+	due        int64 // 0: none; while it is taken, that of the marks since
+	taken      int64 // the due time it was taken with, 0 while nobody has it
+	generation int64 // counts the takes
 	note       scheduler.Note
 }
 
@@ -38,10 +37,7 @@ func (m *Memory) Restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.rows {
-		r.taken = false
-		if r.marked != 0 && r.marked < r.due {
-			r.due = r.marked
-		}
+		r.due, r.taken = sooner(r.due, r.taken), 0
 	}
 }
 
@@ -50,7 +46,15 @@ func (m *Memory) At(k scheduler.Key) (due int64, taken bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.row(k)
-	return r.due, r.taken
+	return r.due, r.taken != 0
+}
+
+// sooner is the earlier of two due times, where 0 is none.
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (m *Memory) begin(ctx context.Context, op string, k scheduler.Key) error {
@@ -91,7 +95,7 @@ func (m *Memory) Due(ctx context.Context, now int64, limit int) ([]scheduler.Key
 	defer m.mu.Unlock()
 	lines := map[string][]scheduler.Key{}
 	for k, r := range m.rows {
-		if !r.taken && r.due != 0 && r.due <= now {
+		if r.taken == 0 && r.due != 0 && r.due <= now {
 			lines[k.World] = append(lines[k.World], k)
 		}
 	}
@@ -135,7 +139,7 @@ func (m *Memory) Next(ctx context.Context) (at int64, ok bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.rows {
-		if !r.taken && r.due != 0 && (!ok || r.due < at) {
+		if r.taken == 0 && r.due != 0 && (!ok || r.due < at) {
 			at, ok = r.due, true
 		}
 	}
@@ -150,11 +154,12 @@ func (m *Memory) Take(ctx context.Context, k scheduler.Key) (scheduler.Ticket, b
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.row(k)
-	if r.taken || r.due == 0 {
+	if r.taken != 0 || r.due == 0 {
 		return scheduler.Ticket{}, false, nil
 	}
-	r.taken, r.marked = true, 0
-	return scheduler.Ticket{Key: k, Generation: r.generation, Due: r.due}, true, nil
+	r.taken, r.due = r.due, 0
+	r.generation++
+	return scheduler.Ticket{Key: k, Generation: r.generation, Due: r.taken}, true, nil
 }
 
 // Done implements scheduler.Schedule.
@@ -165,10 +170,10 @@ func (m *Memory) Done(ctx context.Context, t scheduler.Ticket, next int64) error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.row(t.Key)
-	r.taken, r.due = false, next
-	if r.generation != t.Generation && (next == 0 || r.marked < next) {
-		r.due = r.marked
+	if r.taken == 0 || r.generation != t.Generation {
+		return nil
 	}
+	r.due, r.taken = sooner(r.due, next), 0
 	m.token()
 	return nil
 }
@@ -181,13 +186,7 @@ func (m *Memory) Mark(ctx context.Context, k scheduler.Key, at int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.row(k)
-	r.generation++
-	if r.due == 0 || at < r.due {
-		r.due = at
-	}
-	if r.marked == 0 || at < r.marked {
-		r.marked = at
-	}
+	r.due = sooner(r.due, at)
 	m.token()
 	return nil
 }
