@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,19 +14,16 @@ import (
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
-	"github.com/writbot/writ/forge/local"
+	"github.com/writbot/writ/forge/local/localtest"
 )
 
-// forgePlace is an embedded forge with one repository and three accounts.
+// forgePlace is an embedded forge, and what writ needs to serve it.
 type forgePlace struct {
-	t          *testing.T
-	dir, url   string
-	hook       string // where writ is to listen
-	store      *local.Store
-	repo       forge.Repo
-	maintainer *local.Client
-	reporter   *local.Client
-	env        []string
+	*localtest.Place
+	t    *testing.T
+	dir  string
+	hook string // where writ is to listen
+	env  []string
 }
 
 func must(t *testing.T, err error) {
@@ -38,94 +33,25 @@ func must(t *testing.T, err error) {
 	}
 }
 
-const hookSecret = "a-secret-of-the-tests"
-
 func newForgePlace(t *testing.T) *forgePlace {
 	t.Helper()
-	p := &forgePlace{t: t, dir: t.TempDir()}
-	l := listen(t)
-	hook := listen(t)
-	p.url, p.hook = "http://"+l.Addr().String(), hook.Addr().String()
-	must(t, hook.Close())
-	var err error
-	p.store, err = local.Open(t.Context(), local.Options{
-		Dir: filepath.Join(p.dir, "forge"), URL: p.url, Retry: local.Retry{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
-		Hooks: []local.Hook{{URL: "http://" + p.hook + "/hooks/local", Secret: []byte(hookSecret)}},
-	})
-	must(t, err)
-	handler, err := p.store.Handler()
-	must(t, err)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() {
-		must(t, server.Close())
-		must(t, p.store.Close())
-	})
-	p.people()
+	p := &forgePlace{t: t, dir: t.TempDir(), hook: localtest.FreeAddress(t)}
+	p.Place = localtest.New(t, "http://"+p.hook+"/hooks/local")
+	p.env = []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret}
 	return p
-}
-
-func listen(t *testing.T) net.Listener {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	return l
-}
-
-func (p *forgePlace) people() {
-	ctx := p.t.Context()
-	made := map[string]forge.User{}
-	for login, kind := range map[string]forge.Kind{"maintainer": forge.Person, "reporter": forge.Person, "writ-bot": forge.Bot} {
-		u, err := p.store.CreateUser(ctx, login, kind)
-		must(p.t, err)
-		made[login] = u
-	}
-	r, err := p.store.CreateRepo(ctx, local.RepoSpec{Owner: "o", Name: "n", Author: made["maintainer"], Files: map[string][]byte{"README": []byte("hi\n")}})
-	must(p.t, err)
-	p.repo = r.Repo
-	for login, perm := range map[string]forge.Permission{"maintainer": forge.Maintain, "reporter": forge.Read, "writ-bot": forge.Write} {
-		must(p.t, p.store.Grant(ctx, r.ID, made[login].ID, perm))
-	}
-	token, err := p.store.NewToken(ctx, made["writ-bot"].ID)
-	must(p.t, err)
-	p.env = []string{"WRIT_LOCAL_TOKEN=" + token, "WRIT_LOCAL_HOOK_SECRET=" + hookSecret}
-	p.maintainer, p.reporter = p.store.As(made["maintainer"]), p.store.As(made["reporter"])
-	must(p.t, p.maintainer.EnsureLabels(ctx, p.repo, []forge.Label{{Name: "writ", Color: "ffffff"}}))
 }
 
 func (p *forgePlace) state() string { return filepath.Join(p.dir, "state") }
 
-// file files an issue whose builder writes out.txt, or does what builder says.
-func (p *forgePlace) file(builder string) int64 {
-	p.t.Helper()
-	i, err := p.reporter.FileIssue(p.t.Context(), p.repo, "Say hello", "Please do it.\n\n```writ\nallowed_files: [out.txt]\nexpected_outcome: out.txt says hello\nbuilder: "+builder+"\n```\n")
-	must(p.t, err)
-	return i.Number
-}
-
-func (p *forgePlace) approve(n int64) {
-	p.t.Helper()
-	must(p.t, p.maintainer.AddLabel(p.t.Context(), p.repo, n, "writ"))
-}
-
 // head is the word at the state ref of a task, "" without one.
 func (p *forgePlace) head(n int64) string {
-	refs := gittest.Git(p.t, p.store.GitDir(p.repo.ID), "for-each-ref", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n))
+	refs := gittest.Git(p.t, p.Store.GitDir(p.Repo.ID), "for-each-ref", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n))
 	return strings.TrimSpace(refs)
 }
 
-// until looks again and again until the condition holds.
 func (p *forgePlace) until(what string, holds func() bool) {
 	p.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			p.t.Fatalf("in vain: %s", what)
-		}
-	}
+	localtest.Until(p.t, time.Minute, what, holds)
 }
 
 // serving is a running `writ serve` in this process.
@@ -155,12 +81,12 @@ func (s *syncBuffer) String() string {
 
 func (p *forgePlace) config() string {
 	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: 10s}
-forges: {local: {dir: %[1]s/forge, url: '%[3]s', repositories: [o/n]}}
+forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n]}}
 builders:
   default: {argv: [sh, -c, 'echo hello > out.txt']}
   hangs: {argv: [sleep, '600']}
   strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
-`, p.dir, p.hook, p.url)
+`, p.dir, p.hook, p.URL, p.Dir)
 	path := filepath.Join(p.dir, "writ.yaml")
 	must(p.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
@@ -203,12 +129,17 @@ func (p *forgePlace) cli(args ...string) (int, string) {
 func TestServe_DoesWhatIsApproved(t *testing.T) {
 	p := newForgePlace(t)
 	s := p.serve()
-	approved, other := p.file("default"), p.file("default")
-	p.approve(approved)
+	approved, other := p.File("default"), p.File("default")
+	p.Approve(approved)
 	p.until("the approved task completes", func() bool { return p.head(approved) == "completed" })
-	bare := p.store.GitDir(p.repo.ID)
+	bare := p.Store.GitDir(p.Repo.ID)
 	if names := gittest.Git(t, bare, "diff", "--name-only", "main", fmt.Sprintf("writ/change/%d", approved)); strings.TrimSpace(names) != "out.txt" {
 		t.Errorf("the change has %s", names)
+	}
+	p.until("the issue is closed", func() bool { return p.Issue(approved).State == forge.Closed })
+	p.until("the label says so", func() bool { return slices.Contains(p.Issue(approved).Labels, "writ:completed") })
+	if bodies := p.BotComments(approved); len(bodies) != 1 || !strings.Contains(bodies[0], "task_final_state: `completed`") {
+		t.Errorf("writ wrote %q", bodies)
 	}
 	if head := p.head(other); head != "" {
 		t.Errorf("the task that nobody approved is %s", head)
@@ -228,13 +159,13 @@ func TestServe_DoesWhatIsApproved(t *testing.T) {
 // listened, and whose deliveries are gone, is done all the same, once.
 func TestW12_TheSweepFindsWhatWasLost(t *testing.T) {
 	p := newForgePlace(t)
-	must(t, p.store.ForgetHook(t.Context(), "http://"+p.hook+"/hooks/local"))
-	n := p.file("default")
-	p.approve(n)
+	must(t, p.Store.ForgetHook(t.Context(), "http://"+p.hook+"/hooks/local"))
+	n := p.File("default")
+	p.Approve(n)
 	p.serve()
 	p.until("the sweep finds the task", func() bool { return p.head(n) == "completed" })
 	p.until("one dispatch", func() bool {
-		return strings.Count(gittest.Git(t, p.store.GitDir(p.repo.ID), "log", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n)), "working") == 1
+		return strings.Count(gittest.Git(t, p.Store.GitDir(p.Repo.ID), "log", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n)), "working") == 1
 	})
 }
 
@@ -243,14 +174,14 @@ func TestW12_TheSweepFindsWhatWasLost(t *testing.T) {
 func TestX5_StopReachesTheBuilder(t *testing.T) {
 	p := newForgePlace(t)
 	p.serve()
-	n := p.file("hangs")
-	p.approve(n)
+	n := p.File("hangs")
+	p.Approve(n)
 	p.until("the task is claimed", func() bool { return p.head(n) == "working" })
 	if exit, out := p.cli("pause", "--state-dir", p.state(), "--reason", "a look"); exit != exitDone {
 		t.Fatalf("pause: %d %s", exit, out)
 	}
-	later := p.file("default")
-	p.approve(later)
+	later := p.File("default")
+	p.Approve(later)
 	if exit, out := p.cli("task", "stop", fmt.Sprint(n), "--state-dir", p.state()); exit != exitDone {
 		t.Fatalf("stop: %d %s", exit, out)
 	}
@@ -269,11 +200,11 @@ func TestX5_StopReachesTheBuilder(t *testing.T) {
 func TestF3_ServeShowsNoSecret(t *testing.T) {
 	p := newForgePlace(t)
 	s := p.serve()
-	n := p.file("strays")
-	p.approve(n)
+	n := p.File("strays")
+	p.Approve(n)
 	p.until("the task is refused", func() bool { return slices.Contains([]string{"retry_pending", "blocked"}, p.head(n)) })
 	s.end()
-	secrets := []string{hookSecret, strings.TrimPrefix(p.env[0], "WRIT_LOCAL_TOKEN=")}
+	secrets := []string{localtest.Secret, strings.TrimPrefix(p.env[0], "WRIT_LOCAL_TOKEN=")}
 	hold := func(where, text string) {
 		for _, secret := range secrets {
 			if strings.Contains(text, secret) {
