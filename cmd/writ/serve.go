@@ -147,7 +147,7 @@ func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
 	}
 	s.closers = append(s.closers, func() { _ = listener.Close() }) // the receiver closes it too
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: listener, Hooks: []webhook.Hook{hook}, Inbox: webhook.Into(s.inbox), Checks: s.checks(),
+		Listener: listener, Hooks: []webhook.Hook{hook}, Inbox: telling{webhook.Into(s.inbox), s.sched}, Checks: s.checks(),
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: registry, Lag: m.lag,
 	})
 	return err

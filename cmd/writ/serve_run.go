@@ -31,7 +31,7 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	slot := &slot{job: j}
 	defer slot.giveBack()
 	st, err := task.Drive(ctx, supervisor.DriveOptions{
-		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Admit: slot.admit,
+		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Nudges: j.Nudges(), Admit: slot.admit,
 	})
 	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: st.Facts.Head.RunID, Next: st.Wake}
 	switch {

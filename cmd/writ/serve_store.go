@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -31,12 +33,35 @@ func (s schedule) Take(ctx context.Context, k scheduler.Key) (scheduler.Ticket, 
 
 // Done implements scheduler.Schedule.
 func (s schedule) Done(ctx context.Context, t scheduler.Ticket, next int64) error {
-	return s.Inbox.Done(ctx, inbox.Ticket{Key: inbox.Key(t.Key), Generation: t.Generation, DueMs: t.Due}, next)
+	err := s.Inbox.Done(ctx, inbox.Ticket{Key: inbox.Key(t.Key), Generation: t.Generation, DueMs: t.Due}, next)
+	if errors.As(err, new(*inbox.Error)) {
+		return nil // it was given back before, and the answer was lost
+	}
+	return err
 }
 
 // Mark implements scheduler.Schedule.
 func (s schedule) Mark(ctx context.Context, k scheduler.Key, at int64) error {
 	return s.Inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, at)
+}
+
+// telling is an inbox whose deliveries reach tasks that run already at once.
+type telling struct {
+	webhook.Inbox
+	sched *scheduler.Scheduler
+}
+
+// Accept implements webhook.Inbox.
+func (t telling) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, err error) {
+	if duplicate, err = t.Inbox.Accept(ctx, d); err != nil {
+		return duplicate, err
+	}
+	keys := make([]scheduler.Key, len(d.Event.Keys))
+	for i, k := range d.Event.Keys {
+		keys[i] = scheduler.Key(k)
+	}
+	t.sched.Marked(keys...)
+	return duplicate, nil
 }
 
 // notes are what the inbox remembers for the scheduler.
