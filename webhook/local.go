@@ -30,6 +30,9 @@ type LocalConfig struct {
 	// Unsigned takes deliveries without any secret, for development. [New]
 	// refuses such a hook unless it listens on loopback.
 	Unsigned bool
+	// Self is writ's own account at the forge, whose acts are no news to it; 0 for
+	// none.
+	Self int64
 	// World looks up a repository, by the forge's number of it, among those
 	// that the operator allowed.
 	World func(repository int64) (world string, allowed bool)
@@ -39,12 +42,13 @@ type LocalConfig struct {
 type LocalHook struct {
 	signature *Signature // nil: unsigned
 	world     func(int64) (string, bool)
+	self      int64
 }
 
 // NewLocalHook refuses an empty secret (config.secret.empty) unless Unsigned is
 // set and there is no secret at all.
 func NewLocalHook(c LocalConfig) (*LocalHook, error) {
-	h := &LocalHook{world: c.World}
+	h := &LocalHook{world: c.World, self: c.Self}
 	if c.World == nil {
 		return nil, refuse(kernel.CodeConfigInvalid, "The local hook has no list of repositories.")
 	}
@@ -119,6 +123,9 @@ func (h *LocalHook) concerns(kind string, p forge.Payload) (Key, kernel.Code) {
 	world, allowed := h.world(p.Repository.ID)
 	if !allowed {
 		return Key{}, kernel.CodeTargetNotAllowed
+	}
+	if h.self != 0 && p.Sender.ID == h.self {
+		return Key{}, kernel.CodeRecursion
 	}
 	task := taskOf(p)
 	if task == 0 {

@@ -123,3 +123,24 @@ func FuzzW5_Parse(f *testing.F) {
 		}
 	})
 }
+
+// TestI6_OwnActsAreNoNews: what writ's own account does makes nothing due, and
+// approves nothing.
+func TestI6_OwnActsAreNoNews(t *testing.T) {
+	hook, err := webhook.NewLocalHook(webhook.LocalConfig{
+		Secrets: []string{secret}, Self: 2, World: func(int64) (string, bool) { return world, true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, other := labeled(), labeled()
+	other.Sender.ID = 3
+	e, err := hook.Parse(headOf(string(own.Event)), encode(t, own))
+	if err != nil || e.Ignored != kernel.CodeRecursion || len(e.Keys) != 0 || len(e.Evidence) != 0 {
+		t.Errorf("an act of its own: %+v, %v", e, err)
+	}
+	e, err = hook.Parse(headOf(string(other.Event)), encode(t, other))
+	if err != nil || e.Ignored != "" || len(e.Keys) != 1 {
+		t.Errorf("somebody else's act: %+v, %v", e, err)
+	}
+}

@@ -78,6 +78,7 @@ type server struct {
 	executor *builder.Local
 	worlds   map[string]*served // by name
 	byID     map[int64]*served  // by the forge's number of the repository
+	self     int64              // writ's account at the forge
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
@@ -137,7 +138,7 @@ func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
 	if err != nil {
 		return err
 	}
-	hook, err := webhook.NewLocalHook(webhook.LocalConfig{Secrets: secrets.hooks, World: s.worldOf})
+	hook, err := webhook.NewLocalHook(webhook.LocalConfig{Secrets: secrets.hooks, Self: s.self, World: s.worldOf})
 	if err != nil {
 		return err
 	}

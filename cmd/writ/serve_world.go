@@ -40,6 +40,7 @@ func (s *server) openWorlds(ctx context.Context, secrets secrets) error {
 	if err != nil {
 		return &problem{exit: exitRefused, text: "The embedded forge doesn't know the token of " + c.Token + ".", remedy: "Make one for writ's own account there."}
 	}
+	s.self = self.ID
 	client := store.As(self)
 	visible, err := client.Repositories(ctx)
 	if err != nil {
