@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/writbot/writ/forge/git/gittest"
@@ -23,10 +24,6 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
-	if err := dependOnSources(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	dir, err := os.MkdirTemp("", "writ-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -44,15 +41,16 @@ func buildAndRun(m *testing.M) int {
 }
 
 // dependOnSources looks at every source file, so that go test doesn't take the
-// cached result of an older program for one of this.
-func dependOnSources() error {
+// cached result of an older program for one of this. Only what is looked at
+// while tests run counts.
+var dependOnSources = sync.OnceValue(func() error {
 	return filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") {
 			_, err = os.Stat(path)
 		}
 		return err
 	})
-}
+})
 
 // answer is how one call of the program ended.
 type answer struct {
@@ -75,6 +73,9 @@ type report struct {
 // command is a call of the program, not started yet.
 func command(t testing.TB, env []string, args ...string) (*exec.Cmd, *answer) {
 	t.Helper()
+	if err := dependOnSources(); err != nil {
+		t.Fatal(err)
+	}
 	a := &answer{}
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
