@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/store"
+)
+
+// checkpointsSuffix is what the directory of a back-up's checkpoints adds to
+// the back-up's name.
+const checkpointsSuffix = ".checkpoints"
+
+func (a *app) ledgerCommand() *cobra.Command {
+	cmd := group("ledger", "Back up an installation's store")
+	cmd.AddCommand(a.ledgerBackup())
+	return cmd
+}
+
+func (a *app) ledgerBackup() *cobra.Command {
+	var state string
+	cmd := &cobra.Command{
+		Use:   "backup --state-dir DIR FILE",
+		Short: "Copy the store to a new file, beside a running server",
+		Long: `Backup writes one consistent copy of the store to FILE, while a server may go on
+writing it, and the checkpoints that this copy fulfils to FILE.checkpoints/. Both
+are for you alone (mode 0600 and 0700), and neither overwrites anything.
+
+The signing key is not copied: keep key and key.pub once, somewhere else than the
+back-ups. docs/operations.md says what a back-up is good for.`,
+		Example: "  writ ledger backup --state-dir ~/.local/state/writ/project-1a2b3c4d /mnt/backup/writ-monday.db",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&state, "state-dir", "", "state directory whose store is copied")
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if state == "" {
+			return usage("--state-dir is missing: give that of the installation.")
+		}
+		if err := pathFlag("state-dir", state); err != nil {
+			return err
+		}
+		return a.backup(ctx, state, args[0])
+	})
+	return cmd
+}
+
+// backup copies checkpoints first and the store last. So no checkpoint is newer
+// than the copy, which would make it a rollback, and a FILE that is there is a
+// back-up that is whole.
+func (a *app) backup(ctx context.Context, state, path string) (err error) {
+	dir, err := openState(state, false)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return alreadyThere(path)
+	}
+	db, err := openForBackup(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	checkpoints, err := dir.checkpoints()
+	if err != nil {
+		return err
+	}
+	beside := path + checkpointsSuffix
+	if err := writeCheckpoints(beside, checkpoints); err != nil {
+		return err
+	}
+	if err := db.Backup(ctx, path); err != nil {
+		_ = os.RemoveAll(beside) // made above; the error that matters is the other one
+		if errors.Is(err, fs.ErrExist) {
+			return alreadyThere(path)
+		}
+		return err
+	}
+	a.tellBackup(dir, path, len(checkpoints))
+	return nil
+}
+
+// openForBackup opens the store beside its writer.
+func openForBackup(ctx context.Context, dir *stateDir) (*store.DB, error) {
+	file := dir.file(store.FileName)
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		p := badState(dir.path, "has no store: nothing was recorded there")
+		p.remedy = "Give the --state-dir of an installation that ran."
+		return nil, p
+	}
+	return store.OpenReadOnly(ctx, file, store.Options{})
+}
+
+// checkpoints reads the signed checkpoints by their names.
+func (s *stateDir) checkpoints() (map[string][]byte, error) {
+	const maxCheckpointBytes = 64 << 10 // one is some hundred bytes
+	entries, err := os.ReadDir(s.path)
+	if err != nil {
+		return nil, badState(s.path, "can't be read (%s)", cause(err))
+	}
+	found := map[string][]byte{}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "checkpoint-") {
+			continue
+		}
+		if found[e.Name()], err = readLimited(s.file(e.Name()), maxCheckpointBytes); err != nil {
+			return nil, badState(s.path, "has a checkpoint that can't be read (%s)", cause(err))
+		}
+	}
+	return found, nil
+}
+
+// writeCheckpoints makes a directory that isn't there with these files in it, all of it
+// durable, or nothing.
+func writeCheckpoints(dir string, files map[string][]byte) (err error) {
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		return alreadyThere(dir)
+	} else if err != nil {
+		return notWritten(dir, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir) // made above; the error that matters is the other one
+		}
+	}()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeDurable(filepath.Join(dir, name), files[name]); err != nil {
+			return notWritten(dir, err)
+		}
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return notWritten(dir, err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return notWritten(dir, err)
+	}
+	return nil
+}
+
+func writeDurable(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func alreadyThere(path string) *problem {
+	return &problem{exit: exitOther, text: path + " is there already, and a back-up overwrites nothing.", remedy: "Give another name, or remove it first."}
+}
+
+func notWritten(path string, err error) *problem {
+	return &problem{exit: exitOther, text: "The back-up can't write " + path + ": " + cause(err) + ".", remedy: "Give a FILE in a directory that is there, is yours, and has room."}
+}
+
+func (a *app) tellBackup(dir *stateDir, path string, checkpoints int) {
+	a.print("the store was copied to %s\n", path)
+	a.print("its checkpoints (%d) were copied to %s\n", checkpoints, path+checkpointsSuffix)
+	a.print("not copied, keep them once and elsewhere: %s (secret), %s\n", dir.file(instancekey.PrivateFile), dir.file(instancekey.PublicFile))
+}
