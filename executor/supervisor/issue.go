@@ -84,19 +84,23 @@ func ownComments(f approval.Facts) []forge.Comment {
 // can't be told, and what the account did counts as writ's.
 func other(e forge.Event, self forge.User) bool { return e.Actor.ID != self.ID }
 
-// reopened reports whether somebody put the issue back open after writ had
-// closed it last. A person's token closes and reopens for the person, too.
+// reopened reports whether somebody put the issue back open after writ had closed
+// it for its result. A closing before the label of the result was set belongs to
+// something earlier. A person's token closes and reopens for the person, too.
 func reopened(f approval.Facts) bool {
-	is := false
+	closed, is := false, false
 	for _, e := range f.History {
+		mine := !other(e, f.Self)
 		switch {
-		case e.Kind == forge.EventClosed:
-			is = false
-		case e.Kind == forge.EventReopened && (other(e, f.Self) || f.Self.Kind == forge.Person):
+		case e.Kind == forge.EventLabeled && e.Label == kernel.LabelCompleted && mine:
+			closed, is = false, false
+		case e.Kind == forge.EventClosed && mine:
+			closed, is = true, false
+		case e.Kind == forge.EventReopened && closed && (!mine || f.Self.Kind == forge.Person):
 			is = true
 		}
 	}
-	return is && slices.ContainsFunc(f.History, func(e forge.Event) bool { return e.Kind == forge.EventClosed && !other(e, f.Self) })
+	return is
 }
 
 // stateLabels are writ's labels on the issue, and those that somebody else set or

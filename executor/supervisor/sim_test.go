@@ -62,7 +62,7 @@ func simulate(t testing.TB, seed int64) *sim {
 // isn't due.
 func (r *simRunner) idle() bool {
 	d := r.last.Decision
-	if r.lastError != nil || r.looked != r.s.server.Version {
+	if r.lastError != nil || r.untold || r.looked != r.s.server.Version {
 		return false
 	}
 	switch d.Standing {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -43,7 +44,8 @@ type sim struct {
 	runners []*simRunner
 	terms   string // the contract
 	trace   []string
-	reader  *git.Repo // turns the server's refs into git.Refs
+	reader  *git.Repo  // turns the server's refs into git.Refs
+	forged  *simForged // where the issue is, nil for a file
 	refs    git.Refs
 	version int // of the server when refs were read
 }
@@ -55,6 +57,11 @@ func newSim(t testing.TB, seed int64, skews ...int64) *sim {
 }
 
 func newSimUnder(t testing.TB, seed int64, terms string, rules kerneltest.Rules, skews ...int64) *sim {
+	return startSim(simOf(t, seed, terms, rules), skews...)
+}
+
+// simOf makes a simulation without runners.
+func simOf(t testing.TB, seed int64, terms string, rules kerneltest.Rules) *sim {
 	s := &sim{
 		t: t, terms: terms, choice: kerneltest.NewChoice(seed), time: kerneltest.NewTime(), server: kerneltest.NewServer(), version: -1,
 		issue: &fixedIssue{Issue{Title: "Say hello", Body: issueBody, Actor: "alice", Evidence: "keyboard", Time: kerneltest.Start}},
@@ -66,6 +73,11 @@ func newSimUnder(t testing.TB, seed int64, terms string, rules kerneltest.Rules,
 	s.reader, err = git.Open(context.Background(), git.Endpoint{URL: "http://127.0.0.1/repo.git"},
 		git.Options{HTTPClient: &http.Client{Transport: lsRefs{s.server}}})
 	must(t, err)
+	return s
+}
+
+// startSim adds the runners and starts them.
+func startSim(s *sim, skews ...int64) *sim {
 	for i, skew := range skews {
 		s.runners = append(s.runners, &simRunner{s: s, name: string(rune('A' + i)), clock: kerneltest.NewClock(s.time, skew), obs: keptObservations{}})
 	}
@@ -134,7 +146,9 @@ type simRunner struct {
 	fixedID    string // every run id, if set
 	last       Status
 	lastError  error
-	looked     int // the server's version after its last request
+	untold     bool              // the issue may not show everything
+	client     *forgetest.Faults // its way to the forge, which may lie
+	looked     int               // the server's version after its last request
 }
 
 // simProc is one process of a runner. What it does after its death has no
@@ -196,12 +210,12 @@ func (r *simRunner) start() {
 		Contract: &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(r.s.terms), nil }},
 	}, Deps{
 		Repo: repo, Ledger: r.ledger, Executor: &simExecutor{p}, Clock: r.clock, Observations: r.obs,
-		NewRunID: r.newID, Signer: r.signer, Log: slog.New(slog.DiscardHandler), Fault: p.fault,
+		NewRunID: r.newID, Signer: r.signer, Log: slog.New(slog.DiscardHandler), Fault: p.fault, Forge: p.forge(),
 	}, h)
 	r.s.logf("%s starts", r.name)
 	_ = p.run(func() error {
 		var err error
-		p.task, err = p.sup.Open(context.Background(), 1, r.s.issue)
+		p.task, err = p.sup.Open(context.Background(), 1, r.s.issues())
 		return err
 	})
 }
@@ -294,7 +308,10 @@ func (r *simRunner) ask(req kernel.Request) (Status, error) {
 }
 
 func (r *simRunner) tick() Status {
-	st, _ := r.ask(kernel.RequestTick) // what went wrong is in the trace
+	st, err := r.ask(kernel.RequestTick) // what went wrong is in the trace
+	if r.s.forged != nil && err == nil && speaksAt(st) {
+		r.tell(st)
+	}
 	return st
 }
 

@@ -184,7 +184,7 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	now := t.s.now().WallMs
-	key := strings.Join([]string{t.runID(), string(st.Facts.Head.State), st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes)}, " ")
+	key := strings.Join([]string{t.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes)}, " ")
 	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 			return err
 		case err != nil:
 			d.tellLater(err)
-			return nil
+			return nil //nolint:nilerr // the forge's trouble isn't the task's: it is told later
 		case told.Decision.Action == kernel.ActionNone:
 			if failed > 0 {
 				d.tellLater(nil) // a lost answer may still be carried out

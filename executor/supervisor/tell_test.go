@@ -188,6 +188,11 @@ func TestF5_Duplicates(t *testing.T) {
 	if now := f.marked("task")[0]; now.ID != kept.ID || now.Body != kept.Body {
 		t.Errorf("kept is %d, was %d", now.ID, kept.ID)
 	}
+	all, err := f.scene.Owner.Comments(t.Context(), f.scene.Repo, 1)
+	must(t, err)
+	if len(all) != 2 {
+		t.Errorf("%d comments, want ours and the one of somebody who imitates it", len(all))
+	}
 }
 
 // TestF4_NoAnswers: a forge that gives none leaves git as it is; the issue is
@@ -242,6 +247,19 @@ func TestF7_ReopenedByAPerson(t *testing.T) {
 	if d := body[kernel.Decision](f.bench, kernel.KindDecision); !slices.Contains(d.Codes, kernel.CodeSuperseded) {
 		t.Errorf("recorded are %v", d.Codes)
 	}
+}
+
+// TestF7_ReopenedBeforeTheResult: a person who puts a false closing right has not
+// spoken about a result that comes later.
+func TestF7_ReopenedBeforeTheResult(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.exec.build = failing })
+	f.drive()
+	must(t, f.scene.Robot.SetState(t.Context(), f.scene.Repo, 1, forge.Closed))
+	must(t, f.scene.Owner.SetState(t.Context(), f.scene.Repo, 1, forge.Open))
+	f.exec.build = writes(map[string]string{"out.txt": "hello\n"})
+	f.clock.advance(3_600_000)
+	f.drive()
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
 }
 
 // TestF7_ClosedByAPersonMidRun: it stays closed, and that is shown.
@@ -364,14 +382,13 @@ func TestF1_CommentFits(t *testing.T) {
 	f := newTold(t, func(f *forged) {
 		long := map[string]string{}
 		for i := range 90 {
-			long[fmt.Sprintf("d%02d/%s", i, strings.Repeat("語", 80))] = "x"
+			long[fmt.Sprintf("d%02d%s/x", i, strings.Repeat("/"+strings.Repeat("語", 60), 6))] = "x"
 		}
 		f.exec.build = writes(long)
 	})
 	f.drive()
-	for _, k := range f.marked("task") {
-		if len(k.Body) > maxComment {
-			t.Errorf("a comment of %d bytes", len(k.Body))
-		}
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	if k := f.marked("task")[0]; len(k.Body) > maxComment {
+		t.Errorf("a comment of %d bytes", len(k.Body))
 	}
 }

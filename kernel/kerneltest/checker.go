@@ -24,11 +24,12 @@ type Checker struct {
 	Accepted int // completed tasks
 
 	ledgers  map[string]*ledgerView
-	intents  map[string]intent // by key, of all ledgers ever
-	started  map[string]bool   // runs that a builder was started for
-	accepted map[string]string // approval to the commit that completed it
-	runs     map[string]tenure // of the runs that hold or held a lease
-	resumed  map[string]bool   // commits that a person moved on from
+	intents  map[string]intent        // by key, of all ledgers ever
+	started  map[string]bool          // runs that a builder was started for
+	accepted map[string]string        // approval to the commit that completed it
+	runs     map[string]tenure        // of the runs that hold or held a lease
+	resumed  map[string]bool          // commits that a person moved on from
+	moving   map[string]kernel.Intent // by instance: the effect on the issue that is announced
 }
 
 // ledgerView is what is remembered of an instance's ledger.
@@ -54,6 +55,7 @@ func NewChecker(s *Server, stateRef, changeRef string, rules Rules) *Checker {
 		Server: s, Rules: rules, StateRef: stateRef, ChangeRef: changeRef,
 		ledgers: map[string]*ledgerView{}, intents: map[string]intent{}, started: map[string]bool{},
 		accepted: map[string]string{}, runs: map[string]tenure{}, resumed: map[string]bool{},
+		moving: map[string]kernel.Intent{},
 	}
 	s.Moved = c.moved
 	s.Received = func(o Object) { c.canary("a pushed "+o.Kind, o.Data) }
@@ -90,6 +92,15 @@ func (c *Checker) Stored(instance string, r kernel.Record) {
 		var i kernel.Intent
 		c.decode(r, &i)
 		c.intents[i.Key] = intent{instance, r.Run, i.Effect, i.Digest, i.New}
+		if i.Effect.OnForge() {
+			c.moving[instance] = i
+		}
+	case kernel.KindOutcome:
+		var o kernel.Outcome
+		c.decode(r, &o)
+		if c.moving[instance].Key == o.Key {
+			delete(c.moving, instance)
+		}
 	case kernel.KindDecision:
 		var d kernel.Decision
 		c.decode(r, &d)

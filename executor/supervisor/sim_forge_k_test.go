@@ -1,0 +1,154 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/kernel"
+)
+
+// TestSim_K5_KilledBeforeTheClose: recovery closes once and dispatches nothing,
+// be it the same installation or another that lists its key.
+func TestSim_K5_KilledBeforeTheClose(t *testing.T) {
+	for _, stage := range []string{StageDone, StageSettled} {
+		for _, other := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/other=%v", stage, other), func(t *testing.T) {
+				s := newSimForged(t, 1, simContract, simRules, 0, 0)
+				a, b := s.runners[0], s.runners[1]
+				a.dieAtPoint(PointOf(kernel.ActionResult, stage))
+				if i, _ := s.onForge(); i.State != forge.Open {
+					s.fail("closed before the result was known to be")
+				}
+				if other {
+					s.finishForged(b)
+				} else {
+					s.finishForged(a)
+				}
+				s.expect("completed", 1, 1, 1)
+				s.expectIssue("completed")
+				s.finishForged(a)
+				s.finishForged(b)
+				s.expectIssue("completed")
+			})
+		}
+	}
+}
+
+// TestSim_K6_EveryPointOfTheIssue kills the process at each point of each effect
+// on the issue, while the forge tells the truth and while it does what is asked
+// and loses its answer. Whoever goes on, the issue ends with one report, one
+// label, one close.
+func TestSim_K6_EveryPointOfTheIssue(t *testing.T) {
+	for _, at := range IssuePoints() {
+		for _, other := range []bool{false, true} {
+			for _, lost := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/other=%v/lost=%v", at, other, lost), func(t *testing.T) {
+					t.Parallel()
+					everyIssuePoint(t, at, other, lost)
+				})
+			}
+		}
+	}
+}
+
+func everyIssuePoint(t *testing.T, at Point, other, lost bool) {
+	action, _, _ := strings.Cut(string(at), ":")
+	terms, state := simContract, "completed"
+	if kernel.Action(action) == kernel.ActionAlert {
+		terms, state = "version: 1\nbudgets: {attempts: 1}\nnotify: [ana]\n", "blocked"
+	}
+	rules := simRules
+	if state == "blocked" {
+		rules.Attempts = 1
+	}
+	s := newSimForged(t, 1, terms, rules, 0, 0)
+	a, b := s.runners[0], s.runners[1]
+	s.setStage(kernel.Action(action), a)
+	if lost {
+		a.client.Fail(forgetest.Writes(), 2, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
+	}
+	a.dieAt = at
+	for range 40 {
+		if a.proc == nil {
+			break
+		}
+		st := a.tick()
+		for _, j := range a.building() {
+			j.finish()
+		}
+		if d := st.Decision; d.Standing == kernel.StandDue {
+			s.advance(d.Wake - a.clock.Now().WallMs)
+		}
+	}
+	if a.proc != nil {
+		s.fail("%s was not reached", at)
+	}
+	a.client.Clear()
+	a.build, b.build = "good", "good"
+	if state == "blocked" {
+		a.build, b.build = "bad", "bad"
+	}
+	next := a
+	if other {
+		next = b
+		s.pastLease(b)
+	}
+	s.finishForged(next)
+	s.expectIssue(state)
+	s.finishForged(a)
+	s.finishForged(b)
+	s.expectIssue(state)
+	if alerts := s.alerts(); state == "blocked" && alerts != 1 {
+		s.fail("%d alerts", alerts)
+	}
+}
+
+func (s *sim) alerts() (n int) {
+	list, err := s.forged.Owner.Comments(context.Background(), s.forged.Repo, 1)
+	must(s.t, err)
+	for _, k := range list {
+		if strings.HasPrefix(k.Body, "<!-- writ:alert:") {
+			n++
+		}
+	}
+	return n
+}
+
+// setStage brings about what an effect is due for.
+func (s *sim) setStage(a kernel.Action, r *simRunner) {
+	ctx, f := context.Background(), s.forged
+	switch a {
+	case kernel.ActionAlert:
+		r.build = "bad"
+	case kernel.ActionRevise, kernel.ActionUnlabel:
+		r.build = "bad"
+		r.until(kernel.StandDue)
+		r.build = "good"
+	case kernel.ActionReopen:
+		r.build = "bad"
+		r.until(kernel.StandDue)
+		r.build = "good"
+		must(s.t, f.Robot.SetState(ctx, f.Repo, 1, forge.Closed))
+		f.slips++
+	case kernel.ActionUncomment:
+		r.until(kernel.StandFinal)
+		s.twice()
+		s.twice()
+	case kernel.ActionAmend:
+		r.reach(kernel.ActionResult)
+		s.showBranch()
+		_, err := f.Robot.OpenChange(ctx, f.Repo, forge.Change{Title: "older", Body: "<!-- writ:task:" + r.ledger.chain.World + ":1 run=older -->\n", Head: "writ/change/1", Base: "main"})
+		must(s.t, err)
+	}
+}
+
+// twice leaves a second status comment, as two replicas do that tell at once.
+func (s *sim) twice() {
+	f := s.forged
+	_, err := f.Robot.AddComment(context.Background(), f.Repo, 1, "<!-- writ:task:"+s.runners[0].ledger.chain.World+":1 run=twin -->\ntwin\n")
+	must(s.t, err)
+}
