@@ -58,13 +58,13 @@ const (
 // default.yaml. "Not built" marks keys that give a warning when set.
 type Contract struct {
 	Version    int64    // always 1; the only key without a default
-	Mode       string   // govern; observe is not built
+	Mode       string   // govern; observe holds on a forge
 	Trigger    Trigger  //
 	Base       string   // branch name; "" is the repository's default branch
 	Defaults   Defaults //
 	Deliver    Deliver  //
 	CloseOn    string   // verified; merged is not built
-	Overlap    string   // allow; wait is not built
+	Overlap    string   // allow; wait holds within one server
 	Builder    string   // default: a name from the server's configuration
 	Candidates int64    // 1; more is not built
 	Plan       Plan     //
@@ -75,7 +75,7 @@ type Contract struct {
 	Commit     Commit   //
 	Language   Language //
 	Evidence   string   // full; digest is not built
-	Notify     []string // none; not built
+	Notify     []string // none; whom `blocked` mentions on a forge
 	Runners    []string // none: SSH public keys (authorized_keys lines) whose results count
 	Branches   Branches // not built
 	Mechanisms int64    // number of entries; 0; not built
@@ -103,7 +103,7 @@ type Defaults struct {
 // Deliver says how accepted work arrives.
 type Deliver struct {
 	As    string // pull_request; push is not built
-	Draft bool   // false; not built
+	Draft bool   // false; on a forge
 }
 
 // Plan says who approves plans.

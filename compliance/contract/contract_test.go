@@ -106,8 +106,8 @@ func TestEveryKey(t *testing.T) {
 		t.Error(d)
 	}
 	for _, key := range []string{
-		"mode", "deliver.as", "deliver.draft", "close_on", "overlap", "candidates", "plan.approval", "prepare", "budgets.tokens",
-		"budgets.cost_cents", "commit.signoff", "commit.sign", "evidence", "notify", "branches", "mechanisms",
+		"mode", "deliver.as", "close_on", "overlap", "candidates", "plan.approval", "prepare", "budgets.tokens",
+		"budgets.cost_cents", "commit.signoff", "commit.sign", "evidence", "branches", "mechanisms",
 	} {
 		if !strings.Contains("\n"+strings.Join(warnings, "\n"), "\n"+key+": ") {
 			t.Errorf("no warning for %s", key)

@@ -208,11 +208,10 @@ func (c *Contract) warnings() []Finding {
 		}
 	}
 	const later = "This is not built yet and has no effect."
-	warn(c.Mode == ModeObserve, "mode", later+" The task is carried out.")
+	warn(c.Mode == ModeObserve, "mode", "It holds for issues on a forge. A task from a file is carried out.")
 	warn(c.Deliver.As == DeliverPush, "deliver.as", later+" The change is left on its branch.")
-	warn(c.Deliver.Draft, "deliver.draft", later)
 	warn(c.CloseOn == CloseMerged, "close_on", later+" A task ends when it is verified.")
-	warn(c.Overlap == OverlapWait, "overlap", later)
+	warn(c.Overlap == OverlapWait, "overlap", "The tasks of one server take turns. Those of others don't know of them.")
 	warn(c.Candidates > 1, "candidates", later+" There is one candidate.")
 	warn(c.Plan.Approval == PlanOff, "plan.approval", later)
 	warn(len(c.Prepare) > 0, "prepare", later)
@@ -221,7 +220,6 @@ func (c *Contract) warnings() []Finding {
 	warn(c.Commit.Signoff, "commit.signoff", later)
 	warn(c.Commit.Sign, "commit.sign", later)
 	warn(c.Evidence == EvidenceDigest, "evidence", later+" All evidence is kept.")
-	warn(len(c.Notify) > 0, "notify", later)
 	warn(c.Branches.Commands || len(c.Branches.Globs) > 0, "branches", later)
 	warn(c.Mechanisms > 0, "mechanisms", later)
 	warn(len(c.Checks) == 0, "checks", "There are none, so nothing is checked but the scope of a change.")
