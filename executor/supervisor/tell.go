@@ -193,7 +193,7 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 	for range tellMost {
 		if ctx.Err() != nil || d.waiting() {
 			d.told = ""
-			return nil
+			return nil //nolint:nilerr // whoever drives sees the end of ctx for himself
 		}
 		told, err := t.tellOnce(ctx, d.o.Actor)
 		switch {
@@ -201,7 +201,7 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 			return err
 		case err != nil:
 			d.tellLater(err)
-			return nil //nolint:nilerr // the forge's trouble isn't the task's: it is told later
+			return nil // the forge's trouble isn't the task's: it is told later
 		case told.Decision.Action == kernel.ActionNone:
 			if failed > 0 {
 				d.tellLater(nil) // a lost answer may still be carried out

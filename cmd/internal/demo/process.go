@@ -45,7 +45,7 @@ func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	_ = <-p.ended // that it was killed is no news
+	<-p.ended //nolint:errcheck // that it was killed is no news
 	return nil
 }
 
