@@ -32,9 +32,15 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 	return t.compose(ctx, c, f)
 }
 
+// headAt is the committer time of HEAD in Unix milliseconds, whatever it claims
+// not later than now.
+func (c *cycle) headAt() int64 {
+	return min(max(c.event.CommitterSeconds, 0), c.clock.WallMs/1000) * 1000
+}
+
 // shown is what the issue shows of writ's.
 func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
-	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.event.CommitterSeconds * 1000}
+	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.headAt()}
 	if f.Gone {
 		return f
 	}

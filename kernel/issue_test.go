@@ -1,0 +1,145 @@
+package kernel_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// someOf draws a part of a list.
+func someOf(t *rapid.T, name string, list []string) []string {
+	var out []string
+	for _, x := range list {
+		if rapid.Bool().Draw(t, name+" "+x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// anyIssue draws what a forge may show.
+func anyIssue(t *rapid.T) *kernel.IssueFacts {
+	yes := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	is := &kernel.IssueFacts{
+		Gone: rapid.IntRange(0, 9).Draw(t, "gone") == 0, Open: yes("open"), Reopened: yes("reopened"), Alert: yes("alert"),
+		Labels: someOf(t, "label", kernel.StateLabels()), Touched: someOf(t, "touched", kernel.StateLabels()),
+		Want: rapid.SampledFrom(approvals).Draw(t, "want"), Alerts: rapid.Int64Range(0, 1).Draw(t, "alerts"),
+		HeadAt: rapid.SampledFrom([]int64{0, now - 100_000, now}).Draw(t, "head at"),
+	}
+	if !is.Open {
+		is.ClosedBy = rapid.SampledFrom([]string{kernel.ClosedBySelf, kernel.ClosedByPerson, kernel.ClosedByBot}).Draw(t, "closed by")
+	}
+	for i := range rapid.Int64Range(0, 2).Draw(t, "comments") {
+		is.Comments = append(is.Comments, kernel.CommentFacts{ID: i + 1, Run: ourRun, Digest: rapid.SampledFrom(approvals).Draw(t, "comment")})
+	}
+	if yes("change?") {
+		is.Change = &kernel.ChangeFacts{Number: rapid.Int64Range(0, 1).Draw(t, "change"), Open: yes("change open"), Own: yes("own"), Run: rapid.SampledFrom([]string{"", ourRun, theirs}).Draw(t, "change run")}
+	}
+	return is
+}
+
+// TestE2_IssueProperties: whatever HEAD and forge say, an issue is closed only for
+// a trusted result of its own at HEAD that the status comment tells of; a person's
+// closing, reopening and labels stay; a run that isn't at HEAD says nothing; and
+// each effect, once it is shown, is not due again.
+func TestE2_IssueProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFacts(t)
+		f.Request, f.Issue = kernel.RequestTell, anyIssue(t)
+		if rapid.Bool().Draw(t, "nearly closed") {
+			f.Run, f.Head.State, f.Issue.Want = nil, "completed", digest("a")
+			f.Issue.Comments = []kernel.CommentFacts{{ID: 1, Digest: digest("a")}}
+			f.Issue.Gone, f.Issue.Open, f.Issue.Change, f.Issue.Labels, f.Issue.HeadAt = false, true, nil, nil, 0
+			f.Issue.Touched = kernel.StateLabels()
+		}
+		d, err := kernel.Decide(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, h := f.Issue, f.Head
+		if d.Verdict != kernel.Allow || d.Action != kernel.ActionNone && !d.Action.OnForge() || (d.Action == kernel.ActionNone) != (d.Issue == nil) {
+			t.Fatalf("%s %s %+v", d.Verdict, d.Action, d.Issue)
+		}
+		if d.Action == kernel.ActionNone {
+			return
+		}
+		if is.Gone || f.Run != nil && h.OID != f.Run.LeaseOID {
+			t.Fatalf("%s, and it isn't ours to move", d.Action)
+		}
+		switch d.Action {
+		case kernel.ActionClose:
+			told := len(is.Comments) == 1 && is.Comments[0].Digest == is.Want && is.Want != ""
+			if h.State != "completed" || !h.Trust.Trusted() || !f.SameIssue || !is.Open || is.Reopened || !told || f.Run != nil {
+				t.Fatalf("closed on %+v and %+v", h, is)
+			}
+		case kernel.ActionReopen:
+			if is.Open || is.ClosedBy == kernel.ClosedByPerson || h.State == "completed" && h.Trust.Trusted() {
+				t.Fatalf("put back open on %+v and %+v", h, is)
+			}
+		case kernel.ActionLabel, kernel.ActionUnlabel:
+			if slices.Contains(is.Touched, d.Issue.Label) || slices.Contains(is.Labels, d.Issue.Label) != (d.Action == kernel.ActionUnlabel) {
+				t.Fatalf("%s %s on %+v", d.Action, d.Issue.Label, is)
+			}
+		}
+		after := f
+		after.Issue = shownAfter(*is, d)
+		again, err := kernel.Decide(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Action == d.Action && *again.Issue == *d.Issue {
+			t.Fatalf("%s %+v is due again once it is shown", d.Action, d.Issue)
+		}
+	})
+}
+
+// shownAfter is the issue once an effect is shown.
+func shownAfter(is kernel.IssueFacts, d kernel.Decision) *kernel.IssueFacts {
+	is.Comments = slices.Clone(is.Comments)
+	switch d.Action {
+	case kernel.ActionClose:
+		is.Open, is.ClosedBy = false, kernel.ClosedBySelf
+	case kernel.ActionReopen:
+		is.Open, is.ClosedBy = true, ""
+	case kernel.ActionComment:
+		is.Comments = []kernel.CommentFacts{{ID: 9, Digest: is.Want}}
+	case kernel.ActionRevise:
+		is.Comments[0].Digest = is.Want
+	case kernel.ActionUncomment:
+		is.Comments = slices.DeleteFunc(is.Comments, func(k kernel.CommentFacts) bool { return k.ID == d.Issue.Target })
+	case kernel.ActionAlert:
+		is.Alerts++
+	case kernel.ActionLabel:
+		is.Labels = append(slices.Clone(is.Labels), d.Issue.Label)
+	case kernel.ActionUnlabel:
+		is.Labels = slices.DeleteFunc(slices.Clone(is.Labels), func(l string) bool { return l == d.Issue.Label })
+	case kernel.ActionChange, kernel.ActionAmend:
+		is.Change = &kernel.ChangeFacts{Number: 1, Open: true}
+	}
+	return &is
+}
+
+// TestP7_OldFactsKeepTheirBytes: facts without a forge have the form, and their
+// decisions the bytes, that they had before there were any.
+func TestP7_OldFactsKeepTheirBytes(t *testing.T) {
+	for _, name := range []string{"act", "asked", "human", "issue"} {
+		var loose map[string]any
+		must(t, canon.Unmarshal([]byte(marshal(t, fresh())), &loose, canon.Limits{}))
+		if _, there := loose[name]; there {
+			t.Errorf("facts without a forge have the field %s", name)
+		}
+	}
+	f := running(kernel.PhaseClaimed)
+	d, err := kernel.Decide(f)
+	must(t, err)
+	f.Asked = true
+	asked, err := kernel.Decide(f)
+	must(t, err)
+	if len(d.Reasons.Children)+2 != len(asked.Reasons.Children) {
+		t.Errorf("%d rules, with a forge %d", len(d.Reasons.Children), len(asked.Reasons.Children))
+	}
+}
