@@ -43,6 +43,8 @@ func run(bin, out, dir string, runs int) error {
 		claims,
 		func(b *bytes.Buffer) error { return loops(b, bin, dir, runs) },
 		ledgers,
+		deliveries,
+		served,
 	} {
 		if err := section(&b); err != nil {
 			return err

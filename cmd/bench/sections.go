@@ -32,3 +32,28 @@ func ledgers(b *bytes.Buffer) error {
 	table(b, list, "records/cpu-s", "x-sha256", "bytes/record")
 	return nil
 }
+
+// deliveries measures the receiver.
+func deliveries(b *bytes.Buffer) error {
+	list, err := benchmarks("./webhook", "Deliveries", "30000x")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "## Deliveries\n\n64 connections that each send a signed delivery of 4 KiB and wait for its answer, senders and receiver on the same cores. "+
+		"The ceiling is a bare handler that checks the signature and stores nothing, the naive way a synchronous transaction for each. "+
+		"An edited issue leaves its digest, a labeled one its whole body. Targets: half of the ceiling, four times the naive way.\n\n")
+	table(b, list, "deliveries/s", "p99-ms", "x-ceiling", "x-naive")
+	return nil
+}
+
+// served measures a whole server.
+func served(b *bytes.Buffer) error {
+	list, err := benchmarks("./cmd/e2e", "Served", "1x")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "## Two hundred tasks\n\nOne `writ serve` with four build slots, the embedded forge, and a builder that writes one line: "+
+		"from the first of 200 approvals to the last issue closed with its report, and the same for one issue alone.\n\n")
+	table(b, list, "s/all", "ms/task", "ms/alone", "builders", "MiB-peak")
+	return nil
+}

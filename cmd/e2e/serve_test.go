@@ -18,7 +18,7 @@ import (
 
 // servers start many `writ serve` on one place. Each has a store and a key of
 // its own, and lists the keys of all.
-func servers(t *testing.T, p *localtest.Place, hooks, env []string) {
+func servers(t testing.TB, p *localtest.Place, hooks, env []string) {
 	t.Helper()
 	var keys []string
 	dirs := make([]string, len(hooks))
@@ -46,7 +46,7 @@ builders: {default: {argv: [sh, -c, 'echo hello > out.txt']}}
 }
 
 // start starts one server, which ends with the test.
-func start(t *testing.T, env []string, config string) *exec.Cmd {
+func start(t testing.TB, env []string, config string) *exec.Cmd {
 	t.Helper()
 	cmd, a := command(t, env, "serve", "--config", config)
 	if err := cmd.Start(); err != nil {
