@@ -27,30 +27,28 @@ const (
 )
 
 // binding finds the binding part and fills in the spec. It returns what is to
-// be cut from the prose.
-func (p *Parsed) binding(src []byte, doc ast.Node) (blocks, headings []span) {
+// be left out of the prose.
+func (p *Parsed) binding(pg *page) []span {
 	var fences []*ast.FencedCodeBlock
+	var spans []span
+	var block span
 	sections := map[string]string{}
-	cuts, _ := comments(src, doc)
-	seen, enclosed := blank(src, cuts), openElements{}
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		enclosed.read(seen, n)
-		if enclosed.any() && binds(src, n) {
+	for n := pg.md.doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if !binds(pg.src, n) {
+			continue
+		}
+		if pg.enclosed[n] {
 			p.bad(kernel.CodeInstructionHidden, "body", "A writ block or form heading stands inside an HTML element; move it out, or close the element before it.")
 			continue
 		}
 		switch n := n.(type) {
 		case *ast.FencedCodeBlock:
-			if n.Info != nil && strings.EqualFold(firstWord(n.Info.Segment.Value(src)), infoString) {
-				fences = append(fences, n)
-				blocks = append(blocks, fenceSpan(src, n))
-			}
+			fences, block = append(fences, n), fenceSpan(pg.src, n)
+			spans = append(spans, block)
 		case *ast.Heading:
-			if name := headingName(src, n); name != "" {
-				s := sectionSpan(src, n)
-				headings = append(headings, s)
-				p.section(sections, name, n, src, s)
-			}
+			s := sectionSpan(pg.src, n)
+			spans = append(spans, s)
+			p.section(sections, headingName(pg.src, n), n, pg, s)
 		}
 	}
 	switch {
@@ -59,15 +57,15 @@ func (p *Parsed) binding(src []byte, doc ast.Node) (blocks, headings []span) {
 	case len(fences) == 1 && len(sections) > 0:
 		p.malformed("writ block", "There is a writ block and a form heading as well; keep one of them.")
 	case len(fences) == 1:
-		p.fence(src, fences[0], blocks[0])
+		p.fence(pg.src, fences[0], block)
 	case len(sections) > 0:
 		p.form(sections)
-	case nestedBlock(src, doc):
+	case nestedBlock(pg.src, pg.md.doc):
 		p.Notes = append(p.Notes, "A writ block in a quote, a list or HTML does not count.")
 	}
 	p.Found = len(fences)+len(sections) > 0
 	p.checkSpec()
-	return blocks, headings
+	return spans
 }
 
 func (p *Parsed) malformed(subject, detail string) {
@@ -154,27 +152,28 @@ func sectionSpan(src []byte, h *ast.Heading) span {
 	return s
 }
 
-// section notes the value under a heading: its text, or that of the one code
-// block under it, HTML comments left out.
-func (p *Parsed) section(sections map[string]string, name string, h *ast.Heading, src []byte, s span) {
+// section notes the value under a heading: what the page shows of it, or the
+// content of the one code block under it.
+func (p *Parsed) section(sections map[string]string, name string, h *ast.Heading, pg *page, s span) {
 	if _, twice := sections[name]; twice {
 		p.malformed(name, "The heading is there twice.")
 		return
 	}
-	from := lineEnd(src, h.Lines().At(0).Stop)
-	value := src[min(from, s.to):s.to]
-	doc := parseMarkdown(value).doc
-	if f, ok := doc.FirstChild().(*ast.FencedCodeBlock); ok && f.NextSibling() == nil {
-		value = f.Lines().Value(value)
-	} else {
-		cuts, _ := comments(value, doc)
-		value = cut(value, cuts)
+	s.from = min(lineEnd(pg.src, h.Lines().At(0).Stop), s.to)
+	value := apply(pg.src, s, pg.cuts)
+	if f, ok := h.NextSibling().(*ast.FencedCodeBlock); ok && !pg.drawn[f] && (f.NextSibling() == nil || isHeading(f.NextSibling())) {
+		value = f.Lines().Value(pg.src)
 	}
 	text := strings.TrimSpace(string(value))
 	if text == noResponse {
 		text = ""
 	}
 	sections[name] = text
+}
+
+func isHeading(n ast.Node) bool {
+	_, ok := n.(*ast.Heading)
+	return ok
 }
 
 // form reads the values of the headings.

@@ -27,13 +27,58 @@
 // What the issue leaves out comes from the contract's defaults. Without names
 // of checks all of the contract's checks run.
 //
-// # The prose
+// # What the builder is told
 //
-// The rest of title and body goes to the builder as quoted data. HTML comments
-// and link definitions ("[x]: url \"title\"", used or not) are cut from it, since an
-// approver who reads the rendered issue can't see them, and the cuts are
-// counted; inside code they are text. A comment that isn't closed where it
-// begins is refused, because renderers disagree about what it hides.
+// Title, and of the body what its page shows, as quoted data. A person approves
+// what GitHub or GitLab renders, so what that leaves out is left out here too,
+// from the prose and from the values of the form's headings. Everything else
+// stays byte for byte. Each cut counts, and notes for the report name its kind,
+// the number of its characters and its lines. Where renderers disagree about
+// what is hidden the issue is refused with instruction.hidden_content. It
+// takes odd markup to get there; templates, logs and mistakes in HTML don't.
+//
+//	in the issue                              the approver sees     the builder is told
+//	----------------------------------------  --------------------  -----------------------------
+//	<!-- comment -->, <!-->, <!-- x --!>      nothing               nothing
+//	<!-- without an end, <div without >       depends               refused
+//	<!DOCTYPE>, <?php ?>, <![CDATA[ ]]>       depends               refused
+//	<b title="x">text</b>                     text                  <b>text</b>
+//	List<String>, other unknown tags          List                  List
+//	<template>x</template>, script, style,    nothing, the text,    nothing; refused if it
+//	  title, svg and the like, hidden         or the source         doesn't end where it begins
+//	<details>x</details>                      x, after a click      x, and a note
+//	[text](url "title")                       text                  [text](url)
+//	[text][label], with [label]: url "title"  text                  [text](url)
+//	[text](<words>), [text](data:x)           text                  [text]()
+//	[](url)                                   nothing               nothing
+//	[[text|target]] (GitLab's wiki links)     text, or all of it    [[text]]
+//	![description](url "title"){width=9}      the image             ![](url)
+//	[label]: url, used or not                 nothing               nothing
+//	[^1]: text, with [^1] in a text           text                  [^1]: text
+//	[^1]: text, without                       nothing               nothing
+//	a table row's cells beyond the header's   nothing               nothing
+//	```go title=x                             the code              ```go
+//	```mermaid, plantuml, math, $x$, $$x$$    a drawing             the source; nothing if it has
+//	                                                                what hides text: comments,
+//	                                                                styles, \phantom and the like
+//	```geojson, topojson, stl, json:table     a drawing             nothing
+//	&#8203;, &shy; and other characters       nothing               refused
+//	  that can't be seen
+//	code spans and code blocks                all of it             all of it
+//
+// Limits, each instruction.too_large unless it says otherwise:
+//
+//	MaxTitleBytes, MaxBodyBytes, MaxOutcomeBytes  bytes of each text
+//	MaxMarks             the marks [ ] ! * _ outside code, in the whole body
+//	MaxNesting           quotes, lists and footnotes inside one another
+//	MaxDestinationBytes  a link's destination; a longer one is cut
+//	MaxInlinedBytes      the destinations that reference links bring, all together;
+//	                     beyond it a reference has none, which is noted
+//
+// Three things this can't do. A destination is seen only with the pointer on
+// the link, and may read like a sentence. What a page shows far to the right,
+// far down or in tiny letters counts as seen. A forge that renders otherwise
+// than those two may show less.
 //
 // # Characters
 //
@@ -45,7 +90,8 @@
 // # Words
 //
 // [AmbiguousWords] is the list. Matches are whole words, in any case, over one
-// line end at most; code, quoted strings, block quotes and HTML don't count.
-// In files, outcome and checks a match is execution.dispatch.nondeterministic;
-// in title and prose the contract's language.prose decides.
+// line end at most; code, quoted strings, block quotes, addresses, HTML and what
+// was cut don't count. In files, outcome and checks a match is
+// execution.dispatch.nondeterministic; in title and prose the contract's
+// language.prose decides.
 package instruction

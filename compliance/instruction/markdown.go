@@ -2,183 +2,181 @@ package instruction
 
 import (
 	"bytes"
-	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+	"fmt"
 
+	"github.com/writbot/writ/kernel"
 	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
-// span is a part of a source, in bytes.
-type span struct{ from, to int }
-
-// Fillers of plain text: markup between words is a gap, code and quotes aren't.
+// Limits of an issue's Markdown: the parser takes time that grows with their
+// squares. With them a body of MaxBodyBytes takes a fraction of a second; what
+// people write stays far below. More is instruction.too_large.
 const (
-	markupMark = 0
-	codeMark   = 1
-	codeFill   = "\x01"
+	// MaxMarks bounds the characters outside code that may begin or end a link
+	// or emphasis: [ ] ! * _ in the whole body.
+	MaxMarks = 8192
+	// MaxNesting bounds quotes, lists, list items and footnotes inside one
+	// another.
+	MaxNesting = 40
 )
 
-// plain is the text of Markdown with everything but words blotted out, of the
-// same length: positions and line ends stay.
-func plain(markdown string) string {
-	src := []byte(markdown)
-	out := bytes.Repeat([]byte{markupMark}, len(src))
-	for i, c := range src {
-		if c == '\n' {
-			out[i] = c
+// markdown is a body, parsed once: CommonMark with those extensions of the
+// forges that decide what a page shows, namely tables, footnotes and addresses
+// that become links.
+type markdown struct {
+	src       []byte
+	doc       ast.Node
+	marks     int
+	deep      bool
+	links     map[ast.Node]span // of links and images, from "]" to the end
+	ends      map[ast.Node]int  // of code spans
+	footnotes []*footnote       // in the order of the source
+	refs      []footnoteRef     // what may refer to a footnote
+	lazy      map[int]int       // of lines that end a container, by their begin: how many of the containers around have a mark there
+	cells     []span            // of table rows, beyond the last column
+	addresses []span            // what became a link by itself
+	odd       []int             // where HTML begins that renderers read differently
+}
+
+// parseMarkdown reads a body or title.
+func parseMarkdown(src []byte) *markdown {
+	m := &markdown{src: src, links: map[ast.Node]span{}, ends: map[ast.Node]int{}, lazy: map[int]int{}}
+	blocks, inlines := parser.DefaultBlockParsers(), parser.DefaultInlineParsers()
+	for i, b := range blocks {
+		switch b.Value {
+		case parser.NewListParser(), parser.NewListItemParser(), parser.NewBlockquoteParser():
+			blocks[i].Value = boundedBlocks{b.Value.(parser.BlockParser), m}
+		case parser.NewHTMLBlockParser():
+			blocks[i].Value = &htmlParser{m: m, whole: map[ast.Node]bool{}}
 		}
 	}
-	_ = ast.Walk(parseMarkdown(src).doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		switch n := n.(type) {
-		case *ast.Blockquote:
-			return ast.WalkSkipChildren, nil
-		case *ast.CodeSpan, *ast.AutoLink:
-			for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-				if t, ok := c.(*ast.Text); ok {
-					blot(out, span{t.Segment.Start, t.Segment.Stop})
-				}
-			}
-			return ast.WalkSkipChildren, nil
-		case *ast.RawHTML:
-			for _, s := range n.Segments.Sliced(0, n.Segments.Len()) {
-				blot(out, span{s.Start, s.Stop})
-			}
-		case *ast.Text:
-			copy(out[n.Segment.Start:n.Segment.Stop], src[n.Segment.Start:n.Segment.Stop])
-		}
-		return ast.WalkContinue, nil
-	})
-	return string(out)
-}
-
-func blot(out []byte, s span) {
-	for i := s.from; i < s.to; i++ {
-		if out[i] != '\n' {
-			out[i] = codeMark
+	for i, p := range inlines {
+		switch p.Value {
+		case parser.NewLinkParser():
+			inlines[i].Value = &linkParser{InlineParser: parser.NewLinkParser(), m: m}
+		case parser.NewCodeSpanParser():
+			inlines[i].Value = &codeParser{InlineParser: parser.NewCodeSpanParser(), m: m}
 		}
 	}
+	blocks = append(blocks, util.Prioritized(boundedBlocks{footnoteParser{m}, m}, 750))
+	inlines = append(inlines, util.Prioritized(boundedMarks{m}, 0), util.Prioritized(addressParser{m}, 999))
+	paragraphs := append(parser.DefaultParagraphTransformers(), util.Prioritized(tableParser{m}, 50))
+	m.doc = parser.NewParser(parser.WithBlockParsers(blocks...), parser.WithInlineParsers(inlines...),
+		parser.WithParagraphTransformers(paragraphs...)).Parse(text.NewReader(src))
+	return m
 }
 
-func wordRune(r rune) bool {
-	return r == '_' || r == codeMark || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
-}
-
-func wordBefore(s string) bool {
-	r, _ := utf8.DecodeLastRuneInString(s)
-	return s != "" && wordRune(r)
-}
-
-func wordAfter(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return s != "" && wordRune(r)
-}
-
-const (
-	commentOpen  = "<!--"
-	commentClose = "-->"
-)
-
-// comments finds what a reader of the rendered text can't see: HTML comments
-// and link definitions. Open lists where HTML hides something
-// that isn't closed where it begins, or hides by other means than a comment.
-func comments(src []byte, doc ast.Node) (cuts []span, open []int) {
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		switch n := n.(type) {
-		case *ast.HTMLBlock:
-			if s := lineSpan(n.Lines()); s.to > 0 || n.HasClosure() {
-				if n.HasClosure() {
-					if s.to == 0 {
-						s.from = n.ClosureLine.Start
-					}
-					s.to = max(s.to, n.ClosureLine.Stop)
-				}
-				htmlComments(src, s, &cuts, &open)
-			}
-		case *ast.RawHTML:
-			if k := n.Segments.Len(); k > 0 {
-				htmlComments(src, span{n.Segments.At(0).Start, n.Segments.At(k - 1).Stop}, &cuts, &open)
-			}
-		case *ast.LinkReferenceDefinition:
-			cuts = append(cuts, lineSpan(n.Lines()))
-		}
-		return ast.WalkContinue, nil
-	})
-	slices.SortFunc(cuts, func(a, b span) int { return a.from - b.from })
-	return cuts, open
-}
-
-func lineSpan(lines *text.Segments) span {
-	if lines.Len() == 0 {
-		return span{}
+// tooLarge says which limit is passed; the tree is then not the whole body's.
+func (m *markdown) tooLarge() []kernel.Violation {
+	var out []kernel.Violation
+	add := func(detail string) {
+		out = append(out, kernel.Violation{Code: kernel.CodeInstructionTooLarge, Subject: "body", Detail: detail})
 	}
-	return span{lines.At(0).Start, lines.At(lines.Len() - 1).Stop}
-}
-
-// htmlComments looks through one run of raw HTML.
-func htmlComments(src []byte, s span, cuts *[]span, open *[]int) {
-	for at := s.from; at < s.to; {
-		i := bytes.Index(src[at:s.to], []byte("<"))
-		if i < 0 {
-			return
-		}
-		at += i
-		rest := string(src[at:s.to])
-		switch {
-		case strings.HasPrefix(rest, "<!-->"), strings.HasPrefix(rest, "<!--->"):
-			to := at + strings.Index(rest, ">") + 1 // a whole comment; what follows is seen
-			*cuts = append(*cuts, span{at, to})
-			at = to
-		case strings.HasPrefix(rest, commentOpen):
-			end := strings.Index(rest[len(commentOpen):], commentClose)
-			if end < 0 {
-				*open = append(*open, at)
-				return
-			}
-			to := at + len(commentOpen) + end + len(commentClose)
-			*cuts = append(*cuts, span{at, to})
-			at = to
-		case strings.HasPrefix(rest, "<!") || strings.HasPrefix(rest, "<?"):
-			*open = append(*open, at)
-			return
-		default:
-			at++
-		}
+	if m.marks > MaxMarks {
+		add(fmt.Sprintf("It has more than %d marks of links and emphasis outside code; put logs into a code block.", MaxMarks))
 	}
-}
-
-// blank overwrites spans, so that the rest keeps its place.
-func blank(src []byte, spans []span) []byte {
-	out := bytes.Clone(src)
-	for _, s := range spans {
-		for i := s.from; i < s.to; i++ {
-			if out[i] != '\n' {
-				out[i] = ' '
-			}
-		}
+	if m.deep {
+		add(fmt.Sprintf("Quotes and lists are nested deeper than %d.", MaxNesting))
 	}
 	return out
 }
 
-// cut removes spans from src; overlapping ones count once each.
-func cut(src []byte, spans []span) []byte {
-	spans = slices.Clone(spans)
-	slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
-	out := make([]byte, 0, len(src))
-	at := 0
-	for _, s := range spans {
-		if s.from > at {
-			out = append(out, src[at:s.from]...)
+// boundedBlocks opens no container deeper than MaxNesting, and notes the lines
+// that have no mark of an open container.
+type boundedBlocks struct {
+	parser.BlockParser
+	m *markdown
+}
+
+func (b boundedBlocks) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	depth := 0
+	for n := parent; n != nil; n = n.Parent() {
+		if depth++; depth > MaxNesting {
+			b.m.deep = true
+			return nil, parser.NoChildren
 		}
-		at = max(at, s.to)
 	}
-	return append(out, src[at:]...)
+	return b.BlockParser.Open(parent, reader, pc)
+}
+
+// Continue implements parser.BlockParser.
+func (b boundedBlocks) Continue(n ast.Node, reader text.Reader, pc parser.Context) parser.State {
+	_, at := reader.PeekLine()
+	state := b.BlockParser.Continue(n, reader, pc)
+	if state&parser.Continue == 0 {
+		level := 0
+		for p := n.Parent(); p != nil; p = p.Parent() {
+			level++
+		}
+		b.m.lazy[b.m.lineStart(at.Start)] = level
+	}
+	return state
+}
+
+// lineStart is the place where the line begins that at stands in.
+func (m *markdown) lineStart(at int) int { return bytes.LastIndexByte(m.src[:at], '\n') + 1 }
+
+// boundedMarks counts marks, and past the limit reads the rest as text.
+type boundedMarks struct{ m *markdown }
+
+func (boundedMarks) Trigger() []byte { return []byte("[]!*_") }
+
+func (b boundedMarks) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
+	if b.m.marks++; b.m.marks <= MaxMarks {
+		return nil
+	}
+	_, rest := block.PeekLine()
+	block.AdvanceLine()
+	return ast.NewTextSegment(rest)
+}
+
+// linkParser reads links and images as CommonMark does, and notes where they
+// end, which the tree doesn't say. Brackets that are no link may refer to a
+// footnote.
+type linkParser struct {
+	parser.InlineParser
+	m    *markdown
+	open []int // of the brackets that are open, where they are
+}
+
+// Parse implements parser.InlineParser.
+func (p *linkParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	line, at := block.PeekLine()
+	n := p.InlineParser.Parse(parent, block, pc)
+	switch {
+	case line[0] == '[' && n != nil:
+		p.open = append(p.open, at.Start)
+	case line[0] == '!' && n != nil:
+		p.open = append(p.open, at.Start+1)
+	case line[0] == ']' && len(p.open) > 0:
+		open := p.open[len(p.open)-1]
+		p.open = p.open[:len(p.open)-1]
+		if n != nil {
+			_, end := block.Position()
+			p.m.links[n] = span{at.Start, end.Start}
+		} else if label := p.m.src[open+1 : at.Start]; len(label) > 1 && label[0] == '^' {
+			p.m.refs = append(p.m.refs, footnoteRef{span{open, at.Start + 1}, footnoteKey(label[1:])})
+		}
+	}
+	return n
+}
+
+// CloseBlock implements parser.CloseBlocker: brackets end with their block.
+func (p *linkParser) CloseBlock(parent ast.Node, block text.Reader, pc parser.Context) {
+	p.open = p.open[:0]
+	p.InlineParser.(parser.CloseBlocker).CloseBlock(parent, block, pc)
+}
+
+// goesOn reports whether a line of dashes after link definitions begins a
+// paragraph for the forges, and not for the library, that goes on after it.
+func (m *markdown) goesOn(n *ast.ThematicBreak) bool {
+	if _, ok := n.PreviousSibling().(*ast.LinkReferenceDefinition); !ok || n.HasBlankPreviousLines() {
+		return false
+	}
+	next := m.src[lineEnd(m.src, n.Pos()):]
+	_, blank := blankLine(next)
+	return !blank
 }

@@ -2,7 +2,6 @@ package instruction
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/writbot/writ/kernel"
@@ -21,14 +20,14 @@ const (
 // Parsed is an issue, read.
 type Parsed struct {
 	Title string             // as given
-	Prose string             // the body without binding part and cuts, trimmed
-	Cuts  int64              // HTML comments and link definitions cut from the prose
+	Prose string             // what the page shows of the body, without the binding part, trimmed
+	Cuts  int64              // how many things were cut because the page doesn't show them
 	Spec  kernel.TaskSpec    // what the issue itself names; the rest is empty
 	Found bool               // the issue has a block or one of the headings
 	Notes []string           // sentences for the report
 	Bad   []kernel.Violation // what is wrong with it whatever the contract says
 
-	prose string // the body with all that isn't prose blanked, line by line
+	words string // the body with all that isn't words of the prose blotted out, line by line
 }
 
 // Parse reads an issue. It lists every fault; with one of them the issue can't
@@ -45,25 +44,24 @@ func Parse(title, body string) Parsed {
 		p.Bad = kernel.SortViolations(append(p.Bad, large...))
 		return p
 	}
-	doc := md.doc
-	cuts, open := comments(src, doc)
-	for _, at := range open {
-		p.bad(kernel.CodeInstructionHidden, "body", fmt.Sprintf("Line %d: HTML hides something here and does not end it.", lineOf(src, at)))
+	pg := readPage(md)
+	p.Bad = append(p.Bad, pg.bad...)
+	if pg.faults > len(pg.bad) {
+		p.bad(kernel.CodeInstructionHidden, "body", fmt.Sprintf("And %d more places that hide something.", pg.faults-len(pg.bad)))
 	}
-	blocks, headings := p.binding(src, doc)
-	p.Cuts = int64(len(cuts))
-	cuts = append(append(cuts, blocks...), headings...)
-	p.prose = string(blank(src, cuts))
-	p.Prose = strings.TrimSpace(blankLines.ReplaceAllString(string(cut(src, cuts)), "\n\n"))
+	binding := p.binding(pg)
+	p.Cuts, p.Notes = pg.notes(p.Notes)
+	p.Prose = strings.TrimSpace(pg.prose(binding))
+	for _, s := range binding {
+		blot(pg.words, s, markupMark)
+	}
+	p.words = string(pg.words)
 	if strings.TrimSpace(title) == "" {
 		p.bad(kernel.CodeDispatchMalformed, "title", "The issue has no title.")
 	}
 	p.Bad = kernel.SortViolations(p.Bad)
 	return p
 }
-
-// blankLines is what cuts leave behind.
-var blankLines = regexp.MustCompile(`\n(?:[ \t]*\n){2,}`)
 
 func (p *Parsed) bad(code kernel.Code, subject, detail string) {
 	p.Bad = append(p.Bad, kernel.Violation{Code: code, Subject: subject, Detail: detail})

@@ -93,12 +93,12 @@ func (r *Resolved) checks(c contract.Contract) {
 // language looks for ambiguous words: always in what binds, and in title and
 // prose as the contract says (REQUIREMENTS D10, T16).
 func (r *Resolved) language(p Parsed, l contract.Language) {
-	r.Violations = append(r.Violations, checkWords("expected_outcome", r.Spec.ExpectedOutcome)...)
+	r.Violations = append(r.Violations, checkWords("expected_outcome", plain(r.Spec.ExpectedOutcome))...)
 	if l.Prose == contract.LanguageOff {
 		r.Notes = append(r.Notes, "The issue's prose was not searched for ambiguous words (language.prose: off).")
 		return
 	}
-	found := append(checkWords("title", p.Title), checkWords("body", p.prose)...)
+	found := append(checkWords("title", plain(p.Title)), checkWords("body", p.words)...)
 	if l.Prose == contract.LanguageStrict {
 		r.Violations = append(r.Violations, found...)
 		return

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -22,6 +24,17 @@ var ambiguousWords = []string{
 	"some kind of", "some sort of", "something like", "to be decided", "to be determined", "up to you",
 	"when convenient", "when possible", "whenever possible", "where appropriate", "where possible",
 }
+
+// Fillers of plain text: markup between words is a gap, code and quotes aren't.
+const (
+	markupMark = 0
+	codeMark   = 1
+	codeFill   = "\x01"
+)
+
+// plain is the text of Markdown with everything but words blotted out, of the
+// same length: positions and line ends stay.
+func plain(markdown string) string { return string(readPage(parseMarkdown([]byte(markdown))).words) }
 
 // gap is what may stand between two words: blanks, one line end, and the marks
 // of emphasis, which [plain] turns into NUL.
@@ -49,11 +62,11 @@ type ambiguity struct {
 	line int
 }
 
-// findAmbiguous lists the matches in Markdown text.
-func findAmbiguous(markdown string) []ambiguity {
-	text := plain(markdown)
+// findAmbiguous lists the matches in a text that [plain] made.
+func findAmbiguous(text string) []ambiguity {
 	text = quoted.ReplaceAllStringFunc(text, func(q string) string { return strings.Repeat(codeFill, len(q)) })
 	var out []ambiguity
+	line, counted := 1, 0
 	for at := 0; at < len(text); {
 		m := ambiguous.FindStringIndex(text[at:])
 		if m == nil {
@@ -65,7 +78,9 @@ func findAmbiguous(markdown string) []ambiguity {
 			continue
 		}
 		word := strings.ToLower(strings.Join(strings.FieldsFunc(text[from:to], func(r rune) bool { return strings.ContainsRune(" \t\n\x00", r) }), " "))
-		out = append(out, ambiguity{word, 1 + strings.Count(text[:from], "\n")})
+		line += strings.Count(text[counted:from], "\n")
+		counted = from
+		out = append(out, ambiguity{word, line})
 		at = to
 	}
 	return out
@@ -75,9 +90,10 @@ func boundary(text string, from, to int) bool {
 	return !wordBefore(text[:from]) && !wordAfter(text[to:])
 }
 
-// checkWords turns matches into one violation for each word and line.
-func checkWords(subject, markdown string) []kernel.Violation {
-	found := findAmbiguous(markdown)
+// checkWords turns matches in a text that [plain] made into one violation for
+// each word and line.
+func checkWords(subject, text string) []kernel.Violation {
+	found := findAmbiguous(text)
 	var out []kernel.Violation
 	for i, a := range found {
 		if i == maxWordsListed {
@@ -89,4 +105,18 @@ func checkWords(subject, markdown string) []kernel.Violation {
 			Detail: fmt.Sprintf("Line %d: %q leaves open what is wanted.", a.line, a.word)})
 	}
 	return out
+}
+
+func wordRune(r rune) bool {
+	return r == '_' || r == codeMark || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+}
+
+func wordBefore(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return s != "" && wordRune(r)
+}
+
+func wordAfter(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return s != "" && wordRune(r)
 }

@@ -207,7 +207,7 @@ func actAllocate([]string) {
 
 // init keeps actLeader's main goroutine on the process's first thread: while
 // packages are initialised it is there, and a lock lets it stay.
-func init() {
+func init() { //nolint:gochecknoinits // only there the goroutine is known to be on the first thread
 	if len(os.Args) > 1 && os.Args[1] == "act-leader" {
 		runtime.LockOSThread()
 	}
