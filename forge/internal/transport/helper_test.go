@@ -124,3 +124,6 @@ func refused(t *testing.T, err error, want forge.Reason) {
 	t.Helper()
 	_ = failed(t, err, want)
 }
+
+// pass lets a bubble's time pass.
+func pass(d time.Duration) { <-time.After(d) }
