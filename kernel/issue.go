@@ -79,6 +79,7 @@ type IssueFacts struct {
 	Open     bool           `json:"open"`      //
 	ClosedBy string         `json:"closed_by"` // one of the Closed words, "" while it is open
 	Reopened bool           `json:"reopened"`  // somebody else put it back open after writ had closed it
+	PutBack  int64          `json:"put_back"`  // how often writ has put it back open since the approval
 	Labels   []string       `json:"labels"`    // writ's labels that it bears
 	Touched  []string       `json:"touched"`   // writ's labels that somebody else set or took off last
 	Comments []CommentFacts `json:"comments"`  // own ones with the task's marker, the oldest first
@@ -206,8 +207,13 @@ func (i issueRules) due(a Action) (IssueEffect, bool) {
 	return IssueEffect{}, false
 }
 
+// maxPutBack is how often a bot's closing is put back before it stands: two bots
+// must not answer one another for ever.
+const maxPutBack = 3
+
 // closedWrongly: writ's own closing needs a completed HEAD, and a bot's is none
-// of a person's while the task is being worked on. A person's stands.
+// of a person's while the task is being worked on. A person's stands, and so does
+// a bot's that comes again and again.
 func (i issueRules) closedWrongly() bool {
 	is := i.f.Issue
 	if is.Open || i.state == TaskCompleted {
@@ -217,7 +223,7 @@ func (i issueRules) closedWrongly() bool {
 	case ClosedBySelf:
 		return i.state != TaskNone
 	case ClosedByBot:
-		return i.state == TaskClaimed || i.state == TaskRetryPending || i.state == TaskOpen
+		return is.PutBack < maxPutBack && (i.state == TaskClaimed || i.state == TaskRetryPending || i.state == TaskOpen)
 	}
 	return false
 }

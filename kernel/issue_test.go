@@ -28,7 +28,7 @@ func anyIssue(t *rapid.T) *kernel.IssueFacts {
 		Gone: rapid.IntRange(0, 9).Draw(t, "gone") == 0, Open: yes("open"), Reopened: yes("reopened"), Alert: yes("alert"),
 		Labels: someOf(t, "label", kernel.StateLabels()), Touched: someOf(t, "touched", kernel.StateLabels()),
 		Want: rapid.SampledFrom(approvals).Draw(t, "want"), Alerts: rapid.Int64Range(0, 1).Draw(t, "alerts"),
-		HeadAt: rapid.SampledFrom([]int64{0, now - 100_000, now}).Draw(t, "head at"),
+		HeadAt: rapid.SampledFrom([]int64{0, now - 100_000, now}).Draw(t, "head at"), PutBack: rapid.Int64Range(0, 4).Draw(t, "put back"),
 	}
 	if !is.Open {
 		is.ClosedBy = rapid.SampledFrom([]string{kernel.ClosedBySelf, kernel.ClosedByPerson, kernel.ClosedByBot}).Draw(t, "closed by")

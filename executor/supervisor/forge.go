@@ -52,7 +52,7 @@ func (f *forgeIssues) Issue(ctx context.Context, terms Terms) (Issue, error) {
 	}
 	v := approval.Judge(facts)
 	out.Actor, out.Evidence, out.Approved, out.Time = v.Approval.Actor, v.Approval.Evidence, v.Approval.Digest, v.Approval.Time
-	out.Act, out.Retry = v.Act.ID(), v.Act.Verb == approval.Retry
+	out.Act, out.Retry, out.ByBot = v.Act.ID(), v.Act.Verb == approval.Retry, v.Act.Actor.Kind == forge.Bot
 	out.Policy, out.Human = v.Violations, v.Human
 	if terms.Brief {
 		out.Policy = nil

@@ -45,9 +45,11 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 		return f
 	}
 	f.Open = seen.Issue.State == forge.Open
-	if v := approval.Judge(*seen); v.Closing != nil {
+	v := approval.Judge(*seen)
+	if v.Closing != nil {
 		f.ClosedBy = closedBy(v.Closing.Class)
 	}
+	f.PutBack = putBack(*seen, v.Act.At)
 	f.Reopened = reopened(*seen)
 	f.Labels, f.Touched = stateLabels(*seen)
 	f.Refused = t.refusedAt(c.facts.Head.OID)
@@ -107,6 +109,16 @@ func reopened(f approval.Facts) bool {
 		}
 	}
 	return is
+}
+
+// putBack counts how often writ has put the issue back open since a time.
+func putBack(f approval.Facts, since int64) (n int64) {
+	for _, e := range f.History {
+		if e.Kind == forge.EventReopened && !other(e, f.Self) && e.At.UnixMilli() >= since {
+			n++
+		}
+	}
+	return n
 }
 
 // stateLabels are writ's labels on the issue, and those that somebody else set or

@@ -87,12 +87,13 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 
 // reapproved reports whether a person approved anew while HEAD stood where it
 // stands: at the keyboard by running the task again, on a forge by an act after
-// the one that HEAD rests on.
+// the one that HEAD rests on. A bot's act is none, for bots that answer one
+// another would go on for ever (case I6).
 func (t *Task) reapproved(issue Issue, head kernel.HeadFacts) bool {
 	if issue.Act == "" {
 		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
 	}
-	if !head.Trust.Trusted() || !kernel.NewerAct(issue.Act, head.Act) {
+	if issue.ByBot || !head.Trust.Trusted() || !kernel.NewerAct(issue.Act, head.Act) {
 		return false
 	}
 	switch kernel.TaskState(head.State) {
@@ -108,7 +109,7 @@ func (t *Task) reapproved(issue Issue, head kernel.HeadFacts) bool {
 func (t *Task) readView(ctx context.Context, c *cycle, issue Issue) (err error) {
 	t.s.locked(func() {
 		c.facts.View, c.facts.Now = t.view(), t.virtualNow(c.clock)
-		if !issue.Retry || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) {
+		if !issue.Retry || issue.ByBot || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) {
 			return
 		}
 		err = t.s.resume(ctx, t.number, kernel.OperatorAct{Actor: issue.Actor, Reason: "/writ retry", Head: c.facts.Head.OID, ActID: issue.Act})
