@@ -1,0 +1,81 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/kernel"
+)
+
+// runs makes a span of each run of a builder and of its checks, from its start
+// to its outcome.
+type runs struct {
+	to     executor.Executor
+	tracer trace.Tracer
+}
+
+// Executor wraps what starts builders.
+func Executor(to executor.Executor, tracer trace.Tracer) executor.Executor {
+	return &runs{to, tracer}
+}
+
+func (x *runs) Environment(ctx context.Context, builder string) []kernel.Violation {
+	ctx, span := x.tracer.Start(ctx, "environment")
+	vs := x.to.Environment(ctx, builder)
+	End(span, firstCode(vs))
+	return vs
+}
+
+// Prepare implements executor.Preparer.
+func (x *runs) Prepare(builder string, base executor.Base) {
+	if p, ok := x.to.(executor.Preparer); ok {
+		p.Prepare(builder, base)
+	}
+}
+
+func (x *runs) Build(ctx context.Context, job executor.BuildJob) (executor.Build, error) {
+	ctx, span := x.tracer.Start(ctx, "build", trace.WithAttributes(Run.String(job.Run), Task.Int64(job.Task)))
+	b, err := x.to.Build(ctx, job)
+	if err != nil {
+		End(span, startCode(err))
+		return nil, err
+	}
+	go func() {
+		<-b.Done() // every build ends
+		End(span, firstCode(b.Outcome().Violations))
+	}()
+	return b, nil
+}
+
+func (x *runs) Check(ctx context.Context, job executor.CheckJob) (executor.Checks, error) {
+	ctx, span := x.tracer.Start(ctx, "checks", trace.WithAttributes(Run.String(job.Run), Task.Int64(job.Task)))
+	c, err := x.to.Check(ctx, job)
+	if err != nil {
+		End(span, startCode(err))
+		return nil, err
+	}
+	go func() {
+		<-c.Done() // all checks end
+		End(span, firstCode(c.Outcome().Violations))
+	}()
+	return c, nil
+}
+
+func firstCode(vs []kernel.Violation) string {
+	if len(vs) == 0 {
+		return ""
+	}
+	return string(vs[0].Code)
+}
+
+// startCode is the code of a start that failed.
+func startCode(err error) string {
+	var x *executor.Error
+	if errors.As(err, &x) {
+		return string(x.Code)
+	}
+	return CodeOf(err)
+}
