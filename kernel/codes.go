@@ -157,7 +157,7 @@ var codeTable = []CodeInfo{
 	{CodeGovernanceMismatch, "The contract is not the one that was pinned at the claim.", CountsNothing, "Run the task again under the contract in force."},
 	{CodeBudgetExceeded, "The contract asks for more than the server's caps allow.", CountsNothing, "Lower the named budget or let the operator raise the cap."},
 	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
-	{CodeObserveOnly, "The contract lets writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract."},
+	{CodeObserveOnly, "Contract or operator let writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract, or take `server.observe` out of the server's configuration."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},
 	{CodeTaskHalted, "The task's kernel is halted.", CountsNothing, "Look into the reason, then run `writ task resume`."},
 	{CodeTaskStopped, "A person stopped the run.", CountsNothing, "Run the task again to approve it anew."},

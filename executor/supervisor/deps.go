@@ -127,6 +127,7 @@ type Config struct {
 	Name, Email   string          // author and committer of what writ writes
 	Trusted       []ssh.PublicKey // whose results count besides our own
 	Warnings      []string        // for the first lines of every report
+	Observe       bool            // claim nothing on a forge, whatever the contract says
 }
 
 // ContractFile is a contract given by the operator.

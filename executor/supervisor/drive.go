@@ -42,6 +42,10 @@ type DriveOptions struct {
 	// Admit is asked before anything is claimed; nil admits. Where there is no
 	// room Drive returns, with StandDue and nothing recorded. It needs Yield.
 	Admit Admit
+	// OnRun is told which run the task is about as soon as that is known, and
+	// whether this process holds its lease; "" when it holds none any more. Nil
+	// for nobody.
+	OnRun func(id string, held bool)
 }
 
 // Drive ticks until the task stands still: ended, waiting, held, refused or
@@ -51,7 +55,7 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 	stopGuard := t.startGuard()
 	defer stopGuard()
 	defer t.kill()
-	t.admit, t.admitted = o.Admit, false
+	t.admit, t.admitted, t.onRun = o.Admit, false, o.OnRun
 	d := &drive{task: t, o: o, came: make(chan struct{}, 1)}
 	for {
 		stopWatch := d.watchActs(ctx)

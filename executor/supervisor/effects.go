@@ -212,7 +212,7 @@ func (t *Task) prepareHeartbeat(c *cycle) (*effect, error) {
 func (t *Task) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.Clock) {
 	ev, err := lease.ReadEvent(lease.Head{OID: string(oid), Message: msg, CommitterSeconds: date, CommitterOK: true})
 	if err != nil {
-		t.s.deps.Log.Error("own lease can't be read back", "task", t.number, "error", err)
+		t.log().Error("own lease can't be read back", "error", err)
 		return
 	}
 	t.guard.Lock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/machine"
@@ -17,7 +19,9 @@ type handler Task
 func (h *handler) Validate(machine.Request) []machine.Fault {
 	t := (*Task)(h)
 	c := t.cycle
+	_, s := span(c.ctx, "decide")
 	d, err := kernel.Decide(c.facts)
+	endSpan(s, err)
 	if err != nil {
 		return []machine.Fault{{Code: string(kernel.CodeDispatchInvalid), Detail: err.Error()}}
 	}
@@ -77,7 +81,11 @@ func (h *handler) Execute(machine.ToolCall) (machine.Result, error) {
 func (t *Task) outside(c *cycle) kernel.Outcome {
 	t.s.mu.Unlock()
 	defer t.s.mu.Lock()
-	return c.effect.do(c.ctx)
+	ctx, s := span(c.ctx, "act", ofRun(c.runID()), attribute.String("writ.effect", string(c.effect.intent.Effect)))
+	o := c.effect.do(ctx)
+	s.SetAttributes(attribute.String("writ.outcome", string(o.Status)), attribute.String("writ.code", string(o.Code)))
+	s.End()
+	return o
 }
 
 // effectError is an outcome that is no success, for the audit entry.
@@ -133,7 +141,10 @@ func (j *journal) Append(entries []machine.Entry) error {
 	drafts = append(drafts, auditDrafts(t.number, c.runID(), entries)...)
 	closing := entries[len(entries)-1].StateTo
 	settle := closing == machine.Idle.String() || closing == machine.Halted.String()
-	if err := t.s.write(c.ctx, c.facts.Now, drafts, settle); err != nil {
+	ctx, s := span(c.ctx, "record", attribute.Int("writ.records", len(drafts)))
+	err := t.s.write(ctx, c.facts.Now, drafts, settle)
+	endSpan(s, err)
+	if err != nil {
 		return err
 	}
 	c.recorded = true

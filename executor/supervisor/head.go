@@ -110,7 +110,7 @@ func (t *Task) judgeLease(c *cycle, h *kernel.HeadFacts) {
 	obs := lease.Observe(prev, t.StateRef(), h.OID, c.clock)
 	if err := t.s.deps.Observations.Save(obs); err != nil {
 		// Without the kept observation a takeover only comes later.
-		t.s.deps.Log.Warn("observation not kept", "task", t.number, "error", err)
+		t.log().Warn("observation not kept", "error", err)
 	}
 	h.Predecessor = t.run == nil && h.Trust == kernel.TrustOwn && h.RunnerID == t.s.cfg.RunnerID
 	v := lease.Judge(c.event, obs, c.clock, t.s.cfg.Lease, h.Predecessor)

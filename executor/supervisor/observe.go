@@ -153,11 +153,24 @@ func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, e
 		return issue, err
 	}
 	c.intake = t.assess(terms, issue)
-	if terms.contract.Mode == contract.ModeObserve && issue.Asked {
-		issue.Policy = append(issue.Policy, kernel.Violation{Code: kernel.CodeObserveOnly, Subject: "mode",
-			Detail: "The contract says mode: observe, so writ says what it would do and doesn't claim."})
+	if issue.Asked {
+		issue.Policy = append(issue.Policy, t.s.observeOnly(terms.contract)...)
 	}
 	return issue, nil
+}
+
+// observeOnly is why nothing may be claimed that could be.
+func (s *Supervisor) observeOnly(c contract.Contract) []kernel.Violation {
+	v := kernel.Violation{Code: kernel.CodeObserveOnly}
+	switch {
+	case c.Mode == contract.ModeObserve:
+		v.Subject, v.Detail = "mode", "The contract says mode: observe, so writ says what it would do and doesn't claim."
+	case s.cfg.Observe:
+		v.Subject, v.Detail = "server.observe", "The operator set server.observe, so writ says what it would do and doesn't claim."
+	default:
+		return nil
+	}
+	return []kernel.Violation{v}
 }
 
 // readPinned reads the text again for a run, which goes by what was pinned at

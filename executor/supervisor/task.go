@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -97,6 +99,7 @@ type Task struct {
 
 	admit    Admit // of the drive; nil admits
 	admitted bool  // it said yes
+	onRun    func(id string, held bool)
 
 	guard    sync.Mutex // run's handles, for Guard
 	stopping bool       // a person's act is on its way; under guard
@@ -256,9 +259,18 @@ var ErrUnsettled = errors.New("supervisor: the outcome of an own push is still u
 func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Status, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	c, err := t.observe(ctx, req, actor)
+	ctx, tick := span(ctx, "tick", attribute.String("writ.request", string(req)))
+	defer tick.End()
+	looking, look := span(ctx, "observe")
+	c, err := t.observe(looking, req, actor)
+	endSpan(look, err)
 	if err != nil {
 		return Status{}, err
+	}
+	c.ctx = ctx // what follows is no part of the look
+	if id := c.runID(); id != "" {
+		tick.SetAttributes(ofRun(id))
+		t.tellRun(id)
 	}
 	if st, ok, err := t.unadmitted(c); ok || err != nil {
 		return st, err
@@ -284,6 +296,7 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	if c.judged != nil && t.run != nil {
 		t.run.judgement, t.run.phase = c.judged, kernel.PhaseJudged
 	}
+	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)
 	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr}, nil
 }
@@ -370,11 +383,18 @@ func (t *Task) setRun(r *run) {
 	t.guard.Lock()
 	t.run = r
 	t.guard.Unlock()
+	id := ""
+	if r != nil {
+		id = r.id
+	}
+	t.tellRun(id)
 }
 
-// say tells the person who watches.
+// say tells the person who watches, and the log.
 func (t *Task) say(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
 	if t.s.deps.Progress != nil {
-		t.s.deps.Progress(fmt.Sprintf(format, args...))
+		t.s.deps.Progress(line)
 	}
+	t.log().Info(line)
 }
