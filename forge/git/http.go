@@ -34,9 +34,9 @@ type httpTransport struct {
 	base *url.URL // moves when the server redirects within itself
 }
 
-func newHTTPTransport(loc location, ep Endpoint, opts Options) (*httpTransport, error) {
+func newHTTPTransport(loc location, ep Endpoint, opts Options, clean redactor) (*httpTransport, error) {
 	base := &url.URL{Scheme: loc.scheme, Host: loc.host, Path: loc.path}
-	secret := ep.Auth.Token != "" || ep.Auth.Password != ""
+	secret := ep.Auth.Token != "" || ep.Auth.Password != "" || ep.Auth.AskPassword != nil
 	if secret && loc.scheme == "http" && !ep.Auth.AllowPlaintext && !loopback(base.Hostname()) {
 		return nil, fail(CodeAuthInvalid, "credentials are not sent over plain HTTP", "use an https URL", nil)
 	}
@@ -46,7 +46,7 @@ func newHTTPTransport(loc location, ep Endpoint, opts Options) (*httpTransport, 
 		Transport:     httpRoundTripper(opts.HTTPClient, opts.RootCAs),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &httpTransport{client: client, auth: ep.Auth, clean: newRedactor(ep.Auth), base: base}, nil
+	return &httpTransport{client: client, auth: ep.Auth, clean: clean, base: base}, nil
 }
 
 func loopback(host string) bool {
@@ -111,7 +111,9 @@ func (c *httpConn) advert(ctx context.Context) (io.Reader, error) {
 		if err != nil {
 			return nil, unsent(badURL("can't be requested"))
 		}
-		c.headers(req, c.service == uploadPack)
+		if err := c.headers(req, c.service == uploadPack); err != nil {
+			return nil, err
+		}
 		res, err := c.t.client.Do(req)
 		if err != nil {
 			return nil, unsent(unreachable("the server can't be reached", err))
@@ -171,7 +173,9 @@ func (c *httpConn) send(ctx context.Context, request []byte, v2 bool) (io.Reader
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/x-"+c.service+"-request")
 	req.Header.Set("Accept", "application/x-"+c.service+"-result")
-	c.headers(req, v2)
+	if err := c.headers(req, v2); err != nil {
+		return nil, err
+	}
 	res, err := c.t.client.Do(req)
 	if err != nil {
 		wrapped := unreachable("the server did not answer", err)
@@ -199,7 +203,7 @@ func (c *httpConn) redirectedPost(res *http.Response) error {
 	return redirectRefused(to.Scheme + "://" + c.t.clean.clean(to.Host))
 }
 
-func (c *httpConn) headers(req *http.Request, v2 bool) {
+func (c *httpConn) headers(req *http.Request, v2 bool) error {
 	req.Header.Set("User-Agent", userAgent)
 	if v2 {
 		req.Header.Set("Git-Protocol", "version=2")
@@ -207,9 +211,17 @@ func (c *httpConn) headers(req *http.Request, v2 bool) {
 	switch a := c.t.auth; {
 	case a.Token != "":
 		req.Header.Set("Authorization", "Bearer "+a.Token)
+	case a.AskPassword != nil:
+		password, err := a.AskPassword(req.Context())
+		if err != nil {
+			return unsent(unreachable("the forge gives no credential for it", err))
+		}
+		c.t.clean.learn(a.Username, password)
+		req.SetBasicAuth(a.Username, password)
 	case a.Username != "" || a.Password != "":
 		req.SetBasicAuth(a.Username, a.Password)
 	}
+	return nil
 }
 
 // answer checks the content type: a login page is no answer, whatever it holds.

@@ -25,6 +25,11 @@ type Endpoint struct {
 type Auth struct {
 	Username string // HTTP basic; over SSH the user if the URL names none
 	Password string // HTTP basic
+	// AskPassword is asked for the password before each request, in place of
+	// Password: a credential that ends sooner than the repository is used. It is
+	// called at the same time by those who ask at the same time. If it fails,
+	// nothing is sent.
+	AskPassword func(context.Context) (string, error)
 	Token    string // HTTP bearer; wins over Username and Password
 
 	// AllowPlaintext lets credentials go over plain http to another machine.
@@ -101,7 +106,7 @@ func (r *Repo) connect(loc location, ep Endpoint, opts Options) (err error) {
 	case "ssh":
 		r.tr, err = newSSHTransport(loc, ep)
 	default:
-		r.tr, err = newHTTPTransport(loc, ep, opts)
+		r.tr, err = newHTTPTransport(loc, ep, opts, r.clean)
 	}
 	return err
 }
