@@ -30,7 +30,7 @@ type Auth struct {
 	// called at the same time by those who ask at the same time. If it fails,
 	// nothing is sent.
 	AskPassword func(context.Context) (string, error)
-	Token    string // HTTP bearer; wins over Username and Password
+	Token       string // HTTP bearer; wins over Username and Password
 
 	// AllowPlaintext lets credentials go over plain http to another machine.
 	AllowPlaintext bool
