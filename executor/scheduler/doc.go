@@ -38,7 +38,9 @@
 //
 // Every open task has its next time: the one the Runner gives, never further
 // off than the sweep; after an error a wait that doubles up to a cap; the sweep
-// for a halted task, and for one that failed too often in a row. A panic of a
+// for a halted task, and for one that failed too often in a row. The line for a
+// build slot is in memory, so a process that starts looks at once at what is due
+// within Recheck: who stood in that line is among it. A panic of a
 // Runner is such an error. It is contained if it happens on the goroutine that
 // Run was called on, or in the kill function; no program can contain another.
 //

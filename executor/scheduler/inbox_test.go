@@ -48,6 +48,10 @@ func (o overInbox) Mark(ctx context.Context, k scheduler.Key, at int64) error {
 	return o.in.Mark(ctx, []inbox.Key{row(k)}, at)
 }
 
+func (o overInbox) Hasten(ctx context.Context, now, until int64) error {
+	return o.in.Hasten(ctx, now, until)
+}
+
 func (o overInbox) Wake() <-chan struct{} { return o.in.Wake() }
 
 func (o overInbox) Load(ctx context.Context, k scheduler.Key) (scheduler.Note, error) {

@@ -22,6 +22,9 @@ type Schedule interface {
 	Done(ctx context.Context, t Ticket, next int64) error
 	// Mark makes a task due at that time or earlier, taken or not.
 	Mark(ctx context.Context, k Key, at int64) error
+	// Hasten makes due what would be due by until and is not taken, in the order
+	// that it would have been.
+	Hasten(ctx context.Context, now, until int64) error
 	// Wake has a token after a change that made something due sooner. There is
 	// one receiver, the scheduler.
 	Wake() <-chan struct{}

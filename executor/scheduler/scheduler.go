@@ -64,6 +64,7 @@ func New(schedule Schedule, notes Notes, r Runner, o Options) (*Scheduler, error
 // a last kill: what is left then is listed, by world and number, and may still
 // run.
 func (s *Scheduler) Run(ctx context.Context) (left []Key) {
+	s.hasten(ctx)
 	for {
 		timer := time.NewTimer(s.look(ctx))
 		select {
@@ -75,6 +76,18 @@ func (s *Scheduler) Run(ctx context.Context) (left []Key) {
 		case <-s.schedule.Wake():
 		}
 		timer.Stop()
+	}
+}
+
+// hasten looks at once at what waited for a build slot in the process before:
+// the line was in its memory. Recheck is how far off their due times are.
+func (s *Scheduler) hasten(ctx context.Context) {
+	now := time.Now()
+	err := within(ctx, func(ctx context.Context) error {
+		return s.schedule.Hasten(ctx, now.UnixMilli(), now.Add(s.o.Recheck).UnixMilli())
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("what waited for a build slot is looked at later", "after", s.o.Recheck, "error", err)
 	}
 }
 

@@ -153,3 +153,29 @@ func TestK10_ItEndsWithTheLastTask(t *testing.T) {
 		}
 	})
 }
+
+// The line for a build slot is in memory only. Who stood in it when the process
+// ended is looked at as soon as the next one starts, in the same order.
+func TestK10_TheLineForASlotOutlivesTheProcess(t *testing.T) {
+	inBubble(t, scheduler.Options{Builds: 1, WorldBuilds: 1}, func(b *bench) {
+		b.do(builds(time.Minute))
+		for n := range int64(4) {
+			b.mark(key("w", n+1))
+			b.pass(time.Millisecond)
+		}
+		b.start()
+		b.pass(time.Second)
+		b.stop()
+		b.mem.Restart()
+		next := newBench(t, b.mem, scheduler.Options{Builds: 1, WorldBuilds: 1})
+		next.do(builds(time.Second))
+		next.start()
+		next.pass(5 * time.Second)
+		for n := range int64(4) {
+			if next.outcome(key("w", n+1)) != "final" {
+				t.Errorf("task %d still waits: %v", n+1, next.began(key("w", n+1)))
+			}
+		}
+		next.stop()
+	})
+}

@@ -269,3 +269,22 @@ func TestRefuses(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func TestHasten_WhatWasNearIsDueInItsOrder(t *testing.T) {
+	e := tried{t, sample(t)}
+	e.mark(1200, a(1))
+	e.mark(1100, a(2))
+	e.mark(1301, a(3))
+	e.mark(890, a(4)) // is due already
+	e.mark(1150, a(5))
+	ticket := e.take(a(5))
+	e.woken(true)
+	e.must(e.in.Hasten(t.Context(), 1000, 1300))
+	e.woken(true)
+	e.due(1000, 10, a(2), a(4), a(1))
+	e.due(1300, 10, a(2), a(4), a(1))
+	e.done(ticket, 0)
+	e.due(2000, 10, a(2), a(4), a(1), a(3))
+	e.must(e.in.Hasten(t.Context(), 1000, 5000)) // there were no 4000 ms before
+	e.next(1)
+}

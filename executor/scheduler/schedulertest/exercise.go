@@ -20,7 +20,7 @@ type Store interface {
 func Exercise(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, tried){
-		"order": exerciseOrder, "marks": exerciseMarks, "notes": exerciseNotes, "wake": exerciseWake,
+		"order": exerciseOrder, "marks": exerciseMarks, "hasten": exerciseHasten, "notes": exerciseNotes, "wake": exerciseWake,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, tried{t, open(t)}) })
 	}
@@ -148,6 +148,24 @@ func exerciseMarks(_ *testing.T, e tried) {
 	e.take(a(1), true)
 	e.done(t, 0) // and somebody else has it now
 	e.take(a(1), false)
+}
+
+func exerciseHasten(_ *testing.T, e tried) {
+	ctx := context.Background()
+	e.mark(a(1), 1200)
+	e.mark(a(2), 1100)
+	e.mark(a(3), 1301)
+	e.mark(a(4), 890)
+	e.mark(a(5), 1150)
+	taken := e.take(a(5), true)
+	e.must(e.s.Hasten(ctx, 1000, 1300))
+	e.due(1000, 10, a(2), a(4), a(1)) // a(2) would have been due 300 earlier
+	e.due(1300, 10, a(2), a(4), a(1))
+	e.due(1301, 10, a(2), a(4), a(1), a(3))
+	e.done(taken, 0)
+	e.due(2000, 10, a(2), a(4), a(1), a(3))
+	e.must(e.s.Hasten(ctx, 1000, 5000)) // further off than there was time before
+	e.next(1)
 }
 
 func exerciseNotes(_ *testing.T, e tried) {
