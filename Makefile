@@ -51,6 +51,10 @@ demo: setup build ## writ with an embedded forge: four issues, four ends, a kill
 bench: setup build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
 	go run ./cmd/bench
 
+.PHONY: soak
+soak: setup ## 50 worlds, 2,000 issues, five crashes: nothing done twice, nothing left over
+	go test -run '^$$' -bench Soak -benchtime 1x -timeout 60m ./cmd/e2e
+
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
