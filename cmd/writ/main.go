@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/report"
@@ -49,6 +50,9 @@ type app struct {
 	// fault is for crash tests, which set it in their own binary: the program
 	// as it is shipped has no way to.
 	fault func(supervisor.Point)
+	// behind, for crash tests as well, is by how much the wall clock by which
+	// tasks are decided lags.
+	behind time.Duration
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env []string) *app {

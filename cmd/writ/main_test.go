@@ -5,6 +5,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -19,6 +20,8 @@ const (
 	// envFault names the fault point (supervisor.Points) at which the program
 	// kills itself with SIGKILL, in the test binary only.
 	envFault = "WRIT_TEST_FAULT"
+	// envBehind is by how much its wall clock lags, as a duration.
+	envBehind = "WRIT_TEST_BEHIND"
 )
 
 func TestMain(m *testing.M) {
@@ -32,6 +35,7 @@ func TestMain(m *testing.M) {
 // crashingMain is Main with a fault point.
 func crashingMain() int {
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	a.behind, _ = time.ParseDuration(os.Getenv(envBehind)) // 0 where it isn't set
 	if at := os.Getenv(envFault); at != "" {
 		a.fault = func(p supervisor.Point) {
 			if string(p) == at {

@@ -70,7 +70,10 @@ func (s seenInWorld) Save(obs lease.Observation) error {
 }
 
 // clock reads the wall and the boot clock of this machine.
-type clock struct{ bootID string }
+type clock struct {
+	bootID string
+	behind time.Duration // of the wall clock
+}
 
 func newClock() clock {
 	// Without an id nothing compares, so that nothing is ever taken over.
@@ -78,13 +81,19 @@ func newClock() clock {
 	if err != nil {
 		return clock{}
 	}
-	return clock{strings.TrimSpace(string(id))}
+	return clock{bootID: strings.TrimSpace(string(id))}
+}
+
+// lag is the clock with a wall clock that is behind.
+func (c clock) lag(behind time.Duration) clock {
+	c.behind = behind
+	return c
 }
 
 // Now implements supervisor.Clock.
 func (c clock) Now() lease.Clock {
 	var ts unix.Timespec
-	now := lease.Clock{WallMs: time.Now().UnixMilli(), BootID: c.bootID}
+	now := lease.Clock{WallMs: time.Now().Add(-c.behind).UnixMilli(), BootID: c.bootID}
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		now.BootID = "" // a clock that can't be read proves nothing
 		return now

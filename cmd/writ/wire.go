@@ -49,7 +49,7 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 	}
 	l := in.cfg.Lease
 	deps := supervisor.Deps{
-		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock(),
+		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock().lag(a.behind),
 		Observations: in.seen.of(in.world),
 		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
 		Ended: o.ended, Forge: o.forge,

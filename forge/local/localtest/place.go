@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ type Place struct {
 	Bot        forge.User
 	Token      string // the bot's
 	t          testing.TB
+
+	mu      sync.Mutex
+	through func(http.Handler) http.Handler
 }
 
 // New makes a place that tells the given URLs of everything.
@@ -50,7 +54,7 @@ func New(t testing.TB, hooks ...string) *Place {
 	p.must(err)
 	handler, err := p.Store.Handler()
 	p.must(err)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: p.asked(handler), ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	t.Cleanup(func() {
@@ -62,6 +66,27 @@ func New(t testing.TB, hooks ...string) *Place {
 	})
 	p.people(t.Context())
 	return p
+}
+
+// Through makes every further request to the forge, git's among them, go through
+// f; nil ends that. See package gittest for some.
+func (p *Place) Through(f func(http.Handler) http.Handler) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.through = f
+}
+
+func (p *Place) asked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		through := p.through
+		p.mu.Unlock()
+		if through != nil {
+			through(next).ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (p *Place) must(err error) {
@@ -90,13 +115,30 @@ func (p *Place) people(ctx context.Context) {
 	p.must(p.Maintainer.EnsureLabels(ctx, p.Repo, []forge.Label{{Name: Label, Color: "ffffff"}}))
 }
 
+// Asks is the text of an issue that asks a builder for out.txt.
+func Asks(builder string) string {
+	return "Please do it.\n\n```writ\nallowed_files: [out.txt]\nexpected_outcome: out.txt says hello\nbuilder: " + builder + "\n```\n"
+}
+
 // File files an issue that asks a builder for out.txt.
 func (p *Place) File(builder string) int64 {
 	p.t.Helper()
-	i, err := p.Reporter.FileIssue(p.t.Context(), p.Repo, "Say hello",
-		"Please do it.\n\n```writ\nallowed_files: [out.txt]\nexpected_outcome: out.txt says hello\nbuilder: "+builder+"\n```\n")
+	return p.FileText("Say hello", Asks(builder))
+}
+
+// FileText files an issue, as the reporter.
+func (p *Place) FileText(title, body string) int64 {
+	p.t.Helper()
+	i, err := p.Reporter.FileIssue(p.t.Context(), p.Repo, title, body)
 	p.must(err)
 	return i.Number
+}
+
+// Says comments on an issue, as the maintainer.
+func (p *Place) Says(n int64, body string) {
+	p.t.Helper()
+	_, err := p.Maintainer.AddComment(p.t.Context(), p.Repo, n, body)
+	p.must(err)
 }
 
 // Approve sets the label, as the maintainer.
