@@ -36,6 +36,7 @@ func acts() map[string]func(args []string) {
 		"act-fds":       actFDs,
 		"act-server":    actServer,
 		"act-supervise": supervise,
+		"act-meddle":    actMeddle,
 	}
 }
 
@@ -63,6 +64,51 @@ func actNet(args []string) {
 		unix.Close(fd)
 	}
 	fmt.Println("net: end")
+}
+
+// actMeddle does to the process args[0] and the file args[1] what their owner may
+// do, and prints what succeeded.
+func actMeddle(args []string) {
+	pid, _ := strconv.Atoi(args[0])
+	file := args[1]
+	cpus, limit := unix.CPUSet{1}, unix.Rlimit{Cur: 1, Max: 1}
+	proc := func(name string) func() error {
+		return func() error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name)); return err }
+	}
+	for _, try := range []struct {
+		name string
+		do   func() error
+	}{
+		{"signal", func() error { return unix.Kill(pid, 0) }},
+		{"affinity", func() error { return unix.SchedSetaffinity(pid, &cpus) }},
+		{"limit", func() error { return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil) }},
+		{"priority", func() error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 19) }},
+		{"environment", proc("environ")},
+		{"maps", proc("maps")},
+		{"read", func() error { _, err := os.ReadFile(file); return err }},
+		{"truncate", func() error { return os.Truncate(file, 0) }},
+		{"chmod", func() error { return os.Chmod(file, 0o777) }},
+		{"remove", func() error { return os.Remove(file) }},
+		{"link", func() error { return os.Link(file, "linked") }},
+		{"attribute", func() error { return unix.Setxattr(file, "user.x", []byte("x"), 0) }},
+		{"queue", func() error {
+			_, _, no := unix.Syscall(unix.SYS_MSGGET, 0x77726974, unix.IPC_CREAT|0o600, 0)
+			return orNil(no)
+		}},
+		{"memory", func() error { _, err := unix.SysvShmGet(0x77726974, 4096, unix.IPC_CREAT|0o600); return err }},
+	} {
+		if err := try.do(); err == nil {
+			fmt.Println("could:", try.name)
+		}
+	}
+	fmt.Println("meddle: end")
+}
+
+func orNil(no unix.Errno) error {
+	if no == 0 {
+		return nil
+	}
+	return no
 }
 
 // actServer serves itself on its own loopback interface.
@@ -273,10 +319,10 @@ func actFiles(args []string) {
 	}
 }
 
-// actTmpFiles makes empty files in /tmp without end.
+// actTmpFiles makes empty files in the place for temporary ones without end.
 func actTmpFiles([]string) {
 	for i := 0; ; i++ {
-		f, err := os.Create(fmt.Sprintf("%s/%d", TmpDir, i))
+		f, err := os.Create(fmt.Sprintf("%s/%d", os.Getenv("TMPDIR"), i))
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)

@@ -44,13 +44,16 @@ func NewBubblewrap(cfg Config) *Bubblewrap {
 func (b *Bubblewrap) Name() string { return "bubblewrap" }
 
 // Probe implements Sandbox. It runs the whole isolation once, about 20 ms.
-func (b *Bubblewrap) Probe(ctx context.Context) error {
+func (b *Bubblewrap) Probe(ctx context.Context) error { return probeLevel(ctx, b, Remedy) }
+
+// probeLevel runs a program that does nothing.
+func probeLevel(ctx context.Context, s Sandbox, remedy string) error {
 	dir, err := os.MkdirTemp("", "writ-probe-")
 	if err != nil {
 		return unavailable("there is no place for a temporary directory", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p, err := b.Start(ctx, Spec{Argv: []string{initPath, wordProbe}, Workspace: dir})
+	p, err := s.Start(ctx, Spec{Argv: []string{initPath, wordProbe}, Workspace: dir})
 	if err != nil {
 		return err
 	}
@@ -64,7 +67,7 @@ func (b *Bubblewrap) Probe(ctx context.Context) error {
 	if exit.Err != nil {
 		return exit.Err
 	}
-	return unavailable(fmt.Sprintf("a program that does nothing ended with code %d (%s)", exit.Code, exit.Cause), nil)
+	return &Error{Code: CodeUnavailable, Msg: fmt.Sprintf("a program that does nothing ended with code %d (%s)", exit.Code, exit.Cause), Remedy: remedy}
 }
 
 // Start implements Sandbox.
@@ -94,21 +97,27 @@ func (b *Bubblewrap) programs() (bwrap, inner string, err error) {
 	if bwrap, err = exec.LookPath(name); err != nil {
 		return "", "", unavailable("the program bwrap was not found", err)
 	}
-	if inner = b.cfg.Init; inner != "" {
-		return bwrap, inner, nil
+	inner, err = b.cfg.inner()
+	return bwrap, inner, err
+}
+
+// inner is the program of the inner stages.
+func (c Config) inner() (path string, err error) {
+	if c.Init != "" {
+		return c.Init, nil
 	}
 	if !initInstalled.Load() {
-		return "", "", &Error{Code: CodeSpec, Msg: "this program does not call sandbox.MaybeInit",
+		return "", &Error{Code: CodeSpec, Msg: "this program does not call sandbox.MaybeInit",
 			Remedy: "Make it the first statement of main, or of TestMain."}
 	}
-	if inner, err = os.Executable(); err != nil {
-		return "", "", unavailable("writ can't find its own executable", err)
+	if path, err = os.Executable(); err != nil {
+		return "", unavailable("writ can't find its own executable", err)
 	}
-	if _, err := os.Stat(inner); err != nil {
-		return "", "", &Error{Code: CodeUnavailable, Msg: "writ's own executable was replaced or removed while it runs",
+	if _, err := os.Stat(path); err != nil {
+		return "", &Error{Code: CodeUnavailable, Msg: "writ's own executable was replaced or removed while it runs",
 			Remedy: "Restart writ.", Err: err}
 	}
-	return bwrap, inner, nil
+	return path, nil
 }
 
 // build makes the command with its descriptors.
@@ -333,13 +342,17 @@ func memoryFile(data []byte) (*os.File, error) {
 }
 
 // startFailure explains a sandbox that ended before the program ran.
-func startFailure(f *initFailure, stderr string, argv0 string) error {
+func (l *launch) startFailure(f *initFailure, stderr string, argv0 string) error {
+	unavailable := unavailable
+	if l.confined {
+		unavailable = lacking
+	}
 	if f == nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(printable([]byte(stderr))), "\n")
 		if first == "" {
 			first = "no message"
 		}
-		return unavailable("bwrap ended before the program ran: "+first, nil)
+		return unavailable("the sandbox ended before the program ran: "+first, nil)
 	}
 	no := syscall.Errno(f.Errno)
 	switch {

@@ -64,6 +64,33 @@
 // namespace is killed, and the kernel kills the rest, whatever session or signal
 // handlers it has. Done comes after the last process is dead.
 //
+// # Without namespaces
+//
+// Containers often forbid what bubblewrap needs. The level landlock (see
+// NewLandlocked) needs no namespace and is weaker; it is chosen, never fallen
+// back to, and named in every report.
+//
+//   - Files. The places are directories of the host under other names: words of
+//     Argv and Env that are a place, or lie below one, are translated. Landlock
+//     lets the program read the operating system, /proc, its read-only mounts
+//     and files, and write its workspace, its result directory and two
+//     directories that stand in for /tmp and the home directory. They are
+//     counted by the meter, without what was removed and is still open.
+//   - Users. A writ that runs as root gives each program a user of its own, from
+//     Config.RootUID downwards. Otherwise the program has writ's user; Landlock
+//     keeps its signals inside, and the filter refuses to change modes by path,
+//     and limits, priority and affinity of other processes.
+//   - Network. No socket can be made, not even a local one; a connected pair
+//     can. So there is no Spec.Loopback.
+//   - Processes. A reaper inherits every process that loses its parent. It stops
+//     and kills all of them when the program ends, when writ says so and when
+//     writ dies. If somebody outside kills the reaper itself, what it kept
+//     survives it.
+//   - What remains visible: which files exist (not what is in them), the names
+//     and arguments of other processes, and which mounts there are.
+//
+// It needs Linux 6.12 (Landlock's sixth version), or 6.2 and root.
+//
 // # What it is not
 //
 // It is not a virtual machine: a flaw of the kernel in what remains reachable is
@@ -82,6 +109,6 @@
 //	In a container: run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined
 //
 // It needs Linux 5.13 or later (Landlock) on amd64 or arm64 and bubblewrap 0.8
-// or later. NewNone is the explicit level without isolation, for development;
+// or later; NewLandlocked says what it needs itself. NewNone is the explicit level without isolation, for development;
 // it warns at each start.
 package sandbox

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 const (
 	wordInit  = "init"  // restrict this process, then become the program
 	wordHold  = "hold"  // keep a user namespace open until standard input ends
+	wordReap  = "reap"  // without namespaces: start init, and end what is left
 	wordProbe = "probe" // do nothing, successfully
 )
 
@@ -45,6 +47,7 @@ var initInstalled atomic.Bool
 
 // initConfig is what the outer stage tells the inner one.
 type initConfig struct {
+	Program  string   `json:"program"` // Argv[0] unless it is given
 	Argv     []string `json:"argv"`
 	Env      []string `json:"env"`
 	Umask    int      `json:"umask"`
@@ -57,6 +60,12 @@ type initConfig struct {
 	// use memory that no process is seen to use must be closed.
 	Uncounted bool `json:"uncounted"`
 	Landlock  bool `json:"landlock"` // fail without it
+
+	// The rest is of the level without namespaces.
+	Confined bool     `json:"confined"`
+	Readable []string `json:"readable"` // nothing else can be read
+	UID      int      `json:"uid"`      // host user to become; 0: stay who you are
+	Dir      string   `json:"dir"`      // working directory
 }
 
 // initFailure is what the inner stage tells when it can't go on.
@@ -78,6 +87,8 @@ func MaybeInit() {
 	switch os.Args[1] {
 	case wordInit:
 		runInit()
+	case wordReap:
+		runReaper()
 	case wordHold:
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -109,7 +120,7 @@ func enter(status *os.File) (stage string, err error) {
 	if err := readConfig(&c); err != nil {
 		return "config", err
 	}
-	filter, err := seccompFilter(c.Loopback, c.Uncounted)
+	filter, err := seccompFilter(c.filter())
 	if err != nil {
 		return "seccomp", err
 	}
@@ -117,24 +128,25 @@ func enter(status *os.File) (stage string, err error) {
 		name string
 		do   func() error
 	}{
-		{"isolation", isolated},
+		{"isolation", c.isolated},
 		{"descriptors", closeOnExec},
 		{"user", func() error { return becomeUser(c) }},
-		{"workspace", func() error { return syscall.Chdir(WorkspaceDir) }},
+		{"reaper", c.bound},
+		{"workspace", func() error { return syscall.Chdir(c.workspace()) }},
 		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"landlock", func() error { return landlock(c.Writable, c.Landlock) }},
+		{"landlock", func() error { return landlock(c) }},
 	} {
 		if err := step.do(); err != nil {
 			return step.name, err
 		}
 	}
 	syscall.Umask(c.Umask)
-	path, err := lookPath(c.Argv[0], c.Env)
+	path, err := lookPath(cmp.Or(c.Program, c.Argv[0]), c.Env)
 	if err != nil {
 		return "exec", err
 	}
 	// From here on the process may not allocate much or start threads.
-	if err := setRlimits(c.Limits, c.Uncounted); err != nil {
+	if err := setRlimits(c); err != nil {
 		return "rlimits", err
 	}
 	if err := installSeccomp(filter); err != nil {
@@ -161,7 +173,10 @@ func readConfig(c *initConfig) error {
 // isolated refuses to run a program where no pid namespace was made for it: a
 // bwrap that is not bwrap. Inside, the first process is bwrap's and this one is
 // the second.
-func isolated() error {
+func (c initConfig) isolated() error {
+	if c.Confined {
+		return reaped()
+	}
 	if pid := os.Getpid(); pid != 2 {
 		return fmt.Errorf("the process id is %d, so this is not a sandbox", pid)
 	}
@@ -173,8 +188,19 @@ func closeOnExec() error {
 	return unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
+// workspace is the working directory.
+func (c initConfig) workspace() string {
+	if c.Confined {
+		return c.Dir
+	}
+	return WorkspaceDir
+}
+
 // becomeUser gives up the inner root of the root level for good.
 func becomeUser(c initConfig) error {
+	if c.Confined {
+		return confine(c)
+	}
 	if !c.Drop {
 		return nil
 	}
@@ -183,6 +209,11 @@ func becomeUser(c initConfig) error {
 			return err
 		}
 	}
+	return giveUpRoot(insideID)
+}
+
+// giveUpRoot becomes user and group id, without any capability for ever.
+func giveUpRoot(id int) error {
 	for n := uintptr(0); n <= unix.CAP_LAST_CAP; n++ {
 		// EINVAL: a capability that this kernel doesn't know.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil && err != unix.EINVAL {
@@ -191,8 +222,8 @@ func becomeUser(c initConfig) error {
 	}
 	for _, call := range [][4]uintptr{
 		{unix.SYS_SETGROUPS, 0, 0, 0},
-		{unix.SYS_SETRESGID, insideID, insideID, insideID},
-		{unix.SYS_SETRESUID, insideID, insideID, insideID},
+		{unix.SYS_SETRESGID, uintptr(id), uintptr(id), uintptr(id)},
+		{unix.SYS_SETRESUID, uintptr(id), uintptr(id), uintptr(id)},
 	} {
 		if _, _, no := unix.RawSyscall(call[0], call[1], call[2], call[3]); no != 0 {
 			return no

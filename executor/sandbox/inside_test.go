@@ -47,7 +47,7 @@ dispatch.json
 init
 out
 0
-sh
+/run/writ/init
 0
 `
 	if diff := cmp.Diff(want, succeed(t, newSandbox(t), spec)); diff != "" {
@@ -191,7 +191,7 @@ func TestK4_EmptyGroupsAreSwept(t *testing.T) {
 }
 
 func TestMeasure_SeesThisProcess(t *testing.T) {
-	got := measure(os.Getpid(), true)
+	got := (&meter{uncounted: true}).measure(os.Getpid())
 	if !slices.Contains(got.pids, os.Getpid()) || got.threads < 2 || got.memory < 1<<20 {
 		t.Errorf("measure = %+v", got)
 	}

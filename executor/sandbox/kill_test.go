@@ -28,9 +28,11 @@ func marker(t *testing.T) string {
 	return fmt.Sprintf("marker-%d-%s-%d", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 }
 
-func TestX5_StubbornTreeIsKilled(t *testing.T) {
+func TestX5_StubbornTreeIsKilled(t *testing.T) { eachLevel(t, stubbornTree) }
+
+func stubbornTree(t *testing.T, s Sandbox) {
 	m := marker(t)
-	r := start(t, newSandbox(t), script(t, stubborn, m))
+	r := start(t, s, script(t, stubborn, m))
 	r.await(t, "the start", r.Started())
 	r.await(t, "the grandchild", r.line("grandchild"))
 	if len(processesWith(t, m)) < 2 {
@@ -54,12 +56,14 @@ func TestX5_StubbornTreeIsKilled(t *testing.T) {
 
 // The main program ends while a grandchild holds the output: the end comes at
 // once and the grandchild with it.
-func TestX5_GrandchildDoesNotOutliveTheProgram(t *testing.T) {
+func TestX5_GrandchildDoesNotOutliveTheProgram(t *testing.T) { eachLevel(t, leftGrandchild) }
+
+func leftGrandchild(t *testing.T, s Sandbox) {
 	m := marker(t)
 	spec := script(t, `
 mkfifo f; setsid sh -c 'trap "" TERM HUP; echo ready > f; while :; do sleep 1000; done' "$1" &
 read line < f; exit 7`, m)
-	r := start(t, newSandbox(t), spec)
+	r := start(t, s, spec)
 	if e := r.finish(t); e.Cause != CauseExited || e.Code != 7 || e.Wall > waitLimit {
 		t.Errorf("exit = %+v", e)
 	}
@@ -69,22 +73,25 @@ read line < f; exit 7`, m)
 }
 
 func TestX5_ContextEndsTheTree(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	p, err := newSandbox(t).Start(ctx, script(t, stubborn, "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-p.Started()
-	cancel()
-	if e := p.Wait(); e.Cause != CauseKilled {
-		t.Errorf("exit = %+v", e)
-	}
+	eachLevel(t, func(t *testing.T, s Sandbox) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, err := s.Start(ctx, script(t, stubborn, "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Started()
+		cancel()
+		if e := p.Wait(); e.Cause != CauseKilled {
+			t.Errorf("exit = %+v", e)
+		}
+	})
 }
 
 // The kernel ties the parent-death signal to a thread. A caller whose thread
 // ends must not take the sandbox along.
-func TestStart_SurvivesTheCallersThread(t *testing.T) {
-	b := newSandbox(t)
+func TestStart_SurvivesTheCallersThread(t *testing.T) { eachLevel(t, callersThread) }
+
+func callersThread(t *testing.T, b Sandbox) {
 	spec := script(t, "read line; echo got $line")
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -113,8 +120,9 @@ func TestStart_SurvivesTheCallersThread(t *testing.T) {
 	}
 }
 
-func TestX6_ProgramThatCantStart(t *testing.T) {
-	b := newSandbox(t)
+func TestX6_ProgramThatCantStart(t *testing.T) { eachLevel(t, cantStart) }
+
+func cantStart(t *testing.T, b Sandbox) {
 	for name, c := range map[string]struct {
 		argv0, code string
 		prepare     string
@@ -182,12 +190,13 @@ func TestX6_ExitWithoutOutput(t *testing.T) {
 func supervise(args []string) {
 	ready := make(chan struct{})
 	spec := Spec{Argv: []string{"/bin/sh", "-c", stubborn, "sh", args[1]}, Env: BaseEnv(), Workspace: args[0]}
+	s := map[string]Sandbox{"bubblewrap": NewBubblewrap(Config{}), "landlock": NewLandlocked(Config{Init: args[3]})}[args[2]]
 	spec.Stdout = &Capture{OnLine: func(line string) {
 		if line == "grandchild" {
 			close(ready)
 		}
 	}}
-	if _, err := NewBubblewrap(Config{}).Start(context.Background(), spec); err != nil {
+	if _, err := s.Start(context.Background(), spec); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -199,13 +208,15 @@ func supervise(args []string) {
 	}
 }
 
-func TestK4_TreeDiesWithTheSupervisor(t *testing.T) {
+func TestK4_TreeDiesWithTheSupervisor(t *testing.T) { eachLevel(t, diesWithTheSupervisor) }
+
+func diesWithTheSupervisor(t *testing.T, s Sandbox) {
 	m := marker(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "act-supervise", t.TempDir(), m)
+	cmd := exec.Command(self, "act-supervise", place(t), m, s.Name(), passable(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +228,7 @@ func TestK4_TreeDiesWithTheSupervisor(t *testing.T) {
 		t.Fatalf("the supervisor said %q, %v", line, err)
 	}
 	tree := handles(t, m, cmd.Process.Pid)
-	if len(tree) < 4 { // two of bwrap, the child, the grandchild
+	if len(tree) < 3 { // the reaper, or two of bwrap; the child, the grandchild
 		t.Fatalf("only %d processes are visible", len(tree))
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -237,7 +248,7 @@ func TestK4_TreeDiesWithTheSupervisor(t *testing.T) {
 // handles opens all processes below the supervisor, and those with the marker.
 func handles(t *testing.T, m string, supervisor int) map[int]int {
 	t.Helper()
-	pids := append(processesWith(t, m), measure(supervisor, false).pids[1:]...)
+	pids := append(processesWith(t, m), new(meter).measure(supervisor).pids[1:]...)
 	fds := map[int]int{}
 	for _, pid := range pids {
 		if _, ok := fds[pid]; ok || pid == supervisor {

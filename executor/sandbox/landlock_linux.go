@@ -60,13 +60,14 @@ func landlockAttr(abi int) unix.LandlockRulesetAttr {
 // writing to it is what /dev/null is for.
 var devices = []string{"/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/console"}
 
-// landlock restricts this thread: everything may be read and executed (the
-// view is small already), the devices may be written, and the writable paths
-// may be changed. No mount, capability or user id changes that later.
-func landlock(writable []string, required bool) error {
+// landlock restricts this thread: what may be read may be executed (with a view
+// of its own everything, since that is small already), the devices may be
+// written, and the writable paths may be changed. No mount, capability or user
+// id changes that later.
+func landlock(c initConfig) error {
 	abi := landlockABI()
 	if abi == 0 {
-		if required {
+		if c.Landlock {
 			return errNoLandlock
 		}
 		return nil
@@ -78,13 +79,19 @@ func landlock(writable []string, required bool) error {
 		return fmt.Errorf("rule set: %w", no)
 	}
 	defer unix.Close(int(fd))
-	rules := map[string]uint64{"/": landlockRead}
+	rules := map[string]uint64{}
+	if !c.Confined {
+		rules["/"] = landlockRead
+	}
+	for _, path := range c.Readable {
+		rules[path] = landlockRead
+	}
 	for _, path := range devices {
 		if _, err := os.Lstat(path); err == nil {
 			rules[path] = landlockRead | landlockFile
 		}
 	}
-	for _, path := range writable {
+	for _, path := range c.Writable {
 		rules[path] = attr.Handled_access_fs
 	}
 	for path, access := range rules {

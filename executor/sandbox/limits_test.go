@@ -62,40 +62,49 @@ func withoutCgroup(t *testing.T) *Bubblewrap {
 	return NewBubblewrap(Config{Cgroup: filepath.Join(t.TempDir(), "none")})
 }
 
-func TestX8_Resources(t *testing.T) {
+// resource is a way to use too much, by its limit.
+type resource struct {
+	name   string
+	spec   Spec
+	limits Limits
+	want   Limit
+}
+
+func resources(t *testing.T) []resource {
 	const mib = 1 << 20
-	for _, c := range []struct {
-		name   string
-		spec   Spec
-		limits Limits
-		want   Limit
-	}{
+	return []resource{
 		{"fork bomb", act(t, "act-bomb"), Limits{Processes: 64}, LimitProcesses},
 		{"private memory", act(t, "act-memory", "512"), Limits{MemoryBytes: 128 * mib}, LimitMemory},
 		{"shared memory", act(t, "act-shared", "48"), Limits{MemoryBytes: 48 * mib}, LimitMemory},
 		{"hidden memory", act(t, "act-hidden", "64"), Limits{MemoryBytes: 512 * mib}, LimitMemory},
 		{"memory without a first thread", act(t, "act-leader", "512"), Limits{MemoryBytes: 128 * mib}, LimitMemory},
-		{"memory in parts", script(t, "for i in 1 2 3 4; do "+initPath+" act-memory 64 & done; wait"), Limits{MemoryBytes: 200 * mib}, LimitMemory},
+		{"memory in parts", script(t, "for i in 1 2 3 4; do \"$0\" act-memory 64 & done; wait"), Limits{MemoryBytes: 200 * mib}, LimitMemory},
 		{"processor time", act(t, "act-spin"), Limits{CPU: time.Second}, LimitCPU},
-		{"processor time in parts", script(t, "for i in 1 2; do "+initPath+" act-spin & done; wait"), Limits{CPU: time.Second}, LimitCPU},
+		{"processor time in parts", script(t, "for i in 1 2; do \"$0\" act-spin & done; wait"), Limits{CPU: time.Second}, LimitCPU},
 		{"file size", script(t, "head -c 3000000 /dev/zero > big"), Limits{FileSizeBytes: mib}, LimitFileSize},
 		{"files in tmp", act(t, "act-tmpfiles"), Limits{TmpFiles: 5000}, LimitTmpFiles},
 		{"disk", script(t, "while :; do sleep 1000; done"), Limits{DiskReserveBytes: 1 << 60}, LimitDisk},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b := withoutCgroup(t)
-			neighbour := start(t, b, script(t, "echo up; read line; exit 0"))
-			c.spec.Limits = c.limits
-			r := start(t, b, c.spec)
-			e := r.finish(t)
-			if e.Cause != CauseResource || e.Limit != c.want {
-				t.Errorf("exit = %+v; output:\n%s", e, r.out.TailText(2000))
-			}
-			neighbour.finish(t)
-			if out := succeed(t, b, script(t, "echo fine")); out != "fine\n" {
-				t.Errorf("afterwards: %s", out)
-			}
-		})
+	}
+}
+
+func TestX8_Resources(t *testing.T) {
+	for _, c := range resources(t) {
+		t.Run(c.name, func(t *testing.T) { c.isHeld(t, withoutCgroup(t)) })
+	}
+}
+
+// isHeld sees that only the one tree ends, and by its limit.
+func (c resource) isHeld(t *testing.T, s Sandbox) {
+	neighbour := start(t, s, script(t, "echo up; read line; exit 0"))
+	c.spec.Limits = c.limits
+	r := start(t, s, c.spec)
+	e := r.finish(t)
+	if e.Cause != CauseResource || e.Limit != c.want {
+		t.Errorf("exit = %+v; output:\n%s", e, r.out.TailText(2000))
+	}
+	neighbour.finish(t)
+	if out := succeed(t, s, script(t, "echo fine")); out != "fine\n" {
+		t.Errorf("afterwards: %s", out)
 	}
 }
 

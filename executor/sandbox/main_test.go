@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +22,11 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if path, err := publicSelf(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
 }
 
 // waitLimit bounds waits for events that normally take milliseconds. Reaching
@@ -42,28 +47,83 @@ func newSandbox(t *testing.T) *Bubblewrap {
 	return b
 }
 
-// probe remembers whether this host has a sandbox, for all tests.
-var probe struct {
-	once sync.Once
-	err  error
+// newLandlocked gives the level without namespaces.
+func newLandlocked(t *testing.T) *Landlocked {
+	t.Helper()
+	n := NewLandlocked(Config{Init: passable(t)})
+	if err := probed(n); err != nil {
+		t.Fatalf("these tests need a kernel with Landlock: %v", err)
+	}
+	return n
 }
 
-func probed(b *Bubblewrap) error {
-	probe.once.Do(func() { probe.err = b.Probe(context.Background()) })
-	return probe.err
+// passable is this program where each user can execute it: a test's own place is
+// closed to all others.
+func passable(t *testing.T) string {
+	t.Helper()
+	path, err := publicSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
-// script is a Spec that runs a shell script in a new workspace.
+var publicSelf = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("/tmp", publicPrefix)
+	if err != nil {
+		return "", err
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	path := filepath.Join(dir, "sandbox.test")
+	return path, errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(path, self, 0o755))
+})
+
+// publicPrefix begins the name of passable's directory.
+const publicPrefix = "writ-sandbox-test-"
+
+// place is a new directory that every user can reach.
+func place(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// closedHost says that the host forbids namespaces, so that the level
+// without them is the only one: the lane of CI that runs in a closed container.
+const closedHost = "WRIT_TEST_WITHOUT_NAMESPACES"
+
+// eachLevel runs a test with every level that isolates.
+func eachLevel(t *testing.T, test func(*testing.T, Sandbox)) {
+	t.Helper()
+	if os.Getenv(closedHost) == "" {
+		t.Run("bubblewrap", func(t *testing.T) { test(t, newSandbox(t)) })
+	}
+	t.Run("landlock", func(t *testing.T) { test(t, newLandlocked(t)) })
+}
+
+// probes remember which sandboxes this host has, for all tests.
+var probes sync.Map
+
+func probed(s Sandbox) error {
+	once, _ := probes.LoadOrStore(s.Name(), sync.OnceValue(func() error { return s.Probe(context.Background()) }))
+	return once.(func() error)()
+}
+
+// script is a Spec that runs a shell script in a new workspace. Its $0 is the
+// program of acts.
 func script(t *testing.T, text string, args ...string) Spec {
 	t.Helper()
-	return Spec{Argv: append([]string{"/bin/sh", "-c", text, "sh"}, args...), Env: BaseEnv(), Workspace: t.TempDir()}
+	return Spec{Argv: append([]string{"/bin/sh", "-c", text, initPath}, args...), Env: BaseEnv(), Workspace: place(t)}
 }
 
 // act is a Spec that runs one of acts inside.
 func act(t *testing.T, name string, args ...string) Spec {
 	t.Helper()
 	env := append(BaseEnv(), "GORACE=atexit_sleep_ms=0") // or a binary with the race detector ends a second late
-	return Spec{Argv: append([]string{initPath, name}, args...), Env: env, Workspace: t.TempDir()}
+	return Spec{Argv: append([]string{initPath, name}, args...), Env: env, Workspace: place(t)}
 }
 
 // running is a process with the lines it printed.
@@ -184,7 +244,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err := os.Chown(dir, ordinaryUser, ordinaryUser); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-test.run", "^Test(X[1-6]|X8|K4|Start|Inside)", "-test.v")
+	cmd := exec.Command(binary, "-test.run", "^Test(X[1-6]|X8|K4|Start|Inside|Landlock)", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
@@ -192,7 +252,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("as an ordinary user: %v\n%s", err, out)
 	}
-	for _, name := range []string{"TestX1_", "TestX2_", "TestX3_", "TestX8_", "TestK4_"} {
+	for _, name := range []string{"TestX1_", "TestX2_", "TestX3_", "TestX8_", "TestK4_", "TestLandlock_"} {
 		if !strings.Contains(string(out), "--- PASS: "+name) {
 			t.Errorf("%s did not run as an ordinary user:\n%s", name, out)
 		}

@@ -3,10 +3,13 @@ package sandbox
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,6 +52,8 @@ type meter struct {
 	tmpfs   []int // O_PATH handles
 
 	uncounted bool // no control group counts memory, and the filter bounds mappings
+	reaper    bool // the root is a reaper, which isn't part of the tree
+	tmp       []string
 }
 
 // startMeter runs the meter until the function it returns is called, which
@@ -74,7 +79,10 @@ func (l *launch) watch(quit <-chan struct{}) {
 		root = l.cmd.Process.Pid
 	} else {
 		l.meter.uncounted = !l.cgroup.holdsMemory()
-		l.meter.openTmpfs(root)
+		l.meter.reaper, l.meter.tmp = l.confined, l.tmp
+		if !l.confined {
+			l.meter.openTmpfs(root)
+		}
 	}
 	next := meterFirst
 	for {
@@ -96,7 +104,7 @@ func (l *launch) watch(quit <-chan struct{}) {
 
 // look takes one measure and names the limit that is exceeded.
 func (m *meter) look(root int, spec Spec) Limit {
-	limits, t := spec.Limits, measure(root, m.uncounted)
+	limits, t := spec.Limits, m.measure(root)
 	memory := t.memory
 	if limits.MemoryBytes > 0 && memory > limits.MemoryBytes {
 		memory = t.proportional() // pages shared after a fork were counted twice
@@ -119,8 +127,41 @@ func (m *meter) look(root int, spec Spec) Limit {
 	case diskLow(spec.Workspace, limits.DiskReserveBytes):
 		return LimitDisk
 	}
+	if limit := m.lookTmp(limits); limit != "" {
+		return limit
+	}
 	return m.lookTmpfs(limits)
 }
+
+// lookTmp counts what stands in directories instead of a tmpfs. What was removed
+// and is still open is missed; the reserve on the disk bounds it.
+func (m *meter) lookTmp(limits Limits) Limit {
+	for _, dir := range m.tmp {
+		var bytes, files int64
+		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil //nolint:nilerr // it was removed meanwhile
+			}
+			files++
+			if info, err := d.Info(); err == nil {
+				bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
+			}
+			if over(bytes, limits.TmpBytes) || over(files, limits.TmpFiles) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		switch {
+		case over(bytes, limits.TmpBytes):
+			return LimitTmpBytes
+		case over(files, limits.TmpFiles):
+			return LimitTmpFiles
+		}
+	}
+	return ""
+}
+
+func over(n, limit int64) bool { return limit > 0 && n > limit }
 
 // openTmpfs opens the places in memory as the namespace's first process sees
 // them. They are mount points, which nothing inside can move.
@@ -204,9 +245,13 @@ type tree struct {
 
 // measure walks the tree. Orphans are children of the namespace's first
 // process, so nothing in the namespace is missed for longer than a moment.
-func measure(root int, uncounted bool) tree {
+func (m *meter) measure(root int) tree {
 	t := tree{pids: []int{root}}
-	if uncounted {
+	if m.reaper {
+		t.pids = children(root)
+		t.addWaitedFor(root)
+	}
+	if m.uncounted {
 		t.shared = map[string]bool{}
 	}
 	for i := 0; i < len(t.pids) && len(t.pids) < maxTree; i++ {
@@ -261,6 +306,17 @@ func (t *tree) add(pid int) {
 	t.memory += sumFields(dir+"/status", "RssAnon:", "RssShmem:", "VmSwap:")
 	if t.shared != nil {
 		t.addShared(dir + "/maps")
+	}
+}
+
+// addWaitedFor counts the time of the dead whom a reaper waited for.
+func (t *tree) addWaitedFor(pid int) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return
+	}
+	if f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]); len(f) > statThreads {
+		t.cpu += time.Duration(number(f[statUtime+2])+number(f[statUtime+3])) * clockTick
 	}
 }
 

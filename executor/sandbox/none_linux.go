@@ -56,20 +56,12 @@ func (n *None) Start(ctx context.Context, spec Spec) (*Process, error) {
 
 // build lays the places out below dir and translates the words.
 func (n *None) build(l *launch, dir string) error {
-	home := filepath.Join(dir, "home")
-	if err := os.Mkdir(home, 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "home"), 0o700); err != nil {
 		return err
 	}
-	places := []Mount{{WorkspaceDir, l.spec.Workspace}, {OutDir, l.spec.OutDir}, {HomeDir, home}}
-	for _, m := range l.spec.ReadOnly {
-		places = append(places, Mount{m.target(), m.Source})
-	}
-	for _, f := range l.spec.Files {
-		path := filepath.Join(dir, "files", f.Target)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, f.Content, 0o400)); err != nil {
-			return err
-		}
-		places = append([]Mount{{f.Target, path}}, places...)
+	places, err := layOut(dir, l.spec)
+	if err != nil {
+		return err
 	}
 	argv := make([]string, len(l.spec.Argv))
 	for i, word := range l.spec.Argv {
@@ -82,6 +74,28 @@ func (n *None) build(l *launch, dir string) error {
 	}
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return l.findProgram(argv[0])
+}
+
+// layOut says where the places of the sandbox are on the host, and writes the
+// files among them below dir.
+func layOut(dir string, s Spec) ([]Mount, error) {
+	places := []Mount{{WorkspaceDir, s.Workspace}, {OutDir, s.OutDir}, {HomeDir, filepath.Join(dir, "home")}}
+	for _, m := range s.ReadOnly {
+		places = append(places, Mount{m.target(), m.Source})
+	}
+	files := filepath.Join(dir, "files")
+	if err := os.Mkdir(files, 0o755); err != nil { //nolint:gosec // the program reads it, under another user
+		return nil, err
+	}
+	for _, f := range s.Files {
+		path := filepath.Join(files, f.Target)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.Content, 0o444)) //nolint:gosec // as above
+		if err != nil {
+			return nil, err
+		}
+		places = append([]Mount{{f.Target, path}}, places...)
+	}
+	return places, nil
 }
 
 // findProgram looks the program up in the PATH it will have.

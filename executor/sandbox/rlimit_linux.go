@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,7 +24,11 @@ const dataRoom = 1 << 30 // bytes
 // and threads, for the user id inside the namespace. A negative limit leaves
 // the inherited one. The order matters: afterwards this process itself must be
 // able to do nothing but exec.
-func setRlimits(l Limits, uncounted bool) error {
+func setRlimits(c initConfig) error {
+	l := c.Limits
+	if c.Confined && c.UID == 0 && l.Processes > 0 {
+		l.Processes += tasksOfUser() // the kernel counts them together
+	}
 	if err := setRlimit(unix.RLIMIT_CORE, 0, 0); err != nil {
 		return err
 	}
@@ -35,7 +42,7 @@ func setRlimits(l Limits, uncounted bool) error {
 	if err := setRlimit(unix.RLIMIT_NPROC, l.Processes, l.Processes); err != nil {
 		return err
 	}
-	if uncounted && l.MemoryBytes > 0 {
+	if c.Uncounted && l.MemoryBytes > 0 {
 		data := 2*l.MemoryBytes + dataRoom
 		if err := setRlimit(unix.RLIMIT_DATA, data, data); err != nil {
 			return err
@@ -56,4 +63,22 @@ func setRlimit(which int, soft, hard int64) error {
 	}
 	want := syscall.Rlimit{Cur: min(uint64(soft), have.Max), Max: min(uint64(hard), have.Max)}
 	return syscall.Setrlimit(which, &want)
+}
+
+// tasksOfUser counts the threads of everything that runs as this user.
+func tasksOfUser() int64 {
+	var n int64
+	me := uint32(os.Getuid())
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
+	for _, path := range paths {
+		st, err := os.Stat(path)
+		if err != nil || st.Sys().(*syscall.Stat_t).Uid != me {
+			continue
+		}
+		data, _ := os.ReadFile(path)
+		if f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]); len(f) > statThreads {
+			n += number(f[statThreads])
+		}
+	}
+	return n
 }

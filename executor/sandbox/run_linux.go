@@ -28,6 +28,12 @@ type launch struct {
 	status *os.File    // nil when the program is executed directly
 	info   *os.File
 
+	// The level without namespaces.
+	confined bool
+	hold     *os.File // the reaper ends its tree when this is closed
+	tmp      []string // directories that stand in for tmpfs
+	release  func()   // gives back what the start took, once nothing runs
+
 	p      *Process
 	out    output
 	begin  time.Time
@@ -79,12 +85,15 @@ func (l *launch) openPipes(a *arguments) error {
 // closeAll undoes a launch that didn't come to run.
 func (l *launch) closeAll() {
 	l.closeChild()
-	for _, f := range []*os.File{l.status, l.info} {
+	for _, f := range []*os.File{l.status, l.info, l.hold} {
 		if f != nil {
 			_ = f.Close() // nothing was written through it
 		}
 	}
 	l.cgroup.remove()
+	if l.release != nil {
+		l.release()
+	}
 }
 
 func (l *launch) closeChild() {
@@ -173,7 +182,7 @@ func (l *launch) joinCgroup() {
 // startError explains a command that could not even be forked.
 func (l *launch) startError(err error) error {
 	if l.status != nil {
-		return unavailable("bwrap can't be executed", err)
+		return unavailable(l.cmd.Path+" can't be executed", err)
 	}
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		return &Error{Code: CodeNotFound, Msg: "the program to run does not exist", Err: err}
@@ -210,6 +219,10 @@ func (l *launch) readStatus() {
 // readInfo learns the first process of the namespace and holds on to it.
 func (l *launch) readInfo() {
 	defer close(l.known)
+	if l.confined {
+		l.holdFirst(l.cmd.Process.Pid)
+		return
+	}
 	if l.info == nil {
 		return
 	}
@@ -220,8 +233,13 @@ func (l *launch) readInfo() {
 	if json.NewDecoder(io.LimitReader(l.info, infoBytes)).Decode(&info) != nil || info.Pid <= 0 {
 		return
 	}
-	if fd, err := unix.PidfdOpen(info.Pid, 0); err == nil {
-		l.pid1, l.inner = fd, info.Pid
+	l.holdFirst(info.Pid)
+}
+
+// holdFirst takes a handle of the tree's first process.
+func (l *launch) holdFirst(pid int) {
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		l.pid1, l.inner = fd, pid
 	}
 }
 
@@ -240,6 +258,10 @@ func (l *launch) kill(reason killReason) {
 // comes last: without it the first process might not be known yet.
 func (l *launch) takeDown() {
 	l.cgroup.kill()
+	if l.confined {
+		_ = l.hold.Close() // the reaper does the rest, and ends
+		return
+	}
 	timer := time.NewTimer(killKnown)
 	defer timer.Stop()
 	select {
@@ -269,6 +291,9 @@ func (l *launch) awaitDeath() {
 	<-l.known // bwrap is dead, so its pipe has ended
 	if l.status == nil {
 		_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL)
+	}
+	if l.confined {
+		return // the reaper is gone, and it goes last
 	}
 	if l.pid1 < 0 {
 		return
@@ -302,6 +327,10 @@ func (l *launch) settle(waitErr error) {
 	e.Hints = l.hints()
 	l.cause(e, status, state.ExitCode())
 	l.closeFirst()
+	if l.confined {
+		_ = l.hold.Close() // nothing is written through it
+		l.release()
+	}
 	l.meter.close()
 	l.cgroup.remove()
 	l.log.Debug("sandbox: ended", "cause", e.Cause, "code", e.Code, "limit", e.Limit, "wall", e.Wall, "cpu", e.CPU, "wait", waitErr)
@@ -327,7 +356,7 @@ func (l *launch) cause(e *Exit, status statusReport, code int) {
 		e.Cause, e.Limit = reason.cause, reason.limit
 	case !status.ready:
 		e.Cause = CauseStartFailed
-		e.Err = startFailure(status.failure, l.out.firstWords(), l.spec.Argv[0])
+		e.Err = l.startFailure(status.failure, l.out.firstWords(), l.spec.Argv[0])
 	case limit != "":
 		e.Cause, e.Limit, e.Code = CauseResource, limit, code
 	case code < 0: // somebody outside killed bwrap

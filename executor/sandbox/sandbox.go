@@ -32,7 +32,7 @@ const initPath = RunDir + "/init"
 // Sandbox starts untrusted programs.
 type Sandbox interface {
 	// Name is the word for this level in configuration, log and report:
-	// "bubblewrap" or "none".
+	// "bubblewrap", "landlock" or "none".
 	Name() string
 	// Probe runs a program that does nothing and says whether this host can
 	// isolate one. A host that can't is reported as an *Error with the code

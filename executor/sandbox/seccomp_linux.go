@@ -77,12 +77,20 @@ var (
 	slay  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
 )
 
+// filter is what varies.
+type filter struct {
+	loopback  bool // internet sockets, in a network namespace of its own
+	uncounted bool // no control group counts memory
+	confined  bool // no namespace is around it: no sockets at all
+	sameUser  bool // it runs as writ's own user
+}
+
 // seccompFilter assembles the filter for this architecture.
-func seccompFilter(loopback, uncounted bool) ([]bpf.RawInstruction, error) {
+func seccompFilter(f filter) ([]bpf.RawInstruction, error) {
 	if auditArch == 0 {
 		return nil, fmt.Errorf("no system call table for %s", runtime.GOARCH)
 	}
-	return bpf.Assemble(seccompProgram(loopback, uncounted))
+	return bpf.Assemble(seccompProgram(f))
 }
 
 // hiddenMemory are calls that take memory which belongs to no process, so that
@@ -120,7 +128,7 @@ func visibleMappings() []bpf.Instruction {
 
 // seccompProgram is the filter: everything not named is allowed. Calls whose
 // answer doesn't depend on arguments cost nothing, since the kernel caches it.
-func seccompProgram(loopback, uncounted bool) []bpf.Instruction {
+func seccompProgram(f filter) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -134,7 +142,10 @@ func seccompProgram(loopback, uncounted bool) []bpf.Instruction {
 	for _, nr := range absent {
 		prog = append(prog, onCall(nr, errno(unix.ENOSYS))...)
 	}
-	if uncounted {
+	if f.confined {
+		prog = append(prog, withoutNamespaces(f.sameUser)...)
+	}
+	if f.uncounted {
 		for _, nr := range hiddenMemory {
 			prog = append(prog, onCall(nr, errno(unix.ENOSYS))...)
 		}
@@ -148,7 +159,7 @@ func seccompProgram(loopback, uncounted bool) []bpf.Instruction {
 	prog = append(prog, onCall(unix.SYS_UNSHARE, flagsDenied(0, unshareFlags)...)...)
 	prog = append(prog, onCall(unix.SYS_PERSONALITY, onlyValues(0, unix.EPERM, 0, personalityQuery)...)...)
 	prog = append(prog, onCall(unix.SYS_IOCTL, exceptValues(1, unix.EPERM, tiocsti, tioclinux)...)...)
-	prog = append(prog, onCall(unix.SYS_SOCKET, families(loopback)...)...)
+	prog = append(prog, onCall(unix.SYS_SOCKET, families(f.loopback)...)...)
 	prog = append(prog, onCall(unix.SYS_SOCKETPAIR, onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)...)
 	return append(prog, allow)
 }

@@ -12,3 +12,6 @@ var archProlog []bpf.Instruction
 
 // deniedHere are calls that only this architecture has: none.
 var deniedHere []uintptr
+
+// chmodHere are calls on files by path that only this architecture has.
+var chmodHere []uintptr

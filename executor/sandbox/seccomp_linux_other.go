@@ -10,4 +10,5 @@ const auditArch = 0
 var (
 	archProlog []bpf.Instruction
 	deniedHere []uintptr
+	chmodHere  []uintptr
 )

@@ -12,7 +12,12 @@ import (
 // big-endian words, and the kernel native ones at the same places.
 func verdict(t *testing.T, loopback, uncounted bool, arch uint32, nr uintptr, args ...uint64) uint32 {
 	t.Helper()
-	vm, err := bpf.NewVM(seccompProgram(loopback, uncounted))
+	return verdictOf(t, filter{loopback: loopback, uncounted: uncounted}, arch, nr, args...)
+}
+
+func verdictOf(t *testing.T, f filter, arch uint32, nr uintptr, args ...uint64) uint32 {
+	t.Helper()
+	vm, err := bpf.NewVM(seccompProgram(f))
 	if err != nil {
 		t.Fatal(err)
 	}

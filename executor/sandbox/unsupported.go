@@ -10,6 +10,9 @@ func MaybeInit() {}
 // NewBubblewrap gives a level that is unavailable on this system.
 func NewBubblewrap(Config) Sandbox { return unsupported("bubblewrap") }
 
+// NewLandlocked gives a level that is unavailable on this system.
+func NewLandlocked(Config) Sandbox { return unsupported("landlock") }
+
 // NewNone gives a level that is unavailable on this system.
 func NewNone(Config) Sandbox { return unsupported("none") }
 

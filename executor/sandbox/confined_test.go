@@ -1,0 +1,278 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestLandlock_NothingOfTheHostIsRead(t *testing.T) {
+	home, search := host(t)
+	// Names of processes are seen at this level; the package comment says so.
+	search = strings.ReplaceAll(search, "/proc/*/cmdline", "")
+	out := succeed(t, newLandlocked(t), script(t, search, home))
+	if !strings.Contains(out, "search: end") {
+		t.Fatalf("the search did not run to its end:\n%s", out)
+	}
+	if strings.Contains(out, canary) {
+		t.Errorf("found:\n%s", out)
+	}
+	if !strings.Contains(out, "descriptors: 4\n") { // standard streams and ls's own
+		t.Errorf("descriptors:\n%s", out)
+	}
+}
+
+func TestLandlock_NoNetwork(t *testing.T) {
+	args, heard := listeners(t)
+	// A daemon's socket that everybody may write to: no rule of Landlock holds it.
+	dir, err := os.MkdirTemp("/tmp", "writ-daemon-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	daemon := filepath.Join(dir, "socket")
+	l, err := net.Listen("unix", daemon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(daemon, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	out := succeed(t, newLandlocked(t), act(t, "act-net", append(args, "unix", daemon)...))
+	if !strings.Contains(out, "net: end") || strings.Contains(out, "reached") {
+		t.Errorf("output:\n%s", out)
+	}
+	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK} {
+		if !strings.Contains(out, fmt.Sprintf("family %d: address family not supported", family)) {
+			t.Errorf("family %d is not refused:\n%s", family, out)
+		}
+	}
+	if len(heard) != 0 {
+		t.Errorf("the host heard from inside: %s", <-heard)
+	}
+}
+
+func TestLandlock_LoopbackIsRefused(t *testing.T) {
+	spec := script(t, "touch ran")
+	spec.Loopback = true
+	_, err := newLandlocked(t).Start(t.Context(), spec)
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeSpec || !strings.Contains(e.Remedy, "loopback") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestLandlock_NothingOutsideIsWritten(t *testing.T) {
+	cache, other := place(t), place(t)
+	for _, path := range []string{cache + "/cached", other + "/other"} {
+		if err := os.WriteFile(path, []byte("before"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{cache, other} {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := script(t, strings.NewReplacer("OTHER", other, "CACHE", cache).Replace(`
+try() { f=$1; shift; if (echo evil > "$f") 2>/dev/null; then echo "wrote $*"; fi; }
+for f in /usr/bin/evil /etc/passwd /etc/evil /run/evil /evil /tmp/evil /var/tmp/evil /dev/shm/evil "$WRIT_DISPATCH" "${WRIT_DISPATCH%/*}/evil" \
+  "CACHE/cached" "CACHE/evil" "OTHER/other" "OTHER/evil" /proc/sys/kernel/hostname /proc/self/oom_score_adj; do try "$f" "$f"; done
+rm -f "CACHE/cached" "$WRIT_DISPATCH" 2>/dev/null
+ln -f "CACHE/cached" linked 2>/dev/null && echo linked
+mv "CACHE/cached" moved 2>/dev/null && echo moved
+ln -s "OTHER/other" link && try link link
+cat "CACHE/cached" > /dev/null && echo read the cache
+cat "OTHER/other" 2>/dev/null && echo read another
+try fine workspace; try "$TMPDIR/fine" tmp; try "$HOME/fine" home; try "$OUT/fine" out; try /dev/null null
+echo attempts: end`))
+	spec.OutDir = place(t)
+	spec.ReadOnly = []Mount{{Source: cache, Target: "/cache"}}
+	spec.Files = []File{{Target: RunDir + "/dispatch.json", Content: []byte("{}")}}
+	spec.Env = append(spec.Env, "WRIT_DISPATCH="+RunDir+"/dispatch.json", "OUT="+OutDir)
+	out := succeed(t, newLandlocked(t), spec)
+	want := "read the cache\nwrote workspace\nwrote tmp\nwrote home\nwrote out\nwrote null\nattempts: end\n"
+	if out != want {
+		t.Errorf("output:\n%s\nwant:\n%s", out, want)
+	}
+	for _, path := range []string{cache + "/cached", other + "/other"} {
+		if data, err := os.ReadFile(path); err != nil || string(data) != "before" {
+			t.Errorf("%s holds %q, %v", path, data, err)
+		}
+	}
+}
+
+// A program that runs as writ's own user still can't touch writ.
+func TestLandlock_OthersAreLeftAlone(t *testing.T) {
+	dir := place(t)
+	file := filepath.Join(dir, "key")
+	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	victim := exec.Command("sleep", "3600")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
+	pid := strconv.Itoa(victim.Process.Pid)
+	spec := act(t, "act-meddle", pid, file)
+	if out := succeed(t, newLandlocked(t), spec); out != "meddle: end\n" {
+		t.Errorf("output:\n%s", out)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Size() != 6 {
+		t.Errorf("the file is now %v, %v", info, err)
+	}
+	if os.Geteuid() == 0 { // nothing can be seen of an attack that root may carry out
+		return
+	}
+	spec = act(t, "act-meddle", pid, file)
+	if out := succeed(t, NewNone(Config{}), asSelf(t, spec)); !strings.Contains(out, "could: chmod") || !strings.Contains(out, "could: signal\n") {
+		t.Errorf("the attempts fail without a sandbox too:\n%s", out)
+	}
+}
+
+// asSelf replaces the inner program by the test's own, for None.
+func asSelf(t *testing.T, spec Spec) Spec {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Argv[0] = self
+	return spec
+}
+
+// With root's rights each program has a user of its own, and never root's.
+func TestLandlock_UsersOfTheirOwn(t *testing.T) {
+	n := newLandlocked(t)
+	long, short := script(t, "touch mine; echo up; sleep 1000"), script(t, "touch mine")
+	r := start(t, n, long)
+	r.await(t, "the first", r.line("up"))
+	succeed(t, n, short)
+	owners := map[uint32]bool{}
+	for _, dir := range []string{long.Workspace, short.Workspace} {
+		st, err := os.Stat(filepath.Join(dir, "mine"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners[st.Sys().(*syscall.Stat_t).Uid] = true
+	}
+	if owners[0] || os.Geteuid() == 0 && len(owners) != 2 {
+		t.Errorf("the programs ran as users %v of the host", owners)
+	}
+}
+
+func TestLandlock_ClosedWayToTheWorkspace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("not root: the program is the user who closed it")
+		return
+	}
+	closed := filepath.Join(place(t), "closed")
+	inside := filepath.Join(closed, "w")
+	if err := errors.Join(os.Mkdir(closed, 0o700), os.Mkdir(inside, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	spec := script(t, "true")
+	spec.Workspace = inside
+	_, err := newLandlocked(t).Start(t.Context(), spec)
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeUnavailable || !strings.Contains(e.Remedy, "chmod o+x "+closed) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestX8_ResourcesWithoutNamespaces(t *testing.T) {
+	n := NewLandlocked(Config{Init: passable(t), Cgroup: filepath.Join(t.TempDir(), "none")})
+	for _, c := range resources(t) {
+		t.Run(c.name, func(t *testing.T) { c.isHeld(t, n) })
+	}
+	big := resource{"bytes in tmp", script(t, `head -c 5000000 /dev/zero > "$TMPDIR/big"; sleep 1000`), Limits{TmpBytes: 1 << 20}, LimitTmpBytes}
+	t.Run(big.name, func(t *testing.T) { big.isHeld(t, n) })
+}
+
+// Nothing of a start remains on the host.
+func TestLandlock_LeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", place(t))
+	if err := os.Chmod(os.Getenv("TMPDIR"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	n := newLandlocked(t)
+	succeed(t, n, script(t, `mkdir -p "$HOME/a/b"; chmod 0 "$HOME/a" 2>/dev/null; echo x > "$TMPDIR/x"`))
+	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "writ-landlock-*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestLandlock_SystemCalls(t *testing.T) {
+	const (
+		ok    = unix.SECCOMP_RET_ALLOW
+		perm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+		nosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+		noaf  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	)
+	for _, c := range []struct {
+		name       string
+		nr         uintptr
+		args       []uint64
+		own, other uint32 // as writ's user, as another
+	}{
+		{"socket", unix.SYS_SOCKET, []uint64{unix.AF_UNIX}, noaf, noaf},
+		{"pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX}, ok, ok},
+		{"shared memory", unix.SYS_SHMGET, nil, nosys, nosys},
+		{"message queue", unix.SYS_MQ_OPEN, nil, nosys, nosys},
+		{"mode by path", unix.SYS_FCHMODAT, nil, perm, ok},
+		{"mode by path, newer", unix.SYS_FCHMODAT2, nil, perm, ok},
+		{"mode by descriptor", unix.SYS_FCHMOD, nil, ok, ok},
+		{"own limit", unix.SYS_PRLIMIT64, []uint64{0}, ok, ok},
+		{"limit of another", unix.SYS_PRLIMIT64, []uint64{7}, perm, ok},
+		{"priority of another", unix.SYS_SETPRIORITY, []uint64{0, 7}, perm, ok},
+		{"own affinity", unix.SYS_SCHED_SETAFFINITY, []uint64{0}, ok, ok},
+		{"ptrace", unix.SYS_PTRACE, nil, perm, perm},
+	} {
+		for same, want := range map[bool]uint32{true: c.own, false: c.other} {
+			if got := verdictOf(t, filter{confined: true, sameUser: same}, auditArch, c.nr, c.args...); got != want {
+				t.Errorf("%s, same user %v: %#x, want %#x", c.name, same, got, want)
+			}
+		}
+	}
+}
+
+// The program's stage doesn't run without the reaper that would end it.
+func TestLandlock_NeedsItsReaper(t *testing.T) {
+	status, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &arguments{extra: []*os.File{nil, w}}
+	workspace := place(t)
+	if err := a.config(initConfig{Argv: []string{"/bin/touch", "ran"}, Confined: true, Dir: workspace}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `exec -a "$0" "$1" init & wait`, initPath, passable(t))
+	cmd.Path, cmd.Args[0] = "/bin/bash", "bash"
+	cmd.ExtraFiles = a.extra
+	out, _ := cmd.CombinedOutput()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(status)
+	if err != nil || !strings.Contains(string(said), `"stage":"isolation"`) {
+		t.Errorf("the stage said %q, %v; output:\n%s", said, err, out)
+	}
+	if _, err := os.Stat(filepath.Join(workspace, "ran")); err == nil {
+		t.Error("the program ran")
+	}
+}

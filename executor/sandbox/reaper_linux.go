@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// holdFD is the pipe that writ holds open as long as the tree may live. The
+// kernel closes it when writ dies, kill -9 included.
+const holdFD = 5
+
+// reapEvery is how often a tree that is to die is gone through.
+const reapEvery = 2 * time.Millisecond
+
+// runReaper is the outer of the two inner stages without namespaces. It starts
+// the other one, inherits every process that loses its parent, and ends when the
+// last of them is dead: after the program's end, or when the hold is let go. It
+// never returns.
+func runReaper() {
+	status := os.NewFile(statusFD, "status")
+	pid, err := startInner()
+	if err != nil {
+		var no syscall.Errno
+		_ = errors.As(err, &no) // 0 where it is no call's
+		_ = json.NewEncoder(status).Encode(initFailure{Stage: "reaper", Errno: int(no), Text: err.Error()})
+		os.Exit(initExit)
+	}
+	_ = status.Close() // the program's stage has its own
+	var dying atomic.Bool
+	end := func() {
+		if !dying.Swap(true) {
+			go slayTree()
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(holdFD, "hold"))
+		end()
+	}()
+	code := initExit
+	for {
+		var ws unix.WaitStatus
+		got, err := unix.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil: // ECHILD: nobody is left
+			syscall.Exit(code) // at once: there is nothing to flush
+		case got == pid && ws.Signaled(): //nolint:misspell // the method's name
+			code = 128 + int(ws.Signal())
+		case got == pid:
+			code = ws.ExitStatus()
+		}
+		if got == pid {
+			end()
+		}
+	}
+}
+
+// startInner forks the program's stage. The parent-death signal that the stage
+// sets follows this thread, which therefore never ends.
+func startInner() (int, error) {
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("subreaper: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	pid, err := syscall.ForkExec(self, []string{initPath, wordInit}, &syscall.ProcAttr{
+		Env: []string{}, Files: []uintptr{0, 1, 2, configFD, statusFD},
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, fd := range []int{0, configFD} {
+		_ = unix.Close(fd) // the reaper reads nothing
+	}
+	return pid, nil
+}
+
+// slayTree kills until nobody is left, which the reaper's own wait finds out.
+// All are stopped before any is killed, so that none can fork while the rest is
+// looked for; at the limit on processes nobody new can come either.
+func slayTree() {
+	tick := time.NewTicker(reapEvery)
+	defer tick.Stop()
+	for {
+		stopped := map[int]bool{}
+		for range 20 { // passes until one finds nobody new
+			fresh := 0
+			for pid, parent := range descendants(os.Getpid()) {
+				if !stopped[pid] {
+					stopped[pid] = true
+					fresh++
+					sendTo(pid, parent, unix.SIGSTOP)
+				}
+			}
+			if fresh == 0 {
+				break
+			}
+		}
+		for pid, parent := range descendants(os.Getpid()) {
+			sendTo(pid, parent, unix.SIGKILL)
+		}
+		<-tick.C
+	}
+}
+
+// descendants gives all processes below one, with their parents.
+func descendants(root int) map[int]int {
+	found := map[int]int{}
+	for queue := []int{root}; len(queue) > 0 && len(found) < maxTree; queue = queue[1:] {
+		for _, pid := range children(queue[0]) {
+			if _, seen := found[pid]; !seen {
+				found[pid] = queue[0]
+				queue = append(queue, pid)
+			}
+		}
+	}
+	return found
+}
+
+// sendTo sends to a process as long as it is the child that it was: a number
+// that was given to somebody else meanwhile is left alone.
+func sendTo(pid, parent int, sig unix.Signal) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if p := parentOf(pid); p == parent || p == os.Getpid() {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}
+
+// parentOf is a process's parent now, 0 if it is gone.
+func parentOf(pid int) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(f) < 2 {
+		return 0
+	}
+	n, _ := strconv.Atoi(string(f[1]))
+	return n
+}
