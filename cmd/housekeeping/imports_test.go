@@ -90,6 +90,8 @@ var examples = []struct {
 	{"forge/gitlab/x.go", `import _ "github.com/writbot/writ/forge/local"`, "adapters never"},
 	{"forge/local/x.go", `import _ "github.com/writbot/writ/forge/github"`, "adapters never"},
 	{"forge/local/x.go", `import _ "github.com/writbot/writ/forge/git"`, ""},
+	{"forge/gitlab/x.go", `import _ "github.com/xanzy/go-gitlab"`, ""},
+	{"cmd/writ/x.go", `import _ "github.com/xanzy/go-gitlab"`, "no longer kept up"},
 	{"forge/x.go", `import _ "github.com/writbot/writ/compliance/policy"`, "doesn't know who decides"},
 	{"forge/git/x.go", `import _ "github.com/writbot/writ/kernel/lease"`, "knows no tasks"},
 	{"webhook/api/x.go", `import _ "github.com/writbot/writ/kernel/world"`, "only a hint"},

@@ -82,6 +82,8 @@ var rules = []rule{
 	{"forge/github/...", anywhere, "./forge/gitlab/... ./forge/local/...", deny, "adapters never import adapters"},
 	{"forge/gitlab/...", anywhere, "./forge/github/... ./forge/local/...", deny, "adapters never import adapters"},
 	{"forge/local/...", anywhere, "./forge/github/... ./forge/gitlab/...", deny, "adapters never import adapters"},
+	{"forge/gitlab/...", anywhere, "github.com/xanzy/go-gitlab", allow, "its library"},
+	{"...", anywhere, "github.com/xanzy/go-gitlab", deny, "the library is no longer kept up: one package holds it"},
 	{"forge/...", anywhere, "./executor/... ./compliance/... ./webhook/...", deny,
 		"a forge is told what to do; it doesn't know who decides"},
 	{"forge/git/...", anywhere, "./kernel/...", deny, "objects and refs only; it knows no tasks"},

@@ -35,6 +35,10 @@ type Place struct {
 	// Digests says that the forge keeps every version of an issue's text, so
 	// that each event has its digest.
 	Digests bool
+	// Trims says that the forge takes white space off the end of a text.
+	Trims bool
+	// NoCommas says that a label can't have one.
+	NoCommas bool
 }
 
 // Setup makes a place. It is called once for each part of the suite.

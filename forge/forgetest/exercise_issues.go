@@ -3,6 +3,7 @@ package forgetest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,10 @@ import (
 var noTime time.Time
 
 func exerciseIssue(t *testing.T, p *Place) {
-	const body = "Add fails.\n\n```writ\nallowed_files: [calc/**]\n```\n\nümläut, 日本, 🙂\n"
+	body := "Add fails.\n\n```writ\nallowed_files: [calc/**]\n```\n\nümläut, 日本, 🙂\n"
+	if p.Trims {
+		body = strings.TrimSpace(body)
+	}
 	filed := must[forge.Issue](t)(p.Owner.FileIssue(t.Context(), p.Repo, "Add fails on <negative> & \"zero\"", body))
 	got := p.issue(t, filed.Number)
 	if got.Title != filed.Title || got.Body != body {

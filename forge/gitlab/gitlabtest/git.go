@@ -1,0 +1,202 @@
+package gitlabtest
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/forge/git/smarthttp"
+)
+
+const noCommit = "0000000000000000000000000000000000000000"
+
+func (s *Server) dir(p *project) string { return filepath.Join(s.root, p.path()+".git") }
+
+func (s *Server) serveGit() {
+	var err error
+	s.git, err = smarthttp.New(smarthttp.Options{Root: s.root, Authorize: s.authorize, PostReceive: s.pushed})
+	s.must(err)
+}
+
+func (s *Server) must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// newRepository makes one with a commit on main. The lock is held.
+func (s *Server) newRepository(p *project) {
+	dir := s.dir(p)
+	s.must(os.MkdirAll(filepath.Dir(dir), 0o755))
+	s.run(s.root, "", "init", "-q", "--bare", "-b", p.DefaultBranch, dir)
+	s.run(dir, "", "config", "receive.advertiseAtomic", "true")
+	s.run(dir, "", "config", "uploadpack.allowFilter", "true")
+	s.run(dir, "", "config", "uploadpack.allowAnySHA1InWant", "true")
+	s.commit(p, p.DefaultBranch, "", map[string]string{"README.md": "# " + p.Name + "\n"})
+}
+
+func (s *Server) moveRepository(from, to string) {
+	target := filepath.Join(s.root, to+".git")
+	s.must(os.MkdirAll(filepath.Dir(target), 0o755))
+	s.must(os.Rename(filepath.Join(s.root, from+".git"), target))
+}
+
+func (s *Server) run(dir, stdin string, args ...string) string {
+	out, err := gittest.TryGit(dir, stdin, args...)
+	s.must(err)
+	return strings.TrimSpace(out)
+}
+
+// commit makes a commit of files above a parent's, and moves a branch to it.
+func (s *Server) commit(p *project, branch, parent string, files map[string]string) string {
+	dir := s.dir(p)
+	var tree strings.Builder
+	if parent != "" {
+		tree.WriteString(s.run(dir, "", "ls-tree", parent) + "\n")
+	}
+	for name, body := range files {
+		tree.WriteString("100644 blob " + s.run(dir, body, "hash-object", "-w", "--stdin") + "\t" + name + "\n")
+	}
+	args := []string{"commit-tree", "-m", "commit on " + branch, s.run(dir, tree.String(), "mktree")}
+	if parent != "" {
+		args = append(args, "-p", parent)
+	}
+	oid := s.run(dir, "", args...)
+	s.run(dir, "", "update-ref", "refs/heads/"+branch, oid)
+	return oid
+}
+
+// Branch makes or moves a branch as somebody's push: one commit with these
+// files, which are none of the tree's, on top of the default branch.
+func (s *Server) Branch(projectID, user int64, name string, files map[string]string) string {
+	s.mu.Lock()
+	p := s.data.Projects[projectID]
+	old := s.ref(p, "refs/heads/"+name)
+	oid := s.commit(p, name, s.ref(p, "refs/heads/"+p.DefaultBranch), files)
+	s.moved(p, user, []smarthttp.RefUpdate{{Ref: "refs/heads/" + name, Old: orNone(old), New: oid}})
+	s.mu.Unlock()
+	s.post.wake()
+	return oid
+}
+
+func orNone(oid string) string {
+	if oid == "" {
+		return noCommit
+	}
+	return oid
+}
+
+// Ref is where a ref of a project is, "" if it does not exist.
+func (s *Server) Ref(projectID int64, name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ref(s.data.Projects[projectID], name)
+}
+
+func (s *Server) ref(p *project, name string) string { return gittest.RefOID(s.dir(p), name) }
+
+func (s *Server) hasCommit(p *project, oid string) bool {
+	out, err := gittest.TryGit(s.dir(p), "", "cat-file", "-t", oid)
+	return err == nil && strings.TrimSpace(out) == "commit"
+}
+
+// containing is the first branch that holds a commit.
+func (s *Server) containing(p *project, oid string) string {
+	out, err := gittest.TryGit(s.dir(p), "", "for-each-ref", "--count=1", "--format=%(refname:short)", "--contains", oid, "refs/heads")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(out)
+}
+
+// mergeInto merges a request's branch into its target.
+func (s *Server) mergeInto(p *project, i *item, squash bool) error {
+	dir, base := s.dir(p), s.ref(p, "refs/heads/"+i.Target)
+	tree, err := gittest.TryGit(dir, "", "merge-tree", "--write-tree", base, i.SHA)
+	if err != nil {
+		return err
+	}
+	tree = strings.TrimSpace(tree)
+	head := i.SHA
+	if squash {
+		i.SquashSHA = s.run(dir, "", "commit-tree", "-m", i.Title, "-p", base, tree)
+		head = i.SquashSHA
+	}
+	i.MergeSHA = s.run(dir, "", "commit-tree", "-m", "Merge branch '"+i.Source+"' into '"+i.Target+"'", "-p", base, "-p", head, tree)
+	s.run(dir, "", "update-ref", "refs/heads/"+i.Target, i.MergeSHA, base)
+	s.tellPush(p, i.Author, smarthttp.RefUpdate{Ref: "refs/heads/" + i.Target, Old: base, New: i.MergeSHA})
+	return nil
+}
+
+// authorize is who may read and write a repository: a token is the password, the
+// name beside it doesn't count.
+func (s *Server) authorize(r *http.Request, repo string, write bool) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p *project
+	for _, one := range s.data.Projects {
+		if one.path()+".git" == repo {
+			p = one
+		}
+	}
+	_, password, given := r.BasicAuth()
+	t := s.data.Tokens[password]
+	if given && (t == nil || t.Revoked || !t.Expires.IsZero() && !s.opts.Now().Before(t.Expires)) {
+		return "", smarthttp.ErrUnauthenticated
+	}
+	if p == nil {
+		return "", smarthttp.ErrNotFound
+	}
+	level, user := 0, ""
+	if t != nil && s.data.Users[t.User].State == "active" {
+		c := &call{s: s, d: s.data}
+		level, user = c.level(p, t.User), s.data.Users[t.User].Username
+	}
+	switch {
+	case !write && (p.Visibility == Public || level >= Reporter):
+		return user, nil
+	case !given:
+		return "", smarthttp.ErrUnauthenticated
+	case !write:
+		return "", smarthttp.ErrNotFound
+	case level < Developer || p.Archived:
+		return "", smarthttp.ErrForbidden
+	}
+	return user, nil
+}
+
+// pushed is told what a push has moved.
+func (s *Server) pushed(_ context.Context, repo, username string, updates []smarthttp.RefUpdate) {
+	s.mu.Lock()
+	for _, p := range s.data.Projects {
+		if p.path()+".git" != repo {
+			continue
+		}
+		for _, u := range s.data.Users {
+			if u.Username == username {
+				s.moved(p, u.ID, updates)
+			}
+		}
+	}
+	s.mu.Unlock()
+	s.post.wake()
+}
+
+// moved follows a push: hooks are told of branches and tags, and open requests
+// follow their branch. The lock is held.
+func (s *Server) moved(p *project, user int64, updates []smarthttp.RefUpdate) {
+	for _, u := range updates {
+		s.tellPush(p, user, u)
+		for _, i := range p.Items {
+			if i.Kind != aMerge || i.State != "opened" || i.SourceProject != p.ID || "refs/heads/"+i.Source != u.Ref || u.New == noCommit {
+				continue
+			}
+			before := i.version()
+			i.SHA, i.Updated = u.New, s.tick()
+			s.tellItem(&call{s: s, d: s.data, user: s.data.Users[user]}, p, i, "update", before)
+		}
+	}
+}

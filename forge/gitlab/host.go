@@ -1,0 +1,131 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	gitlab "github.com/xanzy/go-gitlab"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/internal/transport"
+)
+
+// Config are the settings of a Host. URL and Token are required.
+type Config struct {
+	// URL is where GitLab's pages are: https://gitlab.com, or a self-managed host,
+	// also below a path. It holds no credential.
+	URL string
+	// Token is a project or group access token with the scope api and the role
+	// Developer; a personal one works and is warned of.
+	Token     string
+	CAFile    string        // PEM; added to the system's authorities
+	Proxy     string        // a URL; "": the environment's; "none": none
+	Plaintext bool          // lets the token go over plain http to another machine
+	Timeout   time.Duration // of one request; 0: 30 seconds
+	Limits    transport.Limits
+	UserAgent string
+	Now       func() time.Time // nil: time.Now
+	Logger    *slog.Logger     // nil: nothing is logged
+}
+
+// Host is one GitLab, as one account. It is safe for concurrent use.
+type Host struct {
+	cfg  Config
+	base *url.URL // its path ends with a slash
+	api  *gitlab.Client
+	web  *http.Client
+	tr   *transport.Transport
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	self  forge.User
+	kinds map[int64]forge.Kind
+	notes map[int64]thread
+}
+
+// How many accounts' kinds, and comments' places, are remembered. Neither ever
+// changes; when there are more, all are forgotten.
+const maxKnown = 10_000
+
+// New prepares access. It asks GitLab nothing, so that writ starts while GitLab
+// is down. Errors: a URL, certificate file or proxy that can't be used.
+func New(_ context.Context, c Config) (*Host, error) {
+	base, err := transport.BaseURL(c.URL, c.Plaintext)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(c.Token) != c.Token || c.Token == "" {
+		return nil, errors.New("GitLab's token is missing, or has white space around it")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	tr, err := transport.New(transport.Config{
+		Hosts: []string{base.Host}, CAFile: c.CAFile, Proxy: c.Proxy, UserAgent: c.UserAgent, Timeout: c.Timeout,
+		Limits: c.Limits, Now: c.Now, Logger: c.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{cfg: c, base: base, web: tr.Client(), tr: tr, log: c.Logger, kinds: map[int64]forge.Kind{}, notes: map[int64]thread{}}
+	h.api, err = gitlab.NewClient(c.Token,
+		gitlab.WithBaseURL(base.String()), gitlab.WithHTTPClient(h.web), gitlab.WithoutRetries(),
+		gitlab.WithCustomRetryMax(0), gitlab.WithCustomRetry(never), gitlab.WithCustomLimiter(unlimited{}))
+	if err != nil {
+		return nil, fmt.Errorf("GitLab's client: %w", err)
+	}
+	return h, nil
+}
+
+// Close releases idle connections.
+func (h *Host) Close() { h.tr.CloseIdleConnections() }
+
+// never is the library's word on another try: who calls decides about that. The
+// error stays what the transport said, whatever became of the context.
+func never(_ context.Context, _ *http.Response, err error) (bool, error) { return false, err }
+
+// unlimited is the library's pace: the transport has ours.
+type unlimited struct{}
+
+func (unlimited) Wait(context.Context) error { return nil }
+
+// Find finds a repository by its name; owner may hold subgroups: a/b.
+func (h *Host) Find(ctx context.Context, owner, name string) (forge.Repository, error) {
+	return h.repository(ctx, "find "+owner+"/"+name, owner+"/"+name)
+}
+
+// Client is a client for work in a repository. The token decides where else it
+// reaches.
+func (h *Host) Client(forge.Repo) forge.Client { return &client{h} }
+
+// GitURL is where git finds a repository.
+func (h *Host) GitURL(r forge.Repo) string {
+	u := *h.base
+	u.Path += r.Owner + "/" + r.Name + ".git"
+	return u.String()
+}
+
+// GitAuth are the credentials for [Host.GitURL]. GitLab takes any name beside a
+// token.
+func (h *Host) GitAuth(forge.Repo) git.Auth {
+	return git.Auth{
+		Username: "oauth2", AllowPlaintext: h.cfg.Plaintext,
+		AskPassword: func(context.Context) (string, error) { return h.cfg.Token, nil },
+	}
+}
+
+// client is one account's access.
+type client struct{ *Host }
+
+var _ forge.Client = (*client)(nil)

@@ -1,0 +1,182 @@
+package gitlab
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	gitlab "github.com/xanzy/go-gitlab"
+
+	"github.com/writbot/writ/forge"
+)
+
+// Repository is forge.Repositories.
+func (h *Host) Repository(ctx context.Context, id int64) (forge.Repository, error) {
+	return h.repository(ctx, "read a repository", int(id))
+}
+
+func (h *Host) repository(ctx context.Context, op string, which any) (forge.Repository, error) {
+	w := reading("%s", op).live()
+	p, _, err := h.api.Projects.GetProject(which, nil, w.in(ctx))
+	if err != nil {
+		return forge.Repository{}, w.err(err)
+	}
+	at := strings.LastIndex(p.PathWithNamespace, "/")
+	if at < 0 {
+		return forge.Repository{}, w.refuse(forge.Unavailable, "the answer names no project: %q", p.PathWithNamespace)
+	}
+	return forge.Repository{
+		Repo:          forge.Repo{ID: int64(p.ID), Owner: p.PathWithNamespace[:at], Name: p.PathWithNamespace[at+1:]},
+		DefaultBranch: p.DefaultBranch,
+		Private:       p.Visibility == gitlab.PrivateVisibility,
+		Archived:      p.Archived || p.MarkedForDeletionAt != nil,
+		Fork:          p.ForkedFromProject != nil,
+		URL:           p.WebURL,
+	}, nil
+}
+
+// The words of the API.
+const (
+	stateOpened = "opened"
+	stateClosed = "closed"
+	stateAll    = "all"
+	ascending   = "asc"
+	descending  = "desc"
+	byCreation  = "created_at"
+	byUpdate    = "updated_at"
+)
+
+// Issue is forge.Issues.
+func (h *Host) Issue(ctx context.Context, r forge.Repo, number int64) (forge.Issue, error) {
+	w := reading("read %s#%d", r, number)
+	i, _, err := h.api.Issues.GetIssue(int(r.ID), int(number), w.in(ctx))
+	if err != nil {
+		return forge.Issue{}, w.err(err)
+	}
+	if hidden, err := h.hidden(ctx, r, i); err != nil || hidden {
+		if hidden {
+			err = w.refuse(forge.NotFound, "it is confidential, and the project is not private")
+		}
+		return forge.Issue{}, err
+	}
+	return h.issue(ctx, i)
+}
+
+// hidden reports whether an issue is seen by fewer people than what writ records
+// of it would be.
+func (h *Host) hidden(ctx context.Context, r forge.Repo, i *gitlab.Issue) (bool, error) {
+	if !i.Confidential {
+		return false, nil
+	}
+	about, err := h.Repository(ctx, r.ID)
+	return err == nil && !about.Private, err
+}
+
+func (h *Host) issue(ctx context.Context, i *gitlab.Issue) (forge.Issue, error) {
+	out := forge.Issue{
+		Number: int64(i.IID), ID: int64(i.ID), Title: i.Title, Body: i.Description, State: forge.Closed,
+		Labels: i.Labels, Locked: i.DiscussionLocked, URL: i.WebURL,
+	}
+	if i.State == stateOpened {
+		out.State = forge.Open
+	}
+	if i.UpdatedAt != nil {
+		out.UpdatedAt = *i.UpdatedAt
+	}
+	var err error
+	if i.Author != nil {
+		out.Author, err = h.user(ctx, i.Author.ID, i.Author.Username)
+	}
+	return out, err
+}
+
+// seen is an issue's version in a listing.
+type seen struct {
+	id int
+	at time.Time
+}
+
+// ListIssues is forge.Issues. An issue that is updated meanwhile moves to the end
+// of the list, and all behind it move up: so each page begins anew at the time
+// of the last issue, and only if all of a page have the same second the next one
+// is asked for.
+func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
+	w := reading("list issues of %s", r).sweep()
+	known := map[seen]bool{}
+	from, page := since.Truncate(time.Second), 1
+	for n := 0; ; n++ {
+		if n == maxPages {
+			return w.refuse(forge.Invalid, "%w", errTooMany)
+		}
+		o := &gitlab.ListProjectIssuesOptions{
+			ListOptions: gitlab.ListOptions{Page: page, PerPage: perPage},
+			OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll),
+		}
+		if !from.IsZero() {
+			o.UpdatedAfter = &from
+		}
+		some, res, err := h.api.Issues.ListProjectIssues(int(r.ID), o, w.in(ctx))
+		if err != nil {
+			return w.err(err)
+		}
+		if err := h.each(ctx, r, some, since, known, f); err != nil {
+			return err
+		}
+		if res.NextPage == 0 || len(some) == 0 {
+			return nil
+		}
+		page++
+		if last := some[len(some)-1].UpdatedAt; last != nil && last.Truncate(time.Second).After(from) {
+			from, page = last.Truncate(time.Second), 1
+		}
+	}
+}
+
+// each hands on the issues of a page that are new in this listing.
+func (h *Host) each(ctx context.Context, r forge.Repo, some []*gitlab.Issue, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
+	for _, i := range some {
+		if i.UpdatedAt == nil || i.UpdatedAt.Before(since) || known[seen{i.ID, *i.UpdatedAt}] {
+			continue
+		}
+		known[seen{i.ID, *i.UpdatedAt}] = true
+		if hidden, err := h.hidden(ctx, r, i); err != nil || hidden {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		one, err := h.issue(ctx, i)
+		if err != nil {
+			return err
+		}
+		if err := f(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetState is forge.Issues.
+func (h *Host) SetState(ctx context.Context, r forge.Repo, number int64, s forge.State) error {
+	event, want := "close", stateClosed
+	if s == forge.Open {
+		event, want = "reopen", stateOpened
+	}
+	w := editing("%s %s#%d", event, r, number)
+	i, err := h.update(ctx, w, r, number, &gitlab.UpdateIssueOptions{StateEvent: &event})
+	if err == nil && i.State != want {
+		return w.ignored("the issue stays " + i.State)
+	}
+	return err
+}
+
+func (h *Host) update(ctx context.Context, w how, r forge.Repo, number int64, o *gitlab.UpdateIssueOptions) (*gitlab.Issue, error) {
+	i, _, err := h.api.Issues.UpdateIssue(int(r.ID), int(number), o, w.in(ctx))
+	return i, w.err(err)
+}
+
+// ignored is an update that GitLab answered with success and didn't make: it
+// leaves out, without a word, what an account may not change.
+func (w how) ignored(what string) error {
+	return w.refuse(forge.Forbidden, "GitLab took the request and didn't follow it: %s", what)
+}
