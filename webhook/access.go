@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -80,8 +79,11 @@ func (n *note) appendTo(attrs []slog.Attr) []slog.Attr {
 		attrs = append(attrs, slog.String("hook", n.hook), slog.String("delivery", n.delivery), slog.Int("bytes", n.bytes),
 			slog.String("outcome", n.outcome), slog.String("event", n.event.Kind), slog.String("action", n.event.Action))
 	}
-	for _, k := range n.event.Keys {
-		attrs = append(attrs, slog.String("task", k.World+"#"+strconv.FormatInt(k.Task, 10)))
+	if len(n.event.Keys) > 0 {
+		attrs = append(attrs, slog.String("world", n.event.Keys[0].World), slog.Int64("task", n.event.Keys[0].Task))
+	}
+	if more := len(n.event.Keys) - 1; more > 0 {
+		attrs = append(attrs, slog.Int("more_tasks", more))
 	}
 	if n.code != "" {
 		attrs = append(attrs, slog.String("code", string(n.code)))

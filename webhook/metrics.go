@@ -16,7 +16,7 @@ type metrics struct {
 // durations are bucket bounds in seconds, around the promise of one second.
 var durations = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
-func newMetrics(r prometheus.Registerer, b *budget, lag func() time.Duration) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, b *budget) (*metrics, error) {
 	m := &metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "writ_webhook_deliveries_total",
@@ -29,10 +29,6 @@ func newMetrics(r prometheus.Registerer, b *budget, lag func() time.Duration) (*
 	all := []prometheus.Collector{m.deliveries, m.duration,
 		gauge("writ_webhook_in_flight", "Deliveries in hand.", func() float64 { return float64(b.now().deliveries) }),
 		gauge("writ_webhook_body_bytes", "Bytes of bodies in hand.", func() float64 { return float64(b.now().bytes) }),
-	}
-	if lag != nil {
-		all = append(all, gauge("writ_webhook_lag_seconds", "Age of the oldest due time that nobody has taken up.",
-			func() float64 { return lag().Seconds() }))
 	}
 	if r == nil {
 		return m, nil

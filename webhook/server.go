@@ -31,9 +31,6 @@ type Config struct {
 	// Registry gets the receiver's metrics and is what /metrics shows. Nil: there
 	// is no such page.
 	Registry *prometheus.Registry
-	// Lag is the age of the oldest due time that nobody has taken up, for the
-	// metrics; nil leaves it out.
-	Lag func() time.Duration
 	// Middleware runs inside the access log and the shelter from panics, around
 	// every route: the place for traces.
 	Middleware []echo.MiddlewareFunc
@@ -86,7 +83,7 @@ func New(c Config) (*Server, error) {
 		registerer = c.Registry
 	}
 	var err error
-	if s.metrics, err = newMetrics(registerer, s.budget, c.Lag); err != nil {
+	if s.metrics, err = newMetrics(registerer, s.budget); err != nil {
 		return nil, refuse(kernel.CodeConfigInvalid, err.Error()+".")
 	}
 	for _, check := range c.Checks {

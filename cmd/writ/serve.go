@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -17,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/webhook"
@@ -82,35 +83,46 @@ type server struct {
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
-	closers  []func()   // called in reverse
+	runs     *taskRuns  // for the log
+	traces   traces
+	metrics  *serverMetrics
+	registry *prometheus.Registry
+	closers  []func() // called in reverse
 }
 
 // newServer opens everything. Nothing is started yet.
-func (a *app) newServer(ctx context.Context, cfg config.Config) (s *server, err error) {
+func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error) {
 	secrets, err := a.readSecrets(cfg)
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(lockedWriter{&sync.Mutex{}, a.stderr, func() *report.Redactor { return a.redactor }}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s = &server{app: a, cfg: cfg, log: log, worlds: map[string]*served{}, byID: map[int64]*served{}}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if s.in, err = openInstallation(ctx, cfg, cfg.Server.StateDir, lastUse{Server: true}, log); err != nil {
+	s := &server{app: a, cfg: cfg, runs: newTaskRuns(), worlds: map[string]*served{}, byID: map[int64]*served{}, registry: prometheus.NewRegistry()}
+	s.log = a.serverLog(cfg.Server, s.runs)
+	if err := s.open(ctx, secrets); err != nil {
+		s.close()
 		return nil, err
+	}
+	return s, nil
+}
+
+func (s *server) open(ctx context.Context, secrets secrets) (err error) {
+	if err := s.openTraces(secrets); err != nil {
+		return err
+	}
+	if s.in, err = openInstallation(ctx, s.cfg, s.cfg.Server.StateDir, lastUse{Server: true}, s.log); err != nil {
+		return err
 	}
 	s.closers = append(s.closers, s.in.Close)
 	s.inbox = inbox.New(s.in.db)
-	if s.executor, err = a.executor(&job{}, s.in); err != nil {
-		return nil, err
+	if s.executor, err = s.app.executor(&job{}, s.in); err != nil {
+		return err
 	}
 	s.closers = append(s.closers, s.executor.Close)
+	s.metrics = newServerMetrics(s.registry, s)
 	if err := s.openWorlds(ctx, secrets); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.wire(ctx, secrets)
+	return s.wire(ctx, secrets)
 }
 
 // close gives everything back, the lock last.
@@ -122,9 +134,8 @@ func (s *server) close() {
 
 // wire makes scheduler and receiver.
 func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
-	registry := prometheus.NewRegistry()
-	m := newServerMetrics(registry, s)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.traces.register(s.registry)
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c := s.cfg.Server
 	pause := c.PauseFile
 	if pause == "" {
@@ -133,7 +144,7 @@ func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
 	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
 		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
 		Pauses: []scheduler.Pauses{scheduler.PauseFile(pause), pauses{s.inbox}},
-		NewID:  uuid.NewString, Observer: m, Log: s.log,
+		NewID:  uuid.NewString, Observer: s.metrics, Log: s.log,
 	})
 	if err != nil {
 		return err
@@ -148,8 +159,8 @@ func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
 	}
 	s.closers = append(s.closers, func() { _ = listener.Close() }) // the receiver closes it too
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: listener, Hooks: []webhook.Hook{hook}, Inbox: telling{webhook.Into(s.inbox), s.sched}, Checks: s.checks(),
-		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: registry, Lag: m.lag,
+		Listener: listener, Hooks: []webhook.Hook{hook}, Inbox: s.traces.inbox(telling{webhook.Into(s.inbox), s.sched}), Checks: s.checks(),
+		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
 }
@@ -187,6 +198,9 @@ func (s *server) run(ctx context.Context) error {
 				cancel(err)
 			}
 		})
+	}
+	if s.cfg.Server.Observe {
+		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
 	}
 	s.log.Info("serving", "listen", s.cfg.Server.Listen, "worlds", len(s.worlds), "state_dir", s.in.dir.path)
 	left := s.sched.Run(ctx)
@@ -239,33 +253,12 @@ func (s *server) checkpointAll() {
 	}
 }
 
-// checks are what /readyz names.
-func (s *server) checks() []webhook.Check {
-	list := []webhook.Check{
-		{Name: "store", Run: func(context.Context) error { return s.in.db.Err() }},
-		{Name: "sandbox", Run: func(ctx context.Context) error {
-			if vs := s.executor.Environment(ctx, defaultBuilder); len(vs) > 0 {
-				return errors.New(vs[0].Detail)
-			}
-			return nil
-		}},
-	}
-	for name, w := range s.worlds {
-		list = append(list, webhook.Check{Name: "git:" + name, Run: func(ctx context.Context) error {
-			_, err := w.repo.Refs(ctx, refPrefix(s.cfg.Refs))
-			return err
-		}}, webhook.Check{Name: "forge:" + name, Run: func(ctx context.Context) error {
-			_, err := w.client.Repository(ctx, w.at.ID)
-			return err
-		}})
-	}
-	return list
-}
-
 // secrets are what the environment gave.
 type secrets struct {
 	token string
 	hooks []string
+	// traces are the headers for the collector.
+	traces map[string]string
 }
 
 // readSecrets reads them and hides them from everything that is shown.
@@ -280,9 +273,11 @@ func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
 	for _, name := range cfg.Forges.Local.HookSecrets {
 		s.hooks = append(s.hooks, read(name))
 	}
-	if err != nil {
+	var e error
+	s.traces, e = traceHeaders(getenv, cfg.Server.Traces)
+	if err = errors.Join(err, e); err != nil {
 		return s, &problem{code: "config.secret.empty", exit: exitUsage, text: err.Error() + "."}
 	}
-	a.hideValues(append([]string{s.token}, s.hooks...))
+	a.hideValues(slices.Concat([]string{s.token}, s.hooks, slices.Collect(maps.Values(s.traces))))
 	return s, nil
 }

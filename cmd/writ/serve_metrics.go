@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -18,13 +21,17 @@ type serverMetrics struct {
 	took    *prometheus.HistogramVec
 	running prometheus.Gauge
 	slots   *prometheus.GaugeVec
+	tries   *prometheus.CounterVec
+
+	mu   sync.Mutex
+	held map[scheduler.Key]bool // whose lease this process has
 }
 
 // newServerMetrics registers everything; a name that is taken is a mistake of
 // the program.
 func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 	m := &serverMetrics{
-		s: s,
+		s: s, held: map[scheduler.Key]bool{},
 		ticks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "writ_task_runs_total", Help: "Looks at a task, each until it stood still, by how it then stood.",
 		}, []string{"outcome"}),
@@ -36,8 +43,12 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		slots: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "writ_slots", Help: "Slots in use, and tasks that wait for a build slot.",
 		}, []string{"kind"}),
+		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_attempts_total", Help: "Attempts that ended, by the task's state after them and the finest failure code.",
+		}, []string{"state", "code"}),
 	}
-	r.MustRegister(m.ticks, m.took, m.running, m.slots)
+	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries)
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_leases_held", Help: "Leases that this process holds."}, m.leases))
 	for _, g := range []struct {
 		name, help string
 		value      func(inbox.Stats) float64
@@ -73,7 +84,38 @@ func (m *serverMetrics) records() float64 {
 	return float64(n)
 }
 
-func (m *serverMetrics) lag() time.Duration { return time.Duration(m.stats().LagMs) * time.Millisecond }
+// lease notes whether this process holds a task's lease.
+func (m *serverMetrics) lease(k scheduler.Key, held bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if held {
+		m.held[k] = true
+	} else {
+		delete(m.held, k)
+	}
+}
+
+func (m *serverMetrics) leases() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return float64(len(m.held))
+}
+
+// attempt counts one that ended. The last of a report's codes is the finest.
+func (m *serverMetrics) attempt(c supervisor.Cycle) {
+	var r struct {
+		State string   `json:"task_final_state"`
+		Codes []string `json:"codes"`
+	}
+	if json.Unmarshal(c.Report, &r) != nil {
+		return // the report is ours; it can be read
+	}
+	code := ""
+	if n := len(r.Codes); n > 0 {
+		code = r.Codes[n-1]
+	}
+	m.tries.WithLabelValues(r.State, code).Inc()
+}
 
 // Started implements scheduler.Observer.
 func (m *serverMetrics) Started(scheduler.Key) { m.running.Inc() }

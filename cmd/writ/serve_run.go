@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/writbot/writ/cmd/internal/tracing"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -26,14 +29,20 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	}
 	defer task.Close()
 	j.OnKill(task.Kill)
+	key := j.Key()
+	ctx, span := s.traces.tracer().Start(aboutTask(ctx, key), "task", trace.WithAttributes(tracing.World.String(key.World), tracing.Task.Int64(key.Task)))
+	defer span.End()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	slot := &slot{job: j}
 	defer slot.giveBack()
 	st, err := task.Drive(ctx, supervisor.DriveOptions{
 		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Nudges: j.Nudges(), Admit: slot.admit,
+		OnRun: func(run string, held bool) { s.runs.set(key, run); s.metrics.lease(key, held) },
 	})
-	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: st.Facts.Head.RunID, Next: st.Wake}
+	s.metrics.lease(key, false)
+	span.SetAttributes(tracing.Outcome.String(string(st.Decision.Standing)), tracing.Run.String(s.runs.run(key)))
+	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: s.runs.run(key), Next: st.Wake}
 	switch {
 	case ctx.Err() != nil:
 		return r, ctx.Err()
@@ -41,7 +50,7 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 		return r, halted(err)
 	}
 	r.Ended = st.Decision.Standing == kernel.StandFinal && st.Wake == 0
-	j.Log().Info("looked at a task", "standing", r.Outcome, "run", r.RunID, "codes", fmt.Sprint(st.Decision.Codes))
+	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", fmt.Sprint(st.Decision.Codes))
 	return r, nil
 }
 

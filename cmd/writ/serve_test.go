@@ -24,6 +24,7 @@ type forgePlace struct {
 	dir  string
 	hook string // where writ is to listen
 	env  []string
+	more string // keys of server: in the configuration
 }
 
 func must(t *testing.T, err error) {
@@ -80,13 +81,13 @@ func (s *syncBuffer) String() string {
 }
 
 func (p *forgePlace) config() string {
-	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: 10s}
+	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: 10s%[5]s}
 forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n]}}
 builders:
   default: {argv: [sh, -c, 'echo hello > out.txt']}
   hangs: {argv: [sleep, '600']}
   strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
-`, p.dir, p.hook, p.URL, p.Dir)
+`, p.dir, p.hook, p.URL, p.Dir, p.more)
 	path := filepath.Join(p.dir, "writ.yaml")
 	must(p.t, os.WriteFile(path, []byte(text), 0o600))
 	return path

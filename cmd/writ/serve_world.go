@@ -41,8 +41,7 @@ func (s *server) openWorlds(ctx context.Context, secrets secrets) error {
 		return &problem{exit: exitRefused, text: "The embedded forge doesn't know the token of " + c.Token + ".", remedy: "Make one for writ's own account there."}
 	}
 	s.self = self.ID
-	client := store.As(self)
-	visible, err := client.Repositories(ctx)
+	visible, err := store.As(self).Repositories(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,7 +52,7 @@ func (s *server) openWorlds(ctx context.Context, secrets secrets) error {
 		}
 		at := visible[i].Repo
 		auth := git.Auth{Username: self.Login, Password: secrets.token}
-		if err := s.openWorld(ctx, at, client, c.URL, auth); err != nil {
+		if err := s.openWorld(ctx, at, s.traces.client(store.As(self)), c.URL, auth); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -70,7 +69,7 @@ func (s *server) openWorld(ctx context.Context, at forge.Repo, client forge.Clie
 	world := "local/" + at.String()
 	endpoint := git.Endpoint{URL: strings.TrimSuffix(base, "/") + "/" + at.String() + ".git", Auth: auth}
 	endpoint.Auth.AllowPlaintext = u.Scheme == "http" // the operator wrote it so
-	repo, err := git.Open(ctx, endpoint, git.Options{Logger: s.log})
+	repo, err := git.Open(ctx, endpoint, git.Options{Logger: s.log.With(logWorld, world)})
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,8 @@ func (s *server) openWorld(ctx context.Context, at forge.Repo, client forge.Clie
 	}
 	w := &served{governed: g, at: at, client: client}
 	s.closers = append(s.closers, func() { _ = repo.Close() }) // everything that counts was answered before
-	w.sup, err = s.app.supervise(ctx, g, s.executor, supervision{
+	w.sup, err = s.app.supervise(ctx, g, s.traces.executor(s.executor), supervision{
+		repo: s.traces.repo(repo, world), observe: s.cfg.Server.Observe,
 		forge: &supervisor.Forge{
 			Client: client, Repo: at, Evidence: approvals{s.inbox, world}, EditHistory: true,
 			Allowed: func(owner, name string) bool { return s.allowed(owner + "/" + name) },
@@ -110,5 +110,6 @@ func (s *server) logCycle(g *governed) func(supervisor.Cycle) {
 		s.cycles.Lock()
 		defer s.cycles.Unlock()
 		write(c)
+		s.metrics.attempt(c)
 	}
 }

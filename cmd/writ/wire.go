@@ -31,6 +31,8 @@ type supervision struct {
 	display *display                 // nil: nobody watches
 	forge   *supervisor.Forge        // nil: tasks come from files
 	ended   func(supervisor.Cycle)   // nil: the execution log
+	repo    supervisor.Repo          // nil: the world's own
+	observe bool                     // claim nothing, whatever the contract says
 }
 
 // supervise makes the supervisor of a world.
@@ -54,6 +56,9 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
 		Ended: o.ended, Forge: o.forge,
 	}
+	if o.repo != nil {
+		deps.Repo = o.repo
+	}
 	if deps.Ended == nil {
 		deps.Ended = a.logCycle(in)
 	}
@@ -63,7 +68,7 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 	return supervisor.New(supervisor.Config{
 		World: in.world, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
 		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
-		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted,
+		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted, Observe: o.observe,
 	}, deps, history), nil
 }
 

@@ -81,9 +81,12 @@ func (h *handler) Execute(machine.ToolCall) (machine.Result, error) {
 func (t *Task) outside(c *cycle) kernel.Outcome {
 	t.s.mu.Unlock()
 	defer t.s.mu.Lock()
-	ctx, s := span(c.ctx, "act", ofRun(c.runID()), attribute.String("writ.effect", string(c.effect.intent.Effect)))
+	ctx, s := span(c.ctx, "act", append(t.ofRun(c), attribute.String("writ.effect", string(c.effect.intent.Effect)))...)
 	o := c.effect.do(ctx)
-	s.SetAttributes(attribute.String("writ.outcome", string(o.Status)), attribute.String("writ.code", string(o.Code)))
+	s.SetAttributes(attribute.String("writ.outcome", string(o.Status)))
+	if o.Code != "" {
+		s.SetAttributes(attribute.String("writ.code", string(o.Code)))
+	}
 	s.End()
 	return o
 }

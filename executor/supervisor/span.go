@@ -24,21 +24,33 @@ func endSpan(s trace.Span, err error) {
 	s.End()
 }
 
-// ofRun names a run at a span.
-func ofRun(id string) attribute.KeyValue { return attribute.String("writ.run", id) }
+// ofRun names, at a span, the run that the task is about, if there ever was one.
+func (t *Task) ofRun(c *cycle) []attribute.KeyValue {
+	id := c.runID()
+	if id == "" {
+		id = t.lastRun // what follows from a result is its run's, too
+	}
+	if id == "" {
+		return nil
+	}
+	return []attribute.KeyValue{attribute.String("writ.run", id)}
+}
 
 // log bears what a line about the task must: world, task, and the run once there
 // is one.
 func (t *Task) log() *slog.Logger {
 	l := t.s.deps.Log.With("world", t.s.cfg.World, "task", t.number)
-	if t.run != nil {
-		l = l.With("run", t.run.id)
+	if t.lastRun != "" {
+		l = l.With("run", t.lastRun)
 	}
 	return l
 }
 
 // tellRun says which run the task is about.
 func (t *Task) tellRun(id string) {
+	if id != "" {
+		t.lastRun = id
+	}
 	if t.onRun != nil {
 		t.onRun(id, t.run != nil)
 	}

@@ -100,6 +100,7 @@ type Task struct {
 	admit    Admit // of the drive; nil admits
 	admitted bool  // it said yes
 	onRun    func(id string, held bool)
+	lastRun  string // that this process knows of
 
 	guard    sync.Mutex // run's handles, for Guard
 	stopping bool       // a person's act is on its way; under guard
@@ -269,9 +270,9 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	c.ctx = ctx // what follows is no part of the look
 	if id := c.runID(); id != "" {
-		tick.SetAttributes(ofRun(id))
 		t.tellRun(id)
 	}
+	tick.SetAttributes(t.ofRun(c)...)
 	if st, ok, err := t.unadmitted(c); ok || err != nil {
 		return st, err
 	}

@@ -108,7 +108,7 @@ func (r *Repo) swap(ctx context.Context, cmds []Command, pack Pack, again bool) 
 	if again && out.Status == Lost {
 		out = r.appliedMeanwhile(ctx, cmds, out)
 	}
-	r.log.Debug("compare-and-swap", "status", string(out.Status), "refs", refNames(cmds),
+	r.log.DebugContext(ctx, "compare-and-swap", "status", string(out.Status), "refs", refNames(cmds),
 		"bytes", len(pack.Data), "took", time.Since(began), "reason", out.Reason)
 	return out
 }

@@ -70,6 +70,7 @@ func (r *reader) server(c *Config, bad func(bool, string, string)) {
 		bad(path != "" && !filepath.IsAbs(path), key, "It must be an absolute path.")
 	}
 	bad(c.Server.BuildsPerWorld > c.Server.Builds, "server.builds_per_world", "It must not be more than server.builds.")
+	r.traces(c.Server.Traces, bad)
 	l := c.Forges.Local
 	if l.Dir == "" {
 		return
@@ -86,6 +87,24 @@ func (r *reader) server(c *Config, bad func(bool, string, string)) {
 	for i, name := range l.Repositories {
 		bad(!repoName.MatchString(name), join("forges.local.repositories", itoa(i)), "It must be owner/name.")
 	}
+}
+
+// traces looks at where traces go.
+func (r *reader) traces(t Traces, bad func(bool, string, string)) {
+	bad(t.Headers != "" && !envName.MatchString(t.Headers), "server.traces.headers", "It must be the name of an environment variable, never a value.")
+	if t.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(t.Endpoint)
+	wrong := err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != ""
+	bad(wrong, "server.traces.endpoint", "It must be the collector's address, such as http://127.0.0.1:4318, without a password or a query in it.")
+	bad(!wrong && t.Headers != "" && u.Scheme == "http" && !onThisMachine(u.Hostname()), "server.traces.endpoint",
+		"Headers go over https, or to this machine; anybody on the way could read them.")
+}
+
+func onThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (r *reader) environment(key string, env map[string]string) {

@@ -19,6 +19,9 @@ const (
 
 	ResultOptional = "optional"
 	ResultRequired = "required"
+
+	LogText = "text"
+	LogJSON = "json"
 )
 
 // Size is a number of bytes, written with its unit: 512KiB, 4GiB.
@@ -54,13 +57,22 @@ type Server struct {
 	Drain          time.Duration `key:"drain" min:"1s" max:"10m" doc:"How long a shutdown may take to hand leases back."`
 	Keep           time.Duration `key:"keep" min:"1h" max:"8760h" doc:"How long received deliveries are kept for the record."`
 	MaxBody        Size          `key:"max_body" min:"1KiB" doc:"The largest webhook body that is taken."`
-	Observe        bool          `key:"observe" doc:"Decide and say what would be done, and claim nothing, whatever contracts say."`
+	Observe        bool          `key:"observe" doc:"Decide and say what would be done, and claim nothing, whatever contracts say: each is read as if it said mode: observe."`
 	PauseFile      string        `key:"pause_file" doc:"While a file is at this path nothing new is started. Empty: pause in state_dir."`
+	Log            string        `key:"log" oneof:"text json" doc:"text or json. The form of the log on standard error."`
+	LogLevel       string        `key:"log_level" oneof:"debug info warn error" doc:"debug, info, warn or error. What is less than this is not logged."`
+	Traces         Traces        `key:"traces" doc:"Where traces go, if anywhere."`
+}
+
+// Traces are sent to an OpenTelemetry collector.
+type Traces struct {
+	Endpoint string `key:"endpoint" doc:"URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318. Without a path /v1/traces is added. Empty: there are no traces."`
+	Headers  string `key:"headers" doc:"Name of the environment variable with headers for the collector, as name=value, with commas between them. With _FILE at its end the variable names a file that holds them. Empty: there are none."`
 }
 
 // Forges are the places where issues come from.
 type Forges struct {
-	Local LocalForge `key:"local" doc:"The embedded forge, which writ demo starts."`
+	Local LocalForge `key:"local" doc:"The embedded forge of this machine, which writ forge serves."`
 }
 
 // LocalForge is an embedded forge on this machine.
@@ -161,7 +173,7 @@ func Default() Config {
 		Refs: RefsHidden,
 		Server: Server{
 			Listen: "127.0.0.1:8714", Builds: 2, BuildsPerWorld: 2, Sweep: 5 * time.Minute, Drain: 30 * time.Second,
-			Keep: 30 * 24 * time.Hour, MaxBody: 25 << 20,
+			Keep: 30 * 24 * time.Hour, MaxBody: 25 << 20, Log: LogText, LogLevel: "info",
 		},
 		Forges:   Forges{Local: LocalForge{Token: "WRIT_LOCAL_TOKEN", HookSecrets: []string{"WRIT_LOCAL_HOOK_SECRET"}, Repositories: []string{}}},
 		Identity: Identity{Name: "writ", Email: "writ@localhost"},

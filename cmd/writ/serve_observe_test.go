@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/cmd/internal/tracing/tracingtest"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/local/localtest"
+	"github.com/writbot/writ/kernel"
+)
+
+// TestI8_AServerThatObserves: with server.observe an approved issue has one
+// comment that says why nothing is done, and nothing is claimed; without it the
+// same issue is done.
+func TestI8_AServerThatObserves(t *testing.T) {
+	p := newForgePlace(t)
+	p.more = ", observe: true"
+	s := p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("writ says what it would do", func() bool {
+		bodies := p.BotComments(n)
+		return len(bodies) > 0 && strings.Contains(bodies[0], string(kernel.CodeObserveOnly))
+	})
+	if exit := s.end(); exit != exitDone {
+		t.Errorf("serve ended with %d", exit)
+	}
+	if head := p.head(n); head != "" {
+		t.Errorf("the task is %s", head)
+	}
+	if bodies := p.BotComments(n); len(bodies) != 1 || !strings.Contains(bodies[0], "server.observe") {
+		t.Errorf("writ wrote %q", bodies)
+	}
+	if labels := p.Issue(n).Labels; slices.Contains(labels, "writ:claimed") || p.Issue(n).State != forge.Open {
+		t.Errorf("the issue is %s with %v", p.Issue(n).State, labels)
+	}
+	p.more = ""
+	p.serve()
+	p.until("the task completes", func() bool { return p.head(n) == "completed" })
+}
+
+// TestServe_LinesNameTaskAndRun: each line of the log that concerns a task names
+// its world and number, and its run once there is one.
+func TestServe_LinesNameTaskAndRun(t *testing.T) {
+	p := newForgePlace(t)
+	p.more = ", log: json, log_level: debug"
+	s := p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	s.end()
+	var run string
+	lines, with := 0, 0
+	for raw := range bytes.Lines([]byte(s.log.String())) {
+		var l map[string]any
+		if err := json.Unmarshal(raw, &l); err != nil {
+			t.Fatalf("%v: %s", err, raw)
+		}
+		msg, _ := l["msg"].(string)
+		concerns := strings.Contains(string(raw), fmt.Sprintf("refs/writ/task/%d", n)) || l["task"] != nil || run != "" && strings.Contains(string(raw), run)
+		if !concerns {
+			continue
+		}
+		lines++
+		if l["world"] != "local/o/n" || l["task"] != float64(n) {
+			t.Errorf("no world or task: %s", raw)
+		}
+		// What runs beside the builder may be told a moment late.
+		if strings.HasPrefix(msg, "builder ended") {
+			run, _ = l["run"].(string)
+		}
+		if run == "" {
+			continue
+		}
+		with++
+		if l["run"] != run {
+			t.Errorf("no run, or another: %s", raw)
+		}
+	}
+	if run == "" || lines < 10 || with < 5 {
+		t.Errorf("of run %q there are %d lines, %d of them with it\n%s", run, lines, with, s.log)
+	}
+}
+
+// series is what /metrics says of one series, "" for nothing.
+func (p *forgePlace) series(name string) string {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.hook+"/metrics", nil)
+	must(p.t, err)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	must(p.t, err)
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// TestServe_Metrics: leases and attempts are counted, each name once.
+func TestServe_Metrics(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	n := p.File("hangs")
+	p.Approve(n)
+	p.until("a lease is held", func() bool { return p.series("writ_leases_held") == "1" })
+	if exit, out := p.cli("task", "stop", fmt.Sprint(n), "--state-dir", p.state()); exit != exitDone {
+		t.Fatalf("stop: %d %s", exit, out)
+	}
+	p.until("none is held", func() bool { return p.series("writ_leases_held") == "0" })
+	p.Approve(p.File("default"))
+	p.until("an attempt is counted", func() bool { return p.series(`writ_attempts_total{code="",state="completed"}`) == "1" })
+	p.Approve(p.File("strays"))
+	p.until("a failed one, too", func() bool {
+		return p.series(`writ_attempts_total{code="scope.outside",state="retry_pending"}`) != ""
+	})
+	for _, gone := range []string{"writ_webhook_lag_seconds", "writ_trace_spans_sent_total"} {
+		if p.series(gone) != "" {
+			t.Errorf("%s is there", gone)
+		}
+	}
+	if p.series("writ_schedule_lag_seconds") == "" {
+		t.Error("there is no lag")
+	}
+}
+
+// TestServe_Ready: every dependency has its name.
+func TestServe_Ready(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	var got struct {
+		Ready  bool
+		Checks []struct {
+			Name string
+			OK   bool
+		}
+	}
+	p.until("it is ready", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.hook+"/readyz", nil)
+		must(t, err)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return json.NewDecoder(res.Body).Decode(&got) == nil && got.Ready
+	})
+	var names []string
+	for _, c := range got.Checks {
+		names = append(names, c.Name)
+	}
+	for _, want := range []string{"store", "sandbox", "builder:default", "builder:strays", "git:local/o/n", "forge:local/o/n"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no check is %s: %v", want, names)
+		}
+	}
+}
+
+// TestServe_Traces: a delivery and what follows from it arrive at a collector,
+// with their ids and without anybody's words.
+func TestServe_Traces(t *testing.T) {
+	c := tracingtest.New(t)
+	p := newForgePlace(t)
+	p.env = append(p.env, "COLLECTOR=X-Key=hush-collector")
+	p.more = fmt.Sprintf(", traces: {endpoint: '%s', headers: COLLECTOR}", c.URL)
+	s := p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	s.end()
+	if _, head := c.Request(); head.Get("X-Key") != "hush-collector" {
+		t.Errorf("the collector was sent %v", head)
+	}
+	seen := map[string]bool{}
+	for _, span := range c.Spans() {
+		text := tracingtest.Text(span)
+		seen[span.Name] = true
+		for _, secret := range []string{localtest.Secret, "hush-collector", p.Token, p.Issue(n).Title, "out.txt"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q is in %s", secret, text)
+			}
+		}
+		switch span.Name {
+		case "delivery":
+			if tracingtest.Get(span, "writ.delivery") == "" {
+				t.Errorf("no delivery: %s", text)
+			}
+		case "task", "tick", "observe", "decide", "record", "act", "build", "git compare-and-swap":
+			if tracingtest.Get(span, "writ.world") != "local/o/n" || tracingtest.Get(span, "writ.task") != fmt.Sprint(n) {
+				t.Errorf("no world or task: %s", text)
+			}
+		}
+		if run := tracingtest.Get(span, "writ.run"); (span.Name == "build" || span.Name == "act") && run == "" {
+			t.Errorf("no run: %s", text)
+		}
+	}
+	for _, name := range []string{
+		"delivery", "store", "task", "tick", "observe", "decide", "record", "act", "build",
+		"forge issue", "forge set state", "git refs", "git compare-and-swap",
+	} {
+		if !seen[name] {
+			t.Errorf("there is no span %s", name)
+		}
+	}
+}
+
+// TestServe_ACollectorThatHangs: it keeps nobody from anything.
+func TestServe_ACollectorThatHangs(t *testing.T) {
+	free := make(chan struct{})
+	c := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
+	t.Cleanup(func() { close(free); c.Close() })
+	p := newForgePlace(t)
+	p.more = fmt.Sprintf(", traces: {endpoint: '%s'}", c.URL)
+	s := p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the task completes", func() bool { return p.head(n) == "completed" })
+	if exit := s.end(); exit != exitDone {
+		t.Errorf("serve ended with %d", exit)
+	}
+}
+
+// TestServe_RefusesWhatItWouldNotObey: a standard variable that says where
+// traces go beside the configuration stops the start; its value isn't shown.
+func TestServe_RefusesWhatItWouldNotObey(t *testing.T) {
+	p := newForgePlace(t)
+	p.env = append(p.env, "OTEL_EXPORTER_OTLP_HEADERS=key=hush")
+	p.more = ", traces: {endpoint: 'http://127.0.0.1:1'}"
+	exit, out := p.cli("serve", "--config", p.config())
+	if exit != exitUsage || !strings.Contains(out, "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(out, "hush") {
+		t.Errorf("%d %s", exit, out)
+	}
+	p.env[len(p.env)-1] = "H=nothing"
+	p.more = ", traces: {endpoint: 'http://127.0.0.1:1', headers: H}"
+	if exit, out := p.cli("serve", "--config", p.config()); exit != exitUsage || strings.Contains(out, "nothing") {
+		t.Errorf("%d %s", exit, out)
+	}
+}
