@@ -34,6 +34,7 @@ func (s *server) obey(ctx context.Context, r request) answer {
 		err = s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason)
 	case kernel.ActResume:
 		if err = w.sup.Resume(ctx, r.Task, r.Actor, r.Reason); err == nil {
+			w.restful.forget(r.Task)
 			err = s.inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, time.Now().UnixMilli())
 		}
 	default:

@@ -23,6 +23,9 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	if w == nil {
 		return scheduler.Result{Outcome: "unknown_world", Ended: true}, nil
 	}
+	if s.rests(ctx, w, j) {
+		return scheduler.Result{Outcome: string(kernel.StandFinal), Ended: true}, nil
+	}
 	task, err := w.sup.Open(ctx, j.Key().Task, nil)
 	if err != nil {
 		return scheduler.Result{}, halted(err)
@@ -36,6 +39,7 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	defer cancel()
 	slot := &slot{job: j}
 	defer slot.giveBack()
+	w.restful.begin(j.Key().Task)
 	st, err := task.Drive(ctx, supervisor.DriveOptions{
 		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Nudges: j.Nudges(), Admit: slot.admit,
 		OnRun: func(run string, held bool) { s.runs.set(key, run); s.metrics.lease(key, held) },
@@ -43,13 +47,14 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	s.metrics.lease(key, false)
 	span.SetAttributes(tracing.Outcome.String(string(st.Decision.Standing)), tracing.Run.String(s.runs.run(key)))
 	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: s.runs.run(key), Next: st.Wake}
+	r.Ended = err == nil && st.Decision.Standing == kernel.StandFinal && st.Wake == 0
+	w.restful.end(j.Key().Task, r.Ended, st.Facts.Head.OID)
 	switch {
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil:
 		return r, halted(err)
 	}
-	r.Ended = st.Decision.Standing == kernel.StandFinal && st.Wake == 0
 	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", fmt.Sprint(st.Decision.Codes))
 	return r, nil
 }

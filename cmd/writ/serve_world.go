@@ -18,9 +18,10 @@ import (
 // served is one governed repository of a server.
 type served struct {
 	*governed
-	at     forge.Repo
-	client forge.Client
-	sup    *supervisor.Supervisor
+	at      forge.Repo
+	client  forge.Client
+	restful *restful // the client as the supervisor has it
+	sup     *supervisor.Supervisor
 }
 
 // openWorlds opens every repository of the configuration. One that can't be
@@ -77,12 +78,12 @@ func (s *server) openWorld(ctx context.Context, at forge.Repo, client forge.Clie
 	if err != nil {
 		return errors.Join(err, repo.Close())
 	}
-	w := &served{governed: g, at: at, client: client}
+	w := &served{governed: g, at: at, client: client, restful: newRestful(client, at)}
 	s.closers = append(s.closers, func() { _ = repo.Close() }) // everything that counts was answered before
 	w.sup, err = s.app.supervise(ctx, g, s.traces.executor(s.executor), supervision{
 		repo: s.traces.repo(repo, world), observe: s.cfg.Server.Observe,
 		forge: &supervisor.Forge{
-			Client: client, Repo: at, Evidence: approvals{s.inbox, world}, EditHistory: true,
+			Client: w.restful, Repo: at, Evidence: approvals{s.inbox, world}, EditHistory: true,
 			Allowed: func(owner, name string) bool { return s.allowed(owner + "/" + name) },
 		},
 		ended: s.logCycle(g),
