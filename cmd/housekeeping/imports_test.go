@@ -90,6 +90,8 @@ var examples = []struct {
 	{"forge/gitlab/x.go", `import _ "github.com/writbot/writ/forge/local"`, "adapters never"},
 	{"forge/local/x.go", `import _ "github.com/writbot/writ/forge/github"`, "adapters never"},
 	{"forge/local/x.go", `import _ "github.com/writbot/writ/forge/git"`, ""},
+	{"forge/github/x.go", `import _ "github.com/google/go-github/v60/github"`, ""},
+	{"webhook/x.go", `import _ "github.com/google/go-github/v60/github"`, "only the adapter knows"},
 	{"forge/gitlab/x.go", `import _ "github.com/xanzy/go-gitlab"`, ""},
 	{"cmd/writ/x.go", `import _ "github.com/xanzy/go-gitlab"`, "no longer kept up"},
 	{"forge/x.go", `import _ "github.com/writbot/writ/compliance/policy"`, "doesn't know who decides"},

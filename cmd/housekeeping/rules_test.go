@@ -31,7 +31,7 @@ const starting = "os/exec name:os.StartProcess name:syscall.StartProcess name:sy
 // testOnly is what only tests need, ours and other people's.
 const testOnly = "./...test testing testing/... net/http/httptest pgregory.net/rapid github.com/google/go-cmp/... " +
 	"github.com/anishathalye/porcupine go.uber.org/goleak github.com/rogpeppe/go-internal/... github.com/gowebpki/jcs " +
-	"github.com/chromedp/..."
+	"github.com/chromedp/... github.com/getkin/kin-openapi/..."
 
 // pure is the part of the standard library that computes and does nothing else.
 // A package is added here only if it can't read a clock, a file, a socket, the
@@ -87,6 +87,11 @@ var rules = []rule{
 	{"forge/...", anywhere, "./executor/... ./compliance/... ./webhook/...", deny,
 		"a forge is told what to do; it doesn't know who decides"},
 	{"forge/git/...", anywhere, "./kernel/...", deny, "objects and refs only; it knows no tasks"},
+
+	{"forge/github/...", anywhere, "github.com/google/go-github/... github.com/bradleyfalzon/ghinstallation/...", allow, "its own library, and the one that makes tokens"},
+	{"...", inTests, "github.com/google/go-github/...", allow, "tests may look at payloads as the library does"},
+	{"...", inCode, "github.com/google/go-github/... github.com/bradleyfalzon/ghinstallation/...", deny,
+		"GitHub's library accepts SHA-1 signatures, remembers limits and doesn't escape names: only the adapter knows how to use it"},
 
 	// 3. The webhook hands bytes to an inbox and decides nothing.
 	{"webhook/...", anywhere, "./executor/... ./kernel/world/...", deny,

@@ -46,9 +46,15 @@ func With(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// callOf completes what the context says.
+// CallOf is what a context says.
+func CallOf(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
+}
+
+// callOf completes what the context of a request says.
 func callOf(req *http.Request) Call {
-	c, _ := req.Context().Value(callKey{}).(Call)
+	c := CallOf(req.Context())
 	if c.Op == "" {
 		c.Op = req.Method + " " + req.URL.Path
 	}

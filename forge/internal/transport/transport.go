@@ -47,6 +47,8 @@ type Config struct {
 	// Base makes the requests in place of a network connection of our own; CAFile
 	// and Proxy are then not used. For tests.
 	Base http.RoundTripper
+	// Wrap goes around what makes the requests. For tests.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // Transport is the round tripper. It is safe for concurrent use.
@@ -85,6 +87,9 @@ func New(c Config) (*Transport, error) {
 			return nil, err
 		}
 		t.base = base
+	}
+	if c.Wrap != nil {
+		t.base = c.Wrap(t.base)
 	}
 	return t, nil
 }

@@ -1,0 +1,148 @@
+package githubtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Emulator is a running GitHub.
+type Emulator struct {
+	URL  string // of its REST API, without a slash at the end
+	next atomic.Int64
+}
+
+// firstID keeps the ids of Apps and installations apart from those of other things.
+const firstID = 7000
+
+// startLimit is how long an emulator may take to start on a loaded machine.
+const startLimit = 2 * time.Minute
+
+// Start runs an emulator until the test ends. Places on it don't see each other.
+func Start(t testing.TB) *Emulator {
+	t.Helper()
+	dir := Tools(t)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node(t, dir), filepath.Join(here(), "emulator.mjs"), filepath.Join(dir, "node_modules", "emulate", "dist"))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close() // it ends by that
+		over := time.AfterFunc(startLimit, func() { _ = cmd.Process.Kill() })
+		defer over.Stop()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the emulator: %v\n%s", err, said.String())
+		}
+	})
+	lines := make(chan string, 1)
+	go func() {
+		r := bufio.NewReader(out)
+		line, _ := r.ReadString('\n') // nothing, if it failed
+		lines <- line
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	select {
+	case line := <-lines:
+		var ready struct{ URL string }
+		if err := json.Unmarshal([]byte(line), &ready); err != nil {
+			t.Fatalf("the emulator did not start: %q", line)
+		}
+		u, err := url.Parse(ready.URL)
+		must(t, err)
+		e := &Emulator{URL: "http://127.0.0.1:" + u.Port()}
+		e.next.Store(firstID)
+		return e
+	case <-time.After(startLimit):
+		t.Fatal("the emulator did not start")
+		return nil
+	}
+}
+
+// Tools is the directory of the npm packages that .ci/npm pins.
+func Tools(t testing.TB) string {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join(here(), "..", "..", "..", ".ci", "npm", "package-lock.json"))
+	must(t, err)
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	sum := sha256.Sum256(lock)
+	dir := filepath.Join(cache, "writ", "npm-"+hex.EncodeToString(sum[:])[:16])
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
+		t.Fatalf("the emulator of GitHub is not installed in %s: run make setup", dir)
+	}
+	return dir
+}
+
+// node is the pinned one where npm has it, or the system's.
+func node(t testing.TB, dir string) string {
+	t.Helper()
+	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+	pinned := filepath.Join(dir, "node_modules", "node-"+runtime.GOOS+"-"+arch, "bin", "node")
+	if _, err := os.Stat(pinned); err == nil {
+		return pinned
+	}
+	path, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal("no Node is there: run make setup, or install Node 22")
+	}
+	return path
+}
+
+func here() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(file)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// admin does something to the emulator from outside.
+func (e *Emulator) admin(ctx context.Context, what string, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+"/_writ/"+what, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", what, res.Status, strings.TrimSpace(string(answer)))
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}

@@ -1,0 +1,157 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/internal/transport"
+)
+
+// The edits of a text are in GitHub's GraphQL API alone; go-github has none, and
+// one question needs no library.
+const editsQuery = `query($owner: String!, $name: String!, $number: Int!, $before: String) {
+  repository(owner: $owner, name: $name) {
+    databaseId
+    issue(number: $number) {
+      title body createdAt includesCreatedEdit
+      userContentEdits(last: 100, before: $before) {
+        pageInfo { hasPreviousPage startCursor }
+        nodes { editedAt deletedAt diff editor { __typename login ... on User { databaseId } ... on Bot { databaseId } } }
+      }
+    }
+  }
+}`
+
+// texts are an issue's text and its versions, all of one moment.
+type texts struct {
+	title, body string
+	versions    []version // oldest first; the first is the original if there are others
+}
+
+// version is the body from a time on.
+type version struct {
+	at       time.Time
+	by       forge.User
+	body     string
+	unknown  bool // GitHub no longer shows it
+	original bool
+}
+
+type editsAnswer struct {
+	Data struct {
+		Repository *struct {
+			DatabaseID int64 `json:"databaseId"`
+			Issue      *struct {
+				Title, Body         string
+				CreatedAt           time.Time
+				IncludesCreatedEdit bool
+				UserContentEdits    struct {
+					PageInfo struct {
+						HasPreviousPage bool
+						StartCursor     string
+					}
+					Nodes []editNode
+				}
+			}
+		}
+	}
+	Errors []struct{ Type, Message string }
+}
+
+type editNode struct {
+	EditedAt  time.Time
+	DeletedAt *time.Time
+	Diff      *string
+	Editor    *struct {
+		Typename   string `json:"__typename"`
+		Login      string
+		DatabaseID int64 `json:"databaseId"`
+	}
+}
+
+// maxEditPages bounds how often one text may have been edited, in hundreds.
+const maxEditPages = 20
+
+// askTexts reads them. The path of the question is beside the REST API's.
+func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, error) {
+	var out texts
+	var before *string
+	for range maxEditPages {
+		var a editsAnswer
+		if err := at.ask(ctx, h, map[string]any{"owner": at.owner, "name": at.name, "number": number, "before": before}, &a); err != nil {
+			return out, err
+		}
+		repo := a.Data.Repository
+		switch {
+		case repo == nil || repo.Issue == nil:
+			return out, answerError(a)
+		case repo.DatabaseID != at.about.ID:
+			return out, &forge.Error{Reason: forge.NotFound, Err: errors.New("another repository has the name now")}
+		}
+		i := repo.Issue
+		if before == nil {
+			out.title, out.body = i.Title, i.Body
+		}
+		page := make([]version, 0, len(i.UserContentEdits.Nodes)+len(out.versions))
+		for _, n := range i.UserContentEdits.Nodes {
+			page = append(page, n.version())
+		}
+		out.versions = append(page, out.versions...)
+		info := i.UserContentEdits.PageInfo
+		if !info.HasPreviousPage {
+			if len(out.versions) > 0 {
+				out.versions[0].original = i.IncludesCreatedEdit
+			}
+			return out, nil
+		}
+		before = &info.StartCursor
+	}
+	return out, &forge.Error{Reason: forge.Invalid, Err: errors.New("the issue was edited too often for its history to be read")}
+}
+
+func (n editNode) version() version {
+	v := version{at: n.EditedAt, unknown: n.DeletedAt != nil || n.Diff == nil, by: forge.User{Login: ghost, Kind: forge.Bot}}
+	if n.Diff != nil {
+		v.body = *n.Diff
+	}
+	if e := n.Editor; e != nil {
+		v.by = forge.User{ID: e.DatabaseID, Login: e.Login, Kind: forge.Bot}
+		if e.Typename == personType {
+			v.by.Kind = forge.Person
+		}
+	}
+	return v
+}
+
+// ask makes the question. It is a read, though a POST, and has an allowance of
+// its own.
+func (at spot) ask(ctx context.Context, h *Host, variables map[string]any, into *editsAnswer) error {
+	call := transport.CallOf(ctx)
+	call.Lane, call.Bucket = transport.Read, call.Account+" graphql"
+	req, err := at.NewRequest(http.MethodPost, h.at.graphql.String(), map[string]any{"query": editsQuery, "variables": variables})
+	if err != nil {
+		return err
+	}
+	_, err = at.Do(transport.With(ctx, call), req, into)
+	return err
+}
+
+// answerError is why there is no issue: GraphQL answers 200 to everything.
+func answerError(a editsAnswer) error {
+	e := &forge.Error{Reason: forge.NotFound, Err: errors.New("GitHub shows no such issue")}
+	for _, said := range a.Errors {
+		switch said.Type {
+		case "NOT_FOUND":
+		case "FORBIDDEN", "INSUFFICIENT_SCOPES":
+			e.Reason = forge.Forbidden
+		case "RATE_LIMITED":
+			e.Reason, e.RetryAfter = forge.Limited, time.Minute
+		default:
+			e.Reason = forge.Unavailable
+		}
+	}
+	return e
+}

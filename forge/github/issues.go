@@ -1,0 +1,164 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	api "github.com/google/go-github/v60/github"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/internal/transport"
+)
+
+// Repository is forge.Repositories. The name is remembered from it.
+func (c *client) Repository(ctx context.Context, id int64) (forge.Repository, error) {
+	op := fmt.Sprintf("look at the repository %d", id)
+	if err := ctx.Err(); err != nil {
+		return forge.Repository{}, &forge.Error{Reason: forge.Unavailable, Op: op, Err: err}
+	}
+	r := c.home
+	r.ID = id
+	p, err := c.h.placeNow(ctx, op, r)
+	if err != nil {
+		return forge.Repository{}, err
+	}
+	return p.about, nil
+}
+
+// Issue is forge.Issues.
+func (c *client) Issue(ctx context.Context, r forge.Repo, number int64) (out forge.Issue, err error) {
+	err = c.h.do(ctx, r, act{op: onItem("read", r, number), scope: toRead}, func(ctx context.Context, at spot) error {
+		i, _, err := at.Issues.Get(ctx, at.owner, at.name, itemNumber(number))
+		if err == nil {
+			out = issue(i)
+		}
+		return err
+	})
+	return out, err
+}
+
+// ListIssues is forge.Issues. GitHub's pages shift while issues are updated, so
+// that one would be lost between two of them: each page begins at the last
+// update of the one before.
+func (c *client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
+	a := act{op: fmt.Sprintf("list the issues of %s", r), scope: toRead, lane: transport.Sweep}
+	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		w := window{since: since.UTC(), page: 1, told: map[int64]time.Time{}}
+		for range maxPages * maxPages {
+			o := &api.IssueListByRepoOptions{State: "all", Sort: "updated", Direction: "asc", Since: w.since}
+			o.Page, o.PerPage = w.page, pageSize
+			got, _, err := at.Issues.ListByRepo(ctx, at.owner, at.name, o)
+			if err != nil {
+				return err
+			}
+			for _, i := range got {
+				if err := w.tell(issue(i), since, f); err != nil {
+					return caller{err}
+				}
+			}
+			if len(got) < pageSize {
+				return nil
+			}
+			w.move(got[len(got)-1].GetUpdatedAt().Time)
+		}
+		return invalid(a.op, "the list doesn't end")
+	})
+}
+
+// window is how far a list has come.
+type window struct {
+	since time.Time
+	page  int
+	told  map[int64]time.Time // issue to the update that was told
+}
+
+// move goes on at the time of the last update. More than a page of issues of one
+// second need further pages.
+func (w *window) move(last time.Time) {
+	if last = last.Truncate(time.Second); last.After(w.since) {
+		w.since, w.page = last, 1
+		return
+	}
+	w.page++
+}
+
+func (w *window) tell(i forge.Issue, since time.Time, f func(forge.Issue) error) error {
+	if i.IsChange || i.UpdatedAt.Before(since) {
+		return nil
+	}
+	if at, told := w.told[i.Number]; told && at.Equal(i.UpdatedAt) {
+		return nil
+	}
+	w.told[i.Number] = i.UpdatedAt
+	return f(i)
+}
+
+// SetState is forge.Issues.
+func (c *client) SetState(ctx context.Context, r forge.Repo, number int64, s forge.State) error {
+	a := act{op: onItem("set the state of", r, number), scope: toTalk, lane: transport.Edit}
+	if s != forge.Open && s != forge.Closed {
+		return invalid(a.op, "%q is no state", s)
+	}
+	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		_, _, err := at.Issues.Edit(ctx, at.owner, at.name, itemNumber(number), &api.IssueRequest{State: api.String(string(s))})
+		return err
+	})
+}
+
+// Comments is forge.Comments.
+func (c *client) Comments(ctx context.Context, r forge.Repo, number int64) (out []forge.Comment, err error) {
+	err = c.h.do(ctx, r, act{op: onItem("list the comments of", r, number), scope: toRead}, func(ctx context.Context, at spot) error {
+		out = nil
+		return pages(func(o *api.ListOptions) (*api.Response, error) {
+			got, res, err := at.Issues.ListComments(ctx, at.owner, at.name, itemNumber(number), &api.IssueListCommentsOptions{ListOptions: *o})
+			for _, g := range got {
+				out = append(out, comment(g))
+			}
+			return res, err
+		})
+	})
+	slices.SortStableFunc(out, func(a, b forge.Comment) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return out, err
+}
+
+// AddComment is forge.Comments.
+func (c *client) AddComment(ctx context.Context, r forge.Repo, number int64, body string) (out forge.Comment, err error) {
+	a := act{op: onItem("comment on", r, number), scope: toTalk, lane: transport.Create}
+	err = c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		made, _, err := at.Issues.CreateComment(ctx, at.owner, at.name, itemNumber(number), &api.IssueComment{Body: &body})
+		if err == nil {
+			out = comment(made)
+		}
+		return err
+	})
+	return out, err
+}
+
+// EditComment is forge.Comments.
+func (c *client) EditComment(ctx context.Context, r forge.Repo, id int64, body string) error {
+	a := act{op: fmt.Sprintf("edit comment %d in %s", id, r), scope: toTalk, lane: transport.Edit}
+	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		_, _, err := at.Issues.EditComment(ctx, at.owner, at.name, id, &api.IssueComment{Body: &body})
+		return err
+	})
+}
+
+// DeleteComment is forge.Comments.
+func (c *client) DeleteComment(ctx context.Context, r forge.Repo, id int64) error {
+	a := act{op: fmt.Sprintf("delete comment %d in %s", id, r), scope: toTalk, lane: transport.Edit}
+	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		_, err := at.Issues.DeleteComment(ctx, at.owner, at.name, id)
+		return err
+	})
+}
+
+// React is forge.Comments. GitHub keeps one reaction of a kind for each account.
+func (c *client) React(ctx context.Context, r forge.Repo, id int64, with forge.Reaction) error {
+	a := act{op: fmt.Sprintf("react to comment %d in %s", id, r), scope: toTalk, lane: transport.Edit}
+	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		_, _, err := at.Reactions.CreateIssueCommentReaction(ctx, at.owner, at.name, id, string(with))
+		return err
+	})
+}

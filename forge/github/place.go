@@ -1,0 +1,274 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	api "github.com/google/go-github/v60/github"
+	apps "github.com/google/go-github/v88/github"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/internal/transport"
+)
+
+// placeAge is how long a repository's name is believed. Asking again costs
+// GitHub's allowance nothing while nothing has changed.
+const placeAge = time.Minute
+
+// place is a repository, and the tokens for it.
+type place struct {
+	about        forge.Repository
+	installation int64 // 0 with a personal token
+	seen         time.Time
+	tokens       map[scope]*ghinstallation.Transport
+}
+
+// scope is what a token is for.
+type scope string
+
+// The scopes, each no wider than its acts need.
+const (
+	toRead  scope = "read"
+	toTalk  scope = "talk" // issues and changes: comments, labels, states, opening and editing changes
+	toCheck scope = "check"
+	forGit  scope = "git"
+)
+
+func permissions(s scope) *apps.InstallationPermissions {
+	const read, write = "read", "write"
+	p := &apps.InstallationPermissions{Metadata: apps.Ptr(read)}
+	switch s {
+	case toRead:
+		p.Issues, p.PullRequests = apps.Ptr(read), apps.Ptr(read)
+	case toTalk:
+		p.Issues, p.PullRequests = apps.Ptr(write), apps.Ptr(write)
+	case toCheck:
+		p.Checks = apps.Ptr(write)
+	case forGit:
+		p.Contents = apps.Ptr(write)
+	}
+	return p
+}
+
+// account is whose limits count: GitHub counts for each installation.
+func (p *place) account() string { return fmt.Sprintf("installation %d", p.installation) }
+
+// appAccount is the App itself.
+const appAccount = "app"
+
+// place finds a repository by its id, and by its name only to learn which
+// installation it belongs to.
+func (h *Host) place(ctx context.Context, op string, r forge.Repo) (*place, error) {
+	h.mu.Lock()
+	p := h.places[r.ID]
+	fresh := p != nil && h.now().Sub(p.seen) < placeAge
+	h.mu.Unlock()
+	if fresh {
+		return p, nil
+	}
+	return h.placeNow(ctx, op, r)
+}
+
+// placeNow asks GitHub, whatever is remembered.
+func (h *Host) placeNow(ctx context.Context, op string, r forge.Repo) (*place, error) {
+	h.mu.Lock()
+	p := h.places[r.ID]
+	h.mu.Unlock()
+	var installation int64
+	if p != nil {
+		installation = p.installation
+	} else if h.key != nil {
+		var err error
+		if installation, err = h.installationOf(ctx, op, r.Owner, r.Name); err != nil {
+			return nil, err
+		}
+	}
+	found, err := h.byID(ctx, op, r.ID, installation)
+	if err != nil {
+		return nil, err
+	}
+	return h.remember(found, installation), nil
+}
+
+// placeByName is for names that an operator wrote.
+func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place, error) {
+	var installation int64
+	var rt http.RoundTripper = bearer{h.net, h.cfg.Token}
+	if h.key != nil {
+		var err error
+		if installation, err = h.installationOf(ctx, op, owner, name); err != nil {
+			return nil, err
+		}
+		rt = h.installed(installation, &apps.InstallationTokenOptions{Repositories: []string{name}, Permissions: permissions(toRead)})
+	}
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: (&place{installation: installation}).account()})
+	found, _, err := h.api(rt).Repositories.Get(ctx, owner, name)
+	if err != nil {
+		return nil, h.fail(ctx, op, transport.Read, err)
+	}
+	about := repository(found)
+	if !strings.EqualFold(about.String(), owner+"/"+name) {
+		return nil, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("GitHub answers with %s", about.Repo)}
+	}
+	return h.remember(about, installation), nil
+}
+
+func (h *Host) remember(about forge.Repository, installation int64) *place {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &place{about: about, installation: installation, seen: h.now(), tokens: map[scope]*ghinstallation.Transport{}}
+	if old := h.places[about.ID]; old != nil && old.installation == installation {
+		p.tokens = old.tokens
+	}
+	h.places[about.ID] = p
+	return p
+}
+
+// forget makes the next act look the repository up, and make new tokens.
+func (h *Host) forget(id int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.places[id]; p != nil {
+		h.places[id] = &place{about: p.about, installation: p.installation, tokens: map[scope]*ghinstallation.Transport{}}
+	}
+}
+
+// installationOf asks which installation a repository belongs to.
+func (h *Host) installationOf(ctx context.Context, op, owner, name string) (int64, error) {
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Live: true})
+	found, _, err := h.api(h.asApp()).Apps.FindRepositoryInstallation(ctx, owner, name)
+	if err != nil {
+		return 0, h.fail(ctx, op, transport.Read, err)
+	}
+	if want := h.cfg.App.Installation; want != 0 && found.GetID() != want {
+		return 0, &forge.Error{Reason: forge.Forbidden, Op: op, Err: fmt.Errorf("the repository belongs to installation %d, and %d is configured", found.GetID(), want)}
+	}
+	return found.GetID(), nil
+}
+
+// byID reads a repository by its id. A token of an installation is made for it
+// alone, so that the list of what may be seen with it is this one repository.
+func (h *Host) byID(ctx context.Context, op string, id, installation int64) (forge.Repository, error) {
+	call := transport.With(ctx, transport.Call{Op: op, Account: (&place{installation: installation}).account()})
+	if h.key == nil {
+		found, _, err := h.api(bearer{h.net, h.cfg.Token}).Repositories.GetByID(call, id)
+		if err != nil {
+			return forge.Repository{}, h.fail(ctx, op, transport.Read, err)
+		}
+		return known(op, id, found)
+	}
+	rt := h.source(id, installation, toRead)
+	found, _, err := h.api(rt).Apps.ListRepos(call, &api.ListOptions{PerPage: pageSize})
+	if err != nil {
+		return forge.Repository{}, h.failAt(ctx, op, transport.Read, id, err)
+	}
+	return known(op, id, found.Repositories...)
+}
+
+func known(op string, id int64, found ...*api.Repository) (forge.Repository, error) {
+	for _, r := range found {
+		if r.GetID() == id {
+			return repository(r), nil
+		}
+	}
+	return forge.Repository{}, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("the repository %d is not there", id)}
+}
+
+// source gives tokens for one repository and scope, remembered while they last.
+func (h *Host) source(id, installation int64, s scope) *ghinstallation.Transport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.places[id]
+	if p != nil && p.tokens[s] != nil && p.installation == installation {
+		return p.tokens[s]
+	}
+	t := h.installed(installation, &apps.InstallationTokenOptions{RepositoryIDs: []int64{id}, Permissions: permissions(s)})
+	if p != nil {
+		p.tokens[s] = t
+	}
+	return t
+}
+
+// installed makes tokens. ghinstallation writes to the part that signs for the
+// App at each use, so each source has its own.
+func (h *Host) installed(installation int64, o *apps.InstallationTokenOptions) *ghinstallation.Transport {
+	t := ghinstallation.NewFromAppsTransport(h.asApp(), installation)
+	t.InstallationTokenOptions = o
+	return t
+}
+
+func (h *Host) asApp() *ghinstallation.AppsTransport {
+	t := ghinstallation.NewAppsTransportFromPrivateKey(minting{h.net}, h.cfg.App.ID, h.key)
+	t.BaseURL = strings.TrimSuffix(h.at.rest.String(), "/")
+	return t
+}
+
+// minting makes the request for a token a call of its own: it isn't the act that
+// needs the token, and doesn't count against it.
+type minting struct{ next http.RoundTripper }
+
+// mintPath ends the path of the request for a token.
+const mintPath = "/access_tokens"
+
+func (m minting) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(req.URL.Path, mintPath) {
+		return m.next.RoundTrip(req)
+	}
+	call := transport.Call{Op: "token of the App's installation", Account: appAccount, Lane: transport.Read, Live: true}
+	res, err := m.next.RoundTrip(req.WithContext(transport.With(req.Context(), call)))
+	return res, mintError(err)
+}
+
+// mintError says what a refused token means: the installation is gone, or the
+// repository or a permission was taken from it.
+func mintError(err error) error {
+	var e *forge.Error
+	var s *transport.StatusError
+	if !errors.As(err, &e) || !errors.As(err, &s) {
+		return err
+	}
+	out := *e
+	switch {
+	case s.Status == http.StatusNotFound:
+		out.Reason = forge.Unauthorized
+	case s.Status == http.StatusUnprocessableEntity && strings.Contains(s.Words, "permission"):
+		out.Reason = forge.Forbidden
+	case s.Status == http.StatusUnprocessableEntity:
+		out.Reason = forge.NotFound
+	}
+	return &out
+}
+
+// token is a token's text, for git.
+func (h *Host) token(ctx context.Context, op string, p *place, s scope) (string, error) {
+	if h.key == nil {
+		return h.cfg.Token, nil
+	}
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: p.account()})
+	return h.source(p.about.ID, p.installation, s).Token(ctx)
+}
+
+// roundTripper authenticates for one repository and scope.
+func (h *Host) roundTripper(p *place, s scope) http.RoundTripper {
+	if h.key == nil {
+		return bearer{h.net, h.cfg.Token}
+	}
+	return h.source(p.about.ID, p.installation, s)
+}
+
+// bearer authenticates with a token that doesn't change.
+type bearer struct {
+	next  http.RoundTripper
+	token string
+}
+
+func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.Header.Set("Authorization", "Bearer "+b.token)
+	return b.next.RoundTrip(out)
+}
