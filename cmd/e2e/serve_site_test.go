@@ -152,7 +152,7 @@ func (s *site) serveUntil(point string, env ...string) *server {
 }
 
 func (s *site) config() string {
-	return write(s.t, s.dir, s.state+".yaml", fmt.Sprintf(`server: {state_dir: %s, listen: '%s', sweep: 1s, drain: 20s, builds: 4, builds_per_world: 4}
+	return write(s.t, s.dir, s.state+".yaml", fmt.Sprintf(`server: {state_dir: %s, listen: '%s', sweep: 1s, drain: 20s, builds: 8, builds_per_world: 8}
 forges: {local: {dir: %s, url: '%s', repositories: [o/n]}}
 builders:
   %s
@@ -213,8 +213,8 @@ func (v *server) dies(at string) {
 
 // reply is what the receiver answers.
 type reply struct {
-	status        int
-	Outcome, Code string
+	status                  int
+	Delivery, Outcome, Code string
 }
 
 // post sends a delivery as the forge would, signed, under an id of its own.
@@ -293,7 +293,8 @@ func (s *site) idle() bool {
 	return s.metric("writ_schedule_due") == 0 && s.metric("writ_tasks_running") == 0
 }
 
-// told is the body of the newest delivery about an issue, by event and action.
+// told is the body of the newest delivery about an issue that is not of writ's own
+// doing, by event and action.
 func (s *site) told(n int64, event, action string) []byte {
 	s.t.Helper()
 	all, err := s.Store.Deliveries(s.t.Context())
@@ -301,7 +302,7 @@ func (s *site) told(n int64, event, action string) []byte {
 	for i := len(all) - 1; i >= 0; i-- {
 		p, err := forge.ParsePayload(all[i].Body)
 		s.must(err)
-		if string(p.Event) == event && p.Action == action && p.Issue != nil && p.Issue.Number == n {
+		if string(p.Event) == event && p.Action == action && p.Issue != nil && p.Issue.Number == n && p.Sender.ID != s.Bot.ID {
 			return all[i].Body
 		}
 	}
