@@ -99,6 +99,7 @@ const (
 	CodeSigAlgo              Code = "webhook.sig.algo"
 	CodeSigMalformed         Code = "webhook.sig.malformed"
 	CodeSigMismatch          Code = "webhook.sig.mismatch"
+	CodeSigStale             Code = "webhook.sig.stale"
 	CodeDeliveryInvalid      Code = "webhook.delivery.invalid"
 	CodeHeaderTimeout        Code = "webhook.header.timeout"
 	CodeBodyTimeout          Code = "webhook.body.timeout"
@@ -211,9 +212,10 @@ var codeTable = []CodeInfo{
 	{CodeTargetNotAllowed, "The repository is not one that the operator allowed.", CountsNothing, "Add the repository to the server's configuration, or take the hook off it."},
 	{CodeSecretEmpty, "A webhook's secret is empty.", CountsNothing, "Set the secret in the named variable or file; without one writ doesn't listen."},
 	{CodeSigMissing, "A delivery has no signature.", CountsNothing, "Give the hook the secret of the server's configuration."},
-	{CodeSigAlgo, "A delivery is signed with something else than HMAC-SHA256.", CountsNothing, "Send X-Hub-Signature-256; SHA-1 is not accepted."},
-	{CodeSigMalformed, "A delivery's signature can't be read, or there are several.", CountsNothing, "Send one header: sha256= and 64 lower-case hexadecimal digits."},
+	{CodeSigAlgo, "A delivery is signed with something else than HMAC-SHA256.", CountsNothing, "Send X-Hub-Signature-256, from GitLab v1 in webhook-signature; SHA-1 is not accepted."},
+	{CodeSigMalformed, "A delivery's signature can't be read, or there are several.", CountsNothing, "Send one header: sha256= and 64 lower-case hexadecimal digits, from GitLab v1, and base64."},
 	{CodeSigMismatch, "A delivery's signature or token is not the one that belongs to its bytes.", CountsNothing, "Give the hook the server's secret; nothing between the two may change the body."},
+	{CodeSigStale, "A delivery was signed more than five minutes ago, or ahead of time.", CountsNothing, "Set the clocks of the forge and of this machine right; if they are, somebody repeats old deliveries."},
 	{CodeDeliveryInvalid, "A delivery has no id, several, or one that is no id.", CountsNothing, "Send the forge's delivery header once."},
 	{CodeHeaderTimeout, "The head of a request did not arrive in time.", CountsNothing, "Send it faster; look at the network or proxy between."},
 	{CodeBodyTimeout, "The body of a delivery did not arrive in time.", CountsNothing, "Send it faster; look at the network or proxy between."},

@@ -36,7 +36,7 @@ func refuse(c kernel.Code, detail string) error { return &Error{Code: c, Detail:
 // fault of the sender.
 func status(c kernel.Code) int {
 	switch c {
-	case kernel.CodeSigMissing, kernel.CodeSigAlgo, kernel.CodeSigMalformed, kernel.CodeSigMismatch:
+	case kernel.CodeSigMissing, kernel.CodeSigAlgo, kernel.CodeSigMalformed, kernel.CodeSigMismatch, kernel.CodeSigStale:
 		return http.StatusUnauthorized
 	case kernel.CodeBodyTimeout, kernel.CodeHeaderTimeout:
 		return http.StatusRequestTimeout

@@ -42,10 +42,23 @@ type Event struct {
 	Action    string // the forge's word: "labeled"; "" if it has none
 	Keys      []Key  // whom it concerns
 	Evidence  []Evidence
-	Signature string // the header that Verify took; kept with evidence
+	Access    *Access // of an event about what writ may do, nil elsewhere
+	Signature string  // what Verify took; kept with evidence. Never a token
 	// Ignored is why nothing is due, "" if something is: target.not_allowed,
-	// webhook.event.mismatch, webhook.event.unused.
+	// target.ineligible, recursion.self, webhook.event.mismatch,
+	// webhook.event.unused.
 	Ignored kernel.Code
+}
+
+// Access is a hint that what writ may do in some worlds has changed: an
+// installation was made, taken away, suspended or resumed, repositories were
+// added to it or removed, a repository was renamed, transferred, archived or
+// deleted. Who gets it asks the forge whether each of the worlds is still
+// reachable, and makes its open tasks due. It isn't made durable: whoever
+// starts asks anyway.
+type Access struct {
+	Installation int64    // the forge's number, 0 if the event names none
+	Worlds       []string // none: every world of the installation
 }
 
 // Evidence is an event that may approve a task.

@@ -149,8 +149,13 @@ func taskOf(p forge.Payload) int64 {
 	if p.Event == forge.PayloadIssues || p.Event == forge.PayloadComment {
 		return p.Issue.Number
 	}
+	return taskOfRef(p.Ref)
+}
+
+// taskOfRef is the task whose branch a ref is; 0 for none.
+func taskOfRef(ref string) int64 {
 	for _, prefix := range taskBranches {
-		if rest, ok := strings.CutPrefix(p.Ref, prefix); ok {
+		if rest, ok := strings.CutPrefix(ref, prefix); ok {
 			n, err := strconv.ParseInt(rest, 10, 64)
 			if err == nil && n > 0 && strconv.FormatInt(n, 10) == rest {
 				return n

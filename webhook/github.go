@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// The headers of GitHub, beside [HeaderSignature].
+const (
+	HeaderGitHubEvent    = "X-GitHub-Event"
+	HeaderGitHubDelivery = "X-GitHub-Delivery"
+)
+
+// GitHubConfig is what a [GitHubHook] needs.
+type GitHubConfig struct {
+	// Secrets sign deliveries. Each of them is enough, so that a secret can be
+	// replaced: give the old and the new one until GitHub has the new one.
+	Secrets []string
+	// Self is the account that writ acts as, by its number: an App's bot user, or
+	// the owner of a personal token. 0 for none. Its acts are no news.
+	Self int64
+	// Personal says that Self is a person whose token writ was given. That
+	// person's labels and commands must count, so nothing is left out by Self.
+	Personal bool
+	// World looks up a repository, by GitHub's number of it, among those that the
+	// operator allowed.
+	World func(repository int64) (world string, allowed bool)
+	// Installation says whether deliveries of an App's installation count, by its
+	// number; 0 stands for a delivery that names none. Nil: all do.
+	Installation func(id int64) bool
+}
+
+// GitHubHook is /hooks/github, for an App and for the hook of one repository or
+// organisation alike. It uses
+//
+//   - issues: opened, edited, deleted, transferred, closed, reopened, labeled
+//     (evidence), unlabeled, locked, unlocked
+//   - issue_comment, on issues: created (evidence), edited, deleted
+//   - push: of a task's branches. A push to any other branch, the base with a
+//     revert included, is found by the sweep
+//   - pull_request, from a task's branch: opened, edited, closed, reopened,
+//     synchronize
+//   - check_run and check_suite, on a task's branch: rerequested
+//   - installation, installation_repositories, repository: an [Access]
+//
+// and ignores everything else with 2xx. A label that is taken out of a whole
+// repository, and a review, make nothing due.
+type GitHubHook struct {
+	scope
+	signature    *Signature
+	installation func(int64) bool
+}
+
+// NewGitHubHook refuses to be without a secret, or with an empty one
+// (config.secret.empty), and without World (config.invalid).
+func NewGitHubHook(c GitHubConfig) (*GitHubHook, error) {
+	h := &GitHubHook{scope: scope{c.World, c.Self, c.Personal}, installation: c.Installation}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	h.signature, err = NewSignature(c.Secrets)
+	return h, err
+}
+
+// Name is github.
+func (h *GitHubHook) Name() string { return "github" }
+
+// Delivery is the id of [HeaderGitHubDelivery]. GitHub's is a GUID and stays the
+// same when a delivery is sent again. Emulators count theirs, so any word of at
+// most 128 letters, digits, dots, colons, dashes and underscores is taken.
+func (h *GitHubHook) Delivery(head http.Header) string { return idOf(one(head, HeaderGitHubDelivery)) }
+
+// idOf is an id in the form in which it is compared; "" for what is none.
+func idOf(id string) string {
+	switch {
+	case len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil:
+		return strings.ToLower(id)
+	case deliveryID.MatchString(id):
+		return id
+	}
+	return ""
+}
+
+// Verify checks the signature: HMAC-SHA256 over the raw body, nothing less.
+func (h *GitHubHook) Verify(head http.Header, body []byte) error {
+	return h.signature.Verify(head, body)
+}
+
+// githubKind is the form of an event's name.
+var githubKind = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// Parse reads one event. The event's header isn't signed: a body that hasn't
+// the parts of that event, or has those of another one, is
+// webhook.event.mismatch, recorded and left alone. Its only errors are those of
+// JSON. Repositories are known by their number; no name and no URL is read.
+func (h *GitHubHook) Parse(head http.Header, body []byte) (Event, error) {
+	doc, err := document(body)
+	if err != nil {
+		return Event{}, err
+	}
+	e := Event{Signature: one(head, HeaderSignature)}
+	if kind := one(head, HeaderGitHubEvent); githubKind.MatchString(kind) {
+		e.Kind = kind
+	}
+	p := newGitHubPayload(doc)
+	if word.MatchString(p.action) {
+		e.Action = p.action
+	}
+	if e.Ignored = h.read(&e, p); e.Ignored != "" {
+		e.Keys, e.Evidence, e.Access = nil, nil, nil
+	}
+	return e, nil
+}
+
+// read fills in whom an event concerns, or says why nobody.
+func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
+	use, known := githubEvents[e.Kind]
+	switch {
+	case !known:
+		return kernel.CodeEventUnused
+	case !p.of(use):
+		return kernel.CodeEventMismatch
+	case !use.actions.has(p.action):
+		return kernel.CodeEventUnused
+	case h.installation != nil && !h.installation(p.installation):
+		return kernel.CodeTargetNotAllowed
+	case use.installation:
+		return h.access(e, p)
+	}
+	world, allowed := h.world(p.repository.member("id").id())
+	switch {
+	case !allowed:
+		return kernel.CodeTargetNotAllowed
+	case h.own(p.sender):
+		return kernel.CodeRecursion
+	case use.task == nil:
+		e.Access = &Access{Installation: p.installation, Worlds: []string{world}}
+		return ""
+	}
+	task, why := use.task(p)
+	if task == 0 {
+		return why
+	}
+	k := Key{World: world, Task: task}
+	e.Keys = []Key{k}
+	if a, ok := p.act(e.Kind); ok {
+		e.Evidence = a.evidence(k)
+	}
+	return ""
+}
+
+// access reads what happened to an installation.
+func (h *GitHubHook) access(e *Event, p githubPayload) kernel.Code {
+	e.Access = &Access{Installation: p.installation}
+	if !p.parts["repositories_added"].there() {
+		return ""
+	}
+	seen := map[string]bool{}
+	for _, list := range []string{"repositories_added", "repositories_removed"} {
+		p.parts[list].items(func(repository value) {
+			world, allowed := h.world(repository.member("id").id())
+			if allowed && !seen[world] {
+				seen[world] = true
+				e.Access.Worlds = append(e.Access.Worlds, world)
+			}
+		})
+	}
+	if len(e.Access.Worlds) == 0 {
+		return kernel.CodeTargetNotAllowed
+	}
+	return ""
+}

@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// The headers of GitLab. The last three are those of a signed hook.
+const (
+	HeaderGitLabEvent       = "X-Gitlab-Event"
+	HeaderGitLabToken       = "X-Gitlab-Token"
+	HeaderIdempotencyKey    = "Idempotency-Key"
+	HeaderGitLabWebhookUUID = "X-Gitlab-Webhook-UUID"
+	HeaderGitLabEventUUID   = "X-Gitlab-Event-UUID"
+	HeaderWebhookID         = "Webhook-Id"
+	HeaderWebhookTimestamp  = "Webhook-Timestamp"
+	HeaderWebhookSignature  = "Webhook-Signature"
+)
+
+// gitlabIDs are where the id of a delivery is looked for, in this order.
+//
+//   - Idempotency-Key (GitLab 17.4): a new one for each event, the same when a
+//     delivery is sent again. Of a signed hook webhook-id is equal to it.
+//   - X-Gitlab-Webhook-UUID (16.2): a new one for each sending, so a delivery
+//     that is sent again counts as another one.
+//   - X-Gitlab-Event-UUID (14.8): shared by all events of one request to GitLab,
+//     so a second one counts as a duplicate: its tasks are due, its evidence
+//     isn't kept, and the approval is shown in another way.
+var gitlabIDs = []string{HeaderIdempotencyKey, HeaderGitLabWebhookUUID, HeaderGitLabEventUUID}
+
+// GitLabConfig is what a [GitLabHook] needs: Keys or Tokens, never both.
+type GitLabConfig struct {
+	// Keys are signing tokens as GitLab shows them: whsec_ and base64 of 24 to 64
+	// bytes. Each is enough while one is being replaced. With them no delivery is
+	// taken for its secret token.
+	Keys []string
+	// Tokens are secret tokens, sent as they are. Each is enough. With them a
+	// delivery that is signed is refused: nobody could check its signature.
+	Tokens []string
+	// Self is the account that writ acts as, by its number: the bot user of a
+	// project or group access token, or the owner of a personal one. 0 for none.
+	Self int64
+	// Personal says that Self is a person; see [GitHubConfig].
+	Personal bool
+	// World looks up a project, by GitLab's number of it, among those that the
+	// operator allowed.
+	World func(project int64) (world string, allowed bool)
+	Now   func() time.Time // for the age of a signature; nil: time.Now
+}
+
+// GitLabHook is /hooks/gitlab, for the hook of a project or group. It uses
+//
+//   - Issue Hook, Confidential Issue Hook: each action. A label that was set is
+//     evidence, also one that an issue was made with
+//   - Note Hook, Confidential Note Hook, on issues: create (evidence), update
+//   - Push Hook: of a task's branches. A push to any other branch, the base with
+//     a revert included, is found by the sweep
+//   - Merge Request Hook, from a task's branch: open, update, close, reopen, merge
+//
+// and ignores everything else with 2xx, since GitLab disables a hook that fails
+// four times. GitLab tells a hook neither of lost access, nor of a project that
+// was renamed or moved, nor of a check that should run again: the sweep finds the
+// former, and /writ retry asks for the latter.
+type GitLabHook struct {
+	scope
+	signed *stamped // nil: by token
+	token  *Token
+}
+
+// NewGitLabHook refuses to have neither keys nor tokens, or an empty one of them
+// (config.secret.empty), both of them, a key that is none, and no World
+// (config.invalid).
+func NewGitLabHook(c GitLabConfig) (*GitLabHook, error) {
+	h := &GitLabHook{scope: scope{c.World, c.Self, c.Personal}}
+	err := h.check()
+	switch {
+	case err != nil:
+	case len(c.Keys) > 0 && len(c.Tokens) > 0:
+		err = refuse(kernel.CodeConfigInvalid, "Give signing keys or secret tokens. A hook with keys never takes a token.")
+	case len(c.Keys) > 0:
+		h.signed, err = newStamped(c.Keys, c.Now)
+	default:
+		h.token, err = NewToken(HeaderGitLabToken, c.Tokens)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Name is gitlab.
+func (h *GitLabHook) Name() string { return "gitlab" }
+
+// Delivery is the signed webhook-id of a hook with keys, and of another one what
+// gitlabIDs says.
+func (h *GitLabHook) Delivery(head http.Header) string {
+	if h.signed != nil {
+		return idOf(one(head, HeaderWebhookID))
+	}
+	for _, name := range gitlabIDs {
+		if len(head.Values(name)) > 0 {
+			return idOf(one(head, name))
+		}
+	}
+	return ""
+}
+
+// Verify checks the signature, or without keys the token. There is no way down
+// from one to the other: with keys a token counts for nothing, and without them
+// a signature that nobody can check is refused beside the right token.
+func (h *GitLabHook) Verify(head http.Header, body []byte) error {
+	switch {
+	case h.signed != nil:
+		return h.signed.Verify(head, body)
+	case len(head.Values(HeaderWebhookSignature)) > 0:
+		return refuse(kernel.CodeSigMismatch, "It is signed, and the server was given no signing key.")
+	}
+	return h.token.Verify(head)
+}
+
+// gitlabKind is the form of an event's name.
+var gitlabKind = regexp.MustCompile(`^[A-Z][A-Za-z]{0,31}( [A-Z][A-Za-z]{0,31}){0,5}$`)
+
+// Parse reads one event; see [GitHubHook.Parse].
+func (h *GitLabHook) Parse(head http.Header, body []byte) (Event, error) {
+	doc, err := document(body)
+	if err != nil {
+		return Event{}, err
+	}
+	e := Event{}
+	if h.signed != nil {
+		e.Signature = h.signed.proof(head)
+	}
+	if kind := one(head, HeaderGitLabEvent); gitlabKind.MatchString(kind) {
+		e.Kind = kind
+	}
+	p := newGitLabPayload(doc)
+	if word.MatchString(p.action) {
+		e.Action = p.action
+	}
+	if e.Ignored = h.read(&e, p); e.Ignored != "" {
+		e.Keys, e.Evidence = nil, nil
+	}
+	return e, nil
+}
+
+// read fills in whom an event concerns, or says why nobody.
+func (h *GitLabHook) read(e *Event, p gitlabPayload) kernel.Code {
+	use, known := gitlabEvents[e.Kind]
+	switch {
+	case !known || use.also != "" && p.kind == use.also:
+		return kernel.CodeEventUnused
+	case p.kind != use.kind || p.project == 0 || !p.parts[use.part].there():
+		return kernel.CodeEventMismatch
+	case !use.actions.has(p.action):
+		return kernel.CodeEventUnused
+	}
+	world, allowed := h.world(p.project)
+	switch {
+	case !allowed:
+		return kernel.CodeTargetNotAllowed
+	case h.own(p.user):
+		return kernel.CodeRecursion
+	}
+	task, why := use.task(p)
+	if task == 0 {
+		return why
+	}
+	k := Key{World: world, Task: task}
+	e.Keys = []Key{k}
+	for _, a := range p.acts() {
+		e.Evidence = append(e.Evidence, a.evidence(k)...)
+	}
+	return ""
+}
