@@ -59,6 +59,7 @@ const (
 	CodeEnvBuilderFailed     Code = "environment.builder.failed"
 	CodeEnvStore             Code = "environment.store.unavailable"
 	CodeEnvState             Code = "environment.state_dir"
+	CodeEnvKey               Code = "environment.key.missing"
 	CodeStateInUse           Code = "state.in_use"
 	CodePushRefused          Code = "forge.push_refused"
 	CodeForgeRefused         Code = "forge.refused"
@@ -175,6 +176,7 @@ var codeTable = []CodeInfo{
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
 	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Check space and permissions of the state directory."},
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: it must belong to you, with mode 700."},
+	{CodeEnvKey, "The installation's signing key is gone, and what it signed is there.", CountsNothing, "Restore `key` and `key.pub` from where you keep them; without them start with a new state directory, and list the old public key in trusted_runners."},
 	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Wait for it to end, or give another --state-dir."},
 	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail."},
 	{CodeForgeRefused, "The forge refused a comment, a label, a change or the closing of the issue.", CountsNothing, "Read the forge's words in the detail; most often a permission is missing."},
@@ -186,7 +188,7 @@ var codeTable = []CodeInfo{
 	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory."},
 	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Run `writ verify`; it names the first bad record."},
 	{CodeLedgerUnavailable, "A record could not be made durable.", CountsNothing, "Check the disk, then start again; nothing happened without its record."},
-	{CodeLedgerRollback, "The ledger is older than its checkpoint outside.", CountsNothing, "Restore the newer store; see the operations guide."},
+	{CodeLedgerRollback, "The ledger is older than its checkpoint outside.", CountsNothing, "Restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time; see the operations guide."},
 	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
 	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
 	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},

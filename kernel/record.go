@@ -21,6 +21,7 @@ const (
 	KindRunResult      Kind = "run_result"     // what the runner's checks gave
 	KindOutcome        Kind = "outcome"        // what an effect came to
 	KindOperatorAct    Kind = "operator_act"   // halt, resume, stop by a person
+	KindAdoption       Kind = "adoption"       // a person goes on with an older store
 
 	KindSeedPack Kind = "seed_pack" // the approved input of a task
 	KindSpec     Kind = "spec"      // the committed interpretation
@@ -47,7 +48,7 @@ const (
 var kindClasses = map[Kind]Class{
 	KindObservation: ClassProposal, KindInterpretation: ClassProposal, KindPlanProposal: ClassProposal,
 	KindBuilderResult: ClassProposal, KindDiff: ClassProposal, KindRunResult: ClassProposal,
-	KindOutcome: ClassProposal, KindOperatorAct: ClassProposal,
+	KindOutcome: ClassProposal, KindOperatorAct: ClassProposal, KindAdoption: ClassProposal,
 
 	KindGenesis: ClassCommit, KindSeedPack: ClassCommit, KindSpec: ClassCommit, KindPlan: ClassCommit,
 	KindDispatch: ClassCommit, KindDecision: ClassCommit, KindRefusal: ClassCommit, KindIntent: ClassCommit,
@@ -207,3 +208,19 @@ const (
 	ActResume = "resume"
 	ActStop   = "stop"
 )
+
+// Adoption is the body of a person's declaration that a ledger goes on from a
+// store that is older than what its key has signed, or another than that. With
+// this record begins another history under the same key, and it names what it
+// contradicts (CASES R2). It concerns no task.
+type Adoption struct {
+	Kind   string `json:"kind"` // "adoption"
+	Actor  string `json:"actor"`
+	Reason string `json:"reason"`
+	// History is the number of the history that begins here; a ledger's first is
+	// 1 and has no such record.
+	History int64 `json:"history"`
+	// Abandoned are the signed checkpoints, whole notes, that no record of this
+	// ledger fulfils any more.
+	Abandoned []string `json:"abandoned"`
+}

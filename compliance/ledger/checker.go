@@ -23,6 +23,7 @@ type checker struct {
 	hash     [sha256.Size]byte // of the last record
 	time     int64
 	genesis  kernel.Genesis
+	adopted  []Adopted // never changed in place: copies of the checker share it
 }
 
 // broken is a record that doesn't fit its place.
@@ -84,6 +85,11 @@ func (c *checker) add(raw, nodes []byte) (envelope, []byte, error) {
 		}
 	} else if e.kind == kernel.KindGenesis {
 		return e, nodes, breaks("a second genesis; a chain begins once")
+	}
+	if e.kind == kernel.KindAdoption {
+		if err := c.adopt(e); err != nil {
+			return e, nodes, err
+		}
 	}
 	last := c.time
 	c.hash, c.time = sha256.Sum256(raw), e.time

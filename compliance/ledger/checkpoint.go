@@ -19,22 +19,34 @@ import (
 
 const (
 	originPrefix = "writ/"
+	// historyWord stands between world and number in the origin of a checkpoint
+	// of a later history. A world's name has no spaces.
+	historyWord = " history "
 
 	// maxCheckpointBytes is far above three lines and one signature.
 	maxCheckpointBytes = 8 << 10
 )
 
 // Checkpoint is a signed statement of an instance: its ledger of World had this
-// root when it had Size records.
+// root when it had Size records. Two of one History never contradict each other.
 type Checkpoint struct {
-	World string
-	Size  int64
-	Root  tlog.Hash
+	World   string    `json:"world_id"`
+	History int64     `json:"history"` // 1 is the first, which the origin doesn't name
+	Size    int64     `json:"size"`
+	Root    tlog.Hash `json:"root"`
 }
 
-// text is the note's body (C2SP, tlog-checkpoint).
+// text is the note's body (C2SP, tlog-checkpoint). Each history has an origin of
+// its own, and is a log of its own for a witness.
 func (c Checkpoint) text() string {
-	return fmt.Sprintf("%s%s\n%d\n%s\n", originPrefix, c.World, c.Size, c.Root)
+	return fmt.Sprintf("%s\n%d\n%s\n", c.origin(), c.Size, c.Root)
+}
+
+func (c Checkpoint) origin() string {
+	if c.History <= firstHistory {
+		return originPrefix + c.World
+	}
+	return originPrefix + c.World + historyWord + strconv.FormatInt(c.History, 10)
 }
 
 // sign makes the note. The same checkpoint always gives the same bytes.
@@ -90,11 +102,28 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint's root is not a hash")
 	}
-	c := Checkpoint{World: strings.TrimPrefix(lines[0], originPrefix), Size: size, Root: root}
+	c := Checkpoint{History: firstHistory, Size: size, Root: root}
+	world, history, later := strings.Cut(strings.TrimPrefix(lines[0], originPrefix), historyWord)
+	if c.World = world; later {
+		if c.History, err = strconv.ParseInt(history, 10, 64); err != nil || c.History <= firstHistory {
+			return Checkpoint{}, fmt.Errorf("ledger: the checkpoint's history is not a number of two or more")
+		}
+	}
 	if c.text() != text {
 		return Checkpoint{}, fmt.Errorf("ledger: the checkpoint is not in its one form")
 	}
 	return c, nil
+}
+
+// CheckpointWorld is the world that a checkpoint is said to be of; ok is false
+// for what can't be one. Nothing of it is verified: it only says where to look.
+func CheckpointWorld(signed []byte) (world string, ok bool) {
+	text, _, ok := strings.Cut(string(signed), "\n\n")
+	if !ok || len(signed) > maxCheckpointBytes {
+		return "", false
+	}
+	c, err := parseCheckpoint(text + "\n")
+	return c.World, err == nil
 }
 
 // CheckpointFile is where the checkpoint of a world lies in the state

@@ -37,6 +37,33 @@
 //	<number of records>
 //	<root, base64>
 //
+// # Histories
+//
+// Of two checkpoints by one key the larger continues the smaller. Where an older
+// store was restored, that can't hold any more: the key signed records that are
+// gone, and will sign others in their place. [Ledger.Adopt] declares it, as a
+// record of kind "adoption": who, why, and the whole notes of the checkpoints
+// that this ledger no longer fulfils. With that record begins the next history,
+// and its checkpoints name it in their origin:
+//
+//	writ/<world> history <number, from 2>
+//
+// So each history is a log of its own for a witness, and within one no two
+// checkpoints contradict each other. Whoever holds an old checkpoint tells a
+// declared fork from equivocation by [Ledger.Verify] or [VerifyLines], offline:
+//
+//   - the ledger fulfils it: same root and history at its size;
+//   - an adoption in the ledger names this very checkpoint, signature and all:
+//     abandoned, by whom and why (Report.Declared);
+//   - neither: ledger.rollback. That it lies between the older store and a named
+//     checkpoint is no excuse, for it may be of a third history; the holder can
+//     have it named by another adoption.
+//
+// A record of the abandoned history, with its proof and its checkpoint, is as
+// good as ever: it shows what the key's holder testified to. Two ledgers that
+// begin the same history differently contradict each other under one origin;
+// whoever sees both has the proof.
+//
 // # Storage
 //
 // One SQLite file, WAL, synchronous=FULL, holds several worlds. It stores the

@@ -83,13 +83,22 @@ func (l *Ledger) Start(ctx context.Context, g kernel.Genesis, now int64) error {
 	if l.Chain().Head != kernel.NoHead() {
 		return nil
 	}
+	first, err := l.genesis(g)
+	if err != nil {
+		return err
+	}
+	_, err = l.Write(ctx, now, first)
+	return err
+}
+
+// genesis is the draft of the first record.
+func (l *Ledger) genesis(g kernel.Genesis) (kernel.Draft, error) {
 	key := l.store.key.PublicOpenSSH()
 	if g.World != "" && g.World != l.world || g.InstanceKey != "" && g.InstanceKey != key {
-		return corrupt(l.world, 0, "the genesis is of another world or key")
+		return kernel.Draft{}, corrupt(l.world, 0, "the genesis is of another world or key")
 	}
 	g.Kind, g.World, g.InstanceKey = string(kernel.KindGenesis), l.world, key
-	_, err := l.Write(ctx, now, kernel.Draft{Kind: kernel.KindGenesis, Body: g})
-	return err
+	return kernel.Draft{Kind: kernel.KindGenesis, Body: g}, nil
 }
 
 // Append stores records that continue the expected head: durably, all or none,
@@ -340,7 +349,7 @@ func (l *Ledger) Checkpoint(ctx context.Context) ([]byte, error) {
 	if l.state.tree.size == 0 {
 		return nil, corrupt(l.world, NoSeq, "the ledger is empty; there is nothing to sign")
 	}
-	cp := Checkpoint{World: l.world, Size: l.state.tree.size, Root: l.state.tree.root()}
+	cp := Checkpoint{World: l.world, History: l.state.history(), Size: l.state.tree.size, Root: l.state.tree.root()}
 	signed, err := cp.sign(l.store.key)
 	if err != nil {
 		return nil, unavailable(l.world, "the checkpoint can't be signed", err)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -20,6 +21,13 @@ type Report struct {
 	// CheckpointSize is the size that the newest checked checkpoint signs, 0
 	// for none.
 	CheckpointSize int64 `json:"checkpoint_size"`
+	// History is that of the last record read; 1 unless something was adopted.
+	History int64 `json:"history"`
+	// Adopted are the declared beginnings of the later histories, in order.
+	Adopted []Adopted `json:"adopted"`
+	// Declared are those of the given checkpoints that the ledger doesn't fulfil
+	// and declares abandoned.
+	Declared []Checkpoint `json:"declared"`
 }
 
 // Err is nil if the report is good, else an [*Error] with all it says.
@@ -40,6 +48,7 @@ type Expect struct {
 	Instance   string       // fingerprint; "" takes the genesis' word
 	Head       *kernel.Head // the last record
 	Checkpoint []byte       // from outside the store, signed
+	Others     [][]byte     // further ones
 }
 
 // verification goes through a chain and remembers the first fault.
@@ -50,11 +59,14 @@ type verification struct {
 	nodes   []byte // scratch
 	stored  []byte // checkpoint that the store keeps
 	signed  []Checkpoint
-	suspect *broken // the link to the record just read is broken; the next decides
+	unlike  []Checkpoint // of these the chain had another root, or history, at their size
+	suspect *broken      // the link to the record just read is broken; the next decides
 }
 
 func newVerification(want Expect) *verification {
-	v := &verification{want: want, report: Report{OK: true, World: want.World, Instance: want.Instance}}
+	v := &verification{want: want, report: Report{
+		OK: true, World: want.World, Instance: want.Instance, Adopted: []Adopted{}, Declared: []Checkpoint{},
+	}}
 	c, err := newChecker(want.World, want.Instance)
 	if err != nil {
 		v.fail(kernel.CodeLedgerCorrupt, NoSeq, err.Error())
@@ -64,7 +76,7 @@ func newVerification(want Expect) *verification {
 }
 
 func (v *verification) fail(code kernel.Code, seq int64, reason string) {
-	v.report.OK, v.report.Code, v.report.Reason = false, code, reason
+	v.report.OK, v.report.Code, v.report.Reason, v.report.FirstBad = false, code, reason, nil
 	if seq != NoSeq {
 		v.report.FirstBad = &seq
 	}
@@ -127,8 +139,8 @@ func (v *verification) passed(e envelope) {
 	}
 	v.report.Records = v.c.tree.size
 	for _, cp := range v.signed {
-		if cp.Size == v.c.tree.size && cp.Root != v.c.tree.root() {
-			v.fail(kernel.CodeLedgerRollback, NoSeq, "the first records are not those that the checkpoint signs: the ledger was replaced")
+		if cp.Size == v.c.tree.size && (cp.History != v.c.history() || cp.Root != v.c.tree.root()) {
+			v.unlike = append(v.unlike, cp)
 		}
 	}
 }
@@ -140,10 +152,7 @@ func (v *verification) openCheckpoints() {
 		return
 	}
 	v.report.World, v.report.Instance = v.c.genesis.World, key.Fingerprint()
-	for _, signed := range [][]byte{v.stored, v.want.Checkpoint} {
-		if len(signed) == 0 {
-			continue
-		}
+	for _, signed := range v.given() {
 		cp, err := OpenCheckpoint(signed, key)
 		if err == nil && cp.World != v.report.World {
 			err = corrupt(v.report.World, NoSeq, "the checkpoint is of another world")
@@ -162,23 +171,49 @@ func (v *verification) finish() Report {
 		last := v.c.tree.size - 1
 		v.blame(last, v.want.Head != nil && *v.want.Head == v.c.head())
 	}
-	if v.report.OK && v.c.tree.size == 0 && (len(v.stored) > 0 || len(v.want.Checkpoint) > 0) {
+	if v.report.OK && v.c.tree.size == 0 && len(v.given()) > 0 {
 		v.fail(kernel.CodeLedgerRollback, 0, "there is no record, yet a checkpoint signs some")
 	}
-	for _, cp := range v.signed {
-		if v.report.OK && cp.Size > v.c.tree.size {
-			v.fail(kernel.CodeLedgerRollback, v.c.tree.size, "it is missing: a checkpoint signs more records than there are")
-		}
-		v.report.CheckpointSize = max(v.report.CheckpointSize, cp.Size)
-	}
+	v.matchCheckpoints()
 	if v.report.OK {
 		v.matchHead()
 	}
 	if v.c != nil {
 		v.report.Head = v.c.head()
 		v.report.Root = v.c.tree.root().String()
+		v.report.History, v.report.Adopted = v.c.history(), append(v.report.Adopted, v.c.adopted...)
 	}
 	return v.report
+}
+
+// given are the checkpoints to hold the chain against, the stored one first.
+func (v *verification) given() (out [][]byte) {
+	for _, signed := range append([][]byte{v.stored, v.want.Checkpoint}, v.want.Others...) {
+		if len(signed) > 0 {
+			out = append(out, signed)
+		}
+	}
+	return out
+}
+
+// matchCheckpoints holds the chain against the checkpoints. One that it doesn't
+// fulfil must be declared abandoned by a record of it (CASES R2). A contradicted
+// one counts before whatever else is wrong: a ledger that was replaced isn't
+// just damaged.
+func (v *verification) matchCheckpoints() {
+	for _, cp := range v.signed {
+		unlike, missing := slices.Contains(v.unlike, cp), cp.Size > v.c.tree.size
+		switch {
+		case (unlike || missing) && declared(v.c.adopted, cp):
+			v.report.Declared = append(v.report.Declared, cp)
+			continue
+		case unlike:
+			v.fail(kernel.CodeLedgerRollback, NoSeq, "the first records are not those that the checkpoint signs: the ledger was replaced")
+		case missing && v.report.OK:
+			v.fail(kernel.CodeLedgerRollback, v.c.tree.size, "it is missing: a checkpoint signs more records than there are")
+		}
+		v.report.CheckpointSize = max(v.report.CheckpointSize, cp.Size)
+	}
 }
 
 func (v *verification) matchHead() {

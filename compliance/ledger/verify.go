@@ -13,6 +13,8 @@ type VerifyOptions struct {
 	// Checkpoint is one kept outside the store; only it shows that the end of
 	// the ledger was cut off (ledger.rollback).
 	Checkpoint []byte
+	// Others are further ones, from wherever somebody kept them.
+	Others [][]byte
 	// Instance is the fingerprint that the ledger must belong to; "" takes the
 	// genesis' word.
 	Instance string
@@ -36,7 +38,7 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 var errStop = errors.New("stop")
 
 func (l *Ledger) verify(ctx context.Context, o VerifyOptions) (*verification, error) {
-	v := newVerification(Expect{World: l.world, Instance: o.Instance, Checkpoint: o.Checkpoint})
+	v := newVerification(Expect{World: l.world, Instance: o.Instance, Checkpoint: o.Checkpoint, Others: o.Others})
 	err := l.store.storage.view(ctx, func(s snapshot) error {
 		w, ok, err := s.world(ctx, l.world)
 		if err != nil || !v.report.OK {

@@ -94,8 +94,12 @@ func (v *verifier) checkProofs(f *findings) string {
 		}
 	}
 	v.checkLedgerHead(f, *v.signed)
-	return fmt.Sprintf("%d proofs hold against a checkpoint of %d records, signed by %s.",
+	text := fmt.Sprintf("%d proofs hold against a checkpoint of %d records, signed by %s.",
 		len(v.proofs.Proofs), v.signed.Size, v.rep.Signer)
+	if v.signed.History > 1 {
+		text += fmt.Sprintf(" That ledger went on from an older store and says so: this is its history %d.", v.signed.History)
+	}
+	return text
 }
 
 // checkLedgerHead: the hash that the commit names is the last one under the

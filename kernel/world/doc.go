@@ -46,7 +46,7 @@
 // says the hash before and after. A receipt that says anything else than the
 // fold is `ledger.corrupt`.
 //
-// Audit entries and reports change nothing and belong to no round.
+// Audit entries, reports and adoptions change nothing and belong to no round.
 //
 // # What is enforced here
 //

@@ -18,7 +18,9 @@ type entry struct {
 
 // neutral kinds change nothing in the world, belong to no round and may stand
 // anywhere after the genesis.
-func neutral(k kernel.Kind) bool { return k == kernel.KindAudit || k == kernel.KindReport }
+func neutral(k kernel.Kind) bool {
+	return k == kernel.KindAudit || k == kernel.KindReport || k == kernel.KindAdoption
+}
 
 // maxTask is the greatest task number: canonical JSON keeps it exact.
 const maxTask = 1<<53 - 1

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
@@ -33,9 +34,11 @@ const (
 	maxFileBytes = 16 << 10
 )
 
-// Error is a key that can't be used. Its code is always environment.state_dir.
+// Error is a key that can't be used: environment.state_dir, or
+// environment.key.missing where a directory had a key and has none now.
 type Error struct {
 	Path   string
+	Lost   bool   // the key is missing beside what it signed
 	Detail string // a sentence and the remedy; never holds key material
 	Err    error
 }
@@ -47,15 +50,28 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// FailureCode is environment.state_dir.
-func (e *Error) FailureCode() kernel.Code { return kernel.CodeEnvState }
+// FailureCode is the error's code.
+func (e *Error) FailureCode() kernel.Code {
+	if e.Lost {
+		return kernel.CodeEnvKey
+	}
+	return kernel.CodeEnvState
+}
 
 // LoadOrCreate reads the key of the state directory dir, or makes one if there
 // is none. A new key is durable before the call returns. Two processes that
 // start at once end with the same key.
-func LoadOrCreate(dir string) (key *Key, created bool, err error) {
+//
+// No key is made beside key.pub, nor beside a file that matches one of traces
+// (patterns as filepath.Match has them, in dir): these are of an installation
+// whose key is lost, and a new one could neither continue its ledger nor be told
+// from it.
+func LoadOrCreate(dir string, traces ...string) (key *Key, created bool, err error) {
 	key, err = Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := orphaned(dir, traces); err != nil {
+			return nil, false, err
+		}
 		err = create(dir)
 		if created = err == nil; !created && !errors.Is(err, fs.ErrExist) {
 			return nil, false, err
@@ -66,6 +82,30 @@ func LoadOrCreate(dir string) (key *Key, created bool, err error) {
 		return nil, false, err
 	}
 	return key, created, key.publish(dir)
+}
+
+// orphaned is the error of a directory that had a key and has none now.
+func orphaned(dir string, traces []string) error {
+	path := filepath.Join(dir, PrivateFile)
+	for _, pattern := range append([]string{PublicFile}, traces...) {
+		found, err := filepath.Glob(filepath.Join(globbed(dir), pattern))
+		if err != nil {
+			return &Error{Path: dir, Detail: "the directory can't be searched: " + cause(err), Err: err}
+		}
+		if len(found) == 0 {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return nil // another process has made it meanwhile
+		}
+		return &Error{Path: path, Lost: true, Detail: "the signing key is missing beside " + filepath.Base(found[0]) + ", and a new one can't take its place"}
+	}
+	return nil
+}
+
+// globbed is a path that a pattern takes literally.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // Load reads the key of the state directory dir. A missing key gives an error

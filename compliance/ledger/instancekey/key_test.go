@@ -218,3 +218,32 @@ func TestPrintingHidesTheKey(t *testing.T) {
 		}
 	}
 }
+
+// TestR2_NoKeyTakesALostOnesPlace: where a key was, none is made anew, and its
+// public half stays.
+func TestR2_NoKeyTakesALostOnesPlace(t *testing.T) {
+	for _, left := range []string{"key.pub", "writ.db", "checkpoint-0123456789abcdef"} {
+		dir := filepath.Join(t.TempDir(), "a[b]*") // no pattern of ours
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, left), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, created, err := instancekey.LoadOrCreate(dir, "writ.db", "checkpoint-*")
+		var e *instancekey.Error
+		if created || !errors.As(err, &e) || e.FailureCode() != kernel.CodeEnvKey || !strings.Contains(err.Error(), left) {
+			t.Errorf("beside %s: %v", left, err)
+		}
+		if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+			t.Errorf("beside %s there is now %v (%v)", left, names, err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, created, err := instancekey.LoadOrCreate(dir, "writ.db", "checkpoint-*"); err != nil || !created {
+		t.Errorf("a new directory: %v", err)
+	}
+}
