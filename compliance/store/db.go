@@ -20,6 +20,10 @@ const (
 	// readers may read at once; views are short.
 	readers = 4
 
+	// checkpointPages is how far the log may grow, in pages of 4 KiB, before it is
+	// carried over into the file: pages that change often are carried over once.
+	checkpointPages = 4000
+
 	// fileMode: the file names people and private repositories.
 	fileMode = 0o600
 )
@@ -113,7 +117,8 @@ func (db *DB) openWriter(ctx context.Context) (err error) {
 		return err
 	}
 	// temp_store: what a savepoint may have to undo is kept in memory.
-	db.writer, err = db.connect(ctx, "rw", "journal_mode(WAL)", "synchronous(FULL)", "temp_store(MEMORY)")
+	db.writer, err = db.connect(ctx, "rw", "journal_mode(WAL)", "synchronous(FULL)", "temp_store(MEMORY)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
 	if err != nil {
 		return err
 	}

@@ -84,29 +84,39 @@ func (b *Inbox) Accept(ctx context.Context, d Delivery, due []Key) (duplicate bo
 func insertDelivery(tx store.Tx, d Delivery, body []byte) (duplicate bool, err error) {
 	const insert = `INSERT INTO deliveries
 		(hook, delivery, event, action, ignored, signature, digest, first_ms, last_ms, arrivals, kept)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 1, $9)
-		ON CONFLICT (hook, delivery) DO UPDATE SET
-			arrivals = deliveries.arrivals + 1,
-			last_ms = CASE WHEN excluded.last_ms > deliveries.last_ms THEN excluded.last_ms ELSE deliveries.last_ms END
-		RETURNING id, arrivals`
-	var id, arrivals int64
-	_, err = tx.Row(insert, []any{
-		d.Hook, d.ID, d.Event, d.Action, d.Ignored, d.Signature, d.Digest, d.ReceivedMs, int64(len(body)),
-	}, &id, &arrivals)
-	if err != nil || arrivals > 1 {
-		return arrivals > 1, err
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 1, $9) ON CONFLICT (hook, delivery) DO NOTHING`
+	inserted, err := tx.Exec(insert, d.Hook, d.ID, d.Event, d.Action, d.Ignored, d.Signature, d.Digest, d.ReceivedMs, int64(len(body)))
+	if err != nil {
+		return false, err
 	}
+	if inserted == 0 {
+		const count = `UPDATE deliveries SET arrivals = arrivals + 1, last_ms = CASE WHEN $3 > last_ms THEN $3 ELSE last_ms END
+			WHERE hook = $1 AND delivery = $2`
+		_, err = tx.Exec(count, d.Hook, d.ID, d.ReceivedMs)
+		return true, err
+	}
+	if len(body) == 0 && len(d.Evidence) == 0 {
+		return false, nil
+	}
+	var id int64
+	if _, err := tx.Row(`SELECT id FROM deliveries WHERE hook = $1 AND delivery = $2`, []any{d.Hook, d.ID}, &id); err != nil {
+		return false, err
+	}
+	return false, insertEvidence(tx, id, d, body)
+}
+
+func insertEvidence(tx store.Tx, id int64, d Delivery, body []byte) error {
 	if len(body) > 0 {
 		if _, err := tx.Exec(`INSERT INTO payloads (delivery, body) VALUES ($1, $2)`, id, body); err != nil {
-			return false, err
+			return err
 		}
 	}
 	const keep = `INSERT INTO evidence (delivery, world, task, event_ms, kind, ref, actor, digest)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`
 	for _, e := range d.Evidence {
 		if _, err := tx.Exec(keep, id, e.World, e.Task, e.EventMs, e.Kind, e.Ref, e.ActorID, e.Digest); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
