@@ -18,39 +18,47 @@ func main() {
 	out := flag.String("out", "docs/benchmarks.md", "file to write")
 	runs := flag.Int("n", 21, "runs of the whole loop")
 	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
-	loopOnly := flag.Bool("loop", false, "measure the whole loop only, and write nothing")
+	only := flag.String("only", "", "measure one section, print it and write nothing: claims, loop, ledger, deliveries, served or soak")
 	flag.Parse()
-	if *loopOnly {
-		var b bytes.Buffer
-		if err := loops(&b, *bin, *dir, *runs); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		fmt.Print(b.String())
-		return
-	}
-	if err := run(*bin, *out, *dir, *runs); err != nil {
+	err := run(*out, *only, []section{
+		{"claims", claims},
+		{"loop", func(b *bytes.Buffer) error { return loops(b, *bin, *dir, *runs) }},
+		{"ledger", ledgers},
+		{"deliveries", deliveries},
+		{"served", served},
+		{"soak", soaked},
+	})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(bin, out, dir string, runs int) error {
+// section is a part of the page.
+type section struct {
+	name  string
+	write func(*bytes.Buffer) error
+}
+
+func run(out, only string, all []section) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench`; every ratio is of one run on one machine.\n\n")
 	fmt.Fprintf(&b, "Machine: %d cores, %s/%s, %s, git %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), gitVersion())
-	for _, section := range []func(*bytes.Buffer) error{
-		claims,
-		func(b *bytes.Buffer) error { return loops(b, bin, dir, runs) },
-		ledgers,
-		deliveries,
-		served,
-	} {
-		if err := section(&b); err != nil {
-			return err
+	if only != "" {
+		b.Reset()
+	}
+	for _, s := range all {
+		if only != "" && only != s.name {
+			continue
+		}
+		if err := s.write(&b); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	fmt.Print(b.String())
+	if only != "" {
+		return nil
+	}
 	return os.WriteFile(out, b.Bytes(), 0o644)
 }
 
@@ -70,7 +78,7 @@ type gobench struct {
 
 // benchmarks runs Go benchmarks and reads their lines.
 func benchmarks(pkg, pattern, times string) ([]gobench, error) {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", times, pkg)
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", times, "-timeout", "60m", pkg)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -108,7 +108,7 @@ func (p *poster) next() (local.Delivery, bool) {
 }
 
 func (p *poster) send(d local.Delivery) bool {
-	r, err := http.NewRequest(http.MethodPost, p.url, bytes.NewReader(d.Body)) //nolint:noctx // the client has its time limit
+	r, err := http.NewRequest(http.MethodPost, p.url, bytes.NewReader(d.Body))
 	if err != nil {
 		return false
 	}
