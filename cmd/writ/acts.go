@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -32,6 +30,10 @@ type where struct {
 	place place // without a URL where none is known
 	world string
 	state string
+	// server: the directory is a server's, and place is what it left word of.
+	server bool
+	// named: the person named the repository.
+	named bool
 }
 
 // find reads the flags. A state directory alone is enough where a run has left
@@ -53,38 +55,52 @@ func (a *app) find(w whereFlags) (out where, err error) {
 		if out.place, err = newPlace(w.repo); err != nil {
 			return out, err
 		}
+		out.named = true
 	} else {
 		dir, err := openState(w.state, false)
 		if err != nil {
 			return out, err
 		}
-		if u := dir.lastUse(); u.Server {
-			out.world = w.world // the server knows where it is
-		} else if err := out.fromUse(u); err != nil {
+		if err := out.fromUse(dir.lastUse(), w.world); err != nil {
 			return out, err
 		}
 	}
 	if out.cfg.World != "" {
 		out.place.world = out.cfg.World
 	}
+	if out.world = w.world; w.world != "" {
+		out.place.world = w.world
+	}
 	out.state, err = a.stateOr(out.state, out.place)
 	return out, err
 }
 
-// fromUse takes the repository that was used last. What the file says is
-// checked like a flag.
-func (w *where) fromUse(u lastUse) (err error) {
-	if u.Repo == "" {
-		return usage("The state directory doesn't say for which repository it is: give --repo.")
-	}
-	if w.place, err = newPlace(u.Repo); err != nil {
-		return err
-	}
-	if u.World != "" {
-		w.place.world = u.World
-	}
+// fromUse takes the repository of the world, or the one that was used last. What
+// the file says is checked like a flag. Where it says nothing, the place has no
+// URL.
+func (w *where) fromUse(u lastUse, world string) (err error) {
+	w.server = u.Server
 	if u.Refs == config.RefsHeads {
 		w.cfg.Refs = u.Refs
+	}
+	if world == "" && !u.Server {
+		world = u.World
+	}
+	if world == "" && len(u.Repos) == 1 {
+		for world = range u.Repos {
+		}
+	}
+	url := u.Repos[world]
+	if url == "" && world == u.World {
+		url = u.Repo
+	}
+	if url != "" {
+		if w.place, err = newPlace(url); err != nil {
+			return err
+		}
+	}
+	if world != "" {
+		w.place.world = world
 	}
 	return nil
 }
@@ -172,42 +188,4 @@ func (a *app) tellAnswer(r request, ans answer) error {
 	}
 	a.print("task %d was stopped; running it again approves it anew\n", r.Task)
 	return nil
-}
-
-// actAlone records an act where no process runs.
-func (a *app) actAlone(ctx context.Context, at where, r request) error {
-	if r.Act == kernel.ActStop {
-		a.print("nobody runs task %d here; nothing was stopped\n", r.Task)
-		return nil
-	}
-	if at.place.url == "" {
-		return &problem{exit: exitOther, text: "The server of this state directory doesn't run.", remedy: "Start it, or give --repo as well."}
-	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	in, err := a.open(ctx, at.cfg, at.place, at.state, lastUse{Task: r.Task}, log)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	sup, err := a.supervise(ctx, in, nil, supervision{})
-	if err != nil {
-		return err
-	}
-	if err := record(ctx, sup, r); err != nil {
-		return err
-	}
-	in.checkpoint(ctx)
-	if r.Act == kernel.ActHalt {
-		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
-		return nil
-	}
-	a.print("task %d may go on: run it again\n", r.Task)
-	return nil
-}
-
-func record(ctx context.Context, sup *supervisor.Supervisor, r request) error {
-	if r.Act == kernel.ActHalt {
-		return sup.Halt(ctx, r.Task, r.Actor, r.Reason)
-	}
-	return sup.Resume(ctx, r.Task, r.Actor, r.Reason)
 }

@@ -117,7 +117,7 @@ func explainGit(e *git.Error) *problem {
 
 // bare is an error's text without the code that is told beside it.
 func bare(c kernel.Code, err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), string(c)), ": ")
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), string(c)), ": "))
 }
 
 // tell writes a problem to standard error: code and sentence, then the remedy.

@@ -60,7 +60,8 @@ func (in *installation) open(ctx context.Context, statePath string, use lastUse)
 	if err := in.dir.take(use); err != nil {
 		return err
 	}
-	if in.key, _, err = instancekey.LoadOrCreate(in.dir.path); err != nil {
+	// A key is made for a new directory, never beside what a lost one signed.
+	if in.key, _, err = instancekey.LoadOrCreate(in.dir.path, store.FileName, checkpointPrefix+"*"); err != nil {
 		return err
 	}
 	in.seen = openObservations(in.dir.file(observedFile))
@@ -100,6 +101,10 @@ func (in *installation) govern(ctx context.Context, world string, repo *git.Repo
 	if err := g.checkRollback(ctx); err != nil {
 		return nil, err
 	}
+	for _, a := range g.ledger.Adopted() {
+		in.log.Warn("this ledger went on from an older store; what was signed besides is abandoned", "world", world,
+			"history", a.History, "from_record", a.Seq, "actor", a.Actor, "reason", a.Reason)
+	}
 	return g, g.start(ctx)
 }
 
@@ -127,7 +132,7 @@ func (a *app) open(ctx context.Context, cfg config.Config, p place, statePath st
 
 // Close gives repository, store and lock back.
 func (g *governed) Close() {
-	_ = g.repo.Close() // everything that counts was answered before
+	closeRepo(g.repo)
 	g.installation.Close()
 }
 
@@ -183,7 +188,8 @@ func (g *governed) baseRef() string {
 }
 
 // checkRollback holds the store against the checkpoint that lies beside it: a
-// chain can't show that its end was cut off (CASES R4).
+// chain can't show that its end was cut off (CASES R2). A checkpoint that the
+// ledger declares abandoned is none to keep to.
 func (g *governed) checkRollback(ctx context.Context) error {
 	signed, err := os.ReadFile(g.checkpointFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,18 +198,7 @@ func (g *governed) checkRollback(ctx context.Context) error {
 	if err != nil {
 		return badState(g.dir.path, "has a checkpoint that can't be read (%s)", cause(err))
 	}
-	cp, err := ledger.OpenCheckpoint(signed, g.key.Public)
-	if err != nil {
-		return &problem{code: kernel.CodeLedgerCorrupt, exit: exitRefused, text: err.Error()}
-	}
-	rolled := &problem{code: kernel.CodeLedgerRollback, exit: exitRefused, text: "The store has other or fewer records than the checkpoint beside it signs."}
-	if cp.World != g.world || cp.Size > g.ledger.Chain().Head.Seq+1 {
-		return rolled
-	}
-	if root, err := g.ledger.Tree(ctx, cp.Size); err != nil || root != cp.Root {
-		return rolled
-	}
-	return nil
+	return g.ledger.Check(ctx, signed)
 }
 
 func (g *governed) checkpointFile() string {

@@ -20,9 +20,13 @@ import (
 // the back-up's name.
 const checkpointsSuffix = ".checkpoints"
 
+// checkpointPrefix is what the names of checkpoints in a state directory begin
+// with (ledger.CheckpointFile).
+const checkpointPrefix = "checkpoint-"
+
 func (a *app) ledgerCommand() *cobra.Command {
-	cmd := group("ledger", "Back up an installation's store")
-	cmd.AddCommand(a.ledgerBackup())
+	cmd := group("ledger", "Back up an installation's store, and go on with a restored one")
+	cmd.AddCommand(a.ledgerBackup(), a.ledgerAdopt())
 	return cmd
 }
 
@@ -101,14 +105,13 @@ func openForBackup(ctx context.Context, dir *stateDir) (*store.DB, error) {
 
 // checkpoints reads the signed checkpoints by their names.
 func (s *stateDir) checkpoints() (map[string][]byte, error) {
-	const maxCheckpointBytes = 64 << 10 // one is some hundred bytes
 	entries, err := os.ReadDir(s.path)
 	if err != nil {
 		return nil, badState(s.path, "can't be read (%s)", cause(err))
 	}
 	found := map[string][]byte{}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), "checkpoint-") {
+		if !strings.HasPrefix(e.Name(), checkpointPrefix) {
 			continue
 		}
 		if found[e.Name()], err = readLimited(s.file(e.Name()), maxCheckpointBytes); err != nil {

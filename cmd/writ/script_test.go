@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 func TestG1_Names(t *testing.T)     { runCase(t, "G1_names") }
 func TestX4_NoSandbox(t *testing.T) { runCase(t, "X4_no_sandbox") }
 func TestF3_Secrets(t *testing.T)   { runCase(t, "F3_secrets") }
+func TestR2_Adopt(t *testing.T)     { runCase(t, "R2_adopt") }
 
 func runCase(t *testing.T, name string) {
 	runScripts(t, testscript.Params{Files: []string{filepath.Join("testdata", "cases", name+".txtar")}})

@@ -37,12 +37,16 @@ func must(t *testing.T, err error) {
 func newForgePlace(t *testing.T) *forgePlace {
 	t.Helper()
 	p := &forgePlace{t: t, dir: t.TempDir(), hook: localtest.FreeAddress(t)}
+	must(t, os.Mkdir(filepath.Dir(p.gate()), 0o755))
 	p.Place = localtest.New(t, "http://"+p.hook+"/hooks/local")
 	p.env = []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret}
 	return p
 }
 
 func (p *forgePlace) state() string { return filepath.Join(p.dir, "state") }
+
+// gate is the file that the builder "waits" waits for.
+func (p *forgePlace) gate() string { return filepath.Join(p.dir, "gate", "open") }
 
 // head is the word at the state ref of a task, "" without one.
 func (p *forgePlace) head(n int64) string {
@@ -87,6 +91,7 @@ builders:
   default: {argv: [sh, -c, 'echo hello > out.txt']}
   hangs: {argv: [sleep, '600']}
   strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
+  waits: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.05; done; echo hello > out.txt'], ro: ['%[1]s/gate:/gate']}
 `, p.dir, p.hook, p.URL, p.Dir, p.more)
 	path := filepath.Join(p.dir, "writ.yaml")
 	must(p.t, os.WriteFile(path, []byte(text), 0o600))

@@ -75,6 +75,9 @@ func (s *server) openWorld(ctx context.Context, at forge.Repo, client forge.Clie
 		return err
 	}
 	g, err := s.in.govern(ctx, world, repo)
+	if err == nil {
+		err = s.in.dir.remember(world, endpoint.URL)
+	}
 	if err != nil {
 		return errors.Join(err, repo.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,6 +45,29 @@ type lastUse struct {
 	Refs  string `json:"refs"`
 	// Server: writ serve, which holds many repositories.
 	Server bool `json:"server,omitempty"`
+	// Repos has the repository of each world that was ever opened here, without
+	// credentials.
+	Repos map[string]string `json:"repos,omitempty"`
+}
+
+// after is a use that comes after another: what is known of worlds adds up, and
+// a command that names neither repository nor server leaves word of who did.
+func (u lastUse) after(old lastUse) lastUse {
+	if u.Repo == "" && !u.Server {
+		u.Repo, u.World, u.Refs, u.Server = old.Repo, old.World, old.Refs, old.Server
+	}
+	repos := maps.Clone(old.Repos)
+	if repos == nil {
+		repos = map[string]string{}
+	}
+	maps.Copy(repos, u.Repos)
+	for _, one := range []lastUse{old, u} {
+		if one.World != "" && one.Repo != "" {
+			repos[one.World] = one.Repo
+		}
+	}
+	u.Repos = repos
+	return u
 }
 
 func badState(path, format string, args ...any) *problem {
@@ -113,9 +137,21 @@ func (s *stateDir) take(use lastUse) error {
 		return inUse(s.path, readUse(f))
 	}
 	s.lock = f
+	use = use.after(readUse(f))
 	use.PID, use.Since = os.Getpid(), kernel.Timestamp(time.Now().Unix())
 	if err := writeUse(f, use); err != nil {
 		s.release()
+		return badState(s.path, "can't be written (%s)", cause(err))
+	}
+	return nil
+}
+
+// remember notes where a world's repository is. It needs the lock.
+func (s *stateDir) remember(world, url string) error {
+	use := lastUse{Repos: map[string]string{world: url}}
+	old := readUse(s.lock)
+	use.PID, use.Task, use.Since = old.PID, old.Task, old.Since
+	if err := writeUse(s.lock, use.after(old)); err != nil {
 		return badState(s.path, "can't be written (%s)", cause(err))
 	}
 	return nil
@@ -147,21 +183,20 @@ func writeUse(f *os.File, u lastUse) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Truncate(0); err != nil {
+	data = append(data, '\n')
+	// Written over and then cut, so that who reads meanwhile finds a whole one.
+	if _, err := f.WriteAt(data, 0); err != nil {
 		return err
 	}
-	_, err = f.WriteAt(append(data, '\n'), 0)
-	return err
+	return f.Truncate(int64(len(data)))
 }
 
-// maxUseBytes is more than the longest URL and name need.
-const maxUseBytes = 16 << 10
+// maxUseBytes is more than the names and URLs of all worlds need.
+const maxUseBytes = 1 << 20
 
 // readUse reads what a lock's file says; nothing depends on its truth.
 func readUse(f io.ReaderAt) (u lastUse) {
-	data := make([]byte, maxUseBytes)
-	n, _ := f.ReadAt(data, 0)
-	if json.Unmarshal(data[:n], &u) != nil {
+	if json.NewDecoder(io.NewSectionReader(f, 0, maxUseBytes)).Decode(&u) != nil {
 		return lastUse{}
 	}
 	return u

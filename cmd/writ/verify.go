@@ -23,7 +23,7 @@ import (
 type verifyFlags struct {
 	state, config, world string
 	task                 int64
-	keys                 []string
+	keys, checkpoints    []string
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -35,7 +35,10 @@ func (a *app) verifyCommand() *cobra.Command {
 of one task from its repository alone. It changes nothing. Exit status: 0 if
 everything holds, 1 if not, with the first bad record.
 
-It says who signed. Whether to believe that key is yours to say: with --key.`,
+It says who signed. Whether to believe that key is yours to say: with --key. A
+checkpoint that you kept yourself, given with --checkpoint, must be fulfilled, or
+the ledger must declare that it was abandoned (writ ledger adopt); the answer says
+which.`,
 		Example: "  writ verify ~/src/project --task 12 --key runner.pub\n  writ verify --state-dir ~/.local/state/writ/project-1a2b3c4d",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -43,6 +46,7 @@ It says who signed. Whether to believe that key is yours to say: with --key.`,
 	fl.StringVar(&f.state, "state-dir", "", "state directory whose ledger is checked")
 	fl.Int64Var(&f.task, "task", 0, "number of the task whose evidence is checked")
 	fl.StringArrayVar(&f.keys, "key", nil, "public key that you vouch for: a file, or the text itself; may be repeated")
+	fl.StringArrayVar(&f.checkpoints, "checkpoint", nil, "signed checkpoint that you kept, beside those in the state directory: a file; may be repeated")
 	fl.StringVar(&f.config, "config", "", "configuration, whose trusted_runners count as --key")
 	fl.StringVar(&f.world, "world", "", "world that the evidence must be of")
 	fl.BoolVar(&a.json, "json", false, "print JSON")
@@ -52,10 +56,10 @@ It says who signed. Whether to believe that key is yours to say: with --key.`,
 			return err
 		}
 		switch {
-		case len(args) == 1 && f.state == "" && fl.Changed("task"):
+		case len(args) == 1 && f.state == "" && fl.Changed("task") && len(f.checkpoints) == 0:
 			return a.verifyTask(ctx, args[0], f, keys, refs)
 		case len(args) == 0 && f.state != "" && !fl.Changed("task"):
-			return a.verifyState(ctx, f.state, keys)
+			return a.verifyState(ctx, f, keys)
 		}
 		return usage("Give --state-dir DIR, or REPO and --task N.")
 	})
@@ -123,11 +127,15 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 }
 
 // verifyState checks every ledger of a state directory, beside its writer.
-func (a *app) verifyState(ctx context.Context, path string, keys []ssh.PublicKey) error {
-	if err := pathFlag("state-dir", path); err != nil {
+func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicKey) error {
+	if err := pathFlag("state-dir", f.state); err != nil {
 		return err
 	}
-	reps, err := verifyLedgers(ctx, path)
+	kept, err := readCheckpoints(f.checkpoints)
+	if err != nil {
+		return err
+	}
+	reps, err := verifyLedgers(ctx, f.state, kept)
 	if err != nil {
 		p := explain(err)
 		p.exit = exitOther
@@ -163,7 +171,9 @@ type ledgerReport struct {
 	Vouched bool `json:"vouched"`
 }
 
-func verifyLedgers(ctx context.Context, path string) ([]ledgerReport, error) {
+// verifyLedgers checks what the store has, and what a checkpoint says that it
+// must have.
+func verifyLedgers(ctx context.Context, path string, kept signedNotes) ([]ledgerReport, error) {
 	dir, err := openState(path, false)
 	if err != nil {
 		return nil, err
@@ -177,6 +187,20 @@ func verifyLedgers(ctx context.Context, path string) ([]ledgerReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	beside, err := dir.checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	for _, signed := range beside {
+		if w, ok := ledger.CheckpointWorld(signed); ok {
+			worlds = append(worlds, w)
+		}
+	}
+	for _, n := range kept {
+		worlds = append(worlds, n.world)
+	}
+	slices.Sort(worlds)
+	worlds = slices.Compact(worlds)
 	reps := []ledgerReport{}
 	for _, w := range worlds {
 		l, err := store.World(ctx, w)
@@ -187,7 +211,7 @@ func verifyLedgers(ctx context.Context, path string) ([]ledgerReport, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, badState(dir.path, "has a checkpoint that can't be read (%s)", cause(err))
 		}
-		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Deep: true})
+		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Others: kept.of(w), Deep: true})
 		if err != nil {
 			return nil, err
 		}
@@ -198,11 +222,26 @@ func verifyLedgers(ctx context.Context, path string) ([]ledgerReport, error) {
 
 func (r ledgerReport) plain() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ledger of %s\n  written by %s", r.World, r.Instance)
-	if r.Vouched {
+	fmt.Fprintf(&b, "ledger of %s\n", r.World)
+	if r.Instance != "" {
+		fmt.Fprintf(&b, "  written by %s", r.Instance)
+	}
+	switch {
+	case r.Instance == "":
+		b.WriteString("  nothing of it is here\n")
+	case r.Vouched:
 		b.WriteString(", a key that you trust\n")
-	} else {
+	default:
 		b.WriteString("; nobody vouched for this key\n")
+	}
+	for _, a := range r.Adopted {
+		fmt.Fprintf(&b, "  ADOPTED: history %d begins with record %d, %s, by %s: %s\n", a.History, a.Seq, kernel.Timestamp(a.Time/1000), a.Actor, a.Reason)
+		for _, cp := range a.Abandoned {
+			fmt.Fprintf(&b, "    it abandons what was signed as history %d: %d records, root %s\n", cp.History, cp.Size, cp.Root)
+		}
+	}
+	for _, cp := range r.Declared {
+		fmt.Fprintf(&b, "  a checkpoint of %d records, history %d, is not fulfilled: it is declared abandoned\n", cp.Size, cp.History)
 	}
 	if !r.OK {
 		fmt.Fprintf(&b, "  NOT VERIFIED: %s", r.Code)

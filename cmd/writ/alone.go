@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// actAlone records an act where no process runs.
+func (a *app) actAlone(ctx context.Context, at where, r request) error {
+	if !at.named {
+		world, err := at.only(ctx)
+		if err != nil {
+			return err
+		}
+		at.place.world = world
+	}
+	if r.Act == kernel.ActStop {
+		a.print("nobody runs task %d here; nothing was stopped\n", r.Task)
+		return nil
+	}
+	if at.place.url == "" && r.Act == kernel.ActResume {
+		return a.whereIs(ctx, at)
+	}
+	in, err := a.openAlone(ctx, at, r.Task)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	sup, err := a.supervise(ctx, in, nil, supervision{})
+	if err != nil {
+		return err
+	}
+	if err := record(ctx, sup, r); err != nil {
+		return at.explain(err)
+	}
+	in.checkpoint(ctx)
+	return a.tellAlone(ctx, in, at, r)
+}
+
+func record(ctx context.Context, sup *supervisor.Supervisor, r request) error {
+	if r.Act == kernel.ActHalt {
+		return sup.Halt(ctx, r.Task, r.Actor, r.Reason)
+	}
+	return sup.Resume(ctx, r.Task, r.Actor, r.Reason)
+}
+
+// tellAlone says what is next. A server looks at a resumed task as it starts.
+func (a *app) tellAlone(ctx context.Context, in *governed, at where, r request) error {
+	switch {
+	case r.Act == kernel.ActHalt:
+		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
+	case at.server:
+		if err := inbox.New(in.db).Mark(ctx, []inbox.Key{{World: in.world, Task: r.Task}}, time.Now().UnixMilli()); err != nil {
+			return err
+		}
+		a.print("task %d may go on: the server takes it up when it starts\n", r.Task)
+	default:
+		a.print("task %d may go on: run it again\n", r.Task)
+	}
+	return nil
+}
+
+// openAlone opens the installation and the world of an act. The repository is
+// nil where nothing says where it is: a halt needs none.
+func (a *app) openAlone(ctx context.Context, at where, task int64) (*governed, error) {
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	use := lastUse{Task: task}
+	if !at.server {
+		use.Repo, use.World = at.place.url, at.place.world
+	}
+	repo, err := a.repoOf(ctx, at, log)
+	if err != nil {
+		return nil, err
+	}
+	in, err := openInstallation(ctx, at.cfg, at.state, use, log)
+	if err != nil {
+		closeRepo(repo)
+		return nil, err
+	}
+	g, err := in.govern(ctx, at.place.world, repo)
+	if err != nil {
+		closeRepo(repo)
+		in.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// repoOf is the repository of a place, nil without a URL. Nothing is asked of it
+// yet.
+func (a *app) repoOf(ctx context.Context, at where, log *slog.Logger) (*git.Repo, error) {
+	if at.place.url == "" {
+		return nil, nil
+	}
+	auth, err := a.authFor(at.cfg, at.place.url)
+	if err != nil {
+		return nil, err
+	}
+	return git.Open(ctx, git.Endpoint{URL: at.place.url, Auth: auth}, git.Options{Logger: log})
+}
+
+// closeRepo gives back a repository that counts for nothing any more.
+func closeRepo(r *git.Repo) {
+	if r != nil {
+		_ = r.Close() // everything that counts was answered before
+	}
+}
+
+// authFor is what the configuration has for a repository of its forge: nothing
+// without --config.
+func (a *app) authFor(cfg config.Config, url string) (git.Auth, error) {
+	c := cfg.Forges.Local
+	if c.Dir == "" || !strings.HasPrefix(url, strings.TrimSuffix(c.URL, "/")+"/") {
+		return git.Auth{}, nil
+	}
+	token, err := config.Secret(func(name string) string { return a.env[name] }, c.Token)
+	if err != nil {
+		return git.Auth{}, &problem{code: "config.secret.empty", exit: exitUsage, text: err.Error() + "."}
+	}
+	a.hideValues([]string{token})
+	return git.Auth{Username: "writ", Password: token, AllowPlaintext: strings.HasPrefix(c.URL, "http://")}, nil
+}
+
+// explain adds what a server's directory can't know: secrets.
+func (w *where) explain(err error) error {
+	var ge *git.Error
+	if !w.server || !errors.As(err, &ge) {
+		return err
+	}
+	p := explain(err)
+	p.remedy = "HEAD of the task is read at " + w.place.url + ". Give --config, and its secrets in the environment as the server has them; or start the server."
+	return p
+}
+
+// known are the worlds that a state directory has records or word of, sorted.
+func (w *where) known(ctx context.Context) ([]string, error) {
+	dir, err := openState(w.state, false)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Collect(maps.Keys(dir.lastUse().Repos))
+	file := dir.file(ledger.FileName)
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		store, err := ledger.OpenReadOnly(ctx, file, ledger.Options{})
+		if err != nil {
+			return nil, err
+		}
+		recorded, err := store.Worlds(ctx)
+		if err = errors.Join(err, store.Close()); err != nil {
+			return nil, err
+		}
+		names = append(names, recorded...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// only is the world that is meant: the named one, or the only one.
+func (w *where) only(ctx context.Context) (string, error) {
+	names, err := w.known(ctx)
+	world := w.place.world
+	switch {
+	case err != nil:
+		return "", err
+	case slices.Contains(names, world):
+		return world, nil
+	case len(names) == 0:
+		return "", usage("Nothing was recorded in the state directory %s: give --repo.", w.state)
+	case world != "":
+		return "", usage("The state directory has no world %s; it has %s.", world, strings.Join(names, ", "))
+	case len(names) > 1:
+		return "", usage("The state directory has several worlds: give --world, one of %s.", strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
+
+// whereIs is the error of a world whose repository isn't known.
+func (a *app) whereIs(ctx context.Context, at where) error {
+	world, err := at.only(ctx)
+	if err != nil {
+		return err
+	}
+	p := usage("The state directory doesn't say where the repository of %s is.", world)
+	p.remedy = "Give --repo and --world " + world + "; or start the server, which notes it."
+	return p
+}
