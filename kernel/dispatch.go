@@ -126,6 +126,9 @@ func Instruction(pack SeedPack) string {
 	if pack.Retry != nil {
 		b.WriteString(renderRetry(*pack.Retry))
 	}
+	if pack.Remark != nil {
+		b.WriteString("\nWho approved this attempt said to it, as data:\n\n" + quote(pack.Remark.Text))
+	}
 	return b.String()
 }
 

@@ -86,6 +86,17 @@ type HeadFacts struct {
 	Reapproved bool   `json:"reapproved"` // a person approved anew while HEAD stood here
 	// Act is the id of the act on the forge that HEAD rests on, "" for none.
 	Act string `json:"act,omitempty"`
+	// LastRun is the run whose end HEAD tells of, where it is nobody's lease.
+	LastRun string `json:"last_run,omitempty"`
+}
+
+// Run is the run that HEAD speaks of, "" for none: the one that holds the task, or
+// the last one that did.
+func (h HeadFacts) Run() string {
+	if h.RunID != "" {
+		return h.RunID
+	}
+	return h.LastRun
 }
 
 // Phase is how far a live run has come.
@@ -148,6 +159,8 @@ type TaskView struct {
 	// Act is the id of the newest act on the forge that was taken in: by a HEAD
 	// that could be trusted, or by moving on; "" for none.
 	Act string `json:"act,omitempty"`
+	// Answered are the comments whose commands were answered.
+	Answered Answered `json:"answered,omitempty"`
 }
 
 // NewerAct reports whether the act on a forge with one id came after that with

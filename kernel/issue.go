@@ -23,6 +23,8 @@ const (
 	ActionReopen    Action = "reopen"
 	ActionChange    Action = "change"      // open the change that delivers the work
 	ActionAmend     Action = "change_edit" // edit what an earlier run wrote there
+	ActionReact     Action = "react"       // answer a command without words, which ends its answer
+	ActionAnswer    Action = "answer"      // answer a command in words
 )
 
 // OnForge reports whether the action is an effect on an issue.
@@ -31,8 +33,8 @@ func (a Action) OnForge() bool { return slices.Contains(forgeActions, a) }
 // forgeActions are in the order in which an ended task needs them: nothing is
 // closed before it says why.
 var forgeActions = []Action{
-	ActionReopen, ActionChange, ActionAmend, ActionUncomment, ActionComment, ActionRevise, ActionLabel, ActionUnlabel,
-	ActionAlert, ActionClose,
+	ActionReopen, ActionChange, ActionAmend, ActionUncomment, ActionComment, ActionRevise, ActionAnswer, ActionReact,
+	ActionLabel, ActionUnlabel, ActionAlert, ActionClose,
 }
 
 // ForgeActions lists the effects on an issue.
@@ -89,6 +91,10 @@ type IssueFacts struct {
 	Change   *ChangeFacts   `json:"change"`    // null where no change delivers the work
 	Refused  []string       `json:"refused"`   // effects that the forge refused to this process since HEAD moved
 	HeadAt   int64          `json:"head_at"`   // committer time of HEAD, Unix milliseconds
+	// Commands are those that no answer is known to have been given to, the oldest
+	// first.
+	Commands []CommandFacts `json:"commands,omitempty"`
+	Doubles  []int64        `json:"doubles,omitempty"` // own answers that say again what an older one says
 }
 
 // CommentFacts is one status comment.
@@ -109,7 +115,7 @@ type ChangeFacts struct {
 // IssueEffect says what the effect on an issue is about.
 type IssueEffect struct {
 	Target int64        `json:"target"` // number of the comment or change, 0 for none
-	Label  string       `json:"label"`
+	Label  string       `json:"label"`  // or the reaction
 	Digest canon.Digest `json:"digest"` // of the text that is written, "" for none
 }
 
@@ -142,7 +148,7 @@ func decideIssue(f Facts) Decision {
 		d.Codes = []Code{CodeSuperseded}
 	}
 	for _, a := range forgeActions {
-		if e, due := i.due(a); due && !slices.Contains(f.Issue.Refused, string(a)+e.Label) {
+		if e, due := i.due(a); due && !slices.Contains(f.Issue.Refused, e.RefusedAs(a)) {
 			d.Action, d.Issue = a, &e
 			d.Standing = StandActing
 			d.Reasons = Reason{Rule: "issue", Holds: false, Detail: "the issue doesn't show yet what HEAD says: " + string(a)}
@@ -194,6 +200,8 @@ func (i issueRules) due(a Action) (IssueEffect, bool) {
 		return i.amend()
 	case ActionUncomment, ActionComment, ActionRevise:
 		return i.comment(a)
+	case ActionAnswer, ActionReact:
+		return i.answer(a)
 	case ActionLabel:
 		l := labelOf(i.state)
 		return IssueEffect{Label: l}, l != "" && !slices.Contains(is.Labels, l) && !slices.Contains(is.Touched, l)
@@ -237,7 +245,7 @@ func (i issueRules) delivers() bool {
 // What somebody else wrote there stays.
 func (i issueRules) amend() (IssueEffect, bool) {
 	c := i.f.Issue.Change
-	if !i.delivers() || c.Number == 0 || !c.Open || !c.Own || c.Run == "" || c.Run == i.f.Head.RunID {
+	if !i.delivers() || c.Number == 0 || !c.Open || !c.Own || c.Run == "" || c.Run == i.f.Head.Run() {
 		return IssueEffect{}, false
 	}
 	return IssueEffect{Target: c.Number}, true
@@ -250,6 +258,8 @@ func (i issueRules) comment(a Action) (IssueEffect, bool) {
 	switch {
 	case a == ActionUncomment && n > 1:
 		return IssueEffect{Target: is.Comments[n-1].ID}, true
+	case a == ActionUncomment && len(is.Doubles) > 0:
+		return IssueEffect{Target: is.Doubles[0]}, true
 	case is.Want == "":
 	case a == ActionComment && n == 0:
 		return IssueEffect{Digest: is.Want}, true

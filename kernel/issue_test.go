@@ -36,6 +36,12 @@ func anyIssue(t *rapid.T) *kernel.IssueFacts {
 	for i := range rapid.Int64Range(0, 2).Draw(t, "comments") {
 		is.Comments = append(is.Comments, kernel.CommentFacts{ID: i + 1, Run: ourRun, Digest: rapid.SampledFrom(approvals).Draw(t, "comment")})
 	}
+	for i := range rapid.Int64Range(0, 2).Draw(t, "commands") {
+		is.Commands = append(is.Commands, kernel.CommandFacts{Comment: 20 + i, Reaction: "eyes", Want: rapid.SampledFrom(approvals).Draw(t, "words"), Told: yes("told")})
+	}
+	if yes("twins") {
+		is.Doubles = []int64{30, 31}
+	}
 	if yes("change?") {
 		is.Change = &kernel.ChangeFacts{Number: rapid.Int64Range(0, 1).Draw(t, "change"), Open: yes("change open"), Own: yes("own"), Run: rapid.SampledFrom([]string{"", ourRun, theirs}).Draw(t, "change run")}
 	}
@@ -111,6 +117,13 @@ func shownAfter(is kernel.IssueFacts, d kernel.Decision) *kernel.IssueFacts {
 		is.Comments[0].Digest = is.Want
 	case kernel.ActionUncomment:
 		is.Comments = slices.DeleteFunc(is.Comments, func(k kernel.CommentFacts) bool { return k.ID == d.Issue.Target })
+		is.Doubles = slices.DeleteFunc(slices.Clone(is.Doubles), func(id int64) bool { return id == d.Issue.Target })
+	case kernel.ActionAnswer:
+		is.Commands = slices.Clone(is.Commands)
+		at := slices.IndexFunc(is.Commands, func(c kernel.CommandFacts) bool { return c.Comment == d.Issue.Target })
+		is.Commands[at].Told = true
+	case kernel.ActionReact:
+		is.Commands = slices.DeleteFunc(slices.Clone(is.Commands), func(c kernel.CommandFacts) bool { return c.Comment == d.Issue.Target })
 	case kernel.ActionAlert:
 		is.Alerts++
 	case kernel.ActionLabel:
@@ -126,7 +139,7 @@ func shownAfter(is kernel.IssueFacts, d kernel.Decision) *kernel.IssueFacts {
 // TestP7_OldFactsKeepTheirBytes: facts without a forge have the form, and their
 // decisions the bytes, that they had before there were any.
 func TestP7_OldFactsKeepTheirBytes(t *testing.T) {
-	for _, name := range []string{"act", "asked", "human", "issue"} {
+	for _, name := range []string{"act", "asked", "human", "issue", "answered", "last_run"} {
 		var loose map[string]any
 		must(t, canon.Unmarshal([]byte(marshal(t, fresh())), &loose, canon.Limits{}))
 		if _, there := loose[name]; there {
@@ -142,4 +155,52 @@ func TestP7_OldFactsKeepTheirBytes(t *testing.T) {
 	if len(d.Reasons.Children)+2 != len(asked.Reasons.Children) {
 		t.Errorf("%d rules, with a forge %d", len(d.Reasons.Children), len(asked.Reasons.Children))
 	}
+}
+
+// TestK6_AnsweredIsRemembered: commands are answered once, of many the oldest are
+// let go, and what a forge refuses of one it may take of another.
+func TestK6_AnsweredIsRemembered(t *testing.T) {
+	var a kernel.Answered
+	for id := int64(150); id > 0; id-- {
+		a = a.With(id)
+	}
+	for id := int64(1); id <= 150; id++ {
+		if !a.Has(id) {
+			t.Fatalf("%d is forgotten: %s", id, a)
+		}
+	}
+	if a.Has(151) || a.With(60) != a || kernel.Answered("7 nonsense 9").With(8) != "7 8 9" {
+		t.Errorf("remembered are %s", a)
+	}
+	f := issueFacts(kernel.CommandFacts{Comment: 7, Reaction: "eyes", Want: digest("a")}, kernel.CommandFacts{Comment: 8, Reaction: "-1"})
+	next := func(want string) {
+		t.Helper()
+		d, err := kernel.Decide(f)
+		must(t, err)
+		got := string(d.Action)
+		if d.Issue != nil {
+			got = d.Issue.RefusedAs(d.Action)
+		}
+		if got != want {
+			t.Errorf("next is %s, want %s", got, want)
+		}
+	}
+	next("answer:7")
+	f.Issue.Refused = []string{"answer:7"}
+	next("react:7")
+	f.Issue.Refused = append(f.Issue.Refused, "react:7")
+	next("react:8")
+	f.View.Answered = "8"
+	next("none")
+	f.Issue.Refused = nil
+	f.View.Answered = "7 8"
+	next("none")
+}
+
+// issueFacts is an issue with commands on which nothing else is due.
+func issueFacts(list ...kernel.CommandFacts) kernel.Facts {
+	f := fresh()
+	f.Request = kernel.RequestTell
+	f.Issue = &kernel.IssueFacts{Open: true, Commands: list}
+	return f
 }

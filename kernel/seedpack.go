@@ -90,7 +90,17 @@ type SeedPack struct {
 	ContractSource string   `json:"contract_source"` // path at the pinned commit, a file's name, or "default"
 	CommitMessage  string   `json:"commit_message"`  // from the contract's template
 	Retry          *Retry   `json:"retry"`           // null on the first attempt
+	// Remark is what the approver added for the builder, if he did.
+	Remark *Remark `json:"remark,omitempty"`
+}
 
+// Remark is the text after `/writ retry`, by the very act that the task was claimed
+// on. It is data for the builder, like the issue's own words; no decision reads it
+// (REQUIREMENTS T58).
+type Remark struct {
+	Act   string `json:"act"`   // id of the act on the forge
+	Actor string `json:"actor"` // as in the approval
+	Text  string `json:"text"`  // one line, without hidden characters
 }
 
 // Retry is the data that a retry's dispatch ends with: what the kernel recorded

@@ -66,5 +66,6 @@ const (
 	TrailerChange        = "writ-change"          // commit on the change branch
 	TrailerCodes         = "writ-codes"           // codes, separated by spaces
 	TrailerPlan          = "writ-plan-hash"       // hash of the committed plan
+	TrailerRun           = "writ-run-id"          // run whose end it tells of
 	TrailerAct           = "writ-act"             // id of the act on the forge that it rests on
 )

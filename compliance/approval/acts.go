@@ -16,6 +16,7 @@ type Act struct {
 	Ref    int64        // of its event or comment
 	At     int64        // Unix milliseconds, by the forge's clock
 	Digest canon.Digest // the text that it names or shows; "" where it doesn't
+	Text   string       // of a retry: what the next dispatch is told
 }
 
 // ID names the act for ever: its time, where it stands and its number there.
@@ -56,11 +57,10 @@ func (f Facts) acts() []Act {
 	}
 	for _, c := range f.Comments {
 		cmd, ok := ParseCommand(c.Body)
-		edited := !c.UpdatedAt.IsZero() && !c.UpdatedAt.Equal(c.CreatedAt)
-		if !ok || cmd.Fault != "" || edited {
+		if !ok || !cmd.act() || edited(c) {
 			continue
 		}
-		out = append(out, Act{Verb: cmd.Verb, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest})
+		out = append(out, Act{Verb: cmd.Verb, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest, Text: cmd.Text})
 	}
 	slices.SortStableFunc(out, func(a, b Act) int {
 		if c := cmp.Compare(a.At, b.At); c != 0 {
@@ -97,16 +97,35 @@ func (f Facts) unexplained(list []Act) []Act {
 	return list
 }
 
-// maxAskers bounds for how many accounts the forge is asked. Strangers can't wear
-// it out by commenting.
+// edited reports whether a comment isn't as its author wrote it: whoever edited it
+// need not be who wrote it, so it is no command.
+func edited(c forge.Comment) bool { return !c.UpdatedAt.IsZero() && !c.UpdatedAt.Equal(c.CreatedAt) }
+
+// maxAskers bounds for how many accounts the forge is asked for one judgement.
+// Strangers can't wear it out by commenting. Newest first they can't be passed
+// over either, for one of them may be a maintainer who says stop; so whoever asks
+// remembers those who may not (Remembered), and comes further the next time.
 const maxAskers = 50
 
 // Needs is the account whose live permission decides next; ok is false once
-// nothing is missing. Ask, put the answer into Permissions, and ask again.
+// nothing is missing, or too many were asked about: see [TooMany]. Ask, put the
+// answer into Permissions, and ask again.
 func Needs(f Facts) (account int64, ok bool) {
-	if len(f.Permissions) >= maxAskers {
-		return 0, false
-	}
+	account, ok = f.next()
+	return account, ok && !f.spent()
+}
+
+// TooMany reports whether the judgement still turns on somebody about whom the
+// forge is not to be asked any more this time.
+func TooMany(f Facts) bool {
+	_, more := f.next()
+	return more && f.spent()
+}
+
+func (f Facts) spent() bool { return len(f.Permissions)-f.Remembered >= maxAskers }
+
+// next is the account about whom nothing is known and that decides next.
+func (f Facts) next() (account int64, ok bool) {
 	for _, a := range f.acts() {
 		if a.Verb == Unlabeled {
 			return 0, false

@@ -2,14 +2,17 @@ package approval
 
 import (
 	"strings"
+	"unicode/utf8"
 
+	"github.com/writbot/writ/compliance/internal/visible"
 	"github.com/writbot/writ/kernel/canon"
 )
 
-// Verb is what an act asks for.
+// Verb is what an act or command asks for.
 type Verb string
 
-// The verbs. Those of a label come from no command.
+// The verbs. Those of a label come from no command; Explain and Help ask for words
+// and are no acts.
 const (
 	Labeled   Verb = "label"
 	Unlabeled Verb = "unlabel"
@@ -17,29 +20,39 @@ const (
 	Approve   Verb = "approve"
 	Retry     Verb = "retry"
 	Stop      Verb = "stop"
+	Explain   Verb = "explain"
+	Help      Verb = "help"
 )
 
 // Command is a parsed first line of a comment.
 type Command struct {
 	Verb   Verb
 	Digest canon.Digest // of approve
+	Text   string       // of retry: what the next dispatch is told
 	Fault  string       // what is wrong with it; "" if it is fine
 }
 
-// maxCommandBytes bounds the line that may hold a command: verb and digest.
-const maxCommandBytes = 512
+// act reports whether the command does something to the task.
+func (c Command) act() bool {
+	return c.Fault == "" && c.Verb != Explain && c.Verb != Help
+}
+
+// maxCommandBytes bounds the line that may hold a command: room for what somebody
+// says in passing, not for another issue.
+const maxCommandBytes = 2 << 10
 
 // ParseCommand reads the first line of a comment; ok is false where it isn't
 // addressed to writ. Only the very first line counts, so that nothing quoted is a
 // command.
 func ParseCommand(body string) (c Command, ok bool) {
 	line, _, _ := strings.Cut(body, "\n")
-	if len(line) > maxCommandBytes {
-		return c, false
-	}
-	words := strings.Fields(line)
+	words := strings.Fields(line[:min(len(line), maxCommandBytes)])
 	if len(words) == 0 || words[0] != "/writ" || !strings.HasPrefix(line, "/writ") {
 		return c, false
+	}
+	if len(line) > maxCommandBytes {
+		c.Fault = "Its line is too long."
+		return c, true
 	}
 	if len(words) == 1 {
 		c.Fault = "It names nothing to do."
@@ -49,11 +62,12 @@ func ParseCommand(body string) (c Command, ok bool) {
 	switch rest := words[2:]; c.Verb {
 	case Approve:
 		c.readDigest(rest)
-	case Run, Stop:
+	case Run, Stop, Explain, Help:
 		if len(rest) > 0 {
 			c.Fault = "Nothing may follow it on the line."
 		}
-	case Retry: // a text may follow, for whoever reads the issue
+	case Retry:
+		c.readText(strings.Join(rest, " "))
 	default:
 		c.Fault = "There is no such command."
 	}
@@ -71,4 +85,14 @@ func (c *Command) readDigest(words []string) {
 		return
 	}
 	c.Digest = d
+}
+
+// readText takes the text after retry. What a reader can't see doesn't reach a
+// builder (case I7).
+func (c *Command) readText(text string) {
+	if visible.Any(text) || !utf8.ValidString(text) {
+		c.Fault = "Its text has characters that can't be seen."
+		return
+	}
+	c.Text = text
 }

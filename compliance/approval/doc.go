@@ -12,8 +12,12 @@
 //
 //	/writ run              approve the text as it was then, and start
 //	/writ approve DIGEST   approve the text with this digest
-//	/writ retry            as run; also moves on from what waits for repair
+//	/writ retry [TEXT]     as run; also moves on from what waits for repair, and
+//	                       adds TEXT to the next dispatch, as data
 //	/writ stop             stop, and take back every approval before
+//
+// Two more are no acts, and ask for words only: /writ explain and /writ help. Each
+// command is owed one answer ([Commands]), be it refused; strangers get one an hour.
 //
 // A comment that was edited is no command: whoever edited it need not be who
 // wrote it. Acts count by numeric account id, kind of account and live

@@ -19,6 +19,9 @@ type Facts struct {
 	EditHistory bool            // History lists every edit of title and body
 	// Permissions are live answers of the forge, by account; see [Needs].
 	Permissions map[int64]forge.Permission
+	// Remembered is how many of them were not asked for this judgement: answers of
+	// a moment ago about accounts that may not, and that have done nothing since.
+	Remembered int
 	// Prior is the id of the act that the task was claimed on, "" for none.
 	Prior string
 }

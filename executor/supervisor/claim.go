@@ -133,7 +133,7 @@ func (t *Task) seedPack(c *cycle) kernel.SeedPack {
 			BaseCommit: string(in.BaseCommit), Governance: in.Governance,
 			Kernel: kernel.Version(), Policy: in.PolicyVersion,
 		},
-		ContractSource: in.Source, CommitMessage: in.CommitMessage, Retry: retry,
+		ContractSource: in.Source, CommitMessage: in.CommitMessage, Retry: retry, Remark: in.Remark,
 	}
 }
 

@@ -57,19 +57,13 @@ var quietCodes = []kernel.Code{
 
 // compose writes the status comment as it is to be: a function of HEAD and of how
 // the task stands by it, so that every instance writes the same.
-func (t *Task) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts) error {
-	tick := c.facts
-	tick.Request, tick.Issue = kernel.RequestTick, nil
-	stands, err := kernel.Decide(tick)
-	if err != nil {
-		return err
-	}
+func (t *Task) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) error {
 	text, err := t.statusText(ctx, c, stands, len(f.Comments) > 0)
 	if err != nil || text == "" {
 		return err
 	}
-	run := c.facts.Head.RunID
-	c.text = marker{world: t.s.cfg.World, task: t.number}.line("task", run) + text
+	run := c.facts.Head.Run()
+	c.text = marker{world: t.s.cfg.World, task: t.number}.line("task", run) + text + t.approveLine(c, stands)
 	f.Want = textDigest(c.text)
 	return nil
 }
@@ -158,7 +152,7 @@ func (t *Task) alertText(c *cycle) string {
 	for _, n := range c.intake.notify {
 		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
 	}
-	return marker{world: t.s.cfg.World, task: t.number}.line("alert", c.facts.Head.RunID) +
+	return marker{world: t.s.cfg.World, task: t.number}.line("alert", c.facts.Head.Run()) +
 		fmt.Sprintf("Task %d is blocked: %s. The report says why.\n", t.number, strings.Join(names, ", "))
 }
 

@@ -50,6 +50,7 @@ type Issue struct {
 	Act   string             // id of the newest act that counts, "" for none
 	Retry bool               // that act also moves on from what waits for repair
 	ByBot bool               // that act is a bot's that the contract names: it approves, and begins nothing anew
+	Said  string             // what its author said to it for the builder
 	Asked bool               // authority and target were asked of the forge for this reading
 	Human []kernel.Violation // what a person did that ends a run
 

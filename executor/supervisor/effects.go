@@ -94,9 +94,9 @@ func (c *cycle) nextDate() int64 {
 
 // trailers are Writ's own, in the order of DESIGN §4; empty ones are left out.
 type trailers struct {
-	base, approval, governance, dispatch, plan, ledger, waiting, change, act string
-	attempt, interruptions, notBefore                                        int64
-	codes                                                                    []kernel.Code
+	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act string
+	attempt, interruptions, notBefore                                             int64
+	codes                                                                         []kernel.Code
 }
 
 func (w trailers) list() []lease.Trailer {
@@ -119,6 +119,7 @@ func (w trailers) list() []lease.Trailer {
 	add(kernel.TrailerPlan, w.plan)
 	add(kernel.TrailerDispatch, w.dispatch)
 	add(kernel.TrailerLedgerHead, w.ledger)
+	add(kernel.TrailerRun, w.run)
 	add(kernel.TrailerAct, w.act)
 	add(kernel.TrailerWaitingFor, w.waiting)
 	add(kernel.TrailerChange, w.change)

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/writbot/writ/compliance/approval"
@@ -42,22 +43,30 @@ func (f *forgeIssues) Issue(ctx context.Context, terms Terms) (Issue, error) {
 	if err != nil {
 		return Issue{}, err
 	}
+	if facts.Issue.ID != 0 {
+		if err := f.ask(ctx, &facts); err != nil {
+			return Issue{}, err
+		}
+	}
+	return f.judged(facts, terms), nil
+}
+
+// judged is what the facts of the forge come to.
+func (f *forgeIssues) judged(facts approval.Facts, terms Terms) Issue {
 	out := Issue{Title: facts.Issue.Title, Body: facts.Issue.Body, Asked: !terms.Brief, seen: &facts}
 	if facts.Issue.ID == 0 {
 		out.Policy = []kernel.Violation{{Code: kernel.CodeTargetIneligible, Subject: f.name(), Detail: "The issue is gone, or hidden from writ."}}
-		return out, nil
-	}
-	if err := f.ask(ctx, &facts); err != nil {
-		return Issue{}, err
+		return out
 	}
 	v := approval.Judge(facts)
 	out.Actor, out.Evidence, out.Approved, out.Time = v.Approval.Actor, v.Approval.Evidence, v.Approval.Digest, v.Approval.Time
-	out.Act, out.Retry, out.ByBot = v.Act.ID(), v.Act.Verb == approval.Retry, v.Act.Actor.Kind == forge.Bot
+	out.Act, out.Retry, out.Said = v.Act.ID(), v.Act.Verb == approval.Retry, v.Act.Text
+	out.ByBot = v.Act.Actor.Kind == forge.Bot
 	out.Policy, out.Human = v.Violations, v.Human
 	if terms.Brief {
 		out.Policy = nil
 	}
-	return out, nil
+	return out
 }
 
 func (f *forgeIssues) name() string { return fmt.Sprintf("%s#%d", f.s.deps.Forge.Repo, f.number) }
@@ -113,20 +122,40 @@ func (f *forgeIssues) target(ctx context.Context) (approval.Target, error) {
 	return t, nil
 }
 
-// ask asks for the live permissions that the judgement turns on.
+// ask asks for the live permissions that the judgement turns on. Where too many
+// would have to be asked about the issue can't be read this time; those of them who
+// may not are remembered, and the next reading comes further.
 func (f *forgeIssues) ask(ctx context.Context, facts *approval.Facts) error {
-	p := f.s.deps.Forge
+	f.s.recall(facts)
 	for {
 		account, ok := approval.Needs(*facts)
 		if !ok {
-			return nil
+			break
 		}
-		has, err := p.Client.Permission(ctx, p.Repo, account)
-		if err != nil && !forge.IsReason(err, forge.NotFound) {
+		if err := f.askAbout(ctx, facts, account); err != nil {
 			return err
 		}
-		facts.Permissions[account] = has
 	}
+	if approval.TooMany(*facts) {
+		return errAskers
+	}
+	return nil
+}
+
+// errAskers says that an issue has commands of more accounts than the forge is
+// asked about at a time.
+var errAskers = errors.New("supervisor: more accounts gave commands than are asked about at a time; the next look goes on")
+
+// askAbout asks for one account's permission.
+func (f *forgeIssues) askAbout(ctx context.Context, facts *approval.Facts, account int64) error {
+	p := f.s.deps.Forge
+	has, err := p.Client.Permission(ctx, p.Repo, account)
+	if err != nil && !forge.IsReason(err, forge.NotFound) {
+		return err
+	}
+	facts.Permissions[account] = has
+	f.s.remember(*facts, account, has)
+	return nil
 }
 
 // self is the account that writ acts as, asked once.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -137,6 +138,9 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	}
 	if id := get(kernel.TrailerAct); len(id) <= maxActBytes && kernel.NewerAct(id, "") {
 		h.Act = id
+	}
+	if run := cmp.Or(get(kernel.TrailerRun), ev.StalledRun); ev.RunID == "" && lease.ValidRunID(run) {
+		h.LastRun = run
 	}
 	if d, err := canon.ParseDigest(get(kernel.TrailerApproval)); err == nil {
 		h.Approval = d

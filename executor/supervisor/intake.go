@@ -23,6 +23,7 @@ type Intake struct {
 	Cuts          int64
 	Current       canon.Digest // of title and body
 	Approval      kernel.Approval
+	Remark        *kernel.Remark // of who approved, to the builder
 	Spec          kernel.TaskSpec
 	Checks        []kernel.Check
 	Budgets       kernel.Budgets
@@ -125,6 +126,10 @@ func (in *Intake) approvedBy(issue Issue) {
 	in.Approval = kernel.Approval{Digest: in.Current, Actor: issue.Actor, Evidence: issue.Evidence, Time: issue.Time}
 	if issue.Approved != "" {
 		in.Approval.Digest = issue.Approved
+	}
+	in.Remark = nil
+	if issue.Said != "" {
+		in.Remark = &kernel.Remark{Act: issue.Act, Actor: issue.Actor, Text: issue.Said}
 	}
 }
 

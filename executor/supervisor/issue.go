@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/writbot/writ/compliance/approval"
@@ -19,6 +20,9 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 	}
 	f := t.shown(c, seen)
 	c.shown = f
+	for _, a := range approval.Commands(*seen) {
+		t.asked = max(t.asked, a.Comment)
+	}
 	if c.request != kernel.RequestTell {
 		return nil
 	}
@@ -29,7 +33,16 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 	if err := t.readChange(ctx, c, f); err != nil {
 		return err
 	}
-	return t.compose(ctx, c, f)
+	tick := c.facts
+	tick.Request, tick.Issue = kernel.RequestTick, nil
+	stands, err := kernel.Decide(tick)
+	if err != nil {
+		return err
+	}
+	if err := t.readCommands(ctx, c, f, seen, stands); err != nil {
+		return err
+	}
+	return t.compose(ctx, c, f, stands)
 }
 
 // headAt is the committer time of HEAD in Unix milliseconds, whatever it claims
@@ -55,11 +68,14 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 	f.Refused = t.refusedAt(c.facts.Head.OID)
 	f.Alert = len(c.intake.notify) > 0
 	marks := marker{world: t.s.cfg.World, task: t.number}
-	for _, k := range ownComments(*seen) {
+	own := ownComments(*seen)
+	c.said = marks.repliesOn(own)
+	f.Doubles = c.said.doubles
+	for _, k := range own {
 		if run, ok := marks.status(k.Body); ok {
 			f.Comments = append(f.Comments, kernel.CommentFacts{ID: k.ID, Run: run, Digest: textDigest(k.Body)})
 		}
-		if run, ok := marks.alert(k.Body); ok && run == c.facts.Head.RunID {
+		if run, ok := marks.alert(k.Body); ok && run == c.facts.Head.Run() {
 			f.Alerts++
 		}
 	}
@@ -182,20 +198,25 @@ func (t *Task) lookUpForge(c *cycle) {
 		}
 		out := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: o.Intent.Key, Effect: o.Intent.Effect,
 			Status: kernel.OutcomeFailed, Code: kernel.CodeEffectUnknown, Detail: "the issue is read before it is tried again"}
-		if c.shown != nil && shows(*c.shown, o.Intent) {
+		if c.shown != nil && shows(*c.shown, c.said, o.Intent) {
 			out.Status, out.Code, out.Detail = kernel.OutcomeDone, "", ""
 		}
 		c.stage(kernel.KindOutcome, o.Run, out)
 	}
 }
 
-// shows reports whether the issue shows an effect.
-func shows(f kernel.IssueFacts, i kernel.Intent) bool {
+// shows reports whether the issue shows an effect. A reaction can't be looked up,
+// but giving it again changes nothing.
+func shows(f kernel.IssueFacts, said replies, i kernel.Intent) bool {
 	switch i.Effect {
 	case kernel.ActionComment, kernel.ActionRevise:
 		return slices.ContainsFunc(f.Comments, func(k kernel.CommentFacts) bool { return k.Digest == i.Digest })
 	case kernel.ActionUncomment:
-		return !slices.ContainsFunc(f.Comments, func(k kernel.CommentFacts) bool { return decimal(k.ID) == i.New })
+		return !slices.ContainsFunc(f.Comments, func(k kernel.CommentFacts) bool { return decimal(k.ID) == i.New }) &&
+			!slices.ContainsFunc(f.Doubles, func(id int64) bool { return decimal(id) == i.New })
+	case kernel.ActionAnswer:
+		id, err := strconv.ParseInt(i.New, 10, 64)
+		return err == nil && (said.told[id] || said.explained >= id)
 	case kernel.ActionAlert:
 		return f.Alerts > 0
 	case kernel.ActionLabel:

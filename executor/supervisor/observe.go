@@ -41,6 +41,8 @@ type cycle struct {
 	// and what the forge answered.
 	text, changeURL string
 	forgeErr        error
+	said            replies           // writ's answers to commands, as the issue shows them
+	replies         map[int64]wording // to be given, by the command's comment
 	task            *Task
 }
 

@@ -77,7 +77,7 @@ func (t *Task) prepareResult(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	w := t.runTrailers(r)
-	w.interruptions = c.facts.Head.Interruptions
+	w.interruptions, w.run = c.facts.Head.Interruptions, r.id
 	w.notBefore, w.codes, w.change = c.decision.NotBefore, c.decision.Codes, string(r.change)
 	oid, err := t.output(objs, tree, r.head, c, w, r.markdown)
 	if err != nil {
@@ -196,7 +196,7 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 	}
 	head := git.OID(c.facts.Head.OID)
 	w := trailers{
-		attempt: c.decision.Attempt, approval: string(c.facts.Head.Approval), interruptions: c.decision.Interruptions,
+		run: c.facts.Head.Run(), attempt: c.decision.Attempt, approval: string(c.facts.Head.Approval), interruptions: c.decision.Interruptions,
 		governance: string(c.facts.Governance), codes: c.decision.Codes, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
 	}
 	if w.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Act, w.act) {

@@ -102,20 +102,40 @@ func everyIssuePoint(t *testing.T, at Point, other, lost bool) {
 	s.finishForged(a)
 	s.finishForged(b)
 	s.expectIssue(state)
-	if alerts := s.alerts(); state == "blocked" && alerts != 1 {
-		s.fail("%d alerts", alerts)
+	if n := s.comments("alert"); state == "blocked" && n != 1 {
+		s.fail("%d alerts", n)
 	}
+	if n := s.comments("answer"); (at.of(kernel.ActionReact) || at.of(kernel.ActionAnswer)) != (n == 1) {
+		s.fail("%d answers", n)
+	}
+	s.expectAnswers()
 }
 
-func (s *sim) alerts() (n int) {
+// of reports whether a point is one of an action's.
+func (p Point) of(a kernel.Action) bool { return strings.HasPrefix(string(p), string(a)+":") }
+
+// comments counts those with a marker.
+func (s *sim) comments(kind string) (n int) {
 	list, err := s.forged.Owner.Comments(context.Background(), s.forged.Repo, 1)
 	must(s.t, err)
 	for _, k := range list {
-		if strings.HasPrefix(k.Body, "<!-- writ:alert:") {
+		if strings.HasPrefix(k.Body, "<!-- writ:"+kind+":") {
 			n++
 		}
 	}
 	return n
+}
+
+// expectAnswers: each of the owner's commands bears one reaction.
+func (s *sim) expectAnswers() {
+	s.t.Helper()
+	list, err := s.forged.Owner.Comments(context.Background(), s.forged.Repo, 1)
+	must(s.t, err)
+	for _, k := range list {
+		if k.Author.ID == s.forged.Owner.ID && strings.HasPrefix(k.Body, "/writ ") && len(s.forged.Reactions(s.forged.Repo, k.ID)) == 0 {
+			s.fail("nobody answered %q", k.Body)
+		}
+	}
 }
 
 // setStage brings about what an effect is due for.
@@ -134,6 +154,8 @@ func (s *sim) setStage(a kernel.Action, r *simRunner) {
 		r.build = "good"
 		must(s.t, f.Robot.SetState(ctx, f.Repo, 1, forge.Closed))
 		f.slips++
+	case kernel.ActionReact, kernel.ActionAnswer:
+		s.says("/writ help")
 	case kernel.ActionUncomment:
 		r.until(kernel.StandFinal)
 		s.twice()

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,7 @@ func (s *sim) lie() {
 		},
 		func() { s.says("/writ stop") },
 		func() { s.says("/writ retry") },
+		func() { s.says("/writ explain") },
 		func() {
 			_, err := f.Reader.AddComment(ctx, f.Repo, 1, "/writ stop")
 			must(s.t, err)
@@ -121,9 +123,10 @@ func (s *sim) settleForged() {
 		switch {
 		case ended && !waits:
 			s.expectIssue("completed")
+			s.expectAnswers()
 			return
-		case ended && s.head().OID == "" && s.server.Ref(s.check.ChangeRef) != "":
-			return // somebody deleted the state ref of a delivered task: nothing is done twice
+		case ended && s.server.Ref(s.check.ChangeRef) != "" && (s.head().OID == "" || s.delivered()):
+			return // somebody took the state ref of a delivered task away: nothing is done twice
 		case ended:
 			if i, _ := s.onForge(); i.State == forge.Closed && s.head().OID == "" {
 				must(s.t, s.forged.Owner.SetState(context.Background(), s.forged.Repo, 1, forge.Open))
@@ -136,4 +139,13 @@ func (s *sim) settleForged() {
 		s.advance(max(wake, 1))
 	}
 	s.fail("E8: HEAD is still %q", s.head().State)
+}
+
+// delivered reports whether the change branch keeps everybody from going on, which
+// is how a delivered task stands whose state ref somebody has overwritten.
+func (s *sim) delivered() bool {
+	return !slices.ContainsFunc(s.runners, func(r *simRunner) bool {
+		d := r.last.Decision
+		return d.Standing != kernel.StandRefused || !slices.Contains(d.Codes, kernel.CodeTargetIneligible)
+	})
 }

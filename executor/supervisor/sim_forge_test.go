@@ -79,8 +79,10 @@ func (c *simClient) SetState(ctx context.Context, r forge.Repo, n int64, s forge
 
 func (c *simClient) AddComment(ctx context.Context, r forge.Repo, n int64, body string) (forge.Comment, error) {
 	a := kernel.ActionComment
-	if strings.HasPrefix(body, "<!-- writ:alert:") {
-		a = kernel.ActionAlert
+	for kind, other := range map[string]kernel.Action{"alert": kernel.ActionAlert, "answer": kernel.ActionAnswer, "explain": kernel.ActionAnswer} {
+		if strings.HasPrefix(body, "<!-- writ:"+kind+":") {
+			a = other
+		}
 	}
 	if err := c.sends(a, body); err != nil {
 		return forge.Comment{}, err
@@ -89,7 +91,11 @@ func (c *simClient) AddComment(ctx context.Context, r forge.Repo, n int64, body 
 }
 
 func (c *simClient) EditComment(ctx context.Context, r forge.Repo, id int64, body string) error {
-	if err := c.sends(kernel.ActionRevise, body); err != nil {
+	a := kernel.ActionRevise
+	if strings.HasPrefix(body, "<!-- writ:explain:") {
+		a = kernel.ActionAnswer
+	}
+	if err := c.sends(a, body); err != nil {
 		return err
 	}
 	return c.Client.EditComment(ctx, r, id, body)
@@ -100,6 +106,13 @@ func (c *simClient) DeleteComment(ctx context.Context, r forge.Repo, id int64) e
 		return err
 	}
 	return c.Client.DeleteComment(ctx, r, id)
+}
+
+func (c *simClient) React(ctx context.Context, r forge.Repo, id int64, with forge.Reaction) error {
+	if err := c.sends(kernel.ActionReact); err != nil {
+		return err
+	}
+	return c.Client.React(ctx, r, id, with)
 }
 
 func (c *simClient) AddLabel(ctx context.Context, r forge.Repo, n int64, l string) error {

@@ -38,6 +38,9 @@ type Supervisor struct {
 	open  map[int64]*Task
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
 
+	strangers map[int64]stranger   // by account
+	answered  map[int64]lastAnswer // strangers, by account
+
 	account  *forge.User // that writ acts as, once it is known
 	labelled bool        // the repository offers writ's labels
 }
@@ -52,6 +55,7 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 	}
 	return &Supervisor{
 		cfg: cfg, deps: deps, world: h.World, last: h.last, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
+		strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{},
 	}
 }
 
@@ -96,6 +100,7 @@ type Task struct {
 	intake  *Intake // of the pair (base commit, text) last assessed
 	parsed  *parsed // the contract last read
 	cycle   *cycle  // the request in flight
+	asked   int64   // comment of the newest command that was seen
 
 	admit    Admit // of the drive; nil admits
 	admitted bool  // it said yes

@@ -49,7 +49,7 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 			c.forgeErr = t.moveIssue(ctx, c, a, e)
 			status, code := forgeSays(c.forgeErr)
 			if status == kernel.OutcomeRefused {
-				t.refuseAt(c.facts.Head.OID, string(a)+e.Label)
+				t.refuseAt(c.facts.Head.OID, e.RefusedAs(a))
 			}
 			return outcome(status, code, words(c.forgeErr))
 		},
@@ -95,6 +95,10 @@ func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kerne
 		err = gone(p.Client.DeleteComment(ctx, p.Repo, e.Target))
 	case kernel.ActionAlert:
 		_, err = p.Client.AddComment(ctx, p.Repo, t.number, t.alertText(c))
+	case kernel.ActionReact:
+		err = p.Client.React(ctx, p.Repo, e.Target, forge.Reaction(e.Label))
+	case kernel.ActionAnswer:
+		err = t.reply(ctx, c.replies[e.Target])
 	case kernel.ActionLabel:
 		err = t.setLabel(ctx, e.Label)
 	case kernel.ActionUnlabel:
@@ -104,6 +108,16 @@ func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kerne
 	default:
 		err = fmt.Errorf("supervisor: %s is no effect on an issue", a)
 	}
+	return err
+}
+
+// reply answers a command in words.
+func (t *Task) reply(ctx context.Context, r wording) error {
+	p := t.s.deps.Forge
+	if r.edit != 0 {
+		return p.Client.EditComment(ctx, p.Repo, r.edit, r.text)
+	}
+	_, err := p.Client.AddComment(ctx, p.Repo, t.number, r.text)
 	return err
 }
 
@@ -184,7 +198,9 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	now := t.s.now().WallMs
-	key := strings.Join([]string{t.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes)}, " ")
+	key := strings.Join([]string{
+		t.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.asked),
+	}, " ")
 	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
 		return nil
 	}

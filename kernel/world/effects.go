@@ -2,6 +2,7 @@ package world
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -115,6 +116,9 @@ func (f *fold) outcome(e entry) error {
 		if o.Effect == kernel.ActionClaim {
 			f.end(&t)
 		}
+		if o.Status == kernel.OutcomeRefused {
+			t.answered(opened.Intent)
+		}
 	default:
 		return refuse(ErrBody, nil, "the status %q is none of an outcome", o.Status)
 	}
@@ -126,6 +130,7 @@ func (f *fold) outcome(e entry) error {
 // produced when the round is settled.
 func (f *fold) came(t *Task, o OpenIntent) {
 	if o.Intent.Effect.OnForge() {
+		t.answered(o.Intent)
 		return // HEAD moves the task, and the issue only shows it
 	}
 	f.now.done = append(f.now.done, effect{t.Number, o})
@@ -140,6 +145,15 @@ func (f *fold) came(t *Task, o OpenIntent) {
 		t.Run.Over = true
 	case kernel.ActionTakeOver, kernel.ActionRelease, kernel.ActionWait, kernel.ActionAbandon:
 		f.end(t)
+	}
+}
+
+// answered notes that a command was answered, or that the forge takes no answer to
+// it: it isn't answered again.
+func (t *Task) answered(i kernel.Intent) {
+	id, err := strconv.ParseInt(i.New, 10, 64)
+	if i.Effect == kernel.ActionReact && err == nil {
+		t.Answered = t.Answered.With(id)
 	}
 }
 

@@ -115,6 +115,8 @@ type Task struct {
 	Intents         []OpenIntent     `json:"intents"`         // effects without a known outcome
 	Answers         []Answer         `json:"answers"`         // to actions, of this approval
 	Act             string           `json:"act,omitempty"`   // id of the newest act on the forge that was taken in
+
+	Answered kernel.Answered `json:"answered,omitempty"` // comments whose commands were answered
 }
 
 // Dispatched names a recorded dispatch.

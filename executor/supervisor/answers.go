@@ -1,0 +1,176 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+)
+
+const (
+	// maxAnswers bounds the commands that are answered in one look at the issue.
+	maxAnswers = 8
+	// maxUnknown bounds for how many authors of commands the forge is asked only
+	// to answer them.
+	maxUnknown = 10
+)
+
+// wording is the answer to a command, as it is to be written.
+type wording struct {
+	text string // with its marker
+	edit int64  // own comment that it replaces, 0 for a new one
+}
+
+// replies are what writ has answered on the issue in words.
+type replies struct {
+	told      map[int64]bool // commands with an answer of their own
+	explained int64          // the command that the explanation was last written for
+	comment   int64          // that holds it, 0 for none
+	doubles   []int64        // comments that say again what an older one says
+}
+
+// repliesOn reads them off writ's own comments, the oldest first.
+func (m marker) repliesOn(own []forge.Comment) replies {
+	out := replies{told: map[int64]bool{}}
+	for _, k := range own {
+		if id, ok := m.number("answer", k.Body); ok {
+			if out.told[id] {
+				out.doubles = append(out.doubles, k.ID)
+			}
+			out.told[id] = true
+		}
+		if id, ok := m.number("explain", k.Body); ok {
+			if out.comment != 0 {
+				out.doubles = append(out.doubles, k.ID)
+				continue
+			}
+			out.comment, out.explained = k.ID, id
+		}
+	}
+	return out
+}
+
+// number is the comment that a reply is to.
+func (m marker) number(kind, text string) (int64, bool) {
+	word, ok := m.find(kind, text)
+	id, err := strconv.ParseInt(word, 10, 64)
+	return id, ok && err == nil
+}
+
+// readCommands takes what commands are owed an answer, and composes it.
+func (t *Task) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts, seen *approval.Facts, stands kernel.Decision) error {
+	now := c.clock.WallMs
+	for i, account := range approval.Unknown(t.unanswered(c, *seen), now) {
+		if i == maxUnknown {
+			break
+		}
+		if err := (&forgeIssues{s: t.s, number: t.number}).askAbout(ctx, seen, account); err != nil {
+			return err
+		}
+	}
+	list := t.unanswered(c, *seen)
+	explain := int64(0)
+	for _, a := range list {
+		if a.May && a.Command.Verb == approval.Explain {
+			explain = max(explain, a.Comment)
+		}
+	}
+	c.replies = map[int64]wording{}
+	for _, a := range approval.Owed(approval.Commands(*seen), now) {
+		if len(f.Commands) == maxAnswers {
+			break
+		}
+		if c.facts.View.Answered.Has(a.Comment) || !a.May && !t.s.heard(a.Author.ID, a.Comment) {
+			continue
+		}
+		f.Commands = append(f.Commands, t.answer(c, a, stands, explain))
+	}
+	return nil
+}
+
+// unanswered are the commands on the issue that this installation hasn't answered.
+func (t *Task) unanswered(c *cycle, seen approval.Facts) []approval.Asked {
+	return slices.DeleteFunc(approval.Commands(seen), func(a approval.Asked) bool { return c.facts.View.Answered.Has(a.Comment) })
+}
+
+// answer composes the answer to one command. Of several that ask for an
+// explanation the newest gets it.
+func (t *Task) answer(c *cycle, a approval.Asked, stands kernel.Decision, explain int64) kernel.CommandFacts {
+	reaction, words := t.wordsFor(c, a, stands)
+	out := kernel.CommandFacts{Comment: a.Comment, Reaction: string(reaction)}
+	m := marker{world: t.s.cfg.World, task: t.number}
+	r := wording{text: m.line("answer", decimal(a.Comment)) + words}
+	out.Told = c.said.told[a.Comment]
+	if a.Command.Verb == approval.Explain && reaction == forge.ReactionDone {
+		r = wording{text: m.line("explain", decimal(a.Comment)) + words, edit: c.said.comment}
+		out.Told = c.said.explained >= a.Comment || a.Comment != explain
+	}
+	if words != "" {
+		out.Want = textDigest(r.text)
+		c.replies[a.Comment] = r
+	}
+	return out
+}
+
+// wordsFor is what a command is answered: a reaction, and words where it can't be
+// seen from the task what became of it.
+func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (forge.Reaction, string) {
+	head := c.facts.Head
+	switch cmd := a.Command; {
+	case !a.May:
+		return forge.ReactionRefused, ""
+	case a.Edited:
+		return forge.ReactionConfused, "A comment that was edited is no command, for whoever edited it need not be who wrote it. Write a new one.\n"
+	case cmd.Fault != "":
+		return forge.ReactionConfused, "That is no command. " + cmd.Fault + "\n\n" + helpText
+	case cmd.Verb == approval.Help:
+		return forge.ReactionDone, helpText
+	case cmd.Verb == approval.Explain:
+		return forge.ReactionDone, report.Explain(t.number, stands) + t.approveLine(c, stands)
+	case cmd.Verb == approval.Stop:
+		return forge.ReactionDone, ""
+	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
+		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
+	case head.State == string(kernel.TaskCompleted) && head.Trust.Trusted() && kernel.NewerAct(a.ID, head.Act):
+		return forge.ReactionConfused, "The task is completed, and what is completed is not done again. File another issue for what is missing.\n"
+	case stands.WaitingFor == kernel.WaitRepair && cmd.Verb != approval.Retry:
+		return forge.ReactionConfused, "The task waits for repair; the status comment says why. Only `/writ retry` moves it on.\n"
+	}
+	return forge.ReactionDone, ""
+}
+
+// approveWords is the line that approves the text as it is now.
+func approveWords(c *cycle) string {
+	return fmt.Sprintf("```\n/writ approve %s\n```\n", c.facts.Current)
+}
+
+// approveLine says how the text as it is now can be approved, where the task waits
+// for that, and is "" elsewhere.
+func (t *Task) approveLine(c *cycle, stands kernel.Decision) string {
+	wanted := stands.WaitingFor == kernel.WaitApproval || slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool {
+		return k == kernel.CodeInstructionChanged || k == kernel.CodeApprovalUnproven
+	})
+	if !t.remote || !wanted || t.run != nil || !c.facts.Current.Valid() {
+		return ""
+	}
+	return "\nTo approve the text as it is now, read it and comment this line:\n\n" + approveWords(c)
+}
+
+// helpText lists what can be said.
+const helpText = `What a maintainer can say, in the first line of a comment:
+
+| line | what it does |
+|---|---|
+| ` + "`/writ run`" + ` | approves the issue's text as it is now, and starts |
+| ` + "`/writ retry`" + ` | the same; also moves on from a task that is blocked or waits for repair |
+| ` + "`/writ retry TEXT`" + ` | the same, and the builder is given TEXT beside the issue |
+| ` + "`/writ stop`" + ` | stops the run and takes back every approval so far |
+| ` + "`/writ approve DIGEST`" + ` | approves the text with this digest, which writ names where it asks |
+| ` + "`/writ explain`" + ` | says why the task stands as it does, and what would move it on |
+| ` + "`/writ help`" + ` | shows this |
+`
