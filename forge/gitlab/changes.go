@@ -3,8 +3,10 @@ package gitlab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 
 	gitlab "github.com/xanzy/go-gitlab"
@@ -12,16 +14,30 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
+// mergeAnswer is the library's type without its own way of reading, which ends
+// the process at an answer whose labels are of two kinds.
+type mergeAnswer gitlab.MergeRequest
+
+// mergePath is a merge request's address; 0: of all.
+func mergePath(r forge.Repo, iid int) string {
+	path := fmt.Sprintf("projects/%d/merge_requests", r.ID)
+	if iid > 0 {
+		path += "/" + strconv.Itoa(iid)
+	}
+	return path
+}
+
 // FindChange is forge.Changes. Somebody may open a merge request from a branch
 // of that name in a fork: those don't count.
 func (h *Host) FindChange(ctx context.Context, r forge.Repo, head string) (forge.Change, error) {
 	w := reading("find the merge request from %s in %s", head, r)
-	var found *gitlab.MergeRequest
-	err := pages(w, func(o gitlab.ListOptions) ([]*gitlab.MergeRequest, *gitlab.Response, error) {
-		return h.api.MergeRequests.ListProjectMergeRequests(int(r.ID), &gitlab.ListProjectMergeRequestsOptions{
+	var found *mergeAnswer
+	err := pages(w, func(o gitlab.ListOptions) (some []*mergeAnswer, res *gitlab.Response, err error) {
+		res, err = h.ask(ctx, w, http.MethodGet, mergePath(r, 0), &gitlab.ListProjectMergeRequestsOptions{
 			ListOptions: o, SourceBranch: &head, State: ptr(stateAll), Scope: ptr(stateAll), OrderBy: ptr(byCreation), Sort: ptr(descending),
-		}, w.in(ctx))
-	}, func(m *gitlab.MergeRequest) error {
+		}, &some)
+		return some, res, err
+	}, func(m *mergeAnswer) error {
 		if m.SourceBranch == head && m.SourceProjectID == int(r.ID) {
 			found = m
 			return errFound
@@ -45,7 +61,10 @@ var changeStates = map[string]forge.ChangeState{
 	stateOpened: forge.ChangeOpen, "locked": forge.ChangeOpen, stateClosed: forge.ChangeClosed, "merged": forge.ChangeMerged,
 }
 
-func (h *Host) change(ctx context.Context, m *gitlab.MergeRequest) (forge.Change, error) {
+func (h *Host) change(ctx context.Context, m *mergeAnswer) (forge.Change, error) {
+	if err := reading("read a merge request").other(m.IID > 0 && changeStates[m.State] != ""); err != nil {
+		return forge.Change{}, err
+	}
 	out := forge.Change{
 		Number: ChangeNumber(int64(m.IID)), Title: shown(m.Title), Body: m.Description, Head: m.SourceBranch, Base: m.TargetBranch,
 		HeadOID: m.SHA, State: changeStates[m.State], Draft: m.Draft, URL: m.WebURL,
@@ -74,7 +93,7 @@ func (h *Host) change(ctx context.Context, m *gitlab.MergeRequest) (forge.Change
 
 // merged is the commit on the base: of the merge, else of the squash, else the
 // branch's own, which a fast-forward leaves as it is.
-func merged(m *gitlab.MergeRequest) string {
+func merged(m *mergeAnswer) string {
 	switch {
 	case m.MergeCommitSHA != "":
 		return m.MergeCommitSHA
@@ -127,11 +146,12 @@ func (h *Host) OpenChange(ctx context.Context, r forge.Repo, c forge.Change) (fo
 			return forge.Change{}, look.err(err)
 		}
 	}
-	m, _, err := h.api.MergeRequests.CreateMergeRequest(int(r.ID), &gitlab.CreateMergeRequestOptions{
+	m := new(mergeAnswer)
+	_, err := h.ask(ctx, w, http.MethodPost, mergePath(r, 0), &gitlab.CreateMergeRequestOptions{
 		Title: ptr(titled(c.Title, c.Draft)), Description: ptr(quiet(c.Body)), SourceBranch: &c.Head, TargetBranch: &c.Base,
-	}, w.in(ctx))
+	}, m)
 	if err != nil {
-		return forge.Change{}, w.err(err)
+		return forge.Change{}, err
 	}
 	return h.change(ctx, m)
 }
@@ -147,14 +167,18 @@ func (h *Host) EditChange(ctx context.Context, r forge.Repo, number int64, title
 		return w.refuse(forge.NotFound, "it is an issue")
 	}
 	look := reading("%s", w.op)
-	now, _, err := h.api.MergeRequests.GetMergeRequest(int(r.ID), at.iid, nil, look.in(ctx))
-	if err != nil {
-		return look.err(err)
+	now := new(mergeAnswer)
+	_, err := h.ask(ctx, look, http.MethodGet, mergePath(r, at.iid), nil, now)
+	if err == nil {
+		err = look.other(now.IID == at.iid)
 	}
-	_, _, err = h.api.MergeRequests.UpdateMergeRequest(int(r.ID), at.iid, &gitlab.UpdateMergeRequestOptions{
+	if err != nil {
+		return err
+	}
+	_, err = h.ask(ctx, w, http.MethodPut, mergePath(r, at.iid), &gitlab.UpdateMergeRequestOptions{
 		Title: ptr(titled(title, now.Draft)), Description: ptr(quiet(body)),
-	}, w.in(ctx))
-	return w.err(err)
+	}, new(mergeAnswer))
+	return err
 }
 
 // maxStatus is how many characters a status's words may have.
@@ -194,7 +218,7 @@ func (h *Host) settled(ctx context.Context, w how, r forge.Repo, oid, name, stat
 		return look.err(err)
 	}
 	for _, st := range all {
-		if st.Name == name && st.Status == state {
+		if st != nil && st.Name == name && st.Status == state {
 			return nil
 		}
 	}

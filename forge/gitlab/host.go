@@ -39,8 +39,8 @@ type Config struct {
 // Host is one GitLab, as one account. It is safe for concurrent use.
 type Host struct {
 	cfg  Config
-	base *url.URL // its path ends with a slash
-	api  *gitlab.Client
+	base *url.URL       // its path ends with a slash
+	api  *gitlab.Client //nolint:staticcheck // the library that was chosen, no longer kept up
 	web  *http.Client
 	tr   *transport.Transport
 	log  *slog.Logger
@@ -79,7 +79,7 @@ func New(_ context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{cfg: c, base: base, web: tr.Client(), tr: tr, log: c.Logger, kinds: map[int64]forge.Kind{}, notes: map[int64]thread{}}
-	h.api, err = gitlab.NewClient(c.Token,
+	h.api, err = gitlab.NewClient(c.Token, //nolint:staticcheck // see api
 		gitlab.WithBaseURL(base.String()), gitlab.WithHTTPClient(h.web), gitlab.WithoutRetries(),
 		gitlab.WithCustomRetryMax(0), gitlab.WithCustomRetry(never), gitlab.WithCustomLimiter(unlimited{}))
 	if err != nil {

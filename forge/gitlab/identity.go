@@ -3,6 +3,7 @@ package gitlab
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	gitlab "github.com/xanzy/go-gitlab"
@@ -23,6 +24,9 @@ func (h *Host) Self(ctx context.Context) (forge.User, error) {
 	}
 	w := reading("read our own account").live()
 	u, _, err := h.api.Users.CurrentUser(w.in(ctx))
+	if err == nil {
+		err = w.other(u.ID > 0)
+	}
 	if err != nil {
 		return forge.User{}, w.err(err)
 	}
@@ -60,6 +64,9 @@ func (h *Host) user(ctx context.Context, id int, login string) (forge.User, erro
 	}
 	w := reading("read the account %s", login)
 	u, _, err := h.api.Users.GetUser(id, gitlab.GetUsersOptions{}, w.in(ctx))
+	if err == nil {
+		err = w.other(u.ID == id)
+	}
 	switch err := w.err(err); {
 	case err == nil:
 		out.Kind = kindOf(u)
@@ -79,6 +86,7 @@ func (h *Host) user(ctx context.Context, id int, login string) (forge.User, erro
 
 // member is a membership, with what the library's type lacks.
 type member struct {
+	ID              int64           `json:"id"`
 	State           string          `json:"state"`
 	MembershipState string          `json:"membership_state"`
 	AccessLevel     int             `json:"access_level"`
@@ -92,12 +100,14 @@ const active = "active"
 func (h *Host) Permission(ctx context.Context, r forge.Repo, user int64) (forge.Permission, error) {
 	w := reading("read the permission of account %d in %s", user, r).live()
 	var m member
-	err := h.get(ctx, w, fmt.Sprintf("projects/%d/members/all/%d", r.ID, user), &m)
+	_, err := h.ask(ctx, w, http.MethodGet, fmt.Sprintf("projects/%d/members/all/%d", r.ID, user), nil, &m)
 	switch {
 	case forge.IsReason(err, forge.NotFound):
 		return h.strangers(ctx, r, user)
 	case err != nil:
 		return forge.None, err
+	case m.ID != user:
+		return forge.None, w.other(false)
 	case m.State != active, m.MembershipState != "" && m.MembershipState != active:
 		return forge.None, nil
 	case m.ExpiresAt != nil && !h.cfg.Now().Before(time.Time(*m.ExpiresAt)):
@@ -143,6 +153,9 @@ func (h *Host) strangers(ctx context.Context, r forge.Repo, user int64) (forge.P
 		return forge.None, nil
 	}
 	u, _, err := h.api.Users.GetUser(int(user), gitlab.GetUsersOptions{}, w.in(ctx))
+	if err == nil {
+		err = w.other(u.ID == int(user))
+	}
 	switch err := w.err(err); {
 	case forge.IsReason(err, forge.NotFound):
 		return forge.None, nil

@@ -2,6 +2,8 @@ package gitlab
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -22,8 +24,8 @@ func (h *Host) repository(ctx context.Context, op string, which any) (forge.Repo
 		return forge.Repository{}, w.err(err)
 	}
 	at := strings.LastIndex(p.PathWithNamespace, "/")
-	if at < 0 {
-		return forge.Repository{}, w.refuse(forge.Unavailable, "the answer names no project: %q", p.PathWithNamespace)
+	if id, byID := which.(int); at < 0 || p.ID <= 0 || byID && p.ID != id {
+		return forge.Repository{}, w.other(false)
 	}
 	return forge.Repository{
 		Repo:          forge.Repo{ID: int64(p.ID), Owner: p.PathWithNamespace[:at], Name: p.PathWithNamespace[at+1:]},
@@ -46,12 +48,23 @@ const (
 	byUpdate    = "updated_at"
 )
 
+// issueAnswer is the library's type without its own way of reading, which ends
+// the process at an answer without an id.
+type issueAnswer gitlab.Issue
+
+func issuePath(r forge.Repo, number int64) string {
+	return fmt.Sprintf("projects/%d/issues/%d", r.ID, number)
+}
+
 // Issue is forge.Issues.
 func (h *Host) Issue(ctx context.Context, r forge.Repo, number int64) (forge.Issue, error) {
 	w := reading("read %s#%d", r, number)
-	i, _, err := h.api.Issues.GetIssue(int(r.ID), int(number), w.in(ctx))
-	if err != nil {
-		return forge.Issue{}, w.err(err)
+	i := new(issueAnswer)
+	if _, err := h.ask(ctx, w, http.MethodGet, issuePath(r, number), nil, i); err != nil {
+		return forge.Issue{}, err
+	}
+	if err := w.other(i.ID > 0 && int64(i.IID) == number); err != nil {
+		return forge.Issue{}, err
 	}
 	if hidden, err := h.hidden(ctx, r, i); err != nil || hidden {
 		if hidden {
@@ -64,7 +77,7 @@ func (h *Host) Issue(ctx context.Context, r forge.Repo, number int64) (forge.Iss
 
 // hidden reports whether an issue is seen by fewer people than what writ records
 // of it would be.
-func (h *Host) hidden(ctx context.Context, r forge.Repo, i *gitlab.Issue) (bool, error) {
+func (h *Host) hidden(ctx context.Context, r forge.Repo, i *issueAnswer) (bool, error) {
 	if !i.Confidential {
 		return false, nil
 	}
@@ -72,7 +85,7 @@ func (h *Host) hidden(ctx context.Context, r forge.Repo, i *gitlab.Issue) (bool,
 	return err == nil && !about.Private, err
 }
 
-func (h *Host) issue(ctx context.Context, i *gitlab.Issue) (forge.Issue, error) {
+func (h *Host) issue(ctx context.Context, i *issueAnswer) (forge.Issue, error) {
 	out := forge.Issue{
 		Number: int64(i.IID), ID: int64(i.ID), Title: i.Title, Body: i.Description, State: forge.Closed,
 		Labels: i.Labels, Locked: i.DiscussionLocked, URL: i.WebURL,
@@ -115,9 +128,10 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 		if !from.IsZero() {
 			o.UpdatedAfter = &from
 		}
-		some, res, err := h.api.Issues.ListProjectIssues(int(r.ID), o, w.in(ctx))
+		var some []*issueAnswer
+		res, err := h.ask(ctx, w, http.MethodGet, fmt.Sprintf("projects/%d/issues", r.ID), o, &some)
 		if err != nil {
-			return w.err(err)
+			return err
 		}
 		if err := h.each(ctx, r, some, since, known, f); err != nil {
 			return err
@@ -126,16 +140,24 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 			return nil
 		}
 		page++
-		if last := some[len(some)-1].UpdatedAt; last != nil && last.Truncate(time.Second).After(from) {
+		if last := lastUpdate(some); last.Truncate(time.Second).After(from) {
 			from, page = last.Truncate(time.Second), 1
 		}
 	}
 }
 
+// lastUpdate is the time of the last issue of a page.
+func lastUpdate(some []*issueAnswer) time.Time {
+	if last := some[len(some)-1]; last != nil && last.UpdatedAt != nil {
+		return *last.UpdatedAt
+	}
+	return time.Time{}
+}
+
 // each hands on the issues of a page that are new in this listing.
-func (h *Host) each(ctx context.Context, r forge.Repo, some []*gitlab.Issue, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
+func (h *Host) each(ctx context.Context, r forge.Repo, some []*issueAnswer, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
 	for _, i := range some {
-		if i.UpdatedAt == nil || i.UpdatedAt.Before(since) || known[seen{i.ID, *i.UpdatedAt}] {
+		if i == nil || i.UpdatedAt == nil || i.UpdatedAt.Before(since) || known[seen{i.ID, *i.UpdatedAt}] {
 			continue
 		}
 		known[seen{i.ID, *i.UpdatedAt}] = true
@@ -170,9 +192,13 @@ func (h *Host) SetState(ctx context.Context, r forge.Repo, number int64, s forge
 	return err
 }
 
-func (h *Host) update(ctx context.Context, w how, r forge.Repo, number int64, o *gitlab.UpdateIssueOptions) (*gitlab.Issue, error) {
-	i, _, err := h.api.Issues.UpdateIssue(int(r.ID), int(number), o, w.in(ctx))
-	return i, w.err(err)
+func (h *Host) update(ctx context.Context, w how, r forge.Repo, number int64, o *gitlab.UpdateIssueOptions) (*issueAnswer, error) {
+	i := new(issueAnswer)
+	_, err := h.ask(ctx, w, http.MethodPut, issuePath(r, number), o, i)
+	if err == nil {
+		err = w.other(int64(i.IID) == number)
+	}
+	return i, err
 }
 
 // ignored is an update that GitLab answered with success and didn't make: it

@@ -109,7 +109,7 @@ func (p *person) FileIssue(ctx context.Context, r forge.Repo, title, body string
 	if err != nil {
 		return forge.Issue{}, w.err(err)
 	}
-	return p.host.issue(ctx, i)
+	return p.host.issue(ctx, (*issueAnswer)(i))
 }
 
 // EditIssue is forgetest.Human.

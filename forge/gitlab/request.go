@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"reflect"
 	"strings"
 
 	gitlab "github.com/xanzy/go-gitlab"
@@ -84,6 +84,15 @@ func (w how) refuse(reason forge.Reason, format string, args ...any) error {
 	return &forge.Error{Reason: reason, Op: w.op, Err: fmt.Errorf(format, args...)}
 }
 
+// other is an answer of success that is about something else, or about nothing:
+// nothing of it is believed.
+func (w how) other(ours bool) error {
+	if ours {
+		return nil
+	}
+	return &forge.Error{Reason: forge.Unavailable, Op: w.op, Applied: w.write, Err: errors.New("the answer is not about what was asked")}
+}
+
 // answered reports whether GitLab refused with that status and those words.
 func answered(err error, status int, words string) bool {
 	var s *transport.StatusError
@@ -102,6 +111,9 @@ func pages[T any](w how, ask func(gitlab.ListOptions) ([]T, *gitlab.Response, er
 			return w.err(err)
 		}
 		for _, one := range some {
+			if v := reflect.ValueOf(one); v.Kind() == reflect.Pointer && v.IsNil() {
+				continue // a null in the list
+			}
 			if err := each(one); err != nil {
 				return err
 			}
@@ -125,14 +137,14 @@ func collect[T any](w how, ask func(gitlab.ListOptions) ([]T, *gitlab.Response, 
 	return out, err
 }
 
-// get reads what the library has no type for.
-func (h *Host) get(ctx context.Context, w how, path string, into any) error {
-	req, err := h.api.NewRequest(http.MethodGet, path, nil, []gitlab.RequestOptionFunc{w.in(ctx)})
+// ask makes a request that the library has no type for.
+func (h *Host) ask(ctx context.Context, w how, method, path string, with, into any) (*gitlab.Response, error) {
+	req, err := h.api.NewRequest(method, path, with, []gitlab.RequestOptionFunc{w.in(ctx)})
 	if err != nil {
-		return w.err(err)
+		return nil, w.err(err)
 	}
-	_, err = h.api.Do(req, into)
-	return w.err(err)
+	res, err := h.api.Do(req, into)
+	return res, w.err(err)
 }
 
 func ptr[T any](v T) *T { return &v }

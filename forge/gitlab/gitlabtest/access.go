@@ -49,8 +49,7 @@ func (c *call) above(path string) []*group {
 	return out
 }
 
-// level is what somebody may do now: without a membership 0. The truth decides,
-// never a replica.
+// level is what somebody may do now: without a membership 0.
 func (c *call) level(p *project, user int64) int {
 	m, ok := c.membership(p, user)
 	if !ok || m.Awaiting || !m.Expires.IsZero() && !c.s.opts.Now().Before(m.Expires) {
@@ -144,7 +143,7 @@ func (c *call) maybe(id int64) any {
 }
 
 func (c *call) full(u *User) map[string]any {
-	out := c.basic(u.ID).(map[string]any) //nolint:errcheck // it is one
+	out := c.basic(u.ID).(map[string]any)
 	out["bot"], out["created_at"], out["bio"], out["public_email"] = u.Bot, stamp(c.d.Last), "", ""
 	return out
 }
@@ -181,7 +180,7 @@ func getMember(c *call) (any, error) {
 	if !ok || c.d.Users[id] == nil {
 		return nil, errNotFound
 	}
-	out := c.basic(id).(map[string]any) //nolint:errcheck // it is one
+	out := c.basic(id).(map[string]any)
 	out["access_level"], out["created_at"], out["expires_at"], out["membership_state"] = m.Level, stamp(p.Created), day(m.Expires), "active"
 	if m.Awaiting {
 		out["membership_state"] = "awaiting"
@@ -257,9 +256,9 @@ func createLabel(c *call) (any, error) {
 	color, _ := c.word("color")
 	switch {
 	case name == "":
-		return nil, errs(http.StatusBadRequest, "name is missing")
+		return nil, errs("name is missing")
 	case color == "":
-		return nil, errs(http.StatusBadRequest, "color is missing")
+		return nil, errs("color is missing")
 	case strings.Contains(name, ","), strings.TrimSpace(name) != name:
 		return nil, &failure{http.StatusBadRequest, map[string]any{"message": map[string]any{"title": []string{"is invalid"}}}}
 	case c.label(p, name) != nil:

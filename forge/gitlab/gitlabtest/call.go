@@ -53,9 +53,9 @@ func says(status int, format string, args ...any) error {
 	return &failure{status, map[string]any{"message": fmt.Sprintf(format, args...)}}
 }
 
-// errs is the form of refusals by the parser of parameters, and of OAuth.
-func errs(status int, format string, args ...any) error {
-	return &failure{status, map[string]any{"error": fmt.Sprintf(format, args...)}}
+// errs is the form of refusals by the parser of parameters.
+func errs(format string, args ...any) error {
+	return &failure{http.StatusBadRequest, map[string]any{"error": fmt.Sprintf(format, args...)}}
 }
 
 var (
@@ -84,6 +84,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, at route) {
 	s.mu.Lock()
 	lie := s.due(r)
 	status, header, body := s.answer(r, at, raw, lie)
+	if status == http.StatusOK && r.Method == http.MethodGet {
+		status = conditional(r, header, body)
+	}
 	s.requests = append(s.requests, Request{
 		Method: r.Method, Path: strings.TrimPrefix(r.URL.RequestURI(), s.opts.Path+"/api/v4"), Body: string(raw),
 		User: s.asking(r), Status: status,
@@ -96,19 +99,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, at route) {
 	for name, values := range header {
 		w.Header()[name] = values
 	}
-	if status == http.StatusOK && r.Method == http.MethodGet {
-		sum := md5.Sum(body) //nolint:gosec // an ETag
-		tag := `W/"` + hex.EncodeToString(sum[:]) + `"`
-		w.Header().Set("ETag", tag)
-		w.Header().Set("Cache-Control", "max-age=0, private, must-revalidate")
-		if r.Header.Get("If-None-Match") == tag {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
+	if status == http.StatusNotModified {
+		w.WriteHeader(status)
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // who has gone doesn't want it
+}
+
+// conditional sets the tag of an answer, and says 304 to who has it already.
+func conditional(r *http.Request, header http.Header, body []byte) int {
+	sum := md5.Sum(body) //nolint:gosec // an ETag
+	tag := `W/"` + hex.EncodeToString(sum[:]) + `"`
+	header.Set("ETag", tag)
+	header.Set("Cache-Control", "max-age=0, private, must-revalidate")
+	if r.Header.Get("If-None-Match") == tag {
+		return http.StatusNotModified
+	}
+	return http.StatusOK
 }
 
 // answer does what is asked. Status 0 is a lost answer. The lock is held.
@@ -275,7 +284,7 @@ func (c *call) parse(at route, raw []byte) error {
 func (c *call) complain(at route, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	c.s.complaints = append(c.s.complaints, at.method+" "+at.pattern+": "+what)
-	return errs(http.StatusBadRequest, "%s", what)
+	return errs("%s", what)
 }
 
 // convert reads a value, from JSON or a query.

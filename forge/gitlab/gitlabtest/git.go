@@ -30,7 +30,7 @@ func (s *Server) must(err error) {
 // newRepository makes one with a commit on main. The lock is held.
 func (s *Server) newRepository(p *project) {
 	dir := s.dir(p)
-	s.must(os.MkdirAll(filepath.Dir(dir), 0o755))
+	s.must(os.MkdirAll(filepath.Dir(dir), 0o750))
 	s.run(s.root, "", "init", "-q", "--bare", "-b", p.DefaultBranch, dir)
 	s.run(dir, "", "config", "receive.advertiseAtomic", "true")
 	s.run(dir, "", "config", "uploadpack.allowFilter", "true")
@@ -40,7 +40,7 @@ func (s *Server) newRepository(p *project) {
 
 func (s *Server) moveRepository(from, to string) {
 	target := filepath.Join(s.root, to+".git")
-	s.must(os.MkdirAll(filepath.Dir(target), 0o755))
+	s.must(os.MkdirAll(filepath.Dir(target), 0o750))
 	s.must(os.Rename(filepath.Join(s.root, from+".git"), target))
 }
 

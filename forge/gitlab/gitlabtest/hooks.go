@@ -191,7 +191,7 @@ func testHook(c *call) (any, error) {
 		return nil, err
 	}
 	if c.r.PathValue("trigger") != "push_events" {
-		return nil, errs(http.StatusBadRequest, "trigger does not have a valid value")
+		return nil, errs("trigger does not have a valid value")
 	}
 	c.s.send(p, h, "push_hooks", "Push Hook", c.s.pushPayload(p, c.user.ID, "refs/heads/"+p.DefaultBranch, noCommit, c.s.ref(p, "refs/heads/"+p.DefaultBranch)))
 	return map[string]any{"message": "201 Created"}, nil

@@ -2,7 +2,6 @@ package gitlabtest
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -107,10 +106,10 @@ func (c *call) sort(all []*item) error {
 	by, _ := c.word("order_by")
 	way, _ := c.word("sort")
 	if !slices.Contains([]string{"", "created_at", "updated_at"}, by) {
-		return errs(http.StatusBadRequest, "order_by does not have a valid value")
+		return errs("order_by does not have a valid value")
 	}
 	if !slices.Contains([]string{"", "asc", "desc"}, way) {
-		return errs(http.StatusBadRequest, "sort does not have a valid value")
+		return errs("sort does not have a valid value")
 	}
 	slices.SortStableFunc(all, func(a, b *item) int {
 		n := a.Created.Compare(b.Created)
@@ -133,7 +132,7 @@ func createIssue(c *call) (any, error) {
 	}
 	title, _ := c.word("title")
 	if strings.TrimSpace(title) == "" {
-		return nil, errs(http.StatusBadRequest, "title is missing")
+		return nil, errs("title is missing")
 	}
 	about, _ := c.word("description")
 	i := c.s.newItem(p, anIssue, c.user.ID, strings.TrimSpace(title), "")
@@ -167,16 +166,16 @@ func updateIssue(c *call) (any, error) {
 // is, without a word, as GitLab does.
 func (c *call) update(p *project, i *item) error {
 	if len(c.params) == 0 {
-		return errs(http.StatusBadRequest, "at least one parameter must be provided")
+		return errs("at least one parameter must be provided")
 	}
 	event, _ := c.word("state_event")
 	if !slices.Contains([]string{"", "close", "reopen"}, event) {
-		return errs(http.StatusBadRequest, "state_event does not have a valid value")
+		return errs("state_event does not have a valid value")
 	}
 	before := i.version()
 	if title, ok := c.word("title"); ok {
 		if strings.TrimSpace(title) == "" {
-			return errs(http.StatusBadRequest, "title is empty")
+			return errs("title is empty")
 		}
 		c.setTitle(i, strings.TrimSpace(title))
 	}

@@ -69,7 +69,7 @@ func createMerge(c *call) (any, error) {
 	for _, name := range []string{"source_branch", "target_branch", "title"} {
 		v, ok := c.word(name)
 		if !ok || v == "" {
-			return nil, errs(http.StatusBadRequest, "%s is missing", name)
+			return nil, errs("%s is missing", name)
 		}
 		given[name] = v
 	}
@@ -190,7 +190,7 @@ func setStatus(c *call) (any, error) {
 	target, _ := c.word("target_url")
 	switch {
 	case !slices.Contains([]string{"pending", "running", "success", "failed", "canceled", "skipped"}, state):
-		return nil, errs(http.StatusBadRequest, "state does not have a valid value")
+		return nil, errs("state does not have a valid value")
 	case len([]rune(about)) > longestStatus || len([]rune(name)) > longestStatus:
 		return nil, &failure{http.StatusBadRequest, map[string]any{"message": map[string]any{"description": []string{"is too long (maximum is 255 characters)"}}}}
 	}

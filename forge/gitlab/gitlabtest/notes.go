@@ -9,7 +9,7 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-func noteableType(kind string) string {
+func threadType(kind string) string {
 	if kind == aMerge {
 		return "MergeRequest"
 	}
@@ -19,9 +19,9 @@ func noteableType(kind string) string {
 func (c *call) note(p *project, i *item, n *note) any {
 	return map[string]any{
 		"id": n.ID, "type": nil, "body": n.Body, "attachment": nil, "author": c.basic(n.Author), "created_at": stamp(n.Created),
-		"updated_at": stamp(n.Updated), "system": n.System, "noteable_id": i.ID, "noteable_type": noteableType(i.Kind),
+		"updated_at": stamp(n.Updated), "system": n.System, "noteable_id": i.ID, "noteable_type": threadType(i.Kind), //nolint:misspell // GitLab's word
 		"project_id": p.ID, "resolvable": false, "confidential": n.Internal, "internal": n.Internal, "imported": false,
-		"noteable_iid": i.IID, "commands_changes": map[string]any{},
+		"noteable_iid": i.IID, "commands_changes": map[string]any{}, //nolint:misspell // GitLab's word
 	}
 }
 
@@ -82,7 +82,7 @@ func createNote(c *call, kind string) (any, error) {
 	body, ok := c.word("body")
 	switch {
 	case !ok:
-		return nil, errs(http.StatusBadRequest, "body is missing")
+		return nil, errs("body is missing")
 	case i.Locked && c.level(p, c.user.ID) < Guest:
 		return nil, errForbidden
 	case len(body) > longestNote:
@@ -119,7 +119,7 @@ func updateNote(c *call, kind string) (any, error) {
 	case n.System || n.Author != c.user.ID && c.level(p, c.user.ID) < Maintainer:
 		return nil, errForbidden
 	case strings.TrimSpace(body) == "":
-		return nil, errs(http.StatusBadRequest, "body is empty")
+		return nil, errs("body is empty")
 	}
 	left, acts := quickActions(body)
 	c.execute(p, i, acts)

@@ -25,12 +25,12 @@ func (i *item) version() version {
 
 // action is what the payload calls a change.
 func (i *item) action(before version) string {
-	switch {
-	case i.State == before.state:
+	switch i.State {
+	case before.state:
 		return "update"
-	case i.State == "closed":
+	case "closed":
 		return "close"
-	case i.State == "merged":
+	case "merged":
 		return "merge"
 	}
 	return "reopen"
@@ -114,9 +114,9 @@ func (c *call) hookMerge(p *project, i *item) map[string]any {
 func (c *call) changes(p *project, i *item, before version) map[string]any {
 	out := map[string]any{}
 	now := i.version()
-	differ := func(name string, old, new any, changed bool) {
+	differ := func(name string, was, is any, changed bool) {
 		if changed {
-			out[name] = map[string]any{"previous": old, "current": new}
+			out[name] = map[string]any{"previous": was, "current": is}
 		}
 	}
 	differ("title", before.title, now.title, before.title != now.title)
@@ -167,8 +167,8 @@ func (s *Server) tellNote(c *call, p *project, i *item, n *note, action string) 
 	body := map[string]any{
 		"object_kind": "note", "event_type": eventType, "user": c.hookUser(), "project_id": p.ID, "project": s.hookProject(p), "repository": s.hookRepository(p),
 		"object_attributes": map[string]any{
-			"id": n.ID, "note": n.Body, "description": n.Body, "noteable_type": noteableType(i.Kind), "author_id": n.Author, "created_at": hookTime(n.Created),
-			"updated_at": hookTime(n.Updated), "project_id": p.ID, "attachment": nil, "line_code": nil, "commit_id": "", "noteable_id": i.ID,
+			"id": n.ID, "note": n.Body, "description": n.Body, "noteable_type": threadType(i.Kind), "author_id": n.Author, "created_at": hookTime(n.Created), //nolint:misspell // GitLab's word
+			"updated_at": hookTime(n.Updated), "project_id": p.ID, "attachment": nil, "line_code": nil, "commit_id": "", "noteable_id": i.ID, //nolint:misspell // GitLab's word
 			"system": false, "st_diff": nil, "action": action, "url": c.url(p, i) + "#note_" + itoa(n.ID), "internal": n.Internal,
 		},
 	}

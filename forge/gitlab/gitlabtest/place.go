@@ -211,3 +211,40 @@ func SigningToken(word string) string {
 	key := slices.Repeat([]byte(word), bytes)[:bytes]
 	return signingPrefix + base64.StdEncoding.EncodeToString(key)
 }
+
+// SetConfidential hides an issue from who is no member.
+func (s *Server) SetConfidential(projectID, iid int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.data.Projects[projectID].find(anIssue, iid)
+	i.Confidential, i.Updated = true, s.tick()
+}
+
+// InternalNotes writes notes on an issue that only members see.
+func (s *Server) InternalNotes(projectID, iid, author int64, many int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.data.Projects[projectID].find(anIssue, iid)
+	for range many {
+		now := s.tick()
+		i.Notes = append(i.Notes, &note{ID: s.data.id(), Body: "between us", Author: author, Internal: true, Created: now, Updated: now})
+	}
+}
+
+// MovedAway is what stays of an issue that was moved to another project.
+func (s *Server) MovedAway(projectID, iid, user int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.data.Projects[projectID].find(anIssue, iid)
+	i.Updated, i.MovedTo, i.State = s.tick(), s.data.id(), "closed"
+	c := &call{s: s, d: s.data, user: s.data.Users[user]}
+	c.systemNote(i, "moved to acme/elsewhere#1")
+}
+
+// SetTitle changes the title of a merge request, as a person does.
+func (s *Server) SetTitle(projectID, iid int64, title string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.data.Projects[projectID].find(aMerge, iid)
+	i.Title, i.Updated = title, s.tick()
+}

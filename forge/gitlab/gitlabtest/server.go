@@ -45,7 +45,6 @@ type Server struct {
 	complaints []string
 	executed   []string
 	spent      map[string]int
-	acting     int64 // whose push git is carrying out
 
 	post postbox
 }
@@ -69,7 +68,7 @@ func New(t testing.TB, opts Options) *Server {
 		Users: map[int64]*User{}, Tokens: map[string]*token{}, Groups: map[string]*group{}, Projects: map[int64]*project{},
 	}}
 	s.serveGit()
-	var handler http.Handler = s.mux()
+	handler := s.mux()
 	if opts.Path != "" {
 		handler = http.StripPrefix(opts.Path, handler)
 	}

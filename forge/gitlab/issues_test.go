@@ -1,0 +1,196 @@
+package gitlab
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/gitlab/gitlabtest"
+)
+
+// TestList_MovesMeanwhile: issues that are updated while they are listed move to
+// the end, and none of the others is left out.
+func TestList_MovesMeanwhile(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Second) })
+	const many = 230
+	for range many {
+		w.file(t)
+	}
+	listed, calls := map[int64]int{}, 0
+	ok(t, w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(i forge.Issue) error {
+		listed[i.Number]++
+		if calls++; calls%10 == 0 && calls < many { // this very one, which leaves its page
+			return w.owner.EditIssue(t.Context(), w.repo, i.Number, "Moved", "while it was listed")
+		}
+		return nil
+	}))
+	if len(listed) != many {
+		t.Errorf("%d of %d issues were listed", len(listed), many)
+	}
+}
+
+// TestList_NoneTwice: all within one second, over three pages.
+func TestList_NoneTwice(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Microsecond) })
+	const many = 230
+	for range many {
+		w.file(t)
+	}
+	var listed []int64
+	ok(t, w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(i forge.Issue) error {
+		listed = append(listed, i.Number)
+		return nil
+	}))
+	unique := slices.Clone(listed)
+	slices.Sort(unique)
+	if len(listed) != many || len(slices.Compact(unique)) != many {
+		t.Errorf("%d listed, %d different, of %d", len(listed), len(slices.Compact(unique)), many)
+	}
+}
+
+// TestPages_Short: a page that is shorter than asked for isn't the last one.
+func TestPages_Short(t *testing.T) {
+	w := newWorld(t)
+	i := w.file(t)
+	w.InternalNotes(w.repo.ID, i.Number, w.owner.user.ID, 120)
+	must[forge.Comment](t)(w.owner.AddComment(t.Context(), w.repo, i.Number, "the last one"))
+	all := must[[]forge.Comment](t)(w.reader.Comments(t.Context(), w.repo, i.Number))
+	if len(all) != 1 || all[0].Body != "the last one" {
+		t.Errorf("a guest is shown %d comments", len(all))
+	}
+}
+
+// TestLabels_Comma: GitLab would take it for two labels, one of which approves.
+func TestLabels_Comma(t *testing.T) {
+	w := newWorld(t)
+	i := w.file(t)
+	for _, name := range []string{"harmless,writ", "", " writ", "writ "} {
+		for what, err := range map[string]error{
+			"add":    w.bot.AddLabel(t.Context(), w.repo, i.Number, name),
+			"remove": w.bot.RemoveLabel(t.Context(), w.repo, i.Number, name),
+			"make":   w.bot.EnsureLabels(t.Context(), w.repo, []forge.Label{{Name: name, Color: "ededed"}}),
+		} {
+			if !forge.IsReason(err, forge.Invalid) {
+				t.Errorf("%s %q: %v, want invalid", what, name, err)
+			}
+		}
+	}
+	if got := w.issue(t, i.Number).Labels; len(got) > 0 {
+		t.Errorf("labels %q", got)
+	}
+}
+
+// TestLabels_OfTheGroup: what the group above offers isn't made again.
+func TestLabels_OfTheGroup(t *testing.T) {
+	w := newWorld(t)
+	w.AddGroupLabel("acme", "writ")
+	ok(t, w.bot.EnsureLabels(t.Context(), w.repo, []forge.Label{{Name: "writ", Color: "1d76db"}, {Name: "writ:claimed", Color: "1d76db"}}))
+	made := 0
+	for _, r := range w.Requests() {
+		if r.Method == "POST" && strings.HasSuffix(r.Path, "/labels") {
+			made++
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d labels were made, want the one that was lacking", made)
+	}
+}
+
+// TestIgnored: GitLab leaves out without a word what an account may not change;
+// that is a refusal.
+func TestIgnored(t *testing.T) {
+	w := newWorld(t)
+	mine := must[forge.Issue](t)(w.reader.FileIssue(t.Context(), w.repo, "By a guest", ""))
+	if err := w.reader.AddLabel(t.Context(), w.repo, mine.Number, "writ"); !forge.IsReason(err, forge.Forbidden) {
+		t.Errorf("an author's label that isn't set: %v", err)
+	}
+	ok(t, w.owner.AddLabel(t.Context(), w.repo, mine.Number, "writ"))
+	if err := w.reader.RemoveLabel(t.Context(), w.repo, mine.Number, "writ"); !forge.IsReason(err, forge.Forbidden) {
+		t.Errorf("a label that stays: %v", err)
+	}
+	w.Lie("PUT", "/issues/", 1, gitlabtest.Fault{Status: 200, Body: `{"id": 9, "iid": 1, "state": "opened"}`})
+	if err := w.bot.SetState(t.Context(), w.repo, mine.Number, forge.Closed); !forge.IsReason(err, forge.Forbidden) {
+		t.Errorf("an issue that stays open: %v", err)
+	}
+}
+
+// TestConfidential: what writ records of a task is as public as the repository,
+// so that a confidential issue is there only where the repository is private.
+func TestConfidential(t *testing.T) {
+	w := newWorld(t)
+	i := w.file(t)
+	w.SetConfidential(w.repo.ID, i.Number)
+	list := func() (out []int64) {
+		ok(t, w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(i forge.Issue) error {
+			out = append(out, i.Number)
+			return nil
+		}))
+		return out
+	}
+	for _, visibility := range []string{gitlabtest.Public, gitlabtest.Internal} {
+		w.ChangeProject(w.repo.ID, gitlabtest.ProjectChange{Visibility: visibility})
+		if err := second(w.bot.Issue(t.Context(), w.repo, i.Number)); !forge.IsReason(err, forge.NotFound) || !strings.Contains(err.Error(), "confidential") {
+			t.Errorf("in a %s project: %v", visibility, err)
+		}
+		if got := list(); len(got) > 0 {
+			t.Errorf("in a %s project it is listed: %v", visibility, got)
+		}
+	}
+	w.ChangeProject(w.repo.ID, gitlabtest.ProjectChange{Visibility: gitlabtest.Private})
+	if got := w.issue(t, i.Number); got.Title != i.Title || len(list()) != 1 {
+		t.Errorf("in a private project it is %+v, listed %v", got, list())
+	}
+}
+
+// TestLocked is told.
+func TestLocked(t *testing.T) {
+	w := newWorld(t)
+	i := w.file(t)
+	must[forge.Comment](t)(w.owner.AddComment(t.Context(), w.repo, i.Number, "Enough.\n/lock"))
+	if !w.issue(t, i.Number).Locked {
+		t.Error("the issue isn't locked")
+	}
+}
+
+// TestHistory_Sources: entries of three kinds, each with ids of its own, come in
+// the order of what happened, with the same ids in every reading.
+func TestHistory_Sources(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	i := w.file(t)
+	ok(t, w.owner.AddLabel(ctx, w.repo, i.Number, "writ"))
+	ok(t, w.owner.EditIssue(ctx, w.repo, i.Number, "Another title", i.Body))
+	ok(t, w.bot.SetState(ctx, w.repo, i.Number, forge.Closed))
+	ok(t, w.owner.EditIssue(ctx, w.repo, i.Number, "Another title", "another text"))
+	ok(t, w.owner.SetState(ctx, w.repo, i.Number, forge.Open))
+	must[forge.Comment](t)(w.reader.AddComment(ctx, w.repo, i.Number, "changed the description")) // says somebody
+	w.MovedAway(w.repo.ID, i.Number, w.owner.user.ID)
+	want := []forge.EventKind{forge.EventLabeled, forge.EventEdited, forge.EventClosed, forge.EventEdited, forge.EventReopened, forge.EventTransferred}
+	got := must[[]forge.Event](t)(w.bot.History(ctx, w.repo, i.Number))
+	var kinds []forge.EventKind
+	for _, e := range got {
+		kinds = append(kinds, e.Kind)
+		if e.Digest != "" {
+			t.Errorf("%s has the digest %q, and GitLab shows no former text", e.Kind, e.Digest)
+		}
+		if e.ID <= 0 || e.ID >= 1<<53 {
+			t.Errorf("the id %d doesn't fit into JSON", e.ID)
+		}
+	}
+	if !slices.Equal(kinds, want) {
+		t.Fatalf("history %q, want %q", kinds, want)
+	}
+	if !slices.IsSortedFunc(got, func(a, b forge.Event) int { return cmp.Compare(a.ID, b.ID) }) {
+		t.Errorf("ids don't grow: %+v", got)
+	}
+	again := must[[]forge.Event](t)(w.person(t, w.bot.user, w.bot.token).History(ctx, w.repo, i.Number))
+	if !slices.Equal(got, again) {
+		t.Errorf("read again: %+v, was %+v", again, got)
+	}
+	if comments := w.comments(t, i.Number); len(comments) != 1 {
+		t.Errorf("GitLab's own notes are taken for comments: %+v", comments)
+	}
+}
