@@ -136,7 +136,7 @@ func suiteTask(suite value) (int64, kernel.Code) {
 // act is what may approve: a label that was set, a comment that was made.
 func (p githubPayload) act(kind string) (act, bool) {
 	issue := p.parts["issue"].members("title", "body", "updated_at")
-	a := act{actor: p.sender, text: issueText{issue["title"], issue["body"]}}
+	a := act{actor: p.sender, text: textOf(issue["title"], issue["body"])}
 	switch {
 	case kind == "issues" && p.action == "labeled":
 		a.kind, a.ref, a.at = EvidenceLabel, p.label.member("name").word(), issue["updated_at"]

@@ -158,6 +158,8 @@ func TestI3_GitHubEvidence(t *testing.T) {
 		"without a time":                    {with(githubIssue("labeled"), "issue.updated_at", "then"), "none"},
 		"a label without a name":            {with(githubIssue("labeled"), "label.name", ""), "none"},
 		"a label that can't be stored":      {with(githubIssue("labeled"), "label.name", "a\x00b"), "none"},
+		"a body larger than any":            {with(githubIssue("labeled"), "issue.body", strings.Repeat("x", 4<<20)), "none"},
+		"a title larger than any":           {with(githubIssue("labeled"), "issue.title", strings.Repeat("x", 4<<20)), "none"},
 		"a label longer than any":           {with(githubIssue("labeled"), "label.name", strings.Repeat("x", 5000)), "none"},
 		"escapes are read as what they are": {with(githubIssue("labeled"), "issue.body", "\r\n<>&\u2028\U0001f600\"\\"), "\r\n<>&\u2028\U0001f600\"\\"},
 	} {

@@ -167,7 +167,7 @@ func mayBeRewritten(text string) bool {
 // gitlabText is the text of an issue, without the body where it holds an image:
 // nobody can tell then whether GitLab changed its address.
 func gitlabText(issue map[string]value) issueText {
-	t := issueText{title: issue["title"], body: issue["description"]}
+	t := textOf(issue["title"], issue["description"])
 	if mayBeRewritten(t.body.word()) {
 		t.body = nil
 	}

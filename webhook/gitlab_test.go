@@ -92,6 +92,7 @@ func TestI3_GitLabEvidence(t *testing.T) {
 	}{
 		"a null description is an empty one": {described(nil), ""},
 		"a description that is left out":     {described(absent), "none"},
+		"a description larger than any":      {described(strings.Repeat("x", 4<<20)), "none"},
 		"a title that is left out":           {with(gitlabIssueHook("update"), "object_attributes.title", absent), "none"},
 		"an event of nobody":                 {with(gitlabIssueHook("update"), "user", nil), "none"},
 		"without a time":                     {with(gitlabIssueHook("update"), "object_attributes.updated_at", nil), "none"},

@@ -41,6 +41,18 @@ type act struct {
 // null is an empty one; one that is absent, or was changed on its way, is none.
 type issueText struct{ title, body value }
 
+// maxIssueText bounds what is read of a title and of a body, in bytes as they
+// are sent: four times the largest that a forge keeps. Nobody approves more, and
+// an answer within a second can't be given to it.
+const maxIssueText = 4 << 20
+
+func textOf(title, body value) issueText {
+	if len(title) > maxIssueText || len(body) > maxIssueText {
+		return issueText{}
+	}
+	return issueText{title, body}
+}
+
 // maxRef bounds the name of a label in bytes: four times the longest of any
 // forge.
 const maxRef = 1 << 10
