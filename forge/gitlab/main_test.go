@@ -131,12 +131,6 @@ func (p *person) AddComment(ctx context.Context, r forge.Repo, number int64, bod
 	return p.host.comment(ctx, r, threadOf(number), n)
 }
 
-// say comments as people do, with nothing taken out of the text.
-func (p *person) say(t *testing.T, number int64, body string) forge.Comment {
-	t.Helper()
-	return must[forge.Comment](t)(p.AddComment(t.Context(), p.repo, number, body))
-}
-
 func (w *world) file(t *testing.T) forge.Issue {
 	t.Helper()
 	return must[forge.Issue](t)(w.owner.FileIssue(t.Context(), w.repo, "Add fails", "It fails."))

@@ -19,9 +19,9 @@ func threadType(kind string) string {
 func (c *call) note(p *project, i *item, n *note) any {
 	return map[string]any{
 		"id": n.ID, "type": nil, "body": n.Body, "attachment": nil, "author": c.basic(n.Author), "created_at": stamp(n.Created),
-		"updated_at": stamp(n.Updated), "system": n.System, "noteable_id": i.ID, "noteable_type": threadType(i.Kind), //nolint:misspell // GitLab's word
+		"updated_at": stamp(n.Updated), "system": n.System, "noteable_id": i.ID, "noteable_type": threadType(i.Kind),
 		"project_id": p.ID, "resolvable": false, "confidential": n.Internal, "internal": n.Internal, "imported": false,
-		"noteable_iid": i.IID, "commands_changes": map[string]any{}, //nolint:misspell // GitLab's word
+		"noteable_iid": i.IID, "commands_changes": map[string]any{},
 	}
 }
 

@@ -167,8 +167,8 @@ func (s *Server) tellNote(c *call, p *project, i *item, n *note, action string) 
 	body := map[string]any{
 		"object_kind": "note", "event_type": eventType, "user": c.hookUser(), "project_id": p.ID, "project": s.hookProject(p), "repository": s.hookRepository(p),
 		"object_attributes": map[string]any{
-			"id": n.ID, "note": n.Body, "description": n.Body, "noteable_type": threadType(i.Kind), "author_id": n.Author, "created_at": hookTime(n.Created), //nolint:misspell // GitLab's word
-			"updated_at": hookTime(n.Updated), "project_id": p.ID, "attachment": nil, "line_code": nil, "commit_id": "", "noteable_id": i.ID, //nolint:misspell // GitLab's word
+			"id": n.ID, "note": n.Body, "description": n.Body, "noteable_type": threadType(i.Kind), "author_id": n.Author, "created_at": hookTime(n.Created),
+			"updated_at": hookTime(n.Updated), "project_id": p.ID, "attachment": nil, "line_code": nil, "commit_id": "", "noteable_id": i.ID,
 			"system": false, "st_diff": nil, "action": action, "url": c.url(p, i) + "#note_" + itoa(n.ID), "internal": n.Internal,
 		},
 	}
