@@ -44,9 +44,9 @@ type spot struct {
 	name  string
 }
 
-// do does an act in a repository. If GitHub says that the repository has moved,
-// nothing was done, and it is looked up by its id and tried under its new name,
-// once.
+// do does an act in a repository. Where GitHub says that the repository has moved
+// or that the token doesn't count any more, nothing was done: the repository is
+// looked up by its id, with a new token, and the act tried once more.
 func (h *Host) do(ctx context.Context, r forge.Repo, a act, f func(context.Context, spot) error) error {
 	if err := ctx.Err(); err != nil {
 		return &forge.Error{Reason: forge.Unavailable, Op: a.op, Err: err}
@@ -55,19 +55,27 @@ func (h *Host) do(ctx context.Context, r forge.Repo, a act, f func(context.Conte
 	if err != nil {
 		return err
 	}
-	err = h.at1(ctx, p, a, f)
-	if moved(err) {
+	err = h.doAt(ctx, p, a, f)
+	if h.outdated(err) {
+		h.forget(r.ID)
 		if p, err = h.placeNow(ctx, a.op, r); err != nil {
 			return err
 		}
-		err = h.at1(ctx, p, a, f)
+		err = h.doAt(ctx, p, a, f)
 	}
-	return h.failAt(ctx, a.op, a.lane, r.ID, err)
+	return fail(a.op, a.lane, err)
 }
 
-func (h *Host) at1(ctx context.Context, p *place, a act, f func(context.Context, spot) error) error {
+func (h *Host) doAt(ctx context.Context, p *place, a act, f func(context.Context, spot) error) error {
 	ctx = transport.With(ctx, transport.Call{Op: a.op, Account: p.account(), Lane: a.lane, Live: a.live})
 	return f(ctx, spot{h.api(h.roundTripper(p, a.scope)), p.about, p.about.Owner, p.about.Name})
+}
+
+// outdated says that what is remembered of a repository is: a redirect is the way
+// to its new name, and a token may be revoked at any time.
+func (h *Host) outdated(err error) bool {
+	s := status(err)
+	return s >= http.StatusMultipleChoices && s < http.StatusBadRequest || s == http.StatusUnauthorized && h.key != nil
 }
 
 func status(err error) int {
@@ -78,24 +86,10 @@ func status(err error) int {
 	return 0
 }
 
-func moved(err error) bool {
-	s := status(err)
-	return s >= http.StatusMultipleChoices && s < http.StatusBadRequest
-}
-
-// failAt is fail, and forgets tokens that GitHub doesn't take any more.
-func (h *Host) failAt(ctx context.Context, op string, lane transport.Lane, id int64, err error) error {
-	err = h.fail(ctx, op, lane, err)
-	if forge.IsReason(err, forge.Unauthorized) {
-		h.forget(id)
-	}
-	return err
-}
-
 // fail makes a forge.Error. What comes from elsewhere than the transport, such as
 // an answer that can't be read or a context that ended while it was waited for,
 // leaves open whether a write was done.
-func (h *Host) fail(_ context.Context, op string, lane transport.Lane, err error) error {
+func fail(op string, lane transport.Lane, err error) error {
 	if err == nil {
 		return nil
 	}

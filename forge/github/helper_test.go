@@ -1,6 +1,7 @@
 package github_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/writbot/writ/forge"
@@ -58,3 +59,5 @@ func exercised(t *testing.T, p *githubtest.Place, bot forge.Client) *forgetest.P
 		Checks: func(t *testing.T, oid string) []forge.Check { return p.Checks(t, oid) },
 	}
 }
+
+func idText(id int64) string { return strconv.FormatInt(id, 10) }

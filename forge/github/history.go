@@ -113,7 +113,10 @@ func (t texts) edit(out []forge.Event, n int, title string) []forge.Event {
 	if v.original {
 		return out
 	}
-	e := forge.Event{ID: 1, Kind: forge.EventEdited, Actor: v.by, At: v.at, Digest: digest(title, t.bodyAt(v.at.Add(time.Second)))}
+	e := forge.Event{ID: 1, Kind: forge.EventEdited, Actor: v.by, At: v.at}
+	if t.trusted() && !v.unknown {
+		e.Digest = digest(title, &v.body)
+	}
 	if len(out) > 0 {
 		last := out[len(out)-1]
 		if last.ID%eventGap == eventGap-1 { // no room for one more: the latest is what counts
@@ -125,14 +128,13 @@ func (t texts) edit(out []forge.Event, n int, title string) []forge.Event {
 	return append(out, e)
 }
 
-// bodyAt is the body right before the second of a time ended, if it is known: if
-// no edit fell into that second, and if GitHub's last version is the body of now,
-// which shows that its versions are whole texts.
+// bodyAt is the body in the second of a time, if it is known: no edit may have
+// fallen into it.
 func (t texts) bodyAt(at time.Time) *string {
 	if len(t.versions) == 0 {
 		return &t.body
 	}
-	if last := t.versions[len(t.versions)-1]; last.unknown || last.body != t.body {
+	if !t.trusted() {
 		return nil
 	}
 	var found *string
@@ -150,6 +152,12 @@ func (t texts) bodyAt(at time.Time) *string {
 		}
 	}
 	return found
+}
+
+// trusted says that versions are whole texts: the last one is the body of now.
+func (t texts) trusted() bool {
+	last := t.versions[len(t.versions)-1]
+	return !last.unknown && last.body == t.body
 }
 
 func second(t time.Time) time.Time { return t.Truncate(time.Second) }

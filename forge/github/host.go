@@ -27,6 +27,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	places map[int64]*place // by repository id
+	tokens map[tokenKey]source
 	self   forge.User
 }
 
@@ -42,7 +43,7 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = DefaultUserAgent
 	}
-	h := &Host{cfg: c, at: at, now: c.Now, log: c.Logger, places: map[int64]*place{}}
+	h := &Host{cfg: c, at: at, now: c.Now, log: c.Logger, places: map[int64]*place{}, tokens: map[tokenKey]source{}}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -124,7 +125,7 @@ func (h *Host) GitAuth(r forge.Repo) git.Auth {
 			return "", err
 		}
 		token, err := h.token(ctx, op, p, forGit)
-		return token, h.fail(ctx, op, transport.Read, err)
+		return token, fail(op, transport.Read, err)
 	}}
 }
 

@@ -28,7 +28,7 @@ func (c *client) Self(ctx context.Context) (forge.User, error) {
 	}
 	u, err := h.askSelf(ctx, op, c.home)
 	if err != nil {
-		return forge.User{}, h.fail(ctx, op, transport.Read, err)
+		return forge.User{}, fail(op, transport.Read, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -25,8 +26,23 @@ type place struct {
 	about        forge.Repository
 	installation int64 // 0 with a personal token
 	seen         time.Time
-	tokens       map[scope]*ghinstallation.Transport
 }
+
+// tokenKey is what a token is for.
+type tokenKey struct {
+	repository, installation int64
+	scope                    scope
+}
+
+// source gives tokens for one repository and scope.
+type source struct {
+	*ghinstallation.Transport
+	made time.Time
+}
+
+// tokenAge is how long a source is used: a token lasts an hour, and what begins
+// with it must have time to end.
+const tokenAge = 50 * time.Minute
 
 // scope is what a token is for.
 type scope string
@@ -89,6 +105,18 @@ func (h *Host) placeNow(ctx context.Context, op string, r forge.Repo) (*place, e
 		}
 	}
 	found, err := h.byID(ctx, op, r.ID, installation)
+	if h.outdated(err) {
+		h.forget(r.ID)
+		found, err = h.byID(ctx, op, r.ID, installation)
+	}
+	if p != nil && h.key != nil && (forge.IsReason(err, forge.Unauthorized) || forge.IsReason(err, forge.NotFound)) {
+		// The App may have been installed anew.
+		again, gone := h.installationOf(ctx, op, p.about.Owner, p.about.Name)
+		if gone == nil && again != installation {
+			installation = again
+			found, err = h.byID(ctx, op, r.ID, installation)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +137,7 @@ func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place,
 	ctx = transport.With(ctx, transport.Call{Op: op, Account: (&place{installation: installation}).account()})
 	found, _, err := h.api(rt).Repositories.Get(ctx, owner, name)
 	if err != nil {
-		return nil, h.fail(ctx, op, transport.Read, err)
+		return nil, fail(op, transport.Read, err)
 	}
 	about := repository(found)
 	if !strings.EqualFold(about.String(), owner+"/"+name) {
@@ -121,10 +149,7 @@ func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place,
 func (h *Host) remember(about forge.Repository, installation int64) *place {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &place{about: about, installation: installation, seen: h.now(), tokens: map[scope]*ghinstallation.Transport{}}
-	if old := h.places[about.ID]; old != nil && old.installation == installation {
-		p.tokens = old.tokens
-	}
+	p := &place{about: about, installation: installation, seen: h.now()}
 	h.places[about.ID] = p
 	return p
 }
@@ -134,8 +159,9 @@ func (h *Host) forget(id int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.places[id]; p != nil {
-		h.places[id] = &place{about: p.about, installation: p.installation, tokens: map[scope]*ghinstallation.Transport{}}
+		h.places[id] = &place{about: p.about, installation: p.installation}
 	}
+	maps.DeleteFunc(h.tokens, func(k tokenKey, _ source) bool { return k.repository == id })
 }
 
 // installationOf asks which installation a repository belongs to.
@@ -143,7 +169,7 @@ func (h *Host) installationOf(ctx context.Context, op, owner, name string) (int6
 	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Live: true})
 	found, _, err := h.api(h.asApp()).Apps.FindRepositoryInstallation(ctx, owner, name)
 	if err != nil {
-		return 0, h.fail(ctx, op, transport.Read, err)
+		return 0, fail(op, transport.Read, err)
 	}
 	if want := h.cfg.App.Installation; want != 0 && found.GetID() != want {
 		return 0, &forge.Error{Reason: forge.Forbidden, Op: op, Err: fmt.Errorf("the repository belongs to installation %d, and %d is configured", found.GetID(), want)}
@@ -158,14 +184,14 @@ func (h *Host) byID(ctx context.Context, op string, id, installation int64) (for
 	if h.key == nil {
 		found, _, err := h.api(bearer{h.net, h.cfg.Token}).Repositories.GetByID(call, id)
 		if err != nil {
-			return forge.Repository{}, h.fail(ctx, op, transport.Read, err)
+			return forge.Repository{}, fail(op, transport.Read, err)
 		}
 		return known(op, id, found)
 	}
 	rt := h.source(id, installation, toRead)
 	found, _, err := h.api(rt).Apps.ListRepos(call, &api.ListOptions{PerPage: pageSize})
 	if err != nil {
-		return forge.Repository{}, h.failAt(ctx, op, transport.Read, id, err)
+		return forge.Repository{}, fail(op, transport.Read, err)
 	}
 	return known(op, id, found.Repositories...)
 }
@@ -179,18 +205,16 @@ func known(op string, id int64, found ...*api.Repository) (forge.Repository, err
 	return forge.Repository{}, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("the repository %d is not there", id)}
 }
 
-// source gives tokens for one repository and scope, remembered while they last.
+// source finds or makes the one of a repository and scope.
 func (h *Host) source(id, installation int64, s scope) *ghinstallation.Transport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.places[id]
-	if p != nil && p.tokens[s] != nil && p.installation == installation {
-		return p.tokens[s]
+	key := tokenKey{id, installation, s}
+	if t, there := h.tokens[key]; there && h.now().Sub(t.made) < tokenAge {
+		return t.Transport
 	}
 	t := h.installed(installation, &apps.InstallationTokenOptions{RepositoryIDs: []int64{id}, Permissions: permissions(s)})
-	if p != nil {
-		p.tokens[s] = t
-	}
+	h.tokens[key] = source{t, h.now()}
 	return t
 }
 

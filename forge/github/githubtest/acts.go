@@ -3,6 +3,7 @@ package githubtest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -61,6 +62,29 @@ func (p *Place) Grant(t testing.TB, user int64, may forge.Permission) {
 func (p *Place) Rename(t testing.TB, name string) {
 	t.Helper()
 	p.change(t, map[string]any{"name": name})
+}
+
+// Another makes a further repository of the owner, without the App.
+func (p *Place) Another(t testing.TB, name string) forge.Repo {
+	t.Helper()
+	var made struct{ Repo int64 }
+	must(t, p.admin(t.Context(), "another", map[string]any{"owner": p.Repo.Owner, "name": name}, &made))
+	return forge.Repo{ID: made.Repo, Owner: p.Repo.Owner, Name: name}
+}
+
+// FileMany files issues by the owner, some time apart, the last one an hour ago.
+// The repository must have none yet.
+func (p *Place) FileMany(t testing.TB, count int, apart time.Duration) []int64 {
+	t.Helper()
+	var made struct{ Numbers []int64 }
+	must(t, p.admin(t.Context(), "many", map[string]any{"repo": p.Repo.ID, "user": p.Owner.ID, "count": count, "apart": apart.Seconds()}, &made))
+	return made.Numbers
+}
+
+// Touch updates an issue now.
+func (p *Place) Touch(t testing.TB, number int64) {
+	t.Helper()
+	must(t, p.admin(t.Context(), "touch", map[string]any{"repo": p.Repo.ID, "number": number}, nil))
 }
 
 // Archive archives it.

@@ -43,6 +43,31 @@ export const places = {
     return out
   },
 
+  // another makes a further repository of the same owner, without the App.
+  another(a, b) {
+    a.seedFromConfig(a.store, a.baseUrl, { repos: [{ owner: b.owner, name: b.name, auto_init: false }] }, a.webhooks)
+    return { repo: a.repo(b.owner, b.name).id }
+  },
+
+  // many files issues, each some seconds after the one before, without a word to anybody.
+  many(a, b) {
+    const began = Date.now() - b.count * b.apart * 1000 - 3600e3
+    const numbers = []
+    for (let n = 1; n <= b.count; n++) {
+      const at = new Date(began + n * b.apart * 1000).toISOString()
+      const i = a.gh.issues.insert({ node_id: `I${n}`, number: n, repo_id: b.repo, title: `Issue ${n}`, body: 'text', state: 'open', state_reason: null, locked: false, active_lock_reason: null, user_id: b.user, assignee_ids: [], label_ids: [], milestone_id: null, comments: 0, closed_at: null, closed_by_id: null, is_pull_request: false })
+      i.created_at = i.updated_at = a.gh.issues.get(i.id).updated_at = at
+      numbers.push(n)
+    }
+    return { numbers }
+  },
+
+  // touch updates an issue.
+  touch(a, b) {
+    const i = a.gh.issues.findBy('repo_id', b.repo).find((x) => x.number === b.number)
+    a.gh.issues.update(i.id, {})
+  },
+
   grant(a, b) {
     for (const c of a.gh.collaborators.findBy('repo_id', b.repo)) if (c.user_id === b.user) a.gh.collaborators.delete(c.id)
     if (b.permission !== 'none') a.gh.collaborators.insert({ repo_id: b.repo, user_id: b.user, permission: b.permission })
@@ -125,7 +150,7 @@ export const places = {
   token(a, b) {
     const t = a.tokens.get(b.token)
     const repo = a.repo(b.owner, b.name)
-    if (!t || (t.ends && t.ends <= Date.now()) || !repo || (t.installation && a.suspended.has(t.installation.installationId))) return { known: Boolean(t), found: Boolean(repo), read: false, write: false }
+    if (!t || (t.ends && t.ends <= Date.now()) || !repo || (t.installation && a.suspended.has(t.installation.installationId))) return { known: Boolean(t && !t.ends), found: Boolean(repo), read: false, write: false }
     if (t.installation) {
       const covers = a.covers(t, repo)
       const contents = t.installation.permissions.contents
