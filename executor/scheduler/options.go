@@ -26,8 +26,9 @@ const (
 	// DefaultSweep is the longest that an open task is not looked at.
 	DefaultSweep = 6 * time.Hour
 	// DefaultRecheck is how often a task that waits for a slot is looked at
-	// nevertheless, in case what it waits for changed.
-	DefaultRecheck = 5 * time.Minute
+	// nevertheless. Who has something new of it marks it; a long line that is
+	// looked at often asks more of a forge than the forge allows.
+	DefaultRecheck = 30 * time.Minute
 	// DefaultShutdownTime is longer than a task's last push may take.
 	DefaultShutdownTime = 25 * time.Second
 )
