@@ -30,8 +30,9 @@ type where struct {
 	place place // without a URL where none is known
 	world string
 	state string
-	// server: the directory is a server's, and place is what it left word of.
-	server bool
+	// use is what the state directory says, where it was named without a
+	// repository.
+	use lastUse
 	// named: the person named the repository.
 	named bool
 }
@@ -61,7 +62,12 @@ func (a *app) find(w whereFlags) (out where, err error) {
 		if err != nil {
 			return out, err
 		}
-		if err := out.fromUse(dir.lastUse(), w.world); err != nil {
+		if out.use = dir.lastUse(); w.world == "" && !out.use.Server {
+			err = out.at(out.use.World)
+		} else {
+			err = out.at(w.world)
+		}
+		if err != nil {
 			return out, err
 		}
 	}
@@ -75,24 +81,15 @@ func (a *app) find(w whereFlags) (out where, err error) {
 	return out, err
 }
 
-// fromUse takes the repository of the world, or the one that was used last. What
-// the file says is checked like a flag. Where it says nothing, the place has no
-// URL.
-func (w *where) fromUse(u lastUse, world string) (err error) {
-	w.server = u.Server
-	if u.Refs == config.RefsHeads {
-		w.cfg.Refs = u.Refs
+// at takes the repository of the world from what the state directory says, which
+// is checked like a flag. Where it says nothing, the place has no URL.
+func (w *where) at(world string) (err error) {
+	if w.use.Refs == config.RefsHeads {
+		w.cfg.Refs = w.use.Refs
 	}
-	if world == "" && !u.Server {
-		world = u.World
-	}
-	if world == "" && len(u.Repos) == 1 {
-		for world = range u.Repos {
-		}
-	}
-	url := u.Repos[world]
-	if url == "" && world == u.World {
-		url = u.Repo
+	url := w.use.Repos[world]
+	if url == "" && world == w.use.World {
+		url = w.use.Repo
 	}
 	if url != "" {
 		if w.place, err = newPlace(url); err != nil {

@@ -21,19 +21,15 @@ import (
 
 // actAlone records an act where no process runs.
 func (a *app) actAlone(ctx context.Context, at where, r request) error {
-	if !at.named {
-		world, err := at.only(ctx)
-		if err != nil {
-			return err
-		}
-		at.place.world = world
+	if err := at.settle(ctx); err != nil {
+		return err
 	}
 	if r.Act == kernel.ActStop {
 		a.print("nobody runs task %d here; nothing was stopped\n", r.Task)
 		return nil
 	}
 	if at.place.url == "" && r.Act == kernel.ActResume {
-		return a.whereIs(ctx, at)
+		return at.unknown()
 	}
 	in, err := a.openAlone(ctx, at, r.Task)
 	if err != nil {
@@ -63,7 +59,7 @@ func (a *app) tellAlone(ctx context.Context, in *governed, at where, r request) 
 	switch {
 	case r.Act == kernel.ActHalt:
 		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
-	case at.server:
+	case at.use.Server:
 		if err := inbox.New(in.db).Mark(ctx, []inbox.Key{{World: in.world, Task: r.Task}}, time.Now().UnixMilli()); err != nil {
 			return err
 		}
@@ -79,7 +75,7 @@ func (a *app) tellAlone(ctx context.Context, in *governed, at where, r request) 
 func (a *app) openAlone(ctx context.Context, at where, task int64) (*governed, error) {
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	use := lastUse{Task: task}
-	if !at.server {
+	if !at.use.Server {
 		use.Repo, use.World = at.place.url, at.place.world
 	}
 	repo, err := a.repoOf(ctx, at, log)
@@ -138,7 +134,7 @@ func (a *app) authFor(cfg config.Config, url string) (git.Auth, error) {
 // explain adds what a server's directory can't know: secrets.
 func (w *where) explain(err error) error {
 	var ge *git.Error
-	if !w.server || !errors.As(err, &ge) {
+	if !w.use.Server || !errors.As(err, &ge) {
 		return err
 	}
 	p := explain(err)
@@ -188,13 +184,22 @@ func (w *where) only(ctx context.Context) (string, error) {
 	return names[0], nil
 }
 
-// whereIs is the error of a world whose repository isn't known.
-func (a *app) whereIs(ctx context.Context, at where) error {
-	world, err := at.only(ctx)
-	if err != nil {
+// settle finds the world that is meant, and its repository where that is known.
+func (w *where) settle(ctx context.Context) error {
+	if w.named {
+		return nil
+	}
+	world, err := w.only(ctx)
+	if err != nil || world == w.place.world {
 		return err
 	}
-	p := usage("The state directory doesn't say where the repository of %s is.", world)
-	p.remedy = "Give --repo and --world " + world + "; or start the server, which notes it."
+	return w.at(world)
+}
+
+// unknown is the error of a world whose repository the state directory doesn't
+// know.
+func (w *where) unknown() error {
+	p := usage("The state directory doesn't say where the repository of %s is.", w.place.world)
+	p.remedy = "Give --repo and --world " + w.place.world + "; or start the server, which notes it."
 	return p
 }

@@ -79,9 +79,12 @@ func (a *app) showCommand() *cobra.Command {
 
 // look reads; it takes no lock and changes nothing.
 func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
-	s := shown{Kind: "task", World: at.place.world, Task: number, Codes: []kernel.Code{}}
-	if at.place.url == "" {
-		return s, a.whereIs(ctx, at)
+	s := shown{Kind: "task", Task: number, Codes: []kernel.Code{}}
+	if err := at.settle(ctx); err != nil {
+		return s, err
+	}
+	if s.World = at.place.world; at.place.url == "" {
+		return s, at.unknown()
 	}
 	repo, err := git.Open(ctx, git.Endpoint{URL: at.place.url}, git.Options{})
 	if err != nil {
