@@ -66,3 +66,12 @@ func (t *Task) dueWords(d kernel.Decision) string {
 	wait := time.Duration(d.NotBefore-t.s.now().WallMs) * time.Millisecond
 	return fmt.Sprintf(", next attempt in %s", wait.Round(time.Second))
 }
+
+// say tells the person who watches, and the log.
+func (t *Task) say(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if t.s.deps.Progress != nil {
+		t.s.deps.Progress(line)
+	}
+	t.log().Info(line)
+}

@@ -395,12 +395,3 @@ func (t *Task) setRun(r *run) {
 	}
 	t.tellRun(id)
 }
-
-// say tells the person who watches, and the log.
-func (t *Task) say(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
-	if t.s.deps.Progress != nil {
-		t.s.deps.Progress(line)
-	}
-	t.log().Info(line)
-}
