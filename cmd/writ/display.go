@@ -135,21 +135,3 @@ func (d *display) draw() {
 	fmt.Fprint(d.w, "\r\x1b[K"+line)
 	d.shown = true
 }
-
-// lockedWriter writes whole log lines, without secrets and control characters.
-type lockedWriter struct {
-	mu       *sync.Mutex
-	w        io.Writer
-	redactor func() *report.Redactor
-}
-
-// Write implements io.Writer.
-func (l lockedWriter) Write(b []byte) (int, error) {
-	line := report.Clean(l.redactor().String(string(b)))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := io.WriteString(l.w, line); err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}

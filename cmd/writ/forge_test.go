@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge/local/localtest"
+)
+
+// typist types what a page of the manual says, in a directory of its own.
+type typist struct {
+	t      *testing.T
+	dir    string
+	blocks []string
+	ports  *strings.Replacer // of the page's addresses, which others may use
+}
+
+// fence is a block of commands.
+var fence = regexp.MustCompile("(?ms)^(```+)sh\n(.*?)^```+\n")
+
+func newTypist(t *testing.T, page string) *typist {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	must(t, err)
+	y := &typist{t: t, dir: t.TempDir(), ports: strings.NewReplacer(
+		"127.0.0.1:8714", localtest.FreeAddress(t), "127.0.0.1:8715", localtest.FreeAddress(t),
+	)}
+	for rest := string(data); ; {
+		m := fence.FindStringSubmatchIndex(rest)
+		if m == nil {
+			break
+		}
+		open := rest[m[2]:m[3]]
+		body, after, ok := strings.Cut(rest[m[4]:], "\n"+open+"\n")
+		if !ok {
+			t.Fatalf("a block of %s doesn't end", page)
+		}
+		y.blocks = append(y.blocks, body)
+		rest = after
+	}
+	must(t, os.Symlink(os.Args[0], filepath.Join(y.dir, "writ")))
+	return y
+}
+
+// command is a block as a shell runs it. Its last command takes the shell's
+// place, so that a signal reaches it.
+func (y *typist) command(ctx context.Context, block string) *exec.Cmd {
+	text := "set -e\n" + y.ports.Replace(block) + "\n"
+	if i := strings.LastIndex(strings.TrimSpace(text), "\n"); strings.Contains(text[i:], " serve") {
+		text = text[:i+1] + "exec " + text[i+1:]
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", text)
+	cmd.Dir = filepath.Join(y.dir, "here")
+	cmd.Env = append(os.Environ(), "PATH="+y.dir+":"+os.Getenv("PATH"), envMain+"=1", "PWD="+cmd.Dir,
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	return cmd
+}
+
+// types runs a block to its end and returns what it prints.
+func (y *typist) types(block string) string {
+	y.t.Helper()
+	out, err := y.command(y.t.Context(), block).CombinedOutput()
+	if err != nil {
+		y.t.Fatalf("%v\n%s\n%s", err, block, out)
+	}
+	return string(out)
+}
+
+// leaves runs a block that goes on until the test ends, when it has to end well.
+func (y *typist) leaves(block string) *syncBuffer {
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := y.command(ctx, block)
+	out := &syncBuffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	must(y.t, cmd.Start())
+	y.t.Cleanup(func() {
+		cancel()
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitDone {
+			y.t.Errorf("it ended with %v\n%s\n%s", err, block, out)
+		} else if y.t.Failed() {
+			y.t.Logf("%s\n%s", block, out)
+		}
+	})
+	return out
+}
+
+// TestForge_TheManual types docs/local-forge.md: what it promises comes about.
+func TestForge_TheManual(t *testing.T) {
+	y := newTypist(t, filepath.Join("..", "..", "docs", "local-forge.md"))
+	if len(y.blocks) != 4 {
+		t.Fatalf("the page has %d blocks", len(y.blocks))
+	}
+	must(t, os.Mkdir(filepath.Join(y.dir, "here"), 0o700))
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		localtest.Until(t, time.Minute, what, holds)
+	}
+	forge := y.leaves(y.blocks[0])
+	until("the forge is served", func() bool { return strings.Contains(forge.String(), "The forge is at ") })
+	writ := y.leaves(y.blocks[1])
+	until("writ serves", func() bool { return strings.Contains(writ.String(), "msg=serving") })
+	y.types(y.blocks[2])
+	show, rest, _ := strings.Cut(y.blocks[3], "\n")
+	until("the issue is closed", func() bool {
+		shown := y.types(show)
+		return strings.Contains(shown, "closed, by ana") && strings.Contains(shown, "writ:completed") && strings.Contains(shown, "task_final_state: `completed`")
+	})
+	if got := y.types(rest); got != "welcome\n" {
+		t.Errorf("the change says %q", got)
+	}
+	for _, name := range []string{"ana.token", "writ.token", "hook.secret", "forge/forge.db", "forge/hooks.json"} {
+		path := filepath.Join(y.dir, "here", name)
+		info, err := os.Stat(path)
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+		if secret, err := os.ReadFile(path); err == nil && len(secret) < 100 && strings.Contains(writ.String()+forge.String(), strings.TrimSpace(string(secret))) {
+			t.Errorf("%s is in a log", name)
+		}
+	}
+}
+
+// TestForge_Refuses: what can't be done is said, and nothing is overwritten.
+func TestForge_Refuses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "f")
+	writ := func(want int, says string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		exit := Main(append([]string{"forge", "--dir", dir}, args...), strings.NewReader(""), &out, &out, nil)
+		if exit != want || !strings.Contains(out.String(), says) {
+			t.Errorf("%v: exit %d: %s", args, exit, &out)
+		}
+	}
+	writ(exitOther, "There is no forge", "user", "ana")
+	writ(exitDone, "", "init")
+	writ(exitOther, "already", "init")
+	writ(exitDone, "", "user", "ana")
+	writ(exitOther, "taken", "user", "ana")
+	writ(exitOther, "not there", "token", "bob")
+	writ(exitDone, "writ_local_", "token", "ana")
+	token := filepath.Join(dir, "token")
+	writ(exitDone, "", "token", "ana", "--file", token)
+	writ(exitOther, "left as it is", "token", "ana", "--file", token)
+	writ(exitUsage, "OWNER/NAME", "repo", "shop")
+	writ(exitUsage, "--grant", "repo", "ana/shop", "--grant", "ana=king")
+	writ(exitDone, "", "repo", "ana/shop", "--grant", "ana=admin")
+	writ(exitOther, "Only --grant", "repo", "ana/shop", "--from", dir, "--grant", "ana=admin")
+	writ(exitUsage, "http://", "hook", "ftp://x", "--secret-file", token)
+	writ(exitUsage, "--secret-file", "hook", "http://127.0.0.1:1/hooks/local")
+	writ(exitUsage, "loopback", "serve", "--listen", "0.0.0.0:8715")
+	writ(exitUsage, "--as", "label", "ana/shop", "1", "writ")
+	writ(exitOther, "no repository", "show", "ana/none", "1")
+}
