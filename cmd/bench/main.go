@@ -51,15 +51,28 @@ func run(out, only string, all []section) error {
 		if only != "" && only != s.name {
 			continue
 		}
+		load := loadAverage()
 		if err := s.write(&b); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
+		fmt.Fprintf(&b, "\nLoad average as this began: %s.\n", load)
 	}
 	fmt.Print(b.String())
 	if only != "" {
 		return nil
 	}
 	return os.WriteFile(out, b.Bytes(), 0o644)
+}
+
+// loadAverage is how many programs wanted to run, over the last minute: with
+// more than there are cores, times say little and ratios not much more.
+func loadAverage() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "?"
+	}
+	load, _, _ := strings.Cut(string(data), " ")
+	return load
 }
 
 func gitVersion() string {

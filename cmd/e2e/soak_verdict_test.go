@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -118,6 +119,11 @@ func (s *soakPlace) verdict() (f soakFigures) {
 		}
 	}
 	f.cut = f.builders - reported
+	left, err := filepath.Glob(s.dir + "/state/workspaces/*")
+	s.must(err)
+	if len(left) > 0 {
+		s.t.Errorf("workspaces are left over: %q", left)
+	}
 	a := writ(s.t, s.env, "verify", "--state-dir", s.dir+"/state")
 	if a.exit != 0 {
 		s.t.Errorf("the records don't verify:\n%s\n%s", a.stdout, a.stderr)
