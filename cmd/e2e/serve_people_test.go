@@ -18,6 +18,7 @@ import (
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/forge/local"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -113,6 +114,29 @@ func TestServe_BetweenClaimAndDispatch(t *testing.T) {
 			t.Errorf("%v under %s, %d builders", states, s.trailer(pinned, "writ-governance-hash"), s.started())
 		}
 	})
+	v.end()
+}
+
+// TestI12_I13_MadeAgain: the repository is renamed, and another one made by its
+// name, to which every address now leads. Its number isn't ours, so nothing is
+// done in either.
+func TestI12_I13_MadeAgain(t *testing.T) {
+	s := newSite(t)
+	v := s.serve()
+	s.listens()
+	s.must(s.Store.RenameRepo(t.Context(), s.Repo.ID, "o", "old"))
+	again, err := s.Store.CreateRepo(t.Context(), local.RepoSpec{Owner: "o", Name: "n", Author: s.Bot, Files: map[string][]byte{"README": []byte("hi\n")}})
+	s.must(err)
+	s.must(s.Store.Grant(t.Context(), again.ID, s.Bot.ID, forge.Write))
+	s.looksAgain(1, func() { s.Approve(s.File("default")) })
+	for _, id := range []int64{s.Repo.ID, again.ID} {
+		if refs := gittest.Git(t, s.Store.GitDir(id), "for-each-ref", "refs/writ", "refs/heads/writ"); refs != "" {
+			t.Errorf("repository %d has %s", id, refs)
+		}
+	}
+	if n := s.started(); n != 0 {
+		t.Errorf("%d builders were started", n)
+	}
 	v.end()
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -127,6 +128,7 @@ type server struct {
 	cmd  *exec.Cmd
 	log  *bytes.Buffer // read it once the process has ended
 	over bool
+	hung atomic.Bool // it was killed for not ending
 }
 
 // crashing is the program with fault points, which the shipped one doesn't have.
@@ -182,7 +184,10 @@ func (s *site) run(path string, env ...string) *server {
 // wait waits for the end of the process.
 func (v *server) wait() {
 	v.over = true
-	timer := time.AfterFunc(patience, func() { _ = v.cmd.Process.Kill() })
+	timer := time.AfterFunc(patience, func() {
+		v.hung.Store(true)
+		_ = v.cmd.Process.Kill() // then the wait below ends
+	})
 	defer timer.Stop()
 	_ = v.cmd.Wait() // the state says how it ended
 }
@@ -206,8 +211,8 @@ func (v *server) end() {
 func (v *server) dies(at string) {
 	v.s.t.Helper()
 	v.wait()
-	if ws, ok := v.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
-		v.s.t.Fatalf("at %s it ended by itself: %s", at, v.cmd.ProcessState)
+	if ws, ok := v.cmd.ProcessState.Sys().(syscall.WaitStatus); v.hung.Load() || !ok || ws.Signal() != syscall.SIGKILL {
+		v.s.t.Fatalf("%s was not reached: %s", at, v.cmd.ProcessState)
 	}
 }
 

@@ -140,3 +140,20 @@ func TestI3_OlderCopy(t *testing.T) {
 		t.Error("the builder goes on")
 	}
 }
+
+// TestI10_ContractElsewhere: a contract on a branch, on a change, or on the change
+// branch itself is nobody's: the base branch's is in force.
+func TestI10_ContractElsewhere(t *testing.T) {
+	f := newForged(t, func(f *forged) { f.exec.hold = true })
+	theirs := map[string]string{".writ/contract.yaml": "version: 1\nbudgets: {attempts: 9}\n"}
+	for _, ref := range []string{"refs/heads/a", "refs/heads/writ/change/2", "refs/pull/1/head", "refs/heads/evil"} {
+		gittest.Commit(t, f.bare, ref, f.ref("refs/heads/main"), theirs)
+	}
+	f.label(f.scene.Owner)
+	pinned := f.reach(kernel.ActionClaim).Facts.Governance
+	gittest.Commit(t, f.bare, changeRef, f.ref("refs/heads/main"), theirs)
+	st := f.reach(kernel.ActionDispatch)
+	if st.Facts.Governance != pinned || st.Facts.Budgets.Attempts == 9 || f.trailer("aynig-state") != "working" {
+		t.Errorf("pinned is %s, in force %s with %d attempts", pinned, st.Facts.Governance, st.Facts.Budgets.Attempts)
+	}
+}
