@@ -72,14 +72,28 @@ func NewGitHubHook(c GitHubConfig) (*GitHubHook, error) {
 func (h *GitHubHook) Name() string { return "github" }
 
 // Delivery is the id of [HeaderGitHubDelivery]. GitHub's is a GUID and stays the
-// same when a delivery is sent again. Emulators count theirs, so any word of at
-// most 128 letters, digits, dots, colons, dashes and underscores is taken.
-func (h *GitHubHook) Delivery(head http.Header) string { return idOf(one(head, HeaderGitHubDelivery)) }
+// same when a delivery is sent again. Emulators send a number or the time, which
+// two deliveries may share: to what is no GUID the beginning of the signature is
+// added, so that only the same bytes are the same delivery. It may be any word of
+// up to 100 letters, digits, dots, colons, dashes and underscores.
+func (h *GitHubHook) Delivery(head http.Header) string {
+	id := one(head, HeaderGitHubDelivery)
+	sum, signed := strings.CutPrefix(one(head, HeaderSignature), algorithm+"=")
+	if isGUID(id) || id == "" || !signed {
+		return idOf(id)
+	}
+	return idOf(id + "." + sum[:min(len(sum), sumDigits)])
+}
+
+// sumDigits are enough of a signature to tell bodies apart.
+const sumDigits = 16
+
+func isGUID(id string) bool { return len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil }
 
 // idOf is an id in the form in which it is compared; "" for what is none.
 func idOf(id string) string {
 	switch {
-	case len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil:
+	case isGUID(id):
 		return strings.ToLower(id)
 	case deliveryID.MatchString(id):
 		return id

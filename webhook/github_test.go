@@ -359,6 +359,17 @@ func TestW6_GitHubDelivery(t *testing.T) {
 	if all := r.inbox.deliveries(); len(all) != 2 || len(all[1].Event.Keys) != 1 {
 		t.Error("a duplicate must make its task due as well")
 	}
+	other := jsonOf(t, githubIssue("edited"))
+	for i, c := range []struct {
+		body    []byte
+		outcome string
+	}{{body, "accepted"}, {other, "accepted"}, {body, "duplicate"}, {other, "duplicate"}} {
+		event := githubHead("issues", c.body)
+		event.Set(webhook.HeaderGitHubDelivery, "1800000000000") // an emulator's: the time
+		if got := r.deliver("github", c.body, event); got.status != http.StatusAccepted || got.Outcome != c.outcome {
+			t.Errorf("delivery %d of the same millisecond: %d %s", i, got.status, got.text)
+		}
+	}
 }
 
 // TestW5_ForgesRefuseBrokenJSON: depth and keys that stand twice, also where no
