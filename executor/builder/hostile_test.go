@@ -259,7 +259,7 @@ func TestX1_NoSecretIsFound(t *testing.T) {
 	if codes(o) != "" {
 		t.Fatalf("codes = %s: %v", codes(o), o.Violations)
 	}
-	if !strings.Contains(b.lines.all(), "WRIT_DISPATCH=/run/writ/dispatch.json") {
+	if !strings.Contains(b.lines.all(), "/run/writ/dispatch.json") {
 		t.Fatalf("it found nothing at all:\n%s", b.lines.all())
 	}
 	for _, kept := range []string{b.lines.all(), o.Result.Stdout.Tail, o.Result.Stderr.Tail} {

@@ -109,16 +109,20 @@ func (l *lines) all() string {
 	return strings.Join(l.text, "\n")
 }
 
-// bubblewrap is the sandbox of most tests, and whether this host can have one.
-var bubblewrap = sync.OnceValues(func() (sandbox.Sandbox, error) {
-	s := sandbox.NewBubblewrap(sandbox.Config{})
+// shared is the sandbox of most tests, and whether this host can have one: the
+// usual one, or the one for hosts without namespaces; see confined_test.go.
+var shared = sync.OnceValues(func() (sandbox.Sandbox, error) {
+	var s sandbox.Sandbox = sandbox.NewBubblewrap(sandbox.Config{})
+	if confined() {
+		s = sandbox.NewLandlocked(sandbox.Config{})
+	}
 	return s, s.Probe(context.Background())
 })
 
 // newBed makes one; change may alter its configuration.
 func newBed(t *testing.T, change ...func(*Config)) *bed {
 	t.Helper()
-	shared, err := bubblewrap()
+	box, err := shared()
 	if err != nil {
 		t.Fatalf("these tests need a working sandbox: %v", err)
 	}
@@ -126,7 +130,7 @@ func newBed(t *testing.T, change ...func(*Config)) *bed {
 	b.work = filepath.Join(t.TempDir(), "work")
 	b.putOutside()
 	b.cfg = Config{
-		Sandbox: shared, Builders: map[string]Builder{}, WorkDir: b.work,
+		Sandbox: box, Builders: map[string]Builder{}, WorkDir: b.work,
 		Now: func() int64 { return time.Now().UnixMilli() },
 		Log: slog.New(slog.NewTextHandler(b.log, nil)),
 	}
@@ -134,7 +138,7 @@ func newBed(t *testing.T, change ...func(*Config)) *bed {
 		f(&b.cfg)
 	}
 	b.local = New(b.cfg)
-	b.local.probed = b.cfg.Sandbox == shared // it was probed above
+	b.local.probed = b.cfg.Sandbox == box // it was probed above
 	t.Cleanup(b.finish)
 	return b
 }
@@ -261,6 +265,7 @@ func (b *bed) job(builder Builder) executor.BuildJob {
 		builder.Env = map[string]string{}
 	}
 	builder.Env["OUTSIDE"] = b.outside
+	builder.Env["ACT"] = "/run/writ/init"       // this program; a place in a variable is right at each level
 	builder.Env["GORACE"] = "atexit_sleep_ms=0" // or a test binary with the race detector ends a second late
 	b.local.cfg.Builders["default"] = builder
 	return executor.BuildJob{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +114,7 @@ func (n *Landlocked) user() (int, error) {
 // release gives back what a start took.
 func (n *Landlocked) release(dir string, uid int) {
 	if dir != "" {
+		openTree(dir)
 		if err := os.RemoveAll(dir); err != nil {
 			n.cfg.logger().Warn("sandbox: a temporary directory could not be removed", "dir", dir, "err", err)
 		}
@@ -120,6 +122,17 @@ func (n *Landlocked) release(dir string, uid int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.ids, uid)
+}
+
+// openTree opens directories that a program closed, as far as they are this
+// user's, so that they can be removed. Nobody changes them any more.
+func openTree(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory must be passable to be emptied
+		}
+		return nil
+	})
 }
 
 // build makes the places and the command.
@@ -208,7 +221,8 @@ func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []
 	if c.Program != "" {
 		c.Argv[0] = initPath // by which MaybeInit knows it
 	}
-	for _, entry := range s.Env {
+	// A file that exists and can't be read is an error to git.
+	for _, entry := range append([]string{"GIT_CONFIG_NOSYSTEM=1"}, s.Env...) {
 		key, value, _ := strings.Cut(entry, "=")
 		c.Env = append(c.Env, key+"="+onHost(value, places))
 	}
@@ -222,6 +236,11 @@ func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []
 	}
 	if s.OutDir != "" {
 		c.Writable = append(c.Writable, s.OutDir)
+	}
+	for i, dir := range c.Writable { // by the name that the kernel gives it
+		if name, err := filepath.EvalSymlinks(dir); err == nil {
+			c.Writable[i] = name
+		}
 	}
 	return c
 }

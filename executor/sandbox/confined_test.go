@@ -143,6 +143,30 @@ func TestLandlock_OthersAreLeftAlone(t *testing.T) {
 	}
 }
 
+// Modes are changed where files are written, and nowhere else, however the path
+// is written.
+func TestLandlock_Modes(t *testing.T) {
+	outside := filepath.Join(place(t), "f")
+	if err := os.WriteFile(outside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := script(t, strings.ReplaceAll(`
+set -e
+mkdir d; echo 'echo ran' > d/f; chmod 700 d/f; d/f; cd d; chmod 755 f "$PWD/f" ../d/f; cd ..
+git init -q . && git config core.filemode true && echo x > g && git add g && git -c user.name=a -c user.email=a@b commit -qm m && echo committed
+echo x > "$TMPDIR/t"; chmod 640 "$TMPDIR/t"
+ln -s OUTSIDE out; ln -s f d/in; chmod 711 d/in
+for f in out OUTSIDE /etc/passwd /proc/self/../../etc/hosts /proc/1/root/OUTSIDE none ""; do chmod 777 "$f" 2>/dev/null && echo "changed $f"; done
+stat -c '%a %n' d/f
+echo end`, "OUTSIDE", outside))
+	if out := succeed(t, newLandlocked(t), spec); out != "ran\ncommitted\n711 d/f\nend\n" {
+		t.Errorf("output:\n%s", out)
+	}
+	if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode outside is %v, %v", info.Mode(), err)
+	}
+}
+
 // asSelf replaces the inner program by the test's own, for None.
 func asSelf(t *testing.T, spec Spec) Spec {
 	t.Helper()
@@ -233,8 +257,8 @@ func TestLandlock_SystemCalls(t *testing.T) {
 		{"pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX}, ok, ok},
 		{"shared memory", unix.SYS_SHMGET, nil, nosys, nosys},
 		{"message queue", unix.SYS_MQ_OPEN, nil, nosys, nosys},
-		{"mode by path", unix.SYS_FCHMODAT, nil, perm, ok},
-		{"mode by path, newer", unix.SYS_FCHMODAT2, nil, perm, ok},
+		{"mode by path", unix.SYS_FCHMODAT, nil, unix.SECCOMP_RET_USER_NOTIF, ok},
+		{"mode by path, newer", unix.SYS_FCHMODAT2, nil, unix.SECCOMP_RET_USER_NOTIF, ok},
 		{"mode by descriptor", unix.SYS_FCHMOD, nil, ok, ok},
 		{"own limit", unix.SYS_PRLIMIT64, []uint64{0}, ok, ok},
 		{"limit of another", unix.SYS_PRLIMIT64, []uint64{7}, perm, ok},
@@ -274,5 +298,14 @@ func TestLandlock_NeedsItsReaper(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(workspace, "ran")); err == nil {
 		t.Error("the program ran")
+	}
+}
+
+func TestLandlock_MayWrite(t *testing.T) {
+	a := &answerer{writable: []string{"/w", "/t/tmp"}}
+	for path, want := range map[string]bool{"/w": true, "/w/a/b": true, "/wide": false, "/t": false, "/t/tmp/x": true, "/t/tmpx": false, "/": false, "": false} {
+		if got := a.mayWrite(path); got != want {
+			t.Errorf("%q: %v", path, got)
+		}
 	}
 }

@@ -78,8 +78,9 @@
 //     counted by the meter, without what was removed and is still open.
 //   - Users. A writ that runs as root gives each program a user of its own, from
 //     Config.RootUID downwards. Otherwise the program has writ's user; Landlock
-//     keeps its signals inside, and the filter refuses to change modes by path,
-//     and limits, priority and affinity of other processes.
+//     keeps its signals inside, the filter refuses limits, priority and affinity
+//     of other processes, and the reaper changes modes in its place, of what it
+//     may write.
 //   - Network. No socket can be made, not even a local one; a connected pair
 //     can. So there is no Spec.Loopback.
 //   - Processes. A reaper inherits every process that loses its parent. It stops

@@ -149,8 +149,14 @@ func enter(status *os.File) (stage string, err error) {
 	if err := setRlimits(c); err != nil {
 		return "rlimits", err
 	}
-	if err := installSeccomp(filter); err != nil {
+	listener, err := installSeccomp(filter, c.filter().sameUser)
+	if err != nil {
 		return "seccomp", err
+	}
+	if c.filter().sameUser {
+		if err := sendListener(listener); err != nil {
+			return "listener", err
+		}
 	}
 	if _, err := status.Write([]byte{readyByte}); err != nil {
 		return "status", err

@@ -24,8 +24,11 @@ const (
 	// meterEvery bounds by how much a limit can be overrun: what a tree can use
 	// in a quarter of a second.
 	meterEvery = 250 * time.Millisecond
-	// meterShare keeps the meter below a twentieth of one processor.
-	meterShare = 20
+	// meterShare keeps the meter below a twentieth of one processor, as long as
+	// that leaves a look every meterSlowest: on a crowded machine each look is
+	// slow, and a bomb must still be seen.
+	meterShare   = 20
+	meterSlowest = time.Second
 	// crowdedLooks is how often in a row the limit on processes must be found
 	// reached before that is an attack and not a busy moment.
 	crowdedLooks = 4
@@ -98,7 +101,7 @@ func (l *launch) watch(quit <-chan struct{}) {
 			l.kill(killReason{cause: CauseResource, limit: limit})
 			return
 		}
-		next = max(min(2*next, meterEvery), meterShare*time.Since(begin))
+		next = max(min(2*next, meterEvery), min(meterShare*time.Since(begin), meterSlowest))
 	}
 }
 

@@ -29,7 +29,7 @@ const reapEvery = 2 * time.Millisecond
 // never returns.
 func runReaper() {
 	status := os.NewFile(statusFD, "status")
-	pid, err := startInner()
+	pid, err := startInner(readWritable())
 	if err != nil {
 		var no syscall.Errno
 		_ = errors.As(err, &no) // 0 where it is no call's
@@ -67,9 +67,24 @@ func runReaper() {
 	}
 }
 
+// readWritable reads from the configuration, which is the other stage's, where
+// the program may change files.
+func readWritable() []string {
+	var c initConfig
+	data := make([]byte, maxConfig)
+	n, err := unix.Pread(configFD, data, 0) // the offset is the other stage's
+	if err != nil || json.Unmarshal(data[:n], &c) != nil {
+		return nil // and then nothing may be changed
+	}
+	return c.Writable
+}
+
+// maxConfig bounds what the stages are told.
+const maxConfig = 4 << 20
+
 // startInner forks the program's stage. The parent-death signal that the stage
 // sets follows this thread, which therefore never ends.
-func startInner() (int, error) {
+func startInner(writable []string) (int, error) {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("subreaper: %w", err)
@@ -78,12 +93,18 @@ func startInner() (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
 	pid, err := syscall.ForkExec(self, []string{initPath, wordInit}, &syscall.ProcAttr{
-		Env: []string{}, Files: []uintptr{0, 1, 2, configFD, statusFD},
+		Env: []string{}, Files: []uintptr{0, 1, 2, configFD, statusFD, uintptr(pair[1])},
 	})
 	if err != nil {
 		return 0, err
 	}
+	_ = unix.Close(pair[1])
+	go answer(pair[0], writable)
 	for _, fd := range []int{0, configFD} {
 		_ = unix.Close(fd) // the reaper reads nothing
 	}

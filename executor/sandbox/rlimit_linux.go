@@ -20,6 +20,10 @@ const cpuGrace = 5 // seconds
 // addresses than they use, and only writable private memory counts here.
 const dataRoom = 1 << 30 // bytes
 
+// othersRoom is how many processes and threads of the same user may come while a
+// confined tree runs, without taking its own away from it.
+const othersRoom = 1024
+
 // setRlimits sets what the kernel holds for each process, and, for processes
 // and threads, for the user id inside the namespace. A negative limit leaves
 // the inherited one. The order matters: afterwards this process itself must be
@@ -27,7 +31,9 @@ const dataRoom = 1 << 30 // bytes
 func setRlimits(c initConfig) error {
 	l := c.Limits
 	if c.Confined && c.UID == 0 && l.Processes > 0 {
-		l.Processes += tasksOfUser() // the kernel counts them together
+		// The kernel counts all of the user's together, and those of others come
+		// and go: it is only to slow a bomb down until the meter sees it.
+		l.Processes = 2*l.Processes + tasksOfUser() + othersRoom
 	}
 	if err := setRlimit(unix.RLIMIT_CORE, 0, 0); err != nil {
 		return err

@@ -16,11 +16,16 @@ var shared = []uintptr{
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 }
 
-// ofOthers are calls on files by their path that Landlock knows nothing of. A
-// program that runs as writ's user could close writ's own files with them, or
-// open them to everybody. fchmod needs a descriptor, which it doesn't get.
-var ofOthers = slices.Concat(chmodHere, []uintptr{unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
+// ofOthers are calls on files by their path that Landlock knows nothing of, and
+// calls on other processes.
+var ofOthers = slices.Concat(chownHere, []uintptr{unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES})
+
+// modes are calls that change a file's mode by its path. A program that runs as
+// writ's user could close writ's own files with them, or open them to everybody,
+// so the reaper looks at each; see answerer. fchmod needs a descriptor, which it
+// gets for no other file.
+var modes = slices.Concat(chmodHere, []uintptr{unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2})
 
 // ownProcess are calls with a process in an argument, by its place, which may be
 // 0 for the caller alone. Others of the same user could be slowed or limited.
@@ -45,6 +50,9 @@ func withoutNamespaces(sameUser bool) []bpf.Instruction {
 	}
 	for _, nr := range ofOthers {
 		prog = append(prog, onCall(nr, errno(unix.EPERM))...)
+	}
+	for _, nr := range modes {
+		prog = append(prog, onCall(nr, bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF})...)
 	}
 	for _, p := range ownProcess {
 		prog = append(prog, onCall(p.nr, onlyValues(p.arg, unix.EPERM, 0)...)...)

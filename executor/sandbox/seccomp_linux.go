@@ -231,17 +231,22 @@ func families(loopback bool) []bpf.Instruction {
 	return append(append(prog, netlink...), errno(unix.EAFNOSUPPORT))
 }
 
-// installSeccomp puts the filter on this thread. It needs no_new_privs.
-func installSeccomp(filter []bpf.RawInstruction) error {
+// installSeccomp puts the filter on this thread. It needs no_new_privs. With
+// listen it gives the descriptor at which calls are handed over.
+func installSeccomp(filter []bpf.RawInstruction, listen bool) (int, error) {
 	sock := make([]unix.SockFilter, len(filter))
 	for i, in := range filter {
 		sock[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
 	}
 	prog := unix.SockFprog{Len: uint16(len(sock)), Filter: &sock[0]}
-	_, _, no := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	flags := uintptr(0)
+	if listen {
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	}
+	fd, _, no := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(sock)
 	if no != 0 {
-		return no
+		return -1, no
 	}
-	return nil
+	return int(fd), nil
 }

@@ -23,5 +23,8 @@ var deniedHere = []uintptr{
 	unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE, unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE,
 }
 
-// chmodHere are calls on files by path that only this architecture has.
-var chmodHere = []uintptr{unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN}
+// chmodHere and chownHere are calls on files by path that only this architecture has.
+var (
+	chmodHere = []uintptr{unix.SYS_CHMOD}
+	chownHere = []uintptr{unix.SYS_CHOWN, unix.SYS_LCHOWN}
+)

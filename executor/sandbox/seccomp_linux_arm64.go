@@ -13,5 +13,5 @@ var archProlog []bpf.Instruction
 // deniedHere are calls that only this architecture has: none.
 var deniedHere []uintptr
 
-// chmodHere are calls on files by path that only this architecture has.
-var chmodHere []uintptr
+// chmodHere and chownHere are calls on files by path that only this architecture has.
+var chmodHere, chownHere []uintptr

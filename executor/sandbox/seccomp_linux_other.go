@@ -11,4 +11,5 @@ var (
 	archProlog []bpf.Instruction
 	deniedHere []uintptr
 	chmodHere  []uintptr
+	chownHere  []uintptr
 )

@@ -1,2 +1,2 @@
 # It opens files without an end.
-exec /run/writ/init act-descriptors
+exec "$ACT" act-descriptors

@@ -1,3 +1,3 @@
 # It makes files without an end.
 i=0
-while :; do : > /tmp/f$i; i=$((i+1)); done
+while :; do : > "$TMPDIR/f$i"; i=$((i+1)); done
