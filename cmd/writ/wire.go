@@ -102,6 +102,9 @@ func (a *app) sandbox(in *installation) sandbox.Sandbox {
 		in.log.Warn("sandbox: none. Builders and checks run with all your rights")
 		return sandbox.NewNone(cfg)
 	}
+	if in.cfg.Sandbox == config.SandboxLandlock {
+		return sandbox.NewLandlocked(cfg)
+	}
 	return sandbox.NewBubblewrap(cfg)
 }
 

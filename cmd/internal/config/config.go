@@ -12,6 +12,7 @@ import (
 // The words of the configuration.
 const (
 	SandboxBubblewrap = "bubblewrap"
+	SandboxLandlock   = "landlock"
 	SandboxNone       = "none"
 
 	RefsHidden = "hidden"
@@ -30,7 +31,7 @@ type Size int64
 // Config is the whole file. A field's tags are its key, its bounds and its
 // documentation; [Default] has its default.
 type Config struct {
-	Sandbox         string             `key:"sandbox" oneof:"bubblewrap none" doc:"How builders and checks are isolated. none runs them with all that you may do yourself: for development only."`
+	Sandbox         string             `key:"sandbox" oneof:"bubblewrap landlock none" doc:"How builders and checks are isolated. landlock is for containers that forbid namespaces: weaker, and without loopback. none runs them with all that you may do yourself: for development only."`
 	WithoutLandlock bool               `key:"without_landlock" doc:"Accept a Linux without Landlock. Without this such a machine has no sandbox."`
 	Builders        map[string]Builder `key:"builders" doc:"The programs that do the work, by the name that a task or contract gives. A repository can name one of these and nothing else."`
 	Checks          Checks             `key:"checks" doc:"Surroundings of a contract's checks. Each runs in a sandbox of its own, on a fresh tree."`

@@ -128,7 +128,7 @@ func TestParse_Refuses(t *testing.T) {
 		"anchor":             {"base: &a main\nworld: *a\n", "f:1: base: Anchors and aliases"},
 		"bad utf-8":          {"base: \"\xff\"\n", "UTF-8"},
 		"too long":           {"#" + strings.Repeat("x", MaxBytes) + "\n", "more than"},
-		"word":               {"sandbox: docker\n", "f:1: sandbox: It must be bubblewrap or none."},
+		"word":               {"sandbox: docker\n", "f:1: sandbox: It must be bubblewrap or landlock or none."},
 		"truth":              {"without_landlock: 1\n", "true or false"},
 		"number":             {"limits: {processes: 0}\n", "f:1: limits.processes: It must be a whole number from 1"},
 		"hexadecimal":        {"limits: {processes: 0x10}\n", "whole number"},
