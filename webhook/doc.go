@@ -13,10 +13,9 @@
 // what isn't a delivery at all, 503 for what may be sent again.
 //
 // [LocalHook], [GitHubHook] and [GitLabHook] each say which events they use and
-// what they ignore. They are many to one: a push to any branch but a task's, an
-// edit while the receiver was down, or a permission that was taken away is found
-// by the sweep and by the live question before each act, so that leaving an event
-// out costs time and nothing else.
+// what they ignore. What a hook ignores costs time and nothing else: a push to
+// the base, an edit while the receiver was down, a permission that was taken away
+// is found by the sweep, and by the live question before each act.
 //
 // The package imports neither executor nor kernel/world. It never logs a body or
 // a secret, and it never takes a URL, a name or a permission from a payload: a
