@@ -25,7 +25,7 @@ func (a *app) logCycle(in *governed) func(supervisor.Cycle) {
 // nothing and comes the next time.
 func (a *app) logCycles(ctx context.Context, in *governed, task int64) {
 	if err := a.appendCycles(ctx, in, task); err != nil {
-		in.log.Warn("the execution log lacks a line", "error", err)
+		in.log.Warn("the execution log lacks a line", logWorld, in.world, logTask, task, "error", err)
 	}
 }
 
