@@ -16,7 +16,7 @@ const editsQuery = `query($owner: String!, $name: String!, $number: Int!, $befor
   repository(owner: $owner, name: $name) {
     databaseId
     issue(number: $number) {
-      title body createdAt includesCreatedEdit
+      title body lastEditedAt includesCreatedEdit
       userContentEdits(last: 100, before: $before) {
         pageInfo { hasPreviousPage startCursor }
         nodes { editedAt deletedAt diff editor { __typename login ... on User { databaseId } ... on Bot { databaseId } } }
@@ -46,9 +46,9 @@ type editsAnswer struct {
 			DatabaseID int64 `json:"databaseId"`
 			Issue      *struct {
 				Title, Body         string
-				CreatedAt           time.Time
+				LastEditedAt        *time.Time
 				IncludesCreatedEdit bool
-				UserContentEdits    struct {
+				UserContentEdits    *struct {
 					PageInfo struct {
 						HasPreviousPage bool
 						StartCursor     string
@@ -86,7 +86,9 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 		}
 		repo := a.Data.Repository
 		switch {
-		case repo == nil || repo.Issue == nil:
+		// A part that can't be shown is null beside an error: no edits then doesn't
+		// mean that there were none.
+		case len(a.Errors) > 0 || repo == nil || repo.Issue == nil || repo.Issue.UserContentEdits == nil:
 			return out, answerError(a)
 		case repo.DatabaseID != at.about.ID:
 			return out, &forge.Error{Reason: forge.NotFound, Err: errors.New("another repository has the name now")}
@@ -104,6 +106,8 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 		if !info.HasPreviousPage {
 			if len(out.versions) > 0 {
 				out.versions[0].original = i.IncludesCreatedEdit
+			} else if at := i.LastEditedAt; at != nil { // edited, and not shown how
+				out.versions = []version{{at: *at, unknown: true, by: forge.User{Login: ghost, Kind: forge.Bot}}}
 			}
 			return out, nil
 		}

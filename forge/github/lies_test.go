@@ -233,3 +233,74 @@ func TestF4_UnchangedCostsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestI3_EditsThatCantBeRead: edits that GitHub doesn't show are an error, or an
+// event without a text, never the word that there were none.
+func TestI3_EditsThatCantBeRead(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{})
+	w := &wire{}
+	c := host(t, p.Config(), func(c *github.Config) { c.Wrap = w.wrap }).Client(p.Repo)
+	owner := p.As(t, p.Owner)
+	i := must[forge.Issue](t)(owner.FileIssue(t.Context(), p.Repo, "One", "text"))
+	ok(t, owner.AddLabel(t.Context(), p.Repo, i.Number, "writ"))
+	data := func(id, edits, last string) string {
+		return `{"data":{"repository":{"databaseId":` + id + `,"issue":{"title":"One","body":"text","lastEditedAt":` + last + `,"includesCreatedEdit":false,"userContentEdits":` + edits + `}}}`
+	}
+	id, none := idText(p.Repo.ID), `{"pageInfo":{"hasPreviousPage":false},"nodes":[]}`
+	answer := ""
+	w.set(func(req *http.Request, do func() (*http.Response, error)) (*http.Response, error) {
+		if strings.HasSuffix(req.URL.Path, "/graphql") {
+			return answered(200, answer)
+		}
+		return do()
+	})
+	for name, c2 := range map[string]struct {
+		answer string
+		want   forge.Reason
+	}{
+		"null":               {data(id, "null", "null") + "}", forge.NotFound},
+		"null and an error":  {data(id, "null", "null") + `,"errors":[{"type":"FORBIDDEN","message":"no"}]}`, forge.Forbidden},
+		"an error beside it": {data(id, none, "null") + `,"errors":[{"type":"INTERNAL","message":"no"}]}`, forge.Unavailable},
+		"limited":            {`{"errors":[{"type":"RATE_LIMITED","message":"no"}]}`, forge.Limited},
+		"another repository": {data("987654", none, "null") + "}", forge.NotFound},
+		"a page":             {"<html>", forge.Unavailable},
+	} {
+		answer = c2.answer
+		_, err := c.History(t.Context(), p.Repo, i.Number)
+		wantReason(t, name, err, c2.want)
+	}
+	answer = data(id, none, `"2030-01-02T03:04:05Z"`) + "}"
+	events := must[[]forge.Event](t)(c.History(t.Context(), p.Repo, i.Number))
+	if len(events) != 2 || events[1].Kind != forge.EventEdited || events[0].Digest != "" || events[1].Digest != "" {
+		t.Errorf("edited, and not shown how: %+v", events)
+	}
+	answer = data(id, none, "null") + "}"
+	if events := must[[]forge.Event](t)(c.History(t.Context(), p.Repo, i.Number)); len(events) != 1 || events[0].Digest == "" {
+		t.Errorf("never edited: %+v", events)
+	}
+}
+
+// TestF4_OneAsksForAll: when a repository's name is to be looked up again, one of
+// those who act does it.
+func TestF4_OneAsksForAll(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{})
+	cl := newClock()
+	w := &wire{}
+	c := host(t, p.Config(), func(c *github.Config) { c.Now, c.Wrap = cl.Now, w.wrap }).Client(p.Repo)
+	i := must[forge.Issue](t)(p.As(t, p.Owner).FileIssue(t.Context(), p.Repo, "One", "text"))
+	must[forge.Issue](t)(c.Issue(t.Context(), p.Repo, i.Number))
+	cl.pass(2 * time.Minute)
+	w.set(nil)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := c.Issue(t.Context(), p.Repo, i.Number); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := w.sent(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/installation/repositories") }); n != 1 {
+		t.Errorf("asked for the repository %d times", n)
+	}
+}

@@ -179,3 +179,30 @@ func TestW12_UpdatedWhileListing(t *testing.T) {
 		}
 	}
 }
+
+// TestI12_ChangeOfAFork: a branch of that name elsewhere is another branch, and a
+// trial merge is no merge.
+func TestI12_ChangeOfAFork(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{})
+	w := &wire{}
+	c := host(t, p.Config(), func(c *github.Config) { c.Wrap = w.wrap }).Client(p.Repo)
+	pull := func(number int, repo int64) string {
+		return `{"number":` + idText(int64(number)) + `,"title":"x","state":"open","merge_commit_sha":"trial","user":{"id":1,"login":"x","type":"User"},` +
+			`"head":{"ref":"work","sha":"of-` + idText(int64(number)) + `","repo":{"id":` + idText(repo) + `}},"base":{"ref":"main"}}`
+	}
+	list := ""
+	w.set(func(req *http.Request, do func() (*http.Response, error)) (*http.Response, error) {
+		if strings.HasSuffix(req.URL.Path, "/pulls") {
+			return answered(200, list)
+		}
+		return do()
+	})
+	list = "[" + pull(9, p.Repo.ID+1) + `,{"number":8,"head":{"ref":"work","repo":null}},` + pull(7, p.Repo.ID) + "," + pull(5, p.Repo.ID) + "]"
+	got := must[forge.Change](t)(c.FindChange(t.Context(), p.Repo, "work"))
+	if got.Number != 7 || got.HeadOID != "of-7" || got.MergedOID != "" || got.State != forge.ChangeOpen {
+		t.Errorf("found %+v", got)
+	}
+	list = "[" + pull(9, p.Repo.ID+1) + "]"
+	_, err := c.FindChange(t.Context(), p.Repo, "work")
+	wantReason(t, "only in a fork", err, forge.NotFound)
+}

@@ -78,16 +78,26 @@ func (p *place) account() string { return fmt.Sprintf("installation %d", p.insta
 const appAccount = "app"
 
 // place finds a repository by its id, and by its name only to learn which
-// installation it belongs to.
+// installation it belongs to. Of many who ask at once, one asks GitHub.
 func (h *Host) place(ctx context.Context, op string, r forge.Repo) (*place, error) {
+	now := h.now()
 	h.mu.Lock()
 	p := h.places[r.ID]
-	fresh := p != nil && h.now().Sub(p.seen) < placeAge
+	fresh := p != nil && now.Sub(p.seen) < placeAge
+	if p != nil && !fresh {
+		p.seen = now
+	}
 	h.mu.Unlock()
 	if fresh {
 		return p, nil
 	}
-	return h.placeNow(ctx, op, r)
+	found, err := h.placeNow(ctx, op, r)
+	if err != nil && p != nil {
+		h.mu.Lock()
+		p.seen = time.Time{}
+		h.mu.Unlock()
+	}
+	return found, err
 }
 
 // placeNow asks GitHub, whatever is remembered.

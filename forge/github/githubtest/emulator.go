@@ -82,8 +82,10 @@ func Tools(t testing.TB) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(here(), "..", "..", "..", ".ci", "npm", "package-lock.json"))
 	must(t, err)
-	cache, err := os.UserCacheDir()
-	must(t, err)
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
 	sum := sha256.Sum256(lock)
 	dir := filepath.Join(cache, "writ", "npm-"+hex.EncodeToString(sum[:])[:16])
 	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {

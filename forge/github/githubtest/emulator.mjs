@@ -198,7 +198,7 @@ class Additions {
     const end = v.before ? Number(v.before) : all.length
     const start = Math.max(0, end - 100)
     return json({ data: { repository: { databaseId: repo.id, issue: {
-      title: issue.title, body: issue.body ?? '', createdAt: issue.created_at, includesCreatedEdit: all.length > 0,
+      title: issue.title, body: issue.body ?? '', lastEditedAt: all.at(-1)?.editedAt ?? null, includesCreatedEdit: all.length > 0,
       userContentEdits: { pageInfo: { hasPreviousPage: start > 0, startCursor: String(start) }, nodes: all.slice(start, end) },
     } } } })
   }
