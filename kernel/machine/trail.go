@@ -75,16 +75,19 @@ func (t *trail) to(next State) {
 	t.at = next
 }
 
-// describe adds what only a request has.
+// describe adds what only a request has. An entry is kept for long: it holds
+// copies, so that it doesn't hold the request and all that made it.
 func (t *trail) describe(e *Entry) {
 	if r := t.request; r != nil {
 		e.RequestID, e.Intent = text(r.ID), text(r.Intent)
 		if r.Evidence.Valid() {
-			e.EvidenceHash = &r.Evidence
+			evidence := r.Evidence
+			e.EvidenceHash = &evidence
 		}
 	}
 	if t.decision != "" {
-		e.Decision = &t.decision
+		decision := t.decision
+		e.Decision = &decision
 	}
 	if t.tool != nil {
 		e.Tool = &ToolRecord{t.tool.Name, t.tool.Key, digest(t.tool.Params)}
