@@ -109,7 +109,7 @@ func openState(path string, create bool) (*stateDir, error) {
 		p := badState(abs, "belongs to somebody else")
 		p.remedy = "Give another --state-dir, or run as its owner."
 		return nil, p
-	case info.Mode().Perm()&0o077 != 0:
+	case info.Mode().Perm()&0o066 != 0: // passing through shows nothing: what is inside is closed
 		p := badState(abs, "can be used by others (mode %04o)", info.Mode().Perm())
 		p.remedy = "If others could write it, don't trust what it holds. Otherwise: chmod 700 " + abs
 		return nil, p

@@ -42,8 +42,9 @@ func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation
 	return l.plain(out)
 }
 
-// makeWorkDir makes the directory of all workspaces; nobody else may look in.
-func (l *Local) makeWorkDir() error { return os.MkdirAll(l.cfg.WorkDir, 0o700) }
+// makeWorkDir makes the directory of all workspaces. Nobody else may look in; a
+// sandbox without namespaces, whose program has a user of its own, passes through.
+func (l *Local) makeWorkDir() error { return os.MkdirAll(l.cfg.WorkDir, 0o711) } //nolint:gosec // see above
 
 // builder is the configured builder of a name.
 func (l *Local) builder(name string) (Builder, bool) {

@@ -183,7 +183,7 @@ func (s *stock) lay(f *feed, u use) *tree {
 func (s *stock) directory() (string, error) {
 	dir, err := os.MkdirTemp(s.dir, "run-")
 	if err == nil {
-		err = os.Chmod(dir, 0o711) //nolint:gosec // see above; the directory that holds it has mode 700
+		err = os.Chmod(dir, 0o711) //nolint:gosec // see above
 	}
 	if err != nil {
 		return dir, failed(kernel.CodeEnvState, "there is no directory for the run", err)
