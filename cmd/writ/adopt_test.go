@@ -76,9 +76,10 @@ func TestR2_RestoredServerGoesOnFromHead(t *testing.T) {
 
 	p.restoreStore(backup)
 	refused := p.serve()
-	exit := <-refused.exit
-	refused.exit <- exit // for the end of the test
-	if exit != exitRefused || !strings.Contains(refused.log.String(), "ledger.rollback") {
+	p.until("the server ends or serves", func() bool {
+		return len(refused.exit) > 0 || strings.Contains(refused.log.String(), "msg=serving")
+	})
+	if exit := refused.end(); exit != exitRefused || !strings.Contains(refused.log.String(), "ledger.rollback") {
 		t.Fatalf("an older store is served: exit %d\n%s", exit, refused.log)
 	}
 	p.want(exitOther, "ledger.rollback", "verify", "--state-dir", p.state())

@@ -248,6 +248,22 @@ func TestR2_AdoptionsAreChecked(t *testing.T) {
 	}
 }
 
+// TestR2_AnotherKeyIsRefused: a ledger is gone on with by the key that its first
+// record names, and verifies as nobody else's.
+func TestR2_AnotherKeyIsRefused(t *testing.T) {
+	s, l, path := sample(t, 4)
+	other := testKey(t, 2)
+	if r := mustVerify(t, l, VerifyOptions{Instance: other.Fingerprint()}); r.OK {
+		t.Errorf("it passes for another key's: %+v", r)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(t, path, other).World(t.Context(), worldA); CodeOf(err) != kernel.CodeEnvState || !strings.Contains(err.Error(), testKey(t, 1).Fingerprint()) {
+		t.Errorf("opened with another key: %v", err)
+	}
+}
+
 // TestR2_OriginsHaveOneForm: no two texts name one history.
 func TestR2_OriginsHaveOneForm(t *testing.T) {
 	key := testKey(t, 1)
