@@ -227,6 +227,12 @@ func TestServer_RefusesWhatCannotWork(t *testing.T) {
 	for text, key := range map[string]string{
 		"server: {listen: here}":                                                                  "server.listen",
 		"server: {state_dir: relative}":                                                           "server.state_dir",
+		"server: {log: xml}":                                                                      "server.log",
+		"server: {log_level: loud}":                                                               "server.log_level",
+		"server: {traces: {endpoint: collector}}":                                                 "server.traces.endpoint",
+		"server: {traces: {endpoint: 'http://u:p@x'}}":                                            "server.traces.endpoint",
+		"server: {traces: {endpoint: 'http://x', headers: H}}":                                    "server.traces.endpoint",
+		"server: {traces: {endpoint: 'https://x', headers: 'key=value'}}":                         "server.traces.headers",
 		"server: {builds: 1, builds_per_world: 2}":                                                "server.builds_per_world",
 		"forges: {local: {dir: /f, url: 'ftp://x'}}":                                              "forges.local.url",
 		"forges: {local: {dir: /f, url: 'http://u:p@x'}}":                                         "forges.local.url",
@@ -242,7 +248,7 @@ func TestServer_RefusesWhatCannotWork(t *testing.T) {
 			t.Errorf("%s: got %v, want a fault of %s", text, err, key)
 		}
 	}
-	const good = "forges: {local: {dir: /f, url: 'http://127.0.0.1:1', repositories: [o/n]}}"
+	const good = "server: {traces: {endpoint: 'http://127.0.0.1:4318', headers: H}}\nforges: {local: {dir: /f, url: 'http://127.0.0.1:1', repositories: [o/n]}}"
 	if _, err := Parse("writ.yaml", []byte(good)); err != nil {
 		t.Error(err)
 	}
