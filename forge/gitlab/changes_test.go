@@ -9,9 +9,9 @@ import (
 	"github.com/writbot/writ/forge/gitlab/gitlabtest"
 )
 
-// TestFind_Forks: anybody may open a merge request from a branch of our name in
+// TestI12_ChangeFromAFork: anybody may open a merge request from a branch of our name in
 // his fork; it isn't ours, however new it is.
-func TestFind_Forks(t *testing.T) {
+func TestI12_ChangeFromAFork(t *testing.T) {
 	w := newWorld(t)
 	stranger := w.AddUser("mallory")
 	w.ForkMerge(w.repo.ID, stranger.ID, "writ/change/1")
@@ -120,9 +120,9 @@ func TestCheck_Again(t *testing.T) {
 	}
 }
 
-// TestComment_AfterRestart: a comment is found by its id alone, by an instance
+// TestF5_CommentAfterRestart: a comment is found by its id alone, by an instance
 // that has never listed it; one of another project isn't there.
-func TestComment_AfterRestart(t *testing.T) {
+func TestF5_CommentAfterRestart(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	i := w.file(t)

@@ -19,8 +19,8 @@ type Hook struct {
 	URL      string    `json:"url"`
 	State    string    `json:"alert_status"` // executable, or disabled in one of two ways
 	Until    time.Time `json:"disabled_until"`
-	Secret   bool      `json:"token_present"`         // of GitLab 18.11 on
-	Signed   bool      `json:"signing_token_present"` // of GitLab 18.11 on
+	Secret   bool      `json:"token_present"`         // false, too, of a GitLab that doesn't sign
+	Signed   bool      `json:"signing_token_present"` // see EnsureHook
 	Verifies bool      `json:"enable_ssl_verification"`
 }
 
@@ -61,7 +61,8 @@ func list[T any](ctx context.Context, h *Host, w how, path string, o gitlab.List
 }
 
 // EnsureHook makes a hook with that URL, or sets the one that is there: doing it
-// again makes no second.
+// again makes no second. A GitLab that can't sign leaves the signing token out
+// without a word; that is Conflict here, and the hook is there without one.
 func (h *Host) EnsureHook(ctx context.Context, r forge.Repo, spec HookSpec) (Hook, error) {
 	all, err := h.Hooks(ctx, r)
 	if err != nil {
@@ -77,6 +78,9 @@ func (h *Host) EnsureHook(ctx context.Context, r forge.Repo, spec HookSpec) (Hoo
 		URL: spec.URL, Secret: spec.Secret, Signing: spec.Signing, Verify: !spec.Insecure,
 		Push: true, Issues: true, ConfidentialIssues: true, Notes: true, ConfidentialNotes: true, Merges: true,
 	}, &out)
+	if err == nil && spec.Signing != "" && !out.Signed {
+		err = w.refuse(forge.Conflict, "this GitLab doesn't sign its deliveries: use a secret token, or a newer GitLab")
+	}
 	return out, err
 }
 

@@ -70,7 +70,42 @@ func TestHooks(t *testing.T) {
 	w.Settle()
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	if len(to.bodies) != 3 || string(to.bodies[0]) != string(to.bodies[2]) {
+	if len(to.bodies) != 3 || string(to.bodies[0]) != string(to.bodies[2]) || to.got[0].Header.Get("Idempotency-Key") != to.got[2].Header.Get("Idempotency-Key") {
 		t.Errorf("%d arrived", len(to.bodies))
+	}
+}
+
+// TestW9_SigningLeftOut: a GitLab that can't sign says nothing of it; whoever sets
+// the hook up is told.
+func TestW9_SigningLeftOut(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.NoSigning = true })
+	spec := HookSpec{URL: "https://writ.example/hooks/gitlab", Secret: "s3cret", Signing: gitlabtest.SigningToken("k")}
+	if _, err := w.owner.host.EnsureHook(t.Context(), w.repo, spec); !forge.IsReason(err, forge.Conflict) {
+		t.Errorf("a signature that won't come: %v", err)
+	}
+	spec.Signing = ""
+	if got := must[Hook](t)(w.owner.host.EnsureHook(t.Context(), w.repo, spec)); got.Signed || !got.Secret {
+		t.Errorf("with a secret token: %+v", got)
+	}
+	if all := must[[]Hook](t)(w.owner.host.Hooks(t.Context(), w.repo)); len(all) != 1 {
+		t.Errorf("hooks: %+v", all)
+	}
+}
+
+// TestW9_SignedForm: the signature that arrives is of the bytes that arrive.
+func TestW9_SignedForm(t *testing.T) {
+	w, to := newWorld(t), newReceiver(t)
+	key := gitlabtest.SigningToken("k")
+	must[Hook](t)(w.owner.host.EnsureHook(t.Context(), w.repo, HookSpec{URL: to.URL, Signing: key}))
+	w.file(t)
+	w.Settle()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if len(to.got) != 1 {
+		t.Fatalf("%d arrived", len(to.got))
+	}
+	head := to.got[0].Header
+	if got := head.Get("Webhook-Signature"); got != gitlabtest.Sign(key, head.Get("Webhook-Id"), head.Get("Webhook-Timestamp"), to.bodies[0]) || head.Get("X-Gitlab-Token") != "" {
+		t.Errorf("signed %q", got)
 	}
 }

@@ -70,8 +70,8 @@ func TestConfig_Refused(t *testing.T) {
 	}
 }
 
-// TestRepository_Facts: archived, private, fork, renamed.
-func TestRepository_Facts(t *testing.T) {
+// TestI12_Repository: archived, private, fork, renamed.
+func TestI12_Repository(t *testing.T) {
 	w := newWorld(t)
 	w.ChangeProject(w.repo.ID, gitlabtest.ProjectChange{Name: "renamed", Visibility: gitlabtest.Private, Archived: true, ForkedFrom: 77})
 	got := must[forge.Repository](t)(w.bot.Repository(t.Context(), w.repo.ID))

@@ -15,8 +15,8 @@ func (w *world) permission(t *testing.T, user int64) forge.Permission {
 	return must[forge.Permission](t)(w.bot.Permission(t.Context(), w.repo, user))
 }
 
-// TestPermission_Levels: each level of GitLab's has one word of the contract's.
-func TestPermission_Levels(t *testing.T) {
+// TestI4_Levels: each level of GitLab's has one word of the contract's.
+func TestI4_Levels(t *testing.T) {
 	w := newWorld(t)
 	u := w.AddUser("tom")
 	const securityManager, ofTheFuture = 25, 60
@@ -32,9 +32,9 @@ func TestPermission_Levels(t *testing.T) {
 	}
 }
 
-// TestPermission_Inherited: a group's members, and those of an invited group up
+// TestI4_Inherited: a group's members, and those of an invited group up
 // to its level, count; the best of all memberships does.
-func TestPermission_Inherited(t *testing.T) {
+func TestI4_Inherited(t *testing.T) {
 	w := newWorld(t)
 	u := w.AddUser("tom")
 	w.AddGroup("guests")
@@ -53,8 +53,8 @@ func TestPermission_Inherited(t *testing.T) {
 	}
 }
 
-// TestPermission_Ended: a membership counts only while it does.
-func TestPermission_Ended(t *testing.T) {
+// TestI5_EndedMembership: a membership counts only while it does.
+func TestI5_EndedMembership(t *testing.T) {
 	w := newWorld(t)
 	u := w.AddUser("tom")
 	now := time.Now()
@@ -79,9 +79,9 @@ func TestPermission_Ended(t *testing.T) {
 	}
 }
 
-// TestPermission_Strangers: without a membership, an active account may read
+// TestI4_Strangers: without a membership, an active account may read
 // what isn't private.
-func TestPermission_Strangers(t *testing.T) {
+func TestI4_Strangers(t *testing.T) {
 	w := newWorld(t)
 	u := w.AddUser("tom")
 	for visibility, want := range map[string]forge.Permission{gitlabtest.Public: forge.Read, gitlabtest.Internal: forge.Read, gitlabtest.Private: forge.None} {
@@ -101,8 +101,8 @@ func TestPermission_Strangers(t *testing.T) {
 	}
 }
 
-// TestPermission_TroubleIsNoAnswer: what can't be read is not "none".
-func TestPermission_TroubleIsNoAnswer(t *testing.T) {
+// TestI5_TroubleIsNoAnswer: what can't be read is not "none".
+func TestI5_TroubleIsNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusForbidden, http.StatusUnauthorized} {
 		w.Lie("GET", "/members/", 1, gitlabtest.Refuse(status))
@@ -112,8 +112,8 @@ func TestPermission_TroubleIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestKinds: bots of tokens, and service accounts, are bots wherever they appear.
-func TestKinds(t *testing.T) {
+// TestI4_Kinds: bots of tokens, and service accounts, are bots wherever they appear.
+func TestI4_Kinds(t *testing.T) {
 	w := newWorld(t)
 	service := w.AddBot("deploy")
 	w.SetMember(w.repo.ID, service.ID, gitlabtest.Developer)
@@ -145,8 +145,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestKinds_DeletedAccount: what a deleted account did stays readable.
-func TestKinds_DeletedAccount(t *testing.T) {
+// TestI4_DeletedAccount: what a deleted account did stays readable.
+func TestI4_DeletedAccount(t *testing.T) {
 	w := newWorld(t)
 	u := w.AddUser("tom")
 	tom := w.person(t, u, w.Token(u.ID))
@@ -183,8 +183,8 @@ func TestToken_About(t *testing.T) {
 	}
 }
 
-// TestToken_Ended: a token that was revoked, or may only read, is told apart.
-func TestToken_Ended(t *testing.T) {
+// TestF6_TokenEnded: a token that was revoked, or may only read, is told apart.
+func TestF6_TokenEnded(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	reads := w.person(t, w.bot.user, w.Token(w.bot.user.ID, "read_api"))

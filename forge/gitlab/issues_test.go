@@ -11,9 +11,9 @@ import (
 	"github.com/writbot/writ/forge/gitlab/gitlabtest"
 )
 
-// TestList_MovesMeanwhile: issues that are updated while they are listed move to
+// TestW12_UpdatedWhileListing: issues that are updated while they are listed move to
 // the end, and none of the others is left out.
-func TestList_MovesMeanwhile(t *testing.T) {
+func TestW12_UpdatedWhileListing(t *testing.T) {
 	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Second) })
 	const many = 230
 	for range many {
@@ -32,8 +32,8 @@ func TestList_MovesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestList_NoneTwice: all within one second, over three pages.
-func TestList_NoneTwice(t *testing.T) {
+// TestW12_NoneTwice: all within one second, over three pages.
+func TestW12_NoneTwice(t *testing.T) {
 	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Microsecond) })
 	const many = 230
 	for range many {
@@ -51,8 +51,8 @@ func TestList_NoneTwice(t *testing.T) {
 	}
 }
 
-// TestPages_Short: a page that is shorter than asked for isn't the last one.
-func TestPages_Short(t *testing.T) {
+// TestW12_ShortPages: a page that is shorter than asked for isn't the last one.
+func TestW12_ShortPages(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	w.InternalNotes(w.repo.ID, i.Number, w.owner.user.ID, 120)
@@ -117,9 +117,9 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// TestConfidential: what writ records of a task is as public as the repository,
+// TestI12_Confidential: what writ records of a task is as public as the repository,
 // so that a confidential issue is there only where the repository is private.
-func TestConfidential(t *testing.T) {
+func TestI12_Confidential(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	w.SetConfidential(w.repo.ID, i.Number)
@@ -145,8 +145,8 @@ func TestConfidential(t *testing.T) {
 	}
 }
 
-// TestLocked is told.
-func TestLocked(t *testing.T) {
+// TestI12_Locked is told.
+func TestI12_Locked(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	must[forge.Comment](t)(w.owner.AddComment(t.Context(), w.repo, i.Number, "Enough.\n/lock"))

@@ -84,9 +84,9 @@ var lies = map[string]struct {
 	"a page instead of JSON":  {gitlabtest.Fault{Status: http.StatusOK, Body: "<html>"}, forge.Unavailable, true, 0},
 }
 
-// TestLies: each write under each lie is tried once, and the caller is told what
+// TestF5_Lies: each write under each lie is tried once, and the caller is told what
 // it was, and whether it may have been done all the same.
-func TestLies(t *testing.T) {
+func TestF5_Lies(t *testing.T) {
 	for said, lie := range lies {
 		t.Run(said, func(t *testing.T) {
 			w := newWorld(t)
@@ -127,8 +127,8 @@ func (w *world) asked(call write) []gitlabtest.Request {
 	return out
 }
 
-// TestLies_LeftAlone: after a 429 nothing more is sent until the pause is over.
-func TestLies_LeftAlone(t *testing.T) {
+// TestF4_LeftAlone: after a 429 nothing more is sent until the pause is over.
+func TestF4_LeftAlone(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	w.Lie("", "", 1, gitlabtest.Refuse(http.StatusTooManyRequests, "Retry-After", "60"))
@@ -143,8 +143,8 @@ func TestLies_LeftAlone(t *testing.T) {
 	}
 }
 
-// TestLies_Allowance: the published headers count.
-func TestLies_Allowance(t *testing.T) {
+// TestF4_Allowance: the published headers count.
+func TestF4_Allowance(t *testing.T) {
 	w := newWorld(t, func(o *gitlabtest.Options) { o.RateLimit = 3 })
 	for n := range 5 {
 		_, err := w.bot.Repository(t.Context(), w.repo.ID)
@@ -157,9 +157,9 @@ func TestLies_Allowance(t *testing.T) {
 	}
 }
 
-// TestLies_StaleReplica: a read may be old; permission and writes go on with it
+// TestI3_StaleReplica: a read may be old; permission and writes go on with it
 // as told, and a write's own answer counts.
-func TestLies_StaleReplica(t *testing.T) {
+func TestI3_StaleReplica(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	w.Lag(1)
@@ -172,9 +172,9 @@ func TestLies_StaleReplica(t *testing.T) {
 	}
 }
 
-// TestConditional: an answer that didn't change isn't sent again; a permission is
+// TestI5_LiveAndConditional: an answer that didn't change isn't sent again; a permission is
 // always asked for anew.
-func TestConditional(t *testing.T) {
+func TestI5_LiveAndConditional(t *testing.T) {
 	w := newWorld(t)
 	i := w.file(t)
 	first := w.issue(t, i.Number)
@@ -202,9 +202,9 @@ func TestConditional(t *testing.T) {
 	}
 }
 
-// TestLies_AboutSomethingElse: an answer of success that names another thing, or
+// TestI4_AnswerAboutSomethingElse: an answer of success that names another thing, or
 // none, is not believed.
-func TestLies_AboutSomethingElse(t *testing.T) {
+func TestI4_AnswerAboutSomethingElse(t *testing.T) {
 	w := newWorld(t)
 	ctx, i := t.Context(), w.file(t)
 	someone := w.AddUser("tom")
@@ -226,9 +226,9 @@ func TestLies_AboutSomethingElse(t *testing.T) {
 	}
 }
 
-// TestLies_Shapes: an answer of any other shape is an error or nothing found, and
+// TestI14_AnyShape: an answer of any other shape is an error or nothing found, and
 // never the end of the process.
-func TestLies_Shapes(t *testing.T) {
+func TestI14_AnyShape(t *testing.T) {
 	w := newWorld(t)
 	calls := w.writes(t)
 	ctx, r := t.Context(), w.repo
@@ -256,5 +256,16 @@ func TestLies_Shapes(t *testing.T) {
 		for _, call := range calls {
 			_ = call.do(ctx) // what it says is not the point here
 		}
+		w.Honest()
+	}
+}
+
+// TestW12_Circles: a listing whose pages lead back ends.
+func TestW12_Circles(t *testing.T) {
+	w := newWorld(t)
+	i := w.file(t)
+	w.Lie("GET", "/notes", 50, gitlabtest.Fault{Status: http.StatusOK, Body: `[]`, Header: http.Header{"X-Next-Page": {"1"}}})
+	if err := second(w.bot.Comments(t.Context(), w.repo, i.Number)); !forge.IsReason(err, forge.Invalid) {
+		t.Errorf("pages in circles: %v", err)
 	}
 }

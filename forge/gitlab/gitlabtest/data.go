@@ -215,7 +215,6 @@ type status struct {
 
 type hook struct {
 	ID         int64
-	UUID       string
 	URL        string
 	Name       string
 	Token      string

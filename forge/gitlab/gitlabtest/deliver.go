@@ -188,18 +188,17 @@ func (s *Server) tell(p *project, trigger, flag, event string, body map[string]a
 		if h.Events[flag] && !s.opts.Now().Before(h.Until) {
 			b, err := json.Marshal(body)
 			s.must(err)
-			s.send(p, h, trigger, event, b)
+			s.send(p, h, trigger, event, b, uuid.New().String())
 		}
 	}
 }
 
-// send puts a delivery on its way. The lock is held.
-func (s *Server) send(p *project, h *hook, trigger, event string, body []byte) {
-	id := uuid.New().String()
+// send puts a delivery on its way; sent again, it keeps its id. The lock is held.
+func (s *Server) send(p *project, h *hook, trigger, event string, body []byte, id string) {
 	header := http.Header{}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "GitLab/18.8.0", "Idempotency-Key": id, "X-Gitlab-Event": event,
-		"X-Gitlab-Webhook-UUID": h.UUID, "X-Gitlab-Instance": s.URL, "X-Gitlab-Event-UUID": uuid.New().String(),
+		"X-Gitlab-Webhook-UUID": uuid.New().String(), "X-Gitlab-Instance": s.URL, "X-Gitlab-Event-UUID": uuid.New().String(),
 	} {
 		header.Set(name, value)
 	}

@@ -75,7 +75,7 @@ func (c *call) setHook(h *hook) error {
 	if u, err := url.Parse(h.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return &failure{http.StatusUnprocessableEntity, map[string]any{"error": "Invalid url given"}}
 	}
-	if v, ok := c.word("signing_token"); ok && v != "" {
+	if v, ok := c.word("signing_token"); ok && v != "" && !c.s.opts.NoSigning {
 		key, found := strings.CutPrefix(v, signingPrefix)
 		if b, err := base64.StdEncoding.DecodeString(key); !found || err != nil || len(b) != 32 {
 			return &failure{http.StatusUnprocessableEntity, map[string]any{"error": "signing_token is invalid"}}
@@ -105,7 +105,6 @@ func createHook(c *call) (any, error) {
 		return nil, err
 	}
 	h := &hook{ID: c.d.id(), SSL: true, Events: map[string]bool{"push_events": true}, Created: c.s.tick()}
-	h.UUID = uuid.NewSHA1(uuid.NameSpaceURL, []byte("hook "+itoa(h.ID))).String()
 	if err := c.setHook(h); err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func resendHookEvent(c *call) (any, error) {
 		return nil, errNotFound
 	}
 	e := h.Deliveries[at]
-	c.s.send(p, h, e.Trigger, e.Headers["X-Gitlab-Event"], e.Body)
+	c.s.send(p, h, e.Trigger, e.Headers["X-Gitlab-Event"], e.Body, e.Headers["Idempotency-Key"])
 	return map[string]any{"response_status": 200}, nil
 }
 
@@ -193,6 +192,6 @@ func testHook(c *call) (any, error) {
 	if c.r.PathValue("trigger") != "push_events" {
 		return nil, errs("trigger does not have a valid value")
 	}
-	c.s.send(p, h, "push_hooks", "Push Hook", c.s.pushPayload(p, c.user.ID, "refs/heads/"+p.DefaultBranch, noCommit, c.s.ref(p, "refs/heads/"+p.DefaultBranch)))
+	c.s.send(p, h, "push_hooks", "Push Hook", c.s.pushPayload(p, c.user.ID, "refs/heads/"+p.DefaultBranch, noCommit, c.s.ref(p, "refs/heads/"+p.DefaultBranch)), uuid.New().String())
 	return map[string]any{"message": "201 Created"}, nil
 }

@@ -23,7 +23,10 @@ type Options struct {
 	// Network is what happens to each delivery on its way: it returns what
 	// arrives, in order. nil: each arrives once.
 	Network func(Delivery) []Delivery
-	TLS     bool // the certificate is the one of net/http/httptest
+	// NoSigning leaves signing tokens out without a word, as a GitLab does that
+	// can't sign.
+	NoSigning bool
+	TLS       bool // the certificate is the one of net/http/httptest
 }
 
 // Server is a GitLab. It is safe for concurrent use.
