@@ -160,7 +160,7 @@ func (in *installation) losses(ctx context.Context, world string, kept signedNot
 	if err != nil {
 		return nil, err
 	}
-	all := append(mine, kept...)
+	all := slices.Concat(mine, kept)
 	worlds, err := in.store.Worlds(ctx)
 	if err != nil {
 		return nil, err
