@@ -115,7 +115,7 @@ func NeedsRepair(f Facts) bool { return len(eventRule(f))+len(trustRule(f)) > 0 
 // the issue anew while it stood there: its counts and its writer's trust then
 // no longer bind.
 func (f Facts) resumed() bool {
-	if f.Head.OID == "" || f.Head.State == string(TaskCompleted) && f.Head.Trust.Trusted() {
+	if f.Head.OID == "" || f.Head.State == string(TaskCompleted) && f.Head.Trust.Trusted() && !f.Undone {
 		return false // what is completed is not done again
 	}
 	return f.Head.OID == f.View.ResumedHead || f.Head.Reapproved
@@ -200,7 +200,7 @@ func standsStill(f Facts, d Decision) (Decision, bool) {
 	}
 	switch TaskState(f.Head.State) {
 	case TaskCompleted, TaskBlocked:
-		d.Standing = StandFinal
+		d.Standing, d.WaitingFor = StandFinal, f.Head.WaitingFor
 		return d, true
 	case TaskWaiting:
 		d.Standing, d.WaitingFor = StandWaiting, f.Head.WaitingFor

@@ -140,12 +140,12 @@ func decidePhase(d Decision, f Facts) Decision {
 		if f.Checks > 0 {
 			return act(ActionChecks)
 		}
-		return completed(d)
+		return completed(d, f)
 	case PhaseChecked:
 		if vs := joinViolations(d.Reasons, ruleBuild, ruleScope, ruleMessage, ruleChecks); len(vs) > 0 {
 			return failed(d, f, vs)
 		}
-		return completed(d)
+		return completed(d, f)
 	case PhaseJudged:
 		if f.Run.Judgement != nil {
 			return deliver(d, *f.Run.Judgement)
@@ -164,7 +164,7 @@ func deliver(d Decision, j Judgement) Decision {
 		return d
 	}
 	d.Standing, d.Action, d.State = StandActing, ActionResult, j.State
-	d.NotBefore, d.Codes = j.NotBefore, j.Codes
+	d.NotBefore, d.Codes, d.WaitingFor = j.NotBefore, j.Codes, j.WaitingFor
 	if j.State != TaskCompleted {
 		d.Violations = joinViolations(d.Reasons, append(judged, ruleServer)...)
 	}
@@ -182,8 +182,13 @@ func joinViolations(why Reason, names ...string) []Violation {
 	return out
 }
 
-func completed(d Decision) Decision {
+// completed is what becomes of work that is accepted. It is done, and with
+// `close_on: merged` the issue waits for the merge.
+func completed(d Decision, f Facts) Decision {
 	d.Standing, d.Action, d.State = StandActing, ActionJudge, TaskCompleted
+	if f.CloseOn == CloseMerged {
+		d.WaitingFor = WaitMerge
+	}
 	return d
 }
 

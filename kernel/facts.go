@@ -45,7 +45,16 @@ type Facts struct {
 	Asked bool        `json:"asked,omitempty"` // Policy holds what the forge says of authority and target now
 	Human []Violation `json:"human,omitempty"` // what a person did meanwhile that ends a run
 	Issue *IssueFacts `json:"issue,omitempty"` // with RequestTell: what the forge shows
+	// CloseOn is the contract's word where it isn't the default: with CloseMerged a
+	// completed task waits for the merge of its change before its issue is closed.
+	CloseOn string `json:"close_on,omitempty"`
+	// Undone says that the delivered work was turned down: its change was closed
+	// unmerged, or reverted on the base. A person may then ask for it again.
+	Undone bool `json:"undone,omitempty"`
 }
+
+// CloseMerged is the contract's word for closing an issue at the merge.
+const CloseMerged = "merged"
 
 // Trust says by whom HEAD was signed.
 type Trust string
@@ -140,6 +149,7 @@ type Judgement struct {
 	Codes      []Code       `json:"codes"`
 	Violations []Violation  `json:"violations"`
 	Report     canon.Digest `json:"report_hash"`
+	WaitingFor string       `json:"waiting_for,omitempty"` // WaitMerge where the issue is closed at the merge
 }
 
 // TaskView is what the fold of an instance's records knows of a task. Ownership
@@ -161,6 +171,8 @@ type TaskView struct {
 	Act string `json:"act,omitempty"`
 	// Answered are the comments whose commands were answered.
 	Answered Answered `json:"answered,omitempty"`
+	// Checked is the check that was set last: commit and digest.
+	Checked string `json:"checked,omitempty"`
 }
 
 // NewerAct reports whether the act on a forge with one id came after that with

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -23,6 +24,8 @@ const (
 	ActionReopen    Action = "reopen"
 	ActionChange    Action = "change"      // open the change that delivers the work
 	ActionAmend     Action = "change_edit" // edit what an earlier run wrote there
+	ActionReview    Action = "review"      // check anew what was pushed to the change's branch
+	ActionCheck     Action = "check"       // say the result on the change's commit
 	ActionReact     Action = "react"       // answer a command without words, which ends its answer
 	ActionAnswer    Action = "answer"      // answer a command in words
 )
@@ -34,7 +37,7 @@ func (a Action) OnForge() bool { return slices.Contains(forgeActions, a) }
 // closed before it says why.
 var forgeActions = []Action{
 	ActionReopen, ActionChange, ActionAmend, ActionUncomment, ActionComment, ActionRevise, ActionAnswer, ActionReact,
-	ActionLabel, ActionUnlabel, ActionAlert, ActionClose,
+	ActionLabel, ActionUnlabel, ActionAlert, ActionClose, ActionReview, ActionCheck,
 }
 
 // ForgeActions lists the effects on an issue.
@@ -95,6 +98,7 @@ type IssueFacts struct {
 	// first.
 	Commands []CommandFacts `json:"commands,omitempty"`
 	Doubles  []int64        `json:"doubles,omitempty"` // own answers that say again what an older one says
+	Check    *CheckFacts    `json:"check,omitempty"`   // that the change's commit is owed
 }
 
 // CommentFacts is one status comment.
@@ -110,6 +114,35 @@ type ChangeFacts struct {
 	Run    string `json:"run_id"` // that its text names, "" for a text that isn't ours
 	Open   bool   `json:"open"`
 	Own    bool   `json:"own"` // writ opened it
+	// What follows is of a change that is there, see [ChangeFacts.Undone].
+	Head     string `json:"head,omitempty"`     // commit of its branch
+	Old      bool   `json:"old,omitempty"`      // it delivered an earlier result, and has ended
+	Merged   string `json:"merged,omitempty"`   // commit on the base, "" unless merged
+	Reverted string `json:"reverted,omitempty"` // commit on the base that takes it back
+	// Pushed says that the branch isn't as it was verified: somebody pushed to it.
+	Pushed bool         `json:"pushed,omitempty"`
+	Review *ReviewFacts `json:"review,omitempty"` // of what was pushed
+	// Differs are the paths that don't have the verified content, of a merged
+	// change: none means that what was merged is what was verified.
+	Differs []string `json:"differs,omitempty"`
+}
+
+// Undone reports whether the work was turned down: the change was closed unmerged,
+// or reverted.
+func (c *ChangeFacts) Undone() bool {
+	return c != nil && c.Number != 0 && !c.Old && !c.Open && (c.Merged == "" || c.Reverted != "")
+}
+
+// ReviewFacts is what scope and checks say of a pushed commit.
+type ReviewFacts struct {
+	Ended      bool        `json:"ended"`
+	Violations []Violation `json:"violations"`
+}
+
+// CheckFacts is a check that a commit is owed.
+type CheckFacts struct {
+	OID    string       `json:"oid"`
+	Digest canon.Digest `json:"digest"`
 }
 
 // IssueEffect says what the effect on an issue is about.
@@ -195,9 +228,13 @@ func (i issueRules) due(a Action) (IssueEffect, bool) {
 	case ActionReopen:
 		return IssueEffect{}, i.closedWrongly()
 	case ActionChange:
-		return IssueEffect{}, i.delivers() && is.Change.Number == 0
+		return IssueEffect{}, i.delivers() && (is.Change.Number == 0 || is.Change.Old)
 	case ActionAmend:
 		return i.amend()
+	case ActionReview:
+		return i.review()
+	case ActionCheck:
+		return i.check()
 	case ActionUncomment, ActionComment, ActionRevise:
 		return i.comment(a)
 	case ActionAnswer, ActionReact:
@@ -219,13 +256,16 @@ func (i issueRules) due(a Action) (IssueEffect, bool) {
 // must not answer one another for ever.
 const maxPutBack = 3
 
-// closedWrongly: writ's own closing needs a completed HEAD, and a bot's is none
-// of a person's while the task is being worked on. A person's stands, and so does
-// a bot's that comes again and again.
+// closedWrongly: writ's own closing needs a completed HEAD whose work nobody turned
+// down, and a bot's is none of a person's while the task is being worked on. A
+// person's stands, and so does a bot's that comes again and again.
 func (i issueRules) closedWrongly() bool {
 	is := i.f.Issue
-	if is.Open || i.state == TaskCompleted {
+	if is.Open {
 		return false
+	}
+	if i.state == TaskCompleted {
+		return is.ClosedBy == ClosedBySelf && is.Change.Undone()
 	}
 	switch is.ClosedBy {
 	case ClosedBySelf:
@@ -245,7 +285,7 @@ func (i issueRules) delivers() bool {
 // What somebody else wrote there stays.
 func (i issueRules) amend() (IssueEffect, bool) {
 	c := i.f.Issue.Change
-	if !i.delivers() || c.Number == 0 || !c.Open || !c.Own || c.Run == "" || c.Run == i.f.Head.Run() {
+	if !i.delivers() || c.Number == 0 || c.Old || !c.Open || !c.Own || c.Run == "" || c.Run == i.f.Head.Run() {
 		return IssueEffect{}, false
 	}
 	return IssueEffect{Target: c.Number}, true
@@ -279,11 +319,37 @@ func (i issueRules) unlabel() (IssueEffect, bool) {
 	return IssueEffect{}, false
 }
 
+// review: what somebody pushed to the branch of an open change is checked anew, once
+// for each commit. It is never forced over.
+func (i issueRules) review() (IssueEffect, bool) {
+	c := i.f.Issue.Change
+	due := i.delivers() && c.Open && c.Pushed && c.Review == nil && !strings.HasPrefix(i.f.View.Checked, c.Head+" ")
+	return IssueEffect{Label: c.head()}, due
+}
+
+func (c *ChangeFacts) head() string {
+	if c == nil {
+		return ""
+	}
+	return c.Head
+}
+
+// check says the result on the change's commit, once.
+func (i issueRules) check() (IssueEffect, bool) {
+	k := i.f.Issue.Check
+	if k == nil || !i.delivers() || i.f.View.Checked == k.OID+" "+string(k.Digest) {
+		return IssueEffect{}, false
+	}
+	return IssueEffect{Label: k.OID, Digest: k.Digest}, true
+}
+
 // closes: a trusted, completed HEAD of this very issue, whose report the status
-// comment shows, and nobody who has put it back open (invariant E2).
+// comment shows, and nobody who has put it back open or turned the work down
+// (invariant E2). Where the issue waits for the merge, the change is merged.
 func (i issueRules) closes() bool {
 	is, h := i.f.Issue, i.f.Head
 	told := len(is.Comments) == 1 && is.Want != "" && is.Comments[0].Digest == is.Want
-	return is.Open && !is.Reopened && told && i.f.Run == nil &&
+	merged := h.WaitingFor != WaitMerge || is.Change != nil && is.Change.Merged != "" && !is.Change.Old
+	return is.Open && !is.Reopened && told && i.f.Run == nil && merged && !is.Change.Undone() &&
 		h.State == string(TaskCompleted) && h.Trust.Trusted() && i.f.SameIssue
 }

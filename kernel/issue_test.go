@@ -42,8 +42,12 @@ func anyIssue(t *rapid.T) *kernel.IssueFacts {
 	if yes("twins") {
 		is.Doubles = []int64{30, 31}
 	}
+	if yes("check?") {
+		is.Check = &kernel.CheckFacts{OID: "c", Digest: digest("a")}
+	}
 	if yes("change?") {
-		is.Change = &kernel.ChangeFacts{Number: rapid.Int64Range(0, 1).Draw(t, "change"), Open: yes("change open"), Own: yes("own"), Run: rapid.SampledFrom([]string{"", ourRun, theirs}).Draw(t, "change run")}
+		is.Change = &kernel.ChangeFacts{Number: rapid.Int64Range(0, 1).Draw(t, "change"), Open: yes("change open"), Own: yes("own"), Run: rapid.SampledFrom([]string{"", ourRun, theirs}).Draw(t, "change run"),
+			Old: yes("old change"), Merged: rapid.SampledFrom([]string{"", "m"}).Draw(t, "merged"), Reverted: rapid.SampledFrom([]string{"", "r"}).Draw(t, "reverted")}
 	}
 	return is
 }
@@ -79,11 +83,13 @@ func TestE2_IssueProperties(t *testing.T) {
 		switch d.Action {
 		case kernel.ActionClose:
 			told := len(is.Comments) == 1 && is.Comments[0].Digest == is.Want && is.Want != ""
-			if h.State != "completed" || !h.Trust.Trusted() || !f.SameIssue || !is.Open || is.Reopened || !told || f.Run != nil {
+			merged := is.Change != nil && is.Change.Merged != ""
+			if h.State != "completed" || !h.Trust.Trusted() || !f.SameIssue || !is.Open || is.Reopened || !told || f.Run != nil ||
+				is.Change.Undone() || h.WaitingFor == kernel.WaitMerge && !merged {
 				t.Fatalf("closed on %+v and %+v", h, is)
 			}
 		case kernel.ActionReopen:
-			if is.Open || is.ClosedBy == kernel.ClosedByPerson || h.State == "completed" && h.Trust.Trusted() {
+			if is.Open || is.ClosedBy == kernel.ClosedByPerson || h.State == "completed" && h.Trust.Trusted() && !is.Change.Undone() {
 				t.Fatalf("put back open on %+v and %+v", h, is)
 			}
 		case kernel.ActionLabel, kernel.ActionUnlabel:
@@ -92,6 +98,9 @@ func TestE2_IssueProperties(t *testing.T) {
 			}
 		}
 		after := f
+		if d.Action == kernel.ActionCheck {
+			after.View.Checked = is.Check.OID + " " + string(is.Check.Digest)
+		}
 		after.Issue = shownAfter(*is, d)
 		again, err := kernel.Decide(after)
 		if err != nil {
@@ -139,7 +148,7 @@ func shownAfter(is kernel.IssueFacts, d kernel.Decision) *kernel.IssueFacts {
 // TestP7_OldFactsKeepTheirBytes: facts without a forge have the form, and their
 // decisions the bytes, that they had before there were any.
 func TestP7_OldFactsKeepTheirBytes(t *testing.T) {
-	for _, name := range []string{"act", "asked", "human", "issue", "answered", "last_run"} {
+	for _, name := range []string{"act", "asked", "human", "issue", "answered", "last_run", "close_on", "undone", "checked"} {
 		var loose map[string]any
 		must(t, canon.Unmarshal([]byte(marshal(t, fresh())), &loose, canon.Limits{}))
 		if _, there := loose[name]; there {

@@ -205,6 +205,7 @@ func TestServe_DuringARun(t *testing.T) {
 		s.Says(foreign, "/writ retry")
 		s.until("it goes on from there", func() bool { return s.head(foreign) == "working" })
 		gittest.Git(t, s.bare(), "merge-base", "--is-ancestor", theirs, s.ref(foreign))
+		s.until("its builder runs", func() bool { return s.started() > len(all) })
 		s.Says(foreign, "/writ stop")
 		s.wantWaiting(t, foreign, "task.stopped")
 	})

@@ -63,7 +63,7 @@ type Contract struct {
 	Base       string   // branch name; "" is the repository's default branch
 	Defaults   Defaults //
 	Deliver    Deliver  //
-	CloseOn    string   // verified; merged is not built
+	CloseOn    string   // verified or merged
 	Overlap    string   // allow; wait holds within one server
 	Builder    string   // default: a name from the server's configuration
 	Candidates int64    // 1; more is not built

@@ -210,7 +210,7 @@ func (c *Contract) warnings() []Finding {
 	const later = "This is not built yet and has no effect."
 	warn(c.Mode == ModeObserve, "mode", "It holds for issues on a forge. A task from a file is carried out.")
 	warn(c.Deliver.As == DeliverPush, "deliver.as", later+" The change is left on its branch.")
-	warn(c.CloseOn == CloseMerged, "close_on", later+" A task ends when it is verified.")
+	warn(c.CloseOn == CloseMerged && c.Deliver.As == DeliverPush, "close_on", "There is no merge to wait for with deliver.as: push. An issue is closed when its task is verified.")
 	warn(c.Overlap == OverlapWait, "overlap", "The tasks of one server take turns. Those of others don't know of them.")
 	warn(c.Candidates > 1, "candidates", later+" There is one candidate.")
 	warn(c.Plan.Approval == PlanOff, "plan.approval", later)

@@ -44,7 +44,15 @@ func Markdown(r Report) string {
 }
 
 func headline(r Report) string {
-	switch {
+	switch m := r.Merge; {
+	case m != nil && m.Reverted != "":
+		return string(r.FinalState) + ", and its change was reverted"
+	case m != nil && m.Commit == "":
+		return string(r.FinalState) + ", and its change was closed unmerged"
+	case m != nil:
+		return string(r.FinalState) + ", and its change is merged"
+	case r.awaitsMerge():
+		return string(r.FinalState) + ", and waits for the merge of its change"
 	case r.FinalState != kernel.TaskNone:
 		return string(r.FinalState)
 	case r.Held != nil:
@@ -69,6 +77,11 @@ func facts(r Report) [][2]string {
 		}
 	}
 	add("task_final_state", string(r.FinalState))
+	if m := r.Merge; m != nil && m.Commit != "" {
+		add("merged_as_verified", fmt.Sprint(m.AsVerified))
+		add("merged commit", m.Commit)
+		add("reverted by", m.Reverted)
+	}
 	add("change commit", r.ChangeCommit)
 	add("base commit", r.BaseCommit)
 	add("attempts", count(r.Attempts))
@@ -121,6 +134,9 @@ func textSections(r Report) []section {
 		}
 	}
 	list("What broke a rule", violationLines(r.Violations))
+	if r.Merge != nil {
+		list("Merged otherwise than verified", r.Merge.Differs)
+	}
 	list("Checks", checkLines(r.Checks))
 	list("Changed files", r.ChangedFiles)
 	list("Discarded leftovers", r.Discarded)

@@ -58,6 +58,17 @@ type Report struct {
 	Warnings   []string `json:"warnings"`    // of the contract
 	Notes      []string `json:"notes"`       // of task, caps, language
 	Outputs    []Output `json:"outputs"`     // last part of what failed, redacted
+	// Merge is what became of the change, where a report is shown after it was
+	// delivered. The report in the evidence has none.
+	Merge *Merge `json:"merge,omitempty"`
+}
+
+// Merge is what became of the change that delivered the work.
+type Merge struct {
+	Commit     string   `json:"commit"`             // on the base, "" where it was closed unmerged
+	AsVerified bool     `json:"merged_as_verified"` // each path has the verified content
+	Differs    []string `json:"differs"`            // paths that don't
+	Reverted   string   `json:"reverted"`           // commit on the base that takes it back, "" for none
 }
 
 // SandboxNone is the isolation level of a run without a sandbox.
@@ -160,7 +171,7 @@ func (r Report) Validate() error {
 		{r.FinalState != kernel.TaskBlocked && has(kernel.CodeEscalationBlocked), "the code of a blocked task, which it is not"},
 		{ended && len(r.Codes) == 0 && r.FinalState != kernel.TaskCompleted, "failed without a code"},
 		{has(kernel.CodeVerificationFailed) && (r.Verified || !r.Dispatched), "execution.verification.failed without a failed dispatch"},
-		{ended && (r.Held != nil || r.WaitingFor != ""), "ended, and held or waiting as well"},
+		{ended && (r.Held != nil || r.WaitingFor != "" && !r.awaitsMerge()), "ended, and held or waiting as well"},
 		{r.FinalState == kernel.TaskCompleted && r.NotBefore != "", "completed, and a retry waits"},
 		{slices.ContainsFunc(r.Codes, func(c kernel.Code) bool { return !c.Known() }), "a code that the table lacks"},
 		{!slices.Equal(r.Codes, kernel.SortCodes(r.Codes)), "codes out of order"},
@@ -170,6 +181,12 @@ func (r Report) Validate() error {
 		}
 	}
 	return nil
+}
+
+// awaitsMerge reports whether the work is done and only its issue waits, for the
+// merge (`close_on: merged`).
+func (r Report) awaitsMerge() bool {
+	return r.FinalState == kernel.TaskCompleted && r.WaitingFor == kernel.WaitMerge
 }
 
 func countsAttempt(c kernel.Code) bool { return c.Info().Counts == kernel.CountsAttempt }

@@ -111,15 +111,23 @@ func TestT26_Combinations(t *testing.T) {
 			r.FinalState, r.Verified, r.Dispatched, r.Codes = kernel.TaskNone, false, false, []kernel.Code{kernel.CodeVerificationFailed}
 		},
 		"ended and held":    func(r *Report) { r.Held = &Held{"x", "y"} },
-		"ended and waiting": func(r *Report) { r.WaitingFor = kernel.WaitMerge },
-		"retry waits":       func(r *Report) { r.NotBefore = "2026-01-02T03:04:05Z" },
-		"unknown code":      func(r *Report) { r.Codes = []kernel.Code{"made.up"} },
+		"ended and waiting": func(r *Report) { r.WaitingFor = kernel.WaitRepair },
+		"retry, and merged": func(r *Report) {
+			r.FinalState, r.Verified, r.Codes, r.WaitingFor = kernel.TaskRetryPending, false, []kernel.Code{kernel.CodeVerificationFailed}, kernel.WaitMerge
+		},
+		"retry waits":  func(r *Report) { r.NotBefore = "2026-01-02T03:04:05Z" },
+		"unknown code": func(r *Report) { r.Codes = []kernel.Code{"made.up"} },
 	} {
 		r := completed()
 		change(&r)
 		if data, err := r.JSON(); err == nil {
 			t.Errorf("%s: %s", name, data)
 		}
+	}
+	waits := completed()
+	waits.WaitingFor = kernel.WaitMerge
+	if _, err := waits.JSON(); err != nil || !strings.Contains(Markdown(waits), "completed, and waits for the merge of its change") {
+		t.Errorf("completed, its issue waits for the merge: %v", err)
 	}
 	raw := completed()
 	raw.Codes = []kernel.Code{kernel.CodeCommitAmbiguous, kernel.CodeLeaseHeld}

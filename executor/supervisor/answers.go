@@ -136,7 +136,9 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 		return forge.ReactionDone, ""
 	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
 		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
-	case head.State == string(kernel.TaskCompleted) && head.Trust.Trusted() && kernel.NewerAct(a.ID, head.Act):
+	case completedHead(head) && c.turnedDown && cmd.Verb != approval.Retry:
+		return forge.ReactionConfused, "Its work was turned down. Only `/writ retry` has it done again.\n"
+	case completedHead(head) && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
 		return forge.ReactionConfused, "The task is completed, and what is completed is not done again. File another issue for what is missing.\n"
 	case stands.WaitingFor == kernel.WaitRepair && cmd.Verb != approval.Retry:
 		return forge.ReactionConfused, "The task waits for repair; the status comment says why. Only `/writ retry` moves it on.\n"

@@ -286,3 +286,63 @@ func TestK8_BlockedAgainAlertsAgain(t *testing.T) {
 		t.Errorf("%d alerts for two ends", len(list))
 	}
 }
+
+// TestI1_TheLineThatApproves: where an edited text waits for its approval, the issue
+// says the exact line, and a builder is started by it.
+func TestI1_TheLineThatApproves(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.exec.hold = true })
+	f.reach(kernel.ActionDispatch)
+	f.edit(issueBody + "\nLouder.\n")
+	f.drive()
+	_, line, found := strings.Cut(f.marked("task")[0].Body, "comment this line:\n\n```\n")
+	line, _, _ = strings.Cut(line, "\n")
+	if want := "/writ approve " + string(digestText("Say hello", issueBody+"\nLouder.\n")); !found || line != want {
+		t.Fatalf("the issue says %q, want %q", line, want)
+	}
+	f.exec.hold = false
+	f.comment(f.scene.Owner, line)
+	f.drive()
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	if strings.Contains(f.marked("task")[0].Body, "comment this line") {
+		t.Error("it still asks")
+	}
+}
+
+// TestD45_WhatTheStatusSays: who works on the task since when, which attempt of how
+// many, and where it can be seen.
+func TestD45_WhatTheStatusSays(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.exec.hold = true })
+	f.reach(kernel.ActionDispatch)
+	for range 8 {
+		if st, err := f.task.Tick(t.Context(), kernel.RequestTell, "writ"); err != nil || st.Decision.Action == kernel.ActionNone {
+			must(t, err)
+			break
+		}
+	}
+	says := func(words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if k := f.marked("task")[0]; !strings.Contains(k.Body, w) {
+				t.Errorf("it doesn't say %q: %s", w, k.Body)
+			}
+		}
+	}
+	since := kernel.Timestamp(f.clock.Now().WallMs / 1000)
+	link := func(oid string) string { return "[`" + oid + "`](https://forge.example/acme/shop/commit/" + oid + ")" }
+	says("state: `claimed`", "held by: `"+f.place.cfg.RunnerID+"`", "since: `"+since+"`", "attempt: `1 of 3`", "builder: `default`",
+		"claim: "+link(f.ref(stateRef)), "base commit: "+link(f.ref("refs/heads/main")), "run="+f.trailer("aynig-run-id")+" -->")
+	f.exec.finish()
+	f.drive()
+	says("attempt 1 of 3.", "is at "+link(f.ref(stateRef))+" since `", "The work is commit "+link(f.ref(changeRef)), "run="+f.trailer("writ-run-id")+" -->")
+	if strings.Contains(f.changeOf().Body, "Notes") {
+		t.Errorf("the change repeats what the issue says: %s", f.changeOf().Body)
+	}
+	for issue, want := range map[string]string{
+		"https://github.com/o/n/issues/7": "https://github.com/o/n", "https://gitlab.com/o/n/-/issues/7": "https://gitlab.com/o/n/-",
+		"https://gitlab.com/o/n/-/work_items/7": "https://gitlab.com/o/n/-", "javascript:x/issues/7": "", "https://x/(a)/issues/1": "", "": "",
+	} {
+		if got := pagesOf(issue); got != want {
+			t.Errorf("the pages beside %q are at %q", issue, got)
+		}
+	}
+}

@@ -58,20 +58,19 @@ var quietCodes = []kernel.Code{
 // compose writes the status comment as it is to be: a function of HEAD and of how
 // the task stands by it, so that every instance writes the same.
 func (t *Task) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) error {
-	text, err := t.statusText(ctx, c, stands, len(f.Comments) > 0)
+	text, err := t.statusText(ctx, c, f, stands)
 	if err != nil || text == "" {
 		return err
 	}
-	run := c.facts.Head.Run()
-	c.text = marker{world: t.s.cfg.World, task: t.number}.line("task", run) + text + t.approveLine(c, stands)
+	c.text = c.marked(t, "task") + text + t.approveLine(c, stands)
 	f.Want = textDigest(c.text)
 	return nil
 }
 
 // statusText is the text for people, "" where there is nothing to say.
-func (t *Task) statusText(ctx context.Context, c *cycle, stands kernel.Decision, told bool) (string, error) {
+func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) (string, error) {
 	if t.run != nil {
-		return t.claimedText(), nil
+		return t.claimedText(c), nil
 	}
 	switch stands.Standing {
 	case kernel.StandHeld, kernel.StandActing, kernel.StandRunning:
@@ -85,30 +84,110 @@ func (t *Task) statusText(ctx context.Context, c *cycle, stands kernel.Decision,
 			return "", err
 		}
 		if ok {
-			return reportText(r, string(c.head.OID), t.StateRef(), c.changeURL), nil
+			if r.Merge = mergeOf(f.Change); r.Merge != nil {
+				r.WaitingFor = ""
+			}
+			t.readCheck(c, f, r)
+			tail := t.endText(c, r) + t.changeWords(c, f.Change)
+			brief := r
+			brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
+			c.changeText = c.marked(t, "task") + reportText(brief, t.endText(c, brief))
+			return reportText(r, tail), nil
 		}
 	}
-	if !told && !slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool { return !slices.Contains(quietCodes, k) }) {
+	if len(f.Comments) == 0 && !slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool { return !slices.Contains(quietCodes, k) }) {
 		return "", nil
 	}
 	r := t.notice(stands, c.facts, c.intake, "")
-	return reportText(r, c.facts.Head.OID, t.StateRef(), ""), nil
+	return reportText(r, t.endText(c, r)+t.changeWords(c, f.Change)), nil
 }
 
-// claimedText says who works on the task.
-func (t *Task) claimedText() string {
+// marked is the marker's line of a text of HEAD's run.
+func (c *cycle) marked(t *Task, kind string) string {
+	return marker{world: t.s.cfg.World, task: t.number}.line(kind, c.facts.Head.Run())
+}
+
+// claimedText says who works on the task, and since when.
+func (t *Task) claimedText(c *cycle) string {
 	r := t.run
 	lines := [][2]string{
-		{"attempt", decimal(r.attempt)}, {"builder", r.pack.Spec.Builder}, {"held by", t.s.cfg.RunnerID},
-		{"run", r.id}, {"base commit", r.pack.Pins.BaseCommit}, {"claim", string(r.claim)},
-		{"contract", string(r.pack.Pins.Governance)},
+		{"state", "claimed"}, {"held by", t.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)},
+		{"attempt", fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)}, {"builder", r.pack.Spec.Builder},
+		{"run", r.id}, {"contract", string(r.pack.Pins.Governance)},
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Writ: task %d is being worked on\n\n", t.number)
 	for _, l := range lines {
 		fmt.Fprintf(&b, "- %s: `%s`\n", l[0], plainWord(l[1]))
 	}
+	fmt.Fprintf(&b, "- claim: %s\n- base commit: %s\n", c.commitLink(string(r.claim)), c.commitLink(r.pack.Pins.BaseCommit))
 	return b.String()
+}
+
+// commitLink is a commit's id with a link to its page, which lasts, where the forge
+// has one.
+func (c *cycle) commitLink(oid string) string {
+	word := "`" + plainWord(oid) + "`"
+	if c.pages == "" || oid == "" {
+		return word
+	}
+	return "[" + word + "](" + c.pages + "/commit/" + url.PathEscape(oid) + ")"
+}
+
+// pagesOf is where the pages of an issue's repository are, "" where its own page
+// doesn't tell: commits are found beside issues.
+func pagesOf(issue string) string {
+	u, err := url.Parse(issue)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(issue, " <>()[]\n`") {
+		return ""
+	}
+	for _, beside := range []string{"/issues", "/work_items"} {
+		if at := strings.LastIndex(issue, beside); at > 0 {
+			return issue[:at]
+		}
+	}
+	return ""
+}
+
+// endText is what stands below a report: where it is, since when, and what it
+// delivered.
+func (t *Task) endText(c *cycle, r report.Report) string {
+	var b strings.Builder
+	if c.facts.Head.OID != "" {
+		fmt.Fprintf(&b, "\n`%s` is at %s since `%s`", plainWord(t.StateRef()), c.commitLink(c.facts.Head.OID), kernel.Timestamp(c.headAt()/1000))
+		if most := c.facts.Budgets.Attempts; r.Attempts > 0 && most > 0 {
+			fmt.Fprintf(&b, ", attempt %d of %d", r.Attempts, most)
+		}
+		b.WriteString(".\n")
+	}
+	if r.ChangeCommit != "" {
+		fmt.Fprintf(&b, "\nThe work is commit %s on %s.\n", c.commitLink(r.ChangeCommit), c.commitLink(r.BaseCommit))
+	}
+	if u, err := url.Parse(c.changeURL); err == nil && (u.Scheme == "https" || u.Scheme == "http") && !strings.ContainsAny(c.changeURL, " <>\n`") {
+		b.WriteString("\nThe change: " + c.changeURL + "\n")
+	}
+	return b.String()
+}
+
+// changeWords say what people did with the change that a reader must know.
+func (t *Task) changeWords(c *cycle, ch *kernel.ChangeFacts) string {
+	branch := plainWord(t.changeBranch())
+	switch {
+	case ch == nil || ch.Number == 0 || ch.Old:
+		return ""
+	case ch.Undone():
+		return "\nTo have it done again, delete the branch `" + branch + "`, then comment `/writ retry` and what should be different.\n"
+	case !ch.Open || !ch.Pushed:
+		return ""
+	}
+	words := "\nSomebody pushed to `" + branch + "` after the verification. "
+	switch r := ch.Review; {
+	case t.reviewPassed(c, ch.Head) || r != nil && r.Ended && len(r.Violations) == 0:
+		return words + "Scope and checks hold for " + c.commitLink(ch.Head) + ", too.\n"
+	case r != nil && !r.Ended:
+		return words + "The checks run again on " + c.commitLink(ch.Head) + ".\n"
+	}
+	return words + c.commitLink(ch.Head) + " is not what was verified; its check says what became of it.\n"
 }
 
 // plainWord keeps what can't end a code span or a line.
@@ -121,15 +200,9 @@ func plainWord(s string) string {
 	}, s)
 }
 
-// reportText renders a report so that it fits, the outputs first to go.
-func reportText(r report.Report, head, ref, change string) string {
-	tail := ""
-	if head != "" {
-		tail = fmt.Sprintf("\n`%s` is at `%s`.\n", plainWord(ref), plainWord(head))
-	}
-	if u, err := url.Parse(change); err == nil && (u.Scheme == "https" || u.Scheme == "http") && !strings.ContainsAny(change, " <>\n`") {
-		tail += "\nThe change: " + change + "\n"
-	}
+// reportText renders a report so that it fits, the outputs first to go. tail comes
+// below it in any case.
+func reportText(r report.Report, tail string) string {
 	for _, cut := range []func(){
 		func() {}, func() { r.Outputs = nil }, func() { r.Notes, r.Warnings, r.Discarded = nil, nil, nil },
 		func() { r.Violations = r.Violations[:min(len(r.Violations), 10)] }, func() { r.ChangedFiles = r.ChangedFiles[:min(len(r.ChangedFiles), 20)] },
@@ -152,7 +225,7 @@ func (t *Task) alertText(c *cycle) string {
 	for _, n := range c.intake.notify {
 		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
 	}
-	return marker{world: t.s.cfg.World, task: t.number}.line("alert", c.facts.Head.Run()) +
+	return c.marked(t, "alert") +
 		fmt.Sprintf("Task %d is blocked: %s. The report says why.\n", t.number, strings.Join(names, ", "))
 }
 

@@ -77,7 +77,9 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		if ctx.Err() != nil {
 			return t.part(ctx, o.Actor, d.last)
 		}
+		t.quiet = o.Nudges != nil && !d.heard
 		st, err := t.Tick(ctx, d.request(), d.actor())
+		d.heard = false
 		if err == nil {
 			d.outages, d.last = 0, st
 			again, err := d.next(ctx, st)
@@ -110,6 +112,7 @@ type drive struct {
 	o               DriveOptions
 	outages, failed int
 	attempted       bool // the one attempt of Once is over
+	heard           bool // somebody said that there is something to see
 	last            Status
 
 	told     string // how the task stood when the issue was moved last
@@ -187,6 +190,8 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 		}
 	}
 	switch st.Decision.Standing {
+	case kernel.StandFinal:
+		return d.awaitReview(ctx)
 	case kernel.StandActing:
 		if d.o.Yield && t.run == nil && t.pending == nil && d.failed >= outageTries {
 			return false, nil // it fails again and again: somebody else's turn
@@ -290,6 +295,7 @@ func (d *drive) pause(ctx context.Context, wait time.Duration, done <-chan struc
 	case <-done:
 	case <-d.came:
 	case _, ok := <-d.o.Nudges:
+		d.heard = true
 		if !ok {
 			d.o.Nudges = nil // nobody nudges any more
 		}

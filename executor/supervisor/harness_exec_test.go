@@ -39,7 +39,10 @@ type fakeExecutor struct {
 	build   func(executor.BuildJob) (executor.BuildOutcome, error)
 	started func(executor.BuildJob)
 	hold    bool
-	mu      sync.Mutex // of builds, where tasks are driven at once
+	check   func(executor.CheckJob) executor.CheckOutcome // nil: all pass
+	held    func()                                        // called for checks that don't end by themselves, nil: they end
+	cut     []*fakeJob[executor.CheckOutcome]             // checks that were held
+	mu      sync.Mutex                                    // of builds, where tasks are driven at once
 	builds  []*fakeJob[executor.BuildOutcome]
 }
 
@@ -70,7 +73,16 @@ func (f *fakeExecutor) Build(_ context.Context, job executor.BuildJob) (executor
 }
 
 func (f *fakeExecutor) Check(_ context.Context, job executor.CheckJob) (executor.Checks, error) {
-	j := &fakeJob[executor.CheckOutcome]{done: make(chan struct{}), out: passed(job)}
+	out := passed(job)
+	if f.check != nil {
+		out = f.check(job)
+	}
+	j := &fakeJob[executor.CheckOutcome]{done: make(chan struct{}), out: out}
+	if f.held != nil {
+		f.cut = append(f.cut, j)
+		f.held()
+		return j, nil
+	}
 	j.finish()
 	return j, nil
 }

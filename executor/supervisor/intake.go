@@ -50,6 +50,7 @@ type Intake struct {
 	notify  []string
 	// byChange: accepted work is delivered by a change, as a draft or not.
 	byChange, draft bool
+	closeOn         string // kernel.CloseMerged, or "" for the default
 	// contractRef and contractCommit are where the contract was read.
 	contractRef    string
 	contractCommit git.OID
@@ -82,6 +83,9 @@ func (t *Task) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
 	}
 	in.trigger, in.notify = c.Trigger, c.Notify
 	in.byChange, in.draft = c.Deliver.As == contract.DeliverPullRequest, c.Deliver.Draft
+	if in.byChange && c.CloseOn == contract.CloseMerged {
+		in.closeOn = kernel.CloseMerged
+	}
 	return terms{in, c, faults}, err
 }
 

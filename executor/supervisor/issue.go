@@ -30,9 +30,11 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 	if f.Gone {
 		return nil
 	}
-	if err := t.readChange(ctx, c, f); err != nil {
+	var err error
+	if f.Change, err = t.readChange(ctx, c); err != nil {
 		return err
 	}
+	c.turnedDown = f.Change.Undone()
 	tick := c.facts
 	tick.Request, tick.Issue = kernel.RequestTick, nil
 	stands, err := kernel.Decide(tick)
@@ -54,6 +56,7 @@ func (c *cycle) headAt() int64 {
 // shown is what the issue shows of writ's.
 func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.headAt()}
+	c.pages = pagesOf(seen.Issue.URL)
 	if f.Gone {
 		return f
 	}
@@ -155,28 +158,6 @@ func stateLabels(f approval.Facts) (labels, touched []string) {
 		}
 	}
 	return labels, touched
-}
-
-// readChange looks for the change that delivers a completed task's branch.
-func (t *Task) readChange(ctx context.Context, c *cycle, f *kernel.IssueFacts) error {
-	h := c.facts.Head
-	if !c.intake.byChange || t.run != nil || h.State != string(kernel.TaskCompleted) || !h.Trust.Trusted() {
-		return nil
-	}
-	p := t.s.deps.Forge
-	found, err := p.Client.FindChange(ctx, p.Repo, t.changeBranch())
-	f.Change = &kernel.ChangeFacts{}
-	if forge.IsReason(err, forge.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	self, err := t.s.self(ctx)
-	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
-	*f.Change = kernel.ChangeFacts{Number: found.Number, Run: run, Open: found.State == forge.ChangeOpen, Own: found.Author.ID == self.ID}
-	c.changeURL = found.URL
-	return err
 }
 
 // changeBranch is the short name of the change branch.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -40,7 +41,12 @@ type cycle struct {
 	// Of an effect on the issue: the text of comment and change, the change's page,
 	// and what the forge answered.
 	text, changeURL string
+	changeText      string
+	wrote           forge.Comment // that the effect wrote
+	turnedDown      bool          // the work that HEAD tells of
+	pages           string        // where the repository's pages are, "" if that isn't known
 	forgeErr        error
+	check           forge.Check       // that the change's commit is owed
 	said            replies           // writ's answers to commands, as the issue shows them
 	replies         map[int64]wording // to be given, by the command's comment
 	task            *Task
@@ -70,11 +76,14 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 	if t.first == nil {
 		t.first = &head.OID
 	}
-	head.Reapproved = t.reapproved(issue, head)
 	c.facts = kernel.Facts{
 		Kind: string(kernel.KindObservation), Request: req, Actor: actor,
 		World: t.s.cfg.World, Task: t.number, Head: head, SameIssue: t.remote,
 	}
+	if c.facts.Undone, err = t.undone(ctx, c, issue); err != nil {
+		return nil, err
+	}
+	c.facts.Head.Reapproved = t.reapproved(issue, head) || c.facts.Undone
 	if err := t.readView(ctx, c, issue); err != nil {
 		return nil, err
 	}
@@ -111,7 +120,7 @@ func (t *Task) reapproved(issue Issue, head kernel.HeadFacts) bool {
 func (t *Task) readView(ctx context.Context, c *cycle, issue Issue) (err error) {
 	t.s.locked(func() {
 		c.facts.View, c.facts.Now = t.view(), t.virtualNow(c.clock)
-		if !issue.Retry || issue.ByBot || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) {
+		if !issue.Retry || issue.ByBot || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) && !c.facts.Undone {
 			return
 		}
 		err = t.s.resume(ctx, t.number, kernel.OperatorAct{Actor: issue.Actor, Reason: "/writ retry", Head: c.facts.Head.OID, ActID: issue.Act})
@@ -150,7 +159,7 @@ func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, e
 	}
 	var view kernel.TaskView
 	t.s.locked(func() { view = t.view() })
-	issue, err := t.issues.Issue(ctx, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
+	issue, err := t.askIssue(ctx, c, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
 	if err != nil {
 		return issue, err
 	}
@@ -189,7 +198,10 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 	if t.remote && !starting && !brief {
 		return Issue{}, nil // what the build came to is taken in: it is the kernel's now
 	}
-	issue, err := t.issues.Issue(ctx, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
+	if t.quiet && brief && !tell && c.clock.BootMs-t.looked < lookEvery {
+		return Issue{}, nil // nobody says that there is anything to see
+	}
+	issue, err := t.askIssue(ctx, c, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
 	if err != nil {
 		if t.remote && (starting || tell) {
 			return Issue{}, err
@@ -215,6 +227,7 @@ func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
 		c.facts.Approved = in.Approval.Digest
 	}
 	c.facts.Governance, c.facts.Budgets, c.facts.Checks = in.Governance, in.Budgets, int64(len(in.Checks))
+	c.facts.CloseOn = in.closeOn
 	c.facts.Input, c.facts.Policy = in.Input, slices.Concat(in.Policy, issue.Policy)
 	if t.run != nil {
 		c.facts.Human = issue.Human

@@ -17,7 +17,7 @@ import (
 func (t *Task) judge(c *cycle) error {
 	r := t.run
 	j := &kernel.Judgement{
-		State: c.decision.State, NotBefore: c.decision.NotBefore, Codes: c.decision.Codes,
+		State: c.decision.State, NotBefore: c.decision.NotBefore, Codes: c.decision.Codes, WaitingFor: c.decision.WaitingFor,
 	}
 	r.violations = c.decision.Violations
 	rep := t.buildReport(c)

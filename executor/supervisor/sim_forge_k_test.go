@@ -154,6 +154,11 @@ func (s *sim) setStage(a kernel.Action, r *simRunner) {
 		r.build = "good"
 		must(s.t, f.Robot.SetState(ctx, f.Repo, 1, forge.Closed))
 		f.slips++
+	case kernel.ActionReview:
+		r.until(kernel.StandFinal)
+		r.looked = -1
+		s.server.Force(s.check.ChangeRef, s.commit(s.server.Ref(s.check.ChangeRef), "a reviewer's\n", map[string]string{"README": "hi\n", "out.txt": "hello again\n"}))
+		s.showBranch()
 	case kernel.ActionReact, kernel.ActionAnswer:
 		s.says("/writ help")
 	case kernel.ActionUncomment:

@@ -141,11 +141,13 @@ func (s *sim) settleForged() {
 	s.fail("E8: HEAD is still %q", s.head().State)
 }
 
-// delivered reports whether the change branch keeps everybody from going on, which
-// is how a delivered task stands whose state ref somebody has overwritten.
+// delivered reports whether the change branch keeps everybody from going on who
+// doesn't see the task completed: how a delivered task stands whose state ref
+// somebody has overwritten, or whose writer lost the key that he signed it with.
 func (s *sim) delivered() bool {
 	return !slices.ContainsFunc(s.runners, func(r *simRunner) bool {
 		d := r.last.Decision
-		return d.Standing != kernel.StandRefused || !slices.Contains(d.Codes, kernel.CodeTargetIneligible)
+		kept := d.Standing == kernel.StandRefused && slices.Contains(d.Codes, kernel.CodeTargetIneligible)
+		return !kept && (d.Standing != kernel.StandFinal || d.State != kernel.TaskCompleted)
 	})
 }

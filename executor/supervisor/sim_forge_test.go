@@ -108,6 +108,13 @@ func (c *simClient) DeleteComment(ctx context.Context, r forge.Repo, id int64) e
 	return c.Client.DeleteComment(ctx, r, id)
 }
 
+func (c *simClient) SetCheck(ctx context.Context, r forge.Repo, oid string, k forge.Check) error {
+	if err := c.sends(kernel.ActionCheck, k.Summary, k.Detail); err != nil {
+		return err
+	}
+	return c.Client.SetCheck(ctx, r, oid, k)
+}
+
 func (c *simClient) React(ctx context.Context, r forge.Repo, id int64, with forge.Reaction) error {
 	if err := c.sends(kernel.ActionReact); err != nil {
 		return err

@@ -99,8 +99,15 @@ type Task struct {
 	first   *string // HEAD when this process first looked, "" for none
 	intake  *Intake // of the pair (base commit, text) last assessed
 	parsed  *parsed // the contract last read
-	cycle   *cycle  // the request in flight
-	asked   int64   // comment of the newest command that was seen
+	kept    *kept   // of the issue, while it is moved
+	telling bool    // it is
+	looked  int64   // when the issue was read last, Clock.BootMs
+	quiet   bool    // whoever drives would know if there were anything to see
+	again   *review // of what was pushed to the change branch; under guard
+	merge   compared
+	reverts reverts
+	cycle   *cycle // the request in flight
+	asked   int64  // comment of the newest command that was seen
 
 	admit    Admit // of the drive; nil admits
 	admitted bool  // it said yes
@@ -348,37 +355,6 @@ func (t *Task) noteRefusal(o *kernel.Outcome) {
 	}
 	if t.run == nil {
 		t.refused = []kernel.Violation{{Code: kernel.CodePushRefused, Subject: t.StateRef(), Detail: o.Detail}}
-	}
-}
-
-// Guard kills what runs if the lease can't be renewed in time any more. It is
-// called often, on its own, because a tick may hang in the network. It reports
-// whether it had to.
-func (t *Task) Guard(now lease.Clock) bool {
-	t.guard.Lock()
-	r := t.run
-	due := r != nil && (r.build != nil || r.checks != nil) && r.tenure.MustFence(now)
-	t.guard.Unlock()
-	if due {
-		t.kill()
-	}
-	return due
-}
-
-// kill ends every process of the live run. It returns when nothing runs.
-func (t *Task) kill() {
-	t.guard.Lock()
-	var b executor.Build
-	var c executor.Checks
-	if t.run != nil {
-		b, c = t.run.build, t.run.checks
-	}
-	t.guard.Unlock()
-	if b != nil {
-		b.Kill()
-	}
-	if c != nil {
-		c.Kill()
 	}
 }
 

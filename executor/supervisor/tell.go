@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -48,6 +49,11 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 			}
 			c.forgeErr = t.moveIssue(ctx, c, a, e)
 			status, code := forgeSays(c.forgeErr)
+			if status == kernel.OutcomeDone {
+				t.moved(c, a, e)
+			} else {
+				t.kept = nil
+			}
 			if status == kernel.OutcomeRefused {
 				t.refuseAt(c.facts.Head.OID, e.RefusedAs(a))
 			}
@@ -88,17 +94,21 @@ func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kerne
 	case kernel.ActionClose:
 		err = p.Client.SetState(ctx, p.Repo, t.number, forge.Closed)
 	case kernel.ActionComment:
-		_, err = p.Client.AddComment(ctx, p.Repo, t.number, c.text)
+		err = t.write(ctx, c, 0, c.text)
 	case kernel.ActionRevise:
-		err = p.Client.EditComment(ctx, p.Repo, e.Target, c.text)
+		err = t.write(ctx, c, e.Target, c.text)
 	case kernel.ActionUncomment:
 		err = gone(p.Client.DeleteComment(ctx, p.Repo, e.Target))
 	case kernel.ActionAlert:
-		_, err = p.Client.AddComment(ctx, p.Repo, t.number, t.alertText(c))
+		err = t.write(ctx, c, 0, t.alertText(c))
+	case kernel.ActionReview:
+		err = t.startReview(ctx, c, git.OID(e.Label))
+	case kernel.ActionCheck:
+		err = p.Client.SetCheck(ctx, p.Repo, e.Label, c.check)
 	case kernel.ActionReact:
 		err = p.Client.React(ctx, p.Repo, e.Target, forge.Reaction(e.Label))
 	case kernel.ActionAnswer:
-		err = t.reply(ctx, c.replies[e.Target])
+		err = t.write(ctx, c, c.replies[e.Target].edit, c.replies[e.Target].text)
 	case kernel.ActionLabel:
 		err = t.setLabel(ctx, e.Label)
 	case kernel.ActionUnlabel:
@@ -111,13 +121,14 @@ func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kerne
 	return err
 }
 
-// reply answers a command in words.
-func (t *Task) reply(ctx context.Context, r wording) error {
+// write writes a comment, or with a number edits that one.
+func (t *Task) write(ctx context.Context, c *cycle, edit int64, text string) (err error) {
 	p := t.s.deps.Forge
-	if r.edit != 0 {
-		return p.Client.EditComment(ctx, p.Repo, r.edit, r.text)
+	if edit != 0 {
+		c.wrote = forge.Comment{ID: edit, Body: text}
+		return p.Client.EditComment(ctx, p.Repo, edit, text)
 	}
-	_, err := p.Client.AddComment(ctx, p.Repo, t.number, r.text)
+	c.wrote, err = p.Client.AddComment(ctx, p.Repo, t.number, text)
 	return err
 }
 
@@ -154,16 +165,16 @@ func (t *Task) setLabel(ctx context.Context, label string) error {
 // report at HEAD.
 func (t *Task) deliver(ctx context.Context, c *cycle, number int64) error {
 	p := t.s.deps.Forge
-	commit, err := t.s.deps.Repo.Commit(ctx, c.change)
+	commit, err := t.s.deps.Repo.Commit(ctx, c.verified())
 	if err != nil {
 		return fmt.Errorf("the change can't be read: %w", err)
 	}
 	title, _, _ := strings.Cut(strings.TrimSpace(string(commit.Message)), "\n")
 	if number != 0 {
-		return p.Client.EditChange(ctx, p.Repo, number, title, c.text)
+		return p.Client.EditChange(ctx, p.Repo, number, title, c.changeText)
 	}
 	_, err = p.Client.OpenChange(ctx, p.Repo, forge.Change{
-		Title: title, Body: c.text, Head: t.changeBranch(), Base: strings.TrimPrefix(c.intake.BaseRef, "refs/heads/"), Draft: c.intake.draft,
+		Title: title, Body: c.changeText, Head: t.changeBranch(), Base: strings.TrimPrefix(c.intake.BaseRef, "refs/heads/"), Draft: c.intake.draft,
 	})
 	return err
 }
@@ -205,11 +216,13 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	d.told, d.tellWake = key, 0
+	t.telling = true
+	defer func() { t.telling, t.kept = false, nil }()
 	failed := 0
 	for range tellMost {
 		if ctx.Err() != nil || d.waiting() {
 			d.told = ""
-			return nil //nolint:nilerr // whoever drives sees the end of ctx for himself
+			return nil
 		}
 		told, err := t.tellOnce(ctx, d.o.Actor)
 		switch {

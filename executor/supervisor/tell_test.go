@@ -317,7 +317,7 @@ func TestE2_HeadIsReadBeforeTheClose(t *testing.T) {
 	f := newTold(t, nil)
 	moved := false
 	f.place.wrap = func(r Repo) Repo { return r }
-	f.scene.Bot.After(forgetest.On(forgetest.History), forgetest.Always, func(forgetest.Call) {
+	f.scene.Bot.After(forgetest.On(forgetest.AddLabel), forgetest.Always, func(forgetest.Call) {
 		if i := f.forgeIssue(); !moved && slices.Contains(i.Labels, kernel.LabelCompleted) {
 			moved = true
 			gittest.Commit(t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "y"})

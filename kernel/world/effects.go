@@ -117,7 +117,7 @@ func (f *fold) outcome(e entry) error {
 			f.end(&t)
 		}
 		if o.Status == kernel.OutcomeRefused {
-			t.answered(opened.Intent)
+			t.told(opened.Intent)
 		}
 	default:
 		return refuse(ErrBody, nil, "the status %q is none of an outcome", o.Status)
@@ -130,7 +130,7 @@ func (f *fold) outcome(e entry) error {
 // produced when the round is settled.
 func (f *fold) came(t *Task, o OpenIntent) {
 	if o.Intent.Effect.OnForge() {
-		t.answered(o.Intent)
+		t.told(o.Intent)
 		return // HEAD moves the task, and the issue only shows it
 	}
 	f.now.done = append(f.now.done, effect{t.Number, o})
@@ -148,12 +148,16 @@ func (f *fold) came(t *Task, o OpenIntent) {
 	}
 }
 
-// answered notes that a command was answered, or that the forge takes no answer to
-// it: it isn't answered again.
-func (t *Task) answered(i kernel.Intent) {
-	id, err := strconv.ParseInt(i.New, 10, 64)
-	if i.Effect == kernel.ActionReact && err == nil {
-		t.Answered = t.Answered.With(id)
+// told notes what the issue can't be asked about: that a command was answered, or a
+// check set, or that the forge takes neither. It isn't done again.
+func (t *Task) told(i kernel.Intent) {
+	switch i.Effect {
+	case kernel.ActionReact:
+		if id, err := strconv.ParseInt(i.New, 10, 64); err == nil {
+			t.Answered = t.Answered.With(id)
+		}
+	case kernel.ActionCheck:
+		t.Checked = i.Ref + " " + string(i.Digest)
 	}
 }
 

@@ -249,7 +249,7 @@ func (f *fold) acceptedRun(t Task) string {
 func (f *fold) view(task int64) kernel.TaskView {
 	t := f.task(task)
 	return kernel.TaskView{Task: task, Halted: t.Halted, HaltReason: t.HaltReason, Epoch: t.Epoch, ResumedHead: t.ResumedHead,
-		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act, Answered: t.Answered}
+		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act, Answered: t.Answered, Checked: t.Checked}
 }
 
 func acceptedApproval(t Task) canon.Digest {

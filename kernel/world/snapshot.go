@@ -117,6 +117,7 @@ type Task struct {
 	Act             string           `json:"act,omitempty"`   // id of the newest act on the forge that was taken in
 
 	Answered kernel.Answered `json:"answered,omitempty"` // comments whose commands were answered
+	Checked  string          `json:"checked,omitempty"`  // commit and digest of the check that was set last
 }
 
 // Dispatched names a recorded dispatch.

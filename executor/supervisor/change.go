@@ -1,0 +1,269 @@
+package supervisor
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+// completedHead reports whether HEAD is a result that counts and was accepted.
+func completedHead(h kernel.HeadFacts) bool {
+	return h.State == string(kernel.TaskCompleted) && h.Trust.Trusted()
+}
+
+// readChange looks for the change that delivers a completed task's branch, and how
+// far it has come. It is nil where no change delivers the work.
+func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, error) {
+	h := c.facts.Head
+	if !c.intake.byChange || t.run != nil || !completedHead(h) {
+		return nil, nil //nolint:nilnil // there is none, which is no failure
+	}
+	found, err := t.findChange(ctx)
+	if forge.IsReason(err, forge.NotFound) {
+		return &kernel.ChangeFacts{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	self, err := t.s.self(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
+	out := &kernel.ChangeFacts{
+		Number: found.Number, Run: run, Open: found.State == forge.ChangeOpen, Own: found.Author.ID == self.ID, Head: found.HeadOID,
+	}
+	out.Old = !out.Open && run != "" && run != h.Run()
+	verified := c.verified()
+	if out.Pushed = !out.Old && out.Head != "" && out.Head != string(verified); out.Pushed {
+		out.Review = t.reviewOf(out.Head)
+		if t.reviewPassed(c, out.Head) {
+			verified = git.OID(out.Head)
+		}
+	}
+	c.changeURL = found.URL
+	if found.State != forge.ChangeMerged || out.Old {
+		return out, nil
+	}
+	out.Merged = found.MergedOID
+	if out.Differs, err = t.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), git.OID(found.MergedOID)); err != nil {
+		return nil, err
+	}
+	out.Reverted, err = t.revertedBy(ctx, c.intake.BaseCommit, found, verified)
+	return out, err
+}
+
+// verified is the commit that HEAD's result delivers, and builtOn the base that it
+// was made on.
+func (c *cycle) verified() git.OID { return c.named(kernel.TrailerChange) }
+func (c *cycle) builtOn() git.OID  { return c.named(kernel.TrailerBase) }
+
+// named is the commit in one of HEAD's trailers.
+func (c *cycle) named(key string) git.OID {
+	for _, tr := range c.event.Extra() {
+		if tr.Key == key {
+			return git.OID(tr.Value)
+		}
+	}
+	return ""
+}
+
+// undone reports whether a person asks again for work that was turned down.
+func (t *Task) undone(ctx context.Context, c *cycle, issue Issue) (bool, error) {
+	h := c.facts.Head
+	if !t.remote || !issue.Retry || issue.ByBot || !completedHead(h) || !kernel.NewerAct(issue.Act, h.Act) {
+		return false, nil
+	}
+	change, err := t.readChange(ctx, c)
+	return change.Undone(), err
+}
+
+// maxDiffers bounds the paths that a record names.
+const maxDiffers = 50
+
+// differs lists the paths whose merged content isn't the verified one: of those
+// that the verified commit changed, and of those that were changed on the branch
+// after it. Whether the change was merged, squashed or rebased makes no difference
+// to it.
+func (t *Task) differs(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
+	key := mergeKey{verified, head, merged}
+	if t.merge.key == key {
+		return t.merge.differs, nil
+	}
+	out, err := t.compare(ctx, base, verified, head, merged)
+	if err != nil && git.CodeOf(err) != git.CodeObjectMissing {
+		return nil, err
+	}
+	if err != nil {
+		out = []string{"(a commit of it can't be read any more)"}
+	}
+	t.merge = compared{key, out[:min(len(out), maxDiffers)]}
+	return t.merge.differs, nil
+}
+
+// compared is what a merge came to; its commits never change.
+type compared struct {
+	key     mergeKey
+	differs []string
+}
+
+type mergeKey struct{ verified, head, merged git.OID }
+
+func (t *Task) compare(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
+	oids := []git.OID{base, verified, head, merged}
+	trees := make([]map[string]git.Entry, 0, len(oids))
+	for _, oid := range oids {
+		tree, err := t.s.deps.Repo.Tree(ctx, oid)
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, byPath(tree))
+	}
+	before, ours, theirs, now := trees[0], trees[1], trees[2], trees[3]
+	touched := append(unequal(before, ours), unequal(ours, theirs)...)
+	slices.Sort(touched)
+	return slices.DeleteFunc(slices.Compact(touched), func(path string) bool { return ours[path] == now[path] }), nil
+}
+
+func byPath(tree git.Tree) map[string]git.Entry {
+	out := make(map[string]git.Entry, len(tree.Entries))
+	for _, e := range tree.Entries {
+		out[e.Path] = e
+	}
+	return out
+}
+
+// unequal lists the paths at which two trees differ.
+func unequal(a, b map[string]git.Entry) (out []string) {
+	for path, e := range a {
+		if b[path] != e {
+			out = append(out, path)
+		}
+	}
+	for path := range b {
+		if _, there := a[path]; !there {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// maxReverts is how many commits of the base are looked at for a revert in one look
+// at the issue.
+const maxReverts = 200
+
+// reverts are what the commits of the base since a merge take back.
+type reverts struct {
+	merged git.OID
+	seen   map[git.OID]bool
+	by     map[string][]string // what is taken back, to the commits that say so
+}
+
+// revertedBy looks on the base for a commit that takes the merged one back, "" for
+// none. One that was itself taken back doesn't count.
+func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change, verified git.OID) (string, error) {
+	merged := git.OID(change.MergedOID)
+	if t.reverts.merged != merged {
+		t.reverts = reverts{merged: merged, seen: map[git.OID]bool{merged: true}, by: map[string][]string{}}
+	}
+	if err := t.reverts.read(ctx, t.s.deps.Repo, tip); err != nil {
+		return "", err
+	}
+	for _, name := range []string{string(merged), string(verified), "#" + decimal(change.Number)} {
+		if by := t.reverts.undoes(name); by != "" {
+			return by, nil
+		}
+	}
+	return "", nil
+}
+
+// undoes is the commit that takes back what has the name.
+func (r reverts) undoes(name string) string {
+	for _, by := range r.by[name] {
+		if r.undoes(by) == "" {
+			return by
+		}
+	}
+	return ""
+}
+
+// read takes in the commits from a tip down to what was read before.
+func (r reverts) read(ctx context.Context, repo Repo, tip git.OID) error {
+	queue := []git.OID{tip}
+	for n := 0; len(queue) > 0 && n < maxReverts; queue = queue[1:] {
+		oid := queue[0]
+		if oid.IsZero() || r.seen[oid] {
+			continue
+		}
+		n++
+		c, err := repo.Commit(ctx, oid)
+		if err != nil && git.CodeOf(err) != git.CodeCommitAmbiguous {
+			return err
+		}
+		r.seen[oid] = true
+		for _, name := range takesBack(string(c.Message)) {
+			r.by[name] = append(r.by[name], string(oid))
+		}
+		queue = append(queue, c.Parents...)
+	}
+	return nil
+}
+
+// revert is how a commit says what it takes back: git's own words, and those of
+// forges, which name the change.
+var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:commit\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?[#!]([0-9]{1,18})\b)`)
+
+// takesBack lists what a commit's message takes back: commits by their id, changes
+// as # and their number.
+func takesBack(message string) (out []string) {
+	for _, m := range revert.FindAllStringSubmatch(message, -1) {
+		if m[1] != "" {
+			out = append(out, strings.ToLower(m[1]))
+		} else {
+			out = append(out, "#"+m[2])
+		}
+	}
+	return out
+}
+
+// mergeOf is what a report says of the change.
+func mergeOf(c *kernel.ChangeFacts) *report.Merge {
+	if c == nil || c.Old || c.Merged == "" && !c.Undone() {
+		return nil
+	}
+	return &report.Merge{Commit: c.Merged, AsVerified: c.Merged != "" && len(c.Differs) == 0, Differs: c.Differs, Reverted: c.Reverted}
+}
+
+// checkName is the name under which the result stands on a commit.
+const checkName = "writ"
+
+// readCheck composes the check that the change's commit is owed: it says the report
+// of the result at HEAD.
+func (t *Task) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
+	ch, verified := f.Change, string(c.verified())
+	if ch == nil || ch.Number == 0 || ch.Old || verified == "" {
+		return
+	}
+	c.check = forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Verified by writ: attempt " + decimal(r.Attempts) + ", run " + r.RunID}
+	r.Merge = nil
+	c.check.Detail = reportText(r, "")
+	f.Check = &kernel.CheckFacts{OID: verified, Digest: checkDigest(c.check)}
+	if ch.Pushed {
+		t.readReviewCheck(c, f)
+	}
+}
+
+// readReviewCheck composes the check of what was pushed, once that was reviewed.
+func (t *Task) readReviewCheck(c *cycle, f *kernel.IssueFacts) {
+	f.Check = nil
+	if r := f.Change.Review; r != nil && r.Ended {
+		c.check = t.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)
+		f.Check = &kernel.CheckFacts{OID: f.Change.Head, Digest: checkDigest(c.check)}
+	}
+}

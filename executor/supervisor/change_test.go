@@ -1,0 +1,351 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/kernel"
+)
+
+// mergeTerms is a contract whose issues are closed at the merge.
+const mergeTerms = "version: 1\nclose_on: merged\n"
+
+func (f *forged) changeOf() forge.Change {
+	f.t.Helper()
+	c, err := f.scene.Owner.FindChange(f.t.Context(), f.scene.Repo, "writ/change/1")
+	must(f.t, err)
+	return c
+}
+
+// merge merges the change as git knows it: with the files given, on the base as it
+// is, in as many commits as the forge's way of merging makes.
+func (f *forged) merge(message string, files map[string]string) string {
+	f.t.Helper()
+	f.clock.advance(1000)
+	oid := f.push("refs/heads/main", message, files)
+	must(f.t, f.scene.Owner.Merge(f.t.Context(), f.scene.Repo, f.changeOf().Number, oid))
+	return oid
+}
+
+// push adds a commit to a branch, as a person does.
+func (f *forged) push(ref, message string, files map[string]string) string {
+	f.t.Helper()
+	all := map[string]string{"README": "hi\n"}
+	maps.Copy(all, files)
+	oid := gittest.Commit(f.t, f.bare, ref, f.ref(ref), all)
+	if message == "" {
+		return oid
+	}
+	tree := strings.TrimSpace(gittest.Git(f.t, f.bare, "rev-parse", oid+"^{tree}"))
+	parent := strings.TrimSpace(gittest.Git(f.t, f.bare, "rev-parse", oid+"^"))
+	oid = strings.TrimSpace(gittest.Git(f.t, f.bare, "-c", "user.name=ana", "-c", "user.email=ana@example.com", "commit-tree", tree, "-p", parent, "-m", message))
+	gittest.Git(f.t, f.bare, "update-ref", ref, oid)
+	return oid
+}
+
+// later drives after some time.
+func (f *forged) later() Status {
+	f.t.Helper()
+	f.clock.advance(120_000)
+	return f.drive()
+}
+
+// TestD44_ClosedAtTheMerge: with close_on: merged the work is completed, the issue
+// waits for the merge, and is then closed with the report that says whether what
+// was merged is what was verified.
+func TestD44_ClosedAtTheMerge(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
+	st := f.drive()
+	f.wants(st, kernel.StandFinal)
+	if f.trailer("writ-waiting-for") != "merge" || f.trailer("aynig-state") != "completed" {
+		t.Errorf("HEAD is %s, waiting for %q", f.trailer("aynig-state"), f.trailer("writ-waiting-for"))
+	}
+	f.shows("task 1 completed, and waits for the merge of its change", kernel.LabelCompleted, true)
+	f.later()
+	f.shows("waits for the merge", kernel.LabelCompleted, true)
+	f.verify(stateRef)
+	merged := f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
+	f.later()
+	f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
+	if k := f.marked("task")[0].Body; !strings.Contains(k, merged) || !strings.Contains(k, "and its change is merged") {
+		t.Errorf("it says %s", k)
+	}
+	if n := f.acts(f.scene.Robot, forge.EventClosed); n != 1 {
+		t.Errorf("closed %d times", n)
+	}
+}
+
+// TestD44_MergedAsVerified: the merged blobs are compared with the verified ones,
+// whatever way the change was merged.
+func TestD44_MergedAsVerified(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*forged)     // what happens to base and branch before the merge
+		files  map[string]string // that the merge brings
+		want   []string          // paths that differ
+	}{
+		"squashed":                   {nil, map[string]string{"out.txt": "hello\n"}, nil},
+		"on a base that moved":       {func(f *forged) { f.push("refs/heads/main", "", map[string]string{"other": "x"}) }, map[string]string{"out.txt": "hello\n", "other": "x"}, nil},
+		"another content":            {nil, map[string]string{"out.txt": "hello, evil\n"}, []string{"out.txt"}},
+		"not merged really":          {nil, map[string]string{"else": "x"}, []string{"out.txt"}},
+		"a reviewer's other file":    {func(f *forged) { f.reviewer(map[string]string{"out.txt": "hello\n", "more.txt": "x"}) }, map[string]string{"out.txt": "hello\n", "more.txt": "x"}, []string{"more.txt"}},
+		"a reviewer's push left out": {func(f *forged) { f.reviewer(map[string]string{"out.txt": "hello\n", "more.txt": "x"}) }, map[string]string{"out.txt": "hello\n"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
+			f.drive()
+			if c.before != nil {
+				c.before(f)
+			}
+			f.merge("Merge it", c.files)
+			f.later()
+			f.shows(fmt.Sprintf("merged_as_verified: `%v`", len(c.want) == 0), kernel.LabelCompleted, false)
+			d := f.lastIssue()
+			if !slices.Equal(d.Change.Differs, c.want) {
+				t.Errorf("differing are %v, want %v", d.Change.Differs, c.want)
+			}
+			for _, path := range c.want {
+				if !strings.Contains(f.marked("task")[0].Body, "| "+path) {
+					t.Errorf("%s isn't named", path)
+				}
+			}
+		})
+	}
+}
+
+// reviewer pushes to the change branch.
+func (f *forged) reviewer(files map[string]string) {
+	f.t.Helper()
+	oid := f.push(changeRef, "", files)
+	f.scene.SetBranch(f.scene.Repo, f.scene.Owner.User, "writ/change/1", oid)
+}
+
+// lastIssue is what was last recorded of the issue.
+func (f *forged) lastIssue() kernel.IssueFacts {
+	f.t.Helper()
+	var out kernel.IssueFacts
+	for _, r := range f.records() {
+		if r.Kind != kernel.KindObservation {
+			continue
+		}
+		var facts kernel.Facts
+		must(f.t, json.Unmarshal(r.Body, &facts))
+		if facts.Issue != nil {
+			out = *facts.Issue
+		}
+	}
+	return out
+}
+
+// TestF7_TurnedDown: where writ closed the issue and its change was then closed
+// unmerged, or reverted on the base, the issue is put back open with a report, once
+// for each closing; a person's closing afterwards stands.
+func TestF7_TurnedDown(t *testing.T) {
+	revert := func(f *forged) {
+		merged := f.merge("Say hello", map[string]string{"out.txt": "hello\n"})
+		f.later()
+		f.shows("and its change is merged", kernel.LabelCompleted, false)
+		f.push("refs/heads/main", "Revert \"Say hello\"\n\nThis reverts commit "+merged+".", map[string]string{"out.txt": ""})
+	}
+	for name, c := range map[string]struct {
+		terms string
+		act   func(*forged)
+		says  string
+	}{
+		"closed unmerged": {"", func(f *forged) { must(t, f.scene.Owner.CloseChange(t.Context(), f.scene.Repo, f.changeOf().Number)) }, "its change was closed unmerged"},
+		"reverted":        {"", revert, "its change was reverted"},
+		"reverted after the merge that closed it": {mergeTerms, revert, "its change was reverted"},
+		"reverted by the forge's button": {"", func(f *forged) {
+			f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
+			f.push("refs/heads/main", fmt.Sprintf("Revert \"Say hello\" (#9)\n\nReverts acme/shop#%d", f.changeOf().Number), map[string]string{"out.txt": ""})
+		}, "its change was reverted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newTold(t, func(f *forged) { f.place.terms = c.terms })
+			f.drive()
+			c.act(f)
+			for range 3 {
+				f.later()
+			}
+			f.shows(c.says, kernel.LabelCompleted, true)
+			if n := f.acts(f.scene.Robot, forge.EventReopened); n != 1 {
+				t.Errorf("put back open %d times", n)
+			}
+			if k := f.marked("task")[0].Body; !strings.Contains(k, "/writ retry") {
+				t.Errorf("it doesn't say how to go on: %s", k)
+			}
+			must(t, f.scene.Owner.SetState(t.Context(), f.scene.Repo, 1, forge.Closed))
+			f.later()
+			if n := f.acts(f.scene.Robot, forge.EventReopened); n != 1 || f.forgeIssue().State != forge.Closed {
+				t.Errorf("a person's closing doesn't stand: %d", n)
+			}
+		})
+	}
+}
+
+// TestF7_NotTurnedDown: what only looks like a revert is none, and a revert that was
+// itself reverted isn't one any more.
+func TestF7_NotTurnedDown(t *testing.T) {
+	f := newTold(t, nil)
+	f.drive()
+	merged := f.merge("Say hello", map[string]string{"out.txt": "hello\n"})
+	for _, message := range []string{
+		"Follow up on " + merged, "This reverts commit " + strings.Repeat("a", 40) + ", reversing\nchanges made to " + merged + ".",
+		"Reverts acme/shop#999",
+	} {
+		f.push("refs/heads/main", message, map[string]string{"x": message})
+	}
+	f.later()
+	f.shows("and its change is merged", kernel.LabelCompleted, false)
+	first := f.push("refs/heads/main", "This reverts commit "+merged+".", map[string]string{"out.txt": ""})
+	f.push("refs/heads/main", "Reapply\n\nThis reverts commit "+first+".", map[string]string{"out.txt": "hello\n"})
+	f.later()
+	f.shows("and its change is merged", kernel.LabelCompleted, false)
+	if n := f.acts(f.scene.Robot, forge.EventReopened); n != 0 {
+		t.Errorf("put back open %d times", n)
+	}
+}
+
+// TestF7_DoneAgain: work that was turned down is done again when a person says so
+// with `/writ retry`, and only then; it is delivered by a change of its own.
+func TestF7_DoneAgain(t *testing.T) {
+	f := newTold(t, nil)
+	f.drive()
+	first := f.changeOf().Number
+	f.comment(f.scene.Owner, "/writ retry")
+	f.later()
+	if f.started() != 1 {
+		t.Fatal("completed work was done again")
+	}
+	must(t, f.scene.Owner.CloseChange(t.Context(), f.scene.Repo, first))
+	f.later()
+	if f.started() != 1 {
+		t.Fatal("a spent act had it done again")
+	}
+	f.comment(f.scene.Owner, "/writ run")
+	f.later()
+	id := f.says(f.scene.Owner, "/writ retry say it louder")
+	f.wants(f.later(), kernel.StandRefused, kernel.CodeTargetIneligible) // its branch is there
+	gittest.Git(t, f.bare, "update-ref", "-d", changeRef)
+	f.exec.build = writes(map[string]string{"out.txt": "HELLO\n"})
+	f.later()
+	f.reacted(id, forge.ReactionDone)
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	if f.started() != 2 || f.changeOf().Number == first || f.changeOf().State != forge.ChangeOpen {
+		t.Errorf("%d builders, change %+v", f.started(), f.changeOf())
+	}
+	f.verify(stateRef)
+}
+
+// TestD45_CheckOnTheChange: the change's commit bears one check with the report,
+// set once.
+func TestD45_CheckOnTheChange(t *testing.T) {
+	f := newTold(t, nil)
+	f.drive()
+	checks := f.scene.Checks(f.scene.Repo, f.ref(changeRef))
+	if len(checks) != 1 || checks[0].Name != "writ" || checks[0].State != forge.CheckPassed || !strings.Contains(checks[0].Detail, "execution_verified") {
+		t.Errorf("checks %+v", checks)
+	}
+	f.open()
+	f.later()
+	if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.SetCheck))); n != 1 {
+		t.Errorf("it was set %d times", n)
+	}
+}
+
+// TestF7_ReviewersPush: what somebody pushes to the change branch is never forced
+// over. It gets a fresh look at its scope and a fresh run of the checks, whose word
+// stands on the pushed commit, and the report says whether what was merged is what
+// was verified.
+func TestF7_ReviewersPush(t *testing.T) {
+	const terms = mergeTerms + "checks: [{name: test, run: [\"true\"]}]\n"
+	better := map[string]string{"out.txt": "hello, better\n"}
+	for name, c := range map[string]struct {
+		push  map[string]string
+		fails bool // the checks, on it
+		state forge.CheckState
+		says  string // by the check
+	}{
+		"within the scope":  {better, false, forge.CheckPassed, ""},
+		"outside the scope": {map[string]string{"out.txt": "hello\n", "evil.txt": "x"}, false, forge.CheckFailed, "`scope.outside` `evil.txt`"},
+		"protected":         {map[string]string{"out.txt": "hello\n", ".github/workflows/x.yml": "x"}, false, forge.CheckFailed, "`policy.protected_path`"},
+		"failing checks":    {better, true, forge.CheckFailed, "`execution.check.failed` `test`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newTold(t, func(f *forged) { f.place.terms = terms })
+			f.drive()
+			first := f.ref(changeRef)
+			var jobs []executor.CheckJob
+			f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
+				jobs = append(jobs, job)
+				out := passed(job)
+				if c.fails {
+					out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "exit status 1"}}
+				}
+				return out
+			}
+			f.reviewer(c.push)
+			head := f.ref(changeRef)
+			for range 2 {
+				f.later()
+				f.open()
+			}
+			if f.ref(changeRef) != head || f.started() != 1 {
+				t.Errorf("the branch is at %s, %d builders", f.ref(changeRef), f.started())
+			}
+			checks := f.scene.Checks(f.scene.Repo, head)
+			if len(checks) != 1 || checks[0].State != c.state || !strings.Contains(checks[0].Detail, c.says) {
+				t.Errorf("checks %+v", checks)
+			}
+			if old := f.scene.Checks(f.scene.Repo, first); len(old) != 1 || old[0].State != forge.CheckPassed {
+				t.Errorf("checks of the verified commit: %+v", old)
+			}
+			if c.state == forge.CheckPassed || c.fails {
+				tree := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", head+"^{tree}"))
+				if len(jobs) != 1 || jobs[0].TreeID != tree || jobs[0].Base.Commit != head || len(jobs[0].Base.Files) != 2 {
+					t.Errorf("checked were %+v", jobs)
+				}
+			} else if len(jobs) != 0 {
+				t.Errorf("checks ran on what is out of scope")
+			}
+			f.shows("Somebody pushed to `writ/change/1` after the verification.", kernel.LabelCompleted, true)
+			f.merge("Merge it", c.push)
+			f.later()
+			f.shows(fmt.Sprintf("merged_as_verified: `%v`", c.state == forge.CheckPassed), kernel.LabelCompleted, false)
+			f.verify(stateRef)
+		})
+	}
+}
+
+// TestF7_ReviewIsCutOff: a review that a shutdown cuts off says nothing, and is done
+// again.
+func TestF7_ReviewIsCutOff(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms + "checks: [{name: test, run: [\"true\"]}]\n" })
+	f.drive()
+	f.reviewer(map[string]string{"out.txt": "hello, better\n"})
+	head := f.ref(changeRef)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.exec.held = cancel
+	ran := 0
+	f.exec.check = func(job executor.CheckJob) executor.CheckOutcome { ran++; return passed(job) }
+	if _, err := f.task.Drive(ctx, DriveOptions{Actor: "writ", Yield: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the drive ends with %v", err)
+	}
+	if got := f.scene.Checks(f.scene.Repo, head); len(got) != 0 || len(f.exec.cut) != 1 {
+		t.Errorf("checks %+v, %d were cut off", got, len(f.exec.cut))
+	}
+	f.exec.held = nil
+	f.later()
+	if got := f.scene.Checks(f.scene.Repo, head); len(got) != 1 || got[0].State != forge.CheckPassed || ran != 2 {
+		t.Errorf("checks %+v, run %d times", got, ran)
+	}
+}

@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// Guard kills what runs if the lease can't be renewed in time any more. It is
+// called often, on its own, because a tick may hang in the network. It reports
+// whether it had to.
+func (t *Task) Guard(now lease.Clock) bool {
+	t.guard.Lock()
+	r := t.run
+	due := r != nil && (r.build != nil || r.checks != nil) && r.tenure.MustFence(now)
+	t.guard.Unlock()
+	if due {
+		t.kill()
+	}
+	return due
+}
+
+// kill ends every process of the live run. It returns when nothing runs.
+func (t *Task) kill() {
+	t.guard.Lock()
+	var b executor.Build
+	var c executor.Checks
+	if t.run != nil {
+		b, c = t.run.build, t.run.checks
+	}
+	var again executor.Checks
+	if t.again != nil {
+		again = t.again.checks
+	}
+	t.guard.Unlock()
+	if b != nil {
+		b.Kill()
+	}
+	if c != nil {
+		c.Kill()
+	}
+	if again != nil && !closed(again.Done()) {
+		again.Kill()
+		t.setReview(nil) // what was cut off says nothing
+	}
+}

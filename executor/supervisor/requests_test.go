@@ -1,0 +1,93 @@
+package supervisor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/kernel"
+)
+
+// mostRequests is what one task may cost the forge, from its claim to its closing.
+const mostRequests = 30
+
+// TestF4_RequestsOfATask: a task costs the forge a number of requests that doesn't
+// grow with the time that its build takes, and that one installation's hourly limit
+// carries for two hundred tasks at once.
+func TestF4_RequestsOfATask(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.exec.hold = true })
+	shown := make(chan struct{})
+	f.scene.Bot.After(forgetest.On(forgetest.AddLabel), 1, func(forgetest.Call) { close(shown) })
+	nudges, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := f.task.Drive(context.Background(), DriveOptions{Actor: "writ", Yield: true, Nudges: nudges})
+		ended <- err
+	}()
+	select {
+	case <-shown: // that it is claimed
+	case <-time.After(patience):
+		t.Fatal("the claim isn't shown")
+	}
+	f.exec.finish()
+	select {
+	case err := <-ended:
+		must(t, err)
+	case <-time.After(patience):
+		t.Fatal("it doesn't end")
+	}
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	if len(f.scene.Bot.Calls(forgetest.On(forgetest.EditComment))) == 0 {
+		t.Error("the claim wasn't shown")
+	}
+	counts := map[forgetest.Op]int{}
+	all := f.scene.Bot.Calls(forgetest.Any())
+	for _, c := range all {
+		counts[c.Op]++
+	}
+	t.Logf("one task costs %d requests to the forge: %v", len(all), counts)
+	if len(all) >= mostRequests {
+		t.Errorf("%d requests, want fewer than %d: %v", len(all), mostRequests, counts)
+	}
+}
+
+// TestF4_HeartbeatsAskNothing: while nobody says that there is something to see, a
+// long build asks the forge once in a while, and renews its lease all the same. Who
+// says so is heard at once.
+func TestF4_HeartbeatsAskNothing(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.exec.hold = true })
+	f.reach(kernel.ActionDispatch)
+	asked := func(quiet bool) int {
+		f.task.quiet = quiet
+		before := len(f.scene.Bot.Calls(forgetest.Any()))
+		f.tick()
+		return len(f.scene.Bot.Calls(forgetest.Any())) - before
+	}
+	for range 6 {
+		f.clock.advance(45_000)
+		if n := asked(true); n != 0 {
+			t.Fatalf("%d requests of a heartbeat", n)
+		}
+	}
+	f.clock.advance(45_000)
+	if asked(true) == 0 || asked(false) == 0 || asked(true) != 0 {
+		t.Error("it doesn't look where it has to, or looks where it needn't")
+	}
+	must(t, f.scene.Owner.SetState(t.Context(), f.scene.Repo, 1, forge.Closed))
+	f.task.quiet = false
+	f.wants(f.tick(), kernel.StandActing, kernel.CodeSuperseded)
+}
+
+// TestF5_LostAnswerEndsWhatIsKept: what is kept of the issue while it is moved is
+// gone by only as long as every effect is known to have come about.
+func TestF5_LostAnswerEndsWhatIsKept(t *testing.T) {
+	f := newTold(t, nil)
+	f.scene.Bot.Fail(forgetest.On(forgetest.AddLabel), 1, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
+	f.drive()
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	labels, reads := f.scene.Bot.Calls(forgetest.On(forgetest.AddLabel)), f.scene.Bot.Calls(forgetest.On(forgetest.History))
+	if len(labels) != 1 || reads[len(reads)-1].N < labels[0].N {
+		t.Errorf("%d labels set, the history was read last in call %d", len(labels), reads[len(reads)-1].N)
+	}
+}

@@ -1,0 +1,188 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// review is the fresh scope-and-checks run of what somebody pushed to the change
+// branch after the verification. It starts no builder, holds no lease and moves no
+// ref: the task is completed, and what the review comes to stands on the pushed
+// commit as a check. Another instance that does the same says the same.
+type review struct {
+	head   git.OID
+	checks executor.Checks // nil where there are none to run
+	found  []kernel.Violation
+}
+
+// done is closed when the checks have ended, nil where none run.
+func (r *review) done() <-chan struct{} {
+	if r == nil || r.checks == nil {
+		return nil
+	}
+	return r.checks.Done()
+}
+
+// facts are what the review of a commit came to, nil where there is none.
+func (t *Task) reviewOf(head string) *kernel.ReviewFacts {
+	r := t.reviewed()
+	if r == nil || string(r.head) != head {
+		return nil
+	}
+	out := &kernel.ReviewFacts{Ended: true, Violations: r.found}
+	if r.checks != nil {
+		if out.Ended = closed(r.checks.Done()); out.Ended {
+			out.Violations = append(out.Violations[:len(out.Violations):len(out.Violations)], boundViolations(r.checks.Outcome().Violations)...)
+		}
+	}
+	return out
+}
+
+// startReview judges the scope of what was pushed, and starts the checks on its
+// tree. Nothing that somebody else pushed reaches a builder or a ref.
+func (t *Task) startReview(ctx context.Context, c *cycle, head git.OID) error {
+	pack, rules, faults, err := t.pinnedAt(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case len(faults) > 0:
+		t.setReview(&review{head: head, found: faults})
+		return nil
+	}
+	commit, err := t.s.deps.Repo.Commit(ctx, head)
+	if err != nil {
+		return err
+	}
+	tree, err := t.s.deps.Repo.Tree(ctx, head)
+	if err != nil {
+		return err
+	}
+	base, err := t.s.deps.Repo.Tree(ctx, git.OID(pack.Pins.BaseCommit))
+	if err != nil {
+		return err
+	}
+	r := &review{head: head, found: judgePushed(pack, rules, byPath(base), byPath(c.intake.base), byPath(tree))}
+	if len(pack.Checks) > 0 && len(r.found) == 0 {
+		job := executor.CheckJob{
+			Task: t.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: t.s.deps.Tail,
+			Base: t.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
+			Diff: kernel.Diff{Kind: string(kernel.KindDiff), Run: c.facts.Head.Run()},
+		}
+		if r.checks, err = t.s.deps.Executor.Check(context.WithoutCancel(ctx), job); err != nil {
+			return err
+		}
+	}
+	t.setReview(r)
+	return nil
+}
+
+func (t *Task) setReview(r *review) {
+	t.guard.Lock()
+	t.again = r
+	t.guard.Unlock()
+}
+
+func (t *Task) reviewed() *review {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	return t.again
+}
+
+// pinnedAt reads by what the result at HEAD was verified. What can't be made out of
+// the evidence is a fault, and nothing is vouched for.
+func (t *Task) pinnedAt(ctx context.Context, c *cycle) (pack kernel.SeedPack, rules contract.Contract, faults []kernel.Violation, err error) {
+	files := map[string][]byte{}
+	for _, name := range []string{replay.FileSeedPack, replay.FileContract} {
+		if files[name], err = t.readFile(ctx, c.head.Tree, name); err != nil {
+			return pack, rules, nil, err
+		}
+	}
+	rules, _, faults = contract.Load(files[replay.FileContract], contract.Source{Name: replay.FileContract})
+	if err := canon.UnmarshalCanonical(files[replay.FileSeedPack], &pack); err != nil {
+		faults = append(faults, kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: replay.FileSeedPack, Detail: err.Error()})
+	}
+	return pack, rules, faults, nil
+}
+
+// judgePushed holds every path that the branch changes against the scope that the
+// task was approved with. What stands on the base branch by now is no change of it.
+func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head map[string]git.Entry) []kernel.Violation {
+	var out []kernel.Violation
+	bad := func(code kernel.Code, path, detail string) {
+		out = append(out, kernel.Violation{Code: code, Subject: path, Detail: detail})
+	}
+	allowed, faults := scope.ParseGlobs(pack.Spec.AllowedFiles)
+	guard, more := scope.NewProtection(rules.Paths.Protected, rules.Paths.Unprotect)
+	if len(faults)+len(more) > 0 {
+		bad(kernel.CodeGovernanceInvalid, "", "The patterns can't be read.")
+	}
+	changed := 0
+	for _, path := range unequal(base, head) {
+		entry, there := head[path]
+		if now, known := tip[path]; known == there && now == entry {
+			continue
+		}
+		changed++
+		switch {
+		case guard.Match(path):
+			bad(kernel.CodeProtectedPath, path, "It is protected.")
+		case !allowed.Match(path):
+			bad(kernel.CodeScopeOutside, path, "No allowed pattern covers it.")
+		}
+		if _, before := base[path]; there && !before {
+			if why := scope.CheckPath(path); why != "" {
+				bad(kernel.CodePathUnsafe, path, why)
+			}
+		}
+		if there && entry.Mode != git.ModeFile && entry.Mode != git.ModeExec {
+			bad(kernel.CodeScopeFileType, path, "It is no regular file.")
+		}
+	}
+	if int64(changed) > pack.Budgets.Files {
+		bad(kernel.CodeScopeSize, "budgets.files", fmt.Sprintf("%d files are changed, %d are allowed.", changed, pack.Budgets.Files))
+	}
+	return boundViolations(kernel.SortViolations(out))
+}
+
+// reviewCheck is what stands on a pushed commit once it was reviewed.
+func (t *Task) reviewCheck(head string, passed bool, found []kernel.Violation) forge.Check {
+	k := forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Scope and checks hold for what was pushed after the verification, " + head}
+	if !passed {
+		k.State, k.Summary = forge.CheckFailed, "Scope or checks don't hold for what was pushed after the verification, "+head
+	}
+	var b strings.Builder
+	for _, v := range found {
+		fmt.Fprintf(&b, "- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+	}
+	k.Detail = b.String()
+	return k
+}
+
+// checkDigest names a check by what it says, not by its details.
+func checkDigest(k forge.Check) canon.Digest { return textDigest(string(k.State) + " " + k.Summary) }
+
+// reviewPassed reports whether a commit bears the check of a review that passed, by
+// what this installation has recorded.
+func (t *Task) reviewPassed(c *cycle, head string) bool {
+	return c.facts.View.Checked == head+" "+string(checkDigest(t.reviewCheck(head, true, nil)))
+}
+
+// awaitReview waits for the checks of a review. It reports whether there were any.
+func (d *drive) awaitReview(ctx context.Context) (bool, error) {
+	done := d.task.reviewed().done()
+	if done == nil || closed(done) {
+		return false, nil
+	}
+	d.told = ""
+	return true, d.pause(ctx, longestWait, done)
+}
