@@ -98,6 +98,31 @@ func TestI12_RecreatedIsAnother(t *testing.T) {
 	}
 }
 
+// TestI12_TransferredIsMissing: an issue that went to another repository is gone
+// from this one; nobody follows it there.
+func TestI12_TransferredIsMissing(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{})
+	w := &wire{}
+	c := host(t, p.Config(), func(c *github.Config) { c.Wrap = w.wrap }).Client(p.Repo)
+	must[forge.Repository](t)(c.Repository(t.Context(), p.Repo.ID))
+	about := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/issues/5") }
+	w.set(func(req *http.Request, do func() (*http.Response, error)) (*http.Response, error) {
+		if about(req) {
+			return answered(301, `{"message":"Moved Permanently"}`, "Location", p.URL+"/repositories/99/issues/1")
+		}
+		return do()
+	})
+	_, err := c.Issue(t.Context(), p.Repo, 5)
+	wantReason(t, "read", err, forge.NotFound)
+	wantReason(t, "close", c.SetState(t.Context(), p.Repo, 5, forge.Closed), forge.NotFound)
+	if n := w.sent(about); n != 4 {
+		t.Errorf("%d requests, want each one twice", n)
+	}
+	if n := w.sent(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/repositories/99/") }); n > 0 {
+		t.Error("it was followed")
+	}
+}
+
 // TestI12_Archived: what GitHub says of a repository is told.
 func TestI12_Archived(t *testing.T) {
 	p := githubtest.Start(t).Place(t, githubtest.Options{Private: true})
@@ -275,4 +300,23 @@ func TestGit_PushAndFetch(t *testing.T) {
 	if made.HeadOID != string(oid) || !made.Draft {
 		t.Errorf("the change is %+v", made)
 	}
+}
+
+// TestF6_Held: what an installation has, and what it lacks, is told.
+func TestF6_Held(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{})
+	d := githubtest.Describe(t, githubtest.Cloud)
+	h := host(t, p.Config(), func(c *github.Config) { c.Wrap = d.Wrap(t) })
+	held := must[github.Installation](t)(h.Held(t.Context(), p.Repo))
+	if held.ID != p.Installation || held.App != p.Slug || held.Suspended || len(held.Missing()) > 0 {
+		t.Errorf("held %+v, missing %v", held, held.Missing())
+	}
+	p.Permit(t, map[string]string{"metadata": "read", "issues": "write", "contents": "read", "pull_requests": "write"})
+	p.Suspend(t, true)
+	held = must[github.Installation](t)(h.Held(t.Context(), p.Repo))
+	if got := fmt.Sprint(held.Missing()); got != "map[checks:write contents:write]" || !held.Suspended {
+		t.Errorf("held %+v, missing %s", held, got)
+	}
+	_, err := host(t, p.TokenConfig(p.Owner)).Held(t.Context(), p.Repo)
+	wantReason(t, "with a token", err, forge.Unauthorized)
 }

@@ -24,6 +24,7 @@ import (
 // Emulator is a running GitHub.
 type Emulator struct {
 	URL  string // of its REST API, without a slash at the end
+	http *http.Client
 	next atomic.Int64
 }
 
@@ -68,7 +69,8 @@ func Start(t testing.TB) *Emulator {
 		}
 		u, err := url.Parse(ready.URL)
 		must(t, err)
-		e := &Emulator{URL: "http://127.0.0.1:" + u.Port()}
+		e := &Emulator{URL: "http://127.0.0.1:" + u.Port(), http: &http.Client{Transport: &http.Transport{}}}
+		t.Cleanup(e.http.CloseIdleConnections)
 		e.next.Store(firstID)
 		return e
 	case <-time.After(startLimit):
@@ -131,7 +133,7 @@ func (e *Emulator) admin(ctx context.Context, what string, body, into any) error
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := e.http.Do(req)
 	if err != nil {
 		return err
 	}

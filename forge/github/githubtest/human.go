@@ -58,7 +58,7 @@ func (h Human) call(ctx context.Context, method, path string, body, into any) er
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+h.by.Token)
-	res, err := http.DefaultClient.Do(req)
+	res, err := h.p.http.Do(req)
 	if err != nil {
 		return err
 	}

@@ -51,11 +51,6 @@ type Place struct {
 	Options      Options
 }
 
-// permissions are what writ's App asks for.
-func permissions() map[string]string {
-	return map[string]string{"metadata": "read", "issues": "write", "pull_requests": "write", "contents": "write", "checks": "write"}
-}
-
 // Place makes a repository whose default branch main has one commit.
 func (e *Emulator) Place(t testing.TB, o Options) *Place {
 	t.Helper()
@@ -86,7 +81,7 @@ func (e *Emulator) Place(t testing.TB, o Options) *Place {
 	must(t, e.admin(t.Context(), "place", map[string]any{
 		"owner": p.Repo.Owner, "name": p.Repo.Name, "private": o.Private, "people": list,
 		"app": map[string]any{
-			"id": n, "slug": p.Slug, "key": string(p.App.Key), "permissions": permissions(), "installation": p.Installation,
+			"id": n, "slug": p.Slug, "key": string(p.App.Key), "permissions": github.Needed(), "installation": p.Installation,
 			"webhook_url": o.HookURL, "webhook_secret": o.HookSecret,
 		},
 	}, &made))
