@@ -15,7 +15,8 @@ import (
 	"github.com/writbot/writ/forge/internal/transport"
 )
 
-// Comments is forge.Comments. Notes that GitLab itself wrote are left out.
+// Comments is forge.Comments. Notes that GitLab itself wrote are left out, and
+// internal ones: they are for fewer people than what writ records.
 func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forge.Comment, error) {
 	at := threadOf(number)
 	notes, err := h.listNotes(ctx, reading("list comments of %s#%d", r, number), r, at)
@@ -24,7 +25,7 @@ func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forg
 	}
 	var out []forge.Comment
 	for _, n := range notes {
-		if n.System {
+		if n.System || n.Internal || n.Confidential {
 			continue
 		}
 		c, err := h.comment(ctx, r, at, n)

@@ -109,7 +109,8 @@ type seen struct {
 	at time.Time
 }
 
-// ListIssues is forge.Issues. An issue that is updated meanwhile moves to the end
+// ListIssues is forge.Issues. Tasks, incidents and the like are left out, as hooks
+// call them by another name. An issue that is updated meanwhile moves to the end
 // of the list, and all behind it move up: so each page begins anew at the time
 // of the last issue, and only if all of a page have the same second the next one
 // is asked for.
@@ -123,7 +124,7 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 		}
 		o := &gitlab.ListProjectIssuesOptions{
 			ListOptions: gitlab.ListOptions{Page: page, PerPage: perPage},
-			OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll),
+			OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll), IssueType: ptr("issue"),
 		}
 		if !from.IsZero() {
 			o.UpdatedAfter = &from

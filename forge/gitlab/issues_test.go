@@ -63,6 +63,17 @@ func TestW12_ShortPages(t *testing.T) {
 	}
 }
 
+// TestI12_InternalNotes: what only members see is no comment for writ, whose
+// records everybody sees.
+func TestI12_InternalNotes(t *testing.T) {
+	w := newWorld(t)
+	i := w.file(t)
+	w.InternalNotes(w.repo.ID, i.Number, w.owner.user.ID, 3)
+	if got := w.comments(t, i.Number); len(got) > 0 {
+		t.Errorf("comments %+v", got)
+	}
+}
+
 // TestLabels_Comma: GitLab would take it for two labels, one of which approves.
 func TestLabels_Comma(t *testing.T) {
 	w := newWorld(t)

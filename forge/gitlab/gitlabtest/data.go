@@ -147,6 +147,7 @@ type item struct {
 	Confidential bool
 	Locked       bool
 	MovedTo      int64
+	Type         string // task, incident …; "": issue
 	Created      time.Time
 	Updated      time.Time
 	Closed       time.Time

@@ -53,13 +53,20 @@ func (i *item) reference() string {
 
 func (c *call) issue(p *project, i *item) any {
 	out := c.common(p, i)
-	out["confidential"], out["due_date"], out["issue_type"], out["type"] = i.Confidential, nil, "issue", "ISSUE"
+	out["confidential"], out["due_date"], out["issue_type"], out["type"] = i.Confidential, nil, i.issueType(), strings.ToUpper(i.issueType())
 	out["merge_requests_count"], out["has_tasks"], out["blocking_issues_count"] = 0, false, 0
 	out["moved_to_id"] = nil
 	if i.MovedTo != 0 {
 		out["moved_to_id"] = i.MovedTo
 	}
 	return out
+}
+
+func (i *item) issueType() string {
+	if i.Type == "" {
+		return "issue"
+	}
+	return i.Type
 }
 
 func getIssue(c *call) (any, error) {
@@ -82,6 +89,9 @@ func listIssues(c *call) (any, error) {
 		wanted := i.Kind == anIssue && c.sees(p, i) && !i.Updated.Before(after) && (!has || !i.Updated.After(before))
 		for _, l := range c.words("labels") {
 			wanted = wanted && slices.Contains(i.Labels, l)
+		}
+		if kind, ok := c.word("issue_type"); ok {
+			wanted = wanted && kind == i.issueType()
 		}
 		if conf, ok := c.params["confidential"].(bool); ok {
 			wanted = wanted && i.Confidential == conf
@@ -137,6 +147,7 @@ func createIssue(c *call) (any, error) {
 	about, _ := c.word("description")
 	i := c.s.newItem(p, anIssue, c.user.ID, strings.TrimSpace(title), "")
 	i.Confidential = c.flag("confidential")
+	i.Type, _ = c.word("issue_type")
 	before := i.version()
 	if c.labels(p, i) {
 		c.setLabels(p, i, c.words("labels"), nil)
