@@ -88,7 +88,7 @@ func TestStateDir_OneHolder(t *testing.T) {
 }
 
 func TestStateDir_RefusesOthers(t *testing.T) {
-	for _, mode := range []os.FileMode{0o755, 0o770, 0o701, 0o777} {
+	for _, mode := range []os.FileMode{0o755, 0o770, 0o704, 0o702, 0o777} {
 		dir := filepath.Join(t.TempDir(), "s")
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
