@@ -10,8 +10,9 @@ import (
 // forgeColumns are the columns of the table in docs/forges.md.
 const forgeColumns = 5
 
-// TestDocs_ForgesNameTheirTests: each row of docs/forges.md ends with tests that
-// are there: functions, or parts of the suite that every adapter passes.
+// TestDocs_ForgesNameTheirTests: each row of docs/forges.md says of each forge how
+// it does something, and ends with tests that are there: functions, or parts of
+// the suite that every adapter passes.
 func TestDocs_ForgesNameTheirTests(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range goFiles(t) {
@@ -36,6 +37,11 @@ func TestDocs_ForgesNameTheirTests(t *testing.T) {
 		if len(cells) != forgeColumns {
 			t.Errorf("%d columns, want %d: %s", len(cells), forgeColumns, line)
 			continue
+		}
+		for n, cell := range cells {
+			if strings.TrimSpace(cell) == "" {
+				t.Errorf("column %d of%s is empty: say how, or why not", n+1, cells[0])
+			}
 		}
 		named := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[forgeColumns-1], -1)
 		if len(named) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/github"
 	"github.com/writbot/writ/forge/github/githubtest"
 )
 
@@ -56,5 +57,61 @@ func TestPlace_TellsTheApp(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("these were not told: %v", want)
 		}
+	}
+}
+
+// TestW12_FailedDeliveries: what nobody took is listed, once each, and what was
+// taken isn't.
+func TestW12_FailedDeliveries(t *testing.T) {
+	down := make(chan bool, 1)
+	got := make(chan string, 1000)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		off := <-down
+		down <- off
+		if off {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		got <- r.Header.Get("X-GitHub-Delivery")
+	}))
+	t.Cleanup(hook.Close)
+	down <- false
+	p := githubtest.Start(t).Place(t, githubtest.Options{HookURL: hook.URL, HookSecret: "a-secret-of-the-tests"})
+	owner := p.As(t, p.Owner)
+	i := must[forge.Issue](t)(owner.FileIssue(t.Context(), p.Repo, "One", "text"))
+	<-got // the push of the first commit
+	<-got // the issue
+	<-down
+	down <- true
+	const many = 130
+	want := map[string]bool{}
+	for range many {
+		must[forge.Comment](t)(owner.AddComment(t.Context(), p.Repo, i.Number, "lost"))
+		want[<-got] = true
+	}
+	<-down
+	down <- false
+	must[forge.Comment](t)(owner.AddComment(t.Context(), p.Repo, i.Number, "taken"))
+	<-got
+	d := githubtest.Describe(t, githubtest.Cloud)
+	h := host(t, p.Config(), func(c *github.Config) { c.Wrap = d.Wrap(t) })
+	// The emulator notes an answer a moment after the receiver gave it.
+	var failed []github.Delivery
+	for range 200 {
+		failed = must[[]github.Delivery](t)(h.FailedDeliveries(t.Context(), time.Now().Add(-time.Hour)))
+		if len(failed) == many && failed[0].Status == http.StatusBadGateway {
+			break
+		}
+	}
+	if len(failed) != many {
+		t.Fatalf("%d failed deliveries, want %d", len(failed), many)
+	}
+	for _, f := range failed {
+		if !want[f.GUID] || f.Event != "issue_comment" || f.Action != "created" || f.Repository != p.Repo.ID {
+			t.Fatalf("listed %+v", f)
+		}
+		delete(want, f.GUID)
+	}
+	if later := must[[]github.Delivery](t)(h.FailedDeliveries(t.Context(), time.Now().Add(time.Hour))); len(later) > 0 {
+		t.Errorf("of the future: %+v", later)
 	}
 }

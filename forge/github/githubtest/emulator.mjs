@@ -13,11 +13,17 @@ const load = (f) => import(pathToFileURL(join(dist, f)).href)
 const { githubPlugin, getGitHubStore, seedFromConfig } = await load(chunk)
 const { createEmulator } = await load('api.js')
 
-// Delivery ids are times there, and GUIDs at GitHub.
+// Delivery ids are times there, and GUIDs at GitHub, which also keeps a list of
+// what became of each delivery.
+const deliveries = []
 const fetchAsIs = globalThis.fetch
-globalThis.fetch = (url, init) => {
-  if (init?.headers?.['X-GitHub-Delivery']) init = { ...init, headers: { ...init.headers, 'X-GitHub-Delivery': randomUUID() } }
-  return fetchAsIs(url, init)
+globalThis.fetch = async (url, init) => {
+  if (!init?.headers?.['X-GitHub-Delivery']) return fetchAsIs(url, init)
+  const d = { id: deliveries.length + 1, guid: randomUUID(), delivered_at: new Date().toISOString(), redelivery: false, duration: 0.1, status: 'failed to connect', status_code: 0, event: init.headers['X-GitHub-Event'], action: JSON.parse(init.body).action ?? null, installation_id: null, repository_id: JSON.parse(init.body).repository?.id ?? null, url }
+  deliveries.push(d)
+  const answer = await fetchAsIs(url, { ...init, headers: { ...init.headers, 'X-GitHub-Delivery': d.guid } })
+  Object.assign(d, { status: answer.ok ? 'OK' : 'Invalid HTTP Response', status_code: answer.status })
+  return answer
 }
 
 const json = (data, status = 200) => new Response(data === null ? null : JSON.stringify(data), { status, headers: { 'Content-Type': 'application/json; charset=utf-8' } })
@@ -51,7 +57,7 @@ class Additions {
   who(req) {
     const [, token] = (req.headers.get('authorization') ?? '').split(' ')
     if (!token) return null
-    if (token.split('.').length === 3) return { app: true }
+    if (token.split('.').length === 3) return { app: Number(JSON.parse(Buffer.from(token.split('.')[1], 'base64url')).iss) }
     const t = this.tokens.get(token)
     if (!t || (t.ends && t.ends <= Date.now())) return say(401, 'Bad credentials')
     if (t.installation && this.suspended.has(t.installation.installationId)) return say(403, 'This installation has been suspended')
@@ -79,6 +85,17 @@ class Additions {
       return u ? json(this.userJson(u)) : say(404, 'Not Found')
     }
     if (path === '/graphql') return this.graphql(body.variables ?? {}, by)
+    if (path === '/app/hook/deliveries' && by.app) { // what became of the deliveries, newest first
+      const app = this.gh.apps.findOneBy('app_id', by.app)
+      const mine = deliveries.filter((d) => d.url === app.webhook_url).reverse()
+      const start = mine.findIndex((d) => d.id <= Number(query.get('cursor') ?? Infinity))
+      const size = Number(query.get('per_page') ?? 30)
+      const page = start < 0 ? [] : mine.slice(start, start + size)
+      const answer = json(page.map(({ url, ...d }) => d))
+      const next = start < 0 ? undefined : mine[start + size]
+      if (next) answer.headers.set('Link', `<${this.baseUrl}${path}?per_page=${size}&cursor=${next.id}>; rel="next"`)
+      return answer
+    }
     if (path === '/installation/repositories') { // what a token may see
       if (!by.installation) return say(403, 'Resource not accessible')
       const seen = this.gh.repos.all().filter((r) => r.owner_id === by.installation.accountId && (by.installation.repositorySelection === 'all' || by.installation.repositoryIds.includes(r.id)))
