@@ -78,6 +78,7 @@ func (h *Host) comment(ctx context.Context, r forge.Repo, at thread, n *gitlab.N
 }
 
 func (h *Host) threadURL(r forge.Repo, at thread) string {
+	r = h.named(r)
 	kind := "issues"
 	if at.merge {
 		kind = "merge_requests"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/writbot/writ/forge"
@@ -59,7 +60,7 @@ func TestSelfManaged(t *testing.T) {
 // TestConfig_Refused says what is wrong, and never the token.
 func TestConfig_Refused(t *testing.T) {
 	for _, c := range []Config{
-		{}, {URL: "https://gitlab.example"}, {URL: "https://gitlab.example", Token: "glpat-canary\n"}, {URL: "gitlab.example", Token: "glpat-canary"},
+		{}, {URL: DefaultURL}, {URL: "https://gitlab.example", Token: "glpat-canary\n"}, {URL: "gitlab.example", Token: "glpat-canary"},
 		{URL: "http://gitlab.example", Token: "glpat-canary"}, {URL: "https://me:glpat-canary@gitlab.example", Token: "x"},
 		{URL: "https://gitlab.example?private_token=glpat-canary", Token: "x"}, {URL: "https://gitlab.example", Token: "x", CAFile: "/does/not/exist"},
 		{URL: "https://gitlab.example", Token: "x", Proxy: "://"},
@@ -75,6 +76,9 @@ func TestI12_Repository(t *testing.T) {
 	w := newWorld(t)
 	w.ChangeProject(w.repo.ID, gitlabtest.ProjectChange{Name: "renamed", Visibility: gitlabtest.Private, Archived: true, ForkedFrom: 77})
 	got := must[forge.Repository](t)(w.bot.Repository(t.Context(), w.repo.ID))
+	if at := w.bot.host.GitURL(w.repo); at != w.URL+"/acme/tools/renamed.git" {
+		t.Errorf("git is still at %s", at)
+	}
 	if got.Name != "renamed" || got.ID != w.repo.ID || !got.Private || !got.Archived || !got.Fork {
 		t.Errorf("repository %+v", got)
 	}
@@ -140,4 +144,28 @@ func TestF3_TokenStaysInside(t *testing.T) {
 	if got := elsewhere.Requests(); len(got) > 0 {
 		t.Errorf("another host was asked: %+v", got)
 	}
+}
+
+// TestConcurrent: for the race detector; the bot's own comments are its own
+// whoever asks at the same time.
+func TestConcurrent(t *testing.T) {
+	w := newWorld(t)
+	ctx, i := t.Context(), w.file(t)
+	c := must[forge.Comment](t)(w.bot.AddComment(ctx, w.repo, i.Number, "/close\nnothing"))
+	fresh := w.person(t, w.bot.user, w.bot.token)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			all, err := fresh.Comments(ctx, w.repo, i.Number)
+			if err != nil || len(all) != 1 || all[0].Body != "/close\nnothing" {
+				t.Errorf("comments %+v, %v", all, err)
+			}
+			_, err = fresh.Repository(ctx, w.repo.ID)
+			err = errors.Join(err, fresh.React(ctx, w.repo, c.ID, forge.ReactionSeen), second(fresh.History(ctx, w.repo, i.Number)), second(fresh.Self(ctx)))
+			if err != nil || fresh.host.GitURL(w.repo) == "" || len(fresh.host.Warnings()) > 0 {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -32,12 +32,14 @@ func (h *Host) Self(ctx context.Context) (forge.User, error) {
 	}
 	self := forge.User{ID: int64(u.ID), Login: u.Username, Kind: kindOf(u)}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.self.ID == 0 && self.Kind == forge.Person {
-		h.log.WarnContext(ctx, "GitLab's token is a person's: it reaches all that he reaches, and what writ does looks like his act; "+
-			"a project access token is better", "account", self.Login)
-	}
+	first := h.self.ID == 0
 	h.self = self
+	h.mu.Unlock()
+	for _, warning := range h.Warnings() {
+		if first {
+			h.log.WarnContext(ctx, warning, "account", self.Login)
+		}
+	}
 	return self, nil
 }
 

@@ -168,6 +168,9 @@ func TestToken_Personal(t *testing.T) {
 			t.Errorf("the bot is %+v", got)
 		}
 	}
+	if len(w.owner.host.Warnings()) != 1 || len(w.bot.host.Warnings()) != 0 {
+		t.Errorf("warnings %q and %q", w.owner.host.Warnings(), w.bot.host.Warnings())
+	}
 	if got := strings.Count(w.log.String(), "level=WARN"); got != 1 || !strings.Contains(w.log.String(), "account=ana") {
 		t.Errorf("%d warnings: %s", got, w.log)
 	}

@@ -27,8 +27,15 @@ func (h *Host) repository(ctx context.Context, op string, which any) (forge.Repo
 	if id, byID := which.(int); at < 0 || p.ID <= 0 || byID && p.ID != id {
 		return forge.Repository{}, w.other(false)
 	}
+	is := forge.Repo{ID: int64(p.ID), Owner: p.PathWithNamespace[:at], Name: p.PathWithNamespace[at+1:]}
+	h.mu.Lock()
+	if len(h.names) >= maxKnown {
+		clear(h.names)
+	}
+	h.names[is.ID] = is
+	h.mu.Unlock()
 	return forge.Repository{
-		Repo:          forge.Repo{ID: int64(p.ID), Owner: p.PathWithNamespace[:at], Name: p.PathWithNamespace[at+1:]},
+		Repo:          is,
 		DefaultBranch: p.DefaultBranch,
 		Private:       p.Visibility == gitlab.PrivateVisibility,
 		Archived:      p.Archived || p.MarkedForDeletionAt != nil,

@@ -62,7 +62,7 @@ func (s *safeBuffer) String() string {
 }
 
 // unpaced are limits for tests.
-var unpaced = transport.Limits{Interval: -1, Creates: -1, Edits: -1}
+var unpaced = Limits{WriteInterval: -1, Creates: -1, Edits: -1}
 
 // newWorld makes one; options may be changed.
 func newWorld(t *testing.T, change ...func(*gitlabtest.Options)) *world {
