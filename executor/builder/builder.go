@@ -66,9 +66,14 @@ func New(cfg Config) *Local {
 // A process that ends without it leaves directories that Sweep removes.
 func (l *Local) Close() { l.stock.close() }
 
-// Sweep removes what runs of dead processes left behind. The caller holds the
+// Sweep ends and removes what runs of dead processes left behind. The caller holds the
 // state directory's lock, so that no other process has a live run there.
-func (l *Local) Sweep() error { return l.stock.sweep() }
+func (l *Local) Sweep() error {
+	if n := sandbox.KillStrays(l.cfg.WorkDir); n > 0 && l.cfg.Log != nil {
+		l.cfg.Log.Info("processes of a sandbox that a killed writ left were ended", "processes", n)
+	}
+	return l.stock.sweep()
+}
 
 // Prepare implements [executor.Preparer].
 func (l *Local) Prepare(name string, base executor.Base) {

@@ -1,10 +1,13 @@
 package builder
 
 import (
+	"bufio"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/kernel"
@@ -149,5 +152,41 @@ func TestSweep(t *testing.T) {
 	}
 	if err := New(Config{WorkDir: filepath.Join(b.work, "none")}).Sweep(); err != nil {
 		t.Errorf("without a directory: %v", err)
+	}
+}
+
+// A process that a writ killed at the wrong moment left of a sandbox is ended.
+func TestSweep_Strays(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	cmd := exec.Command("bash", "-c", `exec -a bwrap sh -c 'echo up; read line' sh --bind "$0" /workspace`, filepath.Join(b.work, "run-1", "workspace"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("it said %q, %v", line, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = in.Close() })
+	if err := b.local.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it ended by itself")
+		}
+	case <-time.After(waitLimit):
+		_ = cmd.Process.Kill()
+		t.Error("it is still there")
 	}
 }

@@ -261,3 +261,43 @@ func handles(t *testing.T, m string, supervisor int) map[int]int {
 	}
 	return fds
 }
+
+// A writ that died while bwrap started leaves a process that only its command
+// line tells; another's sandboxes and programs of other names are left alone.
+func TestK4_StraysAreKilled(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	stand := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command("bash", append([]string{"-c", `exec -a "$0" sh -c 'echo up; read line' sh "$@"`, name}, args...)...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatalf("it said %q, %v", line, err)
+		}
+		return cmd
+	}
+	stray := stand("bwrap", "--unshare-pid", "--bind", dir+"/run-1/workspace", WorkspaceDir)
+	for _, spared := range [][]string{
+		{"bwrap", "--bind", other + "/run-1/workspace", WorkspaceDir},
+		{"bwrap", "--bind", dir + "x/run-1/workspace", WorkspaceDir},
+		{"bwrap", "--ro-bind", dir + "/cache", "/cache"},
+		{"agent", "--bind", dir + "/run-1/workspace", WorkspaceDir},
+	} {
+		stand(spared[0], spared[1:]...)
+	}
+	if n := KillStrays(dir); n != 1 {
+		t.Errorf("%d processes were killed", n)
+	}
+	if err := stray.Wait(); err == nil {
+		t.Error("the stray ended by itself")
+	}
+}

@@ -16,6 +16,9 @@ func NewLandlocked(Config) Sandbox { return unsupported("landlock") }
 // NewNone gives a level that is unavailable on this system.
 func NewNone(Config) Sandbox { return unsupported("none") }
 
+// KillStrays finds nothing on this system.
+func KillStrays(string) int { return 0 }
+
 type unsupported string
 
 func (u unsupported) Name() string { return string(u) }
