@@ -30,8 +30,12 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## install what the tests need: git, bubblewrap, ssh, a C compiler, a browser
+setup: ## install what the tests need: git, bubblewrap, ssh, a C compiler, a browser, npm packages
 	@.ci/setup
+
+.PHONY: setup-run
+setup-run: ## install what writ itself needs: git and bubblewrap
+	@.ci/setup run
 
 .PHONY: build
 build: ## build bin/writ, static, with its version
@@ -44,11 +48,11 @@ test: setup ## vet, then every test under the race detector
 	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: demo
-demo: setup build ## writ with an embedded forge: four issues, four ends, a kill -9 in between
+demo: setup-run build ## writ with an embedded forge: four issues, four ends, a kill -9 in between
 	bin/writ demo
 
 .PHONY: bench
-bench: setup build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
+bench: setup-run build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
 	go run ./cmd/bench
 
 .PHONY: soak
