@@ -27,6 +27,7 @@ type kept struct {
 	full   bool          // authority and target were asked, too
 	change *forge.Change // nil where it wasn't looked for
 	at     int64         // Clock.BootMs
+	since  bool          // something was done since it was read
 }
 
 // askIssue reads the issue, or takes what is kept of it.
@@ -65,6 +66,7 @@ func (t *Task) moved(c *cycle, a kernel.Action, e kernel.IssueEffect) {
 	if k == nil {
 		return
 	}
+	k.since = true
 	issue := &k.facts.Issue
 	switch a {
 	case kernel.ActionReopen:

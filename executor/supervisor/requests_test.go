@@ -41,14 +41,23 @@ func TestF4_RequestsOfATask(t *testing.T) {
 	if len(f.scene.Bot.Calls(forgetest.On(forgetest.EditComment))) == 0 {
 		t.Error("the claim wasn't shown")
 	}
-	counts := map[forgetest.Op]int{}
+	counts, n, closed := map[forgetest.Op]int{}, 0, false
 	all := f.scene.Bot.Calls(forgetest.Any())
 	for _, c := range all {
-		counts[c.Op]++
+		if !closed {
+			counts[c.Op]++
+			n++
+		}
+		closed = closed || c.Op == forgetest.SetState
 	}
-	t.Logf("one task costs %d requests to the forge: %v", len(all), counts)
-	if len(all) >= mostRequests {
-		t.Errorf("%d requests, want fewer than %d: %v", len(all), mostRequests, counts)
+	t.Logf("one task costs %d requests to the forge from its claim to its closing, and %d after it: %v", n, len(all)-n, counts)
+	if n >= mostRequests || len(all)-n > 10 || !closed {
+		t.Errorf("%d requests, %d in all, want fewer than %d: %v", n, len(all), mostRequests, counts)
+	}
+	writes := f.scene.Bot.Calls(forgetest.Writes())
+	reads := f.scene.Bot.Calls(forgetest.On(forgetest.Comments, forgetest.History, forgetest.Issue, forgetest.FindChange))
+	if last := writes[len(writes)-1]; len(reads) < 4 || reads[len(reads)-4].N < last.N {
+		t.Errorf("what an ended task shows was not looked at after the last write, %s", last.Op)
 	}
 }
 

@@ -231,6 +231,8 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		case err != nil:
 			d.tellLater(err)
 			return nil // the forge's trouble isn't the task's: it is told later
+		case told.Decision.Action == kernel.ActionNone && t.kept != nil && t.kept.since && st.Decision.Standing == kernel.StandFinal:
+			t.kept = nil // an ended task is left as it really is, which a last look shows
 		case told.Decision.Action == kernel.ActionNone:
 			if failed > 0 {
 				d.tellLater(nil) // a lost answer may still be carried out
