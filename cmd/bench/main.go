@@ -42,7 +42,7 @@ type section struct {
 
 func run(out, only string, all []section) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench`; every ratio is of one run on one machine.\n\n")
+	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench`, section by section; every ratio is of one run on one machine.\n\n")
 	fmt.Fprintf(&b, "Machine: %d cores, %s/%s, %s, git %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), gitVersion())
 	if only != "" {
 		b.Reset()
@@ -55,7 +55,10 @@ func run(out, only string, all []section) error {
 		if err := s.write(&b); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Fprintf(&b, "\nLoad average as this began: %s.\n", load)
+		if !bytes.HasSuffix(b.Bytes(), []byte("\n\n")) {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "Load average as this began: %s.\n", load)
 	}
 	fmt.Print(b.String())
 	if only != "" {

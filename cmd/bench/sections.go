@@ -51,7 +51,7 @@ func deliveries(b *bytes.Buffer) error {
 		whereItGoes(b, list, action)
 	}
 	b.WriteString("Half of the ceiling isn't reached. All of it runs on the same cores, so it would leave the receiver no more than the ceiling's own time once again. " +
-		"A third of what the receiver does is the database: a row, its index and a due time, as bytecode of SQLite run by its translation into Go, pages written to the log and carried over into the file. " +
+		"A quarter to a third of what the receiver does is the database: a row, its index and a due time, as bytecode of SQLite run by its translation into Go, pages written to the log and carried over into the file. " +
 		"The rest is spread thin: the JSON is read twice, once for its form and once for its meaning, the body is digested, the delivery changes hands twice, the log has a line of it, and what all this allocates is collected. " +
 		"While a group waits for the disk, most of the 64 senders wait with it, and the cores with them. " +
 		"Larger groups or no wait would only be had by answering before a delivery would survive a crash.\n")
