@@ -8,11 +8,11 @@ import (
 )
 
 // newItem adds an issue or merge request. The lock is held.
-func (s *Server) newItem(p *project, kind string, author int64, title, description string) *item {
+func (s *Server) newItem(p *project, kind string, author int64, title string) *item {
 	p.LastIID[kind]++
 	now := s.tick()
 	i := &item{
-		Kind: kind, ID: s.data.id(), IID: p.LastIID[kind], Title: title, Description: description,
+		Kind: kind, ID: s.data.id(), IID: p.LastIID[kind], Title: title,
 		State: "opened", Author: author, Created: now, Updated: now,
 	}
 	p.Items = append(p.Items, i)
@@ -145,7 +145,7 @@ func createIssue(c *call) (any, error) {
 		return nil, errs("title is missing")
 	}
 	about, _ := c.word("description")
-	i := c.s.newItem(p, anIssue, c.user.ID, strings.TrimSpace(title), "")
+	i := c.s.newItem(p, anIssue, c.user.ID, strings.TrimSpace(title))
 	i.Confidential = c.flag("confidential")
 	i.Type, _ = c.word("issue_type")
 	before := i.version()

@@ -81,7 +81,7 @@ func createMerge(c *call) (any, error) {
 			return nil, &failure{http.StatusConflict, map[string]any{"message": []string{"Another open merge request already exists for this source branch: " + i.reference()}}}
 		}
 	}
-	i := c.s.newItem(p, aMerge, c.user.ID, strings.TrimSpace(given["title"]), "")
+	i := c.s.newItem(p, aMerge, c.user.ID, strings.TrimSpace(given["title"]))
 	i.Source, i.Target, i.SourceProject = given["source_branch"], given["target_branch"], p.ID
 	i.SHA = c.s.ref(p, "refs/heads/"+i.Source)
 	before := i.version()
@@ -122,15 +122,23 @@ func acceptMerge(c *call) (any, error) {
 	case given && sha != i.SHA:
 		return nil, says(http.StatusConflict, "SHA does not match HEAD of source branch: %s", i.SHA)
 	}
-	if err := c.s.mergeInto(p, i, c.flag("squash")); err != nil {
+	if err := c.accept(p, i, c.flag("squash")); err != nil {
 		return nil, says(http.StatusUnprocessableEntity, "Branch cannot be merged: %v", err)
+	}
+	return c.merge(p, i), nil
+}
+
+// accept merges, and tells so.
+func (c *call) accept(p *project, i *item, squash bool) error {
+	if err := c.s.mergeInto(p, i, squash); err != nil {
+		return err
 	}
 	before := i.version()
 	i.State, i.Updated = "merged", c.s.tick()
 	i.MergedAt, i.MergedBy = i.Updated, c.user.ID
 	i.StateEvents = append(i.StateEvents, &stateEvent{ID: c.d.id(), User: c.user.ID, At: i.Updated, State: "merged"})
 	c.s.tellItem(c, p, i, "merge", before)
-	return c.merge(p, i), nil
+	return nil
 }
 
 func getBranch(c *call) (any, error) {

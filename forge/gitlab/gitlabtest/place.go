@@ -199,7 +199,7 @@ func (s *Server) ForkMerge(projectID, author int64, source string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.data.Projects[projectID]
-	i := s.newItem(p, aMerge, author, "From a fork", "")
+	i := s.newItem(p, aMerge, author, "From a fork")
 	i.Source, i.Target, i.SourceProject = source, p.DefaultBranch, s.data.id()
 	i.SHA = strings.Repeat("f", len(noCommit))
 	return i.IID
