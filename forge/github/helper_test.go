@@ -2,6 +2,7 @@ package github_test
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/writbot/writ/forge"
@@ -23,6 +24,16 @@ func must[T any](t *testing.T) func(T, error) T {
 		ok(t, err)
 		return out
 	}
+}
+
+// cloud is what GitHub publishes of github.com, read once.
+var cloud = sync.OnceValues(func() (*githubtest.Description, error) { return githubtest.Describe(githubtest.Cloud) })
+
+// held makes a Host's requests be held to it.
+func held(t *testing.T) func(*github.Config) {
+	t.Helper()
+	d := must[*githubtest.Description](t)(cloud())
+	return func(c *github.Config) { c.Wrap = d.Wrap(t) }
 }
 
 // host makes a Host, with changes to its configuration.

@@ -92,8 +92,7 @@ func TestW12_FailedDeliveries(t *testing.T) {
 	down <- false
 	must[forge.Comment](t)(owner.AddComment(t.Context(), p.Repo, i.Number, "taken"))
 	<-got
-	d := githubtest.Describe(t, githubtest.Cloud)
-	h := host(t, p.Config(), func(c *github.Config) { c.Wrap = d.Wrap(t) })
+	h := host(t, p.Config(), held(t))
 	// The emulator notes an answer a moment after the receiver gave it.
 	var failed []github.Delivery
 	for range 200 {

@@ -19,10 +19,8 @@ import (
 // of, and does what an App does.
 func TestToken_ActsAsItsOwner(t *testing.T) {
 	p := githubtest.Start(t).Place(t, githubtest.Options{})
-	d := githubtest.Describe(t, githubtest.Cloud)
 	var log bytes.Buffer
-	h := host(t, p.TokenConfig(p.Maintainer), func(c *github.Config) {
-		c.Wrap = d.Wrap(t)
+	h := host(t, p.TokenConfig(p.Maintainer), held(t), func(c *github.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	about := must[forge.Repository](t)(h.Find(t.Context(), p.Repo.Owner, p.Repo.Name))
@@ -52,8 +50,7 @@ func TestToken_ActsAsItsOwner(t *testing.T) {
 // status, found again by its name.
 func TestToken_SetsStatuses(t *testing.T) {
 	p := githubtest.Start(t).Place(t, githubtest.Options{})
-	d := githubtest.Describe(t, githubtest.Cloud)
-	c := host(t, p.TokenConfig(p.Writer), func(c *github.Config) { c.Wrap = d.Wrap(t) }).Client(p.Repo)
+	c := host(t, p.TokenConfig(p.Writer), held(t)).Client(p.Repo)
 	oid := p.Commit(t, "work", "main", map[string]string{"a": "b"})
 	for _, state := range []forge.CheckState{forge.CheckRunning, forge.CheckFailed, forge.CheckPassed} {
 		ok(t, c.SetCheck(t.Context(), p.Repo, oid, forge.Check{Name: "writ", State: state, Summary: strings.Repeat("long ", 60), Detail: "more"}))

@@ -305,17 +305,16 @@ func TestGit_PushAndFetch(t *testing.T) {
 // TestF6_Held: what an installation has, and what it lacks, is told.
 func TestF6_Held(t *testing.T) {
 	p := githubtest.Start(t).Place(t, githubtest.Options{})
-	d := githubtest.Describe(t, githubtest.Cloud)
-	h := host(t, p.Config(), func(c *github.Config) { c.Wrap = d.Wrap(t) })
-	held := must[github.Installation](t)(h.Held(t.Context(), p.Repo))
-	if held.ID != p.Installation || held.App != p.Slug || held.Suspended || len(held.Missing()) > 0 {
-		t.Errorf("held %+v, missing %v", held, held.Missing())
+	h := host(t, p.Config(), held(t))
+	has := must[github.Installation](t)(h.Held(t.Context(), p.Repo))
+	if has.ID != p.Installation || has.App != p.Slug || has.Suspended || len(has.Missing()) > 0 {
+		t.Errorf("held %+v, missing %v", has, has.Missing())
 	}
 	p.Permit(t, map[string]string{"metadata": "read", "issues": "write", "contents": "read", "pull_requests": "write"})
 	p.Suspend(t, true)
-	held = must[github.Installation](t)(h.Held(t.Context(), p.Repo))
-	if got := fmt.Sprint(held.Missing()); got != "map[checks:write contents:write]" || !held.Suspended {
-		t.Errorf("held %+v, missing %s", held, got)
+	has = must[github.Installation](t)(h.Held(t.Context(), p.Repo))
+	if got := fmt.Sprint(has.Missing()); got != "map[checks:write contents:write]" || !has.Suspended {
+		t.Errorf("held %+v, missing %s", has, got)
 	}
 	_, err := host(t, p.TokenConfig(p.Owner)).Held(t.Context(), p.Repo)
 	wantReason(t, "with a token", err, forge.Unauthorized)

@@ -42,70 +42,114 @@ type Description struct {
 	seen map[string]int // method and path to the number of requests
 }
 
-// Describe reads a description; it takes about a second.
-func Describe(t testing.TB, name string) *Description {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(Tools(t), "node_modules", "@octokit", "openapi", "generated", name+".json"))
-	must(t, err)
-	var all map[string]any
-	must(t, json.Unmarshal(raw, &all))
-	small, err := json.Marshal(requestsOnly(all))
-	must(t, err)
+// Describe reads a description. It takes a second, so tests share one.
+func Describe(name string) (*Description, error) {
+	dir, err := toolsDir()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "node_modules", "@octokit", "openapi", "generated", name+".json"))
+	if err != nil {
+		return nil, err
+	}
+	small, err := requestsOnly(raw)
+	if err != nil {
+		return nil, err
+	}
 	doc, err := openapi3.NewLoader().LoadFromData(small)
-	must(t, err)
+	if err != nil {
+		return nil, err
+	}
 	d := &Description{doc: doc, paths: map[int][]string{}, seen: map[string]int{}}
 	for path := range doc.Paths.Map() {
 		n := strings.Count(path, "/")
 		d.paths[n] = append(d.paths[n], path)
 	}
-	return d
+	return d, nil
 }
 
-// requestsOnly leaves out what answers look like, nine tenths of a description.
-func requestsOnly(all map[string]any) map[string]any {
+// published is a description of thirteen megabytes, of which little is read.
+type published struct {
+	OpenAPI    string                                `json:"openapi"`
+	Info       json.RawMessage                       `json:"info"`
+	Paths      map[string]json.RawMessage            `json:"paths"`
+	Components map[string]map[string]json.RawMessage `json:"components"`
+}
+
+// requestsOnly leaves out paths that writ never asks, what answers look like, and
+// what is then not referred to.
+func requestsOnly(raw []byte) ([]byte, error) {
+	var all published
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
 	prefixes := []string{"/repos/{owner}/{repo}", "/user", "/users/{username}", "/app", "/installation/repositories"}
 	paths := map[string]any{}
-	for path, item := range all["paths"].(map[string]any) {
+	kept := components{from: all.Components, taken: map[string]map[string]any{}}
+	for path, raw := range all.Paths {
 		if !slices.ContainsFunc(prefixes, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") }) {
 			continue
 		}
-		for _, op := range item.(map[string]any) {
-			if op, isOp := op.(map[string]any); isOp {
-				op["responses"] = map[string]any{"200": map[string]any{"description": "not looked at"}}
-				delete(op, "callbacks")
+		var item map[string]map[string]any
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		for _, op := range item {
+			op["responses"] = map[string]any{"200": map[string]any{"description": "not looked at"}}
+			delete(op, "callbacks")
+			if err := kept.take(op); err != nil {
+				return nil, err
 			}
 		}
 		paths[path] = item
 	}
-	components := map[string]any{}
-	from := all["components"].(map[string]any)
-	var take func(v any)
-	take = func(v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			if ref, isRef := v["$ref"].(string); isRef {
-				parts := strings.Split(strings.TrimPrefix(ref, "#/components/"), "/")
-				kind, _ := components[parts[0]].(map[string]any)
-				if kind == nil {
-					kind = map[string]any{}
-					components[parts[0]] = kind
-				}
-				if _, taken := kind[parts[1]]; !taken {
-					kind[parts[1]] = from[parts[0]].(map[string]any)[parts[1]]
-					take(kind[parts[1]])
-				}
+	return json.Marshal(map[string]any{"openapi": all.OpenAPI, "info": all.Info, "paths": paths, "components": kept.taken})
+}
+
+// components are those that are referred to.
+type components struct {
+	from  map[string]map[string]json.RawMessage
+	taken map[string]map[string]any
+}
+
+// take takes what a value refers to, and what that refers to.
+func (c components) take(v any) error {
+	switch v := v.(type) {
+	case map[string]any:
+		if ref, isRef := v["$ref"].(string); isRef {
+			if err := c.takeOne(ref); err != nil {
+				return err
 			}
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				take(v[key])
+		}
+		for _, x := range v {
+			if err := c.take(x); err != nil {
+				return err
 			}
-		case []any:
-			for _, x := range v {
-				take(x)
+		}
+	case []any:
+		for _, x := range v {
+			if err := c.take(x); err != nil {
+				return err
 			}
 		}
 	}
-	take(paths)
-	return map[string]any{"openapi": all["openapi"], "info": all["info"], "paths": paths, "components": components}
+	return nil
+}
+
+func (c components) takeOne(ref string) error {
+	kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
+	if c.taken[kind] == nil {
+		c.taken[kind] = map[string]any{}
+	}
+	if _, taken := c.taken[kind][name]; taken {
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(c.from[kind][name], &v); err != nil {
+		return fmt.Errorf("%s: %w", ref, err)
+	}
+	c.taken[kind][name] = v
+	return c.take(v)
 }
 
 // Wrap checks each request before it goes on. One that GitHub doesn't describe

@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +29,7 @@ import (
 type Emulator struct {
 	URL  string // of its REST API, without a slash at the end
 	http *http.Client
+	key  []byte // of every App, PEM: making one takes long
 	next atomic.Int64
 }
 
@@ -69,7 +74,7 @@ func Start(t testing.TB) *Emulator {
 		}
 		u, err := url.Parse(ready.URL)
 		must(t, err)
-		e := &Emulator{URL: "http://127.0.0.1:" + u.Port(), http: &http.Client{Transport: &http.Transport{}}}
+		e := &Emulator{URL: "http://127.0.0.1:" + u.Port(), http: &http.Client{Transport: &http.Transport{}}, key: newKey(t)}
 		t.Cleanup(e.http.CloseIdleConnections)
 		e.next.Store(firstID)
 		return e
@@ -82,8 +87,16 @@ func Start(t testing.TB) *Emulator {
 // Tools is the directory of the npm packages that .ci/npm pins.
 func Tools(t testing.TB) string {
 	t.Helper()
-	lock, err := os.ReadFile(filepath.Join(here(), "..", "..", "..", ".ci", "npm", "package-lock.json"))
+	dir, err := toolsDir()
 	must(t, err)
+	return dir
+}
+
+func toolsDir() (string, error) {
+	lock, err := os.ReadFile(filepath.Join(here(), "..", "..", "..", ".ci", "npm", "package-lock.json"))
+	if err != nil {
+		return "", err
+	}
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
 		cache = filepath.Join(os.Getenv("HOME"), ".cache")
@@ -91,9 +104,9 @@ func Tools(t testing.TB) string {
 	sum := sha256.Sum256(lock)
 	dir := filepath.Join(cache, "writ", "npm-"+hex.EncodeToString(sum[:])[:16])
 	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
-		t.Fatalf("the emulator of GitHub is not installed in %s: run make setup", dir)
+		return "", fmt.Errorf("the npm packages of .ci/npm are not installed in %s: run make setup", dir)
 	}
-	return dir
+	return dir, nil
 }
 
 // node is the pinned one where npm has it, or the system's.
@@ -114,6 +127,13 @@ func node(t testing.TB, dir string) string {
 func here() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(file)
+}
+
+func newKey(t testing.TB) []byte {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 }
 
 func must(t testing.TB, err error) {

@@ -2,10 +2,6 @@ package githubtest
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -56,9 +52,7 @@ func (e *Emulator) Place(t testing.TB, o Options) *Place {
 	t.Helper()
 	n := e.next.Add(2)
 	p := &Place{Emulator: e, Options: o, Installation: n + 1, Slug: fmt.Sprintf("writ-%d", n)}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
-	p.App = github.App{ID: n, Key: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})}
+	p.App = github.App{ID: n, Key: e.key}
 	p.Repo.Owner, p.Repo.Name = fmt.Sprintf("ana-%d", n), "shop"
 	people := []struct {
 		to        *Person
