@@ -14,15 +14,16 @@ import (
 // objects. It holds objects only, never refs: what an id names can't change.
 type objectCache struct {
 	dir   string
-	limit int64
+	limit int64 // bytes of one object
+	keep  int64 // bytes in memory
 
 	mu   sync.Mutex
 	mem  map[OID]rawObject
 	size int64
 }
 
-func newObjectCache(dir string, limit int64) *objectCache {
-	return &objectCache{dir: dir, limit: limit, mem: map[OID]rawObject{}}
+func newObjectCache(dir string, l Limits) *objectCache {
+	return &objectCache{dir: dir, limit: l.Object, keep: l.Cached, mem: map[OID]rawObject{}}
 }
 
 func (c *objectCache) get(oid OID) (rawObject, bool) {
@@ -59,7 +60,7 @@ func (c *objectCache) remember(o rawObject) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.size+int64(len(o.data)) > maxCached {
+	if c.size+int64(len(o.data)) > c.keep {
 		c.mem, c.size = map[OID]rawObject{}, 0
 	}
 	if _, ok := c.mem[o.oid]; !ok {

@@ -21,6 +21,9 @@ const (
 	DefaultMaxAdvert = 1 << 30
 	// DefaultMaxEntries is in files: ten times the Linux kernel's tree.
 	DefaultMaxEntries = 1_000_000
+	// DefaultCached is in bytes: the trees and small files of a middling
+	// repository.
+	DefaultCached = 64 << 20
 )
 
 const (
@@ -34,8 +37,6 @@ const (
 	maxReport = 1 << 20
 	// maxAlternates is how deep alternates may nest, as in git.
 	maxAlternates = 5
-	// maxCached is in bytes: objects kept in memory between calls.
-	maxCached = 64 << 20
 	// maxCachedObject is in bytes: larger objects are handed on but not kept.
 	maxCachedObject = 1 << 20
 	// spoolMemory is in bytes: a larger pack is received into a file.
@@ -58,6 +59,9 @@ type Limits struct {
 	// Trees is in bytes: the commits and trees that are fetched to read one tree,
 	// each with another 128 bytes for its place in memory.
 	Trees int64
+	// Cached is in bytes: objects kept in memory between calls. A server of many
+	// repositories divides what it has.
+	Cached int64
 }
 
 func (l Limits) orDefaults() Limits {
@@ -75,6 +79,9 @@ func (l Limits) orDefaults() Limits {
 	}
 	if l.Trees <= 0 {
 		l.Trees = DefaultMaxTrees
+	}
+	if l.Cached <= 0 {
+		l.Cached = DefaultCached
 	}
 	if l.Entries <= 0 {
 		l.Entries = DefaultMaxEntries

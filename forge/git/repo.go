@@ -84,7 +84,7 @@ func Open(_ context.Context, ep Endpoint, opts Options) (*Repo, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.cache = newObjectCache(opts.CacheDir, r.limits.Object)
+	r.cache = newObjectCache(opts.CacheDir, r.limits)
 	if err := r.connect(loc, ep, opts); err != nil {
 		return nil, err
 	}
