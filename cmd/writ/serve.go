@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -58,8 +56,8 @@ func (a *app) serve(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Server.StateDir == "" || cfg.Forges.Local.Dir == "" {
-		return usage("%s sets no server.state_dir, or no forge (forges.local.dir): there is nothing to serve.", file)
+	if cfg.Server.StateDir == "" || !cfg.Forges.Any() {
+		return usage("%s sets no server.state_dir, or no forge (forges.github, gitlab or local): there is nothing to serve.", file)
 	}
 	s, err := a.newServer(ctx, cfg)
 	if err != nil {
@@ -77,9 +75,9 @@ type server struct {
 	log      *slog.Logger
 	inbox    *inbox.Inbox
 	executor *builder.Local
+	forges   []*connected
 	worlds   map[string]*served // by name
-	byID     map[int64]*served  // by the forge's number of the repository
-	self     int64              // writ's account at the forge
+	hints    hints              // which of them to look at
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
@@ -96,7 +94,7 @@ func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{app: a, cfg: cfg, runs: newTaskRuns(), worlds: map[string]*served{}, byID: map[int64]*served{}, registry: prometheus.NewRegistry()}
+	s := &server{app: a, cfg: cfg, runs: newTaskRuns(), worlds: map[string]*served{}, hints: newHints(), registry: prometheus.NewRegistry()}
 	s.log = a.serverLog(cfg.Server, s.runs)
 	if err := s.open(ctx, secrets); err != nil {
 		s.close()
@@ -122,7 +120,7 @@ func (s *server) open(ctx context.Context, secrets secrets) (err error) {
 	if err := s.openWorlds(ctx, secrets); err != nil {
 		return err
 	}
-	return s.wire(ctx, secrets)
+	return s.wire(ctx)
 }
 
 // close gives everything back, the lock last.
@@ -133,7 +131,7 @@ func (s *server) close() {
 }
 
 // wire makes scheduler and receiver.
-func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
+func (s *server) wire(ctx context.Context) (err error) {
 	s.traces.register(s.registry)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c := s.cfg.Server
@@ -149,7 +147,7 @@ func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
 	if err != nil {
 		return err
 	}
-	hook, err := webhook.NewLocalHook(webhook.LocalConfig{Secrets: secrets.hooks, Self: s.self, World: s.worldOf})
+	hooks, err := s.hooks()
 	if err != nil {
 		return err
 	}
@@ -159,19 +157,10 @@ func (s *server) wire(ctx context.Context, secrets secrets) (err error) {
 	}
 	s.closers = append(s.closers, func() { _ = listener.Close() }) // the receiver closes it too
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: listener, Hooks: []webhook.Hook{hook}, Inbox: s.traces.inbox(telling{webhook.Into(s.inbox), s.sched}), Checks: s.checks(),
+		Listener: listener, Hooks: hooks, Inbox: s.traces.inbox(told{telling{webhook.Into(s.inbox), s.sched}, s}), Checks: s.checks(),
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
-}
-
-// worldOf is the governed world of a repository.
-func (s *server) worldOf(repository int64) (string, bool) {
-	w, ok := s.byID[repository]
-	if !ok {
-		return "", false
-	}
-	return w.world, true
 }
 
 // run serves until ctx ends, or until a part can't go on.
@@ -202,7 +191,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.cfg.Server.Observe {
 		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
 	}
-	s.log.Info("serving", "listen", s.cfg.Server.Listen, "worlds", len(s.worlds), "state_dir", s.in.dir.path)
+	s.log.Info("serving", "intake", s.cfg.Server.Intake, "listen", s.cfg.Server.Listen, "worlds", len(s.worlds), "state_dir", s.in.dir.path)
 	left := s.sched.Run(ctx)
 	parts.Wait()
 	if len(left) > 0 {
@@ -251,33 +240,4 @@ func (s *server) checkpointAll() {
 	for _, w := range s.worlds {
 		w.checkpoint(context.Background())
 	}
-}
-
-// secrets are what the environment gave.
-type secrets struct {
-	token string
-	hooks []string
-	// traces are the headers for the collector.
-	traces map[string]string
-}
-
-// readSecrets reads them and hides them from everything that is shown.
-func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
-	getenv := func(name string) string { return a.env[name] }
-	read := func(name string) string {
-		value, e := config.Secret(getenv, name)
-		err = errors.Join(err, e)
-		return value
-	}
-	s.token = read(cfg.Forges.Local.Token)
-	for _, name := range cfg.Forges.Local.HookSecrets {
-		s.hooks = append(s.hooks, read(name))
-	}
-	var e error
-	s.traces, e = traceHeaders(getenv, cfg.Server.Traces)
-	if err = errors.Join(err, e); err != nil {
-		return s, &problem{code: "config.secret.empty", exit: exitUsage, text: err.Error() + "."}
-	}
-	a.hideValues(slices.Concat([]string{s.token}, s.hooks, slices.Collect(maps.Values(s.traces))))
-	return s, nil
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -16,26 +18,58 @@ const sweepCursor = "issues"
 
 // sweepAll looks, now and then, for what no webhook told: issues that changed
 // since the last look, and tasks in the repository that the schedule doesn't
-// know, because they are another installation's or the store is new.
+// know, because they are another installation's or the store is new. Without
+// webhooks it is all that there is.
 func (s *server) sweepAll(ctx context.Context) error {
-	tick := time.NewTicker(s.cfg.Server.Sweep)
+	every := s.cfg.Server.Sweep
+	if s.cfg.Server.Intake == config.IntakePoll {
+		every = s.cfg.Server.Poll
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
-		for name, w := range s.worlds {
-			n, err := s.sweep(ctx, w)
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case err != nil:
-				s.log.Warn("a sweep found no answer; it is tried again", "world", name, "error", err)
-			case n > 0:
-				s.log.Info("a sweep found tasks to look at", "world", name, "tasks", n)
-			}
+	worlds := slices.Sorted(maps.Keys(s.worlds))
+	for now := worlds; ; {
+		for _, name := range now {
+			s.sweepOne(ctx, s.worlds[name])
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			now = worlds
+		case <-s.hints.signal:
+			now = s.hints.take()
+			s.recheck(ctx, now)
+		}
+	}
+}
+
+func (s *server) sweepOne(ctx context.Context, w *served) {
+	n, err := s.sweep(ctx, w)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.log.Warn("a sweep found no answer; it is tried again", "world", w.world, "error", err)
+	case n > 0:
+		s.log.Info("a sweep found tasks to look at", "world", w.world, "tasks", n)
+	}
+}
+
+// recheck makes the open tasks of worlds due, for what writ may do there has
+// changed.
+func (s *server) recheck(ctx context.Context, worlds []string) {
+	for _, name := range worlds {
+		s.log.Info("the forge says that access has changed", "world", name)
+		open, err := s.inbox.Scheduled(ctx, name)
+		if err == nil && len(open) > 0 {
+			keys := make([]inbox.Key, len(open))
+			for i, d := range open {
+				keys[i] = d.Key
+			}
+			err = s.inbox.Mark(ctx, keys, time.Now().UnixMilli())
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("tasks could not be made due; they are looked at when they are", "world", name, "error", err)
 		}
 	}
 }

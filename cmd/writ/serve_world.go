@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/forge/local"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -27,34 +24,19 @@ type served struct {
 // openWorlds opens every repository of the configuration. One that can't be
 // opened stops the start: what an operator listed must be governed.
 func (s *server) openWorlds(ctx context.Context, secrets secrets) error {
-	c := s.cfg.Forges.Local
-	store, err := local.Open(ctx, local.Options{Dir: c.Dir, URL: c.URL, Logger: s.log})
-	if err != nil {
+	if err := s.connect(ctx, secrets); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, func() {
-		if err := store.Close(); err != nil {
-			s.log.Error("the embedded forge could not be closed", "error", err)
-		}
-	})
-	self, err := store.Authenticate(ctx, secrets.token)
-	if err != nil {
-		return &problem{exit: exitRefused, text: "The embedded forge doesn't know the token of " + c.Token + ".", remedy: "Make one for writ's own account there."}
-	}
-	s.self = self.ID
-	visible, err := store.As(self).Repositories(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range c.Repositories {
-		i := slices.IndexFunc(visible, func(r forge.Repository) bool { return strings.EqualFold(r.String(), name) })
-		if i < 0 {
-			return coded(kernel.CodeTargetNotAllowed, "The repository %s is not at the forge, or writ's account may not see it.", name)
-		}
-		at := visible[i].Repo
-		auth := git.Auth{Username: self.Login, Password: secrets.token}
-		if err := s.openWorld(ctx, at, s.traces.client(store.As(self)), c.URL, auth); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	for _, f := range s.forges {
+		for _, name := range f.repositories {
+			at := strings.LastIndexByte(name, '/')
+			found, err := f.host.Find(ctx, name[:at], name[at+1:])
+			if err != nil {
+				return notFound(f, name, err)
+			}
+			if err := s.openWorld(ctx, f, found.Repo); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
 	return nil
@@ -62,15 +44,19 @@ func (s *server) openWorlds(ctx context.Context, secrets secrets) error {
 
 // openWorld opens one repository. Its address is built from the configuration,
 // never from what a payload says (case I13).
-func (s *server) openWorld(ctx context.Context, at forge.Repo, client forge.Client, base string, auth git.Auth) error {
-	u, err := url.Parse(base)
-	if err != nil {
+func (s *server) openWorld(ctx context.Context, f *connected, at forge.Repo) (err error) {
+	world := f.world(at)
+	if s.worlds[world] != nil {
+		return &problem{code: kernel.CodeConfigInvalid, exit: exitUsage, text: "Two repositories would be the world " + world + ".", remedy: "Leave one of them in forges."}
+	}
+	client := s.traces.client(f.host.Client(at))
+	if f.self, err = client.Self(ctx); err != nil {
 		return err
 	}
-	world := "local/" + at.String()
-	endpoint := git.Endpoint{URL: strings.TrimSuffix(base, "/") + "/" + at.String() + ".git", Auth: auth}
-	endpoint.Auth.AllowPlaintext = u.Scheme == "http" // the operator wrote it so
-	repo, err := git.Open(ctx, endpoint, git.Options{Logger: s.log.With(logWorld, world)})
+	options := f.git
+	options.Logger = s.log.With(logWorld, world)
+	endpoint := git.Endpoint{URL: f.host.GitURL(at), Auth: f.host.GitAuth(at)}
+	repo, err := git.Open(ctx, endpoint, options)
 	if err != nil {
 		return err
 	}
@@ -86,25 +72,15 @@ func (s *server) openWorld(ctx context.Context, at forge.Repo, client forge.Clie
 	w.sup, err = s.app.supervise(ctx, g, s.traces.executor(s.executor), supervision{
 		repo: s.traces.repo(repo, world), observe: s.cfg.Server.Observe,
 		forge: &supervisor.Forge{
-			Client: w.restful, Repo: at, Evidence: approvals{s.inbox, world}, EditHistory: true,
-			Allowed: func(owner, name string) bool { return s.allowed(owner + "/" + name) },
+			Client: w.restful, Repo: at, Evidence: approvals{s.inbox, world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
 		},
 		ended: s.logCycle(g),
 	})
 	if err != nil {
 		return err
 	}
-	s.worlds[world], s.byID[at.ID] = w, w
+	s.worlds[world], f.byID[at.ID] = w, w
 	return nil
-}
-
-func (s *server) allowed(name string) bool {
-	for _, r := range s.cfg.Forges.Local.Repositories {
-		if strings.EqualFold(r, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // logCycle is the CLI's, one cycle at a time: all worlds write one log.

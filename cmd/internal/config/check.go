@@ -71,22 +71,7 @@ func (r *reader) server(c *Config, bad func(bool, string, string)) {
 	}
 	bad(c.Server.BuildsPerWorld > c.Server.Builds, "server.builds_per_world", "It must not be more than server.builds.")
 	r.traces(c.Server.Traces, bad)
-	l := c.Forges.Local
-	if l.Dir == "" {
-		return
-	}
-	u, err := url.Parse(l.URL)
-	bad(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil, "forges.local.url",
-		"It must be the forge's address, such as http://127.0.0.1:8715, without a name or password in it.")
-	bad(len(l.HookSecrets) == 0, "forges.local.hook_secrets", "It needs the name of at least one variable.")
-	for i, name := range l.HookSecrets {
-		bad(!envName.MatchString(name), join("forges.local.hook_secrets", itoa(i)), "It must be the name of an environment variable, never a value.")
-	}
-	bad(!envName.MatchString(l.Token), "forges.local.token", "It must be the name of an environment variable, never a value.")
-	bad(len(l.Repositories) == 0, "forges.local.repositories", "It must name the repositories that writ may touch.")
-	for i, name := range l.Repositories {
-		bad(!repoName.MatchString(name), join("forges.local.repositories", itoa(i)), "It must be owner/name.")
-	}
+	r.forges(c)
 }
 
 // traces looks at where traces go.

@@ -54,6 +54,8 @@ type Server struct {
 	Listen         string        `key:"listen" doc:"Address and port for webhooks, health and metrics."`
 	Builds         int64         `key:"builds" min:"1" max:"256" doc:"How many tasks may have a builder or checks running at once."`
 	BuildsPerWorld int64         `key:"builds_per_world" min:"1" max:"256" doc:"The same, for each repository."`
+	Intake         string        `key:"intake" oneof:"webhook poll" doc:"How writ learns that something happened. poll asks the forges and needs no address that they reach: it takes no webhooks, and listens for health and metrics only."`
+	Poll           time.Duration `key:"poll" min:"1s" max:"24h" doc:"With intake: poll, how often each repository is asked what changed."`
 	Sweep          time.Duration `key:"sweep" min:"1s" max:"24h" doc:"How often each repository is searched for issues whose webhooks were lost."`
 	Drain          time.Duration `key:"drain" min:"1s" max:"10m" doc:"How long a shutdown may take to hand leases back."`
 	Keep           time.Duration `key:"keep" min:"1h" max:"8760h" doc:"How long received deliveries are kept for the record."`
@@ -69,20 +71,6 @@ type Server struct {
 type Traces struct {
 	Endpoint string `key:"endpoint" doc:"URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318. Without a path /v1/traces is added. Empty: there are no traces."`
 	Headers  string `key:"headers" doc:"Name of the environment variable with headers for the collector, as name=value, with commas between them. With _FILE at its end the variable names a file that holds them. Empty: there are none."`
-}
-
-// Forges are the places where issues come from.
-type Forges struct {
-	Local LocalForge `key:"local" doc:"The embedded forge of this machine, which writ forge serves."`
-}
-
-// LocalForge is an embedded forge on this machine.
-type LocalForge struct {
-	Dir          string   `key:"dir" doc:"The forge's directory. Empty: there is none."`
-	URL          string   `key:"url" doc:"Where the forge serves git and its page, such as http://127.0.0.1:8715."`
-	Token        string   `key:"token" doc:"Name of the environment variable with writ's own token there. With _FILE at its end the variable names a file that holds it."`
-	HookSecrets  []string `key:"hook_secrets" doc:"Names of the environment variables, as with token, whose values sign webhooks. Several while one is being replaced."`
-	Repositories []string `key:"repositories" doc:"The repositories that are governed, as owner/name. No other is ever touched."`
 }
 
 // Builder is a program that does the work of tasks.
@@ -173,10 +161,10 @@ func Default() Config {
 		},
 		Refs: RefsHidden,
 		Server: Server{
-			Listen: "127.0.0.1:8714", Builds: 2, BuildsPerWorld: 2, Sweep: 5 * time.Minute, Drain: 30 * time.Second,
+			Listen: "127.0.0.1:8714", Builds: 2, BuildsPerWorld: 2, Intake: IntakeWebhook, Poll: time.Minute, Sweep: 5 * time.Minute, Drain: 30 * time.Second,
 			Keep: 30 * 24 * time.Hour, MaxBody: 25 << 20, Log: LogText, LogLevel: "info",
 		},
-		Forges:   Forges{Local: LocalForge{Token: "WRIT_LOCAL_TOKEN", HookSecrets: []string{"WRIT_LOCAL_HOOK_SECRET"}, Repositories: []string{}}},
+		Forges:   defaultForges(),
 		Identity: Identity{Name: "writ", Email: "writ@localhost"},
 		// Names that the tools of the field give their tokens. A name that isn't
 		// set hides nothing.

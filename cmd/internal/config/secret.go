@@ -14,6 +14,15 @@ const maxSecretBytes = 64 << 10
 // or the content of the file that name_FILE names, without the line's end. Both
 // at once, none, or an empty one is an error, which never holds the value.
 func Secret(getenv func(string) string, name string) (string, error) {
+	secret, err := SecretText(getenv, name)
+	if err == nil && getenv(name) == "" && strings.ContainsAny(secret, "\r\n\x00") {
+		return "", fmt.Errorf("the file that %s_FILE names holds more than one line", name)
+	}
+	return secret, err
+}
+
+// SecretText is Secret for one of several lines, such as a private key.
+func SecretText(getenv func(string) string, name string) (string, error) {
 	value, path := getenv(name), getenv(name+"_FILE")
 	switch {
 	case value != "" && path != "":
@@ -38,8 +47,6 @@ func Secret(getenv func(string) string, name string) (string, error) {
 		return "", fmt.Errorf("the file that %s_FILE names has more than %d bytes", name, maxSecretBytes)
 	case secret == "":
 		return "", fmt.Errorf("the file that %s_FILE names is empty", name)
-	case strings.ContainsAny(secret, "\r\n\x00"):
-		return "", fmt.Errorf("the file that %s_FILE names holds more than one line", name)
 	}
 	return secret, nil
 }

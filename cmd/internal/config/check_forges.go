@@ -1,0 +1,125 @@
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	githubName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
+	gitlabName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_.][A-Za-z0-9._-]*){1,20}$`)
+)
+
+// forgeCheck collects the faults of one forge.
+type forgeCheck struct {
+	r    *reader
+	name string // github
+}
+
+func (f forgeCheck) bad(when bool, key, detail string) {
+	if key = "forges." + f.name + "." + key; when {
+		f.r.fail(f.r.lines[key], key, "%s", detail)
+	}
+}
+
+// forges looks at each forge that the file speaks of.
+func (r *reader) forges(c *Config) {
+	poll := c.Server.Intake == IntakePoll
+	if c.Forges.GitHub.On() {
+		r.github(c.Forges.GitHub, poll)
+	}
+	if g := &c.Forges.GitLab; g.On() {
+		if _, given := r.lines["forges.gitlab.hook_secrets"]; len(g.HookKeys) > 0 && !given {
+			g.HookSecrets = []string{}
+		}
+		r.gitlab(*g, poll)
+	}
+	if c.Forges.Local.On() {
+		r.local(c.Forges.Local, poll)
+	}
+}
+
+func (r *reader) github(g GitHubForge, poll bool) {
+	f := forgeCheck{r, "github"}
+	f.bad(!address(g.URL), "url", wantAddress)
+	f.bad(g.API != "" && !address(g.API), "api", wantAddress)
+	f.bad(g.AppID == 0 && g.Token == "", "app_id", "Give the App's id, or in token the name of the variable with a personal token.")
+	f.bad(g.AppID != 0 && g.Token != "", "token", "There is an App already; leave one of them.")
+	f.bad(g.AppID != 0 && !envName.MatchString(g.PrivateKey), "private_key", wantName)
+	f.bad(g.Token != "" && !envName.MatchString(g.Token), "token", wantName)
+	f.names("hook_secrets", g.HookSecrets)
+	f.bad(len(g.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
+	f.repositories(g.Repositories, githubName, "It must be owner/name.")
+	f.network(g.CAFile, g.Proxy)
+}
+
+func (r *reader) gitlab(g GitLabForge, poll bool) {
+	f := forgeCheck{r, "gitlab"}
+	f.bad(!address(g.URL), "url", wantAddress)
+	f.bad(!envName.MatchString(g.Token), "token", wantName)
+	f.names("hook_secrets", g.HookSecrets)
+	f.names("hook_keys", g.HookKeys)
+	f.bad(len(g.HookKeys) > 0 && len(g.HookSecrets) > 0, "hook_keys", "Give hook_keys or hook_secrets: with keys no delivery is taken for its secret token.")
+	f.bad(len(g.HookKeys)+len(g.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
+	f.repositories(g.Repositories, gitlabName, "It must be group/name, or group/subgroup/name.")
+	f.network(g.CAFile, g.Proxy)
+}
+
+func (r *reader) local(l LocalForge, poll bool) {
+	f := forgeCheck{r, "local"}
+	u, err := url.Parse(l.URL)
+	f.bad(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil, "url",
+		"It must be the forge's address, such as http://127.0.0.1:8715, without a name or password in it.")
+	f.bad(!envName.MatchString(l.Token), "token", wantName)
+	f.names("hook_secrets", l.HookSecrets)
+	f.bad(len(l.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
+	f.repositories(l.Repositories, repoName, "It must be owner/name.")
+}
+
+// What is said in several places.
+const (
+	wantName    = "It must be the name of an environment variable, never a value."
+	wantSecrets = "It needs the name of at least one variable."
+	wantAddress = "It must be the forge's address, such as https://git.example.org, without a name, password or query in it; plain http goes to this machine only."
+)
+
+func (f forgeCheck) names(key string, list []string) {
+	for i, name := range list {
+		f.bad(!envName.MatchString(name), join(key, itoa(i)), wantName)
+	}
+}
+
+// repositories are the allow-list. Forges don't tell names apart by their case.
+func (f forgeCheck) repositories(list []string, form *regexp.Regexp, detail string) {
+	const key = "repositories"
+	f.bad(len(list) == 0, key, "It must name the repositories that writ may touch.")
+	for i, name := range list {
+		parts := strings.Split(name, "/")
+		dots := slices.Contains(parts, ".") || slices.Contains(parts, "..") || strings.HasSuffix(name, ".git")
+		f.bad(!form.MatchString(name) || dots || len(name) > maxWorld, join(key, itoa(i)), detail)
+		twice := slices.ContainsFunc(list[:i], func(other string) bool { return strings.EqualFold(name, other) })
+		f.bad(twice, join(key, itoa(i)), "It is there twice; delete one.")
+	}
+}
+
+func (f forgeCheck) network(ca, proxy string) {
+	f.bad(ca != "" && !filepath.IsAbs(ca), "ca_file", "It must be an absolute path.")
+	if proxy == "" || proxy == "none" {
+		return
+	}
+	u, err := url.Parse(proxy)
+	f.bad(err != nil || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) || u.Host == "" || u.User != nil, "proxy",
+		"It must be none, or the proxy's address, such as http://proxy:3128, without a name or password in it.")
+}
+
+// address reports whether a forge can be there: over https, or on this machine.
+func address(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && onThisMachine(u.Hostname())
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/local"
+	"github.com/writbot/writ/webhook"
+)
+
+// localHost is the embedded forge of this machine.
+type localHost struct {
+	s     *server
+	store *local.Store
+	url   string // without a slash at its end
+	self  forge.User
+	token string
+}
+
+// openLocal opens the embedded forge.
+func (s *server) openLocal(ctx context.Context, secrets secrets) (*connected, error) {
+	c := s.cfg.Forges.Local
+	store, err := local.Open(ctx, local.Options{Dir: c.Dir, URL: c.URL, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	h := &localHost{s: s, store: store, url: strings.TrimSuffix(c.URL, "/"), token: secrets.local.token}
+	if h.self, err = store.Authenticate(ctx, h.token); err != nil {
+		h.Close()
+		return nil, &problem{exit: exitRefused, text: "The embedded forge doesn't know the token of " + c.Token + ".", remedy: "Make one for writ's own account there."}
+	}
+	return &connected{
+		name: "local", host: h, repositories: c.Repositories,
+		world: func(r forge.Repo) string { return "local/" + r.String() },
+		hook: func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
+			return webhook.NewLocalHook(webhook.LocalConfig{Secrets: secrets.local.hooks, Self: self.ID, World: world})
+		},
+	}, nil
+}
+
+// Find implements host.
+func (h *localHost) Find(ctx context.Context, owner, name string) (forge.Repository, error) {
+	visible, err := h.store.As(h.self).Repositories(ctx)
+	if err != nil {
+		return forge.Repository{}, err
+	}
+	i := slices.IndexFunc(visible, func(r forge.Repository) bool { return strings.EqualFold(r.String(), owner+"/"+name) })
+	if i < 0 {
+		return forge.Repository{}, &forge.Error{Reason: forge.NotFound, Op: "find " + owner + "/" + name}
+	}
+	return visible[i], nil
+}
+
+// Client implements host.
+func (h *localHost) Client(forge.Repo) forge.Client { return h.store.As(h.self) }
+
+// GitURL implements host.
+func (h *localHost) GitURL(r forge.Repo) string { return h.url + "/" + r.String() + ".git" }
+
+// GitAuth implements host. Plain http is what the operator wrote.
+func (h *localHost) GitAuth(forge.Repo) git.Auth {
+	u, err := url.Parse(h.url)
+	return git.Auth{Username: h.self.Login, Password: h.token, AllowPlaintext: err == nil && u.Scheme == "http"}
+}
+
+// EditHistory implements host.
+func (*localHost) EditHistory() bool { return true }
+
+// Close implements host.
+func (h *localHost) Close() {
+	if err := h.store.Close(); err != nil {
+		h.s.log.Error("the embedded forge could not be closed", "error", err)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/writbot/writ/webhook"
+)
+
+// hints name worlds that are to be swept now, because a forge told that what
+// writ may do there has changed. They are not made durable: whoever starts
+// sweeps anyway.
+type hints struct {
+	*sync.Mutex
+	worlds map[string]bool
+	signal chan struct{}
+}
+
+func newHints() hints {
+	return hints{&sync.Mutex{}, map[string]bool{}, make(chan struct{}, 1)}
+}
+
+func (h hints) add(worlds []string) {
+	h.Lock()
+	for _, w := range worlds {
+		h.worlds[w] = true
+	}
+	h.Unlock()
+	select {
+	case h.signal <- struct{}{}:
+	default: // one is on its way
+	}
+}
+
+// take returns them and forgets them.
+func (h hints) take() (worlds []string) {
+	h.Lock()
+	defer h.Unlock()
+	for w := range h.worlds {
+		worlds = append(worlds, w)
+	}
+	clear(h.worlds)
+	slices.Sort(worlds)
+	return worlds
+}
+
+// told is an inbox whose deliveries about what writ may do have worlds looked at.
+type told struct {
+	webhook.Inbox
+	s *server
+}
+
+// Accept implements webhook.Inbox.
+func (t told) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, err error) {
+	duplicate, err = t.Inbox.Accept(ctx, d)
+	if a := d.Event.Access; err == nil && a != nil {
+		worlds := a.Worlds
+		if len(worlds) == 0 {
+			worlds = t.s.worldsOf(d.Hook)
+		}
+		t.s.hints.add(worlds)
+	}
+	return duplicate, err
+}
+
+// worldsOf are those of one forge.
+func (s *server) worldsOf(forge string) (worlds []string) {
+	for _, f := range s.forges {
+		if f.name != forge {
+			continue
+		}
+		for _, w := range f.byID {
+			worlds = append(worlds, w.world)
+		}
+	}
+	return worlds
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/cmd/internal/config"
+)
+
+// secrets are what the environment gave.
+type secrets struct {
+	github, gitlab, local forgeSecrets
+	// traces are the headers for the collector.
+	traces map[string]string
+}
+
+// forgeSecrets are those of one forge.
+type forgeSecrets struct {
+	token string
+	key   string // an App's private key, PEM
+	hooks []string
+	keys  []string // of a GitLab that signs
+}
+
+// secretReader reads many secrets and collects what is wrong.
+type secretReader struct {
+	getenv func(string) string
+	values []string // all that were read
+	err    error
+}
+
+// read reads one; there is none without a name.
+func (r *secretReader) read(name string) string {
+	if name == "" {
+		return ""
+	}
+	value, err := config.Secret(r.getenv, name)
+	r.values, r.err = append(r.values, value), errors.Join(r.err, err)
+	return value
+}
+
+// all reads those that sign webhooks; none where there are no webhooks.
+func (r *secretReader) all(poll bool, names []string) (list []string) {
+	if poll {
+		return nil
+	}
+	for _, name := range names {
+		list = append(list, r.read(name))
+	}
+	return list
+}
+
+// pem reads a private key. Each of its lines is hidden, for a log has lines.
+func (r *secretReader) pem(name string) string {
+	text, err := config.SecretText(r.getenv, name)
+	r.err = errors.Join(r.err, err)
+	r.values = append(r.values, text)
+	for _, line := range strings.Fields(text) {
+		if !strings.HasPrefix(line, "-----") && !strings.HasSuffix(line, "-----") {
+			r.values = append(r.values, line)
+		}
+	}
+	return text
+}
+
+// readSecrets reads those of the configured forges and hides them from
+// everything that is shown.
+func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
+	r := &secretReader{getenv: func(name string) string { return a.env[name] }}
+	poll := cfg.Server.Intake == config.IntakePoll
+	if c := cfg.Forges.GitHub; c.On() {
+		s.github.token = r.read(c.Token)
+		if c.AppID != 0 {
+			s.github.key = r.pem(c.PrivateKey)
+		}
+		s.github.hooks = r.all(poll, c.HookSecrets)
+	}
+	if c := cfg.Forges.GitLab; c.On() {
+		s.gitlab.token, s.gitlab.hooks, s.gitlab.keys = r.read(c.Token), r.all(poll, c.HookSecrets), r.all(poll, c.HookKeys)
+	}
+	if c := cfg.Forges.Local; c.On() {
+		s.local.token, s.local.hooks = r.read(c.Token), r.all(poll, c.HookSecrets)
+	}
+	var e error
+	s.traces, e = traceHeaders(r.getenv, cfg.Server.Traces)
+	if err = errors.Join(r.err, e); err != nil {
+		return s, &problem{code: "config.secret.empty", exit: exitUsage, text: err.Error() + "."}
+	}
+	a.hideValues(slices.Concat(r.values, slices.Collect(maps.Values(s.traces))))
+	return s, nil
+}
