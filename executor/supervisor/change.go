@@ -232,6 +232,25 @@ func takesBack(message string) (out []string) {
 	return out
 }
 
+// How soon a change that is waited for is looked at again at the latest, in
+// milliseconds, though nobody tells of its merge: a quarter of the time that it has
+// waited, within these.
+const (
+	mergeSoonest = 900_000
+	mergeLatest  = 21_600_000
+)
+
+// mergeWake is when to look whether a change was merged that the issue waits for:
+// its merge changes nothing on the issue, so that no sweep would find one whose
+// delivery was lost (case W12). 0 where nothing is waited for.
+func mergeWake(f kernel.Facts) int64 {
+	is := f.Issue
+	if is == nil || is.Change == nil || !is.Change.Open || !completedHead(f.Head) || f.Head.WaitingFor != kernel.WaitMerge {
+		return 0
+	}
+	return f.Now + min(max((f.Now-is.HeadAt)/4, mergeSoonest), mergeLatest)
+}
+
 // mergeOf is what a report says of the change.
 func mergeOf(c *kernel.ChangeFacts) *report.Merge {
 	if c == nil || c.Old || c.Merged == "" && !c.Undone() {

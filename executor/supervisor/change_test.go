@@ -85,6 +85,27 @@ func TestD44_ClosedAtTheMerge(t *testing.T) {
 	}
 }
 
+// TestW12_MergeThatNobodyToldOf: an issue that waits for a merge is looked at again by
+// itself, ever more seldom, for no sweep sees a merge.
+func TestW12_MergeThatNobodyToldOf(t *testing.T) {
+	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
+	for _, want := range []int64{900_000, 900_000, 900_000, 900_000, 900_250, 1_125_312, 1_406_640} {
+		st := f.drive()
+		if wait := st.Wake - f.clock.Now().WallMs; wait < want-1000 || wait > want+1000 {
+			t.Errorf("it is looked at again in %d ms, want about %d", wait, want)
+		}
+		f.clock.advance(st.Wake - f.clock.Now().WallMs)
+	}
+	f.clock.advance(30 * 86_400_000)
+	if st := f.drive(); st.Wake-f.clock.Now().WallMs != mergeLatest {
+		t.Errorf("after a month in %d ms", st.Wake-f.clock.Now().WallMs)
+	}
+	f.merge("Merge it", map[string]string{"out.txt": "hello\n"})
+	if st := f.drive(); st.Wake != 0 || f.forgeIssue().State != forge.Closed {
+		t.Errorf("merged, and it is %s, looked at again at %d", f.forgeIssue().State, st.Wake)
+	}
+}
+
 // TestD44_MergedAsVerified: the merged blobs are compared with the verified ones,
 // whatever way the change was merged.
 func TestD44_MergedAsVerified(t *testing.T) {

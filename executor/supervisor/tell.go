@@ -236,8 +236,8 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		case told.Decision.Action == kernel.ActionNone:
 			if failed > 0 {
 				d.tellLater(nil) // a lost answer may still be carried out
-			} else if told.Decision.Wake > 0 {
-				d.tellWake = told.Decision.Wake
+			} else {
+				d.tellWake = max(told.Decision.Wake, mergeWake(told.Facts))
 			}
 			return nil
 		case told.Outcome != nil && told.Outcome.Status != kernel.OutcomeDone && told.Outcome.Status != kernel.OutcomeRefused:
