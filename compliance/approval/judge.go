@@ -273,8 +273,9 @@ func (f Facts) proof(a Act) (canon.Digest, string) {
 // that show different texts prove nothing.
 func (f Facts) payload(a Act) canon.Digest {
 	var found canon.Digest
+	only := a.byLabel() && f.labelledOnce(a.Actor.ID)
 	for _, r := range f.Rows {
-		if !r.of(a, f.Trigger.Label) || !r.Digest.Valid() {
+		if !r.of(a, f.Trigger.Label, only) || !r.Digest.Valid() {
 			continue
 		}
 		if found != "" && found != r.Digest {
@@ -285,13 +286,26 @@ func (f Facts) payload(a Act) canon.Digest {
 	return found
 }
 
-// of reports whether the row is of the act.
-func (r Row) of(a Act, label string) bool {
+// labelledOnce reports whether an account set the label once and never again.
+func (f Facts) labelledOnce(account int64) bool {
+	n := 0
+	for _, e := range f.History {
+		if e.Kind == forge.EventLabeled && e.Label == f.Trigger.Label && e.Actor.ID == account {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// of reports whether the row is of the act. GitHub's payload of a label has no
+// time but the last update, which may be that before the label. Where the
+// account set the label only once, the row can be of no other act.
+func (r Row) of(a Act, label string, only bool) bool {
 	if r.Actor != a.Actor.ID {
 		return false
 	}
 	if a.byLabel() {
-		return r.Kind == ByLabel && r.Label == label && r.At-a.At <= rowSlackMs && a.At-r.At <= rowSlackMs
+		return r.Kind == ByLabel && r.Label == label && r.At-a.At <= rowSlackMs && (only || a.At-r.At <= rowSlackMs)
 	}
 	return r.Kind == ByComment && r.Ref == a.Ref
 }

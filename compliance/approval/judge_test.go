@@ -186,7 +186,6 @@ func TestI3_EvidenceOfTheBytes(t *testing.T) {
 		{"payload before the history", func(f *approval.Facts) { f.History[0].Digest = string(digestB) }, approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
 		{"payload of somebody else", func(f *approval.Facts) { f.Rows[0].Actor = tom.ID }, approval.Labeled, "2:ana", "", "", unproven, false},
 		{"payload of another label", func(f *approval.Facts) { f.Rows[0].Label = "bug" }, approval.Labeled, "2:ana", "", "", unproven, false},
-		{"payload of an earlier label", func(f *approval.Facts) { f.Rows[0].At = at(-5).UnixMilli() }, approval.Labeled, "2:ana", "", "", unproven, false},
 		{"two payloads that differ", func(f *approval.Facts) {
 			f.Rows = append(f.Rows, f.Rows[0])
 			f.Rows[1].Digest = digestB
@@ -210,6 +209,16 @@ func TestI3_EvidenceOfTheBytes(t *testing.T) {
 			noRows(f)
 			f.Comments = []forge.Comment{says(20, ana, 2, "/writ approve "+string(digestA)+"\nlooks fine")}
 		}, approval.Approve, "2:ana", approval.EvidenceNamed, digestA, "", false},
+		{"payload with the time of an update long before", func(f *approval.Facts) {
+			f.Rows[0].At = at(-3600).UnixMilli()
+		}, approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
+		{"payload of an earlier one of two labels", func(f *approval.Facts) {
+			f.Rows[0].At = at(-3600).UnixMilli()
+			f.History = append(f.History, event(11, forge.EventUnlabeled, ana, 50), event(12, forge.EventLabeled, ana, 60))
+		}, approval.Labeled, "2:ana", "", "", unproven, false},
+		{"payload with a time long after", func(f *approval.Facts) {
+			f.Rows[0].At = at(3600).UnixMilli()
+		}, approval.Labeled, "2:ana", "", "", unproven, false},
 		{"comment's payload", func(f *approval.Facts) {
 			f.Comments = []forge.Comment{says(20, ana, 2, "/writ run")}
 			f.Rows = append(f.Rows, approval.Row{Kind: approval.ByComment, Actor: ana.ID, Ref: 20, Digest: digestB, At: at(2).UnixMilli()})
