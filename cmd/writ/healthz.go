@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+)
+
+// healthzTime bounds the question and its answer. A server that takes longer to
+// say that it lives is stuck.
+const healthzTime = 5 * time.Second
+
+func (a *app) healthzCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "healthz --config FILE",
+		Short: "Ask the server on this machine whether it answers, for a container's health check",
+		Long: `Healthz asks /healthz at the configuration's server.listen. Exit status 0: the
+server answers. It says nothing of forges and sandboxes; /readyz does.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration of this machine")
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		cfg, err := a.load(file)
+		if err != nil {
+			return err
+		}
+		return healthz(ctx, cfg.Server)
+	})
+	return cmd
+}
+
+// healthz asks the server that this configuration describes.
+func healthz(ctx context.Context, c config.Server) error {
+	address := nearest(c.Listen)
+	bad := func(why string) error {
+		return &problem{exit: exitOther, text: "The server at " + address + " doesn't answer: " + why + ".",
+			remedy: "See its log. Is the configuration that of the running server?"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthzTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	if err != nil {
+		return bad(err.Error())
+	}
+	// Past any proxy: it is this machine.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	got, err := client.Do(r)
+	if err != nil {
+		return bad(err.Error())
+	}
+	defer got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		return bad("it says " + got.Status)
+	}
+	return nil
+}
+
+// nearest is where a server that listens there is reached from its own machine.
+func nearest(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	switch ip := net.ParseIP(host); {
+	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		host = "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
+}
