@@ -83,6 +83,15 @@ conformance: ## check that docs/conformance.md gives each requirement a test tha
 lint: ## golangci-lint (staticcheck is one of its linters), with .golangci.yml
 	$(TOOL) golangci-lint run ./...
 
+.PHONY: chart
+chart: ## lint the Helm chart and compare what it renders with its goldens (UPDATE=1 writes them)
+	@.ci/chart
+
+# Needs a Docker engine, so CI doesn't: there a test holds the Dockerfile's lines.
+.PHONY: image
+image: ## build the container image writ:VERSION
+	docker build --build-arg VERSION=$(VERSION) --tag writ:$(VERSION) .
+
 .PHONY: fmt
 fmt: ## format the Go files
 	$(TOOL) golangci-lint fmt ./...
