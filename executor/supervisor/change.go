@@ -173,24 +173,31 @@ func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change,
 		t.reverts = reverts{merged: merged, seen: map[git.OID]bool{merged: true}, by: map[string][]string{}}
 	}
 	if err := t.reverts.read(ctx, t.s.deps.Repo, tip); err != nil {
+		t.reverts = reverts{} // what lies below the commit that couldn't be read was not
 		return "", err
 	}
 	for _, name := range []string{string(merged), string(verified), "#" + decimal(change.Number)} {
-		if by := t.reverts.undoes(name); by != "" {
+		if by := t.reverts.undoes(name, map[string]string{}); by != "" {
 			return by, nil
 		}
 	}
 	return "", nil
 }
 
-// undoes is the commit that takes back what has the name.
-func (r reverts) undoes(name string) string {
+// undoes is the commit that takes back what has the name. What was found is kept:
+// commits may each name several others, and the ways between them are many.
+func (r reverts) undoes(name string, found map[string]string) string {
+	if by, known := found[name]; known {
+		return by
+	}
+	found[name] = ""
 	for _, by := range r.by[name] {
-		if r.undoes(by) == "" {
-			return by
+		if r.undoes(by, found) == "" {
+			found[name] = by
+			break
 		}
 	}
-	return ""
+	return found[name]
 }
 
 // read takes in the commits from a tip down to what was read before.

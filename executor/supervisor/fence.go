@@ -28,8 +28,8 @@ func (t *Task) kill() {
 		b, c = t.run.build, t.run.checks
 	}
 	var again executor.Checks
-	if t.again != nil {
-		again = t.again.checks
+	if done := t.again.done(); done != nil && !closed(done) {
+		again, t.again = t.again.checks, nil // what is cut off says nothing
 	}
 	t.guard.Unlock()
 	if b != nil {
@@ -38,8 +38,7 @@ func (t *Task) kill() {
 	if c != nil {
 		c.Kill()
 	}
-	if again != nil && !closed(again.Done()) {
+	if again != nil {
 		again.Kill()
-		t.setReview(nil) // what was cut off says nothing
 	}
 }

@@ -1,0 +1,82 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+)
+
+// commits is a repository of which there are only commits; those without an entry
+// can't be read.
+type commits struct {
+	Repo
+	known map[git.OID]git.Commit
+}
+
+func (r commits) Commit(_ context.Context, oid git.OID) (git.Commit, error) {
+	c, ok := r.known[oid]
+	if !ok {
+		return c, errors.New("the connection was lost")
+	}
+	return c, nil
+}
+
+func numbered(n int) git.OID { return git.OID(fmt.Sprintf("%040x", n)) }
+
+// chain makes commits on a merged one, each the child of the one before.
+func chain(messages ...string) (r commits, merged, tip git.OID) {
+	r.known = map[git.OID]git.Commit{}
+	merged, tip = numbered(1), numbered(1)
+	for i, text := range messages {
+		next := numbered(i + 2)
+		r.known[next] = git.Commit{Message: []byte(text), Parents: []git.OID{tip}}
+		tip = next
+	}
+	return r, merged, tip
+}
+
+func (r commits) revertOf(t *testing.T, task *Task, merged, tip git.OID) (string, error) {
+	t.Helper()
+	task.s = &Supervisor{deps: Deps{Repo: r}}
+	return task.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged)
+}
+
+// TestF7_RevertBelowALostAnswer: what could not be read is read the next time.
+func TestF7_RevertBelowALostAnswer(t *testing.T) {
+	r, merged, tip := chain("This reverts commit "+string(numbered(1))+".", "Something else")
+	lost := numbered(2)
+	whole := r.known[lost]
+	delete(r.known, lost)
+	task := &Task{}
+	if by, err := r.revertOf(t, task, merged, tip); err == nil {
+		t.Fatalf("a commit was not read, and yet: %q", by)
+	}
+	r.known[lost] = whole
+	if by, err := r.revertOf(t, task, merged, tip); by != string(lost) || err != nil {
+		t.Errorf("reverted by %q, %v", by, err)
+	}
+}
+
+// TestF7_RevertsOfReverts: messages that each name two others are many ways through
+// few commits; each commit is looked at once.
+func TestF7_RevertsOfReverts(t *testing.T) {
+	messages := make([]string, maxReverts-1)
+	for i := range messages {
+		var names []string
+		for _, earlier := range []int{i + 1, i} {
+			if earlier > 0 {
+				names = append(names, "This reverts commit "+string(numbered(earlier))+".")
+			}
+		}
+		messages[i] = strings.Join(names, "\n")
+	}
+	r, merged, tip := chain(messages...)
+	if _, err := r.revertOf(t, &Task{}, merged, tip); err != nil {
+		t.Fatal(err)
+	}
+}
