@@ -179,10 +179,13 @@ func (a *app) tellAnswer(r request, ans answer) error {
 	if !ans.OK {
 		return &problem{exit: exitOther, text: "The running process refused. " + ans.Detail, remedy: "`writ task show` says how the task stands."}
 	}
-	if r.Act == kernel.ActHalt {
-		a.print("task %d is halted\n", r.Task)
-		return nil
+	switch r.Act {
+	case kernel.ActHalt:
+		a.print("task %d is halted; `writ task resume %d` goes on\n", r.Task, r.Task)
+	case kernel.ActResume:
+		a.print("task %d may go on\n", r.Task)
+	default:
+		a.print("task %d was stopped; to go on, run it again or say `/writ run` on its issue\n", r.Task)
 	}
-	a.print("task %d was stopped; running it again approves it anew\n", r.Task)
 	return nil
 }

@@ -71,6 +71,31 @@ func TestM2_ActsWhereNoServerRuns(t *testing.T) {
 	p.want(exitUsage, "doesn't say where", "task", "resume", "3", "--state-dir", one)
 }
 
+// TestActs_AnswersNameTheAct: what a running process answered is told as the act
+// that was asked for, with the command that takes it back.
+func TestActs_AnswersNameTheAct(t *testing.T) {
+	for _, c := range []struct{ act, world, want string }{
+		{kernel.ActStop, "", "task 3 was stopped; to go on, run it again or say `/writ run` on its issue\n"},
+		{kernel.ActHalt, "", "task 3 is halted; `writ task resume 3` goes on\n"},
+		{kernel.ActResume, "", "task 3 may go on\n"},
+		{actPause, "", "everything is paused; `writ unpause` on the same state directory goes on\n"},
+		{actPause, "local/o/a", "local/o/a is paused; `writ unpause --world local/o/a` on the same state directory goes on\n"},
+		{actUnpause, "local/o/a", "the pause of local/o/a is over\n"},
+	} {
+		var out strings.Builder
+		a := &app{stdout: &out}
+		r := request{Act: c.act, World: c.world, Task: 3}
+		if c.act == actPause || c.act == actUnpause {
+			must(t, a.tellPause(r))
+		} else {
+			must(t, a.tellAnswer(r, answer{OK: true}))
+		}
+		if out.String() != c.want {
+			t.Errorf("%s: %q, not %q", c.act, &out, c.want)
+		}
+	}
+}
+
 // anyConfig is a configuration that says nothing of worlds.
 func anyConfig(t *testing.T) string {
 	t.Helper()

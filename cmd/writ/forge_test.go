@@ -160,5 +160,6 @@ func TestForge_Refuses(t *testing.T) {
 	writ(exitUsage, "--secret-file", "hook", "http://127.0.0.1:1/hooks/local")
 	writ(exitUsage, "loopback", "serve", "--listen", "0.0.0.0:8715")
 	writ(exitUsage, "--as", "label", "ana/shop", "1", "writ")
+	writ(exitUsage, "The issue file none.md can't be read", "issue", "ana/shop", "none.md", "--as", "ana")
 	writ(exitOther, "no repository", "show", "ana/none", "1")
 }

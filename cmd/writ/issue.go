@@ -28,7 +28,7 @@ type issueFile struct {
 func readIssue(path string) (title, body string, err error) {
 	data, err := readLimited(path, maxIssueBytes)
 	if err != nil {
-		return "", "", usage("--issue can't be read: %s.", cause(err))
+		return "", "", usage("The issue file %s can't be read: %s.", path, cause(err))
 	}
 	return instruction.ParseIssueFile(data)
 }

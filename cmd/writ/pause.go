@@ -82,12 +82,12 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 }
 
 func (a *app) tellPause(r request) error {
-	what := "everything"
+	what, end := "everything", "`writ unpause`"
 	if r.World != "" {
-		what = r.World
+		what, end = r.World, "`writ unpause --world "+r.World+"`"
 	}
 	if r.Act == actPause {
-		a.print("%s is paused; `writ unpause` goes on\n", what)
+		a.print("%s is paused; %s on the same state directory goes on\n", what, end)
 	} else {
 		a.print("the pause of %s is over\n", what)
 	}
