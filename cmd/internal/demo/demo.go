@@ -50,9 +50,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	if !o.Keep {
 		return nil
 	}
-	s.say("The page is at %s/login until you press Ctrl-C; maintainer's token is %s", s.url, s.maintainerToken)
+	s.say("The page is at %s/-/login until you press Ctrl-C; maintainer's token is %s", s.url, s.maintainerToken)
 	select {
 	case <-ctx.Done():
+		s.say("Forge, ledger and log are left in %s; remove it when you have seen enough", dir)
 		return nil
 	case err := <-s.writ.ended:
 		s.writ = nil

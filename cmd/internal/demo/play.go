@@ -230,7 +230,10 @@ func (s *show) finish(ctx context.Context) error {
 		}
 		fmt.Fprintf(s.o.Out, "\n== #%d %s: %s\n%s\n", n, st.issue.Title, issues()[i].ends, strings.TrimSpace(st.status))
 	}
-	fmt.Fprintf(s.o.Out, "\nAll four ended as they should, in %.0f s. Next: docs/configuration.md for your own repositories, "+
-		"or writ demo --keep to look around in the page.\n", time.Since(s.began).Seconds())
+	fmt.Fprintf(s.o.Out, "\nAll four ended as they should, in %.0f s. Next: docs/local-forge.md for a server and repositories of your own", time.Since(s.began).Seconds())
+	if !s.o.Keep {
+		fmt.Fprint(s.o.Out, ", or writ demo --keep to look around in the page")
+	}
+	fmt.Fprintln(s.o.Out, ".")
 	return nil
 }
