@@ -237,6 +237,24 @@ func TestF1_PageEscapes(t *testing.T) {
 	}
 }
 
+// TestPage_RefreshTakesNoTyping: without scripts, a page that has a form to type
+// into is never loaded again by itself.
+func TestPage_RefreshTakesNoTyping(t *testing.T) {
+	w := newWorld(t)
+	srv := w.serve(t)
+	must[forge.Issue](t)(w.owner.FileIssue(t.Context(), w.repo, "title", "text"))
+	refreshes := func(b *browser, path string) bool {
+		return strings.Contains(b.get(path).text, `http-equiv="refresh"`)
+	}
+	stranger, owner := w.browse(t, srv, nil), w.browse(t, srv, w.owner)
+	if !refreshes(stranger, "/acme/shop/issues/1") {
+		t.Error("who only looks sees nothing new")
+	}
+	if refreshes(stranger, "/-/login") || refreshes(owner, "/acme/shop/issues/1") || refreshes(owner, "/acme/shop/issues/new") {
+		t.Error("what is being typed is lost after five seconds")
+	}
+}
+
 // TestPage_Headers: the policy lets nothing in but the page's own two files.
 func TestPage_Headers(t *testing.T) {
 	w := newWorld(t)
