@@ -75,6 +75,20 @@ func TestContainers_ContextHasWhatIsBuilt(t *testing.T) {
 	}
 }
 
+// TestContainers_ChartNamesTheRelease: the chart runs the release that it is
+// part of, and so does the text.
+func TestContainers_ChartNamesTheRelease(t *testing.T) {
+	want := strings.TrimSpace(read(t, "kernel/VERSION"))
+	if got := group(t, `(?m)^appVersion: "(.+)"$`, read(t, "charts/writ/Chart.yaml")); got != want {
+		t.Errorf("Chart.yaml: appVersion %s, kernel/VERSION is %s", got, want)
+	}
+	for _, m := range regexp.MustCompile(`writ:v([0-9.]+\d)`).FindAllStringSubmatch(read(t, "docs/containers.md"), -1) {
+		if m[1] != want {
+			t.Errorf("docs/containers.md names the image of %s, kernel/VERSION is %s", m[1], want)
+		}
+	}
+}
+
 // object is one rendered manifest.
 type object struct {
 	Kind     string

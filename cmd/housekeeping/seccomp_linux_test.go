@@ -252,10 +252,10 @@ func publicCopy(t *testing.T, program string) string {
 	return copied
 }
 
-// TestSeccomp_BubblewrapWorksUnderTheProfile holds what docs/containers.md says
+// TestX4_BubblewrapWorksUnderTheProfile holds what docs/containers.md says
 // of the profile: the image's user can make the sandbox under it, and not
 // without its last entry. Then the level landlock is what works.
-func TestSeccomp_BubblewrapWorksUnderTheProfile(t *testing.T) {
+func TestX4_BubblewrapWorksUnderTheProfile(t *testing.T) {
 	p, numbers := readProfile(t), callNumbers(t)
 	whole, closed := p.program(t, numbers), p.closed().program(t, numbers)
 	if said, err := under(t, whole, "bubblewrap"); err != nil {
@@ -269,9 +269,9 @@ func TestSeccomp_BubblewrapWorksUnderTheProfile(t *testing.T) {
 	}
 }
 
-// TestSeccomp_ProfileKeepsTheRestClosed: what leads out of a container, and
+// TestX3_ProfileKeepsTheRestClosed: what leads out of a container, and
 // bubblewrap has no use for, stays refused.
-func TestSeccomp_ProfileKeepsTheRestClosed(t *testing.T) {
+func TestX3_ProfileKeepsTheRestClosed(t *testing.T) {
 	p := readProfile(t)
 	if p.Default != "SCMP_ACT_ERRNO" || p.Errno != uint32(unix.EPERM) {
 		t.Errorf("what isn't named is answered %s %d, want an error, EPERM", p.Default, p.Errno)
