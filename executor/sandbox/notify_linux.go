@@ -15,8 +15,8 @@ import (
 )
 
 // Landlock has no rule for modes of files. Where programs run as writ's own user
-// the filter therefore hands each change of a mode by path over to the reaper,
-// which opens the file, looks where it is, and makes the change itself if that
+// the filter therefore hands each change of a mode over to the reaper, which
+// opens the file, looks where it is, and makes the change itself if that
 // is a place the program may write. What the program then does to its memory or
 // to the path changes nothing any more: the open file is what is changed.
 
@@ -110,20 +110,7 @@ func (a *answerer) ioctl(request uintptr, p unsafe.Pointer) unix.Errno {
 
 // chmod makes the change that a call asks for.
 func (a *answerer) chmod(n *seccompNotif) error {
-	args, dir, flags := n.data.args[:], int32(unix.AT_FDCWD), 0
-	switch {
-	case slices.Contains(chmodHere, uintptr(n.data.nr)):
-	case uintptr(n.data.nr) == unix.SYS_FCHMODAT2:
-		flags = int(args[3])
-		fallthrough
-	default:
-		dir, args = int32(args[0]), args[1:]
-	}
-	path, err := pathOf(n.pid, args[0])
-	if err != nil {
-		return err
-	}
-	file, err := openOf(n.pid, dir, path, flags)
+	file, mode, err := a.open(n)
 	if err != nil {
 		return err
 	}
@@ -144,7 +131,29 @@ func (a *answerer) chmod(n *seccompNotif) error {
 	if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFLNK {
 		return unix.EOPNOTSUPP
 	}
-	return unix.Fchmodat(unix.AT_FDCWD, link, uint32(args[1])&0o7777, 0)
+	return unix.Fchmodat(unix.AT_FDCWD, link, mode&0o7777, 0)
+}
+
+// open opens the file that a call names, and reads which mode it is to have.
+func (a *answerer) open(n *seccompNotif) (file int, mode uint32, err error) {
+	args, dir, flags := n.data.args[:], int32(unix.AT_FDCWD), 0
+	switch nr := uintptr(n.data.nr); {
+	case nr == unix.SYS_FCHMOD:
+		file, err = openOf(n.pid, int32(args[0]), "", unix.AT_EMPTY_PATH)
+		return file, uint32(args[1]), err
+	case slices.Contains(chmodHere, nr):
+	case nr == unix.SYS_FCHMODAT2:
+		flags = int(args[3])
+		fallthrough
+	default:
+		dir, args = int32(args[0]), args[1:]
+	}
+	path, err := pathOf(n.pid, args[0])
+	if err != nil {
+		return -1, 0, err
+	}
+	file, err = openOf(n.pid, dir, path, flags)
+	return file, uint32(args[1]), err
 }
 
 // mayWrite reports whether a path is below a directory that the program may

@@ -21,11 +21,11 @@ var shared = []uintptr{
 var ofOthers = slices.Concat(chownHere, []uintptr{unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES})
 
-// modes are calls that change a file's mode by its path. A program that runs as
-// writ's user could close writ's own files with them, or open them to everybody,
-// so the reaper looks at each; see answerer. fchmod needs a descriptor, which it
-// gets for no other file.
-var modes = slices.Concat(chmodHere, []uintptr{unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2})
+// modes are calls that change a file's mode. A program that runs as writ's user
+// could close writ's own files with them, or open them to everybody, so the reaper
+// looks at each; see answerer. A descriptor is no proof that the program may
+// write: it gets one of each file that it may read, writ's own program included.
+var modes = slices.Concat(chmodHere, []uintptr{unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2})
 
 // ownProcess are calls with a process in an argument, by its place, which may be
 // 0 for the caller alone. Others of the same user could be slowed or limited.
