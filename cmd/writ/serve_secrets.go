@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/writbot/writ/cmd/internal/config"
 )
@@ -52,16 +51,10 @@ func (r *secretReader) all(poll bool, names []string) (list []string) {
 	return list
 }
 
-// pem reads a private key. Each of its lines is hidden, for a log has lines.
+// pem reads a private key, which has many lines.
 func (r *secretReader) pem(name string) string {
 	text, err := config.SecretText(r.getenv, name)
-	r.err = errors.Join(r.err, err)
-	r.values = append(r.values, text)
-	for _, line := range strings.Fields(text) {
-		if !strings.HasPrefix(line, "-----") && !strings.HasSuffix(line, "-----") {
-			r.values = append(r.values, line)
-		}
-	}
+	r.values, r.err = append(r.values, text), errors.Join(r.err, err)
 	return text
 }
 

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/forge/gitlab/gitlabtest"
+	"github.com/writbot/writ/forge/local/localtest"
+	"github.com/writbot/writ/webhook"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// accepting takes every delivery.
+type accepting struct{}
+
+func (accepting) Accept(context.Context, webhook.Delivery) (bool, error) { return false, nil }
+
+// TestF6_AccessHintMakesTasksDue: when a forge tells that what writ may do has
+// changed, the tasks that wait are due at once, and those of other worlds not.
+func TestF6_AccessHintMakesTasksDue(t *testing.T) {
+	p := newForgePlace(t)
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+	cfg, err := a.load(p.config())
+	must(t, err)
+	s, err := a.newServer(t.Context(), cfg)
+	must(t, err)
+	defer s.close()
+	now := time.Now().UnixMilli()
+	mine, others := inbox.Key{World: "local/o/n", Task: 3}, inbox.Key{World: "local/o/m", Task: 3}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{mine, others}, now+time.Hour.Milliseconds()))
+	in := told{accepting{}, s}
+	due := func() (keys []inbox.Key) {
+		list, err := s.inbox.Due(t.Context(), time.Now().UnixMilli(), 10)
+		must(t, err)
+		for _, d := range list {
+			keys = append(keys, d.Key)
+		}
+		return keys
+	}
+	if _, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local"}); err != nil || len(s.hints.take()) > 0 {
+		t.Errorf("a delivery about something else is a hint, %v", err)
+	}
+	_, err = in.Accept(t.Context(), webhook.Delivery{Hook: "local", Event: webhook.Event{Access: &webhook.Access{Installation: 7}}})
+	must(t, err)
+	s.recheck(t.Context(), s.hints.take())
+	if got := due(); !slices.Equal(got, []inbox.Key{mine}) {
+		t.Errorf("due are %v", got)
+	}
+}
+
+// TestServe_OwnAuthority: git reaches a server whose certificate only the
+// operator's own authority vouches for.
+func TestServe_OwnAuthority(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	for ca, works := range map[string]bool{file: true, "": false} {
+		o, err := gitOptions(ca, "none")
+		must(t, err)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		must(t, err)
+		res, err := o.HTTPClient.Do(req)
+		if (err == nil) != works {
+			t.Errorf("with %q: %v", ca, err)
+		}
+		if err == nil {
+			must(t, res.Body.Close())
+		}
+		o.HTTPClient.CloseIdleConnections()
+	}
+	must(t, os.WriteFile(file, []byte("none"), 0o600))
+	if _, err := gitOptions(file, ""); err == nil {
+		t.Error("a file without a certificate is taken")
+	}
+}
+
+// TestI13_OnlyWhatIsListedAndThere: a start is refused where a listed project
+// isn't there for the token, or the token isn't one.
+func TestI13_OnlyWhatIsListedAndThere(t *testing.T) {
+	lab := gitlabtest.New(t, gitlabtest.Options{})
+	id := lab.AddProject("acme", "shop")
+	_, token := lab.ProjectToken(id, gitlabtest.Developer)
+	start := func(token, repository string) (int, string) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "writ.yaml")
+		must(t, os.WriteFile(file, []byte("server: {state_dir: "+dir+"/state, listen: '"+localtest.FreeAddress(t)+"'}\n"+
+			"forges: {gitlab: {url: '"+lab.URL+"', proxy: none, repositories: ["+repository+"]}}\n"), 0o600))
+		var out syncBuffer
+		env := append(os.Environ(), "WRIT_GITLAB_TOKEN="+token, "WRIT_GITLAB_HOOK_SECRET="+localtest.Secret)
+		exit := Main([]string{"serve", "--config", file}, strings.NewReader(""), &out, &out, env)
+		return exit, out.String()
+	}
+	for _, c := range []struct{ token, repository, want string }{
+		{token, "acme/none", "target.not_allowed"}, {"glpat-not-a-token-of-anybody", "acme/shop", "forge gitlab doesn't take"},
+	} {
+		exit, out := start(c.token, c.repository)
+		if exit == exitDone || !strings.Contains(out, c.want) || strings.Contains(out, c.token) {
+			t.Errorf("%s: %d %s", c.repository, exit, out)
+		}
+	}
+}
+
+// TestServe_HooksOfTheForges: each forge has its hook, and none where writ polls.
+func TestServe_HooksOfTheForges(t *testing.T) {
+	p := newForgePlace(t)
+	for more, want := range map[string]int{"": 1, ", intake: poll": 0} {
+		p.more = more
+		a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+		cfg, err := config.Load(p.config())
+		must(t, err)
+		s, err := a.newServer(t.Context(), cfg)
+		must(t, err)
+		hooks, err := s.hooks()
+		s.close()
+		if err != nil || len(hooks) != want {
+			t.Errorf("%q: %d hooks, %v", more, len(hooks), err)
+		}
+	}
+}
+
+// TestF3_KeyLinesAreHidden: each line of a private key is a secret.
+func TestF3_KeyLinesAreHidden(t *testing.T) {
+	const line = "MIIEpAIBAAKCAQEAsecretsecretsecretsecret"
+	file := filepath.Join(t.TempDir(), "app.pem")
+	must(t, os.WriteFile(file, []byte("-----BEGIN RSA PRIVATE KEY-----\n"+line+"\n-----END RSA PRIVATE KEY-----\n"), 0o600))
+	cfg := config.Default()
+	cfg.Forges.GitHub.AppID = 7
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard, []string{"WRIT_GITHUB_PRIVATE_KEY_FILE=" + file, "WRIT_GITHUB_HOOK_SECRET=" + localtest.Secret})
+	given, err := a.readSecrets(cfg)
+	must(t, err)
+	if !strings.Contains(given.github.key, line) {
+		t.Error("the key was not read")
+	}
+	if shown := a.redactor.String("the key " + line + " and " + localtest.Secret); strings.Contains(shown, line) || strings.Contains(shown, localtest.Secret) {
+		t.Errorf("shown is %q", shown)
+	}
+}
