@@ -22,8 +22,9 @@ import (
 type Landlocked struct {
 	cfg Config
 
-	mu  sync.Mutex
-	ids map[int]bool // user ids in use, of a writ that runs as root
+	mu   sync.Mutex
+	ids  map[int]bool // user ids in use, of a writ that runs as root
+	last int          // how far below Config.RootUID the newest is
 }
 
 // confinedIDs is how many sandboxes a writ that runs as root can have at once:
@@ -88,7 +89,8 @@ func (n *Landlocked) Start(ctx context.Context, spec Spec) (*Process, error) {
 }
 
 // user reserves a host user for one program; 0 for writ's own, where that is an
-// ordinary one and the kernel keeps its signals inside.
+// ordinary one and the kernel keeps its signals inside. The ids take turns: what a
+// program left is still being read, and its owner could change its modes.
 func (n *Landlocked) user() (int, error) {
 	abi := landlockABI()
 	if abi < abiTruncate {
@@ -102,8 +104,9 @@ func (n *Landlocked) user() (int, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for id := n.cfg.RootUID; id > max(0, n.cfg.RootUID-confinedIDs); id-- {
-		if !n.ids[id] {
+	for range confinedIDs {
+		n.last = (n.last + 1) % confinedIDs
+		if id := n.cfg.RootUID - n.last; id > 0 && !n.ids[id] {
 			n.ids[id] = true
 			return id, nil
 		}

@@ -195,23 +195,51 @@ func asSelf(t *testing.T, spec Spec) Spec {
 	return spec
 }
 
-// With root's rights each program has a user of its own, and never root's.
+// With root's rights each program has a user of its own, and never root's, nor
+// that of one that has just ended.
 func TestLandlock_UsersOfTheirOwn(t *testing.T) {
 	n := newLandlocked(t)
-	long, short := script(t, "touch mine; echo up; sleep 1000"), script(t, "touch mine")
+	long, short, next := script(t, "touch mine; echo up; sleep 1000"), script(t, "touch mine"), script(t, "touch mine")
 	r := start(t, n, long)
 	r.await(t, "the first", r.line("up"))
 	succeed(t, n, short)
+	succeed(t, n, next)
 	owners := map[uint32]bool{}
-	for _, dir := range []string{long.Workspace, short.Workspace} {
+	for _, dir := range []string{long.Workspace, short.Workspace, next.Workspace} {
 		st, err := os.Stat(filepath.Join(dir, "mine"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		owners[st.Sys().(*syscall.Stat_t).Uid] = true
 	}
-	if owners[0] || os.Geteuid() == 0 && len(owners) != 2 {
+	if owners[0] || os.Geteuid() == 0 && len(owners) != 3 {
 		t.Errorf("the programs ran as users %v of the host", owners)
+	}
+}
+
+// No two programs that run have one user, and an id comes back when its program
+// has ended.
+func TestLandlock_UserIDs(t *testing.T) {
+	n, ids := NewLandlocked(Config{}), map[int]bool{}
+	for range confinedIDs {
+		id, err := n.user()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[id] = true
+	}
+	if os.Geteuid() != 0 {
+		if !ids[0] || len(ids) != 1 {
+			t.Errorf("an ordinary user gave %v", ids)
+		}
+		return
+	}
+	if id, err := n.user(); err == nil || len(ids) != confinedIDs || ids[0] {
+		t.Errorf("%d ids, then %d", len(ids), id)
+	}
+	n.release("", DefaultRootUID-7)
+	if id, err := n.user(); err != nil || id != DefaultRootUID-7 {
+		t.Errorf("then %d, %v", id, err)
 	}
 }
 
