@@ -56,7 +56,7 @@ func (p *forgePlace) head(n int64) string {
 
 func (p *forgePlace) until(what string, holds func() bool) {
 	p.t.Helper()
-	localtest.Until(p.t, time.Minute, what, holds)
+	localtest.Until(p.t, 2*time.Minute, what, holds)
 }
 
 // serving is a running `writ serve` in this process.
