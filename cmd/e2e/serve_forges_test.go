@@ -195,7 +195,12 @@ func (s *forgeSite) loop(t *testing.T) {
 			t.Error("a secret is in the log")
 		}
 	}
-	writ(t, nil, "verify", "--state-dir", stateOf(t, config)).want(t, 0)
+	state := stateOf(t, config)
+	writ(t, nil, "verify", "--state-dir", state).want(t, 0)
+	shown := writ(t, s.env, "task", "show", fmt.Sprint(second), "--state-dir", state, "--config", config).want(t, 0)
+	if !strings.Contains(shown.stdout, "completed") {
+		t.Errorf("the task is shown as %s", shown.stdout)
+	}
 }
 
 // stateOf is the state directory that a configuration names.

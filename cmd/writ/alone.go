@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
@@ -102,11 +101,12 @@ func (a *app) repoOf(ctx context.Context, at where, log *slog.Logger) (*git.Repo
 	if at.place.url == "" {
 		return nil, nil
 	}
-	auth, err := a.authFor(at.cfg, at.place.url)
+	auth, options, err := a.access(ctx, at.cfg, at.place.url)
 	if err != nil {
 		return nil, err
 	}
-	return git.Open(ctx, git.Endpoint{URL: at.place.url, Auth: auth}, git.Options{Logger: log})
+	options.Logger = log
+	return git.Open(ctx, git.Endpoint{URL: at.place.url, Auth: auth}, options)
 }
 
 // closeRepo gives back a repository that counts for nothing any more.
@@ -114,21 +114,6 @@ func closeRepo(r *git.Repo) {
 	if r != nil {
 		_ = r.Close() // everything that counts was answered before
 	}
-}
-
-// authFor is what the configuration has for a repository of its forge: nothing
-// without --config.
-func (a *app) authFor(cfg config.Config, url string) (git.Auth, error) {
-	c := cfg.Forges.Local
-	if c.Dir == "" || !strings.HasPrefix(url, strings.TrimSuffix(c.URL, "/")+"/") {
-		return git.Auth{}, nil
-	}
-	token, err := config.Secret(func(name string) string { return a.env[name] }, c.Token)
-	if err != nil {
-		return git.Auth{}, &problem{code: "config.secret.empty", exit: exitUsage, text: err.Error() + "."}
-	}
-	a.hideValues([]string{token})
-	return git.Auth{Username: "writ", Password: token, AllowPlaintext: strings.HasPrefix(c.URL, "http://")}, nil
 }
 
 // explain adds what a server's directory can't know: secrets.

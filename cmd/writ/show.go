@@ -86,7 +86,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	if s.World = at.place.world; at.place.url == "" {
 		return s, at.unknown()
 	}
-	repo, err := git.Open(ctx, git.Endpoint{URL: at.place.url}, git.Options{})
+	repo, err := a.repoOf(ctx, at, nil)
 	if err != nil {
 		return s, err
 	}
