@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,11 @@ func (a *app) forgeLabel(f *forgeFlags) *cobra.Command {
 				c, err := as(ctx, s, login)
 				if err != nil {
 					return err
+				}
+				i, err := c.Issue(ctx, r.Repo, n)
+				if err == nil && slices.Contains(i.Labels, args[2]) {
+					a.print("%s#%d has the label %s already, so nobody is told; on the page it can be taken off and set again\n", r.String(), n, args[2])
+					return nil
 				}
 				return c.AddLabel(ctx, r.Repo, n, args[2])
 			})

@@ -161,5 +161,11 @@ func TestForge_Refuses(t *testing.T) {
 	writ(exitUsage, "loopback", "serve", "--listen", "0.0.0.0:8715")
 	writ(exitUsage, "--as", "label", "ana/shop", "1", "writ")
 	writ(exitUsage, "The issue file none.md can't be read", "issue", "ana/shop", "none.md", "--as", "ana")
+	writ(exitUsage, "Usage: writ forge label OWNER/NAME NUMBER LABEL --as LOGIN", "label", "ana/shop")
 	writ(exitOther, "no repository", "show", "ana/none", "1")
+	issue := filepath.Join(t.TempDir(), "1.md")
+	must(t, os.WriteFile(issue, []byte("# Greet\n\nSay hello.\n"), 0o600))
+	writ(exitDone, "filed", "issue", "ana/shop", issue, "--as", "ana")
+	writ(exitDone, "", "label", "ana/shop", "1", "writ", "--as", "ana")
+	writ(exitDone, "has the label writ already", "label", "ana/shop", "1", "writ", "--as", "ana")
 }

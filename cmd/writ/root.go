@@ -57,13 +57,17 @@ func (t tree) execute(ctx context.Context, args []string) error {
 		args = []string{} // nil would be the test binary's own arguments
 	}
 	t.SetArgs(args)
-	err := t.ExecuteContext(ctx)
+	cmd, err := t.ExecuteContextC(ctx)
 	var p *problem
 	var q quiet
 	if err == nil || errors.As(err, &p) || errors.As(err, &q) {
 		return err
 	}
-	return usage("%s.", err.Error())
+	told := usage("%s.", err.Error())
+	if !cmd.HasSubCommands() {
+		told.remedy = "Usage: " + cmd.UseLine() + "; --help says more."
+	}
+	return told
 }
 
 // do makes a command's function: whatever error it returns is explained here,
