@@ -265,7 +265,7 @@ func (b *bed) job(builder Builder) executor.BuildJob {
 		builder.Env = map[string]string{}
 	}
 	builder.Env["OUTSIDE"] = b.outside
-	builder.Env["ACT"] = "/run/writ/init"       // this program; a place in a variable is right at each level
+	builder.Env["INIT"] = "/run/writ/init"      // this program; a place in a variable is right at each level
 	builder.Env["GORACE"] = "atexit_sleep_ms=0" // or a test binary with the race detector ends a second late
 	b.local.cfg.Builders["default"] = builder
 	return executor.BuildJob{

@@ -125,7 +125,7 @@ func (m *meter) look(root int, spec Spec) Limit {
 		return LimitMemory
 	case limits.CPU > 0 && t.cpu >= limits.CPU:
 		return LimitCPU
-	case m.inARow >= crowdedLooks:
+	case m.inARow >= crowdedLooks, limits.Processes > 0 && t.threads > limits.Processes+2: // where the kernel doesn't hold it; a control group counts two of bwrap
 		return LimitProcesses
 	case diskLow(spec.Workspace, limits.DiskReserveBytes):
 		return LimitDisk

@@ -9,9 +9,10 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,35 +38,75 @@ func runReaper() {
 		os.Exit(initExit)
 	}
 	_ = status.Close() // the program's stage has its own
-	var dying atomic.Bool
-	end := func() {
-		if !dying.Swap(true) {
-			go slayTree()
-		}
-	}
+	r := &reaper{main: pid}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.NewFile(holdFD, "hold"))
-		end()
+		r.end()
 	}()
-	code := initExit
-	for {
-		var ws unix.WaitStatus
-		got, err := unix.Wait4(-1, &ws, 0, nil)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil: // ECHILD: nobody is left
-			syscall.Exit(code) // at once: there is nothing to flush
-		case got == pid && ws.Signaled(): //nolint:misspell // the method's name
-			code = 128 + int(ws.Signal())
-		case got == pid:
-			code = ws.ExitStatus()
-		}
-		if got == pid {
-			end()
-		}
+	syscall.Exit(r.reap()) // at once: there is nothing to flush
+}
+
+// reaper ends a tree of processes.
+type reaper struct {
+	main int // the program, and its process group
+
+	mu     sync.Mutex
+	dying  bool
+	reaped bool // the program's number may be another's
+}
+
+// end begins to kill all of them. Most are of the program's group, which the
+// kernel kills at once, however fast they fork.
+func (r *reaper) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.reaped {
+		_ = unix.Kill(-r.main, unix.SIGKILL)
+	}
+	if !r.dying {
+		r.dying = true
+		go slayTree()
 	}
 }
+
+// reap waits for every process until none is left, and gives the exit code of the
+// program, as a shell counts it.
+func (r *reaper) reap() (code int) {
+	code = initExit
+	for {
+		pid, err := endedChild()
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil: // ECHILD: nobody is left
+			return code
+		case pid == r.main:
+			r.end() // while its group is its own
+		}
+		var ws unix.WaitStatus
+		r.mu.Lock()
+		if _, err = unix.Wait4(pid, &ws, unix.WNOHANG, nil); err == nil && pid == r.main {
+			r.reaped = true
+			code = ws.ExitStatus()
+			if ws.Signaled() { //nolint:misspell // the method's name
+				code = 128 + int(ws.Signal())
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// endedChild waits for a child to end and leaves it as it is.
+func endedChild() (int, error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), siginfoPid))), nil
+}
+
+// siginfoPid is where a siginfo of a child has its number, on 64-bit systems.
+const siginfoPid = 16
 
 // readWritable reads from the configuration, which is the other stage's, where
 // the program may change files.
@@ -99,6 +140,7 @@ func startInner(writable []string) (int, error) {
 	}
 	pid, err := syscall.ForkExec(self, []string{initPath, wordInit}, &syscall.ProcAttr{
 		Env: []string{}, Files: []uintptr{0, 1, 2, configFD, statusFD, uintptr(pair[1])},
+		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		return 0, err

@@ -22,7 +22,7 @@ const dataRoom = 1 << 30 // bytes
 
 // othersRoom is how many processes and threads of the same user may come while a
 // confined tree runs, without taking its own away from it.
-const othersRoom = 1024
+const othersRoom = 256
 
 // setRlimits sets what the kernel holds for each process, and, for processes
 // and threads, for the user id inside the namespace. A negative limit leaves

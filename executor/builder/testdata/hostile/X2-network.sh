@@ -1,3 +1,3 @@
 # Every way to talk to somebody else.
 echo 'package calc // changed' > calc/add.go
-exec "$ACT" act-network "$LISTENER" "$ABSTRACT"
+exec "$INIT" act-network "$LISTENER" "$ABSTRACT"

@@ -1,2 +1,2 @@
 # It opens files without an end.
-exec "$ACT" act-descriptors
+exec "$INIT" act-descriptors
