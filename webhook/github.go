@@ -41,8 +41,8 @@ type GitHubConfig struct {
 //   - issues: opened, edited, deleted, transferred, closed, reopened, labeled
 //     (evidence), unlabeled, locked, unlocked
 //   - issue_comment, on issues: created (evidence), edited, deleted
-//   - push: of a task's branches. A push to any other branch, the base with a
-//     revert included, is found by the sweep
+//   - push: of a task's branches. A push to any other branch makes nothing due; a
+//     revert on the base is seen by the next look at its task
 //   - pull_request, from a task's branch: opened, edited, closed, reopened,
 //     synchronize
 //   - check_run and check_suite, on a task's branch: rerequested

@@ -56,8 +56,8 @@ type GitLabConfig struct {
 //   - Issue Hook, Confidential Issue Hook: each action. A label that was set is
 //     evidence, also one that an issue was made with
 //   - Note Hook, Confidential Note Hook, on issues: create (evidence), update
-//   - Push Hook: of a task's branches. A push to any other branch, the base with
-//     a revert included, is found by the sweep
+//   - Push Hook: of a task's branches. A push to any other branch makes nothing due;
+//     a revert on the base is seen by the next look at its task
 //   - Merge Request Hook, from a task's branch: open, update, close, reopen, merge
 //
 // and ignores everything else with 2xx, since GitLab disables a hook that fails
