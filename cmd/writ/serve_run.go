@@ -55,7 +55,7 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	case err != nil:
 		return r, halted(err)
 	}
-	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", fmt.Sprint(st.Decision.Codes))
+	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", st.Decision.Codes)
 	return r, nil
 }
 

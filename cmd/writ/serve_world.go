@@ -55,6 +55,7 @@ func (s *server) openWorld(ctx context.Context, f *connected, at forge.Repo) (er
 	}
 	options := f.git
 	options.Logger = s.log.With(logWorld, world)
+	options.Limits.Cached = s.cachedEach()
 	endpoint := git.Endpoint{URL: f.host.GitURL(at), Auth: f.host.GitAuth(at)}
 	repo, err := git.Open(ctx, endpoint, options)
 	if err != nil {
@@ -81,6 +82,22 @@ func (s *server) openWorld(ctx context.Context, f *connected, at forge.Repo) (er
 	}
 	s.worlds[world], f.byID[at.ID] = w, w
 	return nil
+}
+
+// cachedBytes are for git objects in memory, of all repositories together, and
+// cachedLeast is what each has at least.
+const (
+	cachedBytes = 256 << 20
+	cachedLeast = 4 << 20
+)
+
+// cachedEach is the share of one repository.
+func (s *server) cachedEach() int64 {
+	n := 0
+	for _, f := range s.forges {
+		n += len(f.repositories)
+	}
+	return max(cachedLeast, min(git.DefaultCached, cachedBytes/int64(max(n, 1))))
 }
 
 // logCycle is the CLI's, one cycle at a time: all worlds write one log.

@@ -309,6 +309,10 @@ func (t *Task) part(ctx context.Context, actor string, last Status) (Status, err
 	if t.run == nil && t.pending == nil {
 		return last, ctx.Err()
 	}
+	if t.machine.State() == machine.Halted {
+		t.say("the task is halted: its lease runs out by itself")
+		return last, ctx.Err()
+	}
 	t.say("shutting down: the lease is given back")
 	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()

@@ -35,7 +35,7 @@ func (t *Task) narrate(c *cycle) {
 		t.say("run given up%s", codeWords(d.Codes))
 	default:
 		if d.Action.OnForge() {
-			t.say("issue: %s %s", d.Action, d.Issue.Label)
+			t.say("issue: %s", strings.TrimSpace(string(d.Action)+" "+d.Issue.Label))
 		}
 	}
 }
