@@ -3,7 +3,6 @@ package builder
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,22 +23,7 @@ const hostileTests = "^Test(S[0-9]+|X[1235678]|Hostile|Confined)_"
 // an ordinary user, no capabilities, and no sandbox but the level landlock.
 func TestX4_ClosedContainer(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("/tmp", "writ-closed-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "builder.test")
-	if err := os.WriteFile(binary, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")); err != nil {
-		t.Fatal(err)
-	}
+	dir, binary := elsewhere(t)
 	cmd := exec.Command("bwrap", "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", dir, dir, "--chdir", dir, "--die-with-parent",
 		"--setenv", confinedVar, "yes", "--setenv", "HOME", dir, "--", binary, "-test.run", hostileTests, "-test.v")

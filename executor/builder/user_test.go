@@ -17,14 +17,11 @@ const ordinaryUser = 23457
 // that their owner closed, files that were given away, trees that are removed.
 const asOrdinaryUser = "^Test(S4|S10|S16|S17|X3|X5_Ends|X7_ResultOf|Kill|Sweep|Honest|Check_Fresh|T59|P9_Nothing|Closed)"
 
-// TestOrdinaryUser runs them again without root's privileges. Run by an
-// ordinary user they have already shown it.
-func TestOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Log("not root: the other tests ran as an ordinary user")
-		return
-	}
-	dir, err := os.MkdirTemp("/tmp", "writ-user-")
+// elsewhere puts these tests, with what they read, where another user can be
+// given them.
+func elsewhere(t *testing.T) (dir, binary string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "writ-tests-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +30,24 @@ func TestOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(dir, "builder.test")
+	binary = filepath.Join(dir, "builder.test")
 	if err := os.WriteFile(binary, self, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}
+	return dir, binary
+}
+
+// TestOrdinaryUser runs them again without root's privileges. Run by an
+// ordinary user they have already shown it.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("not root: the other tests ran as an ordinary user")
+		return
+	}
+	dir, binary := elsewhere(t)
 	if err := os.Chown(dir, ordinaryUser, ordinaryUser); err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@
 //
 //	Install it: apt-get install bubblewrap
 //	Allow user namespaces: sysctl -w user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (leave out names this kernel doesn't know)
-//	In a container: run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined
+//	In a container: docs/containers.md has a seccomp profile and the options with which this works; or set sandbox: landlock, which needs less
 //
 // It needs Linux 5.13 or later (Landlock) on amd64 or arm64 and bubblewrap 0.8
 // or later; NewLandlocked says what it needs itself. NewNone is the explicit level without isolation, for development;

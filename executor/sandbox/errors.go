@@ -46,7 +46,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Remedy is what an operator does about sandbox.unavailable.
 const Remedy = `Install it: apt-get install bubblewrap
 Allow user namespaces: sysctl -w user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (leave out names this kernel doesn't know)
-In a container: run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined`
+In a container: docs/containers.md has a seccomp profile and the options with which this works; or set sandbox: landlock, which needs less`
 
 // unavailable is the failure of a host that can't isolate.
 func unavailable(msg string, err error) error {

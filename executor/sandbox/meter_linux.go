@@ -286,18 +286,28 @@ func children(pid int) []int {
 // Fields of /proc/PID/stat after the command, which ends with a parenthesis,
 // counted from there; see proc(5).
 const (
+	statParent  = 1
 	statUtime   = 11
 	statThreads = 17
 )
 
-// add counts one process; one that has gone counts nothing.
-func (t *tree) add(pid int) {
+// statOf gives these fields of a process, nil if it has gone.
+func statOf(pid int) [][]byte {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return
+		return nil
 	}
 	f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(f) <= statThreads {
+		return nil
+	}
+	return f
+}
+
+// add counts one process; one that has gone counts nothing.
+func (t *tree) add(pid int) {
+	f := statOf(pid)
+	if f == nil {
 		return
 	}
 	for _, field := range f[statUtime : statUtime+4] { // own and waited-for, user and system
@@ -314,11 +324,7 @@ func (t *tree) add(pid int) {
 
 // addWaitedFor counts the time of the dead whom a reaper waited for.
 func (t *tree) addWaitedFor(pid int) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return
-	}
-	if f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]); len(f) > statThreads {
+	if f := statOf(pid); f != nil {
 		t.cpu += time.Duration(number(f[statUtime+2])+number(f[statUtime+3])) * clockTick
 	}
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -75,14 +74,13 @@ func setRlimit(which int, soft, hard int64) error {
 func tasksOfUser() int64 {
 	var n int64
 	me := uint32(os.Getuid())
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
+	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, path := range paths {
 		st, err := os.Stat(path)
 		if err != nil || st.Sys().(*syscall.Stat_t).Uid != me {
 			continue
 		}
-		data, _ := os.ReadFile(path)
-		if f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]); len(f) > statThreads {
+		if f := statOf(int(number([]byte(filepath.Base(path))))); f != nil {
 			n += number(f[statThreads])
 		}
 	}
