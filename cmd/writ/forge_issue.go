@@ -23,6 +23,21 @@ func as(ctx context.Context, s *local.Store, login string) (*local.Client, error
 	return s.As(u), nil
 }
 
+// as acts in a repository as somebody.
+func (f *forgeFlags) as(ctx context.Context, login, repo string, act func(*local.Client, forge.Repository) error) error {
+	return f.with(ctx, local.Options{}, func(s *local.Store) error {
+		r, err := repoNamed(ctx, s, repo)
+		if err != nil {
+			return err
+		}
+		c, err := as(ctx, s, login)
+		if err != nil {
+			return err
+		}
+		return act(c, r)
+	})
+}
+
 func (a *app) forgeIssue(f *forgeFlags) *cobra.Command {
 	var login string
 	cmd := &cobra.Command{
@@ -34,15 +49,7 @@ func (a *app) forgeIssue(f *forgeFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(ctx, local.Options{}, func(s *local.Store) error {
-				r, err := repoNamed(ctx, s, args[0])
-				if err != nil {
-					return err
-				}
-				c, err := as(ctx, s, login)
-				if err != nil {
-					return err
-				}
+			return f.as(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
 				i, err := c.FileIssue(ctx, r.Repo, title, body)
 				if err == nil {
 					a.print("filed %s#%d\n", r.Repo, i.Number)
@@ -66,15 +73,7 @@ func (a *app) forgeLabel(f *forgeFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(ctx, local.Options{}, func(s *local.Store) error {
-				r, err := repoNamed(ctx, s, args[0])
-				if err != nil {
-					return err
-				}
-				c, err := as(ctx, s, login)
-				if err != nil {
-					return err
-				}
+			return f.as(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
 				i, err := c.Issue(ctx, r.Repo, n)
 				if err == nil && slices.Contains(i.Labels, args[2]) {
 					a.print("%s#%d has the label %s already, so nobody is told; on the page it can be taken off and set again\n", r.String(), n, args[2])

@@ -82,12 +82,6 @@ func (s *server) openGitHub(ctx context.Context, secrets secrets) (*connected, e
 	return f, err
 }
 
-// gitlabHost is GitLab, which doesn't show what a text was before an edit.
-type gitlabHost struct{ *gitlab.Host }
-
-// EditHistory implements host.
-func (gitlabHost) EditHistory() bool { return false }
-
 // openGitLab prepares GitLab. It asks nothing yet.
 func (s *server) openGitLab(ctx context.Context, secrets secrets) (*connected, error) {
 	c := s.cfg.Forges.GitLab
@@ -95,7 +89,7 @@ func (s *server) openGitLab(ctx context.Context, secrets secrets) (*connected, e
 	if err != nil {
 		return nil, badForge("gitlab", err)
 	}
-	f := &connected{name: "gitlab", host: gitlabHost{h}, repositories: c.Repositories, world: worldAt(h)}
+	f := &connected{name: "gitlab", host: h, repositories: c.Repositories, world: worldAt(h)}
 	f.hook = func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
 		return webhook.NewGitLabHook(webhook.GitLabConfig{
 			Keys: secrets.gitlab.keys, Tokens: secrets.gitlab.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
