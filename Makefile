@@ -63,7 +63,7 @@ soak: setup ## 50 worlds, 2,000 issues, five crashes: nothing done twice, nothin
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
 
-# Not in CI: each of some 350 mutants builds and runs a test of its own, about
+# Not in CI: each of some 900 mutants builds and runs a test of its own, about
 # four seconds apiece on two cores. CI sees that the patches still apply; a
 # whole run belongs before a release, and a part of one (go run ./cmd/mutants
 # -only '^L') before a defence is changed.
