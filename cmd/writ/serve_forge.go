@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/writbot/writ/cmd/internal/config"
@@ -40,34 +41,39 @@ type connected struct {
 	byID map[int64]*served // by the forge's number of the repository
 }
 
-// connect prepares every forge of the configuration.
-func (s *server) connect(ctx context.Context, given secrets) error {
+// connect prepares every forge of a configuration; a.readSecrets gives what it
+// needs. No forge elsewhere is asked anything yet. Who calls it closes the host
+// of each; of none after an error.
+func (a *app) connect(ctx context.Context, cfg config.Config, given secrets, log *slog.Logger) (list []*connected, err error) {
 	for _, one := range []struct {
 		on   bool
-		open func(context.Context, secrets) (*connected, error)
+		open func() (*connected, error)
 	}{
-		{s.cfg.Forges.GitHub.On(), s.openGitHub}, {s.cfg.Forges.GitLab.On(), s.openGitLab}, {s.cfg.Forges.Local.On(), s.openLocal},
+		{cfg.Forges.GitHub.On(), func() (*connected, error) { return openGitHub(ctx, cfg.Forges.GitHub, given.github, log) }},
+		{cfg.Forges.GitLab.On(), func() (*connected, error) { return openGitLab(ctx, cfg.Forges.GitLab, given.gitlab, log) }},
+		{cfg.Forges.Local.On(), func() (*connected, error) { return openLocal(ctx, cfg.Forges.Local, given.local, log) }},
 	} {
 		if !one.on {
 			continue
 		}
-		f, err := one.open(ctx, given)
+		f, err := one.open()
 		if err != nil {
-			return err
+			for _, f := range list {
+				f.host.Close()
+			}
+			return nil, err
 		}
-		s.closers = append(s.closers, f.host.Close)
 		f.byID = map[int64]*served{}
-		s.forges = append(s.forges, f)
+		list = append(list, f)
 	}
-	return nil
+	return list, nil
 }
 
 // openGitHub prepares GitHub. It asks nothing yet.
-func (s *server) openGitHub(ctx context.Context, secrets secrets) (*connected, error) {
-	c := s.cfg.Forges.GitHub
+func openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
 	h, err := github.New(ctx, github.Config{
-		URL: c.URL, API: c.API, App: github.App{ID: c.AppID, Key: []byte(secrets.github.key)}, Token: secrets.github.token,
-		CAFile: c.CAFile, Proxy: c.Proxy, Logger: s.log,
+		URL: c.URL, API: c.API, App: github.App{ID: c.AppID, Key: []byte(given.key)}, Token: given.token,
+		CAFile: c.CAFile, Proxy: c.Proxy, Logger: log,
 	})
 	if err != nil {
 		return nil, badForge("github", err)
@@ -75,7 +81,7 @@ func (s *server) openGitHub(ctx context.Context, secrets secrets) (*connected, e
 	f := &connected{name: "github", host: h, repositories: c.Repositories, world: worldAt(h)}
 	f.hook = func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
 		return webhook.NewGitHubHook(webhook.GitHubConfig{
-			Secrets: secrets.github.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
+			Secrets: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
 		})
 	}
 	f.git, err = gitOptions(c.CAFile, c.Proxy)
@@ -83,16 +89,15 @@ func (s *server) openGitHub(ctx context.Context, secrets secrets) (*connected, e
 }
 
 // openGitLab prepares GitLab. It asks nothing yet.
-func (s *server) openGitLab(ctx context.Context, secrets secrets) (*connected, error) {
-	c := s.cfg.Forges.GitLab
-	h, err := gitlab.New(ctx, gitlab.Config{URL: c.URL, Token: secrets.gitlab.token, CAFile: c.CAFile, Proxy: c.Proxy, UserAgent: "writ", Logger: s.log})
+func openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
+	h, err := gitlab.New(ctx, gitlab.Config{URL: c.URL, Token: given.token, CAFile: c.CAFile, Proxy: c.Proxy, UserAgent: "writ", Logger: log})
 	if err != nil {
 		return nil, badForge("gitlab", err)
 	}
 	f := &connected{name: "gitlab", host: h, repositories: c.Repositories, world: worldAt(h)}
 	f.hook = func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
 		return webhook.NewGitLabHook(webhook.GitLabConfig{
-			Keys: secrets.gitlab.keys, Tokens: secrets.gitlab.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
+			Keys: given.keys, Tokens: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
 		})
 	}
 	f.git, err = gitOptions(c.CAFile, c.Proxy)

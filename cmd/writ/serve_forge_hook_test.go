@@ -16,8 +16,8 @@ import (
 // signature, and a secret token for nothing.
 func TestW9_SignedHookOfTheConfiguration(t *testing.T) {
 	key := gitlabtest.SigningToken("one")
-	s := &server{cfg: config.Default(), log: slog.New(slog.DiscardHandler)}
-	f, err := s.openGitLab(t.Context(), secrets{gitlab: forgeSecrets{token: "glpat-of-the-tests", keys: []string{key}}})
+	given := forgeSecrets{token: "glpat-of-the-tests", keys: []string{key}}
+	f, err := openGitLab(t.Context(), config.Default().Forges.GitLab, given, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer f.host.Close()
 	h, err := f.hook(forge.User{ID: 7, Kind: forge.Bot}, f.worldOf)

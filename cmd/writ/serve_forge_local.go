@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/local"
@@ -14,7 +16,7 @@ import (
 
 // localHost is the embedded forge of this machine.
 type localHost struct {
-	s     *server
+	log   *slog.Logger
 	store *local.Store
 	url   string // without a slash at its end
 	self  forge.User
@@ -22,13 +24,12 @@ type localHost struct {
 }
 
 // openLocal opens the embedded forge.
-func (s *server) openLocal(ctx context.Context, secrets secrets) (*connected, error) {
-	c := s.cfg.Forges.Local
-	store, err := local.Open(ctx, local.Options{Dir: c.Dir, URL: c.URL, Logger: s.log})
+func openLocal(ctx context.Context, c config.LocalForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
+	store, err := local.Open(ctx, local.Options{Dir: c.Dir, URL: c.URL, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	h := &localHost{s: s, store: store, url: strings.TrimSuffix(c.URL, "/"), token: secrets.local.token}
+	h := &localHost{log: log, store: store, url: strings.TrimSuffix(c.URL, "/"), token: given.token}
 	if h.self, err = store.Authenticate(ctx, h.token); err != nil {
 		h.Close()
 		return nil, &problem{exit: exitRefused, text: "The embedded forge doesn't know the token of " + c.Token + ".", remedy: "Make one for writ's own account there."}
@@ -37,7 +38,7 @@ func (s *server) openLocal(ctx context.Context, secrets secrets) (*connected, er
 		name: "local", host: h, repositories: c.Repositories,
 		world: func(r forge.Repo) string { return "local/" + r.String() },
 		hook: func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
-			return webhook.NewLocalHook(webhook.LocalConfig{Secrets: secrets.local.hooks, Self: self.ID, World: world})
+			return webhook.NewLocalHook(webhook.LocalConfig{Secrets: given.hooks, Self: self.ID, World: world})
 		},
 	}, nil
 }
@@ -73,6 +74,6 @@ func (*localHost) EditHistory() bool { return true }
 // Close implements host.
 func (h *localHost) Close() {
 	if err := h.store.Close(); err != nil {
-		h.s.log.Error("the embedded forge could not be closed", "error", err)
+		h.log.Error("the embedded forge could not be closed", "error", err)
 	}
 }

@@ -23,9 +23,12 @@ type served struct {
 
 // openWorlds opens every repository of the configuration. One that can't be
 // opened stops the start: what an operator listed must be governed.
-func (s *server) openWorlds(ctx context.Context, secrets secrets) error {
-	if err := s.connect(ctx, secrets); err != nil {
+func (s *server) openWorlds(ctx context.Context, secrets secrets) (err error) {
+	if s.forges, err = s.app.connect(ctx, s.cfg, secrets, s.log); err != nil {
 		return err
+	}
+	for _, f := range s.forges {
+		s.closers = append(s.closers, f.host.Close)
 	}
 	for _, f := range s.forges {
 		for _, name := range f.repositories {
