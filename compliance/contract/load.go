@@ -19,24 +19,14 @@ import (
 //go:embed default.yaml
 var defaultYAML []byte
 
-//go:embed issue_form.yml
-var issueForm []byte
-
-// IssueFormPath is where GitHub looks for the issue form.
-const IssueFormPath = ".github/ISSUE_TEMPLATE/writ.yml"
-
-// IssueForm returns the issue form that `writ contract init` writes; package
-// instruction reads what people fill in.
-func IssueForm() []byte { return bytes.Clone(issueForm) }
-
 // Source says where a contract's bytes are from.
 type Source struct {
 	Name string // Path at the pinned commit, a file's name, or SourceDefault
 	Mode string // git mode of the entry; "" for a file that isn't in git
 }
 
-// Template returns the bytes of the built-in contract, which are also what
-// `writ contract init` writes: every key with its default and what it means.
+// Template returns the bytes of the built-in contract: every key with its
+// default and what it means. A repository begins with [Onboarding].
 func Template() []byte { return bytes.Clone(defaultYAML) }
 
 // Default is the contract of a repository that has none.
