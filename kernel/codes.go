@@ -43,6 +43,8 @@ const (
 	CodeTargetIneligible     Code = "target.ineligible"
 	CodeObserveOnly          Code = "policy.observe_only"
 	CodeTaskNumberTaken      Code = "task.number_taken"
+	CodeTaskNotFound         Code = "task.not_found"
+	CodeTaskNotResumable     Code = "task.not_resumable"
 	CodeTaskHalted           Code = "task.halted"
 	CodeTaskStopped          Code = "task.stopped"
 	CodeSuperseded           Code = "task.superseded_by_human"
@@ -64,6 +66,7 @@ const (
 	CodePushRefused          Code = "forge.push_refused"
 	CodeForgeRefused         Code = "forge.refused"
 	CodeForgeUnreachable     Code = "forge.unreachable"
+	CodeForgeCredential      Code = "forge.credential"
 	CodeRedirectRefused      Code = "git.redirect_refused"
 	CodeURLInvalid           Code = "git.url_invalid"
 	CodeRefInvalid           Code = "git.ref_invalid"
@@ -161,8 +164,10 @@ var codeTable = []CodeInfo{
 	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
 	{CodeObserveOnly, "Contract or operator let writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract, or take `server.observe` out of the server's configuration."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},
+	{CodeTaskNotFound, "The repository has no issue with this number, and nothing was recorded of such a task.", CountsNothing, "Give the number of an issue; where the server has several repositories, --world too."},
+	{CodeTaskNotResumable, "There is nothing to resume: no halt, no block, and nobody else's commit holds the task back.", CountsNothing, "`writ task show N` says how the task stands. To start it, approve its issue."},
 	{CodeTaskHalted, "The task's kernel is halted.", CountsNothing, "Look into the reason, then run `writ task resume`."},
-	{CodeTaskStopped, "A person stopped the run.", CountsNothing, "Run the task again to approve it anew."},
+	{CodeTaskStopped, "A person stopped the run.", CountsNothing, "Run the task again to approve it anew, or have somebody with the permission comment `/writ run` on its issue."},
 	{CodeSuperseded, "A person closed, relabelled or took over the issue, and has the last word.", CountsNothing, "Nothing; approve the issue anew if writ is to go on."},
 	{CodeTaskInterrupted, "The run ended before its result, through a shutdown or a crash.", CountsInterruption, "Nothing: the task is taken up again by itself."},
 	{CodeLeaseHeld, "Another runner holds the lease of this task.", CountsNothing, "Wait until the lease ends; it is taken over if its holder is dead."},
@@ -176,19 +181,20 @@ var codeTable = []CodeInfo{
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
 	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Check space and permissions of the state directory."},
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: it must belong to you, with mode 700."},
-	{CodeEnvKey, "The installation's signing key is gone, and what it signed is there.", CountsNothing, "Restore `key` and `key.pub` from where you keep them; without them start with a new state directory, and list the old public key in trusted_runners."},
-	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Wait for it to end, or give another --state-dir."},
+	{CodeEnvKey, "The installation's signing key is not there.", CountsNothing, "Put `key` and `key.pub` back from where you keep them. If there is no copy, start with a new state directory, and list the old public key in trusted_runners: operations.md, \"Keys\"."},
+	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Look at the named process: `ps -fp PID`. If it is the writ that is meant, leave it; else end it, or give another --state-dir. A process that is gone holds nothing."},
 	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail."},
 	{CodeForgeRefused, "The forge refused a comment, a label, a change or the closing of the issue.", CountsNothing, "Read the forge's words in the detail; most often a permission is missing."},
+	{CodeForgeCredential, "The forge doesn't take writ's credential.", CountsNothing, "Check that the variable holds the token of writ's own account at this very forge, that it still counts there, and for an App that it is installed on the repository."},
 	{CodeForgeUnreachable, "The repository's server can't be reached.", CountsInterruption, "Check network and URL; the task is tried again by itself."},
 	{CodeRedirectRefused, "The server redirects to another host.", CountsNothing, "Use the final URL; credentials never follow a redirect."},
 	{CodeURLInvalid, "The repository's URL is not allowed.", CountsNothing, "Use a path, or a file, https, http or ssh URL."},
 	{CodeRefInvalid, "A ref name is not allowed.", CountsNothing, "Use a plain branch name."},
 	{CodeCommitAmbiguous, "A commit object can be read in two ways.", CountsNothing, "Have the commit written again by git."},
-	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory."},
-	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Run `writ verify`; it names the first bad record."},
+	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory; find the other one with `ps -ef`."},
+	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Stop, and copy the whole state directory away. `writ verify --state-dir DIR` names the first bad record. Then restore a back-up and run `writ ledger adopt`: operations.md, \"Back-up and restore\"."},
 	{CodeLedgerUnavailable, "A record could not be made durable.", CountsNothing, "Check the disk, then start again; nothing happened without its record."},
-	{CodeLedgerRollback, "The ledger is older than its checkpoint outside.", CountsNothing, "Restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time; see the operations guide."},
+	{CodeLedgerRollback, "The ledger is older than its checkpoint outside.", CountsNothing, "Restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time: operations.md, \"Back-up and restore\"."},
 	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
 	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
 	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},
@@ -211,8 +217,8 @@ var codeTable = []CodeInfo{
 	{CodePlanInvalid, "The plan does not verify.", CountsNothing, "Read the named step."},
 	{CodeNoInterpretation, "Nobody proposed an interpretation of the issue.", CountsNothing, "Name allowed_files and expected_outcome."},
 	{CodeContradictionsBudget, "The proposed interpretations contradict each other more than the budget allows.", CountsNothing, "Write the issue more precisely or raise budgets.contradictions."},
-	{CodeTargetNotAllowed, "The repository is not one that the operator allowed.", CountsNothing, "Add the repository to the server's configuration, or take the hook off it."},
-	{CodeSecretEmpty, "A webhook's secret is empty.", CountsNothing, "Set the secret in the named variable or file; without one writ doesn't listen."},
+	{CodeTargetNotAllowed, "The repository is not in the allow-list of the server's configuration, or was moved out of it.", CountsNothing, "Add it to `repositories` of its forge (`forges.github`, `forges.gitlab`, `forges.local`) in the server's configuration and start again; or take the hook off the repository."},
+	{CodeSecretEmpty, "A secret that the configuration names is not there, or empty.", CountsNothing, "Set the named variable, or the one with _FILE at its end to the path of a file that holds the secret; without it writ doesn't start."},
 	{CodeSigMissing, "A delivery has no signature.", CountsNothing, "Give the hook the secret of the server's configuration."},
 	{CodeSigAlgo, "A delivery is signed with something else than HMAC-SHA256.", CountsNothing, "Send X-Hub-Signature-256, from GitLab v1 in webhook-signature; SHA-1 is not accepted."},
 	{CodeSigMalformed, "A delivery's signature can't be read, or there are several.", CountsNothing, "Send one header: sha256= and 64 lower-case hexadecimal digits, from GitLab v1, and base64."},

@@ -56,6 +56,29 @@ func TestCodes_Documented(t *testing.T) {
 	}
 }
 
+// TestCodes_TwoAudiences: what the issue's page says of a code sends nobody to a
+// shell, and what the operator reads doesn't end at the issue's page.
+func TestCodes_TwoAudiences(t *testing.T) {
+	onlyOperators := regexp.MustCompile(`^(config|ledger|machine|webhook|git|state|replay|evidence|lease|environment\.key|task\.not_)`)
+	differ := 0
+	for _, c := range kernel.Codes() {
+		on := c.Code.IssueRemedy()
+		if on != c.Remedy {
+			differ++
+			if strings.Contains(on, "`writ ") || !strings.HasSuffix(on, ".") {
+				t.Errorf("%s: on the issue: %q", c.Code, on)
+			}
+			continue
+		}
+		if strings.Contains(on, "`writ ") && !onlyOperators.MatchString(string(c.Code)) && c.Code != kernel.CodeGovernanceInvalid {
+			t.Errorf("%s sends a maintainer to a shell: %q", c.Code, on)
+		}
+	}
+	if differ < 15 {
+		t.Errorf("%d codes speak to a maintainer", differ)
+	}
+}
+
 // TestCodes_NoneOutsideTheTable reads the source: each constant of type Code is
 // in the table, and the table has no other.
 func TestCodes_NoneOutsideTheTable(t *testing.T) {

@@ -49,7 +49,11 @@ func codesDoc() string {
 		"Lists of codes are always in this order, coarse to fine. *Counts* says which budget a failure is charged to.\n\n" +
 		"| code | what happened | counts | what you can do |\n|---|---|---|---|\n")
 	for _, c := range kernel.Codes() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Code, c.Meaning, c.Counts, c.Remedy)
+		remedy := c.Remedy
+		if on := c.Code.IssueRemedy(); on != remedy {
+			remedy += " On the issue: " + on
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Code, c.Meaning, c.Counts, remedy)
 	}
 	return b.String()
 }

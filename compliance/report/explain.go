@@ -51,8 +51,8 @@ func Explain(task int64, d kernel.Decision) string {
 	b.WriteString("\nWhat would move it on:\n\n")
 	said := false
 	for _, c := range d.Codes {
-		if info := c.Info(); info.Remedy != "" {
-			fmt.Fprintf(&b, "- %s (`%s`)\n", info.Remedy, c)
+		if remedy := c.IssueRemedy(); remedy != "" {
+			fmt.Fprintf(&b, "- %s (`%s`)\n", remedy, c)
 			said = true
 		}
 	}

@@ -114,8 +114,7 @@ func markdownSections(r Report) []section {
 	if len(r.Codes) > 0 {
 		var b strings.Builder
 		for _, c := range r.Codes {
-			info := c.Info()
-			fmt.Fprintf(&b, "- `%s`: %s *%s*\n", c, info.Meaning, info.Remedy)
+			fmt.Fprintf(&b, "- `%s`: %s *%s*\n", c, c.Info().Meaning, c.IssueRemedy())
 		}
 		out = append(out, section{"Codes", b.String()})
 	}

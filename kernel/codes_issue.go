@@ -1,0 +1,41 @@
+package kernel
+
+// issueRemedies say what somebody can do who has the issue's page and nothing
+// else, for the codes whose remedy in the table is for the operator.
+var issueRemedies = []struct {
+	code   Code
+	remedy string
+}{
+	{CodeEscalationBlocked, "Read the codes beside it, mend the cause, then comment `/writ retry`, with a word to the builder behind it if you like."},
+	{CodeInterruptionsSpent, "Have the operator find out why runners die, then comment `/writ retry`."},
+	{CodeDispatchInvalid, "Comment `/writ retry`; if it repeats, `/writ explain` shows the reasons."},
+	{CodeLockViolation, "Look at the named commit on the task's ref; `/writ retry` moves on from it."},
+	{CodeExecutionResource, "Make the task smaller, or have the operator raise the named limit."},
+	{CodeGovernanceMismatch, "Comment `/writ retry`: it runs under the contract in force."},
+	{CodeTargetNotAllowed, "Have the operator add the repository to the server's configuration."},
+	{CodeObserveOnly, "Write `mode: govern` in the contract, if it says `observe`; otherwise the operator has the whole server observe."},
+	{CodeTaskHalted, "The operator halted it, and alone can let it go on; ask him."},
+	{CodeTaskStopped, "Comment `/writ run` to approve the issue anew, as it is now."},
+	{CodeSuperseded, "Nothing; comment `/writ run` if writ is to go on."},
+	{CodeLeaseUntrusted, "If you trust the named key, list it in `runners` of the contract; otherwise `/writ retry` moves on."},
+	{CodeInstructionChanged, "Read the issue as it is now, and comment `/writ run` to approve that."},
+	{CodeSandboxUnavailable, "Nothing here: the operator has to mend the server's sandbox."},
+	{CodeEnvRepository, "Nothing here: the operator has to look at the server's access to the repository."},
+	{CodeEnvBuilder, "Name another builder of the server, or have the operator install this one."},
+	{CodeEnvBuilderFailed, "Nothing here: the operator has to look at the builder."},
+	{CodeEnvStore, "Nothing here: the operator has to look at the server's disk."},
+	{CodeEnvState, "Nothing here: the operator has to look at the server's state directory."},
+	{CodeMachineHalted, "The operator halted it, and alone can let it go on; ask him."},
+	{CodeMachineEffect, "Comment `/writ retry`; if it repeats, show the detail to the operator."},
+}
+
+// IssueRemedy is one sentence for a reader of the issue's page: what can be done
+// there. It is the table's own where that one holds for everybody.
+func (c Code) IssueRemedy() string {
+	for _, r := range issueRemedies {
+		if r.code == c {
+			return r.remedy
+		}
+	}
+	return c.Info().Remedy
+}
