@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/internal/transport"
@@ -21,6 +22,12 @@ type Installation struct {
 // them.
 func Needed() map[string]string {
 	return map[string]string{"metadata": "read", "issues": "write", "pull_requests": "write", "contents": "write", "checks": "write"}
+}
+
+// Events are those that the App must be told of, as its manifest names them. Of
+// its installations GitHub tells every App.
+func Events() []string {
+	return []string{"check_run", "check_suite", "issue_comment", "issues", "pull_request", "push", "repository"}
 }
 
 // Held asks what the App was given for a repository. With a personal token there
@@ -52,6 +59,16 @@ func (i Installation) Missing() map[string]string {
 	for name, need := range Needed() {
 		if has := i.Permissions[name]; has != need && has != "write" && has != "admin" {
 			out[name] = need
+		}
+	}
+	return out
+}
+
+// Unheard are the needed events that the App isn't told of there.
+func (i Installation) Unheard() (out []string) {
+	for _, e := range Events() {
+		if !slices.Contains(i.Events, e) {
+			out = append(out, e)
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	api "github.com/google/go-github/v60/github"
@@ -16,21 +17,12 @@ import (
 // EnsureLabels is forge.Labels. GitHub compares their names without case.
 func (c *client) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.Label) error {
 	op := "make labels in " + r.String()
-	there := map[string]bool{}
-	err := c.h.do(ctx, r, act{op: op, scope: toRead}, func(ctx context.Context, at spot) error {
-		return pages(func(o *api.ListOptions) (*api.Response, error) {
-			got, res, err := at.Issues.ListLabels(ctx, at.owner, at.name, o)
-			for _, l := range got {
-				there[strings.ToLower(l.GetName())] = true
-			}
-			return res, err
-		})
-	})
+	all, err := c.labels(ctx, r, op)
 	if err != nil {
 		return err
 	}
 	for _, l := range labels {
-		if there[strings.ToLower(l.Name)] {
+		if slices.ContainsFunc(all, func(other forge.Label) bool { return strings.EqualFold(other.Name, l.Name) }) {
 			continue
 		}
 		if err := c.makeLabel(ctx, r, op, l); err != nil {
@@ -38,6 +30,25 @@ func (c *client) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.
 		}
 	}
 	return nil
+}
+
+// Labels lists what a repository offers.
+func (c *client) Labels(ctx context.Context, r forge.Repo) ([]forge.Label, error) {
+	return c.labels(ctx, r, "list the labels of "+r.String())
+}
+
+func (c *client) labels(ctx context.Context, r forge.Repo, op string) (out []forge.Label, err error) {
+	err = c.h.do(ctx, r, act{op: op, scope: toRead}, func(ctx context.Context, at spot) error {
+		out = nil
+		return pages(func(o *api.ListOptions) (*api.Response, error) {
+			got, res, err := at.Issues.ListLabels(ctx, at.owner, at.name, o)
+			for _, l := range got {
+				out = append(out, forge.Label{Name: l.GetName(), Color: l.GetColor(), Description: l.GetDescription()})
+			}
+			return res, err
+		})
+	})
+	return out, err
 }
 
 func (c *client) makeLabel(ctx context.Context, r forge.Repo, op string, l forge.Label) error {

@@ -22,6 +22,25 @@ type Hook struct {
 	Secret   bool      `json:"token_present"`         // false, too, of a GitLab that doesn't sign
 	Signed   bool      `json:"signing_token_present"` // see EnsureHook
 	Verifies bool      `json:"enable_ssl_verification"`
+
+	Push   bool `json:"push_events"`
+	Issues bool `json:"issues_events"`
+	Notes  bool `json:"note_events"`
+	Merges bool `json:"merge_requests_events"`
+}
+
+// Missing are the events, in the words of GitLab's page, that the hook isn't told
+// of and writ needs.
+func (k Hook) Missing() (out []string) {
+	for _, e := range []struct {
+		has  bool
+		word string
+	}{{k.Push, "Push events"}, {k.Issues, "Issues events"}, {k.Notes, "Comments"}, {k.Merges, "Merge request events"}} {
+		if !e.has {
+			out = append(out, e.word)
+		}
+	}
+	return out
 }
 
 // HookSpec is a hook to have. Secret goes out as X-Gitlab-Token; Signing, which

@@ -13,19 +13,12 @@ import (
 
 // EnsureLabels is forge.Labels. A label of a group above counts.
 func (h *Host) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.Label) error {
-	w := reading("list labels of %s", r)
-	have := map[string]bool{}
-	err := pages(w, func(o gitlab.ListOptions) ([]*gitlab.Label, *gitlab.Response, error) {
-		return h.api.Labels.ListLabels(int(r.ID), &gitlab.ListLabelsOptions{ListOptions: o}, w.in(ctx))
-	}, func(l *gitlab.Label) error {
-		have[l.Name] = true
-		return nil
-	})
+	all, err := h.Labels(ctx, r)
 	if err != nil {
 		return err
 	}
 	for _, l := range labels {
-		if have[l.Name] {
+		if slices.ContainsFunc(all, func(other forge.Label) bool { return other.Name == l.Name }) {
 			continue
 		}
 		w := editing("make the label %s in %s", l.Name, r)
@@ -38,6 +31,18 @@ func (h *Host) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.La
 		}
 	}
 	return nil
+}
+
+// Labels lists what a project offers, the labels of the groups above it included.
+func (h *Host) Labels(ctx context.Context, r forge.Repo) (out []forge.Label, err error) {
+	w := reading("list labels of %s", r)
+	err = pages(w, func(o gitlab.ListOptions) ([]*gitlab.Label, *gitlab.Response, error) {
+		return h.api.Labels.ListLabels(int(r.ID), &gitlab.ListLabelsOptions{ListOptions: o}, w.in(ctx))
+	}, func(l *gitlab.Label) error {
+		out = append(out, forge.Label{Name: l.Name, Color: strings.TrimPrefix(l.Color, "#"), Description: l.Description})
+		return nil
+	})
+	return out, err
 }
 
 // label refuses a name that GitLab would read as something else: at a comma as

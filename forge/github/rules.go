@@ -1,0 +1,131 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	api "github.com/google/go-github/v60/github"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/internal/transport"
+)
+
+// Rule is a rule of a ruleset that is in force for a branch.
+type Rule struct {
+	Type    string // in GitHub's words: pull_request, required_signatures, …
+	Ruleset int64
+	Source  string // owner/name, or the organisation, whose ruleset it is
+	// Bypass says that GitHub lets us past the ruleset always. It is false, too,
+	// where GitHub doesn't say so.
+	Bypass bool
+}
+
+// Rules lists the rules in force for a branch, which needn't be there. Rulesets
+// are all that GitHub shows to who may not administer the repository: a branch
+// protection of the older kind is seen by [Host.Protected] alone.
+func (h *Host) Rules(ctx context.Context, r forge.Repo, branch string) (out []Rule, err error) {
+	a := act{op: fmt.Sprintf("read the rules for %s of %s", branch, r), scope: toRead, live: true}
+	err = h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		out = nil
+		if err := at.rules(ctx, branch, &out); err != nil {
+			return err
+		}
+		bypass := map[int64]bool{}
+		for i := range out {
+			id := out[i].Ruleset
+			if _, asked := bypass[id]; !asked {
+				bypass[id] = at.bypasses(ctx, id)
+			}
+			out[i].Bypass = bypass[id]
+		}
+		return nil
+	})
+	return out, err
+}
+
+// rules are asked for as they are: the library refuses those that it doesn't know.
+func (at spot) rules(ctx context.Context, branch string, out *[]Rule) error {
+	return pages(func(o *api.ListOptions) (*api.Response, error) {
+		path := fmt.Sprintf("repos/%s/%s/rules/branches/%s?per_page=%d&page=%d", at.owner, at.name, url.PathEscape(branch), o.PerPage, max(o.Page, 1))
+		req, err := at.NewRequest(http.MethodGet, path, nil)
+		if err != nil {
+			return nil, err
+		}
+		var some []struct {
+			Type    string `json:"type"`
+			Ruleset int64  `json:"ruleset_id"`
+			Source  string `json:"ruleset_source"`
+		}
+		res, err := at.Do(ctx, req, &some)
+		for _, one := range some {
+			*out = append(*out, Rule{Type: one.Type, Ruleset: one.Ruleset, Source: one.Source})
+		}
+		return res, err
+	})
+}
+
+// bypasses asks whether GitHub lets us past a ruleset; what it doesn't show
+// counts as no.
+func (at spot) bypasses(ctx context.Context, ruleset int64) bool {
+	req, err := at.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/rulesets/%d", at.owner, at.name, ruleset), nil)
+	if err != nil {
+		return false
+	}
+	var about struct {
+		May string `json:"current_user_can_bypass"`
+	}
+	_, err = at.Do(ctx, req, &about)
+	return err == nil && about.May == "always"
+}
+
+// Protected reports whether a branch is protected, by whatever kind of rule. A
+// branch that isn't there is NotFound.
+func (h *Host) Protected(ctx context.Context, r forge.Repo, branch string) (protected bool, err error) {
+	a := act{op: fmt.Sprintf("ask whether %s of %s is protected", branch, r), scope: forGit, live: true}
+	err = h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		req, err := at.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/branches/%s", at.owner, at.name, url.PathEscape(branch)), nil)
+		if err != nil {
+			return err
+		}
+		var about struct {
+			Protected bool `json:"protected"`
+		}
+		_, err = at.Do(ctx, req, &about)
+		protected = about.Protected
+		return err
+	})
+	return protected, err
+}
+
+// AppHook is where GitHub sends the App's webhooks.
+type AppHook struct {
+	URL         string // "": nowhere
+	ContentType string // json or form
+	Insecure    bool   // the receiver's certificate is not verified
+}
+
+// AppHook asks where the App's webhooks go. A personal token has none:
+// Unauthorized.
+func (h *Host) AppHook(ctx context.Context) (AppHook, error) {
+	const op = "ask where the App's webhooks go"
+	if h.key == nil {
+		return AppHook{}, &forge.Error{Reason: forge.Unauthorized, Op: op}
+	}
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Live: true})
+	client := h.api(h.asApp())
+	req, err := client.NewRequest(http.MethodGet, "app/hook/config", nil)
+	if err != nil {
+		return AppHook{}, fail(op, transport.Read, err)
+	}
+	var c struct {
+		URL         string `json:"url"`
+		ContentType string `json:"content_type"`
+		Insecure    any    `json:"insecure_ssl"` // "1" or 1
+	}
+	if _, err := client.Do(ctx, req, &c); err != nil {
+		return AppHook{}, fail(op, transport.Read, err)
+	}
+	return AppHook{URL: c.URL, ContentType: c.ContentType, Insecure: fmt.Sprint(c.Insecure) == "1"}, nil
+}
