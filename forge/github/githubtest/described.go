@@ -83,7 +83,7 @@ func requestsOnly(raw []byte) ([]byte, error) {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, err
 	}
-	prefixes := []string{"/repos/{owner}/{repo}", "/user", "/users/{username}", "/app", "/installation/repositories"}
+	prefixes := []string{"/repos/{owner}/{repo}", "/user", "/users/{username}", "/app", "/app-manifests", "/installation/repositories"}
 	paths := map[string]any{}
 	kept := components{from: all.Components, taken: map[string]map[string]any{}}
 	for path, raw := range all.Paths {

@@ -5,6 +5,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { acts, manifest } from './manifest.mjs'
 import { places } from './places.mjs'
 
 const dist = process.argv[2]
@@ -21,7 +22,7 @@ globalThis.fetch = async (url, init) => {
   if (!init?.headers?.['X-GitHub-Delivery']) return fetchAsIs(url, init)
   const d = { id: deliveries.length + 1, guid: randomUUID(), delivered_at: new Date().toISOString(), redelivery: false, duration: 0.1, status: 'failed to connect', status_code: 0, event: init.headers['X-GitHub-Event'], action: JSON.parse(init.body).action ?? null, installation_id: null, repository_id: JSON.parse(init.body).repository?.id ?? null, url }
   deliveries.push(d)
-  const answer = await fetchAsIs(url, { ...init, headers: { ...init.headers, 'X-GitHub-Delivery': d.guid } })
+  const answer = await fetchAsIs(manifest.route(url), { ...init, headers: { ...init.headers, 'X-GitHub-Delivery': d.guid } })
   Object.assign(d, { status: answer.ok ? 'OK' : 'Invalid HTTP Response', status_code: answer.status })
   return answer
 }
@@ -68,6 +69,8 @@ class Additions {
     const url = new URL(req.url)
     const path = url.pathname.replace(/^\/api\/v3(?=\/)/, '').replace(/^\/api\/graphql$/, '/graphql')
     if (path.startsWith('/_writ/')) return this.admin(path.slice(7), await req.json())
+    const asked = await manifest.answer(this, req, path)
+    if (asked) return asked
     const by = this.who(req)
     if (by instanceof Response) return by
     if (!by) return say(401, 'Requires authentication')
@@ -85,6 +88,7 @@ class Additions {
       return u ? json(this.userJson(u)) : say(404, 'Not Found')
     }
     if (path === '/graphql') return this.graphql(body.variables ?? {}, by)
+    if (path === '/app' && by.app && manifest.about(this, by.app)) return json(manifest.about(this, by.app))
     if (path === '/app/hook/deliveries' && by.app) { // what became of the deliveries, newest first
       const app = this.gh.apps.findOneBy('app_id', by.app)
       const mine = deliveries.filter((d) => d.url === app.webhook_url).reverse()
@@ -242,7 +246,7 @@ class Additions {
   }
 
   admin(what, body) {
-    try { return json(places[what](this, body) ?? {}) } catch (e) { return say(500, e.stack) }
+    try { return json((places[what] ?? acts[what])(this, body) ?? {}) } catch (e) { return say(500, e.stack) }
   }
 }
 

@@ -122,7 +122,7 @@ func (p *Place) serveGit(t testing.TB) {
 		},
 	})
 	must(t, err)
-	srv := httptest.NewServer(handler)
+	srv := httptest.NewServer(p.pages(t, handler))
 	t.Cleanup(srv.Close)
 	p.GitURL = srv.URL
 }

@@ -10,7 +10,7 @@ function repoOf(a, id) {
   return repo
 }
 
-function ensureUser(a, login, type, name) {
+export function ensureUser(a, login, type, name) {
   const there = a.gh.users.findOneBy('login', login)
   if (there) return there
   const u = a.gh.users.insert({ login, node_id: '', avatar_url: '', gravatar_id: '', type, site_admin: false, name: name ?? login, company: null, blog: '', location: null, email: null, hireable: null, bio: null, twitter_username: null, public_repos: 0, public_gists: 0, followers: 0, following: 0 })

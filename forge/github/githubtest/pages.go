@@ -1,0 +1,59 @@
+package githubtest
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// webHeader tells the emulator where its pages are served.
+const webHeader = "X-Writ-Web"
+
+// pages serves the pages of manifest.mjs, and the API where an Enterprise Server
+// has it, at the same address as git.
+func (p *Place) pages(t testing.TB, git http.Handler) http.Handler {
+	t.Helper()
+	to, err := url.Parse(p.URL)
+	must(t, err)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Header.Del(webHeader)
+		if !strings.HasPrefix(r.In.URL.Path, "/api/") {
+			r.Out.Header.Set(webHeader, "http://"+r.In.Host)
+		}
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
+		case "api", "login", "settings", "organizations", "github-apps":
+			proxy.ServeHTTP(w, r)
+		default:
+			git.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Route makes deliveries to a public address arrive at another, as a name server
+// and a proxy would. Both are without a path.
+func (e *Emulator) Route(t testing.TB, from, to string) {
+	t.Helper()
+	must(t, e.admin(t.Context(), "route", map[string]any{"from": from, "to": to}, nil))
+}
+
+// AgeCodes makes every code of a new App older than GitHub lets it become.
+func (e *Emulator) AgeCodes(t testing.TB) {
+	t.Helper()
+	const seconds = 2 * 60 * 60
+	must(t, e.admin(t.Context(), "age", map[string]any{"seconds": seconds}, nil))
+}
+
+// AppsMade is how many Apps were made from manifests.
+func (e *Emulator) AppsMade(t testing.TB) int {
+	t.Helper()
+	var made struct{ Apps int }
+	must(t, e.admin(t.Context(), "made", map[string]any{}, &made))
+	return made.Apps
+}
