@@ -2,61 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
-
-func (a *app) contractInit() *cobra.Command {
-	return &cobra.Command{
-		Use:   "init [DIR]",
-		Short: "Write " + contract.Path + " with every key explained, and the issue form",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: a.do(func(_ context.Context, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
-			for _, f := range []struct {
-				path string
-				data []byte
-			}{{contract.Path, contract.Template()}, {contract.IssueFormPath, contract.IssueForm()}} {
-				path := filepath.Join(dir, f.path)
-				if err := writeNew(path, f.data); err != nil {
-					return err
-				}
-				a.print("wrote %s\n", path)
-			}
-			return nil
-		}),
-	}
-}
-
-// writeNew makes a file that isn't there yet.
-func writeNew(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // part of a repository that others read
-		return &problem{exit: exitOther, text: fmt.Sprintf("%s can't be made: %s.", filepath.Dir(path), cause(err))}
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644) //nolint:gosec // part of a repository that others read
-	if errors.Is(err, fs.ErrExist) {
-		return &problem{exit: exitOther, text: path + " is there already and was left as it is.", remedy: "Remove it first if you want a new one."}
-	}
-	if err != nil {
-		return &problem{exit: exitOther, text: fmt.Sprintf("%s can't be written: %s.", path, cause(err))}
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
-}
 
 // readContract reads the contract that an argument names, or the one of the
 // current directory.

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/onboard"
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+// initFlags are those of `writ contract init`.
+type initFlags struct {
+	gitlab, govern     bool
+	config, repo, host string
+}
+
+func (a *app) contractInit() *cobra.Command {
+	var f initFlags
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write " + contract.Path + " with every key explained, the issue form and a guide, or propose them at a forge",
+		Long: "Writes what a repository needs to be governed into a directory: the contract with every key explained, " +
+			"the form in which issues are filed, and a short guide. With --config and --repo the same is proposed " +
+			"at the forge, as a pull or merge request. What is there already is left as it is.\n\n" +
+			"The contract observes at first: writ says what it would do and does nothing. Its first lines say how to change that.",
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.Flags().BoolVar(&f.gitlab, "gitlab", false, "the repository is at a GitLab: write its issue template in place of GitHub's form")
+	cmd.Flags().BoolVar(&f.govern, "govern", false, "write the contract with all its defaults: writ works at once and closes verified issues")
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration file of writ serve, with the forge and its secrets")
+	cmd.Flags().StringVar(&f.repo, "repo", "", "OWNER/NAME: open the request in this repository of the configuration")
+	cmd.Flags().StringVar(&f.host, "forge", "", "github, gitlab or local, where the repository is at several")
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if f.repo == "" && f.config == "" && f.host == "" {
+			return a.initDirectory(f, args)
+		}
+		switch {
+		case f.repo == "" || f.config == "":
+			return usage("--config and --repo go together: the request is opened with what the configuration says.")
+		case len(args) > 0 || f.gitlab || f.govern:
+			return usage("With --repo nothing is written here; leave DIR, --gitlab and --govern out.")
+		}
+		return a.initAtForge(ctx, f)
+	})
+	return cmd
+}
+
+// initDirectory writes the files into a directory.
+func (a *app) initDirectory(f initFlags, args []string) error {
+	dir, kind := ".", onboard.GitHub
+	if len(args) == 1 {
+		dir = args[0]
+	}
+	if f.gitlab {
+		kind = onboard.GitLab
+	}
+	wrote := 0
+	for _, file := range onboard.Files(kind) {
+		if f.govern && file.Path == contract.Path {
+			file.Data = contract.Template()
+		}
+		path := filepath.Join(dir, filepath.FromSlash(file.Path))
+		switch there, err := writeNew(path, file.Data); {
+		case err != nil:
+			return err
+		case there:
+			fmt.Fprintf(a.stderr, "%s is there already and was left as it is\n", path)
+		default:
+			wrote++
+			a.print("wrote %s\n", path)
+		}
+	}
+	if wrote == 0 {
+		return &problem{exit: exitOther, text: "Nothing was written: all of it is there already.", remedy: "Remove a file first if you want a new one."}
+	}
+	return nil
+}
+
+// writeNew makes a file that isn't there yet, and says whether it was.
+func writeNew(path string, data []byte) (there bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // part of a repository that others read
+		return false, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be made: %s.", filepath.Dir(path), cause(err))}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644) //nolint:gosec // part of a repository that others read
+	if errors.Is(err, fs.ErrExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be written: %s.", path, cause(err))}
+	}
+	_, err = f.Write(data)
+	return false, errors.Join(err, f.Close())
+}
+
+// initAtForge opens the request at the forge that the configuration names.
+func (a *app) initAtForge(ctx context.Context, f initFlags) error {
+	if err := pathFlag("config", f.config); err != nil {
+		return err
+	}
+	cfg, err := a.load(f.config)
+	if err != nil {
+		return err
+	}
+	given, err := a.readSecrets(withoutHooks(cfg))
+	if err != nil {
+		return err
+	}
+	forges, err := a.connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, one := range forges {
+			one.host.Close()
+		}
+	}()
+	at, err := f.forge(forges)
+	if err != nil {
+		return err
+	}
+	return a.onboard(ctx, at, f.repo, cfg.Identity)
+}
+
+// withoutHooks is a configuration of which only the way to the forges is used.
+func withoutHooks(cfg config.Config) config.Config {
+	cfg.Server.Intake = config.IntakePoll
+	return cfg
+}
+
+// forge is the one forge that governs the repository.
+func (f initFlags) forge(all []*connected) (*connected, error) {
+	owner, name, ok := cutRepo(f.repo)
+	if !ok {
+		return nil, usage("--repo %s is no repository: give OWNER/NAME.", f.repo)
+	}
+	var at []*connected
+	for _, one := range all {
+		if one.allowed(owner, name) && (f.host == "" || f.host == one.name) {
+			at = append(at, one)
+		}
+	}
+	switch len(at) {
+	case 1:
+		return at[0], nil
+	case 0:
+		return nil, &problem{code: kernel.CodeTargetNotAllowed, exit: exitUsage, text: f.repo + " is not among the repositories of " + f.config + ".", remedy: "Add it there, under forges, to repositories."}
+	}
+	return nil, usage("%s is at several forges of %s: name one with --forge.", f.repo, f.config)
+}
+
+// cutRepo divides a repository's name; its owner may hold slashes, on GitLab.
+func cutRepo(full string) (owner, name string, ok bool) {
+	at := strings.LastIndexByte(full, '/')
+	if at < 1 || at == len(full)-1 || slices.Contains(strings.Split(full, "/"), "") {
+		return "", "", false
+	}
+	return full[:at], full[at+1:], true
+}
+
+// onboard proposes what a repository needs, and says what became of it.
+func (a *app) onboard(ctx context.Context, at *connected, full string, who config.Identity) error {
+	kind, err := onboard.KindOf(at.name)
+	if err != nil {
+		return err
+	}
+	owner, name, _ := cutRepo(full)
+	repo, err := at.host.Find(ctx, owner, name)
+	if err != nil {
+		return notFound(at, full, err)
+	}
+	g, err := git.Open(ctx, git.Endpoint{URL: at.host.GitURL(repo.Repo), Auth: at.host.GitAuth(repo.Repo)}, at.git)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = g.Close() }() // nothing is left to lose
+	out, err := onboard.Open(ctx, onboard.Site{
+		Kind: kind, Repo: repo, Changes: at.host.Client(repo.Repo), Git: g, Name: who.Name, Email: who.Email, Now: time.Now(),
+	})
+	if err != nil {
+		return badOnboarding(repo.String(), err)
+	}
+	for _, line := range out.Lines(kind) {
+		a.print("%s\n", line)
+	}
+	return nil
+}
+
+// badOnboarding explains why nothing was proposed.
+func badOnboarding(repo string, err error) error {
+	var known *onboard.Error
+	if errors.As(err, &known) {
+		return &problem{code: known.Code, exit: exitOther, text: known.Text, remedy: known.Remedy}
+	}
+	p := explain(err)
+	if p.code == "" {
+		p.text = "The request in " + repo + " could not be opened: " + p.text
+		p.remedy = "Check that writ's account may push branches and open requests there, and call this again: it goes on where it stopped."
+	}
+	return p
+}
