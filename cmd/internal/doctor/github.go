@@ -1,0 +1,138 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/github"
+)
+
+// gitHub is what a GitHub is asked beside what every forge is.
+type gitHub interface {
+	Held(ctx context.Context, r forge.Repo) (github.Installation, error)
+	Rules(ctx context.Context, r forge.Repo, branch string) ([]github.Rule, error)
+	Protected(ctx context.Context, r forge.Repo, branch string) (bool, error)
+}
+
+var _ gitHub = (*github.Host)(nil)
+
+// held compares what the App was given with what writ needs.
+func (p *patient) held(ctx context.Context, h gitHub) {
+	var given github.Installation
+	personal := false
+	whole := p.check(ctx, NamePermissions, func(ctx context.Context) result {
+		var err error
+		given, err = h.Held(ctx, p.at())
+		switch {
+		case forge.IsReason(err, forge.Unauthorized) && p.self.Kind == forge.Person:
+			personal = true
+			return p.permission(ctx)
+		case err != nil:
+			return p.refused(err, "What the App may do can't be read")
+		case given.Suspended:
+			return bad("Let it work again: Settings of the owner, Applications (Installed GitHub Apps), Configure, Unsuspend.", "The App's installation is suspended.")
+		}
+		if missing := given.Missing(); len(missing) > 0 {
+			var list []string
+			for _, name := range slices.Sorted(maps.Keys(missing)) {
+				list = append(list, name+": "+missing[name])
+			}
+			return bad("On the App's page: Permissions & events, Repository permissions. Then accept the request where it is installed: "+
+				"Settings of the owner, Applications, Configure, Review request.", "The App lacks %s.", strings.Join(list, ", "))
+		}
+		return p.excess(given)
+	})
+	switch {
+	case !whole:
+		p.skip("What the App may do isn't known, or isn't enough.", NameEvents)
+	case personal:
+		p.skip("A personal token has no App that is told of events.", NameEvents)
+	case p.Poll:
+		p.skip("intake: poll needs no events.", NameEvents)
+	default:
+		p.add(NameEvents, heard(given))
+	}
+}
+
+// excess warns of an App that was given more than it needs.
+func (p *patient) excess(given github.Installation) result {
+	var more []string
+	for name, has := range given.Permissions {
+		if need, needed := github.Needed()[name]; !needed || need == "read" && has != "read" {
+			more = append(more, name+": "+has)
+		}
+	}
+	if len(more) > 0 {
+		slices.Sort(more)
+		return warn("Take it away on the App's page, Permissions & events: who steals the key could use it.",
+			"The App holds all that it needs, and beside it %s.", strings.Join(more, ", "))
+	}
+	return ok("The App %s holds what it needs and nothing else.", given.App)
+}
+
+func heard(given github.Installation) result {
+	if missing := given.Unheard(); len(missing) > 0 {
+		return bad("On the App's page: Permissions & events, Subscribe to events. Until then the sweep finds it late.",
+			"The App isn't told of: %s.", strings.Join(missing, ", "))
+	}
+	return ok("The App is told of what it needs.")
+}
+
+// stopping are GitHub's rules that stop a push by writ, with what is to be done.
+// Other rules don't matter to a push, or are kept by what writ does.
+var stopping = map[string]string{
+	"creation":                    "new branches are restricted",
+	"update":                      "updates are restricted",
+	"pull_request":                "changes must come by pull request",
+	"required_status_checks":      "commits need a passed check before they are pushed",
+	"required_signatures":         "commits must be signed with a key that GitHub knows; writ's is none",
+	"required_deployments":        "commits need a deployment first",
+	"workflows":                   "commits need a passed workflow first",
+	"merge_queue":                 "changes must go through the merge queue",
+	"code_scanning":               "commits need a code scan first",
+	"commit_message_pattern":      "messages must have a pattern",
+	"commit_author_email_pattern": "the author's address must have a pattern (see `identity.email`)",
+	"committer_email_pattern":     "the committer's address must have a pattern (see `identity.email`)",
+	"branch_name_pattern":         "branch names must have a pattern",
+}
+
+// ruled looks at the rulesets for a branch that writ pushes.
+func (p *patient) ruled(ctx context.Context, h gitHub, branch string) (stops []string, err error) {
+	rules, err := h.Rules(ctx, p.at(), branch)
+	for _, r := range rules {
+		if why, stop := stopping[r.Type]; stop && !r.Bypass {
+			stops = append(stops, fmt.Sprintf("%s: %s (%s, a ruleset of %s)", branch, why, r.Type, r.Source))
+		}
+	}
+	return stops, err
+}
+
+func (p *patient) gitHubBranches(ctx context.Context, h gitHub) result {
+	var stops []string
+	for _, branch := range p.pushed() {
+		some, err := p.ruled(ctx, h, branch)
+		if err != nil {
+			return p.unseen(err)
+		}
+		stops = append(stops, some...)
+	}
+	if len(stops) > 0 {
+		return bad("Add the App to the bypass list of the ruleset, or leave writ/** out of its branches (Settings, Rules, Rulesets).", "Rules would stop writ. %s.", strings.Join(stops, "; "))
+	}
+	const rest = "Branch protections of the older kind can't be seen with the App's permissions; none may cover writ/**."
+	if p.terms.push {
+		protected, err := h.Protected(ctx, p.at(), p.base())
+		switch {
+		case err != nil:
+			return p.unseen(err)
+		case protected:
+			return warn("See Settings, Branches: writ's account must be among those who may push to "+p.base()+" without a pull request and without a check.",
+				"The contract says deliver: push, and %s is protected. No ruleset stops writ; whether the protection does can't be seen.", p.base())
+		}
+	}
+	return ok("No ruleset stops writ. %s", rest)
+}

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/forge"
+)
+
+// rights asks who writ is there, what it may do, and what it is told of.
+func (p *patient) rights(ctx context.Context) {
+	// Who writ is was checked for the forge; here it is only needed.
+	p.self, _ = p.client().Self(ctx)
+	switch h := p.Host.(type) {
+	case gitHub:
+		p.held(ctx, h)
+	case gitLab:
+		p.check(ctx, NamePermissions, p.permission)
+		p.projectHook(ctx, h)
+	default:
+		p.check(ctx, NamePermissions, p.permission)
+	}
+}
+
+// permission asks for what writ's account may do, in the contract's words.
+func (p *patient) permission(ctx context.Context) result {
+	self, err := p.client().Self(ctx)
+	if err != nil {
+		return p.refused(err, "Writ's own account can't be read")
+	}
+	may, err := p.client().Permission(ctx, p.at(), self.ID)
+	if err != nil {
+		return p.refused(err, "What writ may do can't be read")
+	}
+	if may < forge.Write {
+		return bad(grant[p.Forge], "Writ's account %s may not write there.", self.Login)
+	}
+	return ok("Writ's account %s may write there.", self.Login)
+}
+
+var grant = map[string]string{
+	"github": "Give the token's owner the role Write in the repository: Settings, Collaborators.",
+	"gitlab": "Give the token's account the role Developer or more: Manage, Members; or make the token anew with it.",
+	"local":  "`writ forge grant` gives it write permission.",
+}
+
+// pushed are the branches that writ pushes there, as names of a task 1.
+func (p *patient) pushed() []string {
+	out := []string{"writ/change/1"}
+	if p.Refs == config.RefsHeads {
+		out = append(out, "writ/task/1")
+	}
+	if p.terms.push {
+		out = append(out, p.base())
+	}
+	return out
+}
+
+// branches looks for rules that would stop writ's pushes.
+func (p *patient) branches(ctx context.Context) result {
+	switch h := p.Host.(type) {
+	case gitHub:
+		return p.gitHubBranches(ctx, h)
+	case gitLab:
+		return p.gitLabBranches(ctx, h)
+	}
+	return ok("This forge has no rules for branches.")
+}
+
+// unseen is the result where rules can't be read.
+func (p *patient) unseen(err error) result {
+	if forge.IsReason(err, forge.Forbidden) || forge.IsReason(err, forge.NotFound) || forge.IsReason(err, forge.Unauthorized) {
+		return warn("Look yourself: writ must be let push to writ/change/* (and, with `refs: heads`, to writ/task/*; with deliver: push, to the base).",
+			"The rules for branches can't be seen (%s).", plain(err))
+	}
+	return p.refused(err, "The rules for branches can't be read")
+}
