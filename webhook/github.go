@@ -41,8 +41,8 @@ type GitHubConfig struct {
 //   - issues: opened, edited, deleted, transferred, closed, reopened, labeled
 //     (evidence), unlabeled, locked, unlocked
 //   - issue_comment, on issues: created (evidence), edited, deleted
-//   - push: of a task's branches. A push to any other branch makes nothing due; a
-//     revert on the base is seen by the next look at its task
+//   - push: of a task's branches. A push to any other branch makes nothing due by
+//     itself, see [Event.Pushed]
 //   - pull_request, from a task's branch: opened, edited, closed, reopened,
 //     synchronize
 //   - check_run and check_suite, on a task's branch: rerequested
@@ -159,6 +159,9 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 	}
 	task, why := use.task(p)
 	if task == 0 {
+		if e.Kind == "push" {
+			e.Pushed = pushedTo(p.parts["ref"].word(), world)
+		}
 		return why
 	}
 	k := Key{World: world, Task: task}

@@ -56,8 +56,8 @@ type GitLabConfig struct {
 //   - Issue Hook, Confidential Issue Hook: each action. A label that was set is
 //     evidence, also one that an issue was made with
 //   - Note Hook, Confidential Note Hook, on issues: create (evidence), update
-//   - Push Hook: of a task's branches. A push to any other branch makes nothing due;
-//     a revert on the base is seen by the next look at its task
+//   - Push Hook: of a task's branches. A push to any other branch makes nothing due
+//     by itself, see [Event.Pushed]
 //   - Merge Request Hook, from a task's branch: open, update, close, reopen, merge
 //
 // and ignores everything else with 2xx, since GitLab disables a hook that fails
@@ -167,6 +167,9 @@ func (h *GitLabHook) read(e *Event, p gitlabPayload) kernel.Code {
 	}
 	task, why := use.task(p)
 	if task == 0 {
+		if use.kind == "push" {
+			e.Pushed = pushedTo(p.parts["ref"].word(), world)
+		}
 		return why
 	}
 	k := Key{World: world, Task: task}

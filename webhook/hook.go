@@ -38,12 +38,16 @@ type Key struct {
 
 // Event is what a hook understood of a delivery.
 type Event struct {
-	Kind      string // the forge's word: "issues"
-	Action    string // the forge's word: "labeled"; "" if it has none
-	Keys      []Key  // whom it concerns
-	Evidence  []Evidence
-	Access    *Access // of an event about what writ may do, nil elsewhere
-	Signature string  // what Verify took; kept with evidence. Never a token
+	Kind     string // the forge's word: "issues"
+	Action   string // the forge's word: "labeled"; "" if it has none
+	Keys     []Key  // whom it concerns
+	Evidence []Evidence
+	Access   *Access // of an event about what writ may do, nil elsewhere
+	// Pushed is the world to whose branch somebody pushed, "" elsewhere. It makes
+	// nothing due by itself: a branch that is no task's may be the base, where work
+	// is taken back. It is a hint, and isn't made durable.
+	Pushed    string
+	Signature string // what Verify took; kept with evidence. Never a token
 	// Ignored is why nothing is due, "" if something is: target.not_allowed,
 	// target.ineligible, recursion.self, webhook.event.mismatch,
 	// webhook.event.unused.
@@ -58,7 +62,7 @@ type Event struct {
 // starts asks anyway.
 type Access struct {
 	Installation int64    // the forge's number, 0 if the event names none
-	Worlds       []string // none: every world of the installation
+	Worlds       []string // none: every world of the forge
 }
 
 // Evidence is an event that may approve a task.

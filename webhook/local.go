@@ -105,6 +105,9 @@ func (h *LocalHook) Parse(head http.Header, body []byte) (Event, error) {
 	}
 	k, ignored := h.concerns(e.Kind, p)
 	if e.Ignored = ignored; ignored != "" {
+		if k.World != "" && p.Event == forge.PayloadPush {
+			e.Pushed = pushedTo(p.Ref, k.World)
+		}
 		return e, nil
 	}
 	e.Keys = []Key{k}
@@ -112,7 +115,8 @@ func (h *LocalHook) Parse(head http.Header, body []byte) (Event, error) {
 	return e, err
 }
 
-// concerns is the task of an event, or why there is none.
+// concerns is the task of an event, or why there is none; then the key has the
+// world at most.
 func (h *LocalHook) concerns(kind string, p forge.Payload) (Key, kernel.Code) {
 	if !localEvent(kind) {
 		return Key{}, kernel.CodeEventUnused
@@ -127,11 +131,11 @@ func (h *LocalHook) concerns(kind string, p forge.Payload) (Key, kernel.Code) {
 	if h.self != 0 && p.Sender.ID == h.self {
 		return Key{}, kernel.CodeRecursion
 	}
-	task := taskOf(p)
-	if task == 0 {
-		return Key{}, kernel.CodeEventUnused
+	k := Key{World: world, Task: taskOf(p)}
+	if k.Task == 0 {
+		return k, kernel.CodeEventUnused
 	}
-	return Key{World: world, Task: task}, ""
+	return k, ""
 }
 
 func localEvent(kind string) bool {
@@ -150,6 +154,14 @@ func taskOf(p forge.Payload) int64 {
 		return p.Issue.Number
 	}
 	return taskOfRef(p.Ref)
+}
+
+// pushedTo is the world if a push was to one of its branches, "" otherwise.
+func pushedTo(ref, world string) string {
+	if !strings.HasPrefix(ref, "refs/heads/") {
+		return ""
+	}
+	return world
 }
 
 // taskOfRef is the task whose branch a ref is; 0 for none.

@@ -155,14 +155,14 @@ func unequal(a, b map[string]git.Entry) (out []string) {
 }
 
 // maxReverts is how many commits of the base are looked at for a revert in one look
-// at the issue.
-const maxReverts = 200
+// at the issue. What lies below them is for the next one.
+const maxReverts = 20_000
 
 // reverts are what the commits of the base since a merge take back.
 type reverts struct {
-	merged git.OID
-	seen   map[git.OID]bool
-	by     map[string][]string // what is taken back, to the commits that say so
+	merged, tip git.OID             // what is read lies between them,
+	rest        []git.OID           // but for what these reach
+	by          map[string][]string // what is taken back, to the commits that say so
 }
 
 // revertedBy looks on the base for a commit that takes the merged one back, "" for
@@ -170,10 +170,9 @@ type reverts struct {
 func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change, verified git.OID) (string, error) {
 	merged := git.OID(change.MergedOID)
 	if t.reverts.merged != merged {
-		t.reverts = reverts{merged: merged, seen: map[git.OID]bool{merged: true}, by: map[string][]string{}}
+		t.reverts = reverts{merged: merged, tip: merged, by: map[string][]string{}}
 	}
 	if err := t.reverts.read(ctx, t.s.deps.Repo, tip); err != nil {
-		t.reverts = reverts{} // what lies below the commit that couldn't be read was not
 		return "", err
 	}
 	for _, name := range []string{string(merged), string(verified), "#" + decimal(change.Number)} {
@@ -186,7 +185,7 @@ func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change,
 
 // undoes is the commit that takes back what has the name. What was found is kept:
 // commits may each name several others, and the ways between them are many.
-func (r reverts) undoes(name string, found map[string]string) string {
+func (r *reverts) undoes(name string, found map[string]string) string {
 	if by, known := found[name]; known {
 		return by
 	}
@@ -200,31 +199,49 @@ func (r reverts) undoes(name string, found map[string]string) string {
 	return found[name]
 }
 
-// read takes in the commits from a tip down to what was read before.
-func (r reverts) read(ctx context.Context, repo Repo, tip git.OID) error {
-	queue := []git.OID{tip}
-	for n := 0; len(queue) > 0 && n < maxReverts; queue = queue[1:] {
-		oid := queue[0]
-		if oid.IsZero() || r.seen[oid] {
-			continue
-		}
-		n++
-		c, err := repo.Commit(ctx, oid)
-		if err != nil && git.CodeOf(err) != git.CodeCommitAmbiguous {
+// read takes in what the base has got since it was read last, and then what was
+// too much the last time. What can't be read is read the next time.
+func (r *reverts) read(ctx context.Context, repo Repo, tip git.OID) error {
+	if tip != r.tip {
+		rest, err := r.readFrom(ctx, repo, []git.OID{tip}, r.merged, r.tip)
+		if err != nil {
 			return err
 		}
-		r.seen[oid] = true
-		for _, name := range takesBack(string(c.Message)) {
-			r.by[name] = append(r.by[name], string(oid))
-		}
-		queue = append(queue, c.Parents...)
+		r.tip, r.rest = tip, append(r.rest, rest...)
+		return nil
 	}
-	return nil
+	if len(r.rest) == 0 {
+		return nil
+	}
+	rest, err := r.readFrom(ctx, repo, r.rest, r.merged)
+	if err == nil {
+		r.rest = rest
+	}
+	return err
+}
+
+func (r *reverts) readFrom(ctx context.Context, repo Repo, from []git.OID, not ...git.OID) (rest []git.OID, err error) {
+	rest = from
+	for n := 0; len(rest) > 0 && n < maxReverts; {
+		var commits []git.Commit
+		if commits, rest, err = repo.Log(ctx, rest, not, maxReverts-n); err != nil {
+			return nil, err
+		}
+		n += max(len(commits), 1)
+		for _, c := range commits {
+			for _, name := range takesBack(string(c.Message)) {
+				if !slices.Contains(r.by[name], string(c.OID)) {
+					r.by[name] = append(r.by[name], string(c.OID))
+				}
+			}
+		}
+	}
+	return rest, nil
 }
 
 // revert is how a commit says what it takes back: git's own words, and those of
 // forges, which name the change.
-var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:commit\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?[#!]([0-9]{1,18})\b)`)
+var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:(?:commit|merge\s+request|pull\s+request)\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?[#!]([0-9]{1,18})\b)`)
 
 // takesBack lists what a commit's message takes back: commits by their id, changes
 // as # and their number.

@@ -21,6 +21,9 @@ import (
 type Repo interface {
 	Refs(ctx context.Context, names ...string) (git.Refs, error)
 	Commit(ctx context.Context, oid git.OID) (git.Commit, error)
+	// Log reads the commits that from reach and not don't, or more of them: see
+	// [git.Repo.Log].
+	Log(ctx context.Context, from, not []git.OID, most int) (commits []git.Commit, rest []git.OID, err error)
 	Tree(ctx context.Context, commitOrTree git.OID) (git.Tree, error)
 	Blobs(ctx context.Context, oids []git.OID, f func(git.OID, []byte) error) error
 	CompareAndSwap(ctx context.Context, cmds []git.Command, pack git.Pack) git.Outcome

@@ -15,11 +15,12 @@ import (
 type History struct {
 	World *world.Kernel
 	last  map[int64]machine.Entry // last audit entry of each task's kernel
+	works works
 }
 
 // Replay folds a world's records, genesis first.
 func Replay(records iter.Seq2[kernel.Record, error]) (*History, error) {
-	h := &History{last: map[int64]machine.Entry{}}
+	h := &History{last: map[int64]machine.Entry{}, works: works{}}
 	for r, err := range records {
 		if err != nil {
 			return nil, err
@@ -43,6 +44,9 @@ func (h *History) take(r kernel.Record) error {
 			return err
 		}
 		h.last[r.Task] = e
+	}
+	if err := h.works.take(r); err != nil {
+		return err
 	}
 	return h.World.Apply(r)
 }
@@ -68,8 +72,11 @@ func (s *Supervisor) write(ctx context.Context, now int64, drafts []kernel.Draft
 		return err
 	}
 	for _, d := range drafts {
-		if e, ok := d.Body.(machine.Entry); ok {
-			s.last[d.Task] = e
+		switch b := d.Body.(type) {
+		case machine.Entry:
+			s.last[d.Task] = b
+		case kernel.Facts:
+			s.works.note(b)
 		}
 	}
 	return s.world.Commit(r, records)

@@ -26,6 +26,10 @@ func (r commits) Commit(_ context.Context, oid git.OID) (git.Commit, error) {
 	return c, nil
 }
 
+func (r commits) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
+	return logOf(ctx, r, from, not, min(most, 1000))
+}
+
 func numbered(n int) git.OID { return git.OID(fmt.Sprintf("%040x", n)) }
 
 // chain makes commits on a merged one, each the child of the one before.
@@ -34,7 +38,7 @@ func chain(messages ...string) (r commits, merged, tip git.OID) {
 	merged, tip = numbered(1), numbered(1)
 	for i, text := range messages {
 		next := numbered(i + 2)
-		r.known[next] = git.Commit{Message: []byte(text), Parents: []git.OID{tip}}
+		r.known[next] = git.Commit{OID: next, Message: []byte(text), Parents: []git.OID{tip}}
 		tip = next
 	}
 	return r, merged, tip
@@ -62,10 +66,26 @@ func TestF7_RevertBelowALostAnswer(t *testing.T) {
 	}
 }
 
+// TestF7_RevertFarDown: a revert is found below however many commits; those that are
+// too many for one look are the next one's.
+func TestF7_RevertFarDown(t *testing.T) {
+	for _, above := range []int{300, maxReverts + 300} {
+		r, merged, tip := chain(append([]string{"This reverts commit " + string(numbered(1)) + "."}, make([]string, above)...)...)
+		task := &Task{}
+		by, err := r.revertOf(t, task, merged, tip)
+		if above > maxReverts && by == "" && err == nil {
+			by, err = r.revertOf(t, task, merged, tip)
+		}
+		if by != string(numbered(2)) || err != nil {
+			t.Errorf("below %d commits: reverted by %q, %v", above, by, err)
+		}
+	}
+}
+
 // TestF7_RevertsOfReverts: messages that each name two others are many ways through
 // few commits; each commit is looked at once.
 func TestF7_RevertsOfReverts(t *testing.T) {
-	messages := make([]string, maxReverts-1)
+	messages := make([]string, 199)
 	for i := range messages {
 		var names []string
 		for _, earlier := range []int{i + 1, i} {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 
@@ -192,6 +193,34 @@ func (s *simRepo) Commit(_ context.Context, oid git.OID) (git.Commit, error) {
 		return git.Commit{}, err
 	}
 	return git.ParseCommit(raw)
+}
+
+func (s *simRepo) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
+	return logOf(ctx, s, from, not, most)
+}
+
+// logOf is git.Repo.Log over single commits.
+func logOf(ctx context.Context, r interface {
+	Commit(context.Context, git.OID) (git.Commit, error)
+}, from, not []git.OID, most int,
+) (out []git.Commit, rest []git.OID, err error) {
+	seen := map[git.OID]bool{}
+	for _, oid := range not {
+		seen[oid] = true
+	}
+	for rest = slices.Clone(from); len(rest) > 0 && len(out) < most; {
+		oid := rest[0]
+		if rest = rest[1:]; seen[oid] {
+			continue
+		}
+		seen[oid] = true
+		c, err := r.Commit(ctx, oid)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, rest = append(out, c), append(rest, c.Parents...)
+	}
+	return out, slices.DeleteFunc(rest, func(oid git.OID) bool { return seen[oid] }), nil
 }
 
 func (s *simRepo) Tree(_ context.Context, oid git.OID) (git.Tree, error) {

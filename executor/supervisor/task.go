@@ -32,11 +32,12 @@ type Supervisor struct {
 	// tasks may so interleave: one's receipt then closes what another has begun,
 	// whose outcome falls into the next round (package world, "What a round
 	// changes").
-	mu    sync.Mutex
+	mu    *sync.Mutex
 	world *world.Kernel
 	last  map[int64]machine.Entry
 	open  map[int64]*Task
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
+	works works
 
 	strangers map[int64]stranger   // by account
 	answered  map[int64]lastAnswer // strangers, by account
@@ -54,7 +55,7 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 		cfg.ChangePrefix = DefaultChangePrefix
 	}
 	return &Supervisor{
-		cfg: cfg, deps: deps, world: h.World, last: h.last, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
+		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
 		strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{},
 	}
 }

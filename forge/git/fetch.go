@@ -12,27 +12,35 @@ import (
 // want is what a fetch asks for.
 type want struct {
 	oids   []OID
-	depth1 bool   // no history
+	have   []OID  // what they reach is not sent
+	depth  int    // generations of history, 1 for none; 0 for all
 	filter string // such as tree:0; left out where the server can't
 }
 
 // fetch gets objects from the server and calls f for each one.
 func (r *Repo) fetch(ctx context.Context, w want, f func(rawObject) error) error {
+	_, err := r.fetchCut(ctx, w, f)
+	return err
+}
+
+// fetchCut is fetch that also returns the commits whose parents lie beyond the
+// depth.
+func (r *Repo) fetchCut(ctx context.Context, w want, f func(rawObject) error) (cut []OID, err error) {
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
 	c, err := r.tr.dial(ctx, uploadPack)
 	if err != nil {
-		return r.readError(err, "")
+		return nil, r.readError(err, "")
 	}
 	defer c.finish(false)
-	err = r.fetchOn(ctx, c, w, f)
-	return r.readError(err, c.words())
+	cut, err = r.fetchOn(ctx, c, w, f)
+	return cut, r.readError(err, c.words())
 }
 
-func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) error) error {
+func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) error) (cut []OID, err error) {
 	ad, err := r.uploadAdvert(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !ad.fetches("filter") {
 		w.filter = ""
@@ -40,18 +48,18 @@ func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) er
 	request := fetchRequest(ad, w)
 	answer, err := c.send(ctx, request, ad.v2)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	pack, err := packStream(newPktReader(answer), ad.v2, w.depth1)
+	pack, cut, err := packStream(newPktReader(answer), ad.v2, w.depth > 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var s spool
 	defer s.close()
 	if _, err := io.Copy(&s, &limitReader{r: pack, n: r.limits.Pack, what: "the pack"}); err != nil {
-		return err
+		return nil, err
 	}
-	return unpack(ctx, s.readerAt(), s.size, r.limits, r.outside, f)
+	return cut, unpack(ctx, s.readerAt(), s.size, r.limits, r.outside, f)
 }
 
 // outside finds a delta's base that the server left out of a pack. It should
@@ -108,14 +116,17 @@ func fetchV2(w want) []byte {
 	b = append(b, "0001"...)
 	b = pkt.Append(b, "ofs-delta\n")
 	b = pkt.Append(b, "no-progress\n")
-	if w.depth1 {
-		b = pkt.Append(b, "deepen 1\n")
+	if w.depth > 0 {
+		b = pkt.Append(b, "deepen %d\n", w.depth)
 	}
 	if w.filter != "" {
 		b = pkt.Append(b, "filter %s\n", w.filter)
 	}
 	for _, o := range w.oids {
 		b = pkt.Append(b, "want %s\n", o)
+	}
+	for _, o := range w.have {
+		b = pkt.Append(b, "have %s\n", o)
 	}
 	b = pkt.Append(b, "done\n")
 	return append(b, "0000"...)
@@ -139,34 +150,41 @@ func fetchV0(ad *advert, w want) []byte {
 			b = pkt.Append(b, "want %s\n", o)
 		}
 	}
-	if w.depth1 {
-		b = pkt.Append(b, "deepen 1\n")
+	if w.depth > 0 {
+		b = pkt.Append(b, "deepen %d\n", w.depth)
 	}
 	if w.filter != "" {
 		b = pkt.Append(b, "filter %s\n", w.filter)
 	}
 	b = append(b, "0000"...)
+	for _, o := range w.have {
+		b = pkt.Append(b, "have %s\n", o)
+	}
 	return pkt.Append(b, "done\n")
 }
 
-// packStream reads up to the pack and returns its bytes' stream.
-func packStream(p *pktReader, v2, depth1 bool) (io.Reader, error) {
-	shallow := !v2 && depth1 // a section of its own, ended by a flush
+// packStream reads up to the pack and returns its bytes' stream, and the commits
+// whose parents lie beyond the depth.
+func packStream(p *pktReader, v2, deepened bool) (pack io.Reader, cut []OID, err error) {
+	shallow := !v2 && deepened // a section of its own, ended by a flush
 	for {
 		kind, line, err := p.next()
 		if err != nil {
-			return nil, pkt.NoEOF(err)
+			return nil, nil, pkt.NoEOF(err)
 		}
 		text := strings.TrimSuffix(string(line), "\n")
+		if oid, ok := strings.CutPrefix(text, "shallow "); ok && kind == pkt.Data && OID(oid).Valid() {
+			cut = append(cut, OID(oid))
+		}
 		switch {
 		case v2 && kind == pkt.Data && text == "packfile",
 			!v2 && !shallow && kind == pkt.Data && (text == "NAK" || strings.HasPrefix(text, "ACK ")):
-			return &demux{pkt: p, words: &words{}}, nil
+			return &demux{pkt: p, words: &words{}}, cut, nil
 		case !v2 && shallow && kind == pkt.Flush:
 			shallow = false
 		case kind == pkt.Data, v2 && kind == pkt.Delim:
 		default:
-			return nil, fail(CodeObjectMissing, "the server sent no pack", "the object may be gone from the server", nil)
+			return nil, nil, fail(CodeObjectMissing, "the server sent no pack", "the object may be gone from the server", nil)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (r *Repo) Commit(ctx context.Context, oid OID) (Commit, error) {
 	if err := checkOID(oid); err != nil {
 		return Commit{}, err
 	}
-	o, err := r.object(ctx, oid, want{oids: []OID{oid}, depth1: true, filter: "tree:0"})
+	o, err := r.object(ctx, oid, want{oids: []OID{oid}, depth: 1, filter: "tree:0"})
 	if err != nil {
 		return Commit{}, err
 	}
@@ -95,7 +95,7 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	if r.local != nil {
 		return Tree{}, missing(commitOrTree)
 	}
-	w := want{oids: []OID{commitOrTree}, depth1: true}
+	w := want{oids: []OID{commitOrTree}, depth: 1}
 	if r.speaksV2(ctx) { // version 0 can't be asked for single blobs later
 		w.filter = "blob:none"
 	}
@@ -250,7 +250,7 @@ func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) e
 			}
 		}
 	} else if last := r.fetched.Load(); last != nil {
-		if err := r.fetch(ctx, want{oids: []OID{*last}, depth1: true}, take); err != nil {
+		if err := r.fetch(ctx, want{oids: []OID{*last}, depth: 1}, take); err != nil {
 			return err
 		}
 	}

@@ -124,7 +124,7 @@ func TestReadCommitAloneIsOneObject(t *testing.T) {
 	at := gittest.Commit(t, s.dir, "refs/heads/main", "", sample)
 	r := s.open(t)
 	var n int
-	err := r.fetch(t.Context(), want{oids: []OID{OID(at)}, depth1: true, filter: "tree:0"}, func(rawObject) error { n++; return nil })
+	err := r.fetch(t.Context(), want{oids: []OID{OID(at)}, depth: 1, filter: "tree:0"}, func(rawObject) error { n++; return nil })
 	if err != nil || n != 1 {
 		t.Fatalf("%d objects, %v", n, err)
 	}

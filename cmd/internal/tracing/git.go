@@ -48,6 +48,13 @@ func (r *repo) Commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 	return out, err
 }
 
+func (r *repo) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
+	ctx, span := r.start(ctx, "log", attribute.Int("git.from", len(from)))
+	commits, rest, err := r.to.Log(ctx, from, not, most)
+	End(span, CodeOf(err))
+	return commits, rest, err
+}
+
 func (r *repo) Tree(ctx context.Context, oid git.OID) (git.Tree, error) {
 	ctx, span := r.start(ctx, "tree", attribute.String("git.oid", string(oid)))
 	out, err := r.to.Tree(ctx, oid)
