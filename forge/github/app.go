@@ -27,13 +27,13 @@ var codeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
 // NewAppURL is where a manifest is posted: to the settings of the person who is
 // signed in there, or of an organisation. Of the Config only URL and
 // AllowPlaintext are looked at.
-func NewAppURL(c Config, organization string) (*url.URL, error) {
+func NewAppURL(c Config, org string) (*url.URL, error) {
 	at, err := c.addresses()
 	if err != nil {
 		return nil, err
 	}
-	if organization != "" {
-		return at.web.JoinPath("organizations", organization, "settings", "apps", "new"), nil
+	if org != "" {
+		return at.web.JoinPath("organizations", org, "settings", "apps", "new"), nil //nolint:misspell // GitHub's word
 	}
 	return at.web.JoinPath("settings", "apps", "new"), nil
 }

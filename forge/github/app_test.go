@@ -1,14 +1,13 @@
 package github_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
 	"testing"
-
-	"encoding/json"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/github"
@@ -17,15 +16,15 @@ import (
 
 // TestNewAppURL: where a manifest is posted to, of each kind of GitHub.
 func TestNewAppURL(t *testing.T) {
-	for _, c := range []struct{ url, organization, want string }{
+	for _, c := range []struct{ url, org, want string }{
 		{"", "", "https://github.com/settings/apps/new"},
 		{"https://github.com", "acme", "https://github.com/organizations/acme/settings/apps/new"},
 		{"https://acme.ghe.com", "acme", "https://acme.ghe.com/organizations/acme/settings/apps/new"},
 		{"https://ghe.example.org", "", "https://ghe.example.org/settings/apps/new"},
 	} {
-		got, err := github.NewAppURL(github.Config{URL: c.url}, c.organization)
+		got, err := github.NewAppURL(github.Config{URL: c.url}, c.org)
 		if err != nil || got.String() != c.want {
-			t.Errorf("%s %s: %v, %v", c.url, c.organization, got, err)
+			t.Errorf("%s %s: %v, %v", c.url, c.org, got, err)
 		}
 	}
 	if _, err := github.NewAppURL(github.Config{URL: "http://ghe.example.org"}, ""); err == nil {
@@ -52,12 +51,13 @@ func signIn(t *testing.T, p *githubtest.Place) *visitor {
 	return v
 }
 
-func (v *visitor) post(path string, form url.Values) (*http.Response, string) {
+// post submits a form, and returns where the answer leads and what it says.
+func (v *visitor) post(path string, form url.Values) (to, page string) {
 	v.t.Helper()
-	res, err := v.http.PostForm(v.base+path, form) //nolint:noctx // a person's click
+	res, err := v.http.PostForm(v.base+path, form)
 	ok(v.t, err)
 	defer res.Body.Close()
-	return res, string(must[[]byte](v.t)(io.ReadAll(res.Body)))
+	return res.Header.Get("Location"), string(must[[]byte](v.t)(io.ReadAll(res.Body)))
 }
 
 var draftField = regexp.MustCompile(`name="draft" value="([0-9a-f]+)"`)
@@ -71,10 +71,10 @@ func (v *visitor) make(m map[string]any, name string) string {
 	if draft == nil {
 		v.t.Fatalf("the manifest was refused: %s", page)
 	}
-	res, page := v.post("/settings/apps/manifest", url.Values{"draft": {draft[1]}, "name": {name}})
-	to := must[*url.URL](v.t)(url.Parse(res.Header.Get("Location")))
+	leads, page := v.post("/settings/apps/manifest", url.Values{"draft": {draft[1]}, "name": {name}})
+	to := must[*url.URL](v.t)(url.Parse(leads))
 	if to.Query().Get("state") != "s" || to.Query().Get("code") == "" {
-		v.t.Fatalf("GitHub answers %s to %s: %s", res.Status, to, page)
+		v.t.Fatalf("GitHub leads to %s: %s", to, page)
 	}
 	return to.Query().Get("code")
 }

@@ -28,7 +28,7 @@ func (p *Place) pages(t testing.TB, git http.Handler) http.Handler {
 	}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-		case "api", "login", "settings", "organizations", "github-apps":
+		case "api", "login", "settings", "organizations", "github-apps": //nolint:misspell // GitHub's words
 			proxy.ServeHTTP(w, r)
 		default:
 			git.ServeHTTP(w, r)

@@ -1,0 +1,212 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/forge/github"
+)
+
+// The files of a GitHub App.
+const (
+	githubKeyFile  = "github-app.pem"
+	githubHookFile = "github-hook.secret"
+	// githubMadeFile holds everything that GitHub gave until it stands in the
+	// others: a code counts once.
+	githubMadeFile = "github-app.json"
+)
+
+// The variables by which the configuration names them.
+const (
+	githubKeyVar  = "WRIT_GITHUB_PRIVATE_KEY_FILE"
+	githubHookVar = "WRIT_GITHUB_HOOK_SECRET_FILE"
+)
+
+// GitHub makes an App on GitHub, or goes on with one.
+type GitHub struct {
+	// At is where GitHub is and how it is reached. App and Token are not looked at.
+	At           github.Config
+	Org          string // that the App is to belong to; "": whoever is signed in
+	Name         string // of the App, to begin with; "": after the owner of the first repository
+	Repositories []string
+	PublicURL    string // where GitHub reaches writ; "": writ asks by itself
+	Dir          string // absolute; where everything is kept
+	// Existing is the operator's own configuration, which is never written to; ""
+	// makes one in Dir.
+	Existing string
+	Builder  []string // the command of the builder; none leaves a place for it
+	Listen   string   // of the page: a loopback address with a port
+	Say      func(format string, args ...any)
+}
+
+// kept is an App whose credentials are in files.
+type kept struct {
+	ID         int64  `json:"app_id"`
+	Slug       string `json:"slug"`
+	Page       string `json:"page"`
+	Key        string `json:"private_key"`
+	HookSecret string `json:"hook_secret"`
+}
+
+func (k kept) install() string { return k.Page + "/installations/new" }
+
+func (g *GitHub) path(name string) string { return filepath.Join(g.Dir, name) }
+
+// Ready looks at everything that can be wrong before an App is made.
+func (g *GitHub) Ready() error {
+	if len(g.Repositories) == 0 {
+		return &Error{Usage: true, Text: "No repository is named.", Remedy: "Give --repo OWNER/NAME for each one that writ is to govern; it touches no other."}
+	}
+	if g.PublicURL != "" {
+		u, err := url.Parse(g.PublicURL)
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return &Error{Usage: true, Text: "--public-url must be an address such as https://writ.example.org.", Remedy: "It is where GitHub reaches your proxy. Without one, leave the flag out: writ then asks GitHub every minute."}
+		}
+	}
+	if _, err := github.NewAppURL(g.At, g.Org); err != nil {
+		return &Error{Usage: true, Text: "--url can't be used: " + err.Error() + ".", Remedy: "Give the address of GitHub's pages, such as https://ghe.example.org.", Err: err}
+	}
+	if _, err := config.Parse(ConfigFile, g.config(1)); err != nil {
+		return &Error{Usage: true, Text: "The configuration would be wrong: " + err.Error(), Remedy: "Mend what was given.", Err: err}
+	}
+	return MakeDir(g.Dir)
+}
+
+// Make has a person make the App in a browser, and keeps it. When the context
+// ends first, nothing has been made that isn't kept. It returns the App's number.
+func (g *GitHub) Make(ctx context.Context) (int64, error) {
+	for _, name := range []string{githubKeyFile, githubHookFile, EnvFile} {
+		if Exists(g.path(name)) {
+			return 0, wrong("To go on with its App: writ setup github --config "+g.configPath()+". For a new one, name another directory with --dir.",
+				"%s is there already, of an earlier set-up.", g.path(name))
+		}
+	}
+	ln, err := listen(ctx, g.Listen)
+	if err != nil {
+		return 0, err
+	}
+	made := make(chan kept, 1)
+	p, err := g.page(ln.Addr().String(), made)
+	if err != nil {
+		return 0, errors.Join(err, ln.Close())
+	}
+	g.Say("Open this link in a browser on this machine, and sign in to GitHub there first:\n\n  %s\n\n", p.link())
+	g.Say("On another machine: ssh -L %s:%s THIS-MACHINE, and then the same link.\n", portOf(p.host), p.host)
+	if err := serve(ctx, ln, p); err != nil {
+		return 0, err
+	}
+	app := <-made
+	g.Say("The App %s is made, and its credentials are in %s.\n", app.Slug, g.Dir)
+	return app.ID, nil
+}
+
+func portOf(host string) string {
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return host
+	}
+	return port
+}
+
+// page prepares what is served on a host. Made is told of the App that is kept.
+func (g *GitHub) page(host string, made chan<- kept) (*page, error) {
+	to, err := github.NewAppURL(g.At, g.Org)
+	if err != nil {
+		return nil, err
+	}
+	owner, _, _ := strings.Cut(g.Repositories[0], "/")
+	name := g.Name
+	if name == "" {
+		name = appName(owner)
+	}
+	m := newManifest(name, g.PublicURL, "http://"+host+pathMade)
+	text, err := m.text()
+	if err != nil {
+		return nil, err
+	}
+	p := &page{host: host, token: newSecret(), cookie: newSecret(), action: to, done: make(chan struct{})}
+	p.ask = asking{
+		Owner: "your account", Writes: m.may("write"), Reads: m.may("read"), Events: strings.ReplaceAll(strings.Join(m.Events, ", "), "_", " "),
+		Dir: g.Dir, Host: to.Host, Manifest: text,
+	}
+	if p.ask.Events == "" {
+		p.ask.Events = "nothing"
+	}
+	if m.Hook != nil {
+		p.ask.Hook = m.Hook.URL
+	}
+	if g.Org != "" {
+		p.ask.Owner = "the organisation " + g.Org
+	}
+	p.accept = g.acceptor(func(ctx context.Context, code string) (github.Made, error) { return github.Convert(ctx, g.At, code) }, made)
+	return p, nil
+}
+
+func (g *GitHub) configPath() string {
+	if g.Existing != "" {
+		return g.Existing
+	}
+	return g.path(ConfigFile)
+}
+
+// forgeText is the forge's part of a configuration.
+func (g *GitHub) forgeText(id int64) string {
+	var b strings.Builder
+	b.WriteString("forges:\n  github:\n")
+	for _, kv := range []struct{ key, value string }{{"url", g.At.URL}, {"api", g.At.API}, {"ca_file", g.At.CAFile}, {"proxy", g.At.Proxy}} {
+		if kv.value != "" && kv.value != github.DefaultURL {
+			fmt.Fprintf(&b, "    %s: %s\n", kv.key, yamlWord(kv.value))
+		}
+	}
+	fmt.Fprintf(&b, "    app_id: %d\n    repositories: %s\n", id, yamlList(g.Repositories))
+	return b.String()
+}
+
+func (g *GitHub) config(id int64) []byte {
+	return configText(g.Dir, g.forgeText(id), g.PublicURL == "", g.Builder)
+}
+
+// Link takes an App that was made elsewhere. Its files stay where they are.
+func (g *GitHub) Link(id int64, keyFile, hookFile string) error {
+	env := []variable{}
+	for _, one := range []struct{ name, path, what string }{{githubKeyVar, keyFile, "private key"}, {githubHookVar, hookFile, "webhook secret"}} {
+		if one.path == "" {
+			continue
+		}
+		path, err := filepath.Abs(one.path)
+		if err != nil {
+			return err
+		}
+		if _, err := ReadKept(path); err != nil {
+			var e *Error
+			if errors.As(err, &e) {
+				return e
+			}
+			return &Error{Usage: true, Text: "The " + one.what + " " + path + " can't be read: " + cause(err) + ".", Remedy: "Name the file that GitHub gave.", Err: err}
+		}
+		env = append(env, variable{one.name, path})
+	}
+	if hookFile == "" && g.PublicURL != "" {
+		return &Error{Usage: true, Text: "--hook-secret-file is missing.", Remedy: "Webhooks are signed with a secret: put the App's into a file, or leave --public-url out."}
+	}
+	text, err := envText(env)
+	if err != nil {
+		return err
+	}
+	if err := Keep(g.path(EnvFile), text); err != nil {
+		return err
+	}
+	if g.Existing != "" {
+		return nil
+	}
+	return Keep(g.configPath(), g.config(id))
+}
+
+// Lines are what an operator adds to a configuration of his own.
+func (g *GitHub) Lines(id int64) string { return g.forgeText(id) }
