@@ -177,7 +177,11 @@ func (s *stateDir) probe() error {
 
 func (a *app) tellAnswer(r request, ans answer) error {
 	if !ans.OK {
-		return &problem{exit: exitOther, text: "The running process refused. " + ans.Detail, remedy: "`writ task show` says how the task stands."}
+		return ans.problem("`writ task show` says how the task stands.")
+	}
+	if ans.Said != "" {
+		a.print("%s\n", ans.Said)
+		return nil
 	}
 	switch r.Act {
 	case kernel.ActHalt:

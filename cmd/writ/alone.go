@@ -39,6 +39,11 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 	if err != nil {
 		return err
 	}
+	if r.Act == kernel.ActResume {
+		if err := in.resumable(ctx, sup.View(r.Task)); err != nil {
+			return at.explain(err)
+		}
+	}
 	if err := record(ctx, sup, r); err != nil {
 		return at.explain(err)
 	}

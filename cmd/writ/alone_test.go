@@ -86,7 +86,7 @@ func TestActs_AnswersNameTheAct(t *testing.T) {
 		a := &app{stdout: &out}
 		r := request{Act: c.act, World: c.world, Task: 3}
 		if c.act == actPause || c.act == actUnpause {
-			must(t, a.tellPause(r))
+			must(t, a.tellPause(r, answer{OK: true}))
 		} else {
 			must(t, a.tellAnswer(r, answer{OK: true}))
 		}

@@ -74,7 +74,7 @@ func codeExit(c kernel.Code) int {
 	case kernel.CodeStateInUse, kernel.CodeLeaseHeld:
 		return exitHeld
 	case kernel.CodeTaskHalted, kernel.CodeSandboxUnavailable, kernel.CodeGovernanceInvalid, kernel.CodeTargetIneligible,
-		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeTaskNumberTaken:
+		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential:
 		return exitRefused
 	}
 	if strings.HasPrefix(string(c), "environment.") {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -85,9 +87,14 @@ func refPrefix(refs string) string {
 
 func stateRef(refs string, task int64) string { return refPrefix(refs) + strconv.FormatInt(task, 10) }
 
-// shortReason makes one line of what a person gives as a reason.
+// shortReason is what a person gives as a reason: one line that shows all that is
+// in it, since it stands in records, logs and comments.
 func shortReason(s string) (string, error) {
-	s = strings.Join(strings.Fields(s), " ")
+	hidden := func(r rune) bool { return !unicode.IsGraphic(r) }
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, hidden) {
+		return "", usage("--reason holds a line break, or a character that can't be seen: give one line of plain text.")
+	}
+	s = strings.TrimSpace(s)
 	if len(s) > maxReason {
 		return "", usage("--reason is longer than %d bytes.", maxReason)
 	}

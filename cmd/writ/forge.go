@@ -35,7 +35,7 @@ be tried without an account anywhere. Whoever can write to the directory is its
 administrator.`
 	cmd.PersistentFlags().StringVar(&f.dir, "dir", "forge", "directory of the forge")
 	cmd.AddCommand(a.forgeInit(&f), a.forgeUser(&f), a.forgeToken(&f), a.forgeRepo(&f), a.forgeHook(&f),
-		a.forgeServe(&f), a.forgeIssue(&f), a.forgeLabel(&f), a.forgeShow(&f))
+		a.forgeServe(&f), a.forgeIssue(&f), a.forgeEdit(&f), a.forgeLabel(&f), a.forgeUnlabel(&f), a.forgeComment(&f), a.forgeShow(&f))
 	return cmd
 }
 

@@ -76,7 +76,7 @@ func (a *app) forgeLabel(f *forgeFlags) *cobra.Command {
 			return f.as(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
 				i, err := c.Issue(ctx, r.Repo, n)
 				if err == nil && slices.Contains(i.Labels, args[2]) {
-					a.print("%s#%d has the label %s already, so nobody is told; on the page it can be taken off and set again\n", r.String(), n, args[2])
+					a.print("%s#%d has the label %s already, so nobody is told; writ forge unlabel takes it off\n", r.String(), n, args[2])
 					return nil
 				}
 				return c.AddLabel(ctx, r.Repo, n, args[2])

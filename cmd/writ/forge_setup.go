@@ -205,6 +205,20 @@ type hookEntry struct {
 
 func (f *forgeFlags) hooksFile() string { return filepath.Join(f.dir, "hooks.json") }
 
+// lockHooks waits until nobody else changes the file of hooks: two commands at
+// once would each write what it read before the other.
+func (f *forgeFlags) lockHooks() (unlock func(), err error) {
+	path := f.hooksFile() + ".lock"
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX); err == nil {
+			return func() { _ = file.Close() }, nil // the lock goes with it
+		}
+		_ = file.Close() // the error that matters is the other one
+	}
+	return nil, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be locked: %s.", path, cause(err)), remedy: "Check that the forge's directory is yours and on a local disk."}
+}
+
 // entries are the hooks that were set.
 func (f *forgeFlags) entries() (list []hookEntry, err error) {
 	const most = 64 << 10
@@ -254,11 +268,16 @@ func (a *app) addHook(ctx context.Context, f *forgeFlags, address, file string) 
 	if err != nil {
 		return err
 	}
-	list, err := f.entries()
-	if err != nil {
-		return err
-	}
 	return f.with(ctx, local.Options{}, func(*local.Store) error {
+		unlock, err := f.lockHooks()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		list, err := f.entries()
+		if err != nil {
+			return err
+		}
 		if !exists(path) {
 			if err := writeSecret(path, rand.Text()); err != nil {
 				return err

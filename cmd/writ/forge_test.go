@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -97,7 +99,7 @@ func (y *typist) leaves(block string) *syncBuffer {
 // TestForge_TheManual types docs/local-forge.md: what it promises comes about.
 func TestForge_TheManual(t *testing.T) {
 	y := newTypist(t, filepath.Join("..", "..", "docs", "local-forge.md"))
-	if len(y.blocks) != 4 {
+	if len(y.blocks) != 6 {
 		t.Fatalf("the page has %d blocks", len(y.blocks))
 	}
 	must(t, os.Mkdir(filepath.Join(y.dir, "here"), 0o700))
@@ -118,6 +120,13 @@ func TestForge_TheManual(t *testing.T) {
 	if got := y.types(rest); got != "welcome\n" {
 		t.Errorf("the change says %q", got)
 	}
+	y.types(y.blocks[4])
+	second := strings.Replace(show, "shop 1", "shop 3", 1)
+	until("the edit is seen", func() bool { return strings.Contains(y.types(second), "instruction.changed_after_approval") })
+	if got := y.types(y.blocks[5]); !strings.Contains(got, "-- ana\n/writ explain\n") || strings.Contains(got, ", by ana, writ\n") {
+		t.Errorf("the second issue is shown as %s", got)
+	}
+	until("the question is answered", func() bool { return strings.Contains(y.types(second), "why task 3 stands as it does") })
 	for _, name := range []string{"ana.token", "writ.token", "hook.secret", "forge/forge.db", "forge/hooks.json"} {
 		path := filepath.Join(y.dir, "here", name)
 		info, err := os.Stat(path)
@@ -168,4 +177,41 @@ func TestForge_Refuses(t *testing.T) {
 	writ(exitDone, "filed", "issue", "ana/shop", issue, "--as", "ana")
 	writ(exitDone, "", "label", "ana/shop", "1", "writ", "--as", "ana")
 	writ(exitDone, "has the label writ already", "label", "ana/shop", "1", "writ", "--as", "ana")
+	writ(exitDone, "", "unlabel", "ana/shop", "1", "writ", "--as", "ana")
+	writ(exitDone, "doesn't have the label writ", "unlabel", "ana/shop", "1", "writ", "--as", "ana")
+	writ(exitOther, "not there", "unlabel", "ana/shop", "9", "writ", "--as", "ana")
+	must(t, os.WriteFile(issue, []byte("# Greet\n\nSay good day.\n"), 0o600))
+	writ(exitDone, "", "edit", "ana/shop", "1", issue, "--as", "ana")
+	writ(exitUsage, "can't be read", "edit", "ana/shop", "1", "none.md", "--as", "ana")
+	writ(exitDone, "", "comment", "ana/shop", "1", "/writ help", "--as", "ana")
+	writ(exitOther, "a comment is UTF-8", "comment", "ana/shop", "1", " ", "--as", "ana")
+	writ(exitUsage, "--as is missing", "comment", "ana/shop", "1", "hello")
+	writ(exitDone, "Say good day.\n\n-- ana\n/writ help\n", "show", "ana/shop", "1")
+}
+
+// TestForge_HooksAtOnce: of hooks that are set at the same time none is lost.
+func TestForge_HooksAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "f")
+	must(t, os.Mkdir(dir, 0o700))
+	forge := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		exit := Main(append([]string{"forge", "--dir", dir}, args...), strings.NewReader(""), &out, &out, nil)
+		return exit, out.String()
+	}
+	forge("init")
+	const most = 16
+	var all sync.WaitGroup
+	for i := range most {
+		all.Go(func() {
+			exit, out := forge("hook", fmt.Sprintf("http://127.0.0.1:%d/hooks/local", i+1), "--secret-file", filepath.Join(dir, "secret"))
+			if exit != exitDone {
+				t.Errorf("exit %d: %s", exit, out)
+			}
+		})
+	}
+	all.Wait()
+	f := forgeFlags{dir: dir}
+	if list, err := f.entries(); err != nil || len(list) != most {
+		t.Errorf("%d hooks of %d are there: %v", len(list), most, err)
+	}
 }

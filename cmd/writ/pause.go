@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -57,9 +60,9 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 		ans, err := dir.ask(ctx, r, func() bool { return !busy() })
 		switch {
 		case err == nil && !ans.OK:
-			return &problem{exit: exitOther, text: "The running process refused. " + ans.Detail}
+			return ans.problem("")
 		case err == nil:
-			return a.tellPause(r)
+			return a.tellPause(r, ans)
 		case !errors.Is(err, errUnheard):
 			return err
 		case busy():
@@ -75,21 +78,77 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 		return err
 	}
 	defer in.Close()
-	if err := inbox.New(in.db).SetPause(ctx, r.pause(), r.Act == actPause); err != nil {
+	said, err := setPause(ctx, inbox.New(in.db), r)
+	if err != nil {
 		return err
 	}
-	return a.tellPause(r)
+	return a.tellPause(r, answer{OK: true, Said: said})
 }
 
-func (a *app) tellPause(r request) error {
-	what, end := "everything", "`writ unpause`"
-	if r.World != "" {
-		what, end = r.World, "`writ unpause --world "+r.World+"`"
+// setPause begins or ends a pause. said is "" where that changed something.
+func setPause(ctx context.Context, in *inbox.Inbox, r request) (said string, err error) {
+	list, err := in.Pauses(ctx)
+	if err != nil {
+		return "", err
 	}
-	if r.Act == actPause {
-		a.print("%s is paused; %s on the same state directory goes on\n", what, end)
-	} else {
-		a.print("the pause of %s is over\n", what)
+	at := slices.IndexFunc(list, func(p inbox.Pause) bool { return p.World == r.World })
+	what := r.paused()
+	switch on := r.Act == actPause; {
+	case on && at >= 0:
+		return fmt.Sprintf("%s is paused already, %s; that pause stays as it was", what, pauseWords(list[at])), nil
+	case !on && at < 0:
+		return notPaused(what, list), nil
+	default:
+		return "", in.SetPause(ctx, r.pause(), on)
+	}
+}
+
+// notPaused says that a pause could not be ended, and which there are.
+func notPaused(what string, list []inbox.Pause) string {
+	said := what + " wasn't paused by `writ pause`"
+	for _, p := range list {
+		one := request{World: p.World}
+		said += fmt.Sprintf("\n%s is, %s: %s", one.paused(), pauseWords(p), one.unpause())
+	}
+	return said + "\nA pause by a file lasts until the file is removed."
+}
+
+// pauseWords say since when, by whom and why.
+func pauseWords(p inbox.Pause) string {
+	words := "since " + pauseSince(p) + " by " + p.By
+	if p.Reason != "" {
+		words += " (" + p.Reason + ")"
+	}
+	return words
+}
+
+// pauseSince is when a pause began, in UTC.
+func pauseSince(p inbox.Pause) string { return kernel.Timestamp(p.SinceMs / 1000) }
+
+// paused is what a pause is of.
+func (r request) paused() string {
+	if r.World == "" {
+		return "everything"
+	}
+	return r.World
+}
+
+// unpause is the command that ends a pause.
+func (r request) unpause() string {
+	if r.World == "" {
+		return "`writ unpause`"
+	}
+	return "`writ unpause --world " + r.World + "`"
+}
+
+func (a *app) tellPause(r request, ans answer) error {
+	switch {
+	case ans.Said != "":
+		a.print("%s\n", ans.Said)
+	case r.Act == actPause:
+		a.print("%s is paused; %s on the same state directory goes on\n", r.paused(), r.unpause())
+	default:
+		a.print("the pause of %s is over\n", r.paused())
 	}
 	return nil
 }

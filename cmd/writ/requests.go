@@ -46,8 +46,26 @@ type request struct {
 
 // answer is what came of it.
 type answer struct {
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
+	OK bool `json:"ok"`
+	// Said is what was done, where it isn't all that was asked for.
+	Said   string      `json:"said,omitempty"`
+	Detail string      `json:"detail"` // why not
+	Code   kernel.Code `json:"code,omitempty"`
+	Remedy string      `json:"remedy,omitempty"` // "" is the code's own
+}
+
+// refusal is the answer that an error makes.
+func refusal(err error) answer {
+	p := explain(err)
+	return answer{Code: p.code, Detail: p.text, Remedy: p.remedy}
+}
+
+// problem is a refusal as its asker is told it.
+func (a answer) problem(remedy string) *problem {
+	if a.Code == "" {
+		return &problem{exit: exitOther, text: "The running process refused. " + a.Detail, remedy: remedy}
+	}
+	return &problem{code: a.Code, exit: codeExit(a.Code), text: a.Detail, remedy: a.Remedy}
 }
 
 // errUnheard says that no process answered in time.
@@ -165,7 +183,7 @@ func obeyRun(task int64, acts chan<- supervisor.Act) func(context.Context, reque
 		case r.Task != task:
 			return answer{Detail: fmt.Sprintf("The running process works on task %d. Wait for it to end.", task)}
 		case r.Act == kernel.ActResume:
-			return answer{Detail: "The task is running; there is nothing to resume."}
+			return answer{Code: kernel.CodeTaskNotResumable, Detail: "The task is running; there is nothing to resume."}
 		case r.Act != kernel.ActStop && r.Act != kernel.ActHalt:
 			return answer{Detail: "The act is unknown."}
 		}
@@ -176,7 +194,7 @@ func obeyRun(task int64, acts chan<- supervisor.Act) func(context.Context, reque
 			return answer{Detail: "The run was over before the request was taken."}
 		}
 		if err := <-done; err != nil {
-			return answer{Detail: explain(err).Error()}
+			return refusal(err)
 		}
 		return answer{OK: true}
 	}

@@ -135,13 +135,9 @@ func (s *server) wire(ctx context.Context) (err error) {
 	s.traces.register(s.registry)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c := s.cfg.Server
-	pause := c.PauseFile
-	if pause == "" {
-		pause = s.in.dir.file("pause")
-	}
 	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
 		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
-		Pauses: []scheduler.Pauses{scheduler.PauseFile(pause), pauses{s.inbox}},
+		Pauses: []scheduler.Pauses{s.pauseFile(), pauses{s.inbox}},
 		NewID:  uuid.NewString, Observer: s.metrics, Log: s.log,
 	})
 	if err != nil {
@@ -191,6 +187,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.cfg.Server.Observe {
 		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
 	}
+	s.logPauses(ctx)
 	s.log.Info("serving", "intake", s.cfg.Server.Intake, "listen", s.cfg.Server.Listen, "worlds", len(s.worlds), "state_dir", s.in.dir.path)
 	left := s.sched.Run(ctx)
 	parts.Wait()

@@ -1,13 +1,6 @@
 package main
 
-import (
-	"context"
-	"time"
-
-	"github.com/writbot/writ/executor/scheduler"
-	"github.com/writbot/writ/kernel"
-	"github.com/writbot/writ/webhook/inbox"
-)
+import "context"
 
 // openServerDesk makes the part of a server that takes a person's requests.
 func openServerDesk(s *server) (func(context.Context) error, error) {
@@ -27,23 +20,7 @@ func (s *server) obey(ctx context.Context, r request) answer {
 	if w == nil {
 		return answer{Detail: why}
 	}
-	k := scheduler.Key{World: w.world, Task: r.Task}
-	var err error
-	switch r.Act {
-	case kernel.ActStop, kernel.ActHalt:
-		err = s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason)
-	case kernel.ActResume:
-		if err = w.sup.Resume(ctx, r.Task, r.Actor, r.Reason); err == nil {
-			w.restful.forget(r.Task)
-			err = s.inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, time.Now().UnixMilli())
-		}
-	default:
-		return answer{Detail: "The act is unknown."}
-	}
-	if err != nil {
-		return answer{Detail: explain(err).Error()}
-	}
-	return answer{OK: true}
+	return s.obeyAct(ctx, w, r)
 }
 
 // worldNamed finds the world of a request, which need not name the only one.
@@ -60,20 +37,4 @@ func (s *server) worldNamed(name string) (w *served, why string) {
 	for _, w = range s.worlds {
 	}
 	return w, ""
-}
-
-func (s *server) obeyPause(ctx context.Context, r request) answer {
-	if r.World != "" && s.worlds[r.World] == nil {
-		return answer{Detail: "The running server doesn't govern " + r.World + "."}
-	}
-	if err := s.inbox.SetPause(ctx, r.pause(), r.Act == actPause); err != nil {
-		return answer{Detail: explain(err).Error()}
-	}
-	s.sched.Nudge()
-	s.log.Info("a person's pause", "on", r.Act == actPause, "world", r.World, "actor", r.Actor)
-	return answer{OK: true}
-}
-
-func (r request) pause() inbox.Pause {
-	return inbox.Pause{World: r.World, SinceMs: r.Time, By: r.Actor, Reason: r.Reason}
 }

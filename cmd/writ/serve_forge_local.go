@@ -11,6 +11,7 @@ import (
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/local"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook"
 )
 
@@ -32,7 +33,10 @@ func openLocal(ctx context.Context, c config.LocalForge, given forgeSecrets, log
 	h := &localHost{log: log, store: store, url: strings.TrimSuffix(c.URL, "/"), token: given.token}
 	if h.self, err = store.Authenticate(ctx, h.token); err != nil {
 		h.Close()
-		return nil, &problem{exit: exitRefused, text: "The embedded forge doesn't know the token of " + c.Token + ".", remedy: "Make one for writ's own account there."}
+		p := coded(kernel.CodeForgeCredential, "The embedded forge in %s doesn't know the token in %s.", c.Dir, c.Token)
+		p.remedy = "Check that " + c.Token + " (or the file that " + c.Token + "_FILE names) holds a token made in this very directory: " +
+			"writ forge token LOGIN --dir " + c.Dir + " --file FILE makes a new one, of writ's own account (writ forge user LOGIN --bot)."
+		return nil, p
 	}
 	return &connected{
 		name: "local", host: h, repositories: c.Repositories,

@@ -60,6 +60,7 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 	} {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, func() float64 { return g.value(m.stats()) }))
 	}
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_pauses", Help: "Pauses in force; the log says of what, by whom and why."}, m.pauses))
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_ledger_records", Help: "Records of all ledgers."}, m.records))
 	return m
 }
@@ -74,6 +75,18 @@ func (m *serverMetrics) stats() inbox.Stats {
 		return inbox.Stats{}
 	}
 	return st
+}
+
+// pauses counts those that can be read; one that can't be is one.
+func (m *serverMetrics) pauses() float64 {
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	list, err := m.s.pausesNow(ctx)
+	if err != nil {
+		return 1
+	}
+	return float64(len(list))
 }
 
 func (m *serverMetrics) records() float64 {
@@ -93,6 +106,13 @@ func (m *serverMetrics) lease(k scheduler.Key, held bool) {
 	} else {
 		delete(m.held, k)
 	}
+}
+
+// holds reports whether this process holds a task's lease.
+func (m *serverMetrics) holds(k scheduler.Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[k]
 }
 
 func (m *serverMetrics) leases() float64 {

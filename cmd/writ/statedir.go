@@ -165,15 +165,24 @@ func tryLock(f *os.File) bool {
 }
 
 func inUse(path string, u lastUse) *problem {
-	who := "another process"
+	who, what := "another process", "writ"
+	remedy := "Find it with `ps -ef`; wait for it, or give another --state-dir. A process that is gone holds nothing."
 	if u.PID > 0 {
 		who = "process " + strconv.Itoa(u.PID)
 	}
-	if u.Task > 0 {
+	switch {
+	case u.Task > 0:
 		who += fmt.Sprintf(", which works on task %d", u.Task)
+	case u.Server:
+		who += ", which serves (writ serve)"
+		what = "the server"
+	}
+	if u.PID > 0 && u.Since != "" {
+		remedy = fmt.Sprintf("It has had it since %s; `ps -fp %d` shows it. If it is %s that you mean, leave it; "+
+			"to end it: kill %[2]d, and wait. A process that is gone holds nothing. Or give another state directory (--state-dir, server.state_dir).", u.Since, u.PID, what)
 	}
 	return &problem{
-		code: kernel.CodeStateInUse, exit: exitHeld, subject: path, held: &report.Held{Runner: who},
+		code: kernel.CodeStateInUse, exit: exitHeld, subject: path, held: &report.Held{Runner: who}, remedy: remedy,
 		text: fmt.Sprintf("The state directory %s is used by %s.", path, who),
 	}
 }

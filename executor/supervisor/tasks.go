@@ -1,5 +1,7 @@
 package supervisor
 
+import "github.com/writbot/writ/kernel"
+
 // Kill ends every process of the live run, and returns when nothing of it runs.
 // Any goroutine may call it. What became of the run is the drive's to find out.
 func (t *Task) Kill() { t.kill() }
@@ -9,4 +11,11 @@ func (t *Task) Kill() { t.kill() }
 func (s *Supervisor) Tasks() (numbers []int64) {
 	s.locked(func() { numbers = s.world.Tasks() })
 	return numbers
+}
+
+// View is what the world's records say of a task now; of one that they don't know
+// nothing but its number.
+func (s *Supervisor) View(number int64) (v kernel.TaskView) {
+	s.locked(func() { v = s.world.TaskView(number) })
+	return v
 }

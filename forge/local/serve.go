@@ -15,7 +15,8 @@ import (
 	"github.com/writbot/writ/forge/git/smarthttp"
 )
 
-// Handler serves git at /<owner>/<name>.git and the page everywhere else. Unless
+// Handler serves git at /<owner>/<name>.git, /healthz and /readyz, and the page
+// everywhere else. Unless
 // Options.Remote says otherwise only the loopback interface is answered, and
 // only under a name of it: a web site whose name leads here can't read anything.
 func (s *Store) Handler() (http.Handler, error) {
@@ -37,6 +38,9 @@ func (s *Store) Handler() (http.Handler, error) {
 		}
 		if owner, name, rest, ok := gitPath(r.URL.Path); ok {
 			s.serveGit(gits, w, r, owner, name, rest)
+			return
+		}
+		if s.serveHealth(w, r) {
 			return
 		}
 		page.ServeHTTP(w, r)

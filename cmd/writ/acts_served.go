@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// askForgeTime bounds the question whether there is an issue: a halt doesn't wait
+// for a forge that hangs, and is well inside answerTime.
+const askForgeTime = 4 * time.Second
+
+// haltTime is how long a halt waits to be recorded; both together are less than
+// answerTime.
+const haltTime = 4 * time.Second
+
+// obeyAct carries out a person's act on one task of a running server.
+func (s *server) obeyAct(ctx context.Context, w *served, r request) answer {
+	unsure, err := w.there(ctx, r.Task)
+	if err != nil {
+		return refusal(err)
+	}
+	k := scheduler.Key{World: w.world, Task: r.Task}
+	out := answer{OK: true}
+	switch r.Act {
+	case kernel.ActStop:
+		out.Said, err = s.stopTask(ctx, k, r)
+	case kernel.ActHalt:
+		out.Said, err = s.haltTask(ctx, w, k, r)
+	case kernel.ActResume:
+		err = s.resumeTask(ctx, w, k, r)
+	default:
+		return answer{Detail: "The act is unknown."}
+	}
+	if err != nil {
+		return refusal(err)
+	}
+	if unsure != "" && out.Said == "" {
+		out.Said = fmt.Sprintf("task %d: the %s is recorded; %s", r.Task, r.Act, unsure)
+	}
+	return out
+}
+
+// there is an error where the repository has no such issue and no record of such
+// a task. unsure says that the forge could not be asked, which keeps no act back.
+func (w *served) there(ctx context.Context, task int64) (unsure string, err error) {
+	if slices.Contains(w.sup.Tasks(), task) {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askForgeTime)
+	defer cancel()
+	issue, err := w.client.Issue(ctx, w.at, task)
+	switch {
+	case forge.IsReason(err, forge.NotFound):
+		return "", coded(kernel.CodeTaskNotFound, "%s has no issue %d.", w.world, task)
+	case err != nil:
+		return "whether there is such an issue could not be asked of the forge", nil
+	case issue.IsChange:
+		return "", coded(kernel.CodeTaskNotFound, "%s#%d is a change, and no issue.", w.world, task)
+	}
+	return "", nil
+}
+
+// stopTask stops what runs. said is "" where something did.
+func (s *server) stopTask(ctx context.Context, k scheduler.Key, r request) (said string, err error) {
+	held := s.metrics.holds(k)
+	if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
+		return "", err
+	}
+	if !held && !s.metrics.holds(k) {
+		return fmt.Sprintf("task %d wasn't running in this server, so nothing was stopped; if a retry was due, it waits for approval now. `writ task halt %[1]d` keeps it from starting", k.Task), nil
+	}
+	return "", nil
+}
+
+// haltTask halts. A task that nobody looks at is halted here and now, also in a
+// paused world; one that is looked at is killed, and halted by whoever drives it,
+// which is waited for. said is "" when the halt is in the ledger.
+func (s *server) haltTask(ctx context.Context, w *served, k scheduler.Key, r request) (said string, err error) {
+	if !slices.ContainsFunc(s.sched.Running(), func(one scheduler.Running) bool { return one.Key == k }) {
+		if err := w.sup.Halt(ctx, r.Task, r.Actor, r.Reason); err != nil {
+			return "", err
+		}
+		return "", s.lookAgain(ctx, w, k)
+	}
+	if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, haltTime)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !w.sup.View(r.Task).Halted {
+		select {
+		case <-ctx.Done():
+			return fmt.Sprintf("task %d: what ran was killed, and the halt is stored; it is recorded when the look at the task that is under way ends", r.Task), nil
+		case <-tick.C:
+		}
+	}
+	return "", nil
+}
+
+// resumeTask resumes what there is to resume.
+func (s *server) resumeTask(ctx context.Context, w *served, k scheduler.Key, r request) error {
+	if err := w.resumable(ctx, w.sup.View(r.Task)); err != nil {
+		return err
+	}
+	if err := w.sup.Resume(ctx, r.Task, r.Actor, r.Reason); err != nil {
+		return err
+	}
+	return s.lookAgain(ctx, w, k)
+}
+
+// lookAgain makes a task due now, whatever its last look saw.
+func (s *server) lookAgain(ctx context.Context, w *served, k scheduler.Key) error {
+	w.restful.forget(k.Task)
+	return s.inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, time.Now().UnixMilli())
+}

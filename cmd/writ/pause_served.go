@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// obeyPause answers the request for a pause, or for its end.
+func (s *server) obeyPause(ctx context.Context, r request) answer {
+	if r.World != "" && s.worlds[r.World] == nil {
+		return answer{Detail: "The running server doesn't govern " + r.World + "."}
+	}
+	said, err := setPause(ctx, s.inbox, r)
+	if err != nil {
+		return refusal(err)
+	}
+	s.sched.Nudge()
+	s.log.Info("a person's pause", "on", r.Act == actPause, "world", r.World, "actor", r.Actor, "reason", r.Reason, "changed", said == "")
+	return answer{OK: true, Said: said}
+}
+
+func (r request) pause() inbox.Pause {
+	return inbox.Pause{World: r.World, SinceMs: r.Time, By: r.Actor, Reason: r.Reason}
+}
+
+// pauseFile is the file whose existence is a pause.
+func (s *server) pauseFile() scheduler.PauseFile {
+	if path := s.cfg.Server.PauseFile; path != "" {
+		return scheduler.PauseFile(path)
+	}
+	return scheduler.PauseFile(s.in.dir.file("pause"))
+}
+
+// pausesNow are those of the store and of the file.
+func (s *server) pausesNow(ctx context.Context) ([]inbox.Pause, error) {
+	list, err := s.inbox.Pauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	file, err := s.pauseFile().Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := "the file " + string(s.pauseFile())
+	if file.All {
+		list = append(list, inbox.Pause{By: by})
+	}
+	for world := range file.Worlds {
+		list = append(list, inbox.Pause{World: world, By: by})
+	}
+	return list, nil
+}
+
+// logPauses says at the start what is paused: nobody looks for a pause in a
+// server that was just started.
+func (s *server) logPauses(ctx context.Context) {
+	list, err := s.pausesNow(ctx)
+	if err != nil {
+		return // the scheduler says so, and pauses everything
+	}
+	for _, p := range list {
+		since := ""
+		if p.SinceMs > 0 {
+			since = pauseSince(p)
+		}
+		s.log.Warn("paused: nothing new is started", "world", p.World, "actor", p.By, "since", since, "reason", p.Reason)
+	}
+}
