@@ -33,6 +33,11 @@ type GitHubConfig struct {
 	// Installation says whether deliveries of an App's installation count, by its
 	// number; 0 stands for a delivery that names none. Nil: all do.
 	Installation func(id int64) bool
+	// Installed looks up the worlds that an event of an installation concerns, by
+	// the installation's number and the name of its account. Anybody may install a
+	// public App: none makes nothing due. The name is a hint alone; it decides what
+	// is asked of GitHub, and nothing else. Nil: all of them.
+	Installed func(installation int64, account string) (worlds []string)
 }
 
 // GitHubHook is /hooks/github, for an App and for the hook of one repository or
@@ -54,12 +59,13 @@ type GitHubHook struct {
 	scope
 	signature    *Signature
 	installation func(int64) bool
+	installed    func(int64, string) []string
 }
 
 // NewGitHubHook refuses to be without a secret, or with an empty one
 // (config.secret.empty), and without World (config.invalid).
 func NewGitHubHook(c GitHubConfig) (*GitHubHook, error) {
-	h := &GitHubHook{scope: scope{c.World, c.Self, c.Personal}, installation: c.Installation}
+	h := &GitHubHook{scope: scope{c.World, c.Self, c.Personal}, installation: c.Installation, installed: c.Installed}
 	if err := h.check(); err != nil {
 		return nil, err
 	}
@@ -175,21 +181,41 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 // access reads what happened to an installation.
 func (h *GitHubHook) access(e *Event, p githubPayload) kernel.Code {
 	e.Access = &Access{Installation: p.installation}
-	if !p.parts["repositories_added"].there() {
+	switch {
+	case p.parts["repositories_added"].there():
+		e.Access.Worlds = h.named(p)
+	case h.installed == nil:
 		return ""
-	}
-	seen := map[string]bool{}
-	for _, list := range []string{"repositories_added", "repositories_removed"} {
-		p.parts[list].items(func(repository value) {
-			world, allowed := h.world(repository.member("id").id())
-			if allowed && !seen[world] {
-				seen[world] = true
-				e.Access.Worlds = append(e.Access.Worlds, world)
-			}
-		})
+	default:
+		e.Access.Worlds = h.installed(p.installation, p.account)
 	}
 	if len(e.Access.Worlds) == 0 {
 		return kernel.CodeTargetNotAllowed
 	}
 	return ""
+}
+
+// named are the worlds whose repositories were added to an installation or taken
+// from it, and those of its account that aren't known by a number yet.
+func (h *GitHubHook) named(p githubPayload) (worlds []string) {
+	seen := map[string]bool{}
+	add := func(world string) {
+		if !seen[world] {
+			seen[world] = true
+			worlds = append(worlds, world)
+		}
+	}
+	for _, list := range []string{"repositories_added", "repositories_removed"} {
+		p.parts[list].items(func(repository value) {
+			if world, allowed := h.world(repository.member("id").id()); allowed {
+				add(world)
+			}
+		})
+	}
+	if h.installed != nil {
+		for _, world := range h.installed(0, p.account) {
+			add(world)
+		}
+	}
+	return worlds
 }

@@ -71,15 +71,17 @@ type githubPayload struct {
 	repository   value
 	sender       int64
 	installation int64
+	account      string // of the installation: a name
 	label        value
 	parts        map[string]value
 }
 
 func newGitHubPayload(doc value) githubPayload {
 	top := doc.members(append([]string{"action", "repository", "sender", "installation", "label"}, githubParts...)...)
+	installation := top["installation"].members("id", "account")
 	return githubPayload{
 		action: top["action"].word(), repository: top["repository"], sender: top["sender"].member("id").id(),
-		installation: top["installation"].member("id").id(), label: top["label"], parts: top,
+		installation: installation["id"].id(), account: installation["account"].member("login").word(), label: top["label"], parts: top,
 	}
 }
 

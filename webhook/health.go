@@ -2,19 +2,25 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 )
 
-// Check is a dependency of the process. Run is nil-safe to call again and again
-// and reports whether the dependency works now; its error goes to the log, not
-// to who asks. It should end with the context.
+// Check is a dependency of the process. Run may be called again and again, and
+// reports whether the dependency works now; its error goes to the log, not to who
+// asks. It should end with the context.
 type Check struct {
 	Name string
 	Run  func(context.Context) error
+	// Part says that the process can do without: /readyz shows the failure, and
+	// why, which must be fit for anybody's eyes, and stays ready.
+	Part bool
 }
 
 // probe runs a check at most once at a time: who asks while it runs gets that
@@ -25,6 +31,7 @@ type probe struct {
 
 	mu      sync.Mutex
 	running *probing
+	said    string // in the log, of a part
 }
 
 type probing struct {
@@ -38,12 +45,12 @@ func (p *probe) start(ctx context.Context) *probing {
 	if p.running != nil {
 		return p.running
 	}
-	run := &probing{done: make(chan struct{})}
+	run, work := &probing{done: make(chan struct{})}, p.Run
 	p.running = run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 	go func() {
 		defer cancel()
-		run.err = sheltered(func() error { return p.Run(ctx) })
+		run.err = sheltered(func() error { return work(ctx) })
 		p.mu.Lock()
 		p.running = nil
 		p.mu.Unlock()
@@ -67,39 +74,113 @@ func (p *probe) ask(ctx context.Context) error {
 // readiness is the answer of /readyz.
 type readiness struct {
 	Ready    bool          `json:"ready"`
+	Degraded bool          `json:"degraded,omitempty"` // a part fails
 	Draining bool          `json:"draining,omitempty"`
 	Checks   []checkResult `json:"checks"`
 }
 
 type checkResult struct {
-	Name string `json:"name"`
-	OK   bool   `json:"ok"`
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason,omitempty"` // of a part that fails
 }
 
 // live says that the process answers, and nothing of what it depends on: whoever
 // restarts a process on this answer must not do so because a disk is full.
 func live(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"live": true}) }
 
+// asked are the probes of this moment: the lasting ones, and those of parts,
+// which come and go.
+func (s *Server) asked() []*probe {
+	if s.parts == nil {
+		return s.probes
+	}
+	now := s.parts()
+	s.partsMu.Lock()
+	defer s.partsMu.Unlock()
+	all := slices.Clone(s.probes)
+	next := make(map[string]*probe, len(now))
+	for _, check := range now {
+		p := s.partProbes[check.Name]
+		if p == nil {
+			p = &probe{timeout: s.limits.Probe}
+		}
+		p.renew(check)
+		next[check.Name] = p
+		all = append(all, p)
+	}
+	s.partProbes = next
+	return all
+}
+
+// renew gives a probe the check of this moment.
+func (p *probe) renew(c Check) {
+	p.mu.Lock()
+	p.Check = c
+	p.mu.Unlock()
+}
+
+// news reports whether a part's failure is another one than was told last.
+func (p *probe) news(err error) bool {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is := text != "" && text != p.said
+	p.said = text
+	return is
+}
+
 // ready asks all checks at once.
 func (s *Server) ready(c echo.Context) error {
 	ctx := c.Request().Context()
-	errs := make([]error, len(s.probes))
+	probes := s.asked()
+	errs := make([]error, len(probes))
 	var asked sync.WaitGroup
-	for i, p := range s.probes {
+	for i, p := range probes {
 		asked.Go(func() { errs[i] = p.ask(ctx) })
 	}
 	asked.Wait()
 	draining := s.draining.Load()
 	r := readiness{Ready: !draining, Draining: draining, Checks: make([]checkResult, len(errs))}
 	for i, err := range errs {
-		r.Checks[i] = checkResult{Name: s.probes[i].Name, OK: err == nil}
-		if err != nil {
-			r.Ready = false
-			s.log.Warn("not ready", "check", s.probes[i].Name, "error", err)
-		}
+		s.judge(&r, i, probes[i], err)
 	}
 	if !r.Ready {
 		return c.JSON(http.StatusServiceUnavailable, r)
 	}
 	return c.JSON(http.StatusOK, r)
+}
+
+// judge adds what one check came to.
+func (s *Server) judge(r *readiness, i int, p *probe, err error) {
+	r.Checks[i] = checkResult{Name: p.Name, OK: err == nil}
+	switch {
+	case p.Part:
+		if p.news(err) {
+			s.log.Warn("a part is not ready", "check", p.Name, "error", err)
+		}
+		if err != nil {
+			r.Degraded, r.Checks[i].Reason = true, reason(err)
+		}
+	case err != nil:
+		r.Ready = false
+		s.log.Warn("not ready", "check", p.Name, "error", err)
+	}
+}
+
+// maxReason bounds what is shown of a reason, in bytes.
+const maxReason = 512
+
+func reason(err error) string {
+	text := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = "There was no answer in time."
+	}
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
 }

@@ -28,6 +28,7 @@ var deliveryID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 // receive is the handler of one hook.
 func (s *Server) receive(h Hook) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		h := atOnce(h)
 		n := noteOf(c)
 		r := c.Request()
 		n.hook = h.Name()

@@ -26,8 +26,11 @@ type Config struct {
 	Hooks    []Hook       // each under /hooks/<name>
 	Inbox    Inbox        // required
 	Checks   []Check      // of /readyz
-	Limits   Limits
-	Logger   *slog.Logger // required; one line for each request
+	// Parts are further checks of /readyz, each of a part that comes and goes; it
+	// is called for each answer. Nil: there are none.
+	Parts  func() []Check
+	Limits Limits
+	Logger *slog.Logger // required; one line for each request
 	// Registry gets the receiver's metrics and is what /metrics shows. Nil: there
 	// is no such page.
 	Registry *prometheus.Registry
@@ -50,7 +53,11 @@ type Server struct {
 	budget   *budget
 	metrics  *metrics
 	probes   []*probe
-	draining atomic.Bool
+	parts    func() []Check
+	// partsMu guards partProbes, the probes of parts by name.
+	partsMu    sync.Mutex
+	partProbes map[string]*probe
+	draining   atomic.Bool
 	// handOvers are calls of the inbox, which may outlive their requests.
 	handOvers sync.WaitGroup
 }
@@ -63,7 +70,7 @@ var hookName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 // reach, config.invalid for what is missing.
 func New(c Config) (*Server, error) {
 	s := &Server{
-		listener: c.Listener, inbox: c.Inbox, limits: c.Limits.withDefaults(), log: c.Logger, now: c.Now,
+		listener: c.Listener, inbox: c.Inbox, limits: c.Limits.withDefaults(), log: c.Logger, now: c.Now, parts: c.Parts,
 	}
 	if s.now == nil {
 		s.now = time.Now

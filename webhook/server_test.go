@@ -95,6 +95,41 @@ func TestReadiness_Hangs(t *testing.T) {
 	close(hang)
 }
 
+// TestReadiness_PartFails: what one part alone can't do is shown with its reason,
+// and the receiver is ready all the same: the webhooks of the others must be
+// taken. It is logged once for each reason.
+func TestReadiness_PartFails(t *testing.T) {
+	var parts []webhook.Check
+	r := start(t, func(c *webhook.Config) {
+		c.Checks = []webhook.Check{{Name: "store", Run: func(context.Context) error { return nil }}}
+		c.Parts = func() []webhook.Check { return parts }
+	})
+	fails := func(why string) webhook.Check {
+		return webhook.Check{Name: "forge:o/n", Part: true, Run: func(context.Context) error { return errors.New(why) }}
+	}
+	for i, c := range []struct {
+		part webhook.Check
+		said int
+	}{{fails("It is not there."), 1}, {fails("It is not there."), 1}, {fails("It is suspended."), 2}, {webhook.Check{Name: "forge:o/n", Part: true, Run: func(context.Context) error { return nil }}, 2}, {fails("It is suspended."), 3}} {
+		parts = []webhook.Check{c.part}
+		got := r.get("/readyz")
+		why := ""
+		if err := c.part.Run(t.Context()); err != nil {
+			why = err.Error()
+		}
+		if got.status != http.StatusOK || !strings.Contains(got.text, `"ready":true`) || strings.Contains(got.text, `"degraded":true`) != (why != "") || !strings.Contains(got.text, why) {
+			t.Errorf("%d: %d %s", i, got.status, got.text)
+		}
+		if n := strings.Count(r.log.String(), "a part is not ready"); n != c.said {
+			t.Errorf("%d: it was said %d times, want %d", i, n, c.said)
+		}
+	}
+	parts = nil
+	if got := r.get("/readyz"); strings.Contains(got.text, "forge") {
+		t.Errorf("a part that is gone is in %s", got.text)
+	}
+}
+
 func TestReadinessSurvivesAPanic(t *testing.T) {
 	r := start(t, func(c *webhook.Config) {
 		c.Checks = []webhook.Check{{Name: "store", Run: func(context.Context) error { panic("x") }}}

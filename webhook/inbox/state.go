@@ -13,6 +13,23 @@ func (b *Inbox) Cursor(ctx context.Context, world, name string) (value string, e
 	return value, err
 }
 
+// Cursors are those of one name, by world.
+func (b *Inbox) Cursors(ctx context.Context, name string) (values map[string]string, err error) {
+	values = map[string]string{}
+	err = b.store.View(ctx, func(q store.Queries) error {
+		return q.Rows(`SELECT world, value FROM cursors WHERE name = $1`, []any{name}, func(r store.Row) error {
+			var world, value string
+			err := r.Scan(&world, &value)
+			values[world] = value
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
 // SetCursor stores one.
 func (b *Inbox) SetCursor(ctx context.Context, world, name, value string) error {
 	if err := allFit(field{"world", world, maxWorld}, field{"name", name, maxID}, field{"value", value, maxText}); err != nil {
