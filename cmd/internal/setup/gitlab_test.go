@@ -1,0 +1,402 @@
+package setup_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/gitlab"
+	"github.com/writbot/writ/forge/gitlab/gitlabtest"
+	"github.com/writbot/writ/webhook"
+)
+
+// lab is a GitLab with a project, and a set-up for it.
+type lab struct {
+	*testing.T
+	*gitlabtest.Server
+	project  int64
+	g        setup.GitLab
+	said     strings.Builder
+	listener *httptest.Server
+	answer   atomic.Int64 // of the listener, to a delivery
+	hook     atomic.Pointer[webhook.GitLabHook]
+}
+
+// newLab has a token with that level in acme/tools/shop. A writ listens at the
+// public address, as far as a delivery is concerned.
+func newLab(t *testing.T, o gitlabtest.Options, level int) *lab {
+	t.Helper()
+	l := &lab{T: t, Server: gitlabtest.New(t, o)}
+	l.project = l.AddProject("acme/tools", "shop")
+	_, token := l.ProjectToken(l.project, level)
+	l.answer.Store(http.StatusAccepted)
+	l.listener = httptest.NewServer(http.HandlerFunc(l.receive))
+	t.Cleanup(l.listener.Close)
+	l.g = setup.GitLab{
+		At: gitlab.Config{URL: l.URL, Token: token, Proxy: "none", Limits: gitlab.Limits{WriteInterval: -1}}, Projects: []string{"acme/tools/shop"}, PublicURL: l.listener.URL,
+		Dir: filepath.Join(t.TempDir(), "etc"), Builder: []string{"gofmt", "-w", "."}, Now: time.Now(),
+	}
+	l.g.Say = func(format string, args ...any) { fmt.Fprintf(&l.said, format, args...) }
+	return l
+}
+
+// receive is a writ, as far as it takes deliveries.
+func (l *lab) receive(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	h := l.hook.Load()
+	switch {
+	case err != nil || r.URL.Path != "/hooks/gitlab":
+		w.WriteHeader(http.StatusNotFound)
+	case r.Method != http.MethodPost:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case h != nil && h.Verify(r.Header, body) != nil:
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		w.WriteHeader(int(l.answer.Load()))
+	}
+}
+
+// run is one call of the set-up; it says what it said.
+func (l *lab) run() string {
+	l.Helper()
+	said, err := l.try()
+	if err != nil {
+		l.Fatalf("%v\n%s", err, said)
+	}
+	return said
+}
+
+func (l *lab) try() (string, error) {
+	l.said.Reset()
+	g := l.g // a call knows nothing of the one before
+	err := g.Run(l.Context())
+	said := l.said.String()
+	if strings.Contains(said, g.At.Token) || g.Maintainer != "" && strings.Contains(said, g.Maintainer) {
+		l.Errorf("it says a token: %s", said)
+	}
+	return said, err
+}
+
+// refused is a call that fails and says what to do.
+func (l *lab) refused(says string) {
+	l.Helper()
+	said, err := l.try()
+	var e *setup.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Text, says) || e.Remedy == "" {
+		l.Errorf("%v, wanted %q with a remedy\n%s", err, says, said)
+	}
+}
+
+// files are what lies in the directory, by name.
+func (l *lab) files() map[string]string {
+	l.Helper()
+	out := map[string]string{}
+	entries, err := os.ReadDir(l.g.Dir)
+	l.must(err)
+	for _, e := range entries {
+		info, err := e.Info()
+		l.must(err)
+		if info.Mode().Perm() != 0o600 {
+			l.Errorf("%s has the mode %v", e.Name(), info.Mode().Perm())
+		}
+		data, err := os.ReadFile(filepath.Join(l.g.Dir, e.Name()))
+		l.must(err)
+		out[e.Name()] = string(data)
+	}
+	return out
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// hooks are those of the project, as an owner sees them.
+func (l *lab) hooks() []gitlab.Hook {
+	l.Helper()
+	admin := l.AddUser("admin" + fmt.Sprint(len(l.Requests())))
+	l.SetMember(l.project, admin.ID, gitlabtest.Owner)
+	h, err := gitlab.New(l.Context(), gitlab.Config{URL: l.URL, Token: l.Token(admin.ID), Proxy: "none", CAFile: l.g.At.CAFile})
+	l.must(err)
+	defer h.Close()
+	out, err := h.Hooks(l.Context(), forge.Repo{ID: l.project})
+	l.must(err)
+	return out
+}
+
+// writes are the requests that change something, after the first n.
+func (l *lab) writes(after int) (out []string) {
+	for _, r := range l.Requests()[after:] {
+		if r.Method != http.MethodGet {
+			out = append(out, r.Method+" "+r.Path)
+		}
+	}
+	return out
+}
+
+// configured reads what was written as `writ serve` does.
+func (l *lab) configured() config.Config {
+	l.Helper()
+	c, err := config.Load(filepath.Join(l.g.Dir, setup.ConfigFile))
+	l.must(err)
+	env, err := setup.ReadEnv(filepath.Join(l.g.Dir, setup.EnvFile))
+	l.must(err)
+	f := c.Forges.GitLab
+	for _, name := range slices.Concat([]string{f.Token}, f.HookSecrets, f.HookKeys) {
+		if c.Server.Intake == config.IntakePoll && name != f.Token {
+			continue
+		}
+		if _, err := config.Secret(func(n string) string { return env[n] }, name); err != nil {
+			l.Errorf("%s: %v", name, err)
+		}
+	}
+	return c
+}
+
+// serves has the listener take what the kept secret signs, and nothing else.
+func (l *lab) serves() {
+	l.Helper()
+	c := webhook.GitLabConfig{Self: 1, World: func(int64) (string, bool) { return "w", true }}
+	files := l.files()
+	if key := strings.TrimSpace(files["gitlab-hook.key"]); key != "" {
+		c.Keys = []string{key}
+	} else {
+		c.Tokens = []string{strings.TrimSpace(files["gitlab-hook.secret"])}
+	}
+	h, err := webhook.NewGitLabHook(c)
+	l.must(err)
+	l.hook.Store(h)
+}
+
+// TestGitLab: a token is enough. Secrets are kept from others, the configuration
+// is one that writ takes, and the hook is tried. A second call changes nothing.
+func TestGitLab(t *testing.T) {
+	for name, row := range map[string]struct {
+		o    gitlabtest.Options
+		file string
+	}{
+		"signs":       {gitlabtest.Options{}, "gitlab-hook.key"},
+		"doesn't":     {gitlabtest.Options{NoSigning: true}, "gitlab-hook.secret"},
+		"below /path": {gitlabtest.Options{Path: "/lab"}, "gitlab-hook.key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, row.o, gitlabtest.Maintainer)
+			said := l.run()
+			files := l.files()
+			if len(files) != 4 || strings.TrimSpace(files["gitlab.token"]) != l.g.At.Token || files[row.file] == "" || strings.Contains(said, strings.TrimSpace(files[row.file])) {
+				t.Errorf("kept %v\n%s", files, said)
+			}
+			c := l.configured()
+			if f := c.Forges.GitLab; f.URL != l.URL || !slices.Equal(f.Repositories, l.g.Projects) || len(f.HookKeys)+len(f.HookSecrets) != 1 || len(c.Builders) != 1 {
+				t.Errorf("%+v", f)
+			}
+			hooks := l.hooks()
+			if len(hooks) != 1 || hooks[0].URL != l.listener.URL+"/hooks/gitlab" || hooks[0].Signed == row.o.NoSigning || hooks[0].Secret != row.o.NoSigning || !hooks[0].Verifies {
+				t.Errorf("hooks %+v", hooks)
+			}
+			l.serves()
+			before := len(l.Requests())
+			again := l.run()
+			if !strings.Contains(again, "writ took it") {
+				t.Errorf("the hook wasn't tried, or its secret isn't the one that was kept: %s", again)
+			}
+			if !maps(files, l.files()) || len(l.hooks()) != 1 {
+				t.Error("the second call changed something")
+			}
+			for _, w := range l.writes(before) {
+				if !(strings.HasPrefix(w, "PUT ") && strings.Contains(w, "/hooks/")) && !strings.HasSuffix(w, "/test/push_events") {
+					t.Errorf("the second call made %s", w)
+				}
+			}
+		})
+	}
+}
+
+func maps(a, b map[string]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+
+// TestGitLab_Tries: what became of the sample is said as it is.
+func TestGitLab_Tries(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Maintainer)
+	l.answer.Store(http.StatusUnauthorized)
+	if said := l.run(); !strings.Contains(said, "was answered 401") {
+		t.Error(said)
+	}
+	l.listener.Close()
+	if said := l.run(); !strings.Contains(said, "no writ answers") {
+		t.Error(said)
+	}
+}
+
+// TestGitLab_Developer: who can't make hooks says what to do by hand and goes on;
+// a Maintainer's token, given beside, makes them and isn't kept.
+func TestGitLab_Developer(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Developer)
+	said := l.run()
+	for _, word := range []string{l.URL + "/acme/tools/shop/-/hooks", l.listener.URL + "/hooks/gitlab", "gitlab-hook.secret", "Merge request events", "--maintainer-token-file"} {
+		if !strings.Contains(said, word) {
+			t.Errorf("it doesn't say %s: %s", word, said)
+		}
+	}
+	files := l.files()
+	if len(l.hooks()) != 0 || len(files) != 4 || files["gitlab-hook.secret"] == "" {
+		t.Errorf("%v", files)
+	}
+	l.configured()
+	maja := l.AddUser("max")
+	l.SetMember(l.project, maja.ID, gitlabtest.Maintainer)
+	l.g.Maintainer = l.Token(maja.ID)
+	said = l.run()
+	if hooks := l.hooks(); len(hooks) != 1 || !hooks[0].Secret || !maps(files, l.files()) {
+		t.Errorf("%+v\n%s", hooks, said)
+	}
+	l.serves()
+	if said := l.run(); !strings.Contains(said, "writ took it") {
+		t.Error(said)
+	}
+}
+
+// TestGitLab_Refuses: what would not work later is said at once, with what to do.
+func TestGitLab_Refuses(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Maintainer)
+	good := l.g
+	with := func(says string, spoil func()) {
+		t.Helper()
+		l.g = good
+		spoil()
+		l.refused(says)
+	}
+	with("No project", func() { l.g.Projects = nil })
+	with("would be wrong", func() { l.g.Projects = []string{"shop"} })
+	with("--public-url", func() { l.g.PublicURL = "http://writ.example.org" })
+	with("doesn't know the token", func() { l.g.At.Token = "glpat-wrong" })
+	with("no GitLab at that address", func() { l.g.At.URL = l.listener.URL })
+	with("isn't there", func() { l.g.Projects = []string{"acme/tools/none"} })
+	user := l.AddUser("u")
+	with("writ needs api", func() { l.g.At.Token = l.Token(user.ID, "read_api") })
+	with("needs the role Developer", func() { l.g.At.Token = l.Token(user.ID) })
+	with("Others may", func() { l.must(os.MkdirAll(l.g.Dir, 0o700)); l.must(os.Chmod(l.g.Dir, 0o755)) })
+	l.must(os.Chmod(l.g.Dir, 0o700))
+	if len(l.files()) > 0 || len(l.hooks()) > 0 {
+		t.Errorf("something was made: %v", l.files())
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	l.must(os.WriteFile(file, []byte(good.At.Token), 0o644))
+	with("Others may read", func() { l.g.TokenFile = file })
+	l.g = good
+	l.run()
+	_, other := l.ProjectToken(l.project, gitlabtest.Maintainer)
+	with("another token", func() { l.g.At.Token = other })
+	l.ChangeProject(l.project, gitlabtest.ProjectChange{Archived: true})
+	with("archived", func() {})
+}
+
+// TestGitLab_KeepsWhatIsThere: an operator's configuration is never rewritten;
+// what it lacks is said.
+func TestGitLab_KeepsWhatIsThere(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Maintainer)
+	l.run()
+	mine := "server: {state_dir: /srv/writ}\nforges: {gitlab: {repositories: [acme/other]}}\n"
+	path := filepath.Join(l.g.Dir, setup.ConfigFile)
+	l.must(os.WriteFile(path, []byte(mine), 0o600))
+	said := l.run()
+	if files := l.files(); files[setup.ConfigFile] != mine || !strings.Contains(said, "left "+path) || !strings.Contains(said, "repositories: [acme/tools/shop]") || !strings.Contains(said, "hook_keys") {
+		t.Errorf("%s\n%s", files[setup.ConfigFile], said)
+	}
+	l.must(os.WriteFile(filepath.Join(l.g.Dir, setup.EnvFile), []byte("MINE=1\n"), 0o600))
+	if said := l.run(); !strings.Contains(said, "it should have: WRIT_GITLAB_TOKEN_FILE=") || l.files()[setup.EnvFile] != "MINE=1\n" {
+		t.Error(said)
+	}
+}
+
+// TestGitLab_HookOfAnother: the hook of another set-up isn't taken over unless
+// that is said; its secret is replaced once for all projects.
+func TestGitLab_HookOfAnother(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Maintainer)
+	l.run()
+	l.serves()
+	l.g.Dir = filepath.Join(t.TempDir(), "other")
+	l.refused("its secret isn't in")
+	l.g.Rotate = true
+	l.run()
+	first := l.files()["gitlab-hook.key"]
+	l.g.Rotate = false
+	if said := l.run(); !strings.Contains(said, "was answered 401") { // by the old secret
+		t.Error(said)
+	}
+	more := l.AddProject("acme/tools", "site")
+	bot, token := l.ProjectToken(more, gitlabtest.Maintainer)
+	l.SetMember(l.project, bot.ID, gitlabtest.Maintainer)
+	l.g.At.Token, l.g.Projects, l.g.Rotate = token, append(l.g.Projects, "acme/tools/site"), true
+	l.must(os.WriteFile(filepath.Join(l.g.Dir, "gitlab.token"), []byte(token+"\n"), 0o600))
+	said := l.run()
+	files := l.files()
+	if strings.Count(said, "made a new secret") != 1 || files["gitlab-hook.key"] == first || files["gitlab-hook.key.old"] != first {
+		t.Error(said)
+	}
+	l.serves()
+	l.g.Rotate = false
+	if said := l.run(); strings.Count(said, "writ took it") != 2 {
+		t.Error(said)
+	}
+}
+
+// TestGitLab_Poll: without an address there is no hook, and the configuration
+// says so.
+func TestGitLab_Poll(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Developer)
+	l.g.PublicURL = ""
+	said := l.run()
+	if c := l.configured(); c.Server.Intake != config.IntakePoll || len(l.hooks()) > 0 || len(l.files()) != 3 || !strings.Contains(said, "/writ approve") {
+		t.Errorf("%s\n%v", said, l.files())
+	}
+}
+
+// TestGitLab_OwnAuthority: a GitLab with a certificate of its own, and a personal
+// token, which is warned of.
+func TestGitLab_OwnAuthority(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{TLS: true, Path: "/lab"}, gitlabtest.Maintainer)
+	user := l.AddUser("max")
+	l.SetMember(l.project, user.ID, gitlabtest.Owner)
+	l.g.At.Token = l.Token(user.ID)
+	l.refused("can't be reached")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	l.must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.HTTP.Certificate().Raw}), 0o600))
+	l.g.At.CAFile = ca
+	said := l.run()
+	if c := l.configured(); c.Forges.GitLab.CAFile != ca || !strings.Contains(said, "token is a person's") {
+		t.Errorf("%+v\n%s", c.Forges.GitLab, said)
+	}
+}
+
+// TestGitLab_FileOfTheToken: the operator's own file is named, and not copied.
+func TestGitLab_FileOfTheToken(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Maintainer)
+	l.g.TokenFile = filepath.Join(t.TempDir(), "token")
+	l.must(os.WriteFile(l.g.TokenFile, []byte(l.g.At.Token+"\n"), 0o600))
+	l.Expire(l.g.At.Token, time.Now().Add(24*time.Hour))
+	said := l.run()
+	for name, text := range l.files() {
+		if strings.Contains(text, l.g.At.Token) {
+			t.Errorf("%s holds the token", name)
+		}
+	}
+	if !strings.Contains(l.files()[setup.EnvFile], l.g.TokenFile) || !strings.Contains(said, "soon:") {
+		t.Errorf("%v\n%s", l.files(), said)
+	}
+	l.configured()
+}
