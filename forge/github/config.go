@@ -123,6 +123,12 @@ func (a App) key() (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
+// Check says what is wrong with the App's private key, without its text.
+func (a App) Check() error {
+	_, err := a.key()
+	return err
+}
+
 func (c Config) check() error {
 	hasApp := c.App.ID != 0 || len(c.App.Key) > 0
 	switch {

@@ -72,6 +72,9 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
+// API is the address of the REST API that is asked, with a slash at its end.
+func (h *Host) API() string { return h.at.rest.String() }
+
 // Close closes the connections that nobody uses.
 func (h *Host) Close() { h.net.CloseIdleConnections() }
 
@@ -121,7 +124,10 @@ func (h *Host) GitAuth(r forge.Repo) git.Auth {
 	return git.Auth{Username: gitUser, AllowPlaintext: h.cfg.AllowPlaintext, AskPassword: func(ctx context.Context) (string, error) {
 		op := "git credential for " + r.String()
 		p, err := h.place(ctx, op, r)
-		if err != nil {
+		if forge.Passing(err) { // a lease is renewed over git, whatever the API's limits
+			p = h.placeSeen(r)
+		}
+		if p == nil {
 			return "", err
 		}
 		token, err := h.token(ctx, op, p, forGit)

@@ -120,6 +120,9 @@ func New(_ context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
+// API is the address of the REST API that is asked, with a slash at its end.
+func (h *Host) API() string { return h.base.JoinPath("api/v4/").String() }
+
 // Close releases idle connections.
 func (h *Host) Close() { h.tr.CloseIdleConnections() }
 

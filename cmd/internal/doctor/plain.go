@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/writbot/writ/forge"
@@ -27,3 +28,5 @@ func plain(err error) string {
 	}
 	return strings.TrimSuffix(oneLine(text), ".")
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

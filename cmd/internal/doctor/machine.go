@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
+)
+
+// Machine is an installation on this machine: what it has, and the ways in which
+// a check looks at it.
+type Machine struct {
+	Config       config.Config
+	Unconfigured bool // there is none: only what every installation needs is looked at
+
+	// State says what is wrong with the state directory's kind, owner and mode,
+	// and what to do; "" for nothing.
+	State func(path string) (fault, remedy string)
+	// Git is the version of the git program.
+	Git func(ctx context.Context) (string, error)
+	// Sandbox tries a level by its name in the configuration: it starts a program.
+	Sandbox func(ctx context.Context, level string) error
+	// Builders are the names that a task can give, and Environment is what is
+	// wrong with one's surroundings.
+	Builders    []string
+	Environment func(ctx context.Context, builder string) []kernel.Violation
+
+	Time time.Duration    // of one check; 0: CheckTime
+	Now  func() time.Time // nil: time.Now
+	Each func(Check)      // told of each check as it ends; nil for nobody
+}
+
+// Configuration is the check of a configuration file that was loaded with that
+// error: every fault of it is named.
+func Configuration(file string, err error) Check {
+	c := Check{Name: NameConfiguration, Subject: file, Status: OK, Detail: "It is valid."}
+	if err == nil {
+		return c
+	}
+	c.Status, c.Remedy = Failed, "Mend what is named; docs/configuration.md has every key."
+	var faults *config.Error
+	if !errors.As(err, &faults) {
+		c.Detail = sentence(err)
+		return c
+	}
+	var list []string
+	for _, f := range faults.Faults {
+		text := f.Detail
+		if f.Key != "" {
+			text = f.Key + ": " + text
+		}
+		if f.Line > 0 {
+			text = fmt.Sprintf("line %d, %s", f.Line, text)
+		}
+		list = append(list, text)
+	}
+	c.Detail = fmt.Sprintf("It can't be used, for %d reasons:", len(list))
+	if len(list) == 1 {
+		c.Detail = "It can't be used:"
+	}
+	c.Detail += " " + strings.Join(list, " ")
+	return c
+}
+
+// Installation checks the machine: state directory, store, key, git, sandbox and
+// builders, and the server if one runs.
+func Installation(ctx context.Context, m Machine) []Check {
+	if m.Now == nil {
+		m.Now = time.Now
+	}
+	h := &house{Machine: m, runner: runner{limit: m.Time, each: m.Each}}
+	if !m.Unconfigured {
+		h.state(ctx)
+	}
+	h.check(ctx, NameGit, h.git)
+	if h.check(ctx, NameSandbox, h.sandbox) {
+		for _, name := range h.Builders {
+			h.subject = name
+			h.check(ctx, NameBuilder, func(ctx context.Context) result { return h.builder(ctx, name) })
+		}
+	} else {
+		for _, h.subject = range h.Builders {
+			h.skip("There is no sandbox to start it in.", NameBuilder)
+		}
+	}
+	h.subject = ""
+	if !m.Unconfigured {
+		h.check(ctx, NameServer, h.server)
+	}
+	return h.done
+}
+
+type house struct {
+	Machine
+	runner
+}
+
+// oldestGit is what writ is tested with.
+var oldestGit = [2]int{2, 39}
+
+func (h *house) git(ctx context.Context) result {
+	version, err := h.Git(ctx)
+	if err != nil {
+		return bad("Install it: apt-get install git.", "The git program can't be used: %s.", plain(err))
+	}
+	var got [2]int
+	if _, err := fmt.Sscanf(version, "%d.%d", &got[0], &got[1]); err != nil || slices.Compare(got[:], oldestGit[:]) < 0 {
+		return warn("Install git 2.39 or later.", "It is git %s, older than what writ is tested with.", version)
+	}
+	return ok("It is git %s.", version)
+}
+
+// sandbox starts a program in the configured level, and says what else there
+// would be.
+func (h *house) sandbox(ctx context.Context) result {
+	level := h.Config.Sandbox
+	if err := h.Sandbox(ctx, level); err != nil {
+		return bad(sandboxRemedy(err)+h.instead(ctx, level), "The level %s isn't to be had here: %s.", level, plain(err))
+	}
+	switch level {
+	case config.SandboxNone:
+		return warn("Set sandbox: bubblewrap, or landlock in a container that forbids namespaces."+h.instead(ctx, level),
+			"sandbox: none. Builders and checks run with all that writ's own account may do.")
+	case config.SandboxLandlock:
+		if h.Sandbox(ctx, config.SandboxBubblewrap) == nil {
+			return warn("Set sandbox: bubblewrap.", "The level landlock works. The stronger level bubblewrap would work here, too.")
+		}
+	}
+	return ok("The level %s works: a program was started in it.", level)
+}
+
+func sandboxRemedy(err error) string {
+	var e *sandbox.Error
+	if errors.As(err, &e) && e.Remedy != "" {
+		return e.Remedy
+	}
+	return sandbox.Remedy
+}
+
+// instead names the other levels that work here.
+func (h *house) instead(ctx context.Context, level string) string {
+	for _, other := range []string{config.SandboxBubblewrap, config.SandboxLandlock} {
+		if other != level && h.Sandbox(ctx, other) == nil {
+			return "\nThe level " + other + " works here: set sandbox: " + other + "."
+		}
+	}
+	return "\nNo other level works here either; docs/containers.md says what each needs."
+}
+
+// builder looks whether its program is inside.
+func (h *house) builder(ctx context.Context, name string) result {
+	var wrong []string
+	for _, v := range h.Environment(ctx, name) {
+		if v.Code == kernel.CodeEnvBuilder {
+			wrong = append(wrong, v.Subject+": "+v.Detail)
+		}
+	}
+	key := "builders." + name
+	if len(wrong) > 0 {
+		return bad("Mend "+key+".argv, or mount what it needs with "+key+".ro.", "%s", strings.Join(wrong, " "))
+	}
+	b, configured := h.Config.Builders[name]
+	if !configured {
+		return ok("Its program is there.")
+	}
+	var secret []string
+	for variable := range b.Env {
+		if credential(variable) {
+			secret = append(secret, variable)
+		}
+	}
+	if len(secret) > 0 {
+		slices.Sort(secret)
+		return warn("Take them out of "+key+".env: a builder has no network, and what it is given it can write into a change.",
+			"Its program is there. Its environment seems to hold credentials: %s.", strings.Join(secret, ", "))
+	}
+	return ok("Its program is there. It has no network and no credentials.")
+}
+
+// credential reports whether a variable's name is that of one.
+func credential(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY", "CREDENTIAL"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/store"
+)
+
+// state looks at the state directory and what lies in it.
+func (h *house) state(ctx context.Context) {
+	dir := h.Config.Server.StateDir
+	const inside = "The state directory can't be used."
+	h.subject = dir
+	fit := h.check(ctx, NameStateDir, func(context.Context) result { return h.directory(dir) })
+	h.subject = ""
+	if !fit {
+		h.skip(inside, NameStore, NameLedger, NameKey)
+		return
+	}
+	file := filepath.Join(dir, ledger.FileName)
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		h.skip("There is no store yet: the first `writ serve` makes it.", NameStore, NameLedger)
+		h.check(ctx, NameKey, func(context.Context) result { return h.newKey(dir) })
+		return
+	}
+	var db *store.DB
+	if !h.check(ctx, NameStore, func(ctx context.Context) (r result) {
+		db, r = openStore(ctx, file)
+		return r
+	}) {
+		h.skip("The store can't be read.", NameLedger, NameKey)
+		return
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	var instances []string
+	h.check(ctx, NameLedger, func(ctx context.Context) (r result) {
+		instances, r = ledgers(ctx, ledger.New(db, nil, ledger.Options{}), dir)
+		return r
+	})
+	h.check(ctx, NameKey, func(context.Context) result { return key(dir, instances) })
+}
+
+func (h *house) directory(dir string) result {
+	if dir == "" {
+		return bad("Set server.state_dir to an absolute path, such as /var/lib/writ/state.", "The configuration names none.")
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return warn("The first `writ serve` makes it, with mode 0700, if its account may write "+filepath.Dir(dir)+".", "It isn't there yet.")
+	}
+	if fault, remedy := h.State(dir); fault != "" {
+		return bad(remedy, "%s", fault)
+	}
+	at, err := placeOf(dir)
+	if err != nil {
+		return bad("Check path and permissions.", "Its file system can't be asked.")
+	}
+	if name := ahead(dir, h.Now()); name != "" {
+		return warn(setClock, "The clock went back, or the disk's is another: %s.", name)
+	}
+	return at.judge()
+}
+
+// openStore opens the store beside its writer, and has it checked.
+func openStore(ctx context.Context, file string) (*store.DB, result) {
+	db, err := store.OpenReadOnly(ctx, file, store.Options{})
+	if err != nil {
+		return nil, bad("Run `writ doctor` as writ's account, with the same program as the server. If the file is damaged, restore a copy: docs/operations.md.",
+			"It can't be opened: %s.", causes(err))
+	}
+	fault, err := db.Check(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return db, ok("It opens, in the form that this writ knows. It is too large to be checked to its end here.")
+	case err != nil:
+		_ = db.Close() // nothing was written
+		return nil, bad("Restore a copy: docs/operations.md.", "It can't be read: %s.", causes(err))
+	case fault != "":
+		_ = db.Close() // nothing was written
+		return nil, bad("Stop writ, keep the file aside, and restore a copy: docs/operations.md.", "SQLite finds it damaged: %s.", fault)
+	}
+	return db, ok("It opens, in the form that this writ knows, and SQLite finds it sound.")
+}
+
+// causes are an error with what is behind it.
+func causes(err error) string { return strings.TrimSuffix(oneLine(err.Error()), ".") }
+
+// ledgers verifies each, also against the signed checkpoint that lies beside it.
+func ledgers(ctx context.Context, all *ledger.Store, dir string) (instances []string, r result) {
+	worlds, err := all.Worlds(ctx)
+	if err != nil {
+		return nil, bad("Restore a copy: docs/operations.md.", "The ledgers can't be listed: %s.", causes(err))
+	}
+	unsigned, unread := 0, 0
+	for _, world := range worlds {
+		report, signed, err := verify(ctx, all, dir, world)
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			unread++
+			continue
+		case err != nil:
+			return instances, bad("Run `writ doctor` as writ's account; `writ verify` says more.", "The ledger of %s can't be verified: %s.", world, causes(err))
+		case !report.OK:
+			return instances, bad("If an older store was restored on purpose, `writ ledger adopt` declares it; otherwise somebody changed it: docs/operations.md.",
+				"The ledger of %s: %s: %s.", world, report.Code, strings.TrimSuffix(oneLine(report.Reason), "."))
+		case !signed:
+			unsigned++
+		}
+		instances = append(instances, report.Instance)
+	}
+	text := fmt.Sprintf("%d verified", len(worlds)-unread)
+	if unsigned > 0 {
+		text += fmt.Sprintf("; %d without a checkpoint yet, which a server signs within the hour", unsigned)
+	}
+	if unread > 0 {
+		text += fmt.Sprintf("; %d are too long to be verified here, `writ verify` does", unread)
+	}
+	return instances, ok("%s.", text)
+}
+
+func verify(ctx context.Context, all *ledger.Store, dir, world string) (r ledger.Report, signed bool, err error) {
+	checkpoint, err := os.ReadFile(ledger.CheckpointFile(dir, world))
+	if signed = err == nil; !signed && !errors.Is(err, fs.ErrNotExist) {
+		return r, false, err
+	}
+	one, err := all.World(ctx, world)
+	if err != nil {
+		return r, signed, err
+	}
+	r, err = one.Verify(ctx, ledger.VerifyOptions{Checkpoint: checkpoint})
+	return r, signed, err
+}
+
+const keyRemedy = "Restore the files key and key.pub from the back-up of the state directory. A ledger goes on with its own key only."
+
+// key looks whether it is there and the one that the ledgers are signed with.
+func key(dir string, instances []string) result {
+	k, err := instancekey.Load(dir)
+	if err != nil {
+		return bad(keyRemedy, "The instance's key can't be used: %s.", causes(err))
+	}
+	for _, name := range instances {
+		if name != "" && name != k.Fingerprint() {
+			return bad(keyRemedy, "The key is %s, and a ledger is of %s.", k.Fingerprint(), name)
+		}
+	}
+	return ok("It is %s.", k.Fingerprint())
+}
+
+// newKey is for a directory without a store.
+func (h *house) newKey(dir string) result {
+	if _, err := instancekey.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		return skipped("There is none yet: the first `writ serve` makes it.")
+	}
+	return key(dir, nil)
+}
