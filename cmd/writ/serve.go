@@ -78,6 +78,7 @@ type server struct {
 	forges   []*connected
 	worlds   map[string]*served // by name
 	hints    hints              // which of them to look at
+	bases    hints              // whose base to look at
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
@@ -94,7 +95,7 @@ func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{app: a, cfg: cfg, runs: newTaskRuns(), worlds: map[string]*served{}, hints: newHints(), registry: prometheus.NewRegistry()}
+	s := &server{app: a, cfg: cfg, runs: newTaskRuns(), worlds: map[string]*served{}, hints: newHints(), bases: newHints(), registry: prometheus.NewRegistry()}
 	s.log = a.serverLog(cfg.Server, s.runs)
 	if err := s.open(ctx, secrets); err != nil {
 		s.close()
@@ -175,7 +176,7 @@ func (s *server) run(ctx context.Context) error {
 	go s.executor.Environment(ctx, defaultBuilder) // so that the first task needn't wait for the probe
 	var parts sync.WaitGroup
 	for name, part := range map[string]func(context.Context) error{
-		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "housekeeping": s.keepHouse,
+		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
 	} {
 		parts.Go(func() {
 			if err := part(ctx); err != nil && ctx.Err() == nil {

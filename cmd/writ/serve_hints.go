@@ -45,7 +45,8 @@ func (h hints) take() (worlds []string) {
 	return worlds
 }
 
-// told is an inbox whose deliveries about what writ may do have worlds looked at.
+// told is an inbox whose deliveries about what writ may do, and about pushes to the
+// base, have worlds looked at.
 type told struct {
 	webhook.Inbox
 	s *server
@@ -54,6 +55,9 @@ type told struct {
 // Accept implements webhook.Inbox.
 func (t told) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, err error) {
 	duplicate, err = t.Inbox.Accept(ctx, d)
+	if w := d.Event.Pushed; err == nil && w != "" {
+		t.s.bases.add([]string{w})
+	}
 	if a := d.Event.Access; err == nil && a != nil {
 		worlds := a.Worlds
 		if len(worlds) == 0 {

@@ -139,10 +139,11 @@ func (r *restful) end(n int64, ended bool, head string) {
 	}
 }
 
-// forget has the next look at a task be a whole one.
+// forget has the next look at a task be a whole one, though one be under way now.
 func (r *restful) forget(n int64) {
 	r.mu.Lock()
 	delete(r.atRest, n)
+	delete(r.looks, n)
 	r.mu.Unlock()
 }
 

@@ -45,6 +45,7 @@ func (s *server) sweepAll(ctx context.Context) error {
 }
 
 func (s *server) sweepOne(ctx context.Context, w *served) {
+	s.bases.add([]string{w.world})
 	n, err := s.sweep(ctx, w)
 	switch {
 	case ctx.Err() != nil:
