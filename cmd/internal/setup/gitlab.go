@@ -43,7 +43,12 @@ type GitLab struct {
 	Maintainer string
 	Projects   []string
 	PublicURL  string // where GitLab reaches writ; "": writ asks by itself
-	Dir        string // absolute; where everything is kept
+	// KeepHooks leaves the hooks of an earlier set-up as they are; PublicURL isn't
+	// looked at.
+	KeepHooks bool
+	// Ask asks a person for a secret; the answer "" is a no. nil: nobody is there.
+	Ask func(ctx context.Context, question string) (string, error)
+	Dir string // absolute; where everything is kept
 	// Existing is the operator's own configuration, which is never written to; ""
 	// makes one in Dir.
 	Existing string
@@ -98,6 +103,9 @@ func public(text string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (ip != nil && ip.IsLoopback() || u.Hostname() == "localhost")
 }
 
+// hooked reports whether GitLab tells writ, by hooks.
+func (g *GitLab) hooked() bool { return g.PublicURL != "" || g.KeepHooks }
+
 // hookURL is where GitLab's webhooks go.
 func (g *GitLab) hookURL() string { return strings.TrimSuffix(g.PublicURL, "/") + "/hooks/gitlab" }
 
@@ -138,14 +146,30 @@ func (g *GitLab) connect(ctx context.Context) (err error) {
 		return &Error{Usage: true, Text: "GitLab can't be used: " + err.Error() + ".", Remedy: "Mend --url, --ca-file, --proxy or the token.", Err: err}
 	}
 	g.admin = g.host
-	if g.Maintainer != "" {
-		at := g.At
-		at.Token = g.Maintainer
-		if g.admin, err = gitlab.New(ctx, at); err != nil {
-			g.host.Close()
-			return &Error{Usage: true, Text: "The Maintainer's token can't be used: " + err.Error() + ".", Remedy: "Look at its file.", Err: err}
-		}
+	if g.Maintainer == "" {
+		return nil
 	}
+	if err = g.borrow(ctx, g.Maintainer); err != nil {
+		g.close()
+	}
+	return err
+}
+
+// borrow makes hooks with somebody else's token from now on.
+func (g *GitLab) borrow(ctx context.Context, token string) error {
+	at := g.At
+	at.Token = token
+	admin, err := gitlab.New(ctx, at)
+	if err != nil {
+		return &Error{Usage: true, Text: "The Maintainer's token can't be used: " + err.Error() + ".", Remedy: "Look whether it is whole.", Err: err}
+	}
+	who, err := admin.Self(ctx)
+	if err != nil {
+		admin.Close()
+		return refusedToken(err, "the Maintainer's token")
+	}
+	g.admin = admin
+	g.Say("the hooks are made as %s; that token is not kept\n", who.Login)
 	return nil
 }
 
@@ -165,7 +189,7 @@ func (g *GitLab) forgeText() string {
 			fmt.Fprintf(&b, "    %s: %s\n", kv.key, yamlWord(kv.value))
 		}
 	}
-	if g.signed && g.PublicURL != "" {
+	if g.signed && g.hooked() {
 		fmt.Fprintf(&b, "    hook_keys: [%s]\n", gitlabKeyVar)
 	}
 	fmt.Fprintf(&b, "    repositories: %s\n", yamlList(g.Projects))
@@ -180,7 +204,7 @@ func (g *GitLab) url() string {
 }
 
 func (g *GitLab) config() []byte {
-	return configText(g.Dir, g.forgeText(), g.PublicURL == "", g.Builder)
+	return configText(g.Dir, g.forgeText(), !g.hooked(), g.Builder)
 }
 
 // variables are what the configuration needs.
@@ -191,7 +215,7 @@ func (g *GitLab) variables() []variable {
 	}
 	env := []variable{{gitlabTokenVar + "_FILE", token}}
 	switch {
-	case g.PublicURL == "":
+	case !g.hooked():
 	case g.signed:
 		env = append(env, variable{gitlabKeyVar + "_FILE", g.path(gitlabKeyFile)})
 	default:
@@ -251,13 +275,13 @@ func (g *GitLab) compareConfig() error {
 	}
 	have := c.Forges.GitLab
 	lacks := !strings.EqualFold(strings.TrimSuffix(have.URL, "/"), strings.TrimSuffix(g.url(), "/")) || have.CAFile != g.At.CAFile || have.Proxy != g.At.Proxy ||
-		(c.Server.Intake == config.IntakePoll) != (g.PublicURL == "") || g.signed != slices.Contains(have.HookKeys, gitlabKeyVar)
+		(c.Server.Intake == config.IntakePoll) == g.hooked() || g.signed != slices.Contains(have.HookKeys, gitlabKeyVar)
 	for _, p := range g.Projects {
 		lacks = lacks || !slices.ContainsFunc(have.Repositories, func(r string) bool { return strings.EqualFold(r, p) })
 	}
 	if lacks {
 		g.Say("  it should have:\n%s", g.forgeText())
-		if g.PublicURL == "" {
+		if !g.hooked() {
 			g.Say("  and under server: intake: poll\n")
 		}
 	}

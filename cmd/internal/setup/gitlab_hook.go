@@ -29,6 +29,10 @@ func newSecretToken() string { return rand.Text() + rand.Text() }
 // secret finds what the hooks sign or are known by, or makes a signing token:
 // [GitLab.hook] sees whether this GitLab can.
 func (g *GitLab) secret() error {
+	if g.KeepHooks {
+		g.signed = !Exists(g.path(gitlabHookFile))
+		return nil
+	}
 	if g.PublicURL == "" {
 		g.Say("without --public-url writ asks GitLab every minute, and no hook is made. GitLab shows no former text of an issue, so each approval then needs /writ approve DIGEST\n")
 		return nil
@@ -51,7 +55,7 @@ func (g *GitLab) secretPath() string {
 
 // hook makes the hook of a project, or sets the one that is there.
 func (g *GitLab) hook(ctx context.Context, p project) error {
-	if g.PublicURL == "" {
+	if g.PublicURL == "" || g.KeepHooks {
 		return nil
 	}
 	if !p.hooks {

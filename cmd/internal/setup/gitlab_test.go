@@ -1,6 +1,7 @@
 package setup_test
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -352,6 +353,41 @@ func TestGitLab_HookOfAnother(t *testing.T) {
 	l.g.Rotate = false
 	if said := l.run(); strings.Count(said, "writ took it") != 2 {
 		t.Error(said)
+	}
+}
+
+// TestGitLab_Asks: a person is asked for a Maintainer's token once, where it is
+// needed; without one it goes on.
+func TestGitLab_Asks(t *testing.T) {
+	l := newLab(t, gitlabtest.Options{}, gitlabtest.Developer)
+	maja := l.AddUser("maja")
+	l.SetMember(l.project, maja.ID, gitlabtest.Maintainer)
+	asked, answer := 0, ""
+	l.g.Ask = func(_ context.Context, question string) (string, error) {
+		asked++
+		if !strings.Contains(question, "acme/tools/shop") {
+			t.Errorf("it asks %q", question)
+		}
+		return answer, nil
+	}
+	if said := l.run(); !strings.Contains(said, "Add new webhook") || asked != 1 {
+		t.Errorf("asked %d times: %s", asked, said)
+	}
+	answer = l.Token(maja.ID)
+	if said := l.run(); len(l.hooks()) != 1 || asked != 2 || strings.Contains(said, answer) {
+		t.Errorf("asked %d times: %s", asked, said)
+	}
+	for name, text := range l.files() {
+		if strings.Contains(text, answer) {
+			t.Errorf("%s holds the Maintainer's token", name)
+		}
+	}
+	// Going on with what is there leaves the hooks alone, and needs no Maintainer.
+	before, files := len(l.Requests()), l.files()
+	l.g.PublicURL, l.g.KeepHooks = "", true
+	said := l.run()
+	if w := l.writes(before); len(w) > 0 || asked != 2 || !maps(files, l.files()) || strings.Contains(said, "it should have") {
+		t.Errorf("%v\n%s", w, said)
 	}
 }
 

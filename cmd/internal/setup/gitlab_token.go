@@ -63,13 +63,6 @@ func (g *GitLab) checkToken(ctx context.Context) (err error) {
 	for _, warning := range g.host.Warnings() {
 		g.Say("  mind: %s\n", warning)
 	}
-	if g.admin != g.host {
-		who, err := g.admin.Self(ctx)
-		if err != nil {
-			return refusedToken(err, "the Maintainer's token")
-		}
-		g.Say("the hooks are made as %s; that token is not kept\n", who.Login)
-	}
 	return nil
 }
 
@@ -121,8 +114,26 @@ func (g *GitLab) find(ctx context.Context) ([]project, error) {
 		if level >= levelMaintainer && g.self.Kind == forge.Bot {
 			g.Say("  mind: Developer is enough once the hook is there; %s may change settings, too\n", role(level))
 		}
+		if level < levelMaintainer {
+			if err := g.askMaintainer(ctx, name); err != nil {
+				return nil, err
+			}
+		}
 		p := project{Repository: repo, page: strings.TrimSuffix(repo.URL, "/"), hooks: level >= levelMaintainer || g.admin != g.host}
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// askMaintainer asks, once, for a token that may make hooks.
+func (g *GitLab) askMaintainer(ctx context.Context, name string) error {
+	if g.Ask == nil || g.admin != g.host || g.PublicURL == "" || g.KeepHooks {
+		return nil
+	}
+	token, err := g.Ask(ctx, "The webhook of "+name+" needs a Maintainer. A token of his with the scope api makes it now and is not kept; empty: by hand. It isn't shown: ")
+	g.Ask = nil
+	if err != nil || token == "" {
+		return err
+	}
+	return g.borrow(ctx, token)
 }
