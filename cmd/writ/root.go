@@ -37,6 +37,7 @@ func (a *app) root() tree {
 	conf := group("config", "Check, print and explain this machine's configuration")
 	conf.AddCommand(a.configCheck(), a.configPrint(), a.configReference())
 	root.AddCommand(task, a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.demoCommand(), a.forgeCommand(), contract, conf, a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.versionCommand())
+	root.AddCommand(a.doctorCommand())
 	return tree{root}
 }
 

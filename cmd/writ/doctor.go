@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+// doctorFlags are what `writ doctor` was asked.
+type doctorFlags struct {
+	file    string
+	forge   string
+	repo    string
+	json    bool
+	noProbe bool
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var f doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor --config FILE",
+		Short: "Check whether writ can work here: machine, secrets, forges, repositories",
+		Long: `Doctor looks at everything that writ serve needs, also while it runs, and says in
+a line for each check how it stands; below what is not as it should be stands
+what to do. It changes nothing, but for two refs that it pushes to each
+repository below the state refs and deletes again. Exit status 0: nothing failed;
+there may be warnings.`,
+		Example: "  writ doctor --config writ.yaml\n  writ doctor --config writ.yaml --forge github --repo acme/shop",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&f.file, "config", "", "configuration of this machine; without one only the machine is looked at")
+	cmd.Flags().StringVar(&f.forge, "forge", "", "only this forge: github, gitlab or local")
+	cmd.Flags().StringVar(&f.repo, "repo", "", "only this repository, OWNER/NAME")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document instead")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "push nothing")
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.doctor(ctx, f) })
+	return cmd
+}
+
+// examination is one run of `writ doctor`.
+type examination struct {
+	*app
+	flags doctorFlags
+	cfg   config.Config
+	done  []doctor.Check
+}
+
+// doctor is `writ doctor`.
+func (a *app) doctor(ctx context.Context, f doctorFlags) error {
+	e := &examination{app: a, flags: f}
+	if err := e.asked(); err != nil {
+		return err
+	}
+	e.examine(ctx)
+	if f.json {
+		data, err := json.Marshal(map[string]any{"ok": doctor.Good(e.done), "checks": e.done})
+		if err != nil {
+			return err
+		}
+		a.printJSON(data)
+	}
+	if !doctor.Good(e.done) {
+		return quiet(exitRefused)
+	}
+	return nil
+}
+
+// asked refuses wrong usage.
+func (e *examination) asked() error {
+	if err := pathFlag("config", e.flags.file); err != nil {
+		return err
+	}
+	if e.flags.forge != "" && !slices.Contains(forgeNames(), e.flags.forge) {
+		return usage("--forge is github, gitlab or local.")
+	}
+	if e.flags.file == "" && e.flags.forge+e.flags.repo != "" {
+		return usage("--config is missing: it says how the forge is reached.")
+	}
+	return nil
+}
+
+// told takes a check in, and shows it at once.
+func (e *examination) told(c doctor.Check) {
+	e.done = append(e.done, c)
+	if !e.flags.json {
+		var line strings.Builder
+		_ = doctor.Line(&line, c) // a builder takes everything
+		e.print("%s", line.String())
+	}
+}
+
+func (e *examination) getenv(name string) string { return e.env[name] }
+
+func (e *examination) examine(ctx context.Context) {
+	e.cfg = config.Default()
+	if e.flags.file != "" {
+		var err error
+		e.cfg, err = config.Load(e.flags.file)
+		e.told(doctor.Configuration(e.flags.file, err))
+		if err != nil {
+			return
+		}
+		e.hide(e.cfg.Redact)
+		e.hideValues(doctor.SecretValues(e.cfg, e.getenv))
+		doctor.Secrets(e.cfg, e.getenv, e.told)
+	}
+	doctor.Installation(ctx, e.machine())
+	found := e.flags.file == "" || !e.cfg.Forges.Any()
+	for _, name := range forgeNames() {
+		if cfg, ok := e.alone(name); ok {
+			found = e.atForge(ctx, name, cfg) || found
+		}
+	}
+	if !found {
+		e.told(doctor.Check{
+			Name: doctor.NameRepository, Subject: e.flags.repo, Status: doctor.Failed, Detail: "The configuration doesn't list it.",
+			Remedy: "Add it to repositories of its forge; without --forge and --repo everything that is listed is checked.",
+		})
+	}
+}
+
+// machine is this machine, as its checks look at it.
+func (e *examination) machine() doctor.Machine {
+	names := slices.Sorted(maps.Keys(e.cfg.Builders))
+	return doctor.Machine{
+		Config: e.cfg, Unconfigured: e.flags.file == "", Each: e.told, Builders: names, Environment: e.environment,
+		State: func(path string) (string, string) {
+			if _, err := openState(path, false); err != nil {
+				p := explain(err)
+				return p.text, p.remedy
+			}
+			return "", ""
+		},
+		Git:     func(ctx context.Context) (string, error) { return git.Version(ctx, "") },
+		Sandbox: func(ctx context.Context, level string) error { return e.level(level).Probe(ctx) },
+	}
+}
+
+// level is an isolation level by its name.
+func (e *examination) level(name string) sandbox.Sandbox {
+	return (&app{}).sandbox(&installation{cfg: config.Config{Sandbox: name, WithoutLandlock: e.cfg.WithoutLandlock}, log: slog.New(slog.DiscardHandler)})
+}
+
+// environment asks the executor about a builder. Its workspaces lie in a
+// directory that is gone afterwards: the server's is the server's.
+func (e *examination) environment(ctx context.Context, name string) []kernel.Violation {
+	dir, err := os.MkdirTemp("", "writ-doctor-")
+	if err != nil {
+		return []kernel.Violation{{Code: kernel.CodeEnvBuilder, Subject: name, Detail: "No directory for its workspace can be made."}}
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is empty
+	x := builder.New(builder.Config{
+		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: toBuilder(e.cfg.Builders[name], nil)},
+		Checks: builder.Builder{ReadOnly: mounts(e.cfg.Checks.RO)}, Limits: e.cfg.Limits.Sandbox(), WorkDir: dir,
+		Redact: e.redactor.String, Now: func() int64 { return newClock().Now().WallMs },
+	})
+	defer x.Close()
+	return x.Environment(ctx, name)
+}
+
+// forgeNames are the forges, in the order in which they are checked.
+func forgeNames() []string { return []string{"github", "gitlab", "local"} }
+
+// alone is the configuration as if it had this forge only; ok is false where it
+// doesn't have it, or nobody asked for it.
+func (e *examination) alone(name string) (cfg config.Config, ok bool) {
+	cfg = e.cfg
+	cfg.Forges = config.Default().Forges
+	switch all := e.cfg.Forges; name {
+	case "github":
+		cfg.Forges.GitHub = all.GitHub
+	case "gitlab":
+		cfg.Forges.GitLab = all.GitLab
+	case "local":
+		cfg.Forges.Local = all.Local
+	}
+	return cfg, cfg.Forges.Any() && (e.flags.forge == "" || e.flags.forge == name)
+}
+
+// atForge checks one forge and its repositories. It reports whether there was
+// one to check.
+func (e *examination) atForge(ctx context.Context, name string, cfg config.Config) bool {
+	listed := slices.DeleteFunc(repositoriesOf(cfg.Forges), func(r string) bool { return e.flags.repo != "" && !strings.EqualFold(r, e.flags.repo) })
+	if len(listed) == 0 {
+		return false
+	}
+	f, err := e.connectOne(ctx, cfg)
+	if err != nil {
+		p := explain(err)
+		remedy := p.remedy
+		if remedy == "" {
+			remedy = "See the secrets above, and forges." + name + " in " + e.flags.file + "."
+		}
+		e.told(doctor.Check{Name: doctor.NameReach, Subject: name, Status: doctor.Failed, Detail: p.text, Remedy: remedy})
+		e.skip("The forge can't be used.", listed)
+		return true
+	}
+	defer f.host.Close()
+	poll := cfg.Server.Intake == config.IntakePoll
+	if _, answers := doctor.Forge(ctx, doctor.Site{Forge: name, Host: f.host, URL: f.asked(cfg), Git: f.git, Poll: poll, Each: e.told}); !answers {
+		e.skip("The forge can't be used.", listed)
+		return true
+	}
+	for _, r := range listed {
+		doctor.Repository(ctx, doctor.Target{
+			Forge: name, Host: f.host, Name: r, Git: f.git, Refs: cfg.Refs, Base: cfg.Base, Signer: e.signer(), Poll: poll, NoProbe: e.flags.noProbe,
+			Identity: doctor.Identity{Name: cfg.Identity.Name, Email: cfg.Identity.Email}, Each: e.told,
+		})
+	}
+	return true
+}
+
+func repositoriesOf(f config.Forges) []string {
+	return slices.Concat(f.GitHub.Repositories, f.GitLab.Repositories, f.Local.Repositories)
+}
+
+func (e *examination) skip(why string, repositories []string) {
+	for _, r := range repositories {
+		e.told(doctor.Check{Name: doctor.NameRepository, Subject: r, Status: doctor.Skipped, Detail: why})
+	}
+}
+
+// connectOne prepares the one forge of a configuration.
+func (e *examination) connectOne(ctx context.Context, cfg config.Config) (*connected, error) {
+	cfg.Server.Traces = config.Traces{} // whose secrets aren't needed
+	given, err := e.readSecrets(cfg)
+	if err != nil {
+		return nil, err
+	}
+	list, err := e.connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// asked is what is asked to see whether a forge answers.
+func (f *connected) asked(cfg config.Config) string {
+	if h, able := f.host.(interface{ API() string }); able {
+		return h.API()
+	}
+	return strings.TrimSuffix(cfg.Forges.Local.URL, "/") + "/"
+}
+
+// signer is the instance's, where there is one: with it, a probe's commit is one
+// that the server would push.
+func (e *examination) signer() git.Signer {
+	key, err := instancekey.Load(e.cfg.Server.StateDir)
+	if err != nil {
+		return nil
+	}
+	return git.NewSigner(key.SSHSigner())
+}
