@@ -41,7 +41,7 @@ func (a *app) appendCycles(ctx context.Context, in *governed, task int64) error 
 	if err != nil || len(lines) == 0 {
 		return err
 	}
-	log, err := report.OpenLog(in.dir.path, a.redactor)
+	log, err := report.OpenLog(in.dir.path, a.redactor.now())
 	if err != nil {
 		return err
 	}

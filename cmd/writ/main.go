@@ -41,8 +41,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            map[string]string
-	secrets        []string
-	redactor       *report.Redactor
+	redactor       shade
 	json           bool
 	// notice is what --json prints where a run came to no report of its task;
 	// nil for commands that print none.
@@ -145,6 +144,5 @@ func (a *app) hide(names []string) {
 
 // hideValues does the same with values. What was hidden before stays hidden.
 func (a *app) hideValues(values []string) {
-	a.secrets = append(a.secrets, values...)
-	a.redactor = report.NewRedactor(a.secrets)
+	a.redactor.add(values)
 }

@@ -9,7 +9,7 @@ import (
 
 // obeyPause answers the request for a pause, or for its end.
 func (s *server) obeyPause(ctx context.Context, r request) answer {
-	if r.World != "" && s.worlds[r.World] == nil {
+	if r.World != "" && !s.worlds.listed(r.World) {
 		return answer{Detail: "The running server doesn't govern " + r.World + "."}
 	}
 	said, err := setPause(ctx, s.inbox, r)

@@ -181,7 +181,7 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal kills
 
-	d := newDisplay(a.stderr, a.redactor, a.env["TERM"] == "dumb" || a.env["TERM"] == "")
+	d := newDisplay(a.stderr, a.redactor.now(), a.env["TERM"] == "dumb" || a.env["TERM"] == "")
 	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	in, err := a.open(ctx, j.cfg, j.place, j.state, lastUse{Task: j.number}, log)
 	if err != nil {

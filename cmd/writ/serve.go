@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -30,22 +31,26 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Govern the issues of whole repositories, driven by webhooks",
 		Long: `Serve receives webhooks, looks at the tasks that they concern, and governs those
 that a maintainer has approved. What webhooks missed, a sweep finds. The first
-Ctrl-C or SIGTERM hands all leases back and ends; a second one kills.`,
+Ctrl-C or SIGTERM hands all leases back and ends; a second one kills. SIGHUP, or a
+change of the file, has the configuration read again.`,
 		Example: "  WRIT_LOCAL_TOKEN_FILE=token WRIT_LOCAL_HOOK_SECRET_FILE=secret writ serve --config writ.yaml",
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration of this machine")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		context.AfterFunc(ctx, stop) // the second signal kills
-		return a.serve(ctx, file)
+		hups := make(chan os.Signal, 1)
+		signal.Notify(hups, syscall.SIGHUP)
+		defer signal.Stop(hups)
+		return a.serve(ctx, file, hups)
 	})
 	return cmd
 }
 
-// serve is `writ serve`.
-func (a *app) serve(ctx context.Context, file string) error {
+// serve is `writ serve`; each value of hups has the file read again.
+func (a *app) serve(ctx context.Context, file string, hups <-chan os.Signal) error {
 	if file == "" {
 		return usage("--config is missing: give the configuration of this machine.")
 	}
@@ -56,6 +61,7 @@ func (a *app) serve(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	seen := a.fingerprint(file, cfg)
 	if cfg.Server.StateDir == "" || !cfg.Forges.Any() {
 		return usage("%s sets no server.state_dir, or no forge (forges.github, gitlab or local): there is nothing to serve.", file)
 	}
@@ -64,6 +70,7 @@ func (a *app) serve(ctx context.Context, file string) error {
 		return err
 	}
 	defer s.close()
+	s.reloads.file, s.reloads.hups, s.reloads.seen = file, hups, seen
 	return s.run(ctx)
 }
 
@@ -71,14 +78,15 @@ func (a *app) serve(ctx context.Context, file string) error {
 type server struct {
 	app      *app
 	in       *installation
-	cfg      config.Config
+	cfg      config.Config // as it was at the start, see conf
+	gen      atomic.Pointer[generation]
+	reloads  reloads
 	log      *slog.Logger
+	level    *slog.LevelVar
 	inbox    *inbox.Inbox
-	executor *builder.Local
-	forges   []*connected
-	worlds   map[string]*served // by name
-	hints    hints              // which of them to look at
-	bases    hints              // whose base to look at
+	worlds   *worlds
+	hints    hints // which of them to look at
+	bases    hints // whose base to look through
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
@@ -86,7 +94,17 @@ type server struct {
 	traces   traces
 	metrics  *serverMetrics
 	registry *prometheus.Registry
-	closers  []func() // called in reverse
+	ended    sync.WaitGroup // of executors that are no longer used
+
+	opening sync.Mutex         // one world at a time; guards ever
+	ever    map[string]*served // by name: as this process opened them last
+
+	selves sync.Mutex // guards self and hooks
+	self   map[string]forge.User
+	hooks  map[string]*webhook.Renewable // by forge
+
+	closing sync.Mutex
+	closers []func() // called in reverse
 }
 
 // newServer opens everything. Nothing is started yet.
@@ -95,8 +113,11 @@ func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{app: a, cfg: cfg, runs: newTaskRuns(), worlds: map[string]*served{}, hints: newHints(), bases: newHints(), registry: prometheus.NewRegistry()}
-	s.log = a.serverLog(cfg.Server, s.runs)
+	s := &server{
+		app: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newHints(), bases: newHints(), registry: prometheus.NewRegistry(),
+		level: &slog.LevelVar{}, ever: map[string]*served{}, self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
+	}
+	s.log = a.serverLog(cfg.Server, s.runs, s.level)
 	if err := s.open(ctx, secrets); err != nil {
 		s.close()
 		return nil, err
@@ -111,24 +132,17 @@ func (s *server) open(ctx context.Context, secrets secrets) (err error) {
 	if s.in, err = openInstallation(ctx, s.cfg, s.cfg.Server.StateDir, lastUse{Server: true}, s.log); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.in.Close)
+	s.later(s.in.Close)
 	s.inbox = inbox.New(s.in.db)
-	if s.executor, err = s.app.executor(&job{}, s.in); err != nil {
+	s.metrics = newServerMetrics(s.registry, s)
+	s.reloads.register(s.registry)
+	if err := s.openFirst(ctx, secrets); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.executor.Close)
-	s.metrics = newServerMetrics(s.registry, s)
-	if err := s.openWorlds(ctx, secrets); err != nil {
+	if err := s.openWorlds(ctx); err != nil {
 		return err
 	}
 	return s.wire(ctx)
-}
-
-// close gives everything back, the lock last.
-func (s *server) close() {
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		s.closers[i]()
-	}
 }
 
 // wire makes scheduler and receiver.
@@ -138,13 +152,13 @@ func (s *server) wire(ctx context.Context) (err error) {
 	c := s.cfg.Server
 	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
 		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
-		Pauses: []scheduler.Pauses{s.pauseFile(), pauses{s.inbox}},
+		Pauses: []scheduler.Pauses{s.pauseFile(), pauses{s.inbox}, s.worlds},
 		NewID:  uuid.NewString, Observer: s.metrics, Log: s.log,
 	})
 	if err != nil {
 		return err
 	}
-	hooks, err := s.hooks()
+	hooks, err := s.openHooks()
 	if err != nil {
 		return err
 	}
@@ -152,9 +166,9 @@ func (s *server) wire(ctx context.Context) (err error) {
 	if err != nil {
 		return &problem{exit: exitOther, text: "The address " + c.Listen + " can't be listened on: " + cause(err) + ".", remedy: "Give a free one as server.listen."}
 	}
-	s.closers = append(s.closers, func() { _ = listener.Close() }) // the receiver closes it too
+	s.later(func() { _ = listener.Close() }) // the receiver closes it too
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: listener, Hooks: hooks, Inbox: s.traces.inbox(told{telling{webhook.Into(s.inbox), s.sched}, s}), Checks: s.checks(),
+		Listener: listener, Hooks: hooks, Inbox: s.traces.inbox(told{telling{webhook.Into(s.inbox), s.sched}, s}), Checks: s.checks(), Parts: s.parts,
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
@@ -173,7 +187,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go s.executor.Environment(ctx, defaultBuilder) // so that the first task needn't wait for the probe
+	go s.now().executor.Environment(ctx, defaultBuilder) // so that the first task needn't wait for the probe
 	var parts sync.WaitGroup
 	for name, part := range map[string]func(context.Context) error{
 		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
@@ -189,7 +203,7 @@ func (s *server) run(ctx context.Context) error {
 		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
 	}
 	s.logPauses(ctx)
-	s.log.Info("serving", "intake", s.cfg.Server.Intake, "listen", s.cfg.Server.Listen, "worlds", len(s.worlds), "state_dir", s.in.dir.path)
+	s.log.Info("serving", "intake", s.cfg.Server.Intake, "listen", s.cfg.Server.Listen, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed(), "state_dir", s.in.dir.path)
 	left := s.sched.Run(ctx)
 	parts.Wait()
 	if len(left) > 0 {
@@ -221,7 +235,7 @@ func (s *server) keepHouse(ctx context.Context) error {
 	tick := time.NewTicker(houseEvery)
 	defer tick.Stop()
 	for {
-		before := time.Now().Add(-s.cfg.Server.Keep).UnixMilli()
+		before := time.Now().Add(-s.conf().Server.Keep).UnixMilli()
 		if _, err := s.inbox.Prune(ctx, inbox.Keep{SinceMs: before}); err != nil && ctx.Err() == nil {
 			s.log.Warn("old deliveries could not be forgotten", "error", err)
 		}
@@ -231,11 +245,12 @@ func (s *server) keepHouse(ctx context.Context) error {
 		case <-tick.C:
 		}
 		s.checkpointAll()
+		s.checkAccessOf(ctx, s.worlds.open())
 	}
 }
 
 func (s *server) checkpointAll() {
-	for _, w := range s.worlds {
+	for _, w := range s.worlds.open() {
 		w.checkpoint(context.Background())
 	}
 }

@@ -30,7 +30,7 @@ func (s *server) watchBases(ctx context.Context) error {
 		case <-s.bases.signal:
 		}
 		for _, name := range s.bases.take() {
-			w := s.worlds[name]
+			w := s.worlds.named(name)
 			if w == nil {
 				continue
 			}

@@ -25,16 +25,17 @@ func (s *server) obey(ctx context.Context, r request) answer {
 
 // worldNamed finds the world of a request, which need not name the only one.
 func (s *server) worldNamed(name string) (w *served, why string) {
-	if w := s.worlds[name]; w != nil {
+	if w := s.worlds.named(name); w != nil {
 		return w, ""
+	}
+	if p := s.worlds.closedWhy(name); p != nil {
+		return nil, "The repository " + name + " is closed in the running server: " + p.Error()
 	}
 	if name != "" {
 		return nil, "The running server doesn't govern " + name + "."
 	}
-	if len(s.worlds) != 1 {
-		return nil, "The running server governs several repositories: give --world."
+	if list := s.worlds.open(); len(list) == 1 && s.worlds.countClosed() == 0 {
+		return list[0], ""
 	}
-	for _, w = range s.worlds {
-	}
-	return w, ""
+	return nil, "The running server governs several repositories: give --world."
 }

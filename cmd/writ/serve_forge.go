@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/forge"
@@ -35,10 +35,18 @@ type connected struct {
 	git          git.Options
 	world        func(forge.Repo) string
 	// hook makes what takes its webhooks.
-	hook func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error)
+	hook func(self forge.User, of whose) (webhook.Hook, error)
+	// installURL is where a GitHub App is installed; "" elsewhere.
+	installURL string
+	// access asks what writ was given for a repository; nil where a forge doesn't
+	// say.
+	access func(context.Context, forge.Repo) (access, error)
+}
 
-	self forge.User
-	byID map[int64]*served // by the forge's number of the repository
+// whose looks worlds up for a hook.
+type whose struct {
+	world     func(repository int64) (string, bool)
+	installed func(installation int64, account string) []string
 }
 
 // connect prepares every forge of a configuration; a.readSecrets gives what it
@@ -63,7 +71,6 @@ func (a *app) connect(ctx context.Context, cfg config.Config, given secrets, log
 			}
 			return nil, err
 		}
-		f.byID = map[int64]*served{}
 		list = append(list, f)
 	}
 	return list, nil
@@ -79,9 +86,12 @@ func openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, l
 		return nil, badForge("github", err)
 	}
 	f := &connected{name: "github", host: h, repositories: c.Repositories, world: worldAt(h)}
-	f.hook = func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
+	if c.AppID != 0 {
+		f.installURL, f.access = "the App's page at "+c.URL, installed(h, c.URL)
+	}
+	f.hook = func(self forge.User, of whose) (webhook.Hook, error) {
 		return webhook.NewGitHubHook(webhook.GitHubConfig{
-			Secrets: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
+			Secrets: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: of.world, Installed: of.installed,
 		})
 	}
 	f.git, err = gitOptions(c.CAFile, c.Proxy)
@@ -94,10 +104,10 @@ func openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, l
 	if err != nil {
 		return nil, badForge("gitlab", err)
 	}
-	f := &connected{name: "gitlab", host: h, repositories: c.Repositories, world: worldAt(h)}
-	f.hook = func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
+	f := &connected{name: "gitlab", host: h, repositories: c.Repositories, world: worldAt(h), access: tokenEnd(h, time.Now)}
+	f.hook = func(self forge.User, of whose) (webhook.Hook, error) {
 		return webhook.NewGitLabHook(webhook.GitLabConfig{
-			Keys: given.keys, Tokens: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: world,
+			Keys: given.keys, Tokens: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: of.world,
 		})
 	}
 	f.git, err = gitOptions(c.CAFile, c.Proxy)
@@ -114,15 +124,6 @@ func worldAt(h interface{ GitURL(forge.Repo) string }) func(forge.Repo) string {
 	return func(r forge.Repo) string { return remotePlace(h.GitURL(r)).world }
 }
 
-// worldOf is the governed world of a repository.
-func (f *connected) worldOf(repository int64) (string, bool) {
-	w, ok := f.byID[repository]
-	if !ok {
-		return "", false
-	}
-	return w.world, true
-}
-
 func (f *connected) allowed(owner, name string) bool {
 	for _, r := range f.repositories {
 		if strings.EqualFold(r, owner+"/"+name) {
@@ -132,32 +133,29 @@ func (f *connected) allowed(owner, name string) bool {
 	return false
 }
 
-// hooks are those of all forges; none where writ asks by itself.
-func (s *server) hooks() (list []webhook.Hook, err error) {
-	if s.cfg.Server.Intake == config.IntakePoll {
-		return nil, nil
-	}
-	for _, f := range s.forges {
-		h, err := f.hook(f.self, f.worldOf)
-		if err != nil {
-			return nil, fmt.Errorf("forges.%s: %w", f.name, err)
-		}
-		list = append(list, h)
-	}
-	return list, nil
-}
-
-// notFound explains a repository that a forge doesn't show.
+// notFound explains why a forge doesn't show a repository.
 func notFound(f *connected, name string, err error) error {
 	var e *forge.Error
 	if !errors.As(err, &e) {
-		return fmt.Errorf("%s: %w", name, err)
+		return unanswered(f, name, err.Error())
 	}
 	switch e.Reason {
 	case forge.NotFound, forge.Forbidden:
-		return coded(kernel.CodeTargetNotAllowed, "The repository %s is not at the forge, or writ's account may not see it (%s).", name, e.Error())
+		p := coded(kernel.CodeEnvRepository, "The repository %s is not at the forge, or writ's account may not see it (%s).", name, e.Error())
+		p.remedy = "Check its name, and that writ's account is a member there. It is opened by itself then."
+		if f.installURL != "" {
+			p.remedy = "Check its name, and install the App on it: " + f.installURL + ". It is opened by itself then."
+		}
+		return p
 	case forge.Unauthorized:
-		return &problem{exit: exitRefused, text: "The forge " + f.name + " doesn't take writ's credential: " + e.Error() + ".", remedy: "Check it, and that the App is installed on " + name + " or the token still counts."}
+		return &problem{code: kernel.CodeForgeCredential, exit: exitRefused, text: "The forge " + f.name + " doesn't take writ's credential: " + e.Error() + ".", remedy: "Check it, and that the App is installed on " + name + " or the token still counts."}
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return unanswered(f, name, e.Error())
+}
+
+// unanswered is a forge that can't be asked about a repository.
+func unanswered(f *connected, name, detail string) *problem {
+	p := coded(kernel.CodeForgeUnreachable, "The forge %s gives no answer about %s: %s.", f.name, name, detail)
+	p.remedy = "It is asked again by itself. If the forge works for others, check url, proxy and ca_file under forges." + f.name + "."
+	return p
 }

@@ -20,7 +20,7 @@ func TestW9_SignedHookOfTheConfiguration(t *testing.T) {
 	f, err := openGitLab(t.Context(), config.Default().Forges.GitLab, given, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer f.host.Close()
-	h, err := f.hook(forge.User{ID: 7, Kind: forge.Bot}, f.worldOf)
+	h, err := f.hook(forge.User{ID: 7, Kind: forge.Bot}, whose{world: func(int64) (string, bool) { return "", false }})
 	must(t, err)
 	body, at := []byte(`{}`), strconv.FormatInt(time.Now().Unix(), 10)
 	signed := http.Header{}

@@ -41,8 +41,8 @@ func openLocal(ctx context.Context, c config.LocalForge, given forgeSecrets, log
 	return &connected{
 		name: "local", host: h, repositories: c.Repositories,
 		world: func(r forge.Repo) string { return "local/" + r.String() },
-		hook: func(self forge.User, world func(int64) (string, bool)) (webhook.Hook, error) {
-			return webhook.NewLocalHook(webhook.LocalConfig{Secrets: given.hooks, Self: self.ID, World: world})
+		hook: func(self forge.User, of whose) (webhook.Hook, error) {
+			return webhook.NewLocalHook(webhook.LocalConfig{Secrets: given.hooks, Self: self.ID, World: of.world})
 		},
 	}, nil
 }

@@ -59,24 +59,7 @@ func (t told) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, e
 		t.s.bases.add([]string{w})
 	}
 	if a := d.Event.Access; err == nil && a != nil {
-		worlds := a.Worlds
-		if len(worlds) == 0 {
-			worlds = t.s.worldsOf(d.Hook)
-		}
-		t.s.hints.add(worlds)
+		t.s.hints.add(a.Worlds)
 	}
 	return duplicate, err
-}
-
-// worldsOf are those of one forge.
-func (s *server) worldsOf(forge string) (worlds []string) {
-	for _, f := range s.forges {
-		if f.name != forge {
-			continue
-		}
-		for _, w := range f.byID {
-			worlds = append(worlds, w.world)
-		}
-	}
-	return worlds
 }

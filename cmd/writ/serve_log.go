@@ -13,8 +13,7 @@ import (
 
 // serverLog is the log of a server. Every line about a task bears its world, its
 // number and, once there is one, its run.
-func (a *app) serverLog(c config.Server, runs *taskRuns) *slog.Logger {
-	level := slog.LevelInfo
+func (a *app) serverLog(c config.Server, runs *taskRuns, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the configuration takes no other word
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: a.clean}
 	lines := &lockedLines{w: a.stderr}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +41,7 @@ func TestF3_TheLogIsClean(t *testing.T) {
 	for _, form := range []string{config.LogText, config.LogJSON} {
 		a, out, line := logOf(t, form)
 		a.hideValues([]string{secret})
-		log := a.serverLog(config.Server{Log: form, LogLevel: "info"}, newTaskRuns())
+		log := a.serverLog(config.Server{Log: form, LogLevel: "info"}, newTaskRuns(), &slog.LevelVar{})
 		log.Debug("not to be seen")
 		log.With("with", "a "+secret).Warn("in the message: "+secret, "text", secret, "error", errors.New(secret), "any", []string{secret}, "seen", "a\x1b[31m\u202eb")
 		for _, part := range []string{"hush", "quoted", "\x1b", "\u202e", "not to be seen"} {
@@ -60,7 +61,7 @@ func TestF3_TheLogIsClean(t *testing.T) {
 func TestServe_ALineIsFilledIn(t *testing.T) {
 	a, _, line := logOf(t, config.LogJSON)
 	runs := newTaskRuns()
-	log := a.serverLog(config.Server{Log: config.LogJSON, LogLevel: "info"}, runs)
+	log := a.serverLog(config.Server{Log: config.LogJSON, LogLevel: "info"}, runs, &slog.LevelVar{})
 	k := scheduler.Key{World: "w", Task: 7}
 	want := func(fields map[string]any) {
 		t.Helper()

@@ -91,7 +91,7 @@ func (m *serverMetrics) pauses() float64 {
 
 func (m *serverMetrics) records() float64 {
 	var n int64
-	for _, w := range m.s.worlds {
+	for _, w := range m.s.worlds.open() {
 		n += w.ledger.Chain().Head.Seq + 1
 	}
 	return float64(n)

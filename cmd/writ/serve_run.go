@@ -17,12 +17,16 @@ import (
 // serverActor is in whose name a server looks at tasks. It approves nothing.
 const serverActor = "writ"
 
+// outcomeClosed is a look at a task of a world that is closed.
+const outcomeClosed = "closed"
+
 // Run implements scheduler.Runner: it drives one task until it stands still.
 func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
-	w := s.worlds[j.Key().World]
-	if w == nil {
-		return scheduler.Result{Outcome: "unknown_world", Ended: true}, nil
+	w := s.worlds.enter(j.Key().World)
+	if w == nil { // it stays due: see worlds.Paused and recheck
+		return scheduler.Result{Outcome: outcomeClosed}, nil
 	}
+	defer s.worlds.leave(w)
 	if s.rests(ctx, w, j) {
 		return scheduler.Result{Outcome: string(kernel.StandFinal), Ended: true}, nil
 	}
@@ -35,8 +39,10 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	key := j.Key()
 	ctx, span := s.traces.tracer().Start(aboutTask(ctx, key), "task", trace.WithAttributes(tracing.World.String(key.World), tracing.Task.Int64(key.Task)))
 	defer span.End()
+	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(w.seat.life, cancel)()
 	slot := &slot{job: j}
 	defer slot.giveBack()
 	w.restful.begin(j.Key().Task)
@@ -50,6 +56,8 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	r.Ended = err == nil && st.Decision.Standing == kernel.StandFinal && st.Wake == 0
 	w.restful.end(j.Key().Task, r.Ended, st.Facts.Head.OID)
 	switch {
+	case w.seat.life.Err() != nil && asked.Err() == nil: // handed over, as in a shutdown
+		return scheduler.Result{Outcome: outcomeClosed, RunID: r.RunID}, nil
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil:

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -83,4 +86,31 @@ func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
 	}
 	a.hideValues(slices.Concat(r.values, slices.Collect(maps.Values(s.traces))))
 	return s, nil
+}
+
+// fingerprint changes whenever the configuration file does, or a file with one of
+// the secrets that a configuration names. What can't be read counts as empty.
+func (a *app) fingerprint(file string, cfg config.Config) string {
+	sum := sha256.New()
+	paths := []string{file}
+	for _, name := range secretNames(cfg) {
+		if path := a.env[name+"_FILE"]; path != "" {
+			paths = append(paths, path)
+		}
+	}
+	for _, path := range paths {
+		data, err := readLimited(path, config.MaxBytes+1)
+		one := sha256.Sum256(data)
+		fmt.Fprint(sum, path, "\x00", err == nil, "\x00")
+		sum.Write(one[:])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// secretNames are the variables that a configuration names.
+func secretNames(cfg config.Config) (names []string) {
+	f := cfg.Forges
+	names = append(names, f.GitHub.Token, f.GitHub.PrivateKey, f.GitLab.Token, f.Local.Token, cfg.Server.Traces.Headers)
+	names = append(names, slices.Concat(f.GitHub.HookSecrets, f.GitLab.HookSecrets, f.GitLab.HookKeys, f.Local.HookSecrets)...)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }

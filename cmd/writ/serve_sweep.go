@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,25 +20,56 @@ const sweepCursor = "issues"
 // know, because they are another installation's or the store is new. Without
 // webhooks it is all that there is.
 func (s *server) sweepAll(ctx context.Context) error {
-	every := s.cfg.Server.Sweep
-	if s.cfg.Server.Intake == config.IntakePoll {
-		every = s.cfg.Server.Poll
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	worlds := slices.Sorted(maps.Keys(s.worlds))
-	for now := worlds; ; {
-		for _, name := range now {
-			s.sweepOne(ctx, s.worlds[name])
+	paced := newPacer()
+	var swept, late time.Time // of all; when a hint's turn comes
+	for {
+		now := time.Now()
+		if !now.Before(swept.Add(s.sweepEvery())) {
+			swept = now
+			for _, w := range s.worlds.open() {
+				s.sweepOne(ctx, w)
+			}
 		}
+		var due []string
+		due, late = paced.admit(s.hints.take(), time.Now())
+		s.lookAfter(ctx, due)
+		wait := time.Until(swept.Add(s.sweepEvery()))
+		if !late.IsZero() {
+			wait = min(wait, time.Until(late))
+		}
+		timer := time.NewTimer(max(wait, 0))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-tick.C:
-			now = worlds
+		case <-timer.C:
 		case <-s.hints.signal:
-			now = s.hints.take()
-			s.recheck(ctx, now)
+		}
+		timer.Stop()
+	}
+}
+
+// sweepEvery is how often all worlds are swept.
+func (s *server) sweepEvery() time.Duration {
+	c := s.conf().Server
+	if c.Intake == config.IntakePoll {
+		return c.Poll
+	}
+	return c.Sweep
+}
+
+// lookAfter follows hints: what is open is looked at, and what is closed may work
+// now.
+func (s *server) lookAfter(ctx context.Context, worlds []string) {
+	if len(worlds) == 0 {
+		return
+	}
+	s.recheck(ctx, worlds)
+	s.worlds.tryNow(worlds)
+	for _, name := range worlds {
+		if w := s.worlds.named(name); w != nil {
+			s.checkAccess(ctx, w.listing, w.at)
+			s.sweepOne(ctx, w)
 		}
 	}
 }
@@ -60,7 +90,7 @@ func (s *server) sweepOne(ctx context.Context, w *served) {
 // changed.
 func (s *server) recheck(ctx context.Context, worlds []string) {
 	for _, name := range worlds {
-		s.log.Info("the forge says that access has changed", "world", name)
+		s.log.Info("what writ may do in a repository may have changed: its tasks are looked at", logWorld, name)
 		open, err := s.inbox.Scheduled(ctx, name)
 		if err == nil && len(open) > 0 {
 			keys := make([]inbox.Key, len(open))

@@ -27,6 +27,9 @@ type forgePlace struct {
 	more string // keys of server: in the configuration
 }
 
+// patience bounds what would otherwise hang; nothing waits for it.
+const patience = 2 * time.Minute
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -56,7 +59,7 @@ func (p *forgePlace) head(n int64) string {
 
 func (p *forgePlace) until(what string, holds func() bool) {
 	p.t.Helper()
-	localtest.Until(p.t, 2*time.Minute, what, holds)
+	localtest.Until(p.t, patience, what, holds)
 }
 
 // serving is a running `writ serve` in this process.

@@ -46,7 +46,7 @@ func (s *server) openTraces(secrets secrets) error {
 		return err
 	}
 	s.traces.provider = p
-	s.closers = append(s.closers, func() { p.Close(context.Background()) }) // bounds itself
+	s.later(func() { p.Close(context.Background()) }) // bounds itself
 	return nil
 }
 

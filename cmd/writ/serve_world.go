@@ -2,89 +2,118 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel"
 )
 
-// served is one governed repository of a server.
+// served is one governed repository of a server, as a generation has it.
 type served struct {
 	*governed
+	gen     *generation
+	listing *listing
+	seat    *seat
 	at      forge.Repo
 	client  forge.Client
 	restful *restful // the client as the supervisor has it
 	sup     *supervisor.Supervisor
 }
 
-// openWorlds opens every repository of the configuration. One that can't be
-// opened stops the start: what an operator listed must be governed.
-func (s *server) openWorlds(ctx context.Context, secrets secrets) (err error) {
-	if s.forges, err = s.app.connect(ctx, s.cfg, secrets, s.log); err != nil {
-		return err
-	}
-	for _, f := range s.forges {
-		s.closers = append(s.closers, f.host.Close)
-	}
-	for _, f := range s.forges {
-		for _, name := range f.repositories {
-			at := strings.LastIndexByte(name, '/')
-			found, err := f.host.Find(ctx, name[:at], name[at+1:])
-			if err != nil {
-				return notFound(f, name, err)
-			}
-			if err := s.openWorld(ctx, f, found.Repo); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+// openWorld opens the world of a repository that can be read. The error is this
+// machine's.
+func (s *server) openWorld(ctx context.Context, w *served) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if before := s.ever[w.world]; before != nil {
+		if err := s.goOn(w, before); err != nil {
+			return err
+		}
+	} else {
+		g, err := w.gen.in.govern(ctx, w.world, w.repo)
+		if err != nil {
+			return err
+		}
+		w.governed = g
+		w.sup, err = s.app.supervise(ctx, g, s.traces.executor(w.gen.executor), s.supervisionOf(w))
+		if err != nil {
+			return err
 		}
 	}
+	if err := s.bind(ctx, w.world, w.at); err != nil {
+		return err
+	}
+	if err := s.in.dir.remember(w.world, w.listing.forge.host.GitURL(w.at)); err != nil {
+		return err
+	}
+	repo := w.repo
+	s.later(func() { _ = repo.Close() }) // everything that counts was answered before
+	s.ever[w.world] = w
 	return nil
 }
 
-// openWorld opens one repository. Its address is built from the configuration,
-// never from what a payload says (case I13).
-func (s *server) openWorld(ctx context.Context, f *connected, at forge.Repo) (err error) {
-	world := f.world(at)
-	if s.worlds[world] != nil {
-		return &problem{code: kernel.CodeConfigInvalid, exit: exitUsage, text: "Two repositories would be the world " + world + ".", remedy: "Leave one of them in forges."}
-	}
-	client := s.traces.client(f.host.Client(at))
-	if f.self, err = client.Self(ctx); err != nil {
-		return err
-	}
+// before is a world as it was when this process opened it last; nil if it never
+// did.
+func (s *server) before(world string) *served {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	return s.ever[world]
+}
+
+// reach makes the ways to a world's repository: git, and its forge's API. Its
+// address is built from the configuration, never from what a payload says (case
+// I13).
+func (s *server) reach(ctx context.Context, w *served, f *connected, world string) error {
 	options := f.git
 	options.Logger = s.log.With(logWorld, world)
-	options.Limits.Cached = s.cachedEach()
-	endpoint := git.Endpoint{URL: f.host.GitURL(at), Auth: f.host.GitAuth(at)}
-	repo, err := git.Open(ctx, endpoint, options)
+	options.Limits.Cached = w.gen.cachedEach()
+	repo, err := git.Open(ctx, git.Endpoint{URL: f.host.GitURL(w.at), Auth: f.host.GitAuth(w.at)}, options)
 	if err != nil {
 		return err
 	}
-	g, err := s.in.govern(ctx, world, repo)
-	if err == nil {
-		err = s.in.dir.remember(world, endpoint.URL)
-	}
-	if err != nil {
-		return errors.Join(err, repo.Close())
-	}
-	w := &served{governed: g, at: at, client: client, restful: newRestful(client, at)}
-	s.closers = append(s.closers, func() { _ = repo.Close() }) // everything that counts was answered before
-	w.sup, err = s.app.supervise(ctx, g, s.traces.executor(s.executor), supervision{
-		repo: s.traces.repo(repo, world), observe: s.cfg.Server.Observe,
-		forge: &supervisor.Forge{
-			Client: w.restful, Repo: at, Evidence: approvals{s.inbox, world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
-		},
-		ended: s.logCycle(g),
-	})
-	if err != nil {
-		return err
-	}
-	s.worlds[world], f.byID[at.ID] = w, w
+	w.governed = &governed{installation: w.gen.in, repo: repo, world: world}
+	w.client = s.traces.client(f.host.Client(w.at))
+	w.restful = newRestful(w.client, w.at)
 	return nil
+}
+
+// goOn takes over what another form of the same world has of it: its ledger, and
+// what its supervisor knows.
+func (s *server) goOn(w, before *served) error {
+	w.ledger = before.ledger
+	cfg, deps, err := s.app.supervision(w.governed, s.traces.executor(w.gen.executor), s.supervisionOf(w))
+	if err == nil {
+		w.sup = before.sup.With(cfg, deps)
+	}
+	return err
+}
+
+// supervisionOf is how a served world is supervised.
+func (s *server) supervisionOf(w *served) supervision {
+	f := w.listing.forge
+	return supervision{
+		repo: s.traces.repo(w.repo, w.world), observe: w.gen.cfg.Server.Observe,
+		forge: &supervisor.Forge{
+			Client: w.restful, Repo: w.at, Evidence: approvals{s.inbox, w.world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
+		},
+		ended: s.logCycle(w.governed),
+	}
+}
+
+// renewed is an open world by another generation.
+func (s *server) renewed(ctx context.Context, old *served, l *listing, gen *generation) (*served, error) {
+	w := &served{gen: gen, listing: l, seat: old.seat, at: old.at}
+	if l.forge.host == old.listing.forge.host {
+		w.governed = &governed{installation: gen.in, repo: old.repo, world: old.world}
+		w.client, w.restful = old.client, old.restful
+	} else {
+		if err := s.reach(ctx, w, l.forge, old.world); err != nil {
+			return nil, err
+		}
+		repo := w.repo
+		s.later(func() { _ = repo.Close() }) // as above
+	}
+	return w, s.goOn(w, old)
 }
 
 // cachedBytes are for git objects in memory, of all repositories together, and
@@ -95,9 +124,9 @@ const (
 )
 
 // cachedEach is the share of one repository.
-func (s *server) cachedEach() int64 {
+func (g *generation) cachedEach() int64 {
 	n := 0
-	for _, f := range s.forges {
+	for _, f := range g.forges {
 		n += len(f.repositories)
 	}
 	return max(cachedLeast, min(git.DefaultCached, cachedBytes/int64(max(n, 1))))

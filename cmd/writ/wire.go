@@ -41,16 +41,25 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 	if err != nil {
 		return nil, err
 	}
-	runner, err := in.dir.runnerID()
+	cfg, deps, err := a.supervision(in, ex, o)
 	if err != nil {
 		return nil, err
+	}
+	return supervisor.New(cfg, deps, history), nil
+}
+
+// supervision is what a supervisor is made of, beside its world's history.
+func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cfg supervisor.Config, deps supervisor.Deps, err error) {
+	runner, err := in.dir.runnerID()
+	if err != nil {
+		return cfg, deps, err
 	}
 	trusted, err := parseKeys(in.cfg.TrustedRunners)
 	if err != nil {
-		return nil, err
+		return cfg, deps, err
 	}
 	l := in.cfg.Lease
-	deps := supervisor.Deps{
+	deps = supervisor.Deps{
 		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock().lag(a.behind),
 		Observations: in.seen.of(in.world),
 		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
@@ -65,15 +74,25 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 	if d := o.display; d != nil {
 		deps.Progress, deps.Tail = d.Progress, d.Tail
 	}
-	return supervisor.New(supervisor.Config{
+	cfg = supervisor.Config{
 		World: in.world, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
 		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
 		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted, Observe: o.observe,
-	}, deps, history), nil
+	}
+	return cfg, deps, nil
 }
 
 // executor makes the executor of this host, and clears what dead runs left.
 func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
+	x := a.newExecutor(j, in)
+	if err := x.Sweep(); err != nil {
+		return nil, badState(in.dir.path, "has workspaces that can't be cleared (%s)", cause(err))
+	}
+	return x, nil
+}
+
+// newExecutor makes an executor beside whatever runs already.
+func (a *app) newExecutor(j *job, in *installation) *builder.Local {
 	cfg := builder.Config{
 		Sandbox: a.sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.cfg.Limits.Sandbox(),
 		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String,
@@ -89,11 +108,7 @@ func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
 		only := toBuilder(config.DefaultBuilder(j.builder...), j.ro)
 		cfg.Any = &only
 	}
-	x := builder.New(cfg)
-	if err := x.Sweep(); err != nil {
-		return nil, badState(in.dir.path, "has workspaces that can't be cleared (%s)", cause(err))
-	}
-	return x, nil
+	return builder.New(cfg)
 }
 
 func (a *app) sandbox(in *installation) sandbox.Sandbox {

@@ -40,7 +40,7 @@ type Config struct {
 	Caps            Caps               `key:"caps" doc:"The most that a contract's budgets may ask for. A larger value is lowered to the cap, and the report says so. 0 caps nothing beyond the contract's own bounds."`
 	TrustedRunners  []string           `key:"trusted_runners" doc:"OpenSSH public keys (ssh-ed25519 …) of other installations whose results count here. writ key prints one."`
 	Base            string             `key:"base" doc:"The branch that tasks start from, such as main. Empty: the contract's, or else the repository's default branch."`
-	Refs            string             `key:"refs" oneof:"hidden heads" doc:"Where state refs live: hidden is refs/writ/task/<n>; heads is refs/heads/writ/task/<n>, for a server that refuses hidden refs."`
+	Refs            string             `key:"refs" restart:"yes" oneof:"hidden heads" doc:"Where state refs live: hidden is refs/writ/task/<n>; heads is refs/heads/writ/task/<n>, for a server that refuses hidden refs."`
 	World           string             `key:"world" doc:"The name of the governed repository in records. Empty: made of the repository's path or URL."`
 	Identity        Identity           `key:"identity" doc:"Author and committer of what writ commits."`
 	Server          Server             `key:"server" doc:"What writ serve does; writ task run doesn't read it."`
@@ -50,21 +50,21 @@ type Config struct {
 
 // Server is how writ serve runs.
 type Server struct {
-	StateDir       string        `key:"state_dir" doc:"The directory that holds store, key and logs of this installation. It is yours alone (mode 0700)."`
-	Listen         string        `key:"listen" doc:"Address and port for webhooks, health and metrics."`
-	Builds         int64         `key:"builds" min:"1" max:"256" doc:"How many tasks may have a builder or checks running at once."`
-	BuildsPerWorld int64         `key:"builds_per_world" min:"1" max:"256" doc:"The same, for each repository."`
-	Intake         string        `key:"intake" oneof:"webhook poll" doc:"How writ learns that something happened. poll asks the forges and needs no address that they reach: it takes no webhooks, and listens for health and metrics only."`
+	StateDir       string        `key:"state_dir" restart:"yes" doc:"The directory that holds store, key and logs of this installation. It is yours alone (mode 0700)."`
+	Listen         string        `key:"listen" restart:"yes" doc:"Address and port for webhooks, health and metrics."`
+	Builds         int64         `key:"builds" restart:"yes" min:"1" max:"256" doc:"How many tasks may have a builder or checks running at once."`
+	BuildsPerWorld int64         `key:"builds_per_world" restart:"yes" min:"1" max:"256" doc:"The same, for each repository."`
+	Intake         string        `key:"intake" restart:"yes" oneof:"webhook poll" doc:"How writ learns that something happened. poll asks the forges and needs no address that they reach: it takes no webhooks, and listens for health and metrics only."`
 	Poll           time.Duration `key:"poll" min:"1s" max:"24h" doc:"With intake: poll, how often each repository is asked what changed."`
 	Sweep          time.Duration `key:"sweep" min:"1s" max:"24h" doc:"How often each repository is searched for issues whose webhooks were lost."`
-	Drain          time.Duration `key:"drain" min:"1s" max:"10m" doc:"How long a shutdown may take to hand leases back."`
+	Drain          time.Duration `key:"drain" restart:"yes" min:"1s" max:"10m" doc:"How long a shutdown may take to hand leases back."`
 	Keep           time.Duration `key:"keep" min:"1h" max:"8760h" doc:"How long received deliveries are kept for the record."`
-	MaxBody        Size          `key:"max_body" min:"1KiB" doc:"The largest webhook body that is taken."`
+	MaxBody        Size          `key:"max_body" restart:"yes" min:"1KiB" doc:"The largest webhook body that is taken."`
 	Observe        bool          `key:"observe" doc:"Decide and say what would be done, and claim nothing, whatever contracts say: each is read as if it said mode: observe."`
-	PauseFile      string        `key:"pause_file" doc:"While a file is at this path nothing new is started. Empty: pause in state_dir."`
-	Log            string        `key:"log" oneof:"text json" doc:"text or json. The form of the log on standard error."`
+	PauseFile      string        `key:"pause_file" restart:"yes" doc:"While a file is at this path nothing new is started. Empty: pause in state_dir."`
+	Log            string        `key:"log" restart:"yes" oneof:"text json" doc:"text or json. The form of the log on standard error."`
 	LogLevel       string        `key:"log_level" oneof:"debug info warn error" doc:"debug, info, warn or error. What is less than this is not logged."`
-	Traces         Traces        `key:"traces" doc:"Where traces go, if anywhere."`
+	Traces         Traces        `key:"traces" restart:"yes" doc:"Where traces go, if anywhere."`
 }
 
 // Traces are sent to an OpenTelemetry collector.

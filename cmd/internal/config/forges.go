@@ -17,15 +17,15 @@ type Forges struct {
 
 // GitHubForge is GitHub, as an App or with a personal token.
 type GitHubForge struct {
-	URL          string   `key:"url" doc:"Where its pages and git are."`
-	API          string   `key:"api" doc:"Where its REST API is. Empty: what belongs to url: https://api.github.com, or /api/v3 of an Enterprise Server."`
-	AppID        int64    `key:"app_id" min:"0" max:"9007199254740991" doc:"The number of the App that writ acts as; it is on the App's page. 0: there is a token in its place."`
+	URL          string   `key:"url" restart:"yes" doc:"Where its pages and git are."`
+	API          string   `key:"api" restart:"yes" doc:"Where its REST API is. Empty: what belongs to url: https://api.github.com, or /api/v3 of an Enterprise Server."`
+	AppID        int64    `key:"app_id" restart:"yes" min:"0" max:"9007199254740991" doc:"The number of the App that writ acts as; it is on the App's page. 0: there is a token in its place."`
 	PrivateKey   string   `key:"private_key" doc:"Name of the environment variable with the App's private key, in PEM form. With _FILE at its end the variable names the .pem file."`
 	Token        string   `key:"token" doc:"In place of an App: name of the environment variable with a personal token. Writ then acts as its owner, and may do what the owner may, everywhere. For small set-ups."`
 	HookSecrets  []string `key:"hook_secrets" doc:"Names of the environment variables, as with private_key, whose values sign webhooks. Several while one is being replaced."`
 	Repositories []string `key:"repositories" doc:"The repositories that are governed, as owner/name. No other is ever touched."`
-	CAFile       string   `key:"ca_file" doc:"A PEM file with authorities beside the system's, for a server with a certificate of its own."`
-	Proxy        string   `key:"proxy" doc:"URL of a proxy. Empty: the environment's HTTPS_PROXY and NO_PROXY. none: none."`
+	CAFile       string   `key:"ca_file" restart:"yes" doc:"A PEM file with authorities beside the system's, for a server with a certificate of its own."`
+	Proxy        string   `key:"proxy" restart:"yes" doc:"URL of a proxy. Empty: the environment's HTTPS_PROXY and NO_PROXY. none: none."`
 }
 
 // On reports whether the file speaks of it.
@@ -33,13 +33,13 @@ func (g GitHubForge) On() bool { return !reflect.DeepEqual(g, Default().Forges.G
 
 // GitLabForge is a GitLab, with an access token.
 type GitLabForge struct {
-	URL          string   `key:"url" doc:"Where its pages and git are; also below a path."`
+	URL          string   `key:"url" restart:"yes" doc:"Where its pages and git are; also below a path."`
 	Token        string   `key:"token" doc:"Name of the environment variable with the access token: of a project or group, with the scope api and the role Developer. With _FILE at its end the variable names a file that holds it."`
 	HookSecrets  []string `key:"hook_secrets" doc:"Names of the environment variables, as with token, whose values are the webhooks' secret tokens. Several while one is being replaced."`
 	HookKeys     []string `key:"hook_keys" doc:"The same for signing tokens (whsec_…), for a GitLab that signs. With one of them no delivery is taken for its secret token."`
 	Repositories []string `key:"repositories" doc:"The projects that are governed, with their groups: group/subgroup/name. No other is ever touched."`
-	CAFile       string   `key:"ca_file" doc:"A PEM file with authorities beside the system's, for a server with a certificate of its own."`
-	Proxy        string   `key:"proxy" doc:"URL of a proxy. Empty: the environment's HTTPS_PROXY and NO_PROXY. none: none."`
+	CAFile       string   `key:"ca_file" restart:"yes" doc:"A PEM file with authorities beside the system's, for a server with a certificate of its own."`
+	Proxy        string   `key:"proxy" restart:"yes" doc:"URL of a proxy. Empty: the environment's HTTPS_PROXY and NO_PROXY. none: none."`
 }
 
 // On reports whether the file speaks of it.
@@ -47,8 +47,8 @@ func (g GitLabForge) On() bool { return !reflect.DeepEqual(g, Default().Forges.G
 
 // LocalForge is an embedded forge on this machine.
 type LocalForge struct {
-	Dir          string   `key:"dir" doc:"The forge's directory. Empty: there is none."`
-	URL          string   `key:"url" doc:"Where the forge serves git and its page, such as http://127.0.0.1:8715."`
+	Dir          string   `key:"dir" restart:"yes" doc:"The forge's directory. Empty: there is none."`
+	URL          string   `key:"url" restart:"yes" doc:"Where the forge serves git and its page, such as http://127.0.0.1:8715."`
 	Token        string   `key:"token" doc:"Name of the environment variable with writ's own token there. With _FILE at its end the variable names a file that holds it."`
 	HookSecrets  []string `key:"hook_secrets" doc:"Names of the environment variables, as with token, whose values sign webhooks. Several while one is being replaced."`
 	Repositories []string `key:"repositories" doc:"The repositories that are governed, as owner/name. No other is ever touched."`

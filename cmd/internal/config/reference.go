@@ -55,6 +55,9 @@ func rows(b *strings.Builder, v reflect.Value, prefix string) {
 		if words := strings.Fields(f.Tag.Get("oneof")); len(words) > 0 {
 			doc = strings.Join(words, " or ") + ". " + doc
 		}
+		if f.Tag.Get("restart") != "" {
+			doc += " Needs a restart."
+		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", key, show(field), strings.ReplaceAll(doc, "|", `\|`))
 		switch {
 		case field.Kind() == reflect.Struct:

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/webhook"
+)
+
+// reloads is how a running server takes over a changed configuration.
+type reloads struct {
+	file string
+	hups <-chan os.Signal
+	seen string // the fingerprint of what was read at the start
+
+	mu      sync.Mutex
+	refusal *problem // of the newest reading; nil: it is in force
+	count   *prometheus.CounterVec
+	success prometheus.Gauge
+}
+
+// The outcomes of a reload.
+const (
+	reloadApplied = "applied"
+	reloadRefused = "refused"
+)
+
+// register shows reloads at /metrics.
+func (r *reloads) register(registry *prometheus.Registry) {
+	r.count = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "writ_config_reload_total", Help: "Readings of a changed configuration, by what came of them.",
+	}, []string{"result"})
+	r.success = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "writ_config_last_success_timestamp_seconds", Help: "When the configuration in force was read, in seconds since 1970.",
+	})
+	for _, result := range []string{reloadApplied, reloadRefused} {
+		r.count.WithLabelValues(result)
+	}
+	r.success.SetToCurrentTime()
+	registry.MustRegister(r.count, r.success)
+}
+
+// refused is why the newest reading isn't in force.
+func (r *reloads) refused() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return orNil(r.refusal)
+}
+
+func (r *reloads) settle(refusal *problem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusal = refusal
+	if refusal != nil {
+		r.count.WithLabelValues(reloadRefused).Inc()
+		return
+	}
+	r.count.WithLabelValues(reloadApplied).Inc()
+	r.success.SetToCurrentTime()
+}
+
+// reload reads the configuration and the secrets again. All of it is in force
+// when it returns, or none.
+func (s *server) reload(ctx context.Context, why string) {
+	err := s.takeOver(ctx)
+	if err == nil {
+		s.reloads.settle(nil)
+		s.log.Info("the configuration was read again and is in force", "why", why, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed())
+		return
+	}
+	p := explain(err)
+	s.reloads.settle(p)
+	s.log.Error("the configuration was read again and is refused; the one before stays in force", "why", why,
+		"code", string(p.code), "error", p.text, "remedy", p.remedy)
+}
+
+// change is a configuration that is about to be taken over.
+type change struct {
+	gen   *generation
+	list  []*listing
+	open  map[*listing]*served
+	gone  []*listing
+	hooks map[string]webhook.Hook
+}
+
+func (s *server) takeOver(ctx context.Context) error {
+	cfg, err := s.app.load(s.reloads.file)
+	if err != nil {
+		return err
+	}
+	if keys := config.NeedRestart(s.cfg, cfg); len(keys) > 0 {
+		return needsRestart(keys)
+	}
+	given, err := s.app.readSecrets(cfg)
+	if err != nil {
+		return err
+	}
+	s.opening.Lock() // nothing is opened meanwhile
+	defer s.opening.Unlock()
+	c, err := s.prepare(ctx, cfg, given)
+	if err != nil {
+		return err
+	}
+	s.commit(c)
+	return nil
+}
+
+func needsRestart(keys []string) *problem {
+	return &problem{
+		code: kernel.CodeConfigInvalid, exit: exitUsage, text: "Changed, and needs a restart: " + strings.Join(keys, ", ") + ". Nothing of the file was taken over.",
+		remedy: "Start writ again, or put the old value back.",
+	}
+}
+
+// prepare makes all that is new, and changes nothing.
+func (s *server) prepare(ctx context.Context, cfg config.Config, given secrets) (c *change, err error) {
+	c = &change{open: map[*listing]*served{}, hooks: map[string]webhook.Hook{}}
+	forges, fresh, err := s.forgesFor(ctx, cfg, given)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, f := range fresh {
+			if err != nil {
+				f.host.Close()
+			} else {
+				s.later(f.host.Close)
+			}
+		}
+		if err != nil && c.gen != nil {
+			c.gen.executor.Close()
+		}
+	}()
+	c.gen, err = s.generate(cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.app.newExecutor(&job{}, in), nil })
+	if err != nil {
+		return nil, err
+	}
+	if c.list, err = list(forges); err != nil {
+		return nil, err
+	}
+	for _, l := range c.list {
+		if err := s.carryOver(ctx, c, l); err != nil {
+			return nil, err
+		}
+	}
+	for _, old := range s.worlds.shown() {
+		if !slices.ContainsFunc(c.list, old.same) {
+			c.gone = append(c.gone, &old)
+		}
+	}
+	return c, s.newHooks(c)
+}
+
+// newHooks makes the hooks of a change, by the secrets that it brings.
+func (s *server) newHooks(c *change) error {
+	s.selves.Lock()
+	defer s.selves.Unlock()
+	for _, f := range c.gen.forges {
+		if s.hooks[f.name] == nil {
+			continue
+		}
+		h, err := s.hookOf(f, s.self[f.name])
+		if err != nil {
+			return err
+		}
+		c.hooks[f.name] = h
+	}
+	return nil
+}
+
+// same reports whether two listings are of one repository.
+func (l listing) same(other *listing) bool {
+	return l.forge.name == other.forge.name && strings.EqualFold(l.name, other.name)
+}
+
+// carryOver takes what is known of a listed repository into a change.
+func (s *server) carryOver(ctx context.Context, c *change, l *listing) error {
+	for _, old := range s.worlds.shown() {
+		if !old.same(l) {
+			continue
+		}
+		l.world, l.id, l.installation, l.why, l.lacks = old.world, old.id, old.installation, old.why, old.lacks
+		if old.served == nil {
+			return nil
+		}
+		w, err := s.renewed(ctx, old.served, l, c.gen)
+		c.open[l] = w
+		return err
+	}
+	s.worlds.locked(func() { s.worlds.likely(l) })
+	return nil
+}
+
+// commit puts a change in force.
+func (s *server) commit(c *change) {
+	before := s.now()
+	s.worlds.locked(func() {
+		kept := map[*seat]bool{}
+		for l, w := range c.open {
+			l.served, kept[w.seat] = w, true
+		}
+		for _, old := range s.worlds.list { // one may have been opened meanwhile: it is opened again
+			if old.served != nil && !kept[old.served.seat] {
+				old.served.seat.close()
+			}
+		}
+		s.worlds.list = c.list
+		s.gen.Store(c.gen)
+		before.over = true
+		before.mayRetire()
+	})
+	for l, w := range c.open {
+		s.ever[l.world] = w
+	}
+	s.selves.Lock()
+	for name, h := range c.hooks {
+		s.hooks[name].Renew(h)
+	}
+	s.selves.Unlock()
+	_ = s.level.UnmarshalText([]byte(c.gen.cfg.Server.LogLevel)) // the configuration takes no other word
+	for _, old := range c.gone {
+		s.log.Info("a repository is no longer listed: nothing is done in it any more", logWorld, old.world)
+	}
+	s.worlds.nudge()
+	s.hints.add(nil) // the interval may be another
+	s.sched.Nudge()
+}
+
+// forgesFor are the forges of a configuration: with the connections that there
+// are, where address and credential are the same; fresh are the others.
+func (s *server) forgesFor(ctx context.Context, cfg config.Config, given secrets) (forges, fresh []*connected, err error) {
+	made, err := s.app.connect(ctx, cfg, given, s.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	before := s.now()
+	for _, f := range made {
+		at := slices.IndexFunc(before.forges, func(old *connected) bool { return old.name == f.name })
+		if at >= 0 && before.given.of(f.name).sameCredential(given.of(f.name)) {
+			f.host.Close()
+			f.host, f.world, f.git, f.access = before.forges[at].host, before.forges[at].world, before.forges[at].git, before.forges[at].access
+		} else {
+			fresh = append(fresh, f)
+		}
+	}
+	return made, fresh, nil
+}
+
+// of are the secrets of one forge.
+func (s secrets) of(forge string) forgeSecrets {
+	switch forge {
+	case "github":
+		return s.github
+	case "gitlab":
+		return s.gitlab
+	}
+	return s.local
+}
+
+func (f forgeSecrets) sameCredential(other forgeSecrets) bool {
+	return f.token == other.token && f.key == other.key
+}
+
+// watchEvery is how often the file is looked at.
+const watchEvery = 3 * time.Second
+
+// watchConfig reads the configuration again when it is asked to, and when file
+// or secrets have changed. A file that is replaced, or reached through links
+// that are, is noticed all the same: what counts is what it holds.
+func (s *server) watchConfig(ctx context.Context) error {
+	if s.reloads.file == "" {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	seen := s.reloads.seen
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.reloads.hups:
+			seen = s.app.fingerprint(s.reloads.file, s.conf())
+			s.reload(ctx, "SIGHUP")
+		case <-tick.C:
+			if now := s.app.fingerprint(s.reloads.file, s.conf()); now != seen {
+				seen = now
+				s.reload(ctx, "the file or a secret changed")
+				// What it names now may lie in other files.
+				seen = s.app.fingerprint(s.reloads.file, s.conf())
+			}
+		}
+	}
+}

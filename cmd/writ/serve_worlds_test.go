@@ -1,0 +1,222 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/github"
+	"github.com/writbot/writ/forge/gitlab"
+)
+
+// listedAt are the worlds of a forge that serves these repositories.
+func listedAt(names ...string) (*worlds, []*listing) {
+	f := &connected{name: "local", repositories: names, world: func(r forge.Repo) string { return "local/" + r.String() }}
+	ws := newWorlds()
+	all, err := list([]*connected{f})
+	if err != nil {
+		panic(err)
+	}
+	ws.list = all
+	return ws, all
+}
+
+// TestI12_RecordsStayWithTheirRepository: a renamed repository goes on under the
+// world that it began as; another one that took its name never gets its records.
+func TestI12_RecordsStayWithTheirRepository(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound map[string]binding
+		at    forge.Repo
+		want  string // "": refused
+	}{
+		"new":                      {nil, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/n"},
+		"as before":                {map[string]binding{"local/o/n": {7, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/n"},
+		"renamed":                  {map[string]binding{"local/o/old": {7, "o/old"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/old"},
+		"another one by this name": {map[string]binding{"local/o/n": {6, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, ""},
+		"in other letters":         {map[string]binding{"local/O/N": {6, "O/N"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, ""},
+		"a number at another host": {map[string]binding{"github.com/o/n": {7, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/n"},
+		"renamed, and back under a name that another had": {
+			map[string]binding{"local/o/old": {7, "o/old"}, "local/o/n": {6, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ws, all := listedAt("o/n")
+			ws.bound = c.bound
+			got, err := ws.worldOf(all[0], c.at)
+			if got != c.want || (err == nil) != (c.want != "") {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestW12_ClosedWorldIsKnownByItsNumber: as long as a forge doesn't answer, the
+// webhooks of a repository that was open before are taken for its world.
+func TestW12_ClosedWorldIsKnownByItsNumber(t *testing.T) {
+	ws, all := listedAt("o/new", "o/m")
+	ws.bound = map[string]binding{"local/o/old": {7, "o/new"}}
+	for _, l := range all {
+		ws.likely(l)
+	}
+	for id, want := range map[int64]string{7: "local/o/old", 8: "", 0: ""} {
+		if got, listed := ws.lookup("local")(id); got != want || listed != (want != "") {
+			t.Errorf("%d is %q", id, got)
+		}
+	}
+	p, err := ws.Paused(t.Context())
+	if err != nil || !p.Has("local/o/old") || !p.Has("local/o/m") {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestI13_InstalledWorlds: an installation concerns the worlds that belong to it,
+// and the closed ones of its account; a stranger's concerns none.
+func TestI13_InstalledWorlds(t *testing.T) {
+	ws, all := listedAt("acme/shop", "acme/tools", "other/n")
+	all[0].installation, all[0].served = 77, &served{}
+	for _, c := range []struct {
+		installation int64
+		account      string
+		want         []string
+	}{
+		{77, "acme", []string{"local/acme/shop", "local/acme/tools"}}, {78, "Acme", []string{"local/acme/tools"}},
+		{77, "", []string{"local/acme/shop"}}, {78, "mallory", nil}, {0, "", nil},
+	} {
+		if got := ws.installed("local")(c.installation, c.account); !slices.Equal(got, c.want) {
+			t.Errorf("%d of %q: %v", c.installation, c.account, got)
+		}
+	}
+	if got := ws.installed("github")(77, "acme"); got != nil {
+		t.Errorf("at another forge: %v", got)
+	}
+}
+
+// TestF6_HintsArePaced: however many hints come, a world is looked at once in a
+// while, and the last of them is never lost.
+func TestF6_HintsArePaced(t *testing.T) {
+	p, now := newPacer(), time.Unix(1_800_000_000, 0)
+	looked := 0
+	for range 1000 {
+		due, _ := p.admit([]string{"w"}, now)
+		looked += len(due)
+		now = now.Add(time.Millisecond)
+	}
+	due, next := p.admit(nil, now)
+	if looked != 1 || len(due) != 0 || next.Sub(now) > hintPace || !next.After(now) {
+		t.Fatalf("looked %d times, then at %v, next %v", looked, due, next)
+	}
+	if due, _ = p.admit([]string{"v"}, now); !slices.Equal(due, []string{"v"}) {
+		t.Errorf("another world has to wait: %v", due)
+	}
+	if due, _ = p.admit(nil, next); !slices.Equal(due, []string{"w"}) {
+		t.Errorf("the late one is lost: %v", due)
+	}
+	if due, next = p.admit(nil, next.Add(hintPace)); len(due) != 0 || !next.IsZero() {
+		t.Errorf("nothing was hinted at: %v %v", due, next)
+	}
+}
+
+// TestServe_TriesGrowApart: a closed world is tried again after a growing delay,
+// and at once after a hint; its reason is news only when it changes.
+func TestServe_TriesGrowApart(t *testing.T) {
+	ws, all := listedAt("o/n")
+	now := time.Unix(1_800_000_000, 0)
+	var waits []time.Duration
+	for i := range 10 {
+		due, _ := ws.due(now)
+		if len(due) != 1 {
+			t.Fatalf("at try %d %d are due", i, len(due))
+		}
+		if again, _ := ws.due(now); len(again) != 0 {
+			t.Fatal("it is tried twice at once")
+		}
+		news, wait := ws.shut(all[0], coded("", "gone"), now)
+		if news != (i == 0) {
+			t.Errorf("try %d: news %v", i, news)
+		}
+		waits = append(waits, wait)
+		if early, next := ws.due(now.Add(wait - 1)); len(early) != 0 || !next.Equal(now.Add(wait)) {
+			t.Errorf("%d are due early, next at %v", len(early), next)
+		}
+		now = now.Add(wait)
+	}
+	if !slices.IsSorted(waits) || waits[0] != firstTry || waits[9] != mostTry {
+		t.Errorf("waits %v", waits)
+	}
+	due, _ := ws.due(now)
+	if news, _ := ws.shut(due[0], coded("", "another reason"), now); !news {
+		t.Error("another reason is no news")
+	}
+	ws.tryNow([]string{"local/o/n"})
+	if due, _ := ws.due(now); len(due) != 1 {
+		t.Error("a hint changes nothing")
+	}
+}
+
+// TestServe_SameWorldTwice: two repositories that would be one world refuse the
+// start.
+func TestServe_SameWorldTwice(t *testing.T) {
+	one := &connected{name: "github", repositories: []string{"o/n"}, world: func(r forge.Repo) string { return "git.example/" + r.String() }}
+	two := &connected{name: "gitlab", repositories: []string{"O/n"}, world: one.world}
+	if _, err := list([]*connected{one, two}); err == nil || !strings.Contains(err.Error(), "github o/n and gitlab O/n") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestF6_WhatIsMissingIsNamed: what an installation lacks is told, and where its
+// owner gives it; so is a token that ends within two weeks.
+func TestF6_WhatIsMissingIsNamed(t *testing.T) {
+	at := forge.Repo{ID: 1, Owner: "acme", Name: "shop"}
+	held := github.Installation{ID: 77, Permissions: github.Needed()}
+	if p := lacking(held, at, "https://git.example"); p != nil {
+		t.Errorf("nothing is missing: %v", p)
+	}
+	held.Permissions["checks"] = "read"
+	delete(held.Permissions, "contents")
+	p := lacking(held, at, "https://git.example")
+	if p == nil || !strings.Contains(p.text, "lacks checks: write, contents: write") || !strings.Contains(p.remedy, "https://git.example/settings/installations/77") ||
+		!strings.Contains(p.remedy, "https://git.example/organizations/acme/settings/installations/77") {
+		t.Errorf("%+v", p)
+	}
+	held.Suspended = true
+	if p := lacking(held, at, "https://git.example"); p == nil || !strings.Contains(p.text, "suspended") {
+		t.Errorf("%+v", p)
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for days, warned := range map[int]bool{13: true, -1: true, 30: false} {
+		p := ending(gitlab.Token{Name: "writ", Expires: now.AddDate(0, 0, days)}, now)
+		if (p != nil) != warned {
+			t.Errorf("%d days before its end: %v", days, p)
+		}
+	}
+	if p := ending(gitlab.Token{Name: "writ"}, now); p != nil {
+		t.Errorf("a token without an end: %v", p)
+	}
+}
+
+// TestServe_FingerprintOfSecrets: a change of the file, or of a file with a
+// secret, is noticed; one of anything else isn't.
+func TestServe_FingerprintOfSecrets(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := dir + "/" + name
+		must(t, replaceFile(path, []byte(text)))
+		return path
+	}
+	file, secret := put("writ.yaml", "one"), put("secret", "one")
+	a := newApp(strings.NewReader(""), nil, nil, []string{"WRIT_LOCAL_HOOK_SECRET_FILE=" + secret})
+	cfg := config.Default()
+	before := a.fingerprint(file, cfg)
+	put("other", "two")
+	if a.fingerprint(file, cfg) != before {
+		t.Error("another file counts")
+	}
+	put("secret", "two")
+	rotated := a.fingerprint(file, cfg)
+	put("writ.yaml", "two")
+	if rotated == before || a.fingerprint(file, cfg) == rotated {
+		t.Error("a change isn't noticed")
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/writbot/writ/compliance/report"
+)
+
+// shade takes secrets out of text. More can be given to it at any time, by any
+// goroutine; what was hidden once stays hidden.
+type shade struct {
+	mu      sync.Mutex
+	secrets []string
+	looks   atomic.Pointer[report.Redactor]
+}
+
+func (s *shade) add(secrets []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range secrets {
+		if !slices.Contains(s.secrets, one) {
+			s.secrets = append(s.secrets, one)
+		}
+	}
+	s.looks.Store(report.NewRedactor(s.secrets))
+}
+
+// String is a text without the secrets.
+func (s *shade) String(text string) string { return s.now().String(text) }
+
+// now is the redactor of this moment.
+func (s *shade) now() *report.Redactor { return s.looks.Load() }
