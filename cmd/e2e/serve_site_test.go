@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,7 +125,7 @@ func (s *site) wantNothing(n int64) {
 
 // server is a running `writ serve`.
 type server struct {
-	s    *site
+	t    *testing.T
 	cmd  *exec.Cmd
 	log  *bytes.Buffer // read it once the process has ended
 	over bool
@@ -164,18 +165,29 @@ builders:
 
 func (s *site) run(path string, env ...string) *server {
 	s.t.Helper()
-	s.must(dependOnSources())
-	v := &server{s: s, log: &bytes.Buffer{}}
-	v.cmd = exec.Command(path, "serve", "--config", s.config())
-	v.cmd.Env = append(append(os.Environ(), s.env...), env...)
-	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
-	s.must(v.cmd.Start())
-	s.t.Cleanup(func() {
+	return launch(s.t, path, s.config(), append(slices.Clone(s.env), env...))
+}
+
+// launch starts an installation. It has ended when the test ends.
+func launch(t *testing.T, path, config string, env []string) *server {
+	t.Helper()
+	v := &server{t: t, log: &bytes.Buffer{}}
+	err := dependOnSources()
+	if err == nil {
+		v.cmd = exec.Command(path, "serve", "--config", config)
+		v.cmd.Env = append(os.Environ(), env...)
+		v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
+		err = v.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
 		if !v.over {
 			v.kill()
 		}
-		if s.t.Failed() {
-			s.t.Logf("writ serve:\n%s", v.log)
+		if t.Failed() {
+			t.Logf("writ serve:\n%s", v.log)
 		}
 	})
 	return v
@@ -200,19 +212,21 @@ func (v *server) kill() {
 
 // end is a deploy: the process hands its leases back and ends.
 func (v *server) end() {
-	v.s.t.Helper()
-	v.s.must(v.cmd.Process.Signal(syscall.SIGTERM))
+	v.t.Helper()
+	if err := v.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		v.t.Fatal(err)
+	}
 	if v.wait(); !v.cmd.ProcessState.Success() {
-		v.s.t.Errorf("writ serve ended with %s", v.cmd.ProcessState)
+		v.t.Errorf("writ serve ended with %s", v.cmd.ProcessState)
 	}
 }
 
 // dies waits until the process has killed itself.
 func (v *server) dies(at string) {
-	v.s.t.Helper()
+	v.t.Helper()
 	v.wait()
 	if ws, ok := v.cmd.ProcessState.Sys().(syscall.WaitStatus); v.hung.Load() || !ok || ws.Signal() != syscall.SIGKILL {
-		v.s.t.Fatalf("%s was not reached: %s", at, v.cmd.ProcessState)
+		v.t.Fatalf("%s was not reached: %s", at, v.cmd.ProcessState)
 	}
 }
 

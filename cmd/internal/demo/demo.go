@@ -123,7 +123,7 @@ func (s *show) people(ctx context.Context) error {
 		}
 		made[who.login] = u
 	}
-	files, err := sampleFiles()
+	files, err := Sample()
 	if err != nil {
 		return err
 	}

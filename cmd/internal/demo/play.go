@@ -30,14 +30,14 @@ func (s *show) play(ctx context.Context) error {
 		return err
 	}
 	s.say("writ serve is started; what it logs is in %s", filepath.Join(s.dir, "writ.log"))
-	for n, i := range issues() {
-		filed, err := s.reporter.FileIssue(ctx, s.repo, i.title, i.body())
+	for n, i := range Issues() {
+		filed, err := s.reporter.FileIssue(ctx, s.repo, i.Title, i.Body())
 		if err != nil {
 			return err
 		}
 		s.numbers = append(s.numbers, filed.Number)
-		s.say("#%d is filed: %s (builder %s)", filed.Number, i.title, i.builder)
-		if n == edited {
+		s.say("#%d is filed: %s (builder %s)", filed.Number, i.Title, i.Builder)
+		if n == Edited {
 			continue
 		}
 		if err := s.maintainer.AddLabel(ctx, s.repo, filed.Number, label); err != nil {
@@ -57,7 +57,7 @@ func (s *show) play(ctx context.Context) error {
 // crash kills writ while the slow builder works, changes an approved issue
 // meanwhile, and starts writ again.
 func (s *show) crash(ctx context.Context) error {
-	n := s.numbers[survived]
+	n := s.numbers[Survived]
 	building := func(ctx context.Context) (bool, error) {
 		st, err := s.stand(ctx, n)
 		return st.has(labelClaimed), err
@@ -73,11 +73,11 @@ func (s *show) crash(ctx context.Context) error {
 		return err
 	}
 	s.say("writ is killed (-9) while the builder of #%d works", n)
-	n = s.numbers[edited]
+	n = s.numbers[Edited]
 	if err := s.maintainer.AddLabel(ctx, s.repo, n, label); err != nil {
 		return err
 	}
-	if err := s.reporter.EditIssue(ctx, s.repo, n, issues()[edited].title, strings.Replace(issues()[edited].body(), "tidy", "rewrite", 1)); err != nil {
+	if err := s.reporter.EditIssue(ctx, s.repo, n, Issues()[Edited].Title, strings.Replace(Issues()[Edited].Body(), "tidy", "rewrite", 1)); err != nil {
 		return err
 	}
 	s.say("#%d is approved by maintainer, and then changed by reporter", n)
@@ -186,7 +186,7 @@ func (s *show) over(ctx context.Context) (bool, error) {
 		}
 		good, bad := st.ended(i)
 		if bad {
-			return false, fmt.Errorf("#%d ended otherwise than expected (%s): %s", n, issues()[i].ends, st.line())
+			return false, fmt.Errorf("#%d ended otherwise than expected (%s): %s", n, Issues()[i].Ends, st.line())
 		}
 		all = all && good
 	}
@@ -196,9 +196,9 @@ func (s *show) over(ctx context.Context) (bool, error) {
 func (st standing) ended(i int) (good, bad bool) {
 	closed, completed, blocked := st.issue.State == forge.Closed, st.has(labelCompleted), st.has(labelBlocked)
 	switch i {
-	case renamed, survived:
+	case Renamed, Survived:
 		return closed && completed, blocked
-	case strayed:
+	case Strayed:
 		return !closed && blocked, completed || closed
 	default:
 		return !closed && strings.Contains(st.status, "instruction.changed_after_approval"), completed || blocked || closed || st.has(labelClaimed)
@@ -218,7 +218,7 @@ func (s *show) finish(ctx context.Context) error {
 	if err := s.verify(ctx, "--state-dir", filepath.Join(s.dir, "state")); err != nil {
 		return err
 	}
-	for _, i := range []int{renamed, strayed, survived} {
+	for _, i := range []int{Renamed, Strayed, Survived} {
 		if err := s.verify(ctx, s.forge.GitDir(s.repo.ID), "--task", strconv.FormatInt(s.numbers[i], 10)); err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (s *show) finish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.o.Out, "\n== #%d %s: %s\n%s\n", n, st.issue.Title, issues()[i].ends, strings.TrimSpace(st.status))
+		fmt.Fprintf(s.o.Out, "\n== #%d %s: %s\n%s\n", n, st.issue.Title, Issues()[i].Ends, strings.TrimSpace(st.status))
 	}
 	fmt.Fprintf(s.o.Out, "\nAll four ended as they should, in %.0f s. Next: docs/local-forge.md for a server and repositories of your own", time.Since(s.began).Seconds())
 	if !s.o.Keep {

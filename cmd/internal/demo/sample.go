@@ -22,8 +22,11 @@ const (
 	label       = "writ"
 )
 
-// sampleFiles is the first commit of the sample.
-func sampleFiles() (map[string][]byte, error) {
+// Builders is the script of all builders; its first word says which.
+func Builders() []byte { return builderScript }
+
+// Sample is the first commit of the sample repository: files by their paths.
+func Sample() (map[string][]byte, error) {
 	files := map[string][]byte{".writ/contract.yaml": contractFile}
 	list, err := fs.ReadDir(shop, "shop")
 	if err != nil {
@@ -39,34 +42,37 @@ func sampleFiles() (map[string][]byte, error) {
 	return files, nil
 }
 
-// issue is one of the four.
-type issue struct {
-	title, text, builder string
-	ends                 string // what is expected, for people
+// Issue is one of the four.
+type Issue struct {
+	Title   string
+	Text    string // prose
+	Builder string
+	Ends    string // what is expected, for people
 }
 
 // The issues, in the order of their numbers.
 const (
-	renamed = iota
-	strayed
-	survived
-	edited
+	Renamed = iota
+	Strayed
+	Survived
+	Edited
 )
 
-func issues() []issue {
-	return []issue{
-		renamed: {"Call the function amount", "The function `total` in the two programs should be called `amount`.",
+// Issues are the four.
+func Issues() []Issue {
+	return []Issue{
+		Renamed: {"Call the function amount", "The function `total` in the two programs should be called `amount`.",
 			"rename", "completed, with a pull request"},
-		strayed: {"Call the function amount, again", "The same once more, by a builder that also writes where it may not.",
+		Strayed: {"Call the function amount, again", "The same once more, by a builder that also writes where it may not.",
 			"stray", "refused twice for writing outside its scope, then blocked"},
-		survived: {"Say what parts the fields", "A comment behind the separator of the two programs should say what it is.",
+		Survived: {"Say what parts the fields", "A comment behind the separator of the two programs should say what it is.",
 			"slow", "completed, although writ is killed in the middle of it"},
-		edited: {"Tidy the programs", "Please tidy the two programs.",
+		Edited: {"Tidy the programs", "Please tidy the two programs.",
 			"rename", "waits, because its text was changed after the approval"},
 	}
 }
 
-// body is the issue's text: prose, and the block that says what is allowed.
-func (i issue) body() string {
-	return fmt.Sprintf("%s\n\n```writ\nallowed_files: ['*.awk']\nexpected_outcome: '`sh test.sh` prints that the shop counts right'\nchecks: [tests]\nbuilder: %s\n```\n", i.text, i.builder)
+// Body is the issue's text: prose, and the block that says what is allowed.
+func (i Issue) Body() string {
+	return fmt.Sprintf("%s\n\n```writ\nallowed_files: ['*.awk']\nexpected_outcome: '`sh test.sh` prints that the shop counts right'\nchecks: [tests]\nbuilder: %s\n```\n", i.Text, i.Builder)
 }

@@ -127,3 +127,10 @@ func (p *Place) trouble(t testing.TB, what map[string]any) {
 	what["installation"] = p.Installation
 	must(t, p.admin(context.WithoutCancel(t.Context()), "installation", what, nil))
 }
+
+// Moved tells the emulator of a ref that was moved in the repository, as if login
+// had pushed it; old is all zeros for a new one.
+func (p *Place) Moved(t testing.TB, login, ref, old, oid string) {
+	t.Helper()
+	must(t, p.tell(t.Context(), login, ref, old, oid))
+}

@@ -1,0 +1,45 @@
+package worldtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/local/localtest"
+)
+
+// Local is a world on the embedded forge, whose webhooks go to hook.
+func Local(t testing.TB, hook string) *World {
+	t.Helper()
+	p := localtest.New(t, hook)
+	return &World{
+		Forge: "local", Repo: p.Repo, Maintainer: p.Maintainer, Reader: p.Reporter, Bot: p.Bot.ID, GitDir: p.Store.GitDir(p.Repo.ID), EditHistory: true,
+		Config:  fmt.Sprintf("local: {dir: %s, url: '%s', repositories: [%s]}", p.Dir, p.URL, p.Repo),
+		Env:     []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret},
+		Secrets: []string{p.Token, localtest.Secret},
+		Client:  func(testing.TB, Wiring) forge.Client { return p.Store.As(p.Bot) },
+		Checks: func(t testing.TB, oid string) []forge.Check {
+			t.Helper()
+			all, err := p.Maintainer.Checks(t.Context(), p.Repo, oid)
+			must(t, err)
+			return all
+		},
+		told: func(testing.TB, string, string, string) {}, // it reads the repository itself
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeSecret(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
