@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +16,22 @@ func (a *app) configCheck() *cobra.Command {
 			if err := pathFlag("FILE", args[0]); err != nil {
 				return err
 			}
-			if _, err := config.Load(args[0]); err != nil {
+			cfg, err := config.Load(args[0])
+			if err != nil {
 				return err
 			}
 			a.print("%s is fine\n", args[0])
+			a.tellUnset(cfg)
 			return nil
 		}),
+	}
+}
+
+// tellUnset says which secrets that a server reads from its environment are not in
+// this one. It is no fault of the file: the server may have another.
+func (a *app) tellUnset(cfg config.Config) {
+	if _, err := a.readSecrets(cfg); err != nil {
+		a.print("writ serve reads secrets from its environment, which this shell doesn't have so:\n  %s\n", strings.ReplaceAll(explain(err).text, "\n", "\n  "))
 	}
 }
 

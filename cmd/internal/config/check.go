@@ -28,7 +28,7 @@ const maxWorld = 512
 func (r *reader) check(c *Config) {
 	bad := func(when bool, key, detail string) {
 		if when {
-			r.fail(r.lines[key], key, "%s", detail)
+			r.doubt(key, detail)
 		}
 	}
 	for name, b := range c.Builders {
@@ -67,7 +67,7 @@ func (r *reader) server(c *Config, bad func(bool, string, string)) {
 	for key, path := range map[string]string{
 		"server.state_dir": c.Server.StateDir, "server.pause_file": c.Server.PauseFile, "forges.local.dir": c.Forges.Local.Dir,
 	} {
-		bad(path != "" && !filepath.IsAbs(path), key, "It must be an absolute path.")
+		bad(path != "" && !filepath.IsAbs(path), key, wantPath(path))
 	}
 	bad(c.Server.BuildsPerWorld > c.Server.Builds, "server.builds_per_world", "It must not be more than server.builds.")
 	r.traces(c.Server.Traces, bad)

@@ -20,8 +20,8 @@ type forgeCheck struct {
 }
 
 func (f forgeCheck) bad(when bool, key, detail string) {
-	if key = "forges." + f.name + "." + key; when {
-		f.r.fail(f.r.lines[key], key, "%s", detail)
+	if when {
+		f.r.doubt("forges."+f.name+"."+key, detail)
 	}
 }
 
@@ -47,12 +47,12 @@ func (r *reader) github(g GitHubForge, poll bool) {
 	f.bad(!address(g.URL), "url", wantAddress)
 	f.bad(g.API != "" && !address(g.API), "api", wantAddress)
 	f.bad(g.AppID == 0 && g.Token == "", "app_id", "Give the App's id, or in token the name of the variable with a personal token.")
-	f.bad(g.AppID != 0 && g.Token != "", "token", "There is an App already; leave one of them.")
+	f.bad(g.AppID != 0 && g.Token != "", "token", "There is an App already, by app_id; take out one of the two.")
 	f.bad(g.AppID != 0 && !envName.MatchString(g.PrivateKey), "private_key", wantName)
 	f.bad(g.Token != "" && !envName.MatchString(g.Token), "token", wantName)
 	f.names("hook_secrets", g.HookSecrets)
 	f.bad(len(g.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
-	f.repositories(g.Repositories, githubName, "It must be owner/name.")
+	f.repositories(g.Repositories, githubName, "owner/name")
 	f.network(g.CAFile, g.Proxy)
 }
 
@@ -64,7 +64,7 @@ func (r *reader) gitlab(g GitLabForge, poll bool) {
 	f.names("hook_keys", g.HookKeys)
 	f.bad(len(g.HookKeys) > 0 && len(g.HookSecrets) > 0, "hook_keys", "Give hook_keys or hook_secrets: with keys no delivery is taken for its secret token.")
 	f.bad(len(g.HookKeys)+len(g.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
-	f.repositories(g.Repositories, gitlabName, "It must be group/name, or group/subgroup/name.")
+	f.repositories(g.Repositories, gitlabName, "group/name or group/subgroup/name")
 	f.network(g.CAFile, g.Proxy)
 }
 
@@ -76,12 +76,12 @@ func (r *reader) local(l LocalForge, poll bool) {
 	f.bad(!envName.MatchString(l.Token), "token", wantName)
 	f.names("hook_secrets", l.HookSecrets)
 	f.bad(len(l.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
-	f.repositories(l.Repositories, repoName, "It must be owner/name.")
+	f.repositories(l.Repositories, repoName, "owner/name")
 }
 
 // What is said in several places.
 const (
-	wantName    = "It must be the name of an environment variable, never a value."
+	wantName    = "It must be the name of an environment variable, never a value: write a name such as WRIT_TOKEN, and give the value in that variable, or in a file that WRIT_TOKEN_FILE names."
 	wantSecrets = "It needs the name of at least one variable."
 	wantAddress = "It must be the forge's address, such as https://git.example.org, without a name, password or query in it; plain http goes to this machine only."
 )
@@ -93,20 +93,20 @@ func (f forgeCheck) names(key string, list []string) {
 }
 
 // repositories are the allow-list. Forges don't tell names apart by their case.
-func (f forgeCheck) repositories(list []string, form *regexp.Regexp, detail string) {
+func (f forgeCheck) repositories(list []string, form *regexp.Regexp, words string) {
 	const key = "repositories"
-	f.bad(len(list) == 0, key, "It must name the repositories that writ may touch.")
+	f.bad(len(list) == 0, key, "It must list the repositories that writ may touch: [acme/shop].")
 	for i, name := range list {
 		parts := strings.Split(name, "/")
 		dots := slices.Contains(parts, ".") || slices.Contains(parts, "..") || strings.HasSuffix(name, ".git")
-		f.bad(!form.MatchString(name) || dots || len(name) > maxWorld, join(key, itoa(i)), detail)
+		f.bad(!form.MatchString(name) || dots || len(name) > maxWorld, join(key, itoa(i)), wantRepository(name, words))
 		twice := slices.ContainsFunc(list[:i], func(other string) bool { return strings.EqualFold(name, other) })
-		f.bad(twice, join(key, itoa(i)), "It is there twice; delete one.")
+		f.bad(twice, join(key, itoa(i)), "It is there twice, whatever its upper and lower case; delete one.")
 	}
 }
 
 func (f forgeCheck) network(ca, proxy string) {
-	f.bad(ca != "" && !filepath.IsAbs(ca), "ca_file", "It must be an absolute path.")
+	f.bad(ca != "" && !filepath.IsAbs(ca), "ca_file", wantPath(ca))
 	if proxy == "" || proxy == "none" {
 		return
 	}

@@ -121,7 +121,7 @@ func TestParse_Refuses(t *testing.T) {
 		"twice":              {"base: a\nbase: b\n", "f:2: base: The key is there twice"},
 		"two documents":      {"base: a\n---\nbase: b\n", "f: It holds more than one document"},
 		"no mapping":         {"[1]\n", "f:1: It must be a mapping"},
-		"broken":             {"a: [\n", "f: It is not YAML"},
+		"broken":             {"a: [\n", "f:1: It is not YAML"},
 		"not text":           {"base: 7\n", "f:1: base: It must be text"},
 		"null":               {"base:\n", "f:1: base: It has no plain value"},
 		"tag":                {"base: !!str a\n", "no plain value"},

@@ -57,7 +57,7 @@ func (r *reader) mapping(n *yaml.Node, dst reflect.Value, key string) {
 	r.pairs(n, key, func(name string, k, v *yaml.Node) {
 		i, ok := fields[name]
 		if !ok {
-			r.fail(k.Line, join(key, name), "The key is unknown; known are %s.", strings.Join(known, ", "))
+			r.fail(k.Line, join(key, name), "The key is unknown; known are %s.%s", strings.Join(known, ", "), didYouMean(name, known))
 			return
 		}
 		r.value(v, dst.Field(i), join(key, name), dst.Type().Field(i).Tag)

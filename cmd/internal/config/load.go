@@ -82,6 +82,7 @@ func Parse(name string, data []byte) (Config, error) {
 	r := &reader{}
 	if n := r.document(data); n != nil {
 		r.value(n, reflect.ValueOf(&c).Elem(), "", "")
+		r.unread = len(r.faults)
 		r.check(&c)
 	}
 	if len(r.faults) > 0 {
@@ -96,11 +97,28 @@ func Parse(name string, data []byte) (Config, error) {
 // reader collects faults while a document is read.
 type reader struct {
 	faults []Fault
+	unread int            // how many of them are of values that could not be read
 	lines  map[string]int // of keys that were read
 }
 
 func (r *reader) fail(line int, key, format string, args ...any) {
 	r.faults = append(r.faults, Fault{Line: line, Key: key, Detail: fmt.Sprintf(format, args...)})
+}
+
+// doubt is a fault of what was read: at the key's line, or at that of what it
+// would stand in. Nothing is said of what could not be read in the first place.
+func (r *reader) doubt(key, detail string) {
+	for _, f := range r.faults[:r.unread] {
+		if f.Key == key || strings.HasPrefix(f.Key, key+".") || f.Key != "" && strings.HasPrefix(key, f.Key+".") {
+			return
+		}
+	}
+	line, at := r.lines[key], key
+	for line == 0 && strings.Contains(at, ".") {
+		at = at[:strings.LastIndexByte(at, '.')]
+		line = r.lines[at]
+	}
+	r.fail(line, key, "%s", detail)
 }
 
 // document finds the one mapping of a file. An empty file is the default.
@@ -121,7 +139,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		r.fail(0, "", "It is not YAML (%s); mend the syntax.", strings.TrimPrefix(err.Error(), "yaml: "))
+		r.faults = append(r.faults, notYAML(err.Error(), data))
 		return nil
 	}
 	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {

@@ -17,7 +17,11 @@ import (
 func (r *reader) worded(n *yaml.Node, dst reflect.Value, key string, tag reflect.StructTag) {
 	text := n.Value
 	if n.Kind != yaml.ScalarNode || (n.Tag != "!!str" && text != "0") {
-		r.fail(n.Line, key, "It must be text with its unit; see the reference.")
+		detail := "It must be text with its unit; see the reference."
+		if kind := map[reflect.Type]string{durationType: "time", sizeType: "size"}[dst.Type()]; kind != "" && withUnit(text, kind) != "" {
+			detail = withUnit(text, kind)
+		}
+		r.fail(n.Line, key, "%s", detail)
 		return
 	}
 	switch dst.Type() {
@@ -34,7 +38,11 @@ func (r *reader) worded(n *yaml.Node, dst reflect.Value, key string, tag reflect
 		s, ok := parseSize(text)
 		least, _ := parseSize(tag.Get("min"))
 		if !ok || s < least || s > maxSize {
-			r.fail(n.Line, key, "It must be a size from %s to %s, in B, KiB, MiB, GiB or TiB, such as 4GiB.", showSize(least), showSize(maxSize))
+			example := inBinary(text)
+			if example == "" {
+				example = "4GiB"
+			}
+			r.fail(n.Line, key, "It must be a size from %s to %s, in B, KiB, MiB, GiB or TiB, such as %s.", showSize(least), showSize(maxSize), example)
 			return
 		}
 		dst.SetInt(int64(s))

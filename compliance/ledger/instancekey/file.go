@@ -38,7 +38,7 @@ const (
 // environment.key.missing where a directory had a key and has none now.
 type Error struct {
 	Path   string
-	Lost   bool   // the key is missing beside what it signed
+	Lost   bool   // the key is not there
 	Detail string // a sentence and the remedy; never holds key material
 	Err    error
 }
@@ -131,6 +131,9 @@ func Load(dir string) (*Key, error) {
 // readPrivate looks at the very file that it opened, not at its name again.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Path: path, Lost: true, Detail: "there is no signing key", Err: err}
+	}
 	if err != nil {
 		return nil, &Error{Path: path, Detail: "the key can't be opened: " + cause(err) + "; it must be a regular file of yours", Err: err}
 	}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// What to write instead, for mistakes that many make.
+
+// meant is the known word that a mistyped one most likely is, "" if none is near.
+func meant(word string, known []string) string {
+	const most = 2 // slips
+	word = strings.ToLower(word)
+	best, at := "", most+1
+	for _, k := range known {
+		d := slips(strings.ReplaceAll(word, "-", "_"), k)
+		if d < at && d < len(k)/2 {
+			best, at = k, d
+		}
+	}
+	return best
+}
+
+// slips counts letters that are missing, too many, wrong, or have changed places.
+func slips(a, b string) int {
+	prev, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	var last []int
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			wrong := 1
+			if a[i-1] == b[j-1] {
+				wrong = 0
+			}
+			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+wrong)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], last[j-2]+1)
+			}
+		}
+		last, prev, row = prev, row, make([]int, len(b)+1)
+	}
+	return prev[len(b)]
+}
+
+// maxWordSlips keeps long nonsense from being compared.
+const maxWordSlips = 64
+
+func didYouMean(word string, known []string) string {
+	if len(word) <= maxWordSlips {
+		if k := meant(word, known); k != "" {
+			return " Did you mean " + k + "?"
+		}
+	}
+	return ""
+}
+
+var (
+	yamlLine  = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): (.*)$`)
+	loneCount = regexp.MustCompile(`^[0-9]{1,12}$`)
+	shortSize = regexp.MustCompile(`^([0-9]{1,10}) ?([kKMGT])i?[bB]?$`)
+)
+
+// notYAML is the fault that a syntax error is, with its line.
+func notYAML(text string, data []byte) Fault {
+	f := Fault{Detail: strings.TrimPrefix(text, "yaml: ")}
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		f.Line, _ = strconv.Atoi(m[1]) // digits
+		f.Detail = m[2]
+	}
+	hint := "mend the syntax"
+	switch lines := strings.Split(string(data), "\n"); {
+	case f.Line > 0 && f.Line <= len(lines) && strings.Contains(indent(lines[f.Line-1]), "\t"):
+		hint = "a tab can't indent; write spaces in its place"
+	case strings.Contains(f.Detail, "cannot start any token"):
+		hint = "a value that begins with @, % or ` needs quotes"
+	case strings.Contains(f.Detail, "mapping values are not allowed"):
+		hint = "the line is indented further than the one above it, or a value with a colon in it needs quotes"
+	case strings.Contains(f.Detail, "end of stream"):
+		hint = "a quote or a bracket isn't closed"
+	case strings.Contains(f.Detail, "did not find expected"):
+		hint = "look at the indentation and the brackets here and above"
+	}
+	f.Detail = fmt.Sprintf("It is not YAML (%s): %s.", f.Detail, hint)
+	return f
+}
+
+func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
+
+// withUnit says how a bare number is written with its unit, "" for what is none.
+func withUnit(text, units string) string {
+	if !loneCount.MatchString(text) {
+		return ""
+	}
+	example := text + "s, " + text + "m or " + text + "h"
+	if units == "size" {
+		example = text + "KiB, " + text + "MiB or " + text + "GiB"
+	}
+	return "It must be text with its unit: " + example + "."
+}
+
+// inBinary is a size in the units that are taken, "" for what looks like none.
+func inBinary(text string) string {
+	m := shortSize.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return m[1] + strings.ToUpper(m[2]) + "iB"
+}
+
+// wantPath is what is said of a relative path.
+func wantPath(p string) string {
+	name := path.Base(path.Clean("/" + p))
+	if name == "/" {
+		name = "state"
+	}
+	return "It must be an absolute path, such as /var/lib/writ/" + join("", name) + ": what a relative one means would depend on where writ is started."
+}
+
+// wantRepository is what is said of what is no repository's name.
+func wantRepository(name, form string) string {
+	u, err := url.Parse(name)
+	if err == nil && u.Host != "" && u.Scheme != "" {
+		return "It must be " + form + ", not an address: " + join("", strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")) + "."
+	}
+	if strings.HasSuffix(name, ".git") {
+		return "It must be " + form + ", without .git at its end."
+	}
+	return "It must be " + form + ", such as acme/shop."
+}
