@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { acts, manifest } from './manifest.mjs'
 import { places } from './places.mjs'
+import { acts as settings, rules } from './rules.mjs'
 
 const dist = process.argv[2]
 const chunk = readdirSync(dist).find((f) => /^dist-.*\.js$/.test(f) && readFileSync(join(dist, f), 'utf8').includes('createAppKeyResolver,'))
@@ -82,6 +83,8 @@ class Additions {
   }
 
   async route(method, path, query, body, by) {
+    const settled = rules.answer(this, method, path, query, by)
+    if (settled) return settled
     let m
     if ((m = path.match(/^\/user\/(\d+)$/))) { // accounts by id
       const u = this.gh.users.get(Number(m[1]))
@@ -246,7 +249,7 @@ class Additions {
   }
 
   admin(what, body) {
-    try { return json((places[what] ?? acts[what])(this, body) ?? {}) } catch (e) { return say(500, e.stack) }
+    try { return json((places[what] ?? acts[what] ?? settings[what])(this, body) ?? {}) } catch (e) { return say(500, e.stack) }
   }
 }
 
