@@ -143,7 +143,7 @@ func TestSetup_EnvIsRead(t *testing.T) {
 
 // TestSetup_ConfigIsRead: whatever the builder's words are, the file says them.
 func TestSetup_ConfigIsRead(t *testing.T) {
-	for _, argv := range [][]string{{"gofmt", "-w", "."}, {"sh", "-c", "echo 'a: b' > \"x y\" # no\nexit"}, {"true"}, {"no", "1", "~", "- x", "ü", "{}"}} {
+	for _, argv := range [][]string{{"gofmt", "-w", "."}, {"sh", "-c", "echo 'a: b' > \"x y\" # no\nexit"}, {"true"}, {"no", "-no", "--x", "-", "--", "1", "~", "- x", "ü", "{}", "-.inf"}} {
 		g := GitHub{Dir: "/srv/it is/here: now", Repositories: []string{"acme/shop", "123/456"}, Builder: argv}
 		cfg, err := config.Parse(ConfigFile, g.config(5))
 		if err != nil {

@@ -63,6 +63,9 @@ func (g *GitHub) Ready() error {
 	if len(g.Repositories) == 0 {
 		return &Error{Usage: true, Text: "No repository is named.", Remedy: "Give --repo OWNER/NAME for each one that writ is to govern; it touches no other."}
 	}
+	if err := g.oneOwner(); err != nil {
+		return err
+	}
 	if g.PublicURL != "" {
 		u, err := url.Parse(g.PublicURL)
 		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -76,6 +79,27 @@ func (g *GitHub) Ready() error {
 		return &Error{Usage: true, Text: "The configuration would be wrong: " + err.Error(), Remedy: "Mend what was given.", Err: err}
 	}
 	return MakeDir(g.Dir)
+}
+
+// oneOwner wants one owner of all repositories: an App that isn't public can be
+// installed by its own account alone.
+func (g *GitHub) oneOwner() error {
+	for _, full := range g.Repositories {
+		if owner, _, _ := strings.Cut(full, "/"); !strings.EqualFold(owner, g.owner()) {
+			return &Error{Usage: true, Text: full + " doesn't belong to " + g.owner() + ", and the App can be installed only where it belongs.",
+				Remedy: "Make an App for each owner, with a --dir of its own. For an organisation's repositories give --organization with its name."} //nolint:misspell // GitHub's word
+		}
+	}
+	return nil
+}
+
+// owner is whose the App is.
+func (g *GitHub) owner() string {
+	if g.Org != "" {
+		return g.Org
+	}
+	owner, _, _ := strings.Cut(g.Repositories[0], "/")
+	return owner
 }
 
 // Make has a person make the App in a browser, and keeps it. When the context
@@ -120,10 +144,9 @@ func (g *GitHub) page(host string, made chan<- kept) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, _, _ := strings.Cut(g.Repositories[0], "/")
 	name := g.Name
 	if name == "" {
-		name = appName(owner)
+		name = appName(g.owner())
 	}
 	m := newManifest(name, g.PublicURL, "http://"+host+pathMade)
 	text, err := m.text()
@@ -132,7 +155,7 @@ func (g *GitHub) page(host string, made chan<- kept) (*page, error) {
 	}
 	p := &page{host: host, token: newSecret(), cookie: newSecret(), action: to, done: make(chan struct{})}
 	p.ask = asking{
-		Owner: "your account", Writes: m.may("write"), Reads: m.may("read"), Events: strings.ReplaceAll(strings.Join(m.Events, ", "), "_", " "),
+		Owner: "the account " + g.owner(), As: "as " + g.owner(), Writes: m.may("write"), Reads: m.may("read"), Events: strings.ReplaceAll(strings.Join(m.Events, ", "), "_", " "),
 		Dir: g.Dir, Host: to.Host, Manifest: text,
 	}
 	if p.ask.Events == "" {
@@ -142,7 +165,7 @@ func (g *GitHub) page(host string, made chan<- kept) (*page, error) {
 		p.ask.Hook = m.Hook.URL
 	}
 	if g.Org != "" {
-		p.ask.Owner = "the organisation " + g.Org
+		p.ask.Owner, p.ask.As = "the organisation "+g.Org, "as an owner of "+g.Org
 	}
 	p.accept = g.acceptor(func(ctx context.Context, code string) (github.Made, error) { return github.Convert(ctx, g.At, code) }, made)
 	return p, nil

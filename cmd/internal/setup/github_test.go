@@ -58,6 +58,8 @@ func TestSetup_Ready(t *testing.T) {
 	for name, spoil := range map[string]func(*GitHub){
 		"no repository":    func(g *GitHub) { g.Repositories = nil },
 		"its name":         func(g *GitHub) { g.Repositories = []string{"shop"} },
+		"two owners":       func(g *GitHub) { g.Repositories = append(g.Repositories, "other/shop") },
+		"another's":        func(g *GitHub) { g.Org = "other" },
 		"plain http":       func(g *GitHub) { g.PublicURL = "http://writ.example.org" },
 		"a password in it": func(g *GitHub) { g.PublicURL = "https://a:b@writ.example.org" },
 		"GitHub's address": func(g *GitHub) { g.At.URL = "http://ghe.example.org" },

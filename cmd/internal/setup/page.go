@@ -50,9 +50,9 @@ type page struct {
 
 // asking is what the page shows of the App that GitHub is to make.
 type asking struct {
-	Owner, Writes, Reads, Events, Hook, Dir, Host string
-	Manifest                                      string // JSON
-	Action                                        string
+	Owner, As, Writes, Reads, Events, Hook, Dir, Host string
+	Manifest                                          string // JSON
+	Action                                            string
 }
 
 // madeApp is what the page shows of one that was made.

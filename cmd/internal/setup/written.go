@@ -15,18 +15,20 @@ const (
 )
 
 // plain is what YAML and a shell both read as it stands.
-var plain = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./@+-]*$`)
+var plain = regexp.MustCompile(`^-{0,2}[A-Za-z_./][A-Za-z0-9_./@+-]*$`)
 
 // yamlWord writes a string that YAML reads as that string. JSON's form is YAML.
 func yamlWord(s string) string {
-	if plain.MatchString(s) && !ambiguous[strings.ToLower(s)] {
+	if plain.MatchString(s) && !ambiguous[strings.ToLower(strings.TrimLeft(s, "-"))] {
 		return s
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
 		return `""` // strings have no errors
 	}
-	return string(b)
+	return strings.TrimSpace(b.String())
 }
 
 // ambiguous are words that YAML may take for something else.

@@ -77,7 +77,7 @@ class Additions {
     if (!by) return say(401, 'Requires authentication')
     const text = req.method === 'GET' ? '' : await req.text()
     const body = text ? JSON.parse(text) : {}
-    const own = await this.route(req.method, path, url.searchParams, body, by)
+    const own = (await manifest.installation(this, req, path, by)) ?? (await this.route(req.method, path, url.searchParams, body, by))
     const answer = own ?? (await this.pass(req, url, path, text, body, by))
     return this.finish(req, answer, path)
   }

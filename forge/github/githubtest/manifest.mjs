@@ -170,6 +170,16 @@ export const manifest = {
     return page('Installed', `<p id="installed">${escape(app.name)} is installed.</p>`)
   },
 
+  // installation is that of the App which asks; the emulator answers with any.
+  async installation(a, req, path, by) {
+    const m = by.app && path.match(/^\/repos\/([^/]+)\/([^/]+)\/installation$/)
+    const repo = m && a.repo(m[1], m[2])
+    if (!repo) return null
+    const found = a.gh.appInstallations.all().find((i) => i.app_id === by.app && a.covers({ installation: { accountId: i.account_id, repositorySelection: i.repository_selection, repositoryIds: i.repository_ids } }, repo))
+    if (!found) return new Response(JSON.stringify({ message: 'Not Found', documentation_url: 'https://docs.github.com/rest' }), { status: 404, headers: { 'Content-Type': 'application/json' } })
+    return a.inner(new Request(`${a.baseUrl}/app/installations/${found.installation_id}`, { headers: req.headers }))
+  },
+
   // about gives an App that was made here the address of its page.
   about(a, by) {
     const app = a.gh.apps.findOneBy('app_id', by)
@@ -182,5 +192,10 @@ export const acts = {
   route(a, b) { routes.set(new URL(b.from).origin, b.to) },
   // age makes every code that is out so much older, in seconds.
   age(a, b) { for (const c of codes.values()) c.at -= b.seconds * 1000 },
+  // hear sets what an App is told of, there and where it is installed.
+  hear(a, b) {
+    a.gh.apps.update(a.gh.apps.findOneBy('app_id', b.app).id, { events: b.events })
+    for (const i of a.gh.appInstallations.all()) if (i.app_id === b.app) a.gh.appInstallations.update(i.id, { events: b.events })
+  },
   made() { return { apps: webs.size } },
 }

@@ -17,19 +17,25 @@ func (p *Place) pages(t testing.TB, git http.Handler) http.Handler {
 	t.Helper()
 	to, err := url.Parse(p.URL)
 	must(t, err)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+	network := &http.Transport{}
+	t.Cleanup(network.CloseIdleConnections)
+	web := &httputil.ReverseProxy{Transport: network, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Header.Set(webHeader, "http://"+r.In.Host)
+	}}
+	api := &httputil.ReverseProxy{Transport: network, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Header.Del(webHeader)
-		if !strings.HasPrefix(r.In.URL.Path, "/api/") {
-			r.Out.Header.Set(webHeader, "http://"+r.In.Host)
-		}
 	}}
+	if p.Options.Held != nil {
+		api.Transport = p.Options.Held.Wrap(t)(network)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-		case "api", "login", "settings", "organizations", "github-apps": //nolint:misspell // GitHub's words
-			proxy.ServeHTTP(w, r)
+		case "api":
+			api.ServeHTTP(w, r)
+		case "login", "settings", "organizations", "github-apps": //nolint:misspell // GitHub's words
+			web.ServeHTTP(w, r)
 		default:
 			git.ServeHTTP(w, r)
 		}
@@ -41,6 +47,12 @@ func (p *Place) pages(t testing.TB, git http.Handler) http.Handler {
 func (e *Emulator) Route(t testing.TB, from, to string) {
 	t.Helper()
 	must(t, e.admin(t.Context(), "route", map[string]any{"from": from, "to": to}, nil))
+}
+
+// Hear sets the events that the place's own App is told of.
+func (p *Place) Hear(t testing.TB, events []string) {
+	t.Helper()
+	must(t, p.admin(t.Context(), "hear", map[string]any{"app": p.App.ID, "events": events}, nil))
 }
 
 // AgeCodes makes every code of a new App older than GitHub lets it become.

@@ -22,6 +22,8 @@ type Options struct {
 	HookSecret string
 	Private    bool
 	Enterprise bool // the API is at /api/v3, as on an Enterprise Server
+	// Held is what requests to GitURL/api are held to; nil: nothing.
+	Held *Description
 }
 
 // Person is an account of a place.

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/forge/github"
+)
+
+// setupDir is where set-up keeps everything if nothing else is said.
+const setupDir = "writ-server"
+
+// setupWait is how long an installation is waited for: a colleague may have to
+// be asked.
+const setupWait = 15 * time.Minute
+
+// githubFlags are those of `writ setup github`.
+type githubFlags struct {
+	g                  setup.GitHub
+	config, dir        string
+	keyFile, hookFile  string
+	appID              int64
+	wait               time.Duration
+	onboard, noOnboard bool
+}
+
+func (a *app) setupGitHub() *cobra.Command {
+	var f githubFlags
+	cmd := &cobra.Command{
+		Use:   "github --repo OWNER/NAME [flags] [-- BUILDER ARG...]",
+		Short: "Make a GitHub App for writ in the browser, keep its credentials, and check it",
+		Long: `Setup serves a page on this machine's loopback. On it a person sends the description
+of the App to GitHub, which asks once more and makes it. Its private key and webhook
+secret come back to this machine alone, into files that only you can read, beside a
+configuration for writ serve. Then it waits until the App is installed, checks what
+it was given by using it, and offers the pull request with the contract.
+
+What follows -- is the command of the builder. Called again with --dir or --config
+it goes on where it stood. With --app-id it takes an App that is there already,
+without a page and without waiting.`,
+		Example: "  writ setup github --repo acme/shop --public-url https://writ.example.org -- sh -c 'echo hello > out.txt'\n" +
+			"  writ setup github --repo acme/shop --app-id 12345 --private-key-file app.pem --hook-secret-file hook",
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.g.At.URL, "url", "", "address of GitHub's pages (default "+github.DefaultURL+")")
+	flags.StringVar(&f.g.At.API, "api", "", "address of its REST API, where it isn't the one that belongs to --url")
+	flags.StringVar(&f.g.At.CAFile, "ca-file", "", "PEM file with authorities beside the system's")
+	flags.StringVar(&f.g.At.Proxy, "proxy", "", "URL of a proxy; none for none (default: the environment's)")
+	flags.StringVar(&f.g.Org, "organization", "", "organisation that the App is to belong to (default: whoever is signed in)") //nolint:misspell // GitHub's word
+	flags.StringVar(&f.g.Name, "name", "", "name of the App to begin with; GitHub lets you change it (default: writ-OWNER)")
+	flags.StringArrayVar(&f.g.Repositories, "repo", nil, "OWNER/NAME of a repository to govern; may be repeated")
+	flags.StringVar(&f.g.PublicURL, "public-url", "", "https address at which GitHub reaches writ; without it writ asks GitHub every minute")
+	flags.StringVar(&f.dir, "dir", "", "directory for credentials, configuration and state (default ./"+setupDir+")")
+	flags.StringVar(&f.config, "config", "", "configuration that is there already; it is never written to")
+	flags.StringVar(&f.g.Listen, "listen", "127.0.0.1:0", "loopback address and port of the page; 0 is any port")
+	flags.DurationVar(&f.wait, "wait", setupWait, "how long to wait for the App to be installed; 0 looks once")
+	flags.Int64Var(&f.appID, "app-id", 0, "number of an App that is there already")
+	flags.StringVar(&f.keyFile, "private-key-file", "", "its private key, a .pem file that only you can read")
+	flags.StringVar(&f.hookFile, "hook-secret-file", "", "its webhook secret, in a file that only you can read")
+	flags.BoolVar(&f.onboard, "onboard", false, "open the pull request with the contract without asking")
+	flags.BoolVar(&f.noOnboard, "no-onboard", false, "neither ask for it nor open it")
+	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+			return fmt.Errorf("%q is not expected: the builder's command stands after --", args[0])
+		}
+		return nil
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop) // the second signal kills
+		f.g.Builder, f.g.Say = args, a.print
+		return badSetup(a.runSetupGitHub(ctx, &f))
+	})
+	return cmd
+}
+
+// runSetupGitHub finds out where set-up stands and goes on from there.
+func (a *app) runSetupGitHub(ctx context.Context, f *githubFlags) error {
+	cfg, err := a.setupConfig(f)
+	if err != nil {
+		return err
+	}
+	if recovered, err := f.g.Recover(); err != nil {
+		return err
+	} else if recovered {
+		a.print("An earlier set-up was interrupted; what GitHub gave it is kept now.\n")
+	}
+	if cfg.Forges.GitHub.AppID == 0 && f.g.Existing == "" && setup.Exists(f.configFile()) {
+		if cfg, err = a.load(f.configFile()); err != nil {
+			return err
+		}
+	}
+	if cfg.Forges.GitHub.AppID == 0 {
+		if cfg, err = a.newApp(ctx, f, cfg); err != nil {
+			return err
+		}
+	}
+	return a.finishGitHub(ctx, f, cfg)
+}
+
+// setupConfig reads the flags that say where everything is.
+func (a *app) setupConfig(f *githubFlags) (cfg config.Config, err error) {
+	for flag, path := range map[string]string{"config": f.config, "dir": f.dir, "private-key-file": f.keyFile, "hook-secret-file": f.hookFile} {
+		if err := pathFlag(flag, path); err != nil {
+			return cfg, err
+		}
+	}
+	if f.appID < 0 || (f.appID == 0) != (f.keyFile == "") || f.hookFile != "" && f.appID == 0 {
+		return cfg, usage("--app-id and --private-key-file go together, and --hook-secret-file with them.")
+	}
+	dir := f.dir
+	if f.config != "" {
+		if cfg, err = a.load(f.config); err != nil {
+			return cfg, err
+		}
+		if f.g.Existing, err = filepath.Abs(f.config); err != nil {
+			return cfg, err
+		}
+		if f.dir == "" {
+			dir = filepath.Dir(f.g.Existing)
+		}
+	}
+	if dir == "" {
+		dir = setupDir
+	}
+	f.g.Dir, err = filepath.Abs(dir)
+	return cfg, err
+}
+
+func (f *githubFlags) configFile() string {
+	if f.g.Existing != "" {
+		return f.g.Existing
+	}
+	return filepath.Join(f.g.Dir, setup.ConfigFile)
+}
+
+// newApp makes an App, or takes the given one, and returns the configuration
+// with it.
+func (a *app) newApp(ctx context.Context, f *githubFlags, cfg config.Config) (config.Config, error) {
+	if err := f.g.Ready(); err != nil {
+		return cfg, err
+	}
+	id := f.appID
+	var err error
+	if id != 0 {
+		err = f.g.Link(id, f.keyFile, f.hookFile)
+		f.wait = 0
+	} else {
+		id, err = f.g.Make(ctx)
+	}
+	if errors.Is(err, context.Canceled) {
+		return cfg, &setup.Error{Text: "Ended before GitHub made an App; nothing is left over.", Remedy: "Call it again when you like."}
+	}
+	if err != nil {
+		return cfg, err
+	}
+	if f.g.Existing == "" {
+		return a.load(f.configFile())
+	}
+	a.print("Add this to %s:\n\n%s\n", f.g.Existing, f.g.Lines(id))
+	cfg.Forges.GitHub.AppID, cfg.Forges.GitHub.Repositories = id, f.g.Repositories
+	for value, to := range map[string]*string{f.g.At.URL: &cfg.Forges.GitHub.URL, f.g.At.API: &cfg.Forges.GitHub.API, f.g.At.CAFile: &cfg.Forges.GitHub.CAFile, f.g.At.Proxy: &cfg.Forges.GitHub.Proxy} {
+		if value != "" {
+			*to = value
+		}
+	}
+	return cfg, nil
+}
+
+// finishGitHub waits for the installation, checks it, and says how to go on.
+func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Config) error {
+	env, err := setup.ReadEnv(filepath.Join(f.g.Dir, setup.EnvFile))
+	if err != nil {
+		return err
+	}
+	for name, value := range env {
+		if a.env[name] == "" && a.env[strings.TrimSuffix(name, "_FILE")] == "" {
+			a.env[name] = value
+		}
+	}
+	given, err := a.readSecrets(withoutHooks(cfg))
+	if err != nil {
+		return err
+	}
+	at, err := openGitHub(ctx, cfg.Forges.GitHub, given.github, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer at.host.Close()
+	if err := a.awaitGitHub(ctx, f, at); err != nil {
+		return err
+	}
+	good := a.checkSetup(ctx, cfg, at)
+	if err := a.offerOnboarding(ctx, f, cfg, at); err != nil {
+		return err
+	}
+	a.sayServe(f, cfg)
+	if !good {
+		return &problem{exit: exitRefused, text: "Something is missing; the lines with an x say what.", remedy: "Then call `" + f.again() + "`; it checks again."}
+	}
+	return nil
+}
+
+// again is the command that goes on.
+func (f *githubFlags) again() string {
+	if f.g.Existing != "" {
+		return "writ setup github --config " + f.config
+	}
+	if f.dir == "" {
+		return "writ setup github"
+	}
+	return "writ setup github --dir " + f.dir
+}
+
+// awaitGitHub waits until the App is installed on every repository.
+func (a *app) awaitGitHub(ctx context.Context, f *githubFlags, at *connected) error {
+	app, err := at.host.(*github.Host).About(ctx) // openGitHub made it
+	if err != nil {
+		return &setup.Error{Text: "GitHub doesn't know the App: " + err.Error() + ".", Remedy: "See that the App's number and key belong together, that GitHub can be reached, and that this machine's clock is right.", Err: err}
+	}
+	link := app.Page + "/installations/new"
+	a.print("The App %s. Install it on %s:\n\n  %s\n\n", app.Slug, strings.Join(at.repositories, ", "), link)
+	if f.wait > 0 {
+		a.print("Waiting for that, %s at most. Ctrl-C ends the waiting and loses nothing: `%s` goes on.\n", f.wait, f.again())
+	}
+	missing, err := setup.Await(ctx, at.host, at.repositories, f.wait, func(name string) { a.print("It is installed on %s.\n", name) })
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if len(missing) > 0 {
+		a.print("Everything is kept in %s.\n", f.g.Dir)
+		return &problem{exit: exitWaiting, text: "The App isn't installed on " + strings.Join(missing, ", ") + " yet.", remedy: "Install it there: " + link + ". Then call `" + f.again() + "`; it goes on."}
+	}
+	return nil
+}
+
+// offerOnboarding opens the pull request with the contract where that is wanted.
+func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Config, at *connected) error {
+	if f.noOnboard {
+		return nil
+	}
+	for _, name := range at.repositories {
+		if f.onboard || a.ask(ctx, "Open a pull request in "+name+" with the contract, an issue form and a guide?") {
+			if err := a.onboard(ctx, at, name, cfg.Identity); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sayServe says what is left to do.
+func (a *app) sayServe(f *githubFlags, cfg config.Config) {
+	a.print("\nStart writ:\n\n  set -a; . %s; set +a\n  writ serve --config %s\n", filepath.Join(f.g.Dir, setup.EnvFile), f.configFile())
+	if cfg.Server.Intake != config.IntakePoll {
+		a.print("\nYour proxy passes /hooks/ at the public address on to http://%s, and nothing else.\n", cfg.Server.Listen)
+	}
+	if len(cfg.Builders) == 0 {
+		a.print("\nNo builder is named yet: %s has a place for one.\n", f.configFile())
+	}
+}
