@@ -74,6 +74,7 @@ func (t *Task) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts,
 		}
 	}
 	list := t.unanswered(c, *seen)
+	t.stopAsked(list)
 	explain := int64(0)
 	for _, a := range list {
 		if a.May && a.Command.Verb == approval.Explain {

@@ -87,6 +87,9 @@ func (d *drive) obey(ctx context.Context, a Act) {
 	case kernel.ActHalt:
 		a.answer(d.task.Halt(ctx, a.Actor, a.Reason))
 	case kernel.ActStop:
+		if d.task.stopReview(a.Actor) {
+			d.told = "" // its check is to say so
+		}
 		d.task.wishes = append(d.task.wishes, a)
 	default:
 		a.answer(nil)

@@ -182,7 +182,7 @@ const longestWait = time.Hour
 func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	t := d.task
 	if len(t.wishes) > 0 && d.stopped(st) {
-		return st.Decision.Action == kernel.ActionWait, nil
+		return st.Decision.Action == kernel.ActionWait || d.told == "" && st.Decision.Standing == kernel.StandFinal, nil
 	}
 	if speaksAt(st) {
 		if err := d.tell(ctx, st); err != nil {

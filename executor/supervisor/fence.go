@@ -29,6 +29,7 @@ func (t *Task) kill() {
 	}
 	var again executor.Checks
 	if done := t.again.done(); done != nil && !closed(done) {
+		t.cut = t.again.head
 		again, t.again = t.again.checks, nil // what is cut off says nothing
 	}
 	t.guard.Unlock()

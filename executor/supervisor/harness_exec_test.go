@@ -41,6 +41,7 @@ type fakeExecutor struct {
 	hold    bool
 	check   func(executor.CheckJob) executor.CheckOutcome // nil: all pass
 	held    func()                                        // called for checks that don't end by themselves, nil: they end
+	broken  error                                         // checks can't be started
 	cut     []*fakeJob[executor.CheckOutcome]             // checks that were held
 	mu      sync.Mutex                                    // of builds, where tasks are driven at once
 	builds  []*fakeJob[executor.BuildOutcome]
@@ -73,6 +74,9 @@ func (f *fakeExecutor) Build(_ context.Context, job executor.BuildJob) (executor
 }
 
 func (f *fakeExecutor) Check(_ context.Context, job executor.CheckJob) (executor.Checks, error) {
+	if f.broken != nil {
+		return nil, f.broken
+	}
 	out := passed(job)
 	if f.check != nil {
 		out = f.check(job)

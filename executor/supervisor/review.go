@@ -2,9 +2,13 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/scope"
@@ -33,9 +37,13 @@ func (r *review) done() <-chan struct{} {
 	return r.checks.Done()
 }
 
-// facts are what the review of a commit came to, nil where there is none.
+// facts are what the review of a commit came to, nil where there is none. One that
+// a person stopped is over for that commit.
 func (t *Task) reviewOf(head string) *kernel.ReviewFacts {
 	r := t.reviewed()
+	if r == nil || string(r.head) != head {
+		t.s.locked(func() { r = t.s.stopped[t.number] })
+	}
 	if r == nil || string(r.head) != head {
 		return nil
 	}
@@ -88,7 +96,7 @@ func (t *Task) startReview(ctx context.Context, c *cycle, head git.OID) error {
 
 func (t *Task) setReview(r *review) {
 	t.guard.Lock()
-	t.again = r
+	t.again, t.cut = r, ""
 	t.guard.Unlock()
 }
 
@@ -96,6 +104,54 @@ func (t *Task) reviewed() *review {
 	t.guard.Lock()
 	defer t.guard.Unlock()
 	return t.again
+}
+
+// stopReview ends the review that runs, or was just cut off, because a person wants
+// it to. It reports whether there was one.
+func (t *Task) stopReview(by string) bool {
+	t.kill()
+	t.guard.Lock()
+	head := t.cut
+	t.cut = ""
+	t.guard.Unlock()
+	if head == "" {
+		return false
+	}
+	r := &review{head: head, found: []kernel.Violation{{Code: kernel.CodeTaskStopped, Subject: string(head), Detail: "The checks were stopped by " + by + "."}}}
+	t.setReview(r)
+	t.s.locked(func() { t.s.stopped[t.number] = r })
+	t.say("the review of %s is stopped by %s", head, by)
+	return true
+}
+
+// stopAsked ends a review that runs where a person who may says `/writ stop`. Of a
+// live run it is a request of its own.
+func (t *Task) stopAsked(list []approval.Asked) {
+	for _, a := range list {
+		if a.May && !a.Edited && a.Command.Fault == "" && a.Command.Verb == approval.Stop && t.run == nil {
+			t.stopReview(a.Author.Login)
+		}
+	}
+}
+
+// reviewSays is what the start of a review came to. What is wrong with the sandbox,
+// the repository or the builder's place is no trouble of the forge.
+func reviewSays(err error) (kernel.OutcomeStatus, kernel.Code) {
+	var ours *executor.Error
+	var fe *forge.Error
+	switch code := kernel.Code(git.CodeOf(err)); {
+	case err == nil:
+		return kernel.OutcomeDone, ""
+	case errors.As(err, &ours):
+		return kernel.OutcomeFailed, ours.Code
+	case errors.As(err, &fe):
+		return forgeSays(err)
+	case code == "":
+		return kernel.OutcomeFailed, kernel.CodeMachineEffect
+	case code.Known():
+		return kernel.OutcomeFailed, code
+	}
+	return kernel.OutcomeFailed, kernel.CodeEnvRepository
 }
 
 // pinnedAt reads by what the result at HEAD was verified. What can't be made out of
@@ -160,6 +216,9 @@ func (t *Task) reviewCheck(head string, passed bool, found []kernel.Violation) f
 	if !passed {
 		k.State, k.Summary = forge.CheckFailed, "Scope or checks don't hold for what was pushed after the verification, "+head
 	}
+	if slices.ContainsFunc(found, func(v kernel.Violation) bool { return v.Code == kernel.CodeTaskStopped }) {
+		k.Summary = "The checks of what was pushed after the verification were stopped, " + head
+	}
 	var b strings.Builder
 	for _, v := range found {
 		fmt.Fprintf(&b, "- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
@@ -184,5 +243,18 @@ func (d *drive) awaitReview(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	d.told = ""
-	return true, d.pause(ctx, longestWait, done)
+	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.cutOff() {
+		return true, err
+	}
+	return true, d.pause(ctx, actFollows, nil)
+}
+
+// actFollows is what the act that says why a review was cut off may take to come.
+const actFollows = time.Second
+
+// cutOff reports whether a review was, and nobody has said why.
+func (t *Task) cutOff() bool {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	return t.cut != ""
 }

@@ -39,6 +39,7 @@ type Supervisor struct {
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
 	works works
 
+	stopped   map[int64]*review    // of the tasks: what a person stopped last
 	strangers map[int64]stranger   // by account
 	answered  map[int64]lastAnswer // strangers, by account
 
@@ -56,7 +57,7 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 	}
 	return &Supervisor{
 		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
-		strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{},
+		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{},
 	}
 }
 
@@ -105,6 +106,7 @@ type Task struct {
 	looked  int64   // when the issue was read last, Clock.BootMs
 	quiet   bool    // whoever drives would know if there were anything to see
 	again   *review // of what was pushed to the change branch; under guard
+	cut     git.OID // what was under review when it was cut off; under guard
 	merge   compared
 	reverts reverts
 	cycle   *cycle // the request in flight
@@ -258,6 +260,7 @@ type Status struct {
 	Wake int64
 
 	forgeErr error // of an effect on the issue
+	crowded  bool  // there is no room for what is due
 }
 
 // ErrUnsettled says that a push of ours may still be applied by the server:

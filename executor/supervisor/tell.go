@@ -49,6 +49,9 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 			}
 			c.forgeErr = t.moveIssue(ctx, c, a, e)
 			status, code := forgeSays(c.forgeErr)
+			if a == kernel.ActionReview {
+				status, code = reviewSays(c.forgeErr)
+			}
 			if status == kernel.OutcomeDone {
 				t.moved(c, a, e)
 			} else {
@@ -231,6 +234,9 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		case err != nil:
 			d.tellLater(err)
 			return nil // the forge's trouble isn't the task's: it is told later
+		case told.crowded:
+			d.tellWake = t.s.now().WallMs + tellAgain.Milliseconds()
+			return nil // whoever drives comes back when there is room
 		case told.Decision.Action == kernel.ActionNone && t.kept != nil && t.kept.since && st.Decision.Standing == kernel.StandFinal:
 			t.kept = nil // an ended task is left as it really is, which a last look shows
 		case told.Decision.Action == kernel.ActionNone:
