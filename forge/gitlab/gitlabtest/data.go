@@ -107,6 +107,9 @@ type project struct {
 	LastIID       map[string]int64
 	Statuses      []*status
 	Hooks         []*hook
+	Protected     []*Protected
+	PushRule      *PushRule // nil for none
+	NoIssues      bool      // they are switched off
 }
 
 func (p *project) path() string { return p.Namespace + "/" + p.Name }
@@ -225,6 +228,7 @@ type hook struct {
 	Created    time.Time
 	Failures   int
 	Until      time.Time // left alone until then
+	Disabled   string    // by whatever made it so, in GitLab's words; "": see Until
 	Deliveries []*hookEvent
 }
 

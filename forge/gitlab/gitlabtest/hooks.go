@@ -26,6 +26,9 @@ func (c *call) hook(p *project, h *hook) any {
 	if c.s.opts.Now().Before(h.Until) {
 		state = "temporarily_disabled"
 	}
+	if h.Disabled != "" {
+		state = h.Disabled
+	}
 	out := map[string]any{
 		"id": h.ID, "url": h.URL, "name": h.Name, "description": "", "project_id": p.ID, "created_at": stamp(h.Created), "alert_status": state,
 		"disabled_until": stamp(h.Until), "url_variables": []any{}, "enable_ssl_verification": h.SSL, "push_events_branch_filter": "",

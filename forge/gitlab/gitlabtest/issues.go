@@ -82,6 +82,9 @@ func listIssues(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.NoIssues {
+		return nil, errForbidden
+	}
 	after, _ := c.params["updated_after"].(time.Time)
 	before, has := c.params["updated_before"].(time.Time)
 	var out []*item

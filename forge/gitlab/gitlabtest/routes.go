@@ -8,7 +8,7 @@ func graphQL() route {
 }
 
 func routes() []route {
-	all := [][]route{aboutPeople(), aboutIssues(), aboutMerges(), aboutNotes(anIssue), aboutNotes(aMerge), aboutHooks()}
+	all := [][]route{aboutPeople(), aboutIssues(), aboutMerges(), aboutNotes(anIssue), aboutNotes(aMerge), aboutHooks(), aboutProtection()}
 	var out []route
 	for _, some := range all {
 		out = append(out, some...)
