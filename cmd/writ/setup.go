@@ -15,7 +15,7 @@ import (
 
 func (a *app) setupCommand() *cobra.Command {
 	cmd := group("setup", "Make what writ needs at a forge: credentials, configuration, checks")
-	cmd.AddCommand(a.setupGitHub())
+	cmd.AddCommand(a.setupGitHub(), a.setupGitLab())
 	return cmd
 }
 

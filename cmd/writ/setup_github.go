@@ -208,7 +208,7 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 	if err := a.offerOnboarding(ctx, f, cfg, at); err != nil {
 		return err
 	}
-	a.sayServe(f, cfg)
+	a.sayStart(filepath.Join(f.g.Dir, setup.EnvFile), f.configFile(), cfg)
 	if !good {
 		return &problem{exit: exitRefused, text: "Something is missing; the lines with an x say what.", remedy: "Then call `" + f.again() + "`; it checks again."}
 	}
@@ -261,15 +261,4 @@ func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Co
 		}
 	}
 	return nil
-}
-
-// sayServe says what is left to do.
-func (a *app) sayServe(f *githubFlags, cfg config.Config) {
-	a.print("\nStart writ:\n\n  set -a; . %s; set +a\n  writ serve --config %s\n", filepath.Join(f.g.Dir, setup.EnvFile), f.configFile())
-	if cfg.Server.Intake != config.IntakePoll {
-		a.print("\nYour proxy passes /hooks/ at the public address on to http://%s, and nothing else.\n", cfg.Server.Listen)
-	}
-	if len(cfg.Builders) == 0 {
-		a.print("\nNo builder is named yet: %s has a place for one.\n", f.configFile())
-	}
 }

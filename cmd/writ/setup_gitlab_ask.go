@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/forge/gitlab"
+)
+
+// standardInput is the name of a file that is none.
+const standardInput = "-"
+
+// maxLine bounds what is read from a terminal or a pipe, in bytes.
+const maxLine = 8 << 10
+
+// askGitLab finds the tokens, and asks at a terminal for what was not given.
+func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
+	value, from, err := a.givenToken(f)
+	if err != nil {
+		return err
+	}
+	if len(f.g.Projects) == 0 && a.atTerminal() {
+		if err := a.askProject(ctx, f); err != nil {
+			return err
+		}
+	}
+	if value == "" && a.atTerminal() {
+		if value, err = a.secretLine(ctx, "The token (project or group access token, scope api; it isn't shown): "); err != nil {
+			return err
+		}
+	}
+	if value == "" {
+		return usage("No token is given: name its file with --token-file, or set WRIT_GITLAB_TOKEN.")
+	}
+	f.g.At.Token, f.g.TokenFile = value, from
+	if a.atTerminal() {
+		f.g.Ask = a.askSecret
+	}
+	if f.maintainer != "" {
+		data, err := setup.ReadKept(f.maintainer)
+		if err != nil {
+			return unreadable(f.maintainer, err)
+		}
+		f.g.Maintainer = strings.TrimSpace(string(data))
+		a.hideValues([]string{f.g.Maintainer})
+	}
+	a.hideValues([]string{value})
+	return nil
+}
+
+// givenToken is the token that was given, and the file of the operator's that
+// holds it, if there is one.
+func (a *app) givenToken(f *gitlabFlags) (value, file string, err error) {
+	const variable = "WRIT_GITLAB_TOKEN"
+	kept := filepath.Join(f.g.Dir, "gitlab.token")
+	env, err := setup.ReadEnv(filepath.Join(f.g.Dir, setup.EnvFile))
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case f.token == standardInput:
+		value, err = a.line(context.Background(), a.stdin)
+		return value, "", err
+	case f.token != "":
+		file = f.token
+	case a.env[variable] != "":
+		return a.env[variable], "", nil
+	case a.env[variable+fileSuffix] != "":
+		file, err = filepath.Abs(a.env[variable+fileSuffix])
+	case env[variable+fileSuffix] != "":
+		file = env[variable+fileSuffix]
+	case setup.Exists(kept):
+		file = kept
+	}
+	if err != nil || file == "" {
+		return "", "", err
+	}
+	data, err := setup.ReadKept(file)
+	if err != nil {
+		return "", "", unreadable(file, err)
+	}
+	if file == kept {
+		file = ""
+	}
+	return strings.TrimSpace(string(data)), file, nil
+}
+
+// unreadable explains why a file of secrets isn't read.
+func unreadable(path string, err error) error {
+	var known *setup.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return &problem{exit: exitUsage, text: fmt.Sprintf("%s can't be read: %s.", path, cause(err)), remedy: "Name a file that holds the token and nothing else."}
+}
+
+// askProject asks where GitLab and the project are.
+func (a *app) askProject(ctx context.Context, f *gitlabFlags) error {
+	for _, q := range []struct {
+		question string
+		to       *string
+		or       string
+	}{
+		{"GitLab's address", &f.g.At.URL, gitlab.DefaultURL},
+		{"The project, with its groups (group/project)", new(string), ""},
+		{"The https address at which GitLab reaches writ; empty if there is none", &f.g.PublicURL, ""},
+	} {
+		if *q.to != "" {
+			continue
+		}
+		text := q.question
+		if q.or != "" {
+			text += " [" + q.or + "]"
+		}
+		a.print("%s: ", text)
+		said, err := a.line(ctx, a.stdin)
+		if err != nil {
+			return err
+		}
+		if said == "" {
+			said = q.or
+		}
+		*q.to = said
+		if strings.HasPrefix(q.question, "The project") && said != "" {
+			f.g.Projects = []string{said}
+		}
+	}
+	return nil
+}
+
+// line reads one line, byte by byte: what follows is for whoever asks next.
+func (a *app) line(ctx context.Context, from io.Reader) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	said := make(chan answer, 1)
+	go func() {
+		var text []byte
+		one := make([]byte, 1)
+		for len(text) < maxLine {
+			n, err := from.Read(one)
+			if n == 1 && one[0] != '\n' {
+				text = append(text, one[0])
+				continue
+			}
+			if n == 1 || errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				said <- answer{"", err}
+				return
+			}
+		}
+		said <- answer{strings.TrimSpace(string(text)), nil}
+	}()
+	select {
+	case got := <-said:
+		return got.text, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// askSecret asks for a secret, and hides it from everything that is shown.
+func (a *app) askSecret(ctx context.Context, question string) (string, error) {
+	value, err := a.secretLine(ctx, question)
+	if value != "" {
+		a.hideValues([]string{value})
+	}
+	return value, err
+}
+
+// secretLine reads a line that the terminal doesn't show. The terminal shows
+// what is typed again afterwards, whatever ends it.
+func (a *app) secretLine(ctx context.Context, question string) (string, error) {
+	f, ok := a.stdin.(*os.File) // as atTerminal has seen
+	if !ok {
+		return "", nil
+	}
+	fd := int(f.Fd()) //nolint:gosec // a descriptor fits
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	a.print("%s", question)
+	type answer struct {
+		text []byte
+		err  error
+	}
+	said := make(chan answer, 1)
+	go func() {
+		text, err := term.ReadPassword(fd)
+		said <- answer{text, err}
+	}()
+	defer a.print("\n")
+	select {
+	case got := <-said:
+		return strings.TrimSpace(string(got.text)), got.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
+}
