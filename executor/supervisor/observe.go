@@ -201,7 +201,11 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 	if t.quiet && brief && !tell && c.clock.BootMs-t.looked < lookEvery {
 		return Issue{}, nil // nobody says that there is anything to see
 	}
-	issue, err := t.askIssue(ctx, c, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
+	asking := ctx
+	if starting && !tell {
+		asking = forge.Urgent(ctx) // the lease is held, and isn't renewed by who asks
+	}
+	issue, err := t.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
 	if err != nil {
 		if t.remote && (starting || tell) {
 			return Issue{}, err

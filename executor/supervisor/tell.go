@@ -247,8 +247,8 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 			}
 			return nil
 		case told.Outcome != nil && told.Outcome.Status != kernel.OutcomeDone && told.Outcome.Status != kernel.OutcomeRefused:
-			if failed++; failed > 1 {
-				d.tellLater(told.forgeErr)
+			if failed++; failed > 1 || forge.IsReason(told.forgeErr, forge.Limited) {
+				d.tellLater(told.forgeErr) // at once where it was said when to come back
 				return nil
 			}
 		}

@@ -27,6 +27,9 @@ type Options struct {
 	// can't sign.
 	NoSigning bool
 	TLS       bool // the certificate is the one of net/http/httptest
+	// Unserved leaves the server off the network: Handler answers, and hooks are
+	// told of nothing. Everything then happens in the caller's time.
+	Unserved bool
 }
 
 // Server is a GitLab. It is safe for concurrent use.
@@ -77,15 +80,22 @@ func New(t testing.TB, opts Options) *Server {
 	}
 	s.HTTP = httptest.NewUnstartedServer(handler)
 	s.HTTP.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	if opts.TLS {
+	switch {
+	case opts.Unserved:
+		s.HTTP.URL = unservedURL
+	case opts.TLS:
 		s.HTTP.StartTLS()
-	} else {
+	default:
 		s.HTTP.Start()
 	}
 	s.URL = s.HTTP.URL + opts.Path
-	s.post.open(s)
+	if !opts.Unserved {
+		s.post.open(s)
+	}
 	t.Cleanup(func() {
-		s.post.close()
+		if !opts.Unserved {
+			s.post.close()
+		}
 		s.HTTP.Close()
 		for _, c := range s.Complaints() {
 			t.Errorf("GitLab was asked for what it doesn't publish: %s", c)

@@ -38,7 +38,7 @@ func (l *limiter) observe(c Call, res *http.Response, body []byte) time.Duration
 		return said
 	}
 	if spent {
-		return b.until.Sub(now)
+		return b.reset.Sub(now)
 	}
 	if now.Before(a.pause) { // several refusals of one moment are one
 		return a.pause.Sub(now)
@@ -61,14 +61,27 @@ func (l *limiter) allowance(b *bucket, h http.Header, now time.Time) bool {
 		wait = time.Duration(reset) * time.Second
 	}
 	until := now.Add(clamp(wait))
+	b.fill(left, until)
 	if left == 0 {
-		b.until = until
 		return true
 	}
 	if limit > 0 && left*100 < limit*int64(l.limits.Reserve) {
 		b.low = until
 	}
 	return false
+}
+
+// sameFill is how far apart the times may be read that a forge says of one
+// filling.
+const sameFill = 5 * time.Second
+
+// fill takes in how much is left until when. Answers may come in another order
+// than they were given in, so that the least of a filling counts.
+func (b *bucket) fill(left int64, until time.Time) {
+	if d := until.Sub(b.reset); d.Abs() < sameFill {
+		left = min(left, b.left)
+	}
+	b.left, b.reset = left, until
 }
 
 // serverTime is the forge's clock: its times are compared with its own.

@@ -72,4 +72,12 @@ func callOf(req *http.Request) Call {
 
 func (c Call) writes() bool { return c.Lane == Create || c.Lane == Edit }
 
+// weight is what it counts of an account's points.
+func (c Call) weight() int {
+	if c.writes() {
+		return writePoints
+	}
+	return 1
+}
+
 func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }

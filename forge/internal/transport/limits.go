@@ -13,11 +13,33 @@ import (
 // of them a minute and 500 creations an hour; GitLab's own limits are wider.
 const (
 	DefaultInterval   = time.Second
-	DefaultMaxWait    = 20 * time.Second
+	DefaultMaxWait    = 9 * time.Second
 	DefaultCreates    = 450 // an hour
 	DefaultEdits      = 1500
 	DefaultConcurrent = 10
 	DefaultReserve    = 20 // percent
+	// DefaultPoints and DefaultBurst make 890 a minute at most: GitHub allows 900,
+	// where a write counts five; gitlab.com 2000 requests.
+	DefaultPoints = 720
+	DefaultBurst  = 170
+)
+
+const (
+	// writePoints is what a write counts, where a read counts one.
+	writePoints = 5
+	// readWait is how long a read waits. What a task shows is read again once it is
+	// some seconds old, so that few who are served at once ask for less than many
+	// who are served slowly.
+	readWait = time.Second
+	// urgentPoints of a burst are left to what is urgent.
+	urgentPoints = 50
+	// comeBack is how many writes, and passPoints how many points, somebody is given
+	// who was sent away: what a task that has something to show mostly needs.
+	comeBack   = 8
+	passPoints = 30
+	// mostPromised bounds how long after the turn that wasn't to be had somebody is
+	// to come back.
+	mostPromised = 30 * time.Minute
 )
 
 // Limits are what a Transport asks of a forge at most, for each account. A zero
@@ -30,6 +52,10 @@ type Limits struct {
 	Creates    int // Create an hour; negative: no end
 	Edits      int // Edit an hour; negative: no end
 	Concurrent int // requests at one time
+	// Points are what requests may count a minute, and Burst what may be asked on
+	// top of that after a rest; a read counts one, a write five. Points zero with a
+	// negative Interval, or negative: no end.
+	Points, Burst int
 	// Reserve is the part of the forge's allowance, in percent, that Sweep leaves
 	// to the others.
 	Reserve int
@@ -44,6 +70,10 @@ func (l Limits) orDefaults() Limits {
 	if l.Interval == 0 {
 		l.Interval = DefaultInterval
 	}
+	if l.Points == 0 && l.Interval > 0 {
+		l.Points = DefaultPoints
+	}
+	set(&l.Burst, DefaultBurst)
 	if l.MaxWait <= 0 {
 		l.MaxWait = DefaultMaxWait
 	}
@@ -68,18 +98,22 @@ type limiter struct {
 
 // account is a pace, and a pause after a limit that isn't an allowance's.
 type account struct {
-	slots  chan struct{}
-	next   time.Time // of the next write
-	writes map[Lane][]time.Time
-	pause  time.Time // nothing before
-	unsaid int       // refusals in a row that didn't say for how long
-	wrote  bool      // the last of them was of a write: reads don't show that it is over
+	slots    chan struct{}
+	next     time.Time // of the next write
+	earned   time.Time // when all points that were spent are earned again
+	writes   map[Lane][]time.Time
+	promised map[Lane]time.Time // when the last who was sent away is to come back
+	pause    time.Time          // nothing before
+	unsaid   int                // refusals in a row that didn't say for how long
+	wrote    bool               // the last of them was of a write: reads don't show that it is over
 }
 
 // bucket is an allowance: so many requests until it is filled again.
 type bucket struct {
-	until time.Time // nothing before
-	low   time.Time // no Sweep before
+	low    time.Time // no Sweep before
+	reset  time.Time // when it is filled again, as the forge said last
+	left   int64     // requests until then
+	flight int64     // requests under way
 }
 
 func newLimiter(l Limits, now func() time.Time) *limiter {
@@ -90,7 +124,7 @@ func newLimiter(l Limits, now func() time.Time) *limiter {
 func (l *limiter) of(c Call) (*account, *bucket) {
 	a, b := l.accounts[c.Account], l.buckets[c.Bucket]
 	if a == nil {
-		a = &account{slots: make(chan struct{}, l.limits.Concurrent), writes: map[Lane][]time.Time{}}
+		a = &account{slots: make(chan struct{}, l.limits.Concurrent), writes: map[Lane][]time.Time{}, promised: map[Lane]time.Time{}}
 		l.accounts[c.Account] = a
 	}
 	if b == nil {
@@ -103,7 +137,7 @@ func (l *limiter) of(c Call) (*account, *bucket) {
 var (
 	errPaused = errors.New("the forge wants to be left alone; nothing was sent")
 	errBudget = errors.New("this hour's budget is spent; nothing was sent")
-	errQueue  = errors.New("too many writes wait for their turn; nothing was sent")
+	errQueue  = errors.New("too many requests wait for their turn; nothing was sent")
 )
 
 func limited(wait time.Duration, why error) error {
@@ -115,7 +149,7 @@ func (l *limiter) enter(ctx context.Context, c Call) (release func(), err error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	turn, a, err := l.reserve(c)
+	turn, a, err := l.reserve(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -127,13 +161,15 @@ func (l *limiter) enter(ctx context.Context, c Call) (release func(), err error)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	release = func() { <-a.slots }
 	// A limit may have come while this waited.
-	if err := l.paused(c); err != nil {
-		release()
+	if err := l.begin(c); err != nil {
+		<-a.slots
 		return nil, err
 	}
-	return release, nil
+	return func() {
+		l.end(c)
+		<-a.slots
+	}, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -150,27 +186,46 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (l *limiter) paused(c Call) error {
+// begin counts a request that is under way.
+func (l *limiter) begin(c Call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pausedNow(c)
+	if err := l.pausedNow(c); err != nil {
+		return err
+	}
+	_, b := l.of(c)
+	b.flight++
+	return nil
 }
 
-// pausedNow refuses while the forge wants to be left alone. The lock is held.
+func (l *limiter) end(c Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, b := l.of(c)
+	b.flight--
+}
+
+// pausedNow refuses while the forge wants to be left alone, and where those under
+// way may use up what it allows. The lock is held.
 func (l *limiter) pausedNow(c Call) error {
 	a, b := l.of(c)
-	until := later(a.pause, b.until)
+	now := l.now()
+	until := a.pause
 	if c.Lane == Sweep {
 		until = later(until, b.low)
 	}
-	if wait := until.Sub(l.now()); wait > 0 {
+	if now.Before(b.reset) && b.flight >= b.left {
+		until = later(until, b.reset)
+	}
+	if wait := until.Sub(now); wait > 0 {
 		return limited(wait, errPaused)
 	}
 	return nil
 }
 
-// reserve gives a call its time.
-func (l *limiter) reserve(c Call) (time.Time, *account, error) {
+// reserve gives a call its time. One that couldn't wait for it is refused: a turn
+// that nobody takes would be lost to the others.
+func (l *limiter) reserve(ctx context.Context, c Call) (time.Time, *account, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, _ := l.of(c)
@@ -178,21 +233,76 @@ func (l *limiter) reserve(c Call) (time.Time, *account, error) {
 	if err := l.pausedNow(c); err != nil {
 		return now, a, err
 	}
-	if !c.writes() {
-		return now, a, nil
+	turn := later(now, l.affordable(ctx, a, c))
+	if c.writes() && l.limits.Interval > 0 {
+		turn = later(turn, a.next)
 	}
-	turn := now
-	if l.limits.Interval > 0 && a.next.After(now) {
-		turn = a.next
+	if turn.Sub(now) > l.patience(ctx, c) {
+		apart := l.points(passPoints)
+		if c.writes() {
+			apart = comeBack * max(l.limits.Interval, 0)
+		}
+		return now, a, limited(a.promise(c.Lane, turn, apart).Sub(now), errQueue)
 	}
-	if wait := turn.Sub(now); wait > l.limits.MaxWait {
-		return now, a, limited(wait, errQueue)
+	if c.writes() {
+		budget := l.budget(c.Lane)
+		if wait := a.spend(c.Lane, turn, budget); wait > 0 {
+			return now, a, limited(a.promise(c.Lane, turn.Add(wait), time.Hour/time.Duration(budget)).Sub(now), errBudget)
+		}
+		a.next = turn.Add(l.limits.Interval)
 	}
-	if wait := a.spend(c.Lane, turn, l.budget(c.Lane)); wait > 0 {
-		return now, a, limited(wait, errBudget)
-	}
-	a.next = turn.Add(l.limits.Interval)
+	a.earned = later(a.earned, turn).Add(l.points(c.weight()))
 	return turn, a, nil
+}
+
+// patience is how long a call waits for its turn.
+func (l *limiter) patience(ctx context.Context, c Call) time.Duration {
+	most := l.limits.MaxWait
+	switch {
+	case c.Lane == Sweep:
+		most = 0
+	case !c.writes():
+		most = min(most, readWait)
+	}
+	if end, bound := ctx.Deadline(); bound {
+		most = min(most, time.Until(end))
+	}
+	return most
+}
+
+// promise is when somebody who is sent away is to come back: one after the other,
+// for if all came at once, all but one would have asked what there is to do in
+// vain.
+func (a *account) promise(lane Lane, turn time.Time, apart time.Duration) time.Time {
+	last := a.promised[lane]
+	if last.Before(turn) {
+		last = turn
+	} else if last = last.Add(apart); last.Sub(turn) > mostPromised {
+		last = turn.Add(mostPromised)
+	}
+	a.promised[lane] = last
+	return last
+}
+
+// points is how long it takes to earn so many.
+func (l *limiter) points(n int) time.Duration {
+	if l.limits.Points <= 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Minute / time.Duration(l.limits.Points)
+}
+
+// affordable is when a call's points are there. Half of the burst isn't for Sweep,
+// and the last of it is for what is urgent alone.
+func (l *limiter) affordable(ctx context.Context, a *account, c Call) time.Time {
+	burst := l.limits.Burst
+	switch {
+	case c.Lane == Sweep:
+		burst /= 2
+	case !forge.IsUrgent(ctx):
+		burst -= min(urgentPoints, burst/2)
+	}
+	return a.earned.Add(l.points(c.weight() - burst))
 }
 
 func (l *limiter) budget(lane Lane) int {
