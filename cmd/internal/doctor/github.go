@@ -20,8 +20,9 @@ type gitHub interface {
 
 var _ gitHub = (*github.Host)(nil)
 
-// held compares what the App was given with what writ needs.
-func (p *patient) held(ctx context.Context, h gitHub) {
+// held compares what the App was given with what writ needs. It reports whether
+// that is enough to push.
+func (p *patient) held(ctx context.Context, h gitHub) (pushes bool) {
 	var given github.Installation
 	personal := false
 	whole := p.check(ctx, NamePermissions, func(ctx context.Context) result {
@@ -56,6 +57,8 @@ func (p *patient) held(ctx context.Context, h gitHub) {
 	default:
 		p.add(NameEvents, heard(given))
 	}
+	_, lacks := given.Missing()["contents"]
+	return whole || given.ID != 0 && !given.Suspended && !lacks
 }
 
 // excess warns of an App that was given more than it needs.

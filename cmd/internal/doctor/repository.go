@@ -91,7 +91,7 @@ func (p *patient) examine(ctx context.Context) {
 			NameContract, NameLabel, NameStateRefs, NameAtomic, NameBranches)
 		return
 	}
-	p.rights(ctx)
+	pushes := p.rights(ctx)
 	p.check(ctx, NameIssues, p.issues)
 	closeRepo, err := p.open(ctx)
 	if err != nil {
@@ -104,7 +104,11 @@ func (p *patient) examine(ctx context.Context) {
 		p.terms = defaultTerms()
 	}
 	p.check(ctx, NameLabel, p.label)
-	p.probe(ctx)
+	if pushes {
+		p.probe(ctx)
+	} else {
+		p.skip("Writ may not push there.", NameStateRefs, NameAtomic)
+	}
 	p.check(ctx, NameBranches, p.branches)
 }
 

@@ -7,19 +7,21 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
-// rights asks who writ is there, what it may do, and what it is told of.
-func (p *patient) rights(ctx context.Context) {
+// rights asks who writ is there, what it may do, and what it is told of. It
+// reports whether writ may push.
+func (p *patient) rights(ctx context.Context) (pushes bool) {
 	// Who writ is was checked for the forge; here it is only needed.
 	p.self, _ = p.client().Self(ctx)
 	switch h := p.Host.(type) {
 	case gitHub:
-		p.held(ctx, h)
+		pushes = p.held(ctx, h)
 	case gitLab:
-		p.check(ctx, NamePermissions, p.permission)
+		pushes = p.check(ctx, NamePermissions, p.permission)
 		p.projectHook(ctx, h)
 	default:
-		p.check(ctx, NamePermissions, p.permission)
+		pushes = p.check(ctx, NamePermissions, p.permission)
 	}
+	return pushes
 }
 
 // permission asks for what writ's account may do, in the contract's words.

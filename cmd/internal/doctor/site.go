@@ -70,7 +70,11 @@ func (s Site) client() *http.Client {
 // reach asks without a credential: any answer will do.
 func (v *visit) reach(ctx context.Context, skew *time.Duration) result {
 	began := v.Now()
-	res, err := v.get(ctx, v.URL)
+	url := v.URL
+	if v.Forge == "gitlab" {
+		url += "user" // which it has an answer for, 401
+	}
+	res, err := v.get(ctx, url)
 	if err != nil {
 		return v.unreached(err)
 	}
