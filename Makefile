@@ -59,6 +59,13 @@ bench: setup-run build ## measure against the git binary and SHA-256; rewrites d
 soak: setup ## 50 worlds, 2,000 issues, five crashes: nothing done twice, nothing left over
 	go test -run '^$$' -bench Soak -benchtime 1x -timeout 60m ./cmd/e2e
 
+# The ordinary suite runs the first few of them.
+SEEDS ?= 500
+.PHONY: seeds
+seeds: setup ## GitHub and GitLab that lie, 500 seeds through the real adapters: E1 to E8 hold
+	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_F5_F6_LyingForges$$' -args -hosted-seeds $(SEEDS) \
+	  | grep -v -e '=== ' -e '--- PASS.*seeds/'
+
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)

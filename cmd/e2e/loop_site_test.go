@@ -15,6 +15,7 @@ import (
 	"github.com/writbot/writ/forge/gitlab/gitlabtest"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/forge/worldtest"
+	"github.com/writbot/writ/kernel"
 )
 
 // forgeSite is a world on some forge, and one installation after another that
@@ -150,11 +151,20 @@ func (s *forgeSite) approve(n int64) {
 	s.must(s.Maintainer.AddLabel(s.t.Context(), s.Repo, n, worldtest.Label))
 }
 
-// asks files an issue that asks a builder for out.txt, and approves it.
+// asks files an issue that asks a builder for out.txt, and approves it, before writ
+// is there to be told: where the forge shows no former text, by its digest.
 func (s *forgeSite) asks(builder string) int64 {
 	s.t.Helper()
 	n := s.file("Say hello", localtest.Asks(builder))
+	if s.EditHistory {
+		s.approve(n)
+		return n
+	}
+	i := s.issue(n)
+	digest, err := kernel.ApprovalDigest(i.Title, i.Body)
+	s.must(err)
 	s.approve(n)
+	s.says(n, "/writ approve "+string(digest))
 	return n
 }
 

@@ -6,3 +6,6 @@ package supervisor
 // which slows it down by a factor of five. The seeds are the first ones of the
 // run without it.
 const defaultSeeds = 60
+
+// defaultHostedSeeds is how many run over the real adapters; make seeds runs 500.
+const defaultHostedSeeds = 15

@@ -4,3 +4,6 @@ package supervisor
 
 // defaultSeeds is how many seeds the simulation runs: a few seconds' worth.
 const defaultSeeds = 300
+
+// defaultHostedSeeds is how many run over the real adapters; make seeds runs 500.
+const defaultHostedSeeds = 50

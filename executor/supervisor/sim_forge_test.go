@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/kernel"
@@ -15,14 +16,29 @@ import (
 
 // simForged is the forge of a simulation: one issue, approved by its owner.
 type simForged struct {
-	*forgetest.Scene
-	slips int // closings that a stale owner's pause let slip
+	*forgetest.Scene // nil where the issue is on a real adapter's forge
+	Repo             forge.Repo
+	Owner, Reader    forgetest.Human
+	Robot            simRobot
+	owner            int64      // the owner's account
+	slips            int        // closings that a stale owner's pause let slip
+	hosted           *simHosted // nil on the fake
+}
+
+// simRobot is writ's account, without faults.
+type simRobot struct {
+	forge.Client
+	forge.User
 }
 
 // newSimForged is a simulation whose task is an issue on a forge that may lie.
 func newSimForged(t testing.TB, seed int64, terms string, rules kerneltest.Rules, skews ...int64) *sim {
 	s := simOf(t, seed, terms, rules)
-	s.forged = &simForged{Scene: forgetest.NewScene(func() time.Time { return time.UnixMilli(s.time.Now()) })}
+	scene := forgetest.NewScene(func() time.Time { return time.UnixMilli(s.time.Now()) })
+	s.forged = &simForged{
+		Scene: scene, Repo: scene.Repo, Owner: scene.Owner, owner: scene.Owner.ID, Reader: scene.Reader,
+		Robot: simRobot{scene.Robot, scene.Robot.User},
+	}
 	ctx, f := context.Background(), s.forged
 	must(t, f.Robot.EnsureLabels(ctx, f.Repo, []forge.Label{{Name: "writ", Color: "cccccc"}}))
 	_, err := f.Owner.FileIssue(ctx, f.Repo, "Say hello", issueBody)
@@ -41,8 +57,11 @@ func (s *sim) issues() Issues {
 // forge is the process's client; what it writes is held against the invariants.
 func (p *simProc) forge() *Forge {
 	s := p.r.s
-	if s.forged == nil {
+	switch {
+	case s.forged == nil:
 		return nil
+	case s.forged.hosted != nil:
+		return p.hosted()
 	}
 	if p.r.client == nil {
 		p.r.client = forgetest.Wrap(s.forged.Robot)
@@ -154,6 +173,10 @@ func (c *simClient) EditChange(ctx context.Context, r forge.Repo, n int64, title
 // showBranch lets the forge know of the change branch, as one that hosts the
 // repository does.
 func (s *sim) showBranch() {
+	if s.forged.hosted != nil {
+		s.showHosted()
+		return
+	}
 	s.forged.SetBranch(s.forged.Repo, s.forged.Robot.User, "writ/change/1", s.server.Ref(s.check.ChangeRef))
 }
 
@@ -183,8 +206,12 @@ func (r *simRunner) tell(st Status) {
 func (s *sim) says(body string) {
 	s.advance(1_000)
 	s.logf("the owner says %s", body)
-	_, err := s.forged.Owner.AddComment(context.Background(), s.forged.Repo, 1, body)
+	k, err := s.forged.Owner.AddComment(context.Background(), s.forged.Repo, 1, body)
 	must(s.t, err)
+	if s.forged.hosted != nil {
+		s.evidence(approval.ByComment, k.ID)
+		s.hint()
+	}
 }
 
 func (s *sim) onForge() (forge.Issue, []forge.Comment) {

@@ -13,6 +13,8 @@ import (
 var (
 	simSeed  = flag.Int64("seed", 0, "run the simulation of this seed only, and print what happens")
 	simSeeds = flag.Int("seeds", defaultSeeds, "how many seeds the simulation runs")
+
+	simHostedSeeds = flag.Int("hosted-seeds", defaultHostedSeeds, "how many seeds it runs over the adapters of GitHub and GitLab")
 )
 
 func leasePolicy() lease.Policy { return lease.DefaultPolicy() }

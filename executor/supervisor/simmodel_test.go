@@ -148,6 +148,7 @@ type simRunner struct {
 	lastError  error
 	untold     bool              // the issue may not show everything
 	client     *forgetest.Faults // its way to the forge, which may lie
+	liar       *forgetest.Liar   // the same under a real adapter
 	looked     int               // the server's version after its last request
 }
 
