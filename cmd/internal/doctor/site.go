@@ -128,7 +128,7 @@ func trouble(err error, key string) (why, remedy string) {
 		return "its certificate isn't valid", "Mend the certificate there, or give its authority as " + key + ".ca_file."
 	case errors.As(err, &dns):
 		return "nobody knows the name " + dns.Name, "Mend " + key + ".url, or this machine's name service; behind a proxy set " + key + ".proxy."
-	case errors.As(err, &plaintext):
+	case errors.As(err, &plaintext), errors.Is(err, http.ErrSchemeMismatch):
 		return "there is no TLS at that port", "Mend scheme and port in " + key + ".url."
 	case errors.As(err, &op) && op.Op == "proxyconnect":
 		return "the proxy can't be reached", "Mend " + key + ".proxy, or HTTPS_PROXY; none goes without."
