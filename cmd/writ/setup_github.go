@@ -99,17 +99,44 @@ func (a *app) runSetupGitHub(ctx context.Context, f *githubFlags) error {
 	} else if recovered {
 		a.print("An earlier set-up was interrupted; what GitHub gave it is kept now.\n")
 	}
-	if cfg.Forges.GitHub.AppID == 0 && f.g.Existing == "" && setup.Exists(f.configFile()) {
+	if f.g.Existing == "" && setup.Exists(f.configFile()) {
 		if cfg, err = a.load(f.configFile()); err != nil {
 			return err
 		}
 	}
 	if cfg.Forges.GitHub.AppID == 0 {
-		if cfg, err = a.newApp(ctx, f, cfg); err != nil {
-			return err
-		}
+		cfg, err = a.newApp(ctx, f, cfg)
+	} else if err = f.fits(cfg); err == nil {
+		f.g.Repositories = cfg.Forges.GitHub.Repositories
+	}
+	if err != nil {
+		return err
 	}
 	return a.finishGitHub(ctx, f, cfg)
+}
+
+// fits refuses flags that say something else than the configuration with which
+// set-up goes on.
+func (f *githubFlags) fits(cfg config.Config) error {
+	g := cfg.Forges.GitHub
+	if f.appID != 0 && f.appID != g.AppID {
+		return usage("%s has the App %d already; name another directory with --dir.", f.configFile(), g.AppID)
+	}
+	for _, name := range f.g.Repositories {
+		if !(&connected{repositories: g.Repositories}).listed(name) {
+			return &problem{exit: exitUsage, text: name + " is not among the repositories of " + f.configFile() + ".", remedy: "Add it there, under forges.github, to repositories; then call this again without --repo."}
+		}
+	}
+	if len(f.g.Builder) > 0 {
+		return &problem{exit: exitUsage, text: f.configFile() + " is there already, and is never written to.", remedy: "Write the builder there; then call this again without it."}
+	}
+	return nil
+}
+
+// listed says whether a repository is on the allow-list.
+func (f *connected) listed(full string) bool {
+	owner, name, ok := cutRepo(full)
+	return ok && f.allowed(owner, name)
 }
 
 // setupConfig reads the flags that say where everything is.
@@ -154,12 +181,13 @@ func (a *app) newApp(ctx context.Context, f *githubFlags, cfg config.Config) (co
 	if err := f.g.Ready(); err != nil {
 		return cfg, err
 	}
-	id := f.appID
-	var err error
-	if id != 0 {
+	id, err := f.g.App()
+	switch {
+	case err != nil:
+	case f.appID != 0:
+		id, f.wait = f.appID, 0
 		err = f.g.Link(id, f.keyFile, f.hookFile)
-		f.wait = 0
-	} else {
+	case id == 0 || f.g.Existing == "":
 		id, err = f.g.Make(ctx)
 	}
 	if errors.Is(err, context.Canceled) {
@@ -218,7 +246,7 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 // again is the command that goes on.
 func (f *githubFlags) again() string {
 	if f.g.Existing != "" {
-		return "writ setup github --config " + f.config
+		return "writ setup github --config " + f.config + " --repo " + strings.Join(f.g.Repositories, " --repo ")
 	}
 	if f.dir == "" {
 		return "writ setup github"
@@ -233,17 +261,20 @@ func (a *app) awaitGitHub(ctx context.Context, f *githubFlags, at *connected) er
 		return &setup.Error{Text: "GitHub doesn't know the App: " + err.Error() + ".", Remedy: "See that the App's number and key belong together, that GitHub can be reached, and that this machine's clock is right.", Err: err}
 	}
 	link := app.Page + "/installations/new"
-	a.print("The App %s. Install it on %s:\n\n  %s\n\n", app.Slug, strings.Join(at.repositories, ", "), link)
-	if f.wait > 0 {
-		a.print("Waiting for that, %s at most. Ctrl-C ends the waiting and loses nothing: `%s` goes on.\n", f.wait, f.again())
+	told := func(name string) { a.print("The App %s is installed on %s.\n", app.Slug, name) }
+	missing, err := setup.Await(ctx, at.host, at.repositories, 0, told)
+	if err == nil && len(missing) > 0 {
+		a.print("Install the App %s on %s:\n\n  %s\n\n", app.Slug, strings.Join(missing, ", "), link)
+		if f.wait > 0 {
+			a.print("Waiting for that, %s at most. Ctrl-C ends the waiting and loses nothing: `%s` goes on.\n", f.wait, f.again())
+			missing, err = setup.Await(ctx, at.host, missing, f.wait, told)
+		}
 	}
-	missing, err := setup.Await(ctx, at.host, at.repositories, f.wait, func(name string) { a.print("It is installed on %s.\n", name) })
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	if len(missing) > 0 {
-		a.print("Everything is kept in %s.\n", f.g.Dir)
-		return &problem{exit: exitWaiting, text: "The App isn't installed on " + strings.Join(missing, ", ") + " yet.", remedy: "Install it there: " + link + ". Then call `" + f.again() + "`; it goes on."}
+		return &problem{exit: exitWaiting, text: "The App isn't installed on " + strings.Join(missing, ", ") + " yet. Everything is kept in " + f.g.Dir + ".", remedy: "Install it there: " + link + ". Then call `" + f.again() + "`; it goes on."}
 	}
 	return nil
 }

@@ -47,9 +47,31 @@ func Convert(ctx context.Context, c Config, code string) (Made, error) {
 	if !codeForm.MatchString(code) {
 		return Made{}, invalid(op, "the code is none of GitHub's")
 	}
-	at, err := c.addresses()
+	h, err := nobody(c)
 	if err != nil {
 		return Made{}, err
+	}
+	defer h.Close()
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Lane: transport.Create, Live: true})
+	found, _, err := h.api(h.net).Apps.CompleteAppManifest(ctx, code)
+	if err != nil {
+		return Made{}, fail(op, transport.Create, err)
+	}
+	m := Made{
+		ID: found.GetID(), Slug: found.GetSlug(), Page: found.GetHTMLURL(),
+		Key: []byte(found.GetPEM()), HookSecret: found.GetWebhookSecret(),
+	}
+	if err := m.check(h.at); err != nil {
+		return Made{}, &forge.Error{Reason: forge.Unavailable, Op: op, Applied: true, Err: err}
+	}
+	return m, nil
+}
+
+// nobody is a Host without credentials.
+func nobody(c Config) (*Host, error) {
+	at, err := c.addresses()
+	if err != nil {
+		return nil, err
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = DefaultUserAgent
@@ -58,24 +80,25 @@ func Convert(ctx context.Context, c Config, code string) (Made, error) {
 		Hosts: []string{at.rest.Host}, CAFile: c.CAFile, Proxy: c.Proxy, UserAgent: c.UserAgent,
 		Timeout: c.Timeout, Now: c.Now, Logger: c.Logger, Wrap: c.Wrap,
 	})
+	return &Host{cfg: c, at: at, net: net}, err
+}
+
+// IsOrg asks, without credentials, whether an account is an organisation's. An
+// Enterprise Server that shows nothing to strangers gives an error. Of the Config
+// neither App nor Token is looked at.
+func IsOrg(ctx context.Context, c Config, login string) (bool, error) {
+	op := "ask what " + login + " is"
+	h, err := nobody(c)
 	if err != nil {
-		return Made{}, err
+		return false, err
 	}
-	defer net.CloseIdleConnections()
-	h := &Host{cfg: c, at: at}
-	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Lane: transport.Create, Live: true})
-	found, _, err := h.api(net).Apps.CompleteAppManifest(ctx, code)
+	defer h.Close()
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Lane: transport.Read, Live: true})
+	found, _, err := h.api(h.net).Users.Get(ctx, url.PathEscape(login))
 	if err != nil {
-		return Made{}, fail(op, transport.Create, err)
+		return false, fail(op, transport.Read, err)
 	}
-	m := Made{
-		ID: found.GetID(), Slug: found.GetSlug(), Page: found.GetHTMLURL(),
-		Key: []byte(found.GetPEM()), HookSecret: found.GetWebhookSecret(),
-	}
-	if err := m.check(at); err != nil {
-		return Made{}, &forge.Error{Reason: forge.Unavailable, Op: op, Applied: true, Err: err}
-	}
-	return m, nil
+	return found.GetType() == "Organization", nil //nolint:misspell // GitHub's word
 }
 
 // check wants everything that can't be asked for a second time.

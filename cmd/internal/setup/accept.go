@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/writbot/writ/forge"
@@ -25,7 +28,7 @@ func (g *GitHub) acceptor(convert func(context.Context, string) (github.Made, er
 				g.Say("%s\n%s\n", no.Text, no.Remedy)
 				return madeApp{}, no
 			}
-			app = &kept{got.ID, got.Slug, got.Page, string(got.Key), got.HookSecret}
+			app = &kept{ID: got.ID, Slug: got.Slug, Page: got.Page, Key: string(got.Key), HookSecret: got.HookSecret}
 		}
 		if err := g.keep(*app); err != nil {
 			no := &refusal{Text: "GitHub has made the App, and its credentials could not be kept: " + err.Error(), Remedy: "Leave the terminal as it is, mend that, and try again: GitHub gives the key only once."}
@@ -56,8 +59,20 @@ func refusedCode(err error) *refusal {
 }
 
 // keep writes everything down, first in one file, so that a process which dies
-// in the middle loses nothing: recover goes on from it.
+// in the middle loses nothing: Recover goes on from it.
 func (g *GitHub) keep(k kept) error {
+	env := []variable{{githubKeyVar, g.path(githubKeyFile)}}
+	if k.HookSecret != "" {
+		env = append(env, variable{githubHookVar, g.path(githubHookFile)})
+	}
+	text, err := appEnv(k.ID, env)
+	if err != nil {
+		return err
+	}
+	k.Env = string(text)
+	if g.Existing == "" {
+		k.Config = string(g.config(k.ID))
+	}
 	data, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -70,25 +85,17 @@ func (g *GitHub) keep(k kept) error {
 
 // unfold writes the files of an App and then takes the one away that had it all.
 func (g *GitHub) unfold(k kept) error {
-	env := []variable{{githubKeyVar, g.path(githubKeyFile)}}
-	if err := Keep(g.path(githubKeyFile), []byte(k.Key)); err != nil {
-		return err
-	}
+	secret := ""
 	if k.HookSecret != "" {
-		env = append(env, variable{githubHookVar, g.path(githubHookFile)})
-		if err := Keep(g.path(githubHookFile), []byte(k.HookSecret+"\n")); err != nil {
-			return err
+		secret = k.HookSecret + "\n"
+	}
+	for _, f := range []struct{ name, text string }{
+		{githubKeyFile, k.Key}, {githubHookFile, secret}, {EnvFile, k.Env}, {ConfigFile, k.Config},
+	} {
+		if f.text == "" {
+			continue
 		}
-	}
-	text, err := envText(env)
-	if err != nil {
-		return err
-	}
-	if err := Keep(g.path(EnvFile), text); err != nil {
-		return err
-	}
-	if g.Existing == "" {
-		if err := Keep(g.configPath(), g.config(k.ID)); err != nil {
+		if err := Keep(g.path(f.name), []byte(f.text)); err != nil {
 			return err
 		}
 	}
@@ -111,4 +118,30 @@ func (g *GitHub) Recover() (bool, error) {
 		return false, wrong("Move it away. The App's key can be made anew on its page.", "%s is not what set-up wrote.", path)
 	}
 	return true, g.unfold(k)
+}
+
+// appNote begins the file of variables: a configuration that the operator writes
+// himself may not have the number yet.
+const appNote = "# GitHub App "
+
+func appEnv(id int64, list []variable) ([]byte, error) {
+	text, err := envText(list)
+	return append(fmt.Appendf(nil, "%s%d\n", appNote, id), text...), err
+}
+
+// App is the number of the App whose credentials are here already; 0: none.
+func (g *GitHub) App() (int64, error) {
+	if !Exists(g.path(EnvFile)) {
+		return 0, nil
+	}
+	data, err := ReadKept(g.path(EnvFile))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if number, ok := strings.CutPrefix(strings.TrimSpace(line), appNote); ok {
+			return strconv.ParseInt(number, 10, 64)
+		}
+	}
+	return 0, nil
 }

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -56,22 +55,25 @@ func wantKept(t *testing.T, g *GitHub) {
 // TestSetup_Recovers: wherever a process dies between GitHub's answer and the
 // last file, the next one has everything.
 func TestSetup_Recovers(t *testing.T) {
-	app := kept{77, "writ-acme", "https://github.com/apps/writ-acme", "the-key\n", "the-hook-secret"}
-	text, err := json.Marshal(app)
-	ok(t, err)
+	app := kept{ID: 77, Slug: "writ-acme", Page: "https://github.com/apps/writ-acme", Key: "the-key\n", HookSecret: "the-hook-secret"}
 	order := []string{githubKeyFile, githubHookFile, EnvFile, ConfigFile}
-	for died := range len(order) + 1 {
+	for died, name := range order {
 		g := newDesk(t).g
-		ok(t, g.keep(app))
-		for _, name := range order[died:] { // as if it had not come to these
-			ok(t, os.Remove(g.path(name)))
+		stop := g.path(name)
+		ok(t, os.Mkdir(stop, 0o700)) // it comes as far as this
+		if err := g.keep(app); err == nil {
+			t.Errorf("%s was written over", stop)
 		}
-		ok(t, Keep(g.path(githubMadeFile), text))
-		recovered, err := g.Recover()
+		ok(t, os.Remove(stop))
+		later := &GitHub{Dir: g.Dir} // nobody gives the flags again
+		recovered, err := later.Recover()
 		if err != nil || !recovered {
 			t.Errorf("after %d files: %v, %v", died, recovered, err)
 		}
 		wantKept(t, g)
+		if id, err := later.App(); err != nil || id != 77 {
+			t.Errorf("the App's number is %d, %v", id, err)
+		}
 	}
 }
 

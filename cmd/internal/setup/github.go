@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/forge/github"
@@ -52,6 +53,8 @@ type kept struct {
 	Page       string `json:"page"`
 	Key        string `json:"private_key"`
 	HookSecret string `json:"hook_secret"`
+	Env        string `json:"env"`    // text of the file of variables
+	Config     string `json:"config"` // of the configuration; "": the operator has his own
 }
 
 func (k kept) install() string { return k.Page + "/installations/new" }
@@ -115,6 +118,7 @@ func (g *GitHub) Make(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	g.findOrg(ctx)
 	made := make(chan kept, 1)
 	p, err := g.page(ln.Addr().String(), made)
 	if err != nil {
@@ -129,6 +133,24 @@ func (g *GitHub) Make(ctx context.Context) (int64, error) {
 	g.Say("The App %s is made, and its credentials are in %s.\n", app.Slug, g.Dir)
 	return app.ID, nil
 }
+
+// findOrg looks whether the owner of the repositories is an organisation: an App
+// of the person who is signed in could not be installed there. A GitHub that
+// doesn't say leaves it to the flag.
+func (g *GitHub) findOrg(ctx context.Context) {
+	if g.Org != "" {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, orgTime)
+	defer cancel()
+	if is, err := github.IsOrg(within, g.At, g.owner()); err == nil && is {
+		g.Org = g.owner()
+		g.Say("%s is an organisation; the App is to be its own.\n", g.Org)
+	}
+}
+
+// orgTime is how long that may take.
+const orgTime = 10 * time.Second
 
 func portOf(host string) string {
 	_, port, err := net.SplitHostPort(host)
@@ -218,7 +240,7 @@ func (g *GitHub) Link(id int64, keyFile, hookFile string) error {
 	if hookFile == "" && g.PublicURL != "" {
 		return &Error{Usage: true, Text: "--hook-secret-file is missing.", Remedy: "Webhooks are signed with a secret: put the App's into a file, or leave --public-url out."}
 	}
-	text, err := envText(env)
+	text, err := appEnv(id, env)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ const sessions = new Map() // cookie to login
 const drafts = new Map() // what is being made, by an id in the form
 const codes = new Map() // code to {app, at}
 const webs = new Map() // App id to where its pages are
+const owners = new Map() // App id to the account that it belongs to
 const routes = new Map() // public origin to where a test has it
 
 const escape = (s) => String(s).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
@@ -73,6 +74,7 @@ function make(a, draft, name, web) {
     webhook_url: m.hook_attributes?.active === false ? null : m.hook_attributes?.url ?? null, webhook_secret: m.hook_attributes ? randomBytes(20).toString('hex') : null, description: m.description ?? null,
   }] }, a.webhooks)
   webs.set(id, web)
+  owners.set(id, draft.owner)
   return a.gh.apps.findOneBy('slug', slug)
 }
 
@@ -94,6 +96,7 @@ export const manifest = {
   async answer(a, req, path) {
     let m
     if (req.method === 'POST' && (m = path.match(/^\/app-manifests\/([^/]+)\/conversions$/))) return manifest.convert(a, m[1])
+    if (req.method === 'GET' && !req.headers.get('authorization') && (m = path.match(/^\/users\/([^/]+)$/))) return manifest.stranger(a, m[1])
     const web = req.headers.get('x-writ-web') // where the test serves these pages
     if (!web) return null
     const login = sessions.get((req.headers.get('cookie') ?? '').match(/user_session=([0-9a-f]+)/)?.[1])
@@ -104,6 +107,14 @@ export const manifest = {
     if (path === '/settings/apps/manifest' && form) return manifest.create(a, form, web)
     if ((m = path.match(/^\/github-apps\/([^/]+)\/installations\/new$/))) return manifest.install(a, m[1], login, form)
     return null
+  },
+
+  // stranger is what somebody without credentials sees of an account.
+  stranger(a, login) {
+    const user = a.gh.users.findOneBy('login', login)
+    const org = a.gh.orgs.findOneBy('login', login)
+    const seen = user ? a.userJson(user) : org ? { login, id: org.id, type: 'Organization' } : { message: 'Not Found' }
+    return new Response(JSON.stringify(seen), { status: user || org ? 200 : 404, headers: { 'Content-Type': 'application/json; charset=utf-8' } })
   },
 
   login(a, form) {
@@ -154,7 +165,8 @@ export const manifest = {
   install(a, slug, login, form) {
     const app = a.gh.apps.findOneBy('slug', slug)
     const user = a.gh.users.findOneBy('login', login)
-    if (!app) return page('Not found', '', 404)
+    // One that isn't public is installed by its own account alone.
+    if (!app || owners.get(app.app_id) !== login) return page('Not found', '', 404)
     const own = a.gh.repos.all().filter((r) => r.owner_id === user.id)
     if (!form) {
       const rows = own.map((r) => `<label><input type="checkbox" name="repository" value="${escape(r.full_name)}" id="repository-${r.id}"> ${escape(r.full_name)}</label><br>`).join('')
@@ -197,5 +209,6 @@ export const acts = {
     a.gh.apps.update(a.gh.apps.findOneBy('app_id', b.app).id, { events: b.events })
     for (const i of a.gh.appInstallations.all()) if (i.app_id === b.app) a.gh.appInstallations.update(i.id, { events: b.events })
   },
+  org(a, b) { a.seedFromConfig(a.store, a.baseUrl, { orgs: [{ login: b.login }] }, a.webhooks) },
   made() { return { apps: webs.size } },
 }

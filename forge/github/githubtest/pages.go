@@ -55,6 +55,12 @@ func (p *Place) Hear(t testing.TB, events []string) {
 	must(t, p.admin(t.Context(), "hear", map[string]any{"app": p.App.ID, "events": events}, nil))
 }
 
+// Org makes an organisation.
+func (e *Emulator) Org(t testing.TB, login string) {
+	t.Helper()
+	must(t, e.admin(t.Context(), "org", map[string]any{"login": login}, nil))
+}
+
 // AgeCodes makes every code of a new App older than GitHub lets it become.
 func (e *Emulator) AgeCodes(t testing.TB) {
 	t.Helper()
