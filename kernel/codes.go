@@ -63,6 +63,8 @@ const (
 	CodeEnvState             Code = "environment.state_dir"
 	CodeEnvKey               Code = "environment.key.missing"
 	CodeStateInUse           Code = "state.in_use"
+	CodeStateUnanswered      Code = "state.unanswered"
+	CodeAddress              Code = "environment.address.unavailable"
 	CodePushRefused          Code = "forge.push_refused"
 	CodeForgeRefused         Code = "forge.refused"
 	CodeForgeUnreachable     Code = "forge.unreachable"
@@ -183,6 +185,8 @@ var codeTable = []CodeInfo{
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: it must belong to you, with mode 700."},
 	{CodeEnvKey, "The installation's signing key is not there.", CountsNothing, "Put `key` and `key.pub` back from where you keep them; where nothing ran yet, the first start makes them. If there is no copy, start with a new state directory, and list the old public key in trusted_runners: operations.md, \"Keys\"."},
 	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Look at the named process: `ps -fp PID`. If it is the writ that is meant, leave it; else end it, or give another --state-dir. A process that is gone holds nothing."},
+	{CodeStateUnanswered, "The process that has the state directory gave no answer in time.", CountsNothing, "It may be waiting for the network: try again. To end it, send it SIGTERM, which gives its leases back; a second one kills it."},
+	{CodeAddress, "The address can't be listened on.", CountsNothing, "Find out who has it with `ss -ltnp`, or give a free one (server.listen, --listen)."},
 	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail."},
 	{CodeForgeRefused, "The forge refused a comment, a label, a change or the closing of the issue.", CountsNothing, "Read the forge's words in the detail; most often a permission is missing."},
 	{CodeForgeCredential, "The forge doesn't take writ's credential.", CountsNothing, "Check that the variable holds the token of writ's own account at this very forge, that it still counts there, and for an App that it is installed on the repository."},

@@ -102,23 +102,47 @@ func (w *where) at(world string) (err error) {
 	return nil
 }
 
+// actPlaces says how the three acts are told where the task is.
+const actPlaces = `
+N is the number of the issue. Say where with --state-dir, that of the server, or
+with --repo, as at writ task run; with --world too where a server has several
+repositories.`
+
 func (a *app) stopCommand() *cobra.Command {
-	return a.actCommand(kernel.ActStop, "stop N", "Stop a running task: its builder is killed, the task waits")
+	cmd := a.actCommand(kernel.ActStop, "stop N", "Stop a running task: its builder is killed, the task waits")
+	cmd.Long = `Stop kills the builder of task N and hands the lease back; the task then waits for
+another approval. The attempt isn't counted. A task that nobody runs here is not
+stopped by it: halt keeps it from starting.
+` + actPlaces
+	return cmd
 }
 
 func (a *app) haltCommand() *cobra.Command {
-	return a.actCommand(kernel.ActHalt, "halt N", "Halt a task for good, running or not; only resume goes on")
+	cmd := a.actCommand(kernel.ActHalt, "halt N", "Halt a task for good, running or not; only resume goes on")
+	cmd.Long = `Halt kills the builder of task N, if there is one, and keeps the task from being
+looked at again, whatever is said on its issue, until writ task resume. It works
+while a server runs, while everything is paused, and while nothing runs.
+` + actPlaces
+	return cmd
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	return a.actCommand(kernel.ActResume, "resume N", "Go on after a halt, a blocked task or somebody else's commit, as a recorded act")
+	cmd := a.actCommand(kernel.ActResume, "resume N", "Go on after a halt, a blocked task or somebody else's commit, as a recorded act")
+	cmd.Long = `Resume lets task N go on: after a halt, from where it is blocked, or over a commit
+on its ref that isn't writ's. Look at why it stands still first (writ task show N).
+Where there is nothing to resume it says so: task.not_resumable.
+` + actPlaces
+	return cmd
 }
 
 // actCommand makes the command of one of a person's three acts.
 func (a *app) actCommand(act, use, short string) *cobra.Command {
 	var w whereFlags
 	var reason string
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use: use + " {--state-dir DIR | --repo DIR}", Short: short, Args: cobra.ExactArgs(1),
+		Example: "  writ task " + act + " 12 --state-dir /var/lib/writ/state --reason 'it looks wrong'",
+	}
 	w.add(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -155,8 +179,7 @@ func (a *app) act(ctx context.Context, at where, r request) error {
 			return err
 		}
 		if busy() {
-			return &problem{exit: exitOther, text: "The running process did not answer within " + answerTime.String() + ".",
-				remedy: "It may be waiting for the network; try again. Ctrl-C in its terminal gives the lease back; a second one kills it."}
+			return coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
 		}
 	}
 	return a.actAlone(ctx, at, r)

@@ -10,12 +10,26 @@ import (
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
+// untilReady waits until a server can do everything, its first probe of the sandbox
+// included.
+func (p *forgePlace) untilReady() {
+	p.t.Helper()
+	p.until("writ is ready", func() bool {
+		r, err := http.Get("http://" + p.hook + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	})
+}
+
 // TestM2_ActsOnWhatIsNotThere: a running server carries out what a person asks of
 // a task, and says so where there is no such task or nothing to do.
 func TestM2_ActsOnWhatIsNotThere(t *testing.T) {
 	p := newForgePlace(t)
 	s := p.serve()
-	p.until("writ serves", func() bool { return strings.Contains(s.log.String(), "msg=serving") })
+	p.untilReady()
 	act := func(exit int, says, act string, n int64) {
 		t.Helper()
 		p.want(exit, says, "task", act, fmt.Sprint(n), "--state-dir", p.state())
@@ -53,8 +67,8 @@ func TestM2_ActsOnWhatIsNotThere(t *testing.T) {
 // everything from being looked at.
 func TestM2_HaltsWhilePaused(t *testing.T) {
 	p := newForgePlace(t)
-	s := p.serve()
-	p.until("writ serves", func() bool { return strings.Contains(s.log.String(), "msg=serving") })
+	p.serve()
+	p.untilReady()
 	n := p.File("default")
 	p.want(exitDone, "everything is paused", "pause", "--state-dir", p.state())
 	p.want(exitDone, "is halted", "task", "halt", fmt.Sprint(n), "--state-dir", p.state(), "--reason", "no")
@@ -66,7 +80,7 @@ func TestM2_HaltsWhilePaused(t *testing.T) {
 func TestPause_SaysWhatIsSo(t *testing.T) {
 	p := newForgePlace(t)
 	s := p.serve()
-	p.until("writ serves", func() bool { return strings.Contains(s.log.String(), "msg=serving") })
+	p.untilReady()
 	pause := func(says, act string, more ...string) {
 		t.Helper()
 		p.want(exitDone, says, append([]string{act, "--state-dir", p.state()}, more...)...)
@@ -88,7 +102,7 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 	round()
 	pause("local/o/n is paused;", "pause", "--world", "local/o/n", "--reason", "a look")
 	s = p.serve()
-	p.until("writ serves", func() bool { return strings.Contains(s.log.String(), "msg=serving") })
+	p.untilReady()
 	if log := s.log.String(); !strings.Contains(log, `msg="paused: nothing new is started" world=local/o/n`) || !strings.Contains(log, `reason="a look"`) {
 		t.Error("the start doesn't say what is paused")
 	}

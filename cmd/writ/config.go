@@ -12,6 +12,10 @@ import (
 func (a *app) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Say what is wrong with a configuration, with line and key", Args: cobra.ExactArgs(1),
+		Long: `Check reads a configuration as writ serve does, and lists everything that is wrong
+with it: line, key, what is wrong and what to write. It asks no forge and opens no
+state directory. It also says which secrets the file names and this shell lacks.
+Exit status: 0 if the file is fine, 2 if not.`,
 		RunE: a.do(func(_ context.Context, args []string) error {
 			if err := pathFlag("FILE", args[0]); err != nil {
 				return err

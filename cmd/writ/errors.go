@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/writbot/writ/compliance/instruction"
@@ -43,6 +44,19 @@ func usage(format string, args ...any) *problem {
 // coded is an error with a code of the table.
 func coded(code kernel.Code, format string, args ...any) *problem {
 	return &problem{code: code, exit: codeExit(code), text: fmt.Sprintf(format, args...)}
+}
+
+// badAddress is an address that can't be listened on, given by a flag or key. Its
+// status is 1, so that whatever starts writ again does: the address may come free.
+func badAddress(address string, err error, given string) *problem {
+	var why *os.SyscallError
+	if errors.As(err, &why) {
+		err = why.Err
+	}
+	p := coded(kernel.CodeAddress, "The address %s can't be listened on: %s.", address, cause(err))
+	p.remedy = "`ss -ltnp` shows who has it. End that, or give a free one as " + given + "."
+	p.exit = exitOther
+	return p
 }
 
 // explain finds out what an error is.

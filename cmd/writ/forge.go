@@ -117,7 +117,7 @@ func (a *app) serveForge(ctx context.Context, f *forgeFlags, listen string) erro
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return &problem{exit: exitOther, text: "The address " + listen + " can't be listened on: " + cause(err) + ".", remedy: "Give a free one with --listen."}
+		return badAddress(listen, err, "--listen")
 	}
 	defer l.Close()
 	url := "http://" + l.Addr().String()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
 )
@@ -205,6 +206,9 @@ type hookEntry struct {
 
 func (f *forgeFlags) hooksFile() string { return filepath.Join(f.dir, "hooks.json") }
 
+// faultHooksRead is where a command has read the hooks and not written them yet.
+const faultHooksRead supervisor.Point = "forge.hooks.read"
+
 // lockHooks waits until nobody else changes the file of hooks: two commands at
 // once would each write what it read before the other.
 func (f *forgeFlags) lockHooks() (unlock func(), err error) {
@@ -284,6 +288,7 @@ func (a *app) addHook(ctx context.Context, f *forgeFlags, address, file string) 
 			}
 			a.print("wrote a new secret to %s\n", file)
 		}
+		a.reach(faultHooksRead)
 		list = slices.DeleteFunc(list, func(e hookEntry) bool { return e.URL == address })
 		data, err := json.MarshalIndent(append(list, hookEntry{address, path}), "", "  ")
 		if err != nil {

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/local/localtest"
 )
 
@@ -168,6 +171,10 @@ func TestForge_Refuses(t *testing.T) {
 	writ(exitUsage, "http://", "hook", "ftp://x", "--secret-file", token)
 	writ(exitUsage, "--secret-file", "hook", "http://127.0.0.1:1/hooks/local")
 	writ(exitUsage, "loopback", "serve", "--listen", "0.0.0.0:8715")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	writ(exitOther, "environment.address.unavailable: The address "+taken.Addr().String()+" can't be listened on: address already in use.", "serve", "--listen", taken.Addr().String())
 	writ(exitUsage, "--as", "label", "ana/shop", "1", "writ")
 	writ(exitUsage, "The issue file none.md can't be read", "issue", "ana/shop", "none.md", "--as", "ana")
 	writ(exitUsage, "Usage: writ forge label OWNER/NAME NUMBER LABEL --as LOGIN", "label", "ana/shop")
@@ -189,29 +196,39 @@ func TestForge_Refuses(t *testing.T) {
 	writ(exitDone, "Say good day.\n\n-- ana\n/writ help\n", "show", "ana/shop", "1")
 }
 
-// TestForge_HooksAtOnce: of hooks that are set at the same time none is lost.
+// TestForge_HooksAtOnce: of two hooks that are set at the same time none is lost.
+// Each command waits, with the old list in its hands, until the other has come as
+// far, which it can't, or for a moment.
 func TestForge_HooksAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "f")
-	must(t, os.Mkdir(dir, 0o700))
-	forge := func(args ...string) (int, string) {
+	const moment = 500 * time.Millisecond
+	ctx, both := context.WithTimeout(t.Context(), moment)
+	defer both()
+	var arrived atomic.Int64
+	forge := func(fault func(supervisor.Point), args ...string) {
 		var out bytes.Buffer
-		exit := Main(append([]string{"forge", "--dir", dir}, args...), strings.NewReader(""), &out, &out, nil)
-		return exit, out.String()
+		a := newApp(strings.NewReader(""), &out, &out, nil)
+		a.fault = fault
+		if exit := a.main(t.Context(), append([]string{"forge", "--dir", dir}, args...)); exit != exitDone {
+			t.Errorf("exit %d: %s", exit, &out)
+		}
 	}
-	forge("init")
-	const most = 16
+	forge(nil, "init")
+	meet := func(supervisor.Point) {
+		if arrived.Add(1) == 2 {
+			both()
+		}
+		<-ctx.Done()
+	}
 	var all sync.WaitGroup
-	for i := range most {
+	for i := range 2 {
 		all.Go(func() {
-			exit, out := forge("hook", fmt.Sprintf("http://127.0.0.1:%d/hooks/local", i+1), "--secret-file", filepath.Join(dir, "secret"))
-			if exit != exitDone {
-				t.Errorf("exit %d: %s", exit, out)
-			}
+			forge(meet, "hook", fmt.Sprintf("http://127.0.0.1:%d/hooks/local", i+1), "--secret-file", filepath.Join(dir, "secret"))
 		})
 	}
 	all.Wait()
 	f := forgeFlags{dir: dir}
-	if list, err := f.entries(); err != nil || len(list) != most {
-		t.Errorf("%d hooks of %d are there: %v", len(list), most, err)
+	if list, err := f.entries(); err != nil || len(list) != 2 {
+		t.Errorf("the hooks are %v: %v", list, err)
 	}
 }

@@ -30,7 +30,17 @@ func (a *app) unpauseCommand() *cobra.Command {
 
 func (a *app) pausing(act, short string) *cobra.Command {
 	var state, world, reason string
-	cmd := &cobra.Command{Use: act + " --state-dir DIR", Short: short, Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: act + " --state-dir DIR", Short: short, Args: cobra.NoArgs,
+		Example: "  writ " + act + " --state-dir /var/lib/writ/state --reason 'the disk is full'",
+	}
+	if cmd.Long = short + "."; act == actPause {
+		cmd.Long += `
+
+A pause is kept in the state directory and outlives restarts; writ unpause ends it.
+It works with and without a running server. To end what runs as well: writ task
+stop, or stop the server. A file named pause in the state directory does the same.`
+	}
 	cmd.Flags().StringVar(&state, "state-dir", "", "state directory of the server")
 	cmd.Flags().StringVar(&world, "world", "", "one repository, by its name in records (default: all of them)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept with the pause")
@@ -66,7 +76,9 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 		case !errors.Is(err, errUnheard):
 			return err
 		case busy():
-			return &problem{exit: exitOther, text: "The running process did not answer within " + answerTime.String() + ".", remedy: "Try again, or make the file `pause` in the state directory."}
+			p := coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
+			p.remedy = "Try again. To pause whatever happens, make the file `pause` in the state directory."
+			return p
 		}
 	}
 	cfg, err := a.load("")

@@ -45,7 +45,7 @@ another runner, 14 waiting, 2 usage, 1 anything else.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.repo, "repo", "", "path or URL of the repository, which is the remote")
-	fl.StringVar(&f.issue, "issue", "", "Markdown file of the task, `# title` first")
+	fl.StringVar(&f.issue, "issue", "", "Markdown `FILE` of the task, its first line '# title'")
 	fl.Int64Var(&f.number, "number", 0, "number of the task (default: leading digits of the file's name, or 1)")
 	fl.StringVar(&f.builder, "builder", "", "command that does the work, split as a shell splits words")
 	fl.StringVar(&f.contract, "contract", "", "contract instead of the repository's own")

@@ -164,7 +164,7 @@ func (s *server) wire(ctx context.Context) (err error) {
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return &problem{exit: exitOther, text: "The address " + c.Listen + " can't be listened on: " + cause(err) + ".", remedy: "Give a free one as server.listen."}
+		return badAddress(c.Listen, err, "server.listen")
 	}
 	s.later(func() { _ = listener.Close() }) // the receiver closes it too
 	s.hook, err = webhook.New(webhook.Config{
@@ -187,10 +187,12 @@ func (s *server) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go s.now().executor.Environment(ctx, defaultBuilder) // so that the first task needn't wait for the probe
 	var parts sync.WaitGroup
+	executor := s.now().executor
+	parts.Go(func() { executor.Environment(ctx, defaultBuilder) }) // so that the first task needn't wait for the probe
 	for name, part := range map[string]func(context.Context) error{
 		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
+		"repositories": s.keepOpening, "configuration": s.watchConfig,
 	} {
 		parts.Go(func() {
 			if err := part(ctx); err != nil && ctx.Err() == nil {

@@ -47,7 +47,14 @@ type shown struct {
 
 func (a *app) showCommand() *cobra.Command {
 	var w whereFlags
-	cmd := &cobra.Command{Use: "show N", Short: "How a task stands, from the repository", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use: "show N {--state-dir DIR | --repo DIR}", Short: "How a task stands, from the repository", Args: cobra.ExactArgs(1),
+		Long: `Show reads how task N stands from HEAD of its state ref, and from the ledger of this
+installation whether it is halted. It changes nothing, and may be asked at any time.
+Where reading needs the forge's token, give --config, and the secrets in the
+environment as the server has them.`,
+		Example: "  writ task show 12 --state-dir /var/lib/writ/state\n  writ task show 12 --repo ~/src/project --json",
+	}
 	w.add(cmd)
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
