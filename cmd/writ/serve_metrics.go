@@ -61,6 +61,13 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, func() float64 { return g.value(m.stats()) }))
 	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_pauses", Help: "Pauses in force; the log says of what, by whom and why."}, m.pauses))
+	for state, count := range map[string]func() int{
+		"open": func() int { return len(s.worlds.open()) }, "closed": s.worlds.countClosed,
+	} {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "writ_repositories", Help: "Listed repositories, by whether anything is done in them.", ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 { return float64(count()) }))
+	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_ledger_records", Help: "Records of all ledgers."}, m.records))
 	return m
 }
