@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,6 +35,7 @@ type labInstaller struct {
 	source      string // the repository that is cloned
 	token, mine string
 	tty         *terminal
+	shown       chan string // what the terminal has shown of what was typed
 	said, log   *output
 	setup       *exec.Cmd
 	proxied     atomic.Pointer[string] // where the proxy passes deliveries on to
@@ -174,7 +176,11 @@ func (r *labInstaller) myToken(text string) {
 }
 
 func (r *labInstaller) beginSetup(text string) {
-	r.tty = openTerminal(r.t)
+	r.tty, r.shown = openTerminal(r.t), make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(r.tty.person) // it ends with an error when the program's side is closed
+		r.shown <- string(text)
+	}()
 	r.setup = r.shell(text)
 	r.setup.Stdin, r.setup.Stdout, r.setup.Stderr = r.tty.program, r.said, r.said
 	if err := r.setup.Start(); err != nil {
@@ -207,7 +213,10 @@ func (r *labInstaller) endSetup(string) {
 			r.t.Errorf("setup doesn't say %q:\n%s", says, r.said)
 		}
 	}
-	r.hides(r.said.String())
+	if err := r.tty.program.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.hides(r.said.String() + <-r.shown)
 	r.lap("set-up")
 }
 

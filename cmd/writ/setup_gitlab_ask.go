@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/term"
+	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/setup"
 	"github.com/writbot/writ/forge/gitlab"
@@ -179,33 +179,25 @@ func (a *app) askSecret(ctx context.Context, question string) (string, error) {
 	return value, err
 }
 
-// secretLine reads a line that the terminal doesn't show. The terminal shows
-// what is typed again afterwards, whatever ends it.
-func (a *app) secretLine(ctx context.Context, question string) (string, error) {
+// secretLine reads a line that the terminal doesn't show: from before the question
+// until it has ended, however that comes about.
+func (a *app) secretLine(ctx context.Context, question string) (_ string, err error) {
 	f, ok := a.stdin.(*os.File) // as atTerminal has seen
 	if !ok {
 		return "", nil
 	}
-	fd := int(f.Fd()) //nolint:gosec // a descriptor fits
-	before, err := term.GetState(fd)
+	fd := int(f.Fd())
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
 		return "", err
 	}
+	hidden := *before
+	hidden.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &hidden); err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, unix.IoctlSetTermios(fd, unix.TCSETS, before)) }()
 	a.print("%s", question)
-	type answer struct {
-		text []byte
-		err  error
-	}
-	said := make(chan answer, 1)
-	go func() {
-		text, err := term.ReadPassword(fd)
-		said <- answer{text, err}
-	}()
-	defer a.print("\n")
-	select {
-	case got := <-said:
-		return strings.TrimSpace(string(got.text)), got.err
-	case <-ctx.Done():
-		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
-	}
+	defer a.print("\n") // the one that was typed isn't shown either
+	return a.line(ctx, a.stdin)
 }

@@ -1,0 +1,75 @@
+package gitlabtest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/webhook"
+)
+
+// TestDeliveries_PassTheHook: what the fake sends is what writ's own hook takes,
+// signed and with a secret token, and understands; and what another key has
+// signed, or another token is with, is not.
+func TestDeliveries_PassTheHook(t *testing.T) {
+	key, other := SigningToken("key"), SigningToken("other")
+	world := func(int64) (string, bool) { return "gitlab.example.org/acme/shop", true }
+	for name, row := range map[string]struct {
+		set          map[string]any
+		right, wrong webhook.GitLabConfig
+	}{
+		"signed": {map[string]any{"signing_token": key}, webhook.GitLabConfig{Keys: []string{other, key}}, webhook.GitLabConfig{Keys: []string{other}}},
+		"token":  {map[string]any{"token": "a-secret"}, webhook.GitLabConfig{Tokens: []string{"a-secret"}}, webhook.GitLabConfig{Tokens: []string{"another"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row.right.World, row.wrong.World = world, world
+			right, err := webhook.NewGitLabHook(row.right)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong, err := webhook.NewGitLabHook(row.wrong)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			tasks := map[string]int{}
+			to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				body, err := io.ReadAll(r.Body)
+				if err = errors.Join(err, right.Verify(r.Header, body)); err != nil {
+					t.Error(err)
+					return
+				}
+				var refused *webhook.Error
+				if err := wrong.Verify(r.Header, body); !errors.As(err, &refused) || refused.Code != kernel.CodeSigMismatch {
+					t.Errorf("another secret: %v", err)
+				}
+				e, err := right.Parse(r.Header, body)
+				if err != nil {
+					t.Errorf("%s: %v\n%s", r.Header.Get("X-Gitlab-Event"), err, body)
+				}
+				tasks[r.Header.Get("X-Gitlab-Event")] += len(e.Keys)
+			}))
+			defer to.Close()
+			p := newPlace(t, Options{})
+			row.set["url"], row.set["issues_events"], row.set["note_events"] = to.URL, true, true
+			if status, answer, _ := p.ask(t, "POST", "/hooks", row.set); status != http.StatusCreated {
+				t.Fatal(status, answer)
+			}
+			n := p.FileIssue(p.id, p.owner.ID, "Say hello", "Please.")
+			p.Comment(p.id, p.owner.ID, n, "/writ run")
+			p.Edit(p.id, p.owner.ID, n, "Say hello", "Please do.")
+			p.Settle()
+			mu.Lock()
+			defer mu.Unlock()
+			if tasks["Issue Hook"] < 2 || tasks["Note Hook"] != 1 {
+				t.Errorf("it understood %v", tasks)
+			}
+		})
+	}
+}
