@@ -1,4 +1,4 @@
-package gitlabtest
+package main
 
 import (
 	"errors"
@@ -8,22 +8,24 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/writbot/writ/forge/gitlab"
+	"github.com/writbot/writ/forge/gitlab/gitlabtest"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook"
 )
 
-// TestDeliveries_PassTheHook: what the fake sends is what writ's own hook takes,
+// TestW9_GitLabsDeliveriesPassTheHook: what the fake sends is what writ's own hook takes,
 // signed and with a secret token, and understands; and what another key has
 // signed, or another token is with, is not.
-func TestDeliveries_PassTheHook(t *testing.T) {
-	key, other := SigningToken("key"), SigningToken("other")
+func TestW9_GitLabsDeliveriesPassTheHook(t *testing.T) {
+	key, other := gitlabtest.SigningToken("key"), gitlabtest.SigningToken("other")
 	world := func(int64) (string, bool) { return "gitlab.example.org/acme/shop", true }
 	for name, row := range map[string]struct {
-		set          map[string]any
+		set          gitlab.HookSpec
 		right, wrong webhook.GitLabConfig
 	}{
-		"signed": {map[string]any{"signing_token": key}, webhook.GitLabConfig{Keys: []string{other, key}}, webhook.GitLabConfig{Keys: []string{other}}},
-		"token":  {map[string]any{"token": "a-secret"}, webhook.GitLabConfig{Tokens: []string{"a-secret"}}, webhook.GitLabConfig{Tokens: []string{"another"}}},
+		"signed": {gitlab.HookSpec{Signing: key}, webhook.GitLabConfig{Keys: []string{other, key}}, webhook.GitLabConfig{Keys: []string{other}}},
+		"token":  {gitlab.HookSpec{Secret: "a-secret"}, webhook.GitLabConfig{Tokens: []string{"a-secret"}}, webhook.GitLabConfig{Tokens: []string{"another"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row.right.World, row.wrong.World = world, world
@@ -56,14 +58,18 @@ func TestDeliveries_PassTheHook(t *testing.T) {
 				tasks[r.Header.Get("X-Gitlab-Event")] += len(e.Keys)
 			}))
 			defer to.Close()
-			p := newPlace(t, Options{})
-			row.set["url"], row.set["issues_events"], row.set["note_events"] = to.URL, true, true
-			if status, answer, _ := p.ask(t, "POST", "/hooks", row.set); status != http.StatusCreated {
-				t.Fatal(status, answer)
-			}
-			n := p.FileIssue(p.id, p.owner.ID, "Say hello", "Please.")
-			p.Comment(p.id, p.owner.ID, n, "/writ run")
-			p.Edit(p.id, p.owner.ID, n, "Say hello", "Please do.")
+			p := gitlabtest.New(t, gitlabtest.Options{})
+			id, who := p.AddProject("acme", "shop"), p.AddUser("max").ID
+			p.SetMember(id, who, gitlabtest.Maintainer)
+			h, err := gitlab.New(t.Context(), gitlab.Config{URL: p.URL, Token: p.Token(who), Proxy: "none"})
+			must(t, err)
+			defer h.Close()
+			row.set.URL = to.URL
+			_, err = h.EnsureHook(t.Context(), p.Repo(id), row.set)
+			must(t, err)
+			n := p.FileIssue(id, who, "Say hello", "Please.")
+			p.Comment(id, who, n, "/writ run")
+			p.Edit(id, who, n, "Say hello", "Please do.")
 			p.Settle()
 			mu.Lock()
 			defer mu.Unlock()
