@@ -173,6 +173,7 @@ func (s *sim) lieHosted() {
 		func() {
 			r.liar.Order(kerneltest.Pick(s.choice, []forgetest.Lie{forgetest.LimitedFor, forgetest.LimitedUntil, forgetest.LimitedSilently, forgetest.LimitedBare}), times, nil)
 		},
+		onWrites(forgetest.LimitedFor, forgetest.LimitedUntil, forgetest.LimitedSilently, forgetest.LimitedBare),
 		func() { r.liar.Order(forgetest.Stale, 4*times, nil) },
 		func() { r.liar.Order(forgetest.Stale, 4*times, nil) },
 		func() { h.world.Trouble(s.t, true); s.refusals(1 + s.choice.Intn(6)); h.world.Trouble(s.t, false) },
@@ -263,6 +264,13 @@ func simulateHosted(t testing.TB, name string, seed int64, place func(now func()
 	}
 	s.calmHosted()
 	s.settleForged()
+	if s.head().State == string(kernel.TaskCompleted) && s.choice.Chance(50) {
+		s.says("/writ retry") // what is completed is not done again
+		for _, r := range s.runners {
+			r.looked = -1
+		}
+		s.settleForged()
+	}
 	s.expectHosted()
 	return s
 }

@@ -63,7 +63,9 @@ func (r Rules) claim(s Step) string {
 	if wrong != "" {
 		return wrong
 	}
-	free := old.OID == "" || s.Resumed || old.State == "open" || old.State == "stalled" || old.State == "retry_pending" || old.State == "waiting" && s.Between != nil
+	// A person begins anew what waits or is blocked; that is an event of its own.
+	anew := s.Between != nil && (old.State == "waiting" || old.State == "blocked")
+	free := old.OID == "" || s.Resumed || old.State == "open" || old.State == "stalled" || old.State == "retry_pending" || anew
 	switch {
 	case !free:
 		return fmt.Sprintf("claimed over %q", old.State)

@@ -33,6 +33,7 @@ func TestOracle(t *testing.T) {
 		{"one attempt too many", Step{Effect: kernel.ActionClaim, Old: headOf("retry_pending", 3, 0), New: headOf("working", 4, 0)}, false},
 		{"interruptions reset", Step{Effect: kernel.ActionClaim, Old: headOf("stalled", 1, 2), New: headOf("working", 1, 0)}, false},
 		{"claim over an end", Step{Effect: kernel.ActionClaim, Old: headOf("blocked", 1, 0), New: headOf("working", 1, 0)}, false},
+		{"approved anew by a person", Step{Effect: kernel.ActionClaim, Old: headOf("blocked", 3, 0), New: headOf("working", 1, 0), Between: &open}, true},
 		{"a person moved on from it", Step{Effect: kernel.ActionClaim, Old: headOf("blocked", 3, 0), New: headOf("working", 1, 0), Between: &open, Resumed: true}, true},
 		{"claim over a lease", Step{Effect: kernel.ActionClaim, Old: headOf("working", 1, 0), New: headOf("working", 1, 0)}, false},
 		{"takeover", Step{Effect: kernel.ActionTakeOver, Old: headOf("working", 1, 0), New: stalled}, true},
