@@ -110,6 +110,8 @@ func decideRun(f Facts) Decision {
 		return waitFor(d, WaitApproval, one(CodeTaskStopped, "", "Stopped by %s.", f.Actor))
 	case RequestShutdown:
 		return release(d, f, one(CodeTaskInterrupted, f.Run.RunID, "The runner shuts down."))
+	case RequestHalt:
+		return release(d, f, one(CodeTaskHalted, f.Run.RunID, "Halted by %s.", f.Actor))
 	}
 	if vs := joinViolations(why, rulePerson, ruleApproved, ruleStanding); len(vs) > 0 {
 		return waitFor(d, WaitApproval, vs)

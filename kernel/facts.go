@@ -15,6 +15,7 @@ const (
 	RequestTick     Request = "tick"     // look at the task
 	RequestStop     Request = "stop"     // a person wants the run to end
 	RequestShutdown Request = "shutdown" // this process ends
+	RequestHalt     Request = "halt"     // a person halts the task: what is held is given back first
 	RequestLook     Request = "look"     // only say how the task stands
 )
 

@@ -3,25 +3,67 @@ package supervisor
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/writbot/writ/kernel"
 )
 
 // Halt halts the task's kernel durably: recorded first, then no request of this
 // epoch is taken any more, and nothing of the task runs. Only
-// [Supervisor.Resume] opens another epoch. The lease is not given back; it ends
-// by itself.
+// [Supervisor.Resume] opens another epoch. A lease that the task holds is not given
+// back, it ends by itself: that is the part of who drives it.
 func (t *Task) Halt(ctx context.Context, actor, reason string) error {
 	t.kill() // first: a request may hang in the network
+	if err := t.recordHalt(ctx, actor, reason); err != nil {
+		return err
+	}
+	return t.haltKernel(actor, reason)
+}
+
+func (t *Task) recordHalt(ctx context.Context, actor, reason string) error {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	now := t.s.now().WallMs
-	if err := t.s.act(ctx, t.number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason}); err != nil {
+	return t.s.act(ctx, t.number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
+}
+
+func (t *Task) haltKernel(actor, reason string) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	return t.machine.Halt(actor, reason, t.s.now().WallMs)
+}
+
+// halt halts the task that is driven: what runs dies, its lease is given back, so
+// that nobody has to wait for it and nobody is told that the task is worked on, the
+// halt is recorded, and the issue shows it, for afterwards nobody speaks for the
+// task. Neither git nor the forge keeps it from being halted.
+func (d *drive) halt(ctx context.Context, a Act) error {
+	t := d.task
+	t.kill()
+	ctx = context.WithoutCancel(ctx)
+	if t.run != nil || t.pending != nil {
+		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
+			t.say("the lease could not be given back, and ends by itself: %v", err)
+		}
+	}
+	if err := t.recordHalt(ctx, a.Actor, a.Reason); err != nil {
 		return err
 	}
-	return t.machine.Halt(actor, reason, now)
+	t.haltedBy = a.Actor
+	d.tellOf(ctx, a.Actor, tellMost)
+	return t.haltKernel(a.Actor, a.Reason)
+}
+
+// handTime bounds the push by which a halted task is handed over.
+const handTime = 10 * time.Second
+
+func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, handTime)
+	defer cancel()
+	return d.task.Tick(ctx, req, actor)
 }
 
 // Halt records a durable halt of a task, whether or not it is driven; what runs

@@ -72,10 +72,13 @@ func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, s
 	if t.run != nil {
 		return t.claimedText(c), nil
 	}
+	if t.parted {
+		return t.partedText(c), nil
+	}
 	switch stands.Standing {
 	case kernel.StandHeld, kernel.StandActing, kernel.StandRunning:
 		return "", nil
-	case kernel.StandFinal, kernel.StandDue, kernel.StandWaiting:
+	case kernel.StandFinal, kernel.StandDue, kernel.StandWaiting, kernel.StandHalted:
 		if !c.facts.Head.Trust.Trusted() {
 			break
 		}
@@ -88,7 +91,7 @@ func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, s
 				r.WaitingFor = ""
 			}
 			t.readCheck(c, f, r)
-			tail := t.endText(c, r) + t.changeWords(c, f.Change)
+			tail := t.endText(c, r) + t.changeWords(c, f.Change) + t.haltWords()
 			brief := r
 			brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
 			c.changeText = c.marked(t, "task") + reportText(brief, t.endText(c, brief))
@@ -99,7 +102,21 @@ func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, s
 		return "", nil
 	}
 	r := t.notice(stands, c.facts, c.intake, "")
-	return reportText(r, t.endText(c, r)+t.changeWords(c, f.Change)), nil
+	return reportText(r, t.endText(c, r)+t.changeWords(c, f.Change)+t.haltWords()), nil
+}
+
+// haltWords say who has just halted the task, and what moves it on.
+func (t *Task) haltWords() string {
+	if t.haltedBy == "" {
+		return ""
+	}
+	return "\nHalted by `" + plainWord(t.haltedBy) + "`. Nothing of it runs, and commands on this issue are not answered until an operator says `writ task resume " + decimal(t.number) + "`.\n"
+}
+
+// partedText says that nobody works on the task for now.
+func (t *Task) partedText(c *cycle) string {
+	return fmt.Sprintf("### Writ: task %d waits\n\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n", t.number) +
+		t.endText(c, report.Report{TaskID: t.number})
 }
 
 // marked is the marker's line of a text of HEAD's run.

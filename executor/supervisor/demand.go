@@ -85,7 +85,7 @@ func (d *drive) obey(ctx context.Context, a Act) {
 	d.task.kill()
 	switch a.Kind {
 	case kernel.ActHalt:
-		a.answer(d.task.Halt(ctx, a.Actor, a.Reason))
+		a.answer(d.halt(ctx, a))
 	case kernel.ActStop:
 		if d.task.stopReview(a.Actor) {
 			d.told = "" // its check is to say so

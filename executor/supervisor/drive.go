@@ -74,8 +74,12 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 	t, o := d.task, d.o
 	for {
 		d.obeyAll(ctx)
+		if t.machine.State() == machine.Halted {
+			t.setRun(nil) // nothing of it runs
+			return d.last, machine.ErrHalted
+		}
 		if ctx.Err() != nil {
-			return t.part(ctx, o.Actor, d.last)
+			return d.part(ctx)
 		}
 		t.quiet = o.Nudges != nil && !d.heard
 		st, err := t.Tick(ctx, d.request(), d.actor())
@@ -93,7 +97,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		}
 		if !Passing(err) || (t.run == nil && (o.Yield || d.outages >= outageTries)) {
 			if t.run != nil {
-				_, _ = t.part(ctx, o.Actor, d.last) // the first error counts
+				_, _ = d.part(ctx) // the first error counts
 			}
 			return d.last, err
 		}
@@ -304,8 +308,9 @@ func (d *drive) pause(ctx context.Context, wait time.Duration, done <-chan struc
 }
 
 // part gives the lease back before the process ends: `stalled` at HEAD, so that
-// nobody has to wait for the lease to run out.
-func (t *Task) part(ctx context.Context, actor string, last Status) (Status, error) {
+// nobody has to wait for the lease to run out. The issue is told with one edit.
+func (d *drive) part(ctx context.Context) (Status, error) {
+	t, actor, last := d.task, d.o.Actor, d.last
 	if t.run == nil && t.pending == nil {
 		return last, ctx.Err()
 	}
@@ -319,7 +324,30 @@ func (t *Task) part(ctx context.Context, actor string, last Status) (Status, err
 	if st, err := t.Tick(parting, kernel.RequestShutdown, actor); err == nil {
 		last = st
 	}
+	if t.run == nil && t.pending == nil {
+		t.parted = true
+		d.tellOf(parting, actor, 1)
+	}
 	return last, ctx.Err()
+}
+
+// tellOf says on the issue how the task was handed over, with so many effects at
+// most. What can't be told isn't.
+func (d *drive) tellOf(ctx context.Context, actor string, most int) {
+	t := d.task
+	if !t.remote {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellRunning)
+	defer cancel()
+	t.telling = true
+	defer func() { t.telling, t.kept = false, nil }()
+	for range most {
+		told, err := t.Tick(ctx, kernel.RequestTell, actor)
+		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {
+			return
+		}
+	}
 }
 
 // startGuard looks at the fence on its own, for a tick may hang in the network.

@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
@@ -65,7 +67,9 @@ func TestF7_ReviewIsStopped(t *testing.T) {
 				}
 			}
 			f.clock.advance(120_000)
-			_, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true, Acts: acts, Nudges: nudges})
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // nothing else ends a review that goes on
+			defer cancel()
+			_, err := f.task.Drive(ctx, DriveOptions{Actor: "writ", Yield: true, Acts: acts, Nudges: nudges})
 			must(t, err)
 			if !byComment {
 				must(t, <-answer)

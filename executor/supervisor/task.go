@@ -112,6 +112,9 @@ type Task struct {
 	cycle   *cycle // the request in flight
 	asked   int64  // comment of the newest command that was seen
 
+	haltedBy string // who has just halted it
+	parted   bool   // its run was given back, for the process ends
+
 	admit    Admit // of the drive; nil admits
 	admitted bool  // it said yes
 	onRun    func(id string, held bool)
