@@ -106,13 +106,15 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 	if log := s.log.String(); !strings.Contains(log, `msg="paused: nothing new is started" world=local/o/n`) || !strings.Contains(log, `reason="a look"`) {
 		t.Error("the start doesn't say what is paused")
 	}
-	r, err := http.Get("http://" + p.hook + "/metrics")
-	must(t, err)
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	must(t, err)
-	if !strings.Contains(string(text), "\nwrit_pauses 1\n") {
-		t.Error("the metrics don't count the pause")
+	for path, want := range map[string]string{"/metrics": "\nwrit_pauses 1\n", "/readyz": `"reason":"Paused: local/o/n since 20`} {
+		r, err := http.Get("http://" + p.hook + path)
+		must(t, err)
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		must(t, err)
+		if r.StatusCode != http.StatusOK || !strings.Contains(string(text), want) || strings.Contains(string(text), "a look") {
+			t.Errorf("%s: %d %s", path, r.StatusCode, text)
+		}
 	}
 	for _, reason := range []string{"a\nb", "a\x1b[31mb", "a\u202eb", "a\xffb"} {
 		p.want(exitUsage, "--reason holds a line break", "pause", "--state-dir", p.state(), "--reason", reason)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/webhook/inbox"
@@ -51,6 +53,26 @@ func (s *server) pausesNow(ctx context.Context) ([]inbox.Pause, error) {
 		list = append(list, inbox.Pause{World: world, By: by})
 	}
 	return list, nil
+}
+
+// notPaused is an error while something is paused. By whom and why is in the log:
+// anybody may ask this.
+func (s *server) notPaused(ctx context.Context) error {
+	list, err := s.pausesNow(ctx)
+	if err != nil {
+		return errors.New("What is paused can't be read, so everything is.") //nolint:staticcheck // a sentence
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	words := make([]string, len(list))
+	for i, p := range list {
+		words[i] = request{World: p.World}.paused()
+		if p.SinceMs > 0 {
+			words[i] += " since " + pauseSince(p)
+		}
+	}
+	return errors.New("Paused: " + strings.Join(words, ", ") + ".")
 }
 
 // logPauses says at the start what is paused: nobody looks for a pause in a

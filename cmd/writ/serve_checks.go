@@ -33,6 +33,7 @@ func (s *server) parts() (list []webhook.Check) {
 	for _, name := range slices.Sorted(maps.Keys(s.conf().Builders)) {
 		part("builder:"+name, func(ctx context.Context) error { return s.environment(ctx, name, kernel.CodeEnvBuilder) })
 	}
+	part("pauses", s.notPaused)
 	part("configuration", func(context.Context) error { return s.reloads.refused() })
 	for _, l := range s.worlds.shown() {
 		if w := l.served; w != nil {
