@@ -33,7 +33,7 @@ func installed(h *github.Host, url string) func(context.Context, forge.Repo) (ac
 
 // lacking says what an installation lacks, and who gives it where.
 func lacking(held github.Installation, at forge.Repo, url string) *problem {
-	page := fmt.Sprintf("%s/settings/installations/%d, or %[1]s/organizations/%[3]s/settings/installations/%[2]d for an organisation", url, held.ID, at.Owner)
+	page := fmt.Sprintf("%s/settings/installations/%d, or %[1]s/organizations/%[3]s/settings/installations/%[2]d for an organisation", url, held.ID, at.Owner) //nolint:misspell // GitHub's address
 	if held.Suspended {
 		p := coded(kernel.CodeForgeRefused, "The App's installation on %s is suspended.", at)
 		p.remedy = "Its owner unsuspends it: " + page + "."

@@ -293,10 +293,8 @@ func (s *server) watchConfig(ctx context.Context) error {
 			s.reload(ctx, "SIGHUP")
 		case <-tick.C:
 			if now := s.app.fingerprint(s.reloads.file, s.conf()); now != seen {
-				seen = now
+				seen = now // if it names other secrets from now on, it is read once more
 				s.reload(ctx, "the file or a secret changed")
-				// What it names now may lie in other files.
-				seen = s.app.fingerprint(s.reloads.file, s.conf())
 			}
 		}
 	}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestServe_ReloadsWhileTasksRun: configurations are taken over while tasks run,
+// one after the other, and no task is lost or done twice.
+func TestServe_ReloadsWhileTasksRun(t *testing.T) {
+	p := newForgePlace(t)
+	log := &syncBuffer{}
+	a := newApp(strings.NewReader(""), log, log, append(os.Environ(), p.env...))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	hups, ended := make(chan os.Signal), make(chan error, 1)
+	file := p.config()
+	go func() { ended <- a.serve(ctx, file, hups) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil || t.Failed() {
+			t.Errorf("serve ended with %v:\n%s", err, log)
+		}
+	}()
+	var numbers []int64
+	for i := range 6 {
+		n := p.File([]string{"default", "strays"}[i%2])
+		p.Approve(n)
+		numbers = append(numbers, n)
+		p.more = []string{"", ", keep: 2h", ", log_level: debug", ", sweep_: 1s", ", poll: 2s", ", drain: 11s"}[i]
+		p.config()
+		hups <- syscall.SIGHUP
+	}
+	p.more = ""
+	p.config()
+	hups <- syscall.SIGHUP
+	for i, n := range numbers {
+		want := []string{"completed", "retry_pending"}[i%2]
+		p.until("each task ends", func() bool { return p.head(n) == want || i%2 == 1 && p.head(n) == "blocked" })
+	}
+	// The file is watched besides, and may be read once more for each.
+	for text, least := range map[string]int{"is in force": 5, "is refused": 2} {
+		p.until("each reading has its outcome", func() bool { return strings.Count(log.String(), text) >= least })
+	}
+	for series, least := range map[string]float64{`writ_config_reload_total{result="applied"}`: 5, `writ_config_reload_total{result="refused"}`: 2} {
+		if got, err := strconv.ParseFloat(p.scrape(series), 64); err != nil || got < least {
+			t.Errorf("%s is %v, %v", series, got, err)
+		}
+	}
+}
+
+// scrape is the value of a series, "" if it isn't there.
+func (p *forgePlace) scrape(series string) string {
+	p.t.Helper()
+	res, err := http.Get("http://" + p.hook + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	must(p.t, err)
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
