@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -11,8 +14,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/forge/github"
+	"github.com/writbot/writ/forge/github/githubtest"
 	"github.com/writbot/writ/forge/gitlab/gitlabtest"
+	"github.com/writbot/writ/forge/local"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/forge/worldtest"
 )
@@ -90,6 +98,61 @@ builders: {default: {argv: [sh, -c, 'echo hello > out.txt']}}
 	if _, why := s.checks(); why[world] != "" {
 		t.Errorf("the open world is said to be %q", why[world])
 	}
+	v.end()
+}
+
+// TestF6_AppLacksWhatItNeeds: what an App's installation lacks is named, and is no
+// longer when GitHub tells that it was given. A stranger's installation of the App
+// makes nothing due.
+func TestF6_AppLacksWhatItNeeds(t *testing.T) {
+	s := newSite(t)
+	p := githubtest.Start(t).Place(t, githubtest.Options{HookURL: "http://" + s.hook + "/hooks/github", HookSecret: worldtest.HookSecret})
+	given := github.Needed()
+	lacking := maps.Clone(given)
+	delete(lacking, "checks")
+	p.Permit(t, lacking)
+	file := write(t, s.dir, "writ.yaml", fmt.Sprintf(`server: {state_dir: %s, listen: '%s', drain: 20s}
+forges: {github: {url: '%s', api: '%s', app_id: %d, repositories: [%s], proxy: none}}
+builders: {default: {argv: ['true']}}
+`, filepath.Join(s.dir, "state"), s.hook, p.GitURL, p.URL, p.App.ID, p.Repo))
+	v := launch(t, program, file, append(s.env,
+		"WRIT_GITHUB_PRIVATE_KEY_FILE="+write(t, s.dir, "app.pem", string(p.App.Key)), "WRIT_GITHUB_HOOK_SECRET="+worldtest.HookSecret))
+	access := func() (ready bool, why string) {
+		ready, all := s.checks()
+		for name, reason := range all {
+			if strings.HasPrefix(name, "access:") {
+				return ready, reason
+			}
+		}
+		return false, "no check"
+	}
+	s.until("it is named what is missing", func() bool {
+		ready, why := access()
+		return ready && strings.Contains(why, "lacks checks: write") && strings.Contains(why, "/settings/installations/")
+	})
+	p.Permit(t, given)
+	tell := func(installation int64, account string) (r reply) {
+		body := fmt.Appendf(nil, `{"action":"new_permissions_accepted","installation":{"id":%d,"account":{"login":%q}},"sender":{"id":1}}`, installation, account)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.hook+"/hooks/github", bytes.NewReader(body))
+		s.must(err)
+		req.Header = http.Header{
+			"Content-Type": {"application/json"}, "X-Github-Event": {"installation"}, "X-Github-Delivery": {uuid.NewString()},
+			local.HeaderSignature: {local.Sign([]byte(worldtest.HookSecret), body)},
+		}
+		got, err := http.DefaultClient.Do(req)
+		s.must(err)
+		defer got.Body.Close()
+		r.status = got.StatusCode
+		s.must(json.NewDecoder(got.Body).Decode(&r))
+		return r
+	}
+	if got := tell(p.Installation+1, "mallory"); got.status != http.StatusOK || got.Outcome != "ignored" || got.Code != "target.not_allowed" {
+		t.Errorf("a stranger's installation: %+v", got)
+	}
+	if got := tell(p.Installation, p.Repo.Owner); got.Outcome != "accepted" {
+		t.Errorf("ours: %+v", got)
+	}
+	s.until("nothing is missing any more", func() bool { _, why := access(); return why == "" })
 	v.end()
 }
 
