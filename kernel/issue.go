@@ -99,6 +99,10 @@ type IssueFacts struct {
 	Commands []CommandFacts `json:"commands,omitempty"`
 	Doubles  []int64        `json:"doubles,omitempty"` // own answers that say again what an older one says
 	Check    *CheckFacts    `json:"check,omitempty"`   // that the change's commit is owed
+	// Others says that the issue is for others to tell of: the contract lists
+	// runners, and this installation isn't among them, or HEAD and the status comment
+	// are of a run of an installation that this one doesn't trust.
+	Others bool `json:"others,omitempty"`
 }
 
 // CommentFacts is one status comment.
@@ -169,7 +173,7 @@ func decideIssue(f Facts) Decision {
 		Reasons: Reason{Rule: "issue", Holds: true, Detail: "the issue shows what HEAD says"},
 	}
 	d.State, _ = TaskStateOf(f.Head.State)
-	if f.Issue == nil || f.Issue.Gone || !speaks(f, stands) {
+	if f.Issue == nil || f.Issue.Gone || f.Issue.Others && f.Run == nil || !speaks(f, stands) {
 		return d
 	}
 	if f.Head.Trust == TrustListed && f.Run == nil && f.Now < f.Issue.HeadAt+othersWait {

@@ -51,6 +51,7 @@ type Intake struct {
 	// byChange: accepted work is delivered by a change, as a draft or not.
 	byChange, draft bool
 	closeOn         string // kernel.CloseMerged, or "" for the default
+	unlisted        bool   // the contract lists runners, and not this one
 	// contractRef and contractCommit are where the contract was read.
 	contractRef    string
 	contractCommit git.OID
@@ -303,7 +304,7 @@ func (t *Task) listRunners(in *Intake, c contract.Contract) {
 		listed = listed || git.Fingerprint(key) == own
 		in.runners = append(in.runners, key)
 	}
-	if !listed {
+	if in.unlisted = !listed; !listed {
 		in.Policy = append(in.Policy, kernel.Violation{Code: kernel.CodeAuthority, Subject: "runners",
 			Detail: "The contract lists runners, and this installation's key " + own + " isn't among them."})
 	}

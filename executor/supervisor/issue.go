@@ -82,7 +82,20 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 			f.Alerts++
 		}
 	}
+	f.Others = t.othersTell(c, f)
 	return f
+}
+
+// othersTell reports whether the issue is another installation's to tell of. A
+// forged HEAD is not such: no status comment of writ's account is of a run that this
+// installation doesn't know, unless another one wrote it.
+func (t *Task) othersTell(c *cycle, f *kernel.IssueFacts) (is bool) {
+	h := c.facts.Head
+	if c.intake.unlisted || h.Trust != kernel.TrustUnlisted || h.Run() == "" || len(f.Comments) == 0 || f.Comments[0].Run != h.Run() {
+		return c.intake.unlisted
+	}
+	t.s.locked(func() { is = !t.s.world.Dispatched(h.Run()) })
+	return is
 }
 
 func closedBy(c approval.Class) string {
