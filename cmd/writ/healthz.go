@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/doctor"
 )
 
 // healthzTime bounds the question and its answer. A server that takes longer to
@@ -37,7 +37,7 @@ server answers. It says nothing of forges and sandboxes; /readyz does.`,
 
 // healthz asks the server that this configuration describes.
 func healthz(ctx context.Context, c config.Server) error {
-	address := nearest(c.Listen)
+	address := doctor.Nearest(c.Listen)
 	bad := func(why string) error {
 		return &problem{exit: exitOther, text: "The server at " + address + " doesn't answer: " + why + ".",
 			remedy: "See its log. Is the configuration that of the running server?"}
@@ -59,19 +59,4 @@ func healthz(ctx context.Context, c config.Server) error {
 		return bad("it says " + got.Status)
 	}
 	return nil
-}
-
-// nearest is where a server that listens there is reached from its own machine.
-func nearest(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	switch ip := net.ParseIP(host); {
-	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
-		host = "127.0.0.1"
-	case ip != nil && ip.IsUnspecified():
-		host = "::1"
-	}
-	return net.JoinHostPort(host, port)
 }

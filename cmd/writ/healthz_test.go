@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/writbot/writ/cmd/internal/doctor"
 )
 
 // TestHealthz_AsksThisMachine: the server's own answer decides, and its
@@ -57,8 +59,8 @@ func TestHealthz_NearestAddress(t *testing.T) {
 		":8714": "127.0.0.1:8714", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "[::1]:1",
 		"127.0.0.1:8714": "127.0.0.1:8714", "10.1.2.3:80": "10.1.2.3:80", "writ.example:80": "writ.example:80",
 	} {
-		if got := nearest(listen); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", listen, got, want)
+		if got := doctor.Nearest(listen); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", listen, got, want)
 		}
 	}
 }

@@ -94,13 +94,6 @@ func (p *patient) projectDeliveries(ctx context.Context, h gitLab, hook gitlab.H
 	return ok("None of those that GitLab remembers has failed.")
 }
 
-// least is GitLab's level that may push a branch, and manager the one that may
-// see hooks and protected branches.
-const (
-	least   = 30
-	manager = 40
-)
-
 func (p *patient) gitLabBranches(ctx context.Context, h gitLab) result {
 	level, err := h.Level(ctx, p.at(), p.self.ID)
 	if err != nil {

@@ -36,7 +36,7 @@ func placeOf(path string) (place, error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return place{}, err
 	}
-	return place{kind: int64(st.Type), free: st.Bavail * uint64(st.Bsize)}, nil //nolint:unconvert,gosec // its width differs by architecture
+	return place{kind: int64(st.Type), free: st.Bavail * uint64(st.Bsize)}, nil //nolint:unconvert // its width differs by architecture
 }
 
 // judge says what a state directory on it is to expect.
