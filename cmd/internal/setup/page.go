@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 )
 
@@ -198,6 +200,7 @@ func (p *page) take(w http.ResponseWriter, r *http.Request, code string) {
 		p.locked = true
 		p.mu.Unlock()
 		p.show(w, http.StatusOK, view{Title: "The App is made", Step: "Step 2 of 2", Made: &app})
+		_ = http.NewResponseController(w).Flush() // the server is about to close
 		close(p.done)
 	case no.used:
 		p.show(w, http.StatusBadGateway, p.begin(no))
@@ -221,10 +224,16 @@ func (p *page) refuse(w http.ResponseWriter, status int, why refusal) {
 // and its one form leads to GitHub.
 func (p *page) show(w http.ResponseWriter, status int, v view) {
 	v.Nonce = rand.Text()
+	var body bytes.Buffer
+	if err := pageTemplate.Execute(&body, v); err != nil {
+		http.Error(w, "writ can't write this page", http.StatusInternalServerError)
+		return
+	}
 	p.headers(w, v.Nonce)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
-	_ = pageTemplate.Execute(w, v) // the browser may have left
+	_, _ = body.WriteTo(w) // the browser may have left
 }
 
 func (p *page) headers(w http.ResponseWriter, nonce string) {

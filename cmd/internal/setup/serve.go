@@ -25,7 +25,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 // The limits of the page's server. A browser on this machine is quick.
 const (
 	headerTime  = 10 * time.Second
-	closeTime   = 10 * time.Second
+	closeTime   = 40 * time.Second // a code may be being traded, and counts once
+	doneTime    = time.Second      // the last page has been sent
 	headerBytes = 64 << 10
 )
 
@@ -42,8 +43,11 @@ func serve(ctx context.Context, ln net.Listener, p *page) error {
 	case err = <-failed:
 		return err
 	}
-	// A code that is being traded is waited for: it counts once.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	patience := closeTime
+	if p.isLocked() {
+		patience = doneTime
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if shut := srv.Shutdown(last); shut != nil {
 		_ = srv.Close() // nobody is waiting any more
