@@ -163,8 +163,9 @@ var ErrNothingToAdopt = errors.New("ledger: nothing is to be adopted")
 
 // Adopt declares, in one durable append, that a person goes on with this ledger
 // although it doesn't fulfil checkpoints that its key has signed, and names each
-// of them. With the record begins another history, whose checkpoints have an
-// origin of their own. An empty ledger gets its genesis in the same append. The
+// of them, in as many records as that takes; the answer is the last, with all of
+// them. With each begins another history, whose checkpoints have an origin of their
+// own. An empty ledger gets its genesis in the same append. The
 // caller has shown what is lost and asked why.
 func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g kernel.Genesis, checkpoints ...[]byte) (Adopted, error) {
 	bad, notes, err := l.Unfulfilled(ctx, checkpoints...)
@@ -174,16 +175,20 @@ func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g k
 	if len(bad) == 0 {
 		return Adopted{}, ErrNothingToAdopt
 	}
-	body := kernel.Adoption{Kind: string(kernel.KindAdoption), Actor: actor, Reason: reason}
 	l.mu.Lock()
-	body.History = l.state.history()
+	history := l.state.history()
 	l.mu.Unlock()
-	for i, cp := range bad {
-		body.History = max(body.History, cp.History)
-		body.Abandoned = append(body.Abandoned, string(notes[i]))
+	var drafts []kernel.Draft
+	for first := 0; first < len(bad); first += maxAbandoned {
+		body := kernel.Adoption{Kind: string(kernel.KindAdoption), Actor: actor, Reason: reason}
+		for i := first; i < min(first+maxAbandoned, len(bad)); i++ {
+			history = max(history, bad[i].History)
+			body.Abandoned = append(body.Abandoned, string(notes[i]))
+		}
+		history++
+		body.History = history
+		drafts = append(drafts, kernel.Draft{Kind: kernel.KindAdoption, Body: body})
 	}
-	body.History++
-	drafts := []kernel.Draft{{Kind: kernel.KindAdoption, Body: body}}
 	if l.Chain().Head == kernel.NoHead() {
 		first, err := l.genesis(g)
 		if err != nil {
@@ -195,5 +200,7 @@ func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g k
 		return Adopted{}, err
 	}
 	all := l.Adopted()
-	return all[len(all)-1], nil
+	out := all[len(all)-1]
+	out.Abandoned = bad
+	return out, nil
 }
