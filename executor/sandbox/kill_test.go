@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -299,5 +300,17 @@ func TestK4_StraysAreKilled(t *testing.T) {
 	}
 	if err := stray.Wait(); err == nil {
 		t.Error("the stray ended by itself")
+	}
+	link := filepath.Join(other, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for started, asked := range map[string]string{link: dir, dir: link} {
+		stray := stand("bwrap", "--unshare-pid", "--bind", started+"/run-1/workspace", WorkspaceDir)
+		if n := KillStrays(asked); n != 1 {
+			t.Errorf("below %s, asked for %s, %d processes were killed", started, asked, n)
+		}
+		_ = stray.Process.Kill() // where it wasn't
+		_ = stray.Wait()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +16,9 @@ import (
 // leaves bwrap's inner child behind: it waits for its parent for good, before it
 // is bound to die with it. Nothing of a builder runs in it. They are known by
 // their command line. The caller must be sure that no live sandbox is below dir.
+// Whether by another name of a directory or not makes no difference to it.
 func KillStrays(dir string) int {
+	dir = realPath(dir)
 	n := 0
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
 	for _, path := range paths {
@@ -42,11 +45,25 @@ func strayOf(pid int, dir string) bool {
 	if err != nil || filepath.Base(string(args[0])) != "bwrap" {
 		return false
 	}
-	below := []byte(filepath.Clean(dir) + "/")
+	below := filepath.Clean(dir) + "/"
 	for i := 0; i+2 < len(args); i++ { // --bind or --ro-bind, source, target
-		if bytes.HasSuffix(args[i], []byte("bind")) && bytes.HasPrefix(args[i+1], below) && string(args[i+2]) == WorkspaceDir {
+		if bytes.HasSuffix(args[i], []byte("bind")) && string(args[i+2]) == WorkspaceDir && strings.HasPrefix(realPath(string(args[i+1])), below) {
 			return true
 		}
 	}
 	return false
+}
+
+// realPath is a path without symbolic links, as far as it is there.
+func realPath(path string) string {
+	rest := ""
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if at == filepath.Dir(at) {
+			return filepath.Clean(path)
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
 }
