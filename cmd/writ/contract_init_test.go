@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/onboard"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/local/localtest"
+	"github.com/writbot/writ/kernel"
 )
 
 // TestContractInit_AtForge: with the configuration of the server the files are
@@ -39,4 +42,46 @@ func TestContractInit_AtForge(t *testing.T) {
 	}
 	must(t, p.Maintainer.CloseChange(t.Context(), p.Repo, change.Number))
 	writ(exitDone, "was closed by somebody", "--repo", "o/n")
+}
+
+// TestOnboarding_WatchesThenWorks: from the request to the first merged task. Once
+// the contract is merged writ says what it would do; once its line is changed it
+// works; and the issue is closed at the merge.
+func TestOnboarding_WatchesThenWorks(t *testing.T) {
+	p := newForgePlace(t)
+	if exit, out := p.cli("contract", "init", "--config", p.config(), "--repo", "o/n"); exit != exitDone {
+		t.Fatalf("exit %d: %s", exit, out)
+	}
+	p.serve()
+	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch)
+	must(t, err)
+	_, err = p.Maintainer.MergeChange(t.Context(), p.Repo, change.Number)
+	must(t, err)
+	n := p.File("default")
+	p.Approve(n)
+	p.until("writ says what it would do", func() bool {
+		return strings.Contains(strings.Join(p.BotComments(n), "\n"), string(kernel.CodeObserveOnly))
+	})
+	if head := p.head(n); head != "" {
+		t.Fatalf("it is %s all the same", head)
+	}
+	files := map[string]string{"README": "hi\n"}
+	for _, f := range onboard.Files(onboard.Local) {
+		files[f.Path] = strings.Replace(string(f.Data), "\nmode: observe\n", "\nmode: govern\n", 1)
+	}
+	bare := p.Store.GitDir(p.Repo.ID)
+	gittest.Commit(t, bare, "refs/heads/main", strings.TrimSpace(gittest.Git(t, bare, "rev-parse", "main")), files)
+	p.Says(n, "/writ run")
+	p.until("the task completes", func() bool { return p.head(n) == "completed" })
+	var made forge.Change
+	p.until("its change is there", func() bool {
+		made, err = p.Maintainer.FindChange(t.Context(), p.Repo, fmt.Sprintf("writ/change/%d", n))
+		return err == nil
+	})
+	if i := p.Issue(n); i.State != forge.Open {
+		t.Error("the issue was closed before the merge")
+	}
+	_, err = p.Maintainer.MergeChange(t.Context(), p.Repo, made.Number)
+	must(t, err)
+	p.until("the issue is closed at the merge", func() bool { return p.Issue(n).State == forge.Closed })
 }
