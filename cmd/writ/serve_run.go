@@ -23,7 +23,7 @@ const outcomeClosed = "closed"
 // Run implements scheduler.Runner: it drives one task until it stands still.
 func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	w := s.worlds.enter(j.Key().World)
-	if w == nil { // it stays due: see worlds.Paused and recheck
+	if w == nil { // it is due again when the world opens, see tryAgain
 		return scheduler.Result{Outcome: outcomeClosed}, nil
 	}
 	defer s.worlds.leave(w)

@@ -64,10 +64,10 @@ func (s *server) lookAfter(ctx context.Context, worlds []string) {
 	if len(worlds) == 0 {
 		return
 	}
-	s.recheck(ctx, worlds)
 	s.worlds.tryNow(worlds)
 	for _, name := range worlds {
 		if w := s.worlds.named(name); w != nil {
+			s.recheck(ctx, []string{name})
 			s.checkAccess(ctx, w.listing, w.at)
 			s.sweepOne(ctx, w)
 		}

@@ -175,20 +175,14 @@ func (st *seat) close() {
 	}
 }
 
-// Paused implements scheduler.Pauses: nothing is started in a world that is
+// Paused implements scheduler.Pauses: nothing is started in a listed world that is
 // closed, and what is due there stays due.
 func (ws *worlds) Paused(context.Context) (scheduler.Paused, error) {
 	p := scheduler.Paused{Worlds: map[string]bool{}}
 	ws.locked(func() {
-		for world := range ws.bound {
-			p.Worlds[world] = true
-		}
 		for _, l := range ws.list {
-			p.Worlds[l.world] = p.Worlds[l.world] || l.served == nil
-		}
-		for _, l := range ws.list {
-			if l.served != nil {
-				delete(p.Worlds, l.world)
+			if l.served == nil && ws.find(l.world) == nil {
+				p.Worlds[l.world] = true
 			}
 		}
 	})
@@ -210,8 +204,9 @@ func (ws *worlds) lookup(forge string) func(int64) (string, bool) {
 }
 
 // installed are the listed worlds that an event of an App's installation may
-// concern: those whose repository is known to belong to it, and the closed ones
-// of its account.
+// concern: those whose repository is known to belong to it, and those of its
+// account, which may have installed the App anew. Without an installation they are
+// the closed ones of the account.
 func (ws *worlds) installed(forge string) func(int64, string) []string {
 	return func(installation int64, account string) (list []string) {
 		ws.mu.Lock()
@@ -219,7 +214,7 @@ func (ws *worlds) installed(forge string) func(int64, string) []string {
 		for _, l := range ws.list {
 			owner, _, _ := strings.Cut(l.name, "/")
 			ours := installation != 0 && l.installation == installation
-			awaited := l.served == nil && account != "" && strings.EqualFold(owner, account)
+			awaited := (l.served == nil || installation != 0) && account != "" && strings.EqualFold(owner, account)
 			if l.forge.name == forge && (ours || awaited) {
 				list = append(list, l.world)
 			}

@@ -72,7 +72,7 @@ func TestW12_ClosedWorldIsKnownByItsNumber(t *testing.T) {
 }
 
 // TestI13_InstalledWorlds: an installation concerns the worlds that belong to it,
-// and the closed ones of its account; a stranger's concerns none.
+// and those of its account; a stranger's concerns none.
 func TestI13_InstalledWorlds(t *testing.T) {
 	ws, all := listedAt("acme/shop", "acme/tools", "other/n")
 	all[0].installation, all[0].served = 77, &served{}
@@ -81,7 +81,8 @@ func TestI13_InstalledWorlds(t *testing.T) {
 		account      string
 		want         []string
 	}{
-		{77, "acme", []string{"local/acme/shop", "local/acme/tools"}}, {78, "Acme", []string{"local/acme/tools"}},
+		{77, "acme", []string{"local/acme/shop", "local/acme/tools"}}, {78, "Acme", []string{"local/acme/shop", "local/acme/tools"}},
+		{0, "acme", []string{"local/acme/tools"}},
 		{77, "", []string{"local/acme/shop"}}, {78, "mallory", nil}, {0, "", nil},
 	} {
 		if got := ws.installed("local")(c.installation, c.account); !slices.Equal(got, c.want) {

@@ -18,6 +18,8 @@ The file is read strictly. An unknown key, a key that is there twice, a second d
 
 No secret stands in this file. Nothing of writ's own environment reaches a builder or a check.
 
+A running ` + "`writ serve`" + ` takes a changed file over by itself, but for the keys below that need a restart: [operations.md](operations.md#reload).
+
 ` + "```yaml" + `
 builders:
   default:
