@@ -39,7 +39,7 @@ func TestW9_GitLabsDeliveriesPassTheHook(t *testing.T) {
 			}
 			var mu sync.Mutex
 			tasks := map[string]int{}
-			to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			to := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
 				body, err := io.ReadAll(r.Body)
