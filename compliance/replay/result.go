@@ -235,7 +235,7 @@ func (v *verifier) checkReport(f *findings) string {
 	if v.ofRun() {
 		v.checkRunReport(f, *r)
 	}
-	if v.event.Body != string(v.pack[FileMarkdown]) || report.Markdown(*r) != v.event.Body {
+	if v.event.Body != string(v.pack[FileMarkdown]) || r.Recorded() != v.event.Body {
 		f.file(FileMarkdown, "It is not the report's text.")
 	}
 	return fmt.Sprintf("The report %s says what was recorded, in both forms.", canon.Sum(data))

@@ -22,8 +22,11 @@ const (
 type section struct{ title, body string }
 
 // Markdown renders the report so that it can be posted as a comment.
-func Markdown(r Report) string {
-	r = r.Finish()
+func Markdown(r Report) string { return r.Finish().Recorded() }
+
+// Recorded is the Markdown of a finished report, from nothing but what stands in it.
+// A change of what is made of the same report needs a new [Version].
+func (r Report) Recorded() string {
 	var head strings.Builder
 	for _, l := range r.FirstLines {
 		fmt.Fprintf(&head, "**%s**\n\n", l)
@@ -113,8 +116,8 @@ func markdownSections(r Report) []section {
 	var out []section
 	if len(r.Codes) > 0 {
 		var b strings.Builder
-		for _, c := range r.Codes {
-			fmt.Fprintf(&b, "- `%s`: %s *%s*\n", c, c.Info().Meaning, c.IssueRemedy())
+		for _, w := range r.Words {
+			fmt.Fprintf(&b, "- `%s`: %s *%s*\n", w.Code, w.Meaning, w.Remedy)
 		}
 		out = append(out, section{"Codes", b.String()})
 	}

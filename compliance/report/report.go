@@ -32,6 +32,7 @@ type Report struct {
 	// writes them.
 	FirstLines []string           `json:"first_lines"`
 	Codes      []kernel.Code      `json:"codes"`      // distinct, in the table's order
+	Words      []Words            `json:"words"`      // of each code, in the same order
 	Violations []kernel.Violation `json:"violations"` // in the kernel's order
 
 	ChangedFiles []string `json:"changed_files"` // computed from raw bytes, sorted
@@ -61,6 +62,15 @@ type Report struct {
 	// Merge is what became of the change, where a report is shown after it was
 	// delivered. The report in the evidence has none.
 	Merge *Merge `json:"merge,omitempty"`
+}
+
+// Words are what was said of a code when the report was made. They stand in the
+// report so that its text can be told from it alone, by a later program as well,
+// whose words may be others.
+type Words struct {
+	Code    kernel.Code `json:"code"`
+	Meaning string      `json:"meaning"`
+	Remedy  string      `json:"remedy"` // for who has the issue's page
 }
 
 // Merge is what became of the change that delivered the work.
@@ -117,6 +127,10 @@ func (r Report) Finish() Report {
 	line(r.TestsTouched, LineTestsTouched)
 	line(r.Sandbox == SandboxNone, LineNoSandbox)
 	r.Codes = kernel.SortCodes(append(slices.Clone(r.Codes), kernel.CodesOf(r.Violations)...))
+	r.Words = make([]Words, len(r.Codes))
+	for i, c := range r.Codes {
+		r.Words[i] = Words{c, c.Info().Meaning, c.IssueRemedy()}
+	}
 	r.Violations = kernel.SortViolations(r.Violations)
 	r.ChangedFiles, r.Discarded = sorted(r.ChangedFiles), sorted(r.Discarded)
 	r.Checks, r.Outputs = append([]Check{}, r.Checks...), append([]Output{}, r.Outputs...)
@@ -175,6 +189,7 @@ func (r Report) Validate() error {
 		{r.FinalState == kernel.TaskCompleted && r.NotBefore != "", "completed, and a retry waits"},
 		{slices.ContainsFunc(r.Codes, func(c kernel.Code) bool { return !c.Known() }), "a code that the table lacks"},
 		{!slices.Equal(r.Codes, kernel.SortCodes(r.Codes)), "codes out of order"},
+		{!slices.EqualFunc(r.Words, r.Codes, func(w Words, c kernel.Code) bool { return w.Code == c }), "words of other codes than it has"},
 	} {
 		if rule.broken {
 			return &Error{rule.why}

@@ -175,3 +175,23 @@ func TestFirstLines(t *testing.T) {
 		t.Errorf("nothing ran, and yet %q", got)
 	}
 }
+
+// TestR8_TextFromTheReportAlone: a later program, whose words for a code are others,
+// tells from a recorded report the text that was posted then.
+func TestR8_TextFromTheReportAlone(t *testing.T) {
+	r := failed().Finish()
+	r.Words[0].Remedy = "What was said then."
+	if then := r.Recorded(); !strings.Contains(then, "*What was said then.*") || strings.Contains(then, r.Codes[0].IssueRemedy()) {
+		t.Errorf("the text of then:\n%s", then)
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+	if r.Finish().Recorded() != Markdown(failed()) {
+		t.Error("a report that is finished again has the words of now")
+	}
+	r.Words = r.Words[1:]
+	if err := r.Validate(); err == nil {
+		t.Error("a code without words passes")
+	}
+}
