@@ -101,7 +101,8 @@ builders:
   default: {argv: [sh, -c, 'echo hello > out.txt']}
   gated: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.05; done; echo %s > out.txt'], ro: ['%s:/gate']}
 `, r.statePath(), r.hook, server, r.Dir, r.URL, repositories, says, r.gate)
-	r.file = write(r.t, r.dir, r.state+".yaml", text)
+	r.file = filepath.Join(r.dir, r.state+".yaml")
+	r.must(os.Rename(write(r.t, r.dir, "new.yaml", text), r.file))
 }
 
 // reloads counts the readings so far, by their outcome.
@@ -148,9 +149,9 @@ func TestServe_Reload(t *testing.T) {
 	}
 
 	// Taken over: another repository, another secret, another builder.
-	r.put("o/n, o/m", "new", "")
 	const next = "the-next-secret-of-the-tests"
 	write(t, r.dir, "secret", next)
+	r.put("o/n, o/m", "new", "")
 	r.hup(v, "applied")
 	if _, why := r.checks(); why["configuration"] != "" {
 		t.Errorf("/readyz says %v", why)
