@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ type doctorFlags struct {
 	repo    string
 	json    bool
 	noProbe bool
+	time    time.Duration // of one check
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -46,6 +48,7 @@ there may be warnings.`,
 	cmd.Flags().StringVar(&f.forge, "forge", "", "only this forge: github, gitlab or local")
 	cmd.Flags().StringVar(&f.repo, "repo", "", "only this repository, OWNER/NAME")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document instead")
+	cmd.Flags().DurationVar(&f.time, "time", doctor.CheckTime, "how long each check may take")
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "push nothing")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.doctor(ctx, f) })
 	return cmd
@@ -83,6 +86,9 @@ func (a *app) doctor(ctx context.Context, f doctorFlags) error {
 func (e *examination) asked() error {
 	if err := pathFlag("config", e.flags.file); err != nil {
 		return err
+	}
+	if e.flags.time <= 0 {
+		return usage("--time must be more than nothing, such as 10s.")
 	}
 	if e.flags.forge != "" && !slices.Contains(forgeNames(), e.flags.forge) {
 		return usage("--forge is github, gitlab or local.")
@@ -137,7 +143,7 @@ func (e *examination) examine(ctx context.Context) {
 func (e *examination) machine() doctor.Machine {
 	names := slices.Sorted(maps.Keys(e.cfg.Builders))
 	return doctor.Machine{
-		Config: e.cfg, Unconfigured: e.flags.file == "", Each: e.told, Builders: names, Environment: e.environment,
+		Config: e.cfg, Unconfigured: e.flags.file == "", Time: e.flags.time, Each: e.told, Builders: names, Environment: e.environment,
 		State: func(path string) (string, string) {
 			if _, err := openState(path, false); err != nil {
 				p := explain(err)
@@ -211,14 +217,14 @@ func (e *examination) atForge(ctx context.Context, name string, cfg config.Confi
 	}
 	defer f.host.Close()
 	poll := cfg.Server.Intake == config.IntakePoll
-	if _, answers := doctor.Forge(ctx, doctor.Site{Forge: name, Host: f.host, URL: f.asked(cfg), Git: f.git, Poll: poll, Each: e.told}); !answers {
+	if _, answers := doctor.Forge(ctx, doctor.Site{Forge: name, Host: f.host, URL: f.asked(cfg), Git: f.git, Poll: poll, Time: e.flags.time, Each: e.told}); !answers {
 		e.skip("The forge can't be used.", listed)
 		return true
 	}
 	for _, r := range listed {
 		doctor.Repository(ctx, doctor.Target{
 			Forge: name, Host: f.host, Name: r, Git: f.git, Refs: cfg.Refs, Base: cfg.Base, Signer: e.signer(), Poll: poll, NoProbe: e.flags.noProbe,
-			Identity: doctor.Identity{Name: cfg.Identity.Name, Email: cfg.Identity.Email}, Each: e.told,
+			Identity: doctor.Identity{Name: cfg.Identity.Name, Email: cfg.Identity.Email}, Time: e.flags.time, Each: e.told,
 		})
 	}
 	return true

@@ -79,7 +79,7 @@ func (c *clinic) prepare(t *testing.T, token string) {
 func (c *clinic) doctor(t *testing.T, want int, args ...string) (out examined) {
 	t.Helper()
 	var text bytes.Buffer
-	exit := Main(append([]string{"doctor", "--json", "--config", c.file}, args...), strings.NewReader(""), &text, &text, c.env)
+	exit := Main(append([]string{"doctor", "--json", "--time", patience.String(), "--config", c.file}, args...), strings.NewReader(""), &text, &text, c.env)
 	if err := json.Unmarshal(text.Bytes(), &out); err != nil || exit != want {
 		t.Fatalf("writ doctor ends with %d (%v), want %d:\n%s", exit, err, want, text.String())
 	}

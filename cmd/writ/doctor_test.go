@@ -26,7 +26,7 @@ type examined struct {
 
 func (p *forgePlace) doctor(want int, args ...string) (out examined) {
 	p.t.Helper()
-	exit, text := p.cli(append([]string{"doctor", "--json", "--config", p.config()}, args...)...)
+	exit, text := p.cli(append([]string{"doctor", "--json", "--time", patience.String(), "--config", p.config()}, args...)...)
 	if err := json.Unmarshal([]byte(text), &out); err != nil || exit != want || out.OK != (want == exitDone) {
 		p.t.Fatalf("writ doctor ends with %d (%v), want %d:\n%s", exit, err, want, text)
 	}

@@ -48,7 +48,7 @@ func (p *onGitHub) hostOf(t *testing.T, c github.Config) *github.Host {
 
 func (p *onGitHub) repository(t *testing.T, change ...func(*Target)) []Check {
 	t.Helper()
-	target := Target{Forge: "github", Host: p.host, Name: p.Repo.String()}
+	target := Target{Forge: "github", Host: p.host, Name: p.Repo.String(), Time: patience}
 	for _, f := range change {
 		f(&target)
 	}
@@ -57,7 +57,7 @@ func (p *onGitHub) repository(t *testing.T, change ...func(*Target)) []Check {
 
 func (p *onGitHub) forge(t *testing.T, change ...func(*Site)) []Check {
 	t.Helper()
-	site := Site{Forge: "github", Host: p.host, URL: p.host.API()}
+	site := Site{Forge: "github", Host: p.host, URL: p.host.API(), Time: patience}
 	for _, f := range change {
 		f(&site)
 	}

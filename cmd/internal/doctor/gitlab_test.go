@@ -50,7 +50,7 @@ func (p *onGitLab) hostOf(t *testing.T, token string) *gitlab.Host {
 
 func (p *onGitLab) repository(t *testing.T, change ...func(*Target)) []Check {
 	t.Helper()
-	target := Target{Forge: "gitlab", Host: p.host, Name: p.repo.String()}
+	target := Target{Forge: "gitlab", Host: p.host, Name: p.repo.String(), Time: patience}
 	for _, f := range change {
 		f(&target)
 	}
@@ -123,7 +123,7 @@ func TestGitLab_FailedDeliveries(t *testing.T) {
 func TestGitLab_Token(t *testing.T) {
 	p := newOnGitLab(t, "")
 	forge := func(change ...func(*Site)) []Check {
-		site := Site{Forge: "gitlab", Host: p.host, URL: p.host.API()}
+		site := Site{Forge: "gitlab", Host: p.host, URL: p.host.API(), Time: patience}
 		for _, f := range change {
 			f(&site)
 		}

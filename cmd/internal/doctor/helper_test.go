@@ -123,7 +123,7 @@ func newWard(t *testing.T, config ...string) *ward {
 }
 
 func (w *ward) target(change ...func(*Target)) Target {
-	t := Target{Forge: "local", Host: w.host, Name: "acme/shop"}
+	t := Target{Forge: "local", Host: w.host, Name: "acme/shop", Time: patience}
 	for _, f := range change {
 		f(&t)
 	}
@@ -157,6 +157,9 @@ func (w *ward) probes(t *testing.T) string {
 	t.Helper()
 	return gittest.Git(t, w.dir, "for-each-ref", "--format=%(refname)", "refs/writ/", "refs/heads/writ/")
 }
+
+// patience bounds what would otherwise hang; nothing waits for it.
+const patience = 2 * time.Minute
 
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()

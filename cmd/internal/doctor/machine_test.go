@@ -25,6 +25,7 @@ import (
 func sound(t *testing.T) Machine {
 	t.Helper()
 	m := Machine{
+		Time:        patience,
 		Config:      config.Default(),
 		State:       func(string) (string, string) { return "", "" },
 		Git:         func(context.Context) (string, error) { return "2.39.5", nil },

@@ -35,7 +35,7 @@ func TestForge_Unreached(t *testing.T) {
 		"no answer":         {hangs.URL, "no answer in time", "firewall"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limit := CheckTime
+			limit := patience
 			if name == "no answer" {
 				limit = 50 * time.Millisecond // it never answers: however late it is noticed, the end is the same
 			}
