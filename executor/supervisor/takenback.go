@@ -147,7 +147,7 @@ func (s *Supervisor) Base(ctx context.Context) (ref string, tip git.OID, err err
 
 // Delivered reports whether any work was delivered by a change, which might be
 // taken back.
-func (s *Supervisor) Delivered() (any bool) {
-	s.locked(func() { any = len(s.works) > 0 })
-	return any
+func (s *Supervisor) Delivered() (is bool) {
+	s.locked(func() { is = len(s.works) > 0 })
+	return is
 }
