@@ -50,6 +50,7 @@ var forges = map[string]func(t *testing.T, hook string) *worldtest.World{
 // if none is.
 func onForges(t *testing.T, test func(*testing.T, *forgeSite), names ...string) {
 	t.Helper()
+	t.Parallel() // it waits most of the time: writ leaves a second between its writes
 	for name, world := range forges {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue

@@ -74,23 +74,29 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 	own := ownComments(*seen)
 	c.said = marks.repliesOn(own)
 	f.Doubles = c.said.doubles
+	told := false
 	for _, k := range own {
 		if run, ok := marks.status(k.Body); ok {
+			told = told || strings.Contains(k.Body, "task_final_state: ")
 			f.Comments = append(f.Comments, kernel.CommentFacts{ID: k.ID, Run: run, Digest: textDigest(k.Body)})
 		}
 		if run, ok := marks.alert(k.Body); ok && run == c.facts.Head.Run() {
 			f.Alerts++
 		}
 	}
-	f.Others = t.othersTell(c, f)
+	f.Others = t.othersTell(c, f, told)
 	return f
 }
 
 // othersTell reports whether the issue is another installation's to tell of. A
 // forged HEAD is not such: no status comment of writ's account is of a run that this
-// installation doesn't know, unless another one wrote it.
-func (t *Task) othersTell(c *cycle, f *kernel.IssueFacts) (is bool) {
+// installation doesn't know, unless another one wrote it. Nor is one whose end isn't
+// told: its disk may be lost, and then nobody else says why the task stands still.
+func (t *Task) othersTell(c *cycle, f *kernel.IssueFacts, told bool) (is bool) {
 	h := c.facts.Head
+	if _, ended := kernel.TaskStateOf(h.State); ended && h.State != string(kernel.TaskWaiting) && !told {
+		return c.intake.unlisted
+	}
 	if c.intake.unlisted || h.Trust != kernel.TrustUnlisted || h.Run() == "" || len(f.Comments) == 0 || f.Comments[0].Run != h.Run() {
 		return c.intake.unlisted
 	}
