@@ -40,6 +40,7 @@ func GitHub(t testing.TB, e *githubtest.Emulator, hook string) *World {
 		Trouble: func(t testing.TB, refused bool) { t.Helper(); p.Suspend(t, refused) },
 		Expire:  func(t testing.TB) { t.Helper(); p.ExpireTokens(t) },
 		told:    func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Slug+"[bot]", ref, old, oid) },
+		toldBy:  func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Maintainer.Login, ref, old, oid) },
 	}
 	self, err := w.Client(t, Wiring{}).Self(t.Context())
 	must(t, err)

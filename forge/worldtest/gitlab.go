@@ -38,7 +38,8 @@ func GitLab(t testing.TB, lab *gitlabtest.Server, hook string) *World {
 		Trouble: func(_ testing.TB, refused bool) {
 			lab.SetUserState(bot.ID, map[bool]string{true: "blocked", false: "active"}[refused])
 		},
-		told: func(_ testing.TB, ref, old, oid string) { lab.Moved(id, bot.ID, ref, old, oid) },
+		told:   func(_ testing.TB, ref, old, oid string) { lab.Moved(id, bot.ID, ref, old, oid) },
+		toldBy: func(_ testing.TB, ref, old, oid string) { lab.Moved(id, maintainer.user, ref, old, oid) },
 	}
 	api := fmt.Sprintf("%s/api/v4/projects/%d", lab.URL, id)
 	w.Checks = func(t testing.TB, oid string) (out []forge.Check) {

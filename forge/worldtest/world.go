@@ -42,7 +42,8 @@ type World struct {
 	// elsewhere.
 	Expire func(t testing.TB)
 
-	told func(t testing.TB, ref, old, oid string)
+	told   func(t testing.TB, ref, old, oid string)
+	toldBy func(t testing.TB, ref, old, oid string) // of the maintainer's push; nil: told
 }
 
 // Wiring is how a client is made.
@@ -66,6 +67,21 @@ func (w *World) Commit(t testing.TB, files map[string]string) {
 // bot's.
 func (w *World) SetBranch(t testing.TB, name, oid string) {
 	t.Helper()
+	w.setBranch(t, name, oid, w.told)
+}
+
+// PushBranch is SetBranch as a push of the maintainer's.
+func (w *World) PushBranch(t testing.TB, name, oid string) {
+	t.Helper()
+	told := w.toldBy
+	if told == nil {
+		told = w.told
+	}
+	w.setBranch(t, name, oid, told)
+}
+
+func (w *World) setBranch(t testing.TB, name, oid string, told func(t testing.TB, ref, old, oid string)) {
+	t.Helper()
 	ref := "refs/heads/" + name
 	old := gittest.RefOID(w.GitDir, ref)
 	if old == oid {
@@ -75,5 +91,5 @@ func (w *World) SetBranch(t testing.TB, name, oid string) {
 	if old == "" {
 		old = noCommit
 	}
-	w.told(t, ref, old, oid)
+	told(t, ref, old, oid)
 }
