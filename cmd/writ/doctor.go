@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +52,13 @@ there may be warnings.`,
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document instead")
 	cmd.Flags().DurationVar(&f.time, "time", doctor.CheckTime, "how long each check may take")
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "push nothing")
-	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.doctor(ctx, f) })
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		// What a probe has pushed is deleted before doctor ends.
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		context.AfterFunc(ctx, stop) // the second signal kills
+		return a.doctor(ctx, f)
+	})
 	return cmd
 }
 
@@ -69,6 +77,9 @@ func (a *app) doctor(ctx context.Context, f doctorFlags) error {
 		return err
 	}
 	e.examine(ctx)
+	if ctx.Err() != nil {
+		return &problem{exit: exitOther, text: "Interrupted: not everything was looked at.", remedy: "Call it again when you like."}
+	}
 	if f.json {
 		data, err := json.Marshal(map[string]any{"ok": doctor.Good(e.done), "checks": e.done})
 		if err != nil {
@@ -127,11 +138,11 @@ func (e *examination) examine(ctx context.Context) {
 	doctor.Installation(ctx, e.machine())
 	found := e.flags.file == "" || !e.cfg.Forges.Any()
 	for _, name := range forgeNames() {
-		if cfg, ok := e.alone(name); ok {
+		if cfg, ok := e.alone(name); ok && ctx.Err() == nil {
 			found = e.atForge(ctx, name, cfg) || found
 		}
 	}
-	if !found {
+	if !found && ctx.Err() == nil {
 		e.told(doctor.Check{
 			Name: doctor.NameRepository, Subject: e.flags.repo, Status: doctor.Failed, Detail: "The configuration doesn't list it.",
 			Remedy: "Add it to repositories of its forge; without --forge and --repo everything that is listed is checked.",
@@ -222,6 +233,9 @@ func (e *examination) atForge(ctx context.Context, name string, cfg config.Confi
 		return true
 	}
 	for _, r := range listed {
+		if ctx.Err() != nil {
+			break
+		}
 		doctor.Repository(ctx, doctor.Target{
 			Forge: name, Host: f.host, Name: r, Git: f.git, Refs: cfg.Refs, Base: cfg.Base, Signer: e.signer(), Poll: poll, NoProbe: e.flags.noProbe,
 			Identity: doctor.Identity{Name: cfg.Identity.Name, Email: cfg.Identity.Email}, Time: e.flags.time, Each: e.told,

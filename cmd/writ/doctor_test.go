@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,5 +164,25 @@ func TestDoctor_NoSecretIsShown(t *testing.T) {
 		if strings.Contains(text, p.Token) || strings.Contains(text, localtest.Secret) {
 			t.Errorf("a secret is shown:\n%s", text)
 		}
+	}
+}
+
+// TestDoctor_Interrupted: a signal doesn't kill it where it stands: it ends by
+// itself, says that it was interrupted, blames nothing, and leaves no ref.
+func TestDoctor_Interrupted(t *testing.T) {
+	p := newForgePlace(t)
+	p.env = append(p.env, strongSecret)
+	real, err := exec.LookPath("git")
+	must(t, err)
+	dir := t.TempDir()
+	script := "#!/bin/sh\ncase $* in *--version*) kill -INT $PPID ;; esac\nexec " + real + " \"$@\"\n"
+	must(t, os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700)) //nolint:gosec // a program
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	exit, text := p.cli("doctor", "--config", p.config())
+	if exit != exitOther || !strings.Contains(text, "Interrupted") || strings.Contains(text, "x failed") {
+		t.Errorf("a signal ends it with %d:\n%s", exit, text)
+	}
+	if refs := gittest.Git(t, p.Store.GitDir(p.Repo.ID), "for-each-ref", "refs/writ/"); refs != "" {
+		t.Errorf("it left %s", refs)
 	}
 }

@@ -151,16 +151,26 @@ type runner struct {
 	done    []Check
 }
 
+// interrupted is why a check wasn't made or has no result.
+const interrupted = "It was interrupted."
+
 // check makes one check, and reports whether what stands on it can be made.
 func (r *runner) check(ctx context.Context, name string, f func(context.Context) result) bool {
 	limit := r.limit
 	if limit <= 0 {
 		limit = CheckTime
 	}
+	if ctx.Err() != nil {
+		r.skip(interrupted, name)
+		return false
+	}
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out := f(within)
-	if out.status == Failed && errors.Is(within.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+	if out.status == Failed && ctx.Err() != nil { // nothing was found out
+		out = skipped(interrupted)
+	}
+	if out.status == Failed && errors.Is(within.Err(), context.DeadlineExceeded) {
 		out.detail += fmt.Sprintf(" There was no answer within %s.", limit)
 	}
 	r.add(name, out)

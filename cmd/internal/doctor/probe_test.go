@@ -111,7 +111,11 @@ func TestProbe_Interrupted(t *testing.T) {
 			cancel()
 		})
 	}))
-	Repository(ctx, w.target())
+	for _, c := range Repository(ctx, w.target()) {
+		if c.Status == Failed {
+			t.Errorf("%s failed of being interrupted: %s", c.Name, c.Detail)
+		}
+	}
 	if left := w.probes(t); left != "" {
 		t.Errorf("the probe left %s", left)
 	}
