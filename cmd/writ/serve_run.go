@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/writbot/writ/cmd/internal/tracing"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/machine"
 )
@@ -19,6 +21,9 @@ const serverActor = "writ"
 
 // outcomeClosed is a look at a task of a world that is closed.
 const outcomeClosed = "closed"
+
+// outcomeLimited is a look that the forge's limits kept from reading the issue.
+const outcomeLimited = "limited"
 
 // Run implements scheduler.Runner: it drives one task until it stands still.
 func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
@@ -61,10 +66,29 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil:
-		return r, halted(err)
+		return leftAlone(r, err, time.Now())
 	}
 	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", st.Decision.Codes)
 	return r, nil
+}
+
+// limitedPause is how long a forge is left alone that limits writ and doesn't say
+// for how long.
+const limitedPause = time.Minute
+
+// leftAlone is the result of a look that ended with an error. What a forge limits
+// is no failure of anything: the task is looked at again when the forge said, and
+// however often that happens it isn't taken out of the rotation.
+func leftAlone(r scheduler.Result, err error, now time.Time) (scheduler.Result, error) {
+	var limited *forge.Error
+	if !supervisor.Passing(err) || !errors.As(err, &limited) || limited.Reason != forge.Limited {
+		return r, halted(err)
+	}
+	wait := limited.RetryAfter
+	if wait <= 0 {
+		wait = limitedPause
+	}
+	return scheduler.Result{Outcome: outcomeLimited, RunID: r.RunID, Next: now.Add(wait).UnixMilli()}, nil
 }
 
 // halted marks what must not be tried again by itself.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel/machine"
+)
+
+// TestF4_ALimitIsNoFailure: a look that the forge's limits ended comes back when
+// the forge said, and isn't counted among the failures that take a task out of the
+// rotation; other errors are.
+func TestF4_ALimitIsNoFailure(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	limited := func(after time.Duration) error {
+		return fmt.Errorf("looking: %w", &forge.Error{Reason: forge.Limited, Op: "read o/n#3", RetryAfter: after})
+	}
+	for name, c := range map[string]struct {
+		err    error
+		next   time.Duration // after now, 0: it is a failure
+		halted bool
+	}{
+		"until the reset":       {limited(2 * time.Hour), 2 * time.Hour, false},
+		"nobody knows how long": {limited(0), limitedPause, false},
+		"the forge is down":     {&forge.Error{Reason: forge.Unavailable, RetryAfter: time.Hour}, 0, false},
+		"git is down":           {errors.New("no route"), 0, false},
+		"halted":                {machine.ErrHalted, 0, true},
+		"halted for a limit":    {errors.Join(machine.ErrHalted, limited(time.Hour)), 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := leftAlone(scheduler.Result{RunID: "r1", Ended: true}, c.err, now)
+			if c.next > 0 && (err != nil || r.Next != now.Add(c.next).UnixMilli() || r.Ended || r.Outcome != outcomeLimited || r.RunID != "r1") {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if c.next == 0 && (!errors.Is(err, c.err) || errors.Is(err, scheduler.ErrHalted) != c.halted) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
