@@ -160,6 +160,30 @@ func TestR8_OtherKernelVersion(t *testing.T) {
 	}
 }
 
+// TestR8_ReportWithoutWords: the text of a report that was made before reports had
+// words can't be told from it, which is said by the name of the reason, and is no
+// forgery. One that was changed is.
+func TestR8_ReportWithoutWords(t *testing.T) {
+	s := newStage(t, testWorld, 1)
+	x := s.sample(s.play(1, true, nil).from)
+	r := report.Report{World: testWorld, TaskID: testTask, WaitingFor: kernel.WaitRepair, Codes: []kernel.Code{kernel.CodeLeaseUntrusted}}.Finish()
+	r.Words = nil
+	data, err := canon.Marshal(r)
+	s.must(err)
+	for posted, want := range map[string]kernel.Code{"what was posted then\n": kernel.CodeReplayVersion, "something else\n": kernel.CodeEvidenceInvalid} {
+		msg, err := lease.Format(lease.Message{Title: "writ: waiting", Body: posted, Trailers: []lease.Trailer{
+			{Key: lease.KeyState, Value: "waiting"}, {Key: kernel.TrailerWaitingFor, Value: "repair"},
+		}})
+		s.must(err)
+		y := x.clone()
+		y.pack, y.head.Leases = Pack{FileReport: data, FileMarkdown: []byte("what was posted then\n")}, nil
+		y.signMessage(string(msg))
+		if got := y.verify(); got.OK || !slices.Equal(got.Codes, []kernel.Code{want}) {
+			t.Errorf("%q: %v\n%s", posted, got.Codes, got.Plain())
+		}
+	}
+}
+
 // TestStates_WithoutAPack: a HEAD that is no result says how the task stands.
 func TestStates_WithoutAPack(t *testing.T) {
 	s := newStage(t, testWorld, 1)

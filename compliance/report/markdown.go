@@ -119,6 +119,11 @@ func markdownSections(r Report) []section {
 		for _, w := range r.Words {
 			fmt.Fprintf(&b, "- `%s`: %s *%s*\n", w.Code, w.Meaning, w.Remedy)
 		}
+		if r.Wordless() {
+			for _, c := range r.Codes {
+				fmt.Fprintf(&b, "- `%s`\n", c)
+			}
+		}
 		out = append(out, section{"Codes", b.String()})
 	}
 	for _, s := range textSections(r) {

@@ -31,9 +31,9 @@ type Report struct {
 	// FirstLines are what a reader must know before all else; [Report.Finish]
 	// writes them.
 	FirstLines []string           `json:"first_lines"`
-	Codes      []kernel.Code      `json:"codes"`      // distinct, in the table's order
-	Words      []Words            `json:"words"`      // of each code, in the same order
-	Violations []kernel.Violation `json:"violations"` // in the kernel's order
+	Codes      []kernel.Code      `json:"codes"`           // distinct, in the table's order
+	Words      []Words            `json:"words,omitempty"` // of each code, in the same order
+	Violations []kernel.Violation `json:"violations"`      // in the kernel's order
 
 	ChangedFiles []string `json:"changed_files"` // computed from raw bytes, sorted
 	Discarded    []string `json:"discarded"`     // ignored leftovers, sorted
@@ -66,12 +66,18 @@ type Report struct {
 
 // Words are what was said of a code when the report was made. They stand in the
 // report so that its text can be told from it alone, by a later program as well,
-// whose words may be others.
+// whose words may be others. The first reports of version 1 have none, see
+// [Report.Wordless].
 type Words struct {
 	Code    kernel.Code `json:"code"`
 	Meaning string      `json:"meaning"`
 	Remedy  string      `json:"remedy"` // for who has the issue's page
 }
+
+// Wordless reports whether a report has codes and not the words of them: one that
+// was made before reports had any. Everything else in it holds, but what was said
+// of its codes then can't be told from it.
+func (r Report) Wordless() bool { return len(r.Codes) > 0 && r.Words == nil }
 
 // Merge is what became of the change that delivered the work.
 type Merge struct {
@@ -189,7 +195,7 @@ func (r Report) Validate() error {
 		{r.FinalState == kernel.TaskCompleted && r.NotBefore != "", "completed, and a retry waits"},
 		{slices.ContainsFunc(r.Codes, func(c kernel.Code) bool { return !c.Known() }), "a code that the table lacks"},
 		{!slices.Equal(r.Codes, kernel.SortCodes(r.Codes)), "codes out of order"},
-		{!slices.EqualFunc(r.Words, r.Codes, func(w Words, c kernel.Code) bool { return w.Code == c }), "words of other codes than it has"},
+		{r.Words != nil && !slices.EqualFunc(r.Words, r.Codes, func(w Words, c kernel.Code) bool { return w.Code == c }), "words of other codes than it has"},
 	} {
 		if rule.broken {
 			return &Error{rule.why}

@@ -195,3 +195,24 @@ func TestR8_TextFromTheReportAlone(t *testing.T) {
 		t.Error("a code without words passes")
 	}
 }
+
+// TestR8_ReportsWithoutWords: a report that was recorded before reports had words is
+// read as it stands, byte for byte, and its text names its codes all the same.
+func TestR8_ReportsWithoutWords(t *testing.T) {
+	r := failed().Finish()
+	r.Words = nil
+	then, err := canon.Marshal(r)
+	if err != nil || strings.Contains(string(then), `"words"`) {
+		t.Fatalf("%s, %v", then, err)
+	}
+	var back Report
+	if err := canon.UnmarshalCanonical(then, &back); err != nil || back.Validate() != nil || !back.Wordless() {
+		t.Fatalf("%v, %v", err, back.Validate())
+	}
+	if text := back.Finish().Recorded(); text != Markdown(failed()) {
+		t.Errorf("its text now:\n%s", text)
+	}
+	if completed().Finish().Wordless() || failed().Finish().Wordless() {
+		t.Error("a report of today has no words")
+	}
+}
