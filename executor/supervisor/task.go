@@ -43,8 +43,8 @@ type Supervisor struct {
 	strangers map[int64]stranger   // by account
 	answered  map[int64]lastAnswer // strangers, by account
 
-	account  *forge.User // that writ acts as, once it is known
-	labelled bool        // the repository offers writ's labels
+	account  *forge.User     // that writ acts as, once it is known
+	labelled map[string]bool // of writ's labels: the repository offers it
 }
 
 // New makes a supervisor over a world whose records are folded already.
@@ -57,7 +57,7 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 	}
 	return &Supervisor{
 		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
-		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{},
+		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{},
 	}
 }
 

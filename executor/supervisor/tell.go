@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,15 +152,18 @@ var labels = []forge.Label{
 	{Name: kernel.LabelBlocked, Color: "b60205", Description: "Writ gave up; a person decides"},
 }
 
+// setLabel sets a label, which the repository is made to offer first, once in a
+// process. Only that one: forges take writes one a second, and the first task of a
+// repository would wait for labels that it may never bear.
 func (t *Task) setLabel(ctx context.Context, label string) error {
 	p := t.s.deps.Forge
 	var made bool
-	t.s.locked(func() { made = t.s.labelled })
-	if !made {
-		if err := p.Client.EnsureLabels(ctx, p.Repo, labels); err != nil {
+	t.s.locked(func() { made = t.s.labelled[label] })
+	if at := slices.IndexFunc(labels, func(l forge.Label) bool { return l.Name == label }); !made && at >= 0 {
+		if err := p.Client.EnsureLabels(ctx, p.Repo, labels[at:at+1]); err != nil {
 			return err
 		}
-		t.s.locked(func() { t.s.labelled = true })
+		t.s.locked(func() { t.s.labelled[label] = true })
 	}
 	return p.Client.AddLabel(ctx, p.Repo, t.number, label)
 }
