@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/internal/transport"
@@ -64,10 +65,11 @@ func (i Installation) Missing() map[string]string {
 	return out
 }
 
-// Unheard are the needed events that the App isn't told of there.
+// Unheard are the needed events that the App isn't told of there. Those of checks
+// GitHub sends to whoever may write checks, ticked or not.
 func (i Installation) Unheard() (out []string) {
 	for _, e := range Events() {
-		if !slices.Contains(i.Events, e) {
+		if given := strings.HasPrefix(e, "check_") && i.Permissions["checks"] == "write"; !given && !slices.Contains(i.Events, e) {
 			out = append(out, e)
 		}
 	}

@@ -2,9 +2,12 @@ package github
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strings"
 
 	api "github.com/google/go-github/v60/github"
 
@@ -20,16 +23,52 @@ type Rule struct {
 	// Bypass says that GitHub lets us past the ruleset always. It is false, too,
 	// where GitHub doesn't say so.
 	Bypass bool
+	// AfterCreation says that it doesn't count for the push that makes a branch.
+	AfterCreation bool
+	Pattern       Pattern // of a rule whose type ends in _pattern
+}
+
+// Pattern is what a rule asks of a text.
+type Pattern struct {
+	Operator string // starts_with, ends_with, contains, regex
+	Text     string
+	Negate   bool // it must not be so
+}
+
+// Admits reports whether a text keeps it. Known is false where nobody can say:
+// an operator of a later day, an expression that only GitHub reads.
+func (p Pattern) Admits(text string) (admits, known bool) {
+	var is bool
+	switch p.Operator {
+	case "starts_with":
+		is = strings.HasPrefix(text, p.Text)
+	case "ends_with":
+		is = strings.HasSuffix(text, p.Text)
+	case "contains":
+		is = strings.Contains(text, p.Text)
+	case "regex":
+		re, err := regexp.Compile(p.Text)
+		if err != nil {
+			return false, false
+		}
+		is = re.MatchString(text)
+	default:
+		return false, false
+	}
+	return is != p.Negate, true
 }
 
 // Rules lists the rules in force for a branch, which needn't be there. Rulesets
 // are all that GitHub shows to who may not administer the repository: a branch
-// protection of the older kind is seen by [Host.Protected] alone.
+// protection of the older kind is seen by [Host.Protected] alone. A private
+// repository whose plan has no rulesets has no rules.
 func (h *Host) Rules(ctx context.Context, r forge.Repo, branch string) (out []Rule, err error) {
 	a := act{op: fmt.Sprintf("read the rules for %s of %s", branch, r), scope: toRead, live: true}
 	err = h.do(ctx, r, a, func(ctx context.Context, at spot) error {
 		out = nil
-		if err := at.rules(ctx, branch, &out); err != nil {
+		if err := at.rules(ctx, branch, &out); unpaid(err) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		bypass := map[int64]bool{}
@@ -45,6 +84,13 @@ func (h *Host) Rules(ctx context.Context, r forge.Repo, branch string) (out []Ru
 	return out, err
 }
 
+// unpaid reports whether GitHub refuses since the owner's plan lacks a feature: it
+// has no word for that but its sentence.
+func unpaid(err error) bool {
+	var s *transport.StatusError
+	return errors.As(err, &s) && s.Status == http.StatusForbidden && strings.HasPrefix(s.Words, "Upgrade to GitHub")
+}
+
 // rules are asked for as they are: the library refuses those that it doesn't know.
 func (at spot) rules(ctx context.Context, branch string, out *[]Rule) error {
 	return pages(func(o *api.ListOptions) (*api.Response, error) {
@@ -57,10 +103,19 @@ func (at spot) rules(ctx context.Context, branch string, out *[]Rule) error {
 			Type    string `json:"type"`
 			Ruleset int64  `json:"ruleset_id"`
 			Source  string `json:"ruleset_source"`
+			With    struct {
+				Operator      string `json:"operator"`
+				Pattern       string `json:"pattern"`
+				Negate        bool   `json:"negate"`
+				AfterCreation bool   `json:"do_not_enforce_on_create"`
+			} `json:"parameters"`
 		}
 		res, err := at.Do(ctx, req, &some)
 		for _, one := range some {
-			*out = append(*out, Rule{Type: one.Type, Ruleset: one.Ruleset, Source: one.Source})
+			*out = append(*out, Rule{
+				Type: one.Type, Ruleset: one.Ruleset, Source: one.Source, AfterCreation: one.With.AfterCreation,
+				Pattern: Pattern{one.With.Operator, one.With.Pattern, one.With.Negate},
+			})
 		}
 		return res, err
 	})
@@ -77,7 +132,7 @@ func (at spot) bypasses(ctx context.Context, ruleset int64) bool {
 		May string `json:"current_user_can_bypass"`
 	}
 	_, err = at.Do(ctx, req, &about)
-	return err == nil && about.May == "always"
+	return err == nil && (about.May == "always" || about.May == "exempt")
 }
 
 // Protected reports whether a branch is protected, by whatever kind of rule. A
@@ -124,8 +179,12 @@ func (h *Host) AppHook(ctx context.Context) (AppHook, error) {
 		ContentType string `json:"content_type"`
 		Insecure    any    `json:"insecure_ssl"` // "1" or 1
 	}
-	if _, err := client.Do(ctx, req, &c); err != nil {
-		return AppHook{}, fail(op, transport.Read, err)
+	_, err = client.Do(ctx, req, &c)
+	if err = fail(op, transport.Read, err); forge.IsReason(err, forge.NotFound) {
+		return AppHook{}, nil // an App that never had one
+	}
+	if err != nil {
+		return AppHook{}, err
 	}
 	return AppHook{URL: c.URL, ContentType: c.ContentType, Insecure: fmt.Sprint(c.Insecure) == "1"}, nil
 }

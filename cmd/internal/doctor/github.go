@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -83,59 +82,4 @@ func heard(given github.Installation) result {
 			"The App isn't told of: %s.", strings.Join(missing, ", "))
 	}
 	return ok("The App is told of what it needs.")
-}
-
-// stopping are GitHub's rules that stop a push by writ, with what is to be done.
-// Other rules don't matter to a push, or are kept by what writ does.
-var stopping = map[string]string{
-	"creation":                    "new branches are restricted",
-	"update":                      "updates are restricted",
-	"pull_request":                "changes must come by pull request",
-	"required_status_checks":      "commits need a passed check before they are pushed",
-	"required_signatures":         "commits must be signed with a key that GitHub knows; writ's is none",
-	"required_deployments":        "commits need a deployment first",
-	"workflows":                   "commits need a passed workflow first",
-	"merge_queue":                 "changes must go through the merge queue",
-	"code_scanning":               "commits need a code scan first",
-	"commit_message_pattern":      "messages must have a pattern",
-	"commit_author_email_pattern": "the author's address must have a pattern (see `identity.email`)",
-	"committer_email_pattern":     "the committer's address must have a pattern (see `identity.email`)",
-	"branch_name_pattern":         "branch names must have a pattern",
-}
-
-// ruled looks at the rulesets for a branch that writ pushes.
-func (p *patient) ruled(ctx context.Context, h gitHub, branch string) (stops []string, err error) {
-	rules, err := h.Rules(ctx, p.at(), branch)
-	for _, r := range rules {
-		if why, stop := stopping[r.Type]; stop && !r.Bypass {
-			stops = append(stops, fmt.Sprintf("%s: %s (%s, a ruleset of %s)", branch, why, r.Type, r.Source))
-		}
-	}
-	return stops, err
-}
-
-func (p *patient) gitHubBranches(ctx context.Context, h gitHub) result {
-	var stops []string
-	for _, branch := range p.pushed() {
-		some, err := p.ruled(ctx, h, branch)
-		if err != nil {
-			return p.unseen(err)
-		}
-		stops = append(stops, some...)
-	}
-	if len(stops) > 0 {
-		return bad("Add the App to the bypass list of the ruleset, or leave writ/** out of its branches (Settings, Rules, Rulesets).", "Rules would stop writ. %s.", strings.Join(stops, "; "))
-	}
-	const rest = "Branch protections of the older kind can't be seen with the App's permissions; none may cover writ/**."
-	if p.terms.push {
-		protected, err := h.Protected(ctx, p.at(), p.base())
-		switch {
-		case err != nil:
-			return p.unseen(err)
-		case protected:
-			return warn("See Settings, Branches: writ's account must be among those who may push to "+p.base()+" without a pull request and without a check.",
-				"The contract says deliver: push, and %s is protected. No ruleset stops writ; whether the protection does can't be seen.", p.base())
-		}
-	}
-	return ok("No ruleset stops writ. %s", rest)
 }

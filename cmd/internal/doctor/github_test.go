@@ -92,7 +92,7 @@ func TestGitHub_Repository(t *testing.T) {
 	wants(t, p.repository(t, func(t *Target) { t.Poll = true }), NameEvents, Skipped, "poll", "")
 
 	p.Subscribe(t, "issues", "push")
-	wants(t, p.repository(t), NameEvents, Failed, "check_run, check_suite, issue_comment", "Subscribe to events")
+	wants(t, p.repository(t), NameEvents, Failed, "told of: issue_comment, pull_request, repository", "Subscribe to events")
 	p.Subscribe(t, github.Events()...)
 
 	less := maps.Clone(github.Needed())
@@ -127,7 +127,8 @@ func TestGitHub_Rules(t *testing.T) {
 	p := newOnGitHub(t, e, d, githubtest.Options{})
 	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/task/*", Types: []string{"creation"}})
 	p.AddRuleset(t, githubtest.Ruleset{Branch: "main", Types: []string{"pull_request"}})
-	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/change/*", Types: []string{"update"}, Bypass: true})
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/change/*", Types: []string{"creation"}, Bypass: "always"})
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/change/*", Types: []string{"update", "non_fast_forward", "deletion"}})
 	wants(t, p.repository(t), NameBranches, OK, "", "")
 	heads := func(t *Target) { t.Refs = config.RefsHeads }
 	wants(t, p.repository(t, heads), NameBranches, Failed, "writ/task/1: new branches are restricted", "writ/**")
@@ -141,6 +142,34 @@ func TestGitHub_Rules(t *testing.T) {
 	all := p.repository(t)
 	wants(t, all, NameRepository, Failed, "archived", "Unarchive")
 	wants(t, all, NameStateRefs, Skipped, "", "")
+}
+
+// TestGitHub_RulesThatWritKeeps: a rule about texts stops writ only where its own
+// texts don't fit; what GitHub may or may not apply to a new branch is a doubt;
+// and a plan without rulesets is no fault.
+func TestGitHub_RulesThatWritKeeps(t *testing.T) {
+	d, err := githubtest.Describe(githubtest.Cloud)
+	must(t, err)
+	e := githubtest.Start(t)
+	p := newOnGitHub(t, e, d, githubtest.Options{})
+	p.Commit(t, "main", "main", map[string]string{contractPath: goodContract + "deliver: {as: push}\n"})
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "main", Types: []string{"creation", "branch_name_pattern"}, With: map[string]any{"operator": "starts_with", "pattern": "writ/"}})
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "**", Types: []string{"commit_author_email_pattern", "committer_email_pattern"}, With: map[string]any{"operator": "ends_with", "pattern": "@acme.example"}})
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/**", Types: []string{"branch_name_pattern"}, With: map[string]any{"operator": "regex", "pattern": "^[a-z]+/"}})
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/change/*", Types: []string{"required_status_checks"}, With: map[string]any{"do_not_enforce_on_create": true}})
+	ours := func(t *Target) { t.Identity = Identity{"Writ", "writ@acme.example"} }
+	wants(t, p.repository(t, ours), NameBranches, OK, "No ruleset stops writ", "")
+	wants(t, p.repository(t), NameBranches, Failed, "identity.email writ@localhost", "bypass list")
+
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/change/*", Types: []string{"pull_request", "commit_message_pattern"}, With: map[string]any{"operator": "contains", "pattern": "JIRA-"}})
+	all := p.repository(t, ours)
+	wants(t, all, NameBranches, Warning, "writ/change/1: changes must come by pull request", "leave writ/** out")
+	wants(t, all, NameBranches, Warning, "commit.template", "")
+	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/task/*", Types: []string{"commit_message_pattern"}, With: map[string]any{"operator": "starts_with", "pattern": "writ: ", "negate": true}})
+	wants(t, p.repository(t, ours, func(t *Target) { t.Refs = config.RefsHeads }), NameBranches, Failed, "writ/task/1: it doesn't take the message", "")
+
+	p.FreePlan(t)
+	wants(t, p.repository(t), NameBranches, OK, "No ruleset stops writ", "")
 }
 
 // TestGitHub_Forge: account, hook, its deliveries and its address, healthy and
@@ -181,6 +210,8 @@ func TestGitHub_Forge(t *testing.T) {
 	all = nowhere.forge(t)
 	wants(t, all, NameHook, Failed, "no webhook", "intake: poll")
 	wants(t, all, NameAddress, Skipped, "", "")
+	nowhere.SetHook(t, map[string]any{"none": true}) // the other way in which GitHub says so
+	wants(t, nowhere.forge(t), NameHook, Failed, "no webhook", "intake: poll")
 	elsewhere := newOnGitHub(t, e, d, githubtest.Options{HookURL: "https://127.0.0.1:1/other"})
 	wants(t, elsewhere.forge(t), NameHook, Failed, "no address of writ's", "/hooks/github")
 

@@ -150,7 +150,7 @@ func (p *patient) pushRules(r gitlab.PushRules) (stops []string) {
 	say(r.Members, "authors must be accounts of this GitLab: identity.email must be one's")
 	say(r.Committer, "the committer must be who pushes: identity.email must be a verified address of writ's account")
 	say(!fits(r.Email, p.Identity.Email), "identity.email "+p.Identity.Email+" doesn't match "+r.Email)
-	say(!fits(r.Message, "writ: attempt 1 at task 1"), "messages must match "+r.Message)
+	say(!fits(r.Message, taskMessage), "messages must match "+r.Message)
 	for _, branch := range p.pushed() {
 		say(branch != p.base() && !fits(r.Branch, branch), "the branch "+branch+" doesn't match "+r.Branch)
 	}

@@ -46,11 +46,18 @@ var grant = map[string]string{
 	"local":  "`writ forge grant` gives it write permission.",
 }
 
+// taskBranch is that of a task 1 with `refs: heads`, and taskMessage the subject
+// of a commit there.
+const (
+	taskBranch  = "writ/task/1"
+	taskMessage = "writ: attempt 1 at task 1"
+)
+
 // pushed are the branches that writ pushes there, as names of a task 1.
 func (p *patient) pushed() []string {
 	out := []string{"writ/change/1"}
 	if p.Refs == config.RefsHeads {
-		out = append(out, "writ/task/1")
+		out = append(out, taskBranch)
 	}
 	if p.terms.push {
 		out = append(out, p.base())
