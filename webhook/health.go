@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,16 +88,26 @@ type checkResult struct {
 // restarts a process on this answer must not do so because a disk is full.
 func live(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"live": true}) }
 
+// question is a probe for one answer: another answer may renew the probe's check
+// meanwhile.
+type question struct {
+	*probe
+	name string
+	part bool
+}
+
 // asked are the probes of this moment: the lasting ones, and those of parts,
 // which come and go.
-func (s *Server) asked() []*probe {
+func (s *Server) asked() (all []question) {
+	for _, p := range s.probes {
+		all = append(all, question{p, p.Name, p.Part})
+	}
 	if s.parts == nil {
-		return s.probes
+		return all
 	}
 	now := s.parts()
 	s.partsMu.Lock()
 	defer s.partsMu.Unlock()
-	all := slices.Clone(s.probes)
 	next := make(map[string]*probe, len(now))
 	for _, check := range now {
 		p := s.partProbes[check.Name]
@@ -107,7 +116,7 @@ func (s *Server) asked() []*probe {
 		}
 		p.renew(check)
 		next[check.Name] = p
-		all = append(all, p)
+		all = append(all, question{p, check.Name, check.Part})
 	}
 	s.partProbes = next
 	return all
@@ -136,17 +145,17 @@ func (p *probe) news(err error) bool {
 // ready asks all checks at once.
 func (s *Server) ready(c echo.Context) error {
 	ctx := c.Request().Context()
-	probes := s.asked()
-	errs := make([]error, len(probes))
+	questions := s.asked()
+	errs := make([]error, len(questions))
 	var asked sync.WaitGroup
-	for i, p := range probes {
-		asked.Go(func() { errs[i] = p.ask(ctx) })
+	for i, q := range questions {
+		asked.Go(func() { errs[i] = q.ask(ctx) })
 	}
 	asked.Wait()
 	draining := s.draining.Load()
 	r := readiness{Ready: !draining, Draining: draining, Checks: make([]checkResult, len(errs))}
 	for i, err := range errs {
-		s.judge(&r, i, probes[i], err)
+		s.judge(&r, i, questions[i], err)
 	}
 	if !r.Ready {
 		return c.JSON(http.StatusServiceUnavailable, r)
@@ -155,19 +164,19 @@ func (s *Server) ready(c echo.Context) error {
 }
 
 // judge adds what one check came to.
-func (s *Server) judge(r *readiness, i int, p *probe, err error) {
-	r.Checks[i] = checkResult{Name: p.Name, OK: err == nil}
+func (s *Server) judge(r *readiness, i int, q question, err error) {
+	r.Checks[i] = checkResult{Name: q.name, OK: err == nil}
 	switch {
-	case p.Part:
-		if p.news(err) {
-			s.log.Warn("a part is not ready", "check", p.Name, "error", err)
+	case q.part:
+		if q.news(err) {
+			s.log.Warn("a part is not ready", "check", q.name, "error", err)
 		}
 		if err != nil {
 			r.Degraded, r.Checks[i].Reason = true, reason(err)
 		}
 	case err != nil:
 		r.Ready = false
-		s.log.Warn("not ready", "check", p.Name, "error", err)
+		s.log.Warn("not ready", "check", q.name, "error", err)
 	}
 }
 

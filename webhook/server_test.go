@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,6 +129,25 @@ func TestReadiness_PartFails(t *testing.T) {
 	if got := r.get("/readyz"); strings.Contains(got.text, "forge") {
 		t.Errorf("a part that is gone is in %s", got.text)
 	}
+}
+
+// TestReadiness_ManyAskAtOnce: several who ask at once are each answered; the race
+// detector looks on while parts are made anew for each.
+func TestReadiness_ManyAskAtOnce(t *testing.T) {
+	r := start(t, func(c *webhook.Config) {
+		c.Parts = func() []webhook.Check {
+			return []webhook.Check{{Name: "forge:o/n", Part: true, Run: func(context.Context) error { return errors.New("It is not there.") }}}
+		}
+	})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got := r.get("/readyz"); got.status != http.StatusOK {
+				t.Errorf("it answers %d", got.status)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestReadinessSurvivesAPanic(t *testing.T) {
