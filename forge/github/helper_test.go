@@ -65,7 +65,7 @@ func exercised(t *testing.T, p *githubtest.Place, bot forge.Client) *forgetest.P
 			if c.Number != number {
 				t.Fatalf("change %d isn't the one to merge, %d", c.Number, number)
 			}
-			p.Merge(t, c)
+			p.Merge(t, c, githubtest.ByMerge)
 		},
 		Checks: func(t *testing.T, oid string) []forge.Check { return p.Checks(t, oid) },
 	}

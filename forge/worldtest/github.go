@@ -42,6 +42,7 @@ func GitHub(t testing.TB, e *githubtest.Emulator, hook string) *World {
 		told:    func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Slug+"[bot]", ref, old, oid) },
 		toldBy:  func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Maintainer.Login, ref, old, oid) },
 	}
+	w.People = &hubPeople{w, p}
 	self, err := w.Client(t, Wiring{}).Self(t.Context())
 	must(t, err)
 	w.Bot = self.ID

@@ -42,6 +42,7 @@ func GitLab(t testing.TB, lab *gitlabtest.Server, hook string) *World {
 		toldBy: func(_ testing.TB, ref, old, oid string) { lab.Moved(id, maintainer.user, ref, old, oid) },
 	}
 	api := fmt.Sprintf("%s/api/v4/projects/%d", lab.URL, id)
+	w.People = &labPeople{w, lab, maintainer, api}
 	w.Checks = func(t testing.TB, oid string) (out []forge.Check) {
 		t.Helper()
 		var all []struct{ Name, Description, Status string }

@@ -14,7 +14,7 @@ import (
 func Local(t testing.TB, hook string) *World {
 	t.Helper()
 	p := localtest.New(t, hook)
-	return &World{
+	w := &World{
 		Forge: "local", Repo: p.Repo, Maintainer: p.Maintainer, Reader: p.Reporter, Bot: p.Bot.ID, GitDir: p.Store.GitDir(p.Repo.ID), EditHistory: true,
 		Config:  fmt.Sprintf("local: {dir: %s, url: '%s', repositories: [%s]}", p.Dir, p.URL, p.Repo),
 		Env:     []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret},
@@ -28,6 +28,8 @@ func Local(t testing.TB, hook string) *World {
 		},
 		told: func(testing.TB, string, string, string) {}, // it reads the repository itself
 	}
+	w.People = &localPeople{w, p}
+	return w
 }
 
 func must(t testing.TB, err error) {

@@ -42,8 +42,40 @@ type World struct {
 	// elsewhere.
 	Expire func(t testing.TB)
 
+	// People are what a maintainer does to a change and to the repository.
+	People
+
 	told   func(t testing.TB, ref, old, oid string)
 	toldBy func(t testing.TB, ref, old, oid string) // of the maintainer's push; nil: told
+}
+
+// Method is how a change is merged.
+type Method string
+
+// The methods.
+const (
+	ByMerge  Method = "merge commit"
+	BySquash Method = "squash"
+	ByRebase Method = "rebase"
+)
+
+// People are what a maintainer does on the forge's pages, and what git and webhooks
+// see of it.
+type People interface {
+	// Methods are those that the forge has.
+	Methods() []Method
+	// Merge merges a change.
+	Merge(t testing.TB, c forge.Change, by Method)
+	// Revert takes a merged change back on its base, with the words of the forge's
+	// button or, where it has none, of git. c is as it is found after the merge.
+	Revert(t testing.TB, c forge.Change, by Method)
+	// CloseChange closes a change unmerged.
+	CloseChange(t testing.TB, c forge.Change)
+	DeleteBranch(t testing.TB, name string)
+	RenameDefaultBranch(t testing.TB, to string)
+	// Move gives the repository another owner, name or both, and the world its new
+	// place: Repo, GitDir, Maintainer, Reader and Config.
+	Move(t testing.TB, owner, name string)
 }
 
 // Wiring is how a client is made.
@@ -54,13 +86,13 @@ type Wiring struct {
 
 const noCommit = "0000000000000000000000000000000000000000"
 
-// Commit puts files on main in place of all that is there, as a push.
+// Commit puts files on the default branch in place of all that is there, as a push.
 func (w *World) Commit(t testing.TB, files map[string]string) {
 	t.Helper()
-	const main = "refs/heads/main"
-	old := gittest.RefOID(w.GitDir, main)
-	oid := gittest.Commit(t, w.GitDir, main, old, files)
-	w.told(t, main, old, oid)
+	base := gittest.Git(t, w.GitDir, "symbolic-ref", "HEAD")
+	old := gittest.RefOID(w.GitDir, base)
+	oid := gittest.Commit(t, w.GitDir, base, old, files)
+	w.told(t, base, old, oid)
 }
 
 // SetBranch moves a branch to a commit that the repository has, as a push of the

@@ -29,19 +29,6 @@ func (p *Place) Commit(t testing.TB, branch, from string, files map[string]strin
 	return oid
 }
 
-// Merge merges a pull request as the owner, with a merge commit, and returns it.
-func (p *Place) Merge(t testing.TB, c forge.Change) string {
-	t.Helper()
-	base := "refs/heads/" + c.Base
-	old := gittest.RefOID(p.GitDir, base)
-	tree := gittest.Git(t, p.GitDir, "rev-parse", c.HeadOID+"^{tree}")
-	oid := gittest.Git(t, p.GitDir, "commit-tree", tree, "-p", old, "-p", c.HeadOID, "-m", "Merge pull request")
-	gittest.Git(t, p.GitDir, "update-ref", base, oid, old)
-	must(t, p.tell(t.Context(), p.Owner.Login, base, old, oid))
-	must(t, p.admin(t.Context(), "merged", map[string]any{"repo": p.Repo.ID, "number": c.Number, "sha": oid, "login": p.Owner.Login}, nil))
-	return oid
-}
-
 // words are GitHub's for the contract's.
 func words(may forge.Permission) string {
 	return map[forge.Permission]string{forge.Read: "pull", forge.Triage: "triage", forge.Write: "push", forge.Maintain: "maintain", forge.Admin: "admin"}[may]
@@ -55,13 +42,6 @@ func (p *Place) Grant(t testing.TB, user int64, may forge.Permission) {
 		word = "none"
 	}
 	must(t, p.admin(t.Context(), "grant", map[string]any{"repo": p.Repo.ID, "user": user, "permission": word}, nil))
-}
-
-// Rename renames the repository. GitHub redirects the old name until another
-// takes it.
-func (p *Place) Rename(t testing.TB, name string) {
-	t.Helper()
-	p.change(t, map[string]any{"name": name})
 }
 
 // Another makes a further repository of the owner, without the App.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/writbot/writ/forge"
@@ -47,6 +48,8 @@ type Place struct {
 	GitDir       string // the bare repository
 	GitURL       string // the server's
 	Options      Options
+
+	now atomic.Pointer[forge.Repo] // what it is called
 }
 
 // Place makes a repository whose default branch main has one commit.
@@ -124,23 +127,23 @@ func (p *Place) serveGit(t testing.TB) {
 		},
 	})
 	must(t, err)
-	srv := httptest.NewServer(p.pages(t, handler))
+	srv := httptest.NewServer(p.pages(t, p.where(handler)))
 	t.Cleanup(srv.Close)
 	p.GitURL = srv.URL
 }
 
 // authorize asks the emulator whose password it is.
-func (p *Place) authorize(r *http.Request, repo string, write bool) (string, error) {
+func (p *Place) authorize(r *http.Request, _ string, write bool) (string, error) {
 	user, password, _ := r.BasicAuth()
 	if user == "" || password == "" {
 		return "", smarthttp.ErrUnauthenticated
 	}
-	owner, name, _ := strings.Cut(strings.TrimSuffix(repo, ".git"), "/")
+	now := p.now.Load()
 	var is struct {
 		Known, Found, Read, Write bool
 		Login                     string
 	}
-	if err := p.admin(r.Context(), "token", map[string]any{"token": password, "owner": owner, "name": name}, &is); err != nil {
+	if err := p.admin(r.Context(), "token", map[string]any{"token": password, "owner": now.Owner, "name": now.Name}, &is); err != nil {
 		return "", err
 	}
 	switch {

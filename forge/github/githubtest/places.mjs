@@ -89,7 +89,9 @@ export const places = {
       else if (b.after !== zero) list.insert({ repo_id: repo.id, [key]: value, sha: b.after, protected: false, node_id: '' })
     }
     for (const p of a.gh.pullRequests.findBy('repo_id', repo.id)) {
-      if (p.state === 'open' && `refs/heads/${p.head_ref}` === b.ref && b.after !== zero) a.gh.pullRequests.update(p.id, { head_sha: b.after })
+      if (p.state !== 'open' || `refs/heads/${p.head_ref}` !== b.ref) continue
+      if (b.after === zero) places.closed(a, repo, p, user, {})
+      else a.gh.pullRequests.update(p.id, { head_sha: b.after })
     }
     if (!b.ref.startsWith('refs/heads/') && !b.ref.startsWith('refs/tags/')) return // GitHub tells nobody of hidden refs
     a.webhooks.dispatch('push', undefined, {
@@ -108,25 +110,58 @@ export const places = {
     const repo = repoOf(a, b.repo)
     const p = a.gh.pullRequests.findBy('repo_id', repo.id).find((x) => x.number === b.number)
     const by = a.gh.users.findOneBy('login', b.login)
+    places.closed(a, repo, p, by, { merged: true, merged_at: new Date().toISOString(), merge_commit_sha: b.sha, merged_by_id: by.id })
+  },
+
+  // closed closes a pull request: merged, or because its branch is gone.
+  closed(a, repo, p, by, patch) {
     const at = new Date().toISOString()
-    a.gh.pullRequests.update(p.id, { state: 'closed', merged: true, merged_at: at, closed_at: at, merge_commit_sha: b.sha, merged_by_id: by.id })
-    const i = a.gh.issues.findBy('repo_id', repo.id).find((x) => x.number === b.number)
+    a.gh.pullRequests.update(p.id, { state: 'closed', closed_at: at, ...patch })
+    const i = a.gh.issues.findBy('repo_id', repo.id).find((x) => x.number === p.number)
     a.gh.issues.update(i.id, { state: 'closed', closed_at: at })
     a.webhooks.dispatch('pull_request', 'closed', {
-      action: 'closed', number: b.number, repository: places.brief(a, repo), sender: a.userJson(by),
-      pull_request: { id: p.id, number: p.number, state: 'closed', merged: true, merge_commit_sha: b.sha, title: p.title, body: p.body, user: a.userJson(a.gh.users.get(p.user_id)), head: { ref: p.head_ref, sha: p.head_sha }, base: { ref: p.base_ref, sha: p.base_sha } },
+      action: 'closed', number: p.number, repository: places.brief(a, repo), sender: a.userJson(by),
+      pull_request: { id: p.id, number: p.number, state: 'closed', merged: Boolean(patch.merged), merge_commit_sha: patch.merge_commit_sha ?? null, title: p.title, body: p.body, user: a.userJson(a.gh.users.get(p.user_id)), head: { ref: p.head_ref, sha: p.head_sha }, base: { ref: p.base_ref, sha: p.base_sha } },
     }, repo.full_name.split('/')[0], repo.name)
   },
 
-  // change sets what GitHub says of a repository: its name, archived, private.
-  change(a, b) {
+  // change sets what GitHub says of a repository: archived, private.
+  change(a, b) { a.gh.repos.update(repoOf(a, b.repo).id, b.set) },
+
+  // move gives a repository another name, or another owner, on whose account the
+  // App is then installed for it.
+  move(a, b) {
     const repo = repoOf(a, b.repo)
-    const patch = { ...b.set }
-    if (patch.name) {
-      patch.full_name = `${repo.full_name.split('/')[0]}/${patch.name}`
-      moved.set(repo.full_name, repo.id)
+    const owner = ensureUser(a, b.owner, 'User')
+    moved.set(repo.full_name, repo.id)
+    const full_name = `${b.owner}/${b.name}`
+    moved.delete(full_name)
+    if (owner.id !== repo.owner_id) {
+      for (const i of a.gh.appInstallations.all()) {
+        if (!i.repository_ids.includes(repo.id)) continue
+        const { id, created_at, updated_at, ...same } = i
+        a.gh.appInstallations.update(i.id, { repository_ids: i.repository_ids.filter((r) => r !== repo.id) })
+        a.gh.appInstallations.insert({ ...same, installation_id: b.installation, account_id: owner.id, account_login: owner.login, repository_ids: [repo.id] })
+      }
     }
-    a.gh.repos.update(repo.id, patch)
+    a.gh.repos.update(repo.id, { name: b.name, full_name, owner_id: owner.id })
+  },
+
+  // branch renames the default branch: what is open goes to the new one.
+  branch(a, b) {
+    const repo = repoOf(a, b.repo)
+    for (const [list, key, from, to] of [[a.gh.refs, 'ref', `refs/heads/${b.from}`, `refs/heads/${b.to}`], [a.gh.branches, 'name', b.from, b.to]]) {
+      const row = list.findBy('repo_id', repo.id).find((r) => r[key] === from)
+      if (row) list.update(row.id, { [key]: to })
+    }
+    for (const p of a.gh.pullRequests.findBy('repo_id', repo.id)) if (p.state === 'open' && p.base_ref === b.from) a.gh.pullRequests.update(p.id, { base_ref: b.to })
+    a.gh.repos.update(repo.id, { default_branch: b.to })
+  },
+
+  // leads says what a name that a repository had leads to.
+  leads(a, b) {
+    const id = places.renamed(a, ...b.name.split('/'))
+    return { name: id ? repoOf(a, id).full_name : '' }
   },
 
   renamed(a, owner, name) { return a.repo(owner, name) ? 0 : moved.get(`${owner}/${name}`) },

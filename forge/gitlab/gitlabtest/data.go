@@ -110,6 +110,7 @@ type project struct {
 	Protected     []*Protected
 	PushRule      *PushRule // nil for none
 	NoIssues      bool      // they are switched off
+	MergeMethod   string    // "": MergeCommits
 }
 
 func (p *project) path() string { return p.Namespace + "/" + p.Name }

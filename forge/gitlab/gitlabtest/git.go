@@ -112,25 +112,6 @@ func (s *Server) containing(p *project, oid string) string {
 	return strings.TrimSpace(out)
 }
 
-// mergeInto merges a request's branch into its target.
-func (s *Server) mergeInto(p *project, i *item, squash bool) error {
-	dir, base := s.dir(p), s.ref(p, "refs/heads/"+i.Target)
-	tree, err := gittest.TryGit(dir, "", "merge-tree", "--write-tree", base, i.SHA)
-	if err != nil {
-		return err
-	}
-	tree = strings.TrimSpace(tree)
-	head := i.SHA
-	if squash {
-		i.SquashSHA = s.run(dir, "", "commit-tree", "-m", i.Title, "-p", base, tree)
-		head = i.SquashSHA
-	}
-	i.MergeSHA = s.run(dir, "", "commit-tree", "-m", "Merge branch '"+i.Source+"' into '"+i.Target+"'", "-p", base, "-p", head, tree)
-	s.run(dir, "", "update-ref", "refs/heads/"+i.Target, i.MergeSHA, base)
-	s.tellPush(p, i.Author, smarthttp.RefUpdate{Ref: "refs/heads/" + i.Target, Old: base, New: i.MergeSHA})
-	return nil
-}
-
 // authorize is who may read and write a repository: a token is the password, the
 // name beside it doesn't count.
 func (s *Server) authorize(r *http.Request, repo string, write bool) (string, error) {
@@ -186,17 +167,23 @@ func (s *Server) pushed(_ context.Context, repo, username string, updates []smar
 }
 
 // moved follows a push: hooks are told of branches and tags, and open requests
-// follow their branch. The lock is held.
+// follow their branch; where that is gone, they are closed. The lock is held.
 func (s *Server) moved(p *project, user int64, updates []smarthttp.RefUpdate) {
 	for _, u := range updates {
 		s.tellPush(p, user, u)
 		for _, i := range p.Items {
-			if i.Kind != aMerge || i.State != "opened" || i.SourceProject != p.ID || "refs/heads/"+i.Source != u.Ref || u.New == noCommit {
+			if i.Kind != aMerge || i.State != "opened" || i.SourceProject != p.ID || "refs/heads/"+i.Source != u.Ref {
 				continue
 			}
+			c := &call{s: s, d: s.data, user: s.data.Users[user]}
 			before := i.version()
+			if u.New == noCommit {
+				c.setState(p, i, "close")
+				s.tellItem(c, p, i, "close", before)
+				continue
+			}
 			i.SHA, i.Updated = u.New, s.tick()
-			s.tellItem(&call{s: s, d: s.data, user: s.data.Users[user]}, p, i, "update", before)
+			s.tellItem(c, p, i, "update", before)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func acceptMerge(c *call) (any, error) {
 
 // accept merges, and tells so.
 func (c *call) accept(p *project, i *item, squash bool) error {
-	if err := c.s.mergeInto(p, i, squash); err != nil {
+	if err := c.s.mergeInto(p, i, c.user.ID, squash); err != nil {
 		return err
 	}
 	before := i.version()
