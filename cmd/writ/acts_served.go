@@ -74,7 +74,7 @@ func (s *server) stopTask(ctx context.Context, k scheduler.Key, r request) (said
 		return "", err
 	}
 	if !held && !s.metrics.holds(k) {
-		return fmt.Sprintf("task %d wasn't running in this server, so nothing was stopped; if a retry was due, it waits for approval now. `writ task halt %[1]d` keeps it from starting", k.Task), nil
+		return fmt.Sprintf("task %d wasn't running in this server, so nothing was stopped; what was approved or due waits for another approval now. `writ task halt %[1]d` keeps it from starting", k.Task), nil
 	}
 	return "", nil
 }

@@ -283,7 +283,7 @@ func (a *app) addHook(ctx context.Context, f *forgeFlags, address, file string) 
 			return err
 		}
 		if !exists(path) {
-			if err := writeSecret(path, rand.Text()); err != nil {
+			if err := writeSecret(path, rand.Text()+rand.Text()); err != nil {
 				return err
 			}
 			a.print("wrote a new secret to %s\n", file)

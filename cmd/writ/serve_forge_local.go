@@ -38,6 +38,10 @@ func openLocal(ctx context.Context, c config.LocalForge, given forgeSecrets, log
 			"writ forge token LOGIN --dir " + c.Dir + " --file FILE makes a new one, of writ's own account (writ forge user LOGIN --bot)."
 		return nil, p
 	}
+	if h.self.Kind != forge.Bot {
+		log.Warn("writ has a person's token: what this person says and labels counts as writ's own, and does nothing", "forge", "local", "login", h.self.Login,
+			"remedy", "Make an account for writ (writ forge user LOGIN --bot), let it write (writ forge repo OWNER/NAME --grant LOGIN=write), and give it a token of its own.")
+	}
 	return &connected{
 		name: "local", host: h, repositories: c.Repositories,
 		world: func(r forge.Repo) string { return "local/" + r.String() },

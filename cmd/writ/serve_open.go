@@ -19,9 +19,13 @@ const (
 	// startTime bounds what a start waits for forges; what isn't open by then is
 	// opened later.
 	startTime = 15 * time.Second
-	// triesAtOnce bounds the tries under way.
+	// triesAtOnce bounds the tries under way, whoever began them.
 	triesAtOnce = 8
 )
+
+// errUnlisted is a repository that another reading of the configuration leaves
+// out, or lists anew, while it was being opened.
+var errUnlisted = errors.New("the configuration was read again meanwhile")
 
 // list makes listings of what a generation's forges list. Two that would be the
 // same world are an error.
@@ -72,12 +76,11 @@ func (s *server) openWorlds(ctx context.Context) error {
 // tryAll tries to open worlds, several at once. The errors are this machine's.
 func (s *server) tryAll(ctx context.Context, all []*listing) error {
 	errs := make([]error, len(all))
-	places := make(chan struct{}, triesAtOnce)
 	var tries sync.WaitGroup
 	for i, l := range all {
 		tries.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+			s.worlds.places <- struct{}{}
+			defer func() { <-s.worlds.places }()
 			ctx, cancel := context.WithTimeout(ctx, tryTime)
 			defer cancel()
 			errs[i] = s.try(ctx, l)
@@ -114,6 +117,9 @@ func (s *server) try(ctx context.Context, l *listing) error {
 	if err := s.openWorld(context.WithoutCancel(ctx), w); err != nil {
 		err = fmt.Errorf("%s: %w", l.name, errors.Join(err, w.repo.Close()))
 		s.leaveShut(ctx, l, err)
+		if errors.Is(err, errUnlisted) {
+			return nil
+		}
 		return err
 	}
 	s.checkAccess(ctx, l, found.Repo)
@@ -167,7 +173,7 @@ func (s *server) leaveShut(ctx context.Context, l *listing, err error) {
 	if remedy == "" {
 		remedy = why.code.Info().Remedy
 	}
-	s.log.Warn("a repository is closed: nothing is done in it, and its webhooks are kept", logWorld, l.first, "forge", l.forge.name,
+	s.log.Warn("a repository is closed: nothing is done in it until it opens", logWorld, l.first, "forge", l.forge.name,
 		"repository", l.name, "code", string(why.code), "error", why.text, "remedy", remedy, "retry", wait)
 }
 

@@ -79,8 +79,12 @@ func (s *server) reload(ctx context.Context, why string) {
 	}
 	p := explain(err)
 	s.reloads.settle(p)
+	remedy := p.remedy
+	if remedy == "" {
+		remedy = p.code.Info().Remedy
+	}
 	s.log.Error("the configuration was read again and is refused; the one before stays in force", "why", why,
-		"code", string(p.code), "error", p.text, "remedy", p.remedy)
+		"code", string(p.code), "error", p.text, "remedy", remedy)
 }
 
 // change is a configuration that is about to be taken over.

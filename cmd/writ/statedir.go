@@ -93,7 +93,7 @@ func openState(path string, create bool) (*stateDir, error) {
 		p := badState(abs, "can't be looked at (%s)", cause(err))
 		if errors.Is(err, fs.ErrNotExist) {
 			p = badState(abs, "is not there")
-			p.remedy = "Give --state-dir, or --repo as at the run; `writ task run` makes it."
+			p.remedy = "Name the one of the server (server.state_dir) or of the run (--state-dir, --repo as there); their first start makes it."
 		}
 		return nil, p
 	}

@@ -121,6 +121,9 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 	if err != nil {
 		p := explain(err)
 		p.exit = exitOther
+		if p.code == kernel.CodeTargetIneligible {
+			p.remedy = "See to --task, and to the repository: an ordinary clone leaves these refs out. Name the URL that it was cloned from, or fetch them first: git fetch origin 'refs/writ/*:refs/writ/*'."
+		}
 		return p
 	}
 	return a.tellVerified(rep, rep.Plain(), rep.OK)
