@@ -182,7 +182,7 @@ var codeTable = []CodeInfo{
 	{CodeEnvBuilder, "The builder's program is not there.", CountsNothing, "Install the program or correct the builder's argv; it must be visible in the sandbox."},
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
 	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Check space and permissions of the state directory."},
-	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: it must belong to you, with mode 700."},
+	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: the directory must belong to you, with mode 700, and the files in it with mode 600."},
 	{CodeEnvKey, "The installation's signing key is not there.", CountsNothing, "Put `key` and `key.pub` back from where you keep them; where nothing ran yet, the first start makes them. If there is no copy, start with a new state directory, and list the old public key in trusted_runners: operations.md, \"Keys\"."},
 	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Look at the named process: `ps -fp PID`. If it is the writ that is meant, leave it; else end it, or give another --state-dir. A process that is gone holds nothing."},
 	{CodeStateUnanswered, "The process that has the state directory gave no answer in time.", CountsNothing, "It may be waiting for the network: try again. To end it, send it SIGTERM, which gives its leases back; a second one kills it."},
