@@ -30,6 +30,7 @@
 // The digest of the approved bytes comes, in order, from the signed payload of
 // the approving event ([Row]), from the forge's history where it knows the text,
 // or shows that there was no edit since, and else from a person who names it in
-// `/writ approve DIGEST`. Content is compared, not times: an edit in the same
+// `/writ approve DIGEST`. A retry has, failing all that, the bytes that the task was
+// last claimed on done again ([Facts].Earlier). Content is compared, not times: an edit in the same
 // second as the act is an edit after it.
 package approval

@@ -3,6 +3,7 @@ package approval
 import (
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
 
@@ -24,6 +25,9 @@ type Facts struct {
 	Remembered int
 	// Prior is the id of the act that the task was claimed on, "" for none.
 	Prior string
+	// Earlier is the approval that the task was last claimed on, where this
+	// installation's ledger holds it; zero for none.
+	Earlier kernel.Approval
 }
 
 // Target is the place that the issue is in.

@@ -16,6 +16,7 @@ const (
 	EvidencePayload = "payload" // the signed payload of the approving event
 	EvidenceHistory = "history" // the forge's own history
 	EvidenceNamed   = "named"   // the approver named the digest
+	EvidenceEarlier = "earlier" // of a retry: an approval before it was of these bytes
 )
 
 // Verdict is what the facts come to.
@@ -265,6 +266,9 @@ func (f Facts) proof(a Act) (canon.Digest, string) {
 	}
 	if d := f.shown(a); d != "" {
 		return d, EvidenceHistory
+	}
+	if d := f.again(a); d != "" {
+		return d, EvidenceEarlier
 	}
 	return "", ""
 }

@@ -135,6 +135,8 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 		return forge.ReactionDone, report.Explain(t.number, stands) + t.approveLine(c, stands)
 	case cmd.Verb == approval.Stop:
 		return forge.ReactionDone, ""
+	case a.ID == c.facts.Act && slices.Contains(stands.Codes, kernel.CodeApprovalUnproven):
+		return forge.ReactionConfused, "" // the status comment has the line that approves
 	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
 		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
 	case completedHead(head) && c.turnedDown && cmd.Verb != approval.Retry:

@@ -79,6 +79,7 @@ func (f *forgeIssues) read(ctx context.Context, terms Terms) (approval.Facts, er
 		Target:      approval.Target{Wanted: p.Repo, Found: &forge.Repository{Repo: p.Repo}, Allowed: true},
 		Permissions: map[int64]forge.Permission{},
 	}
+	f.s.locked(func() { facts.Earlier = f.s.proven[f.number] })
 	var err error
 	if facts.Self, err = f.s.self(ctx); err != nil {
 		return facts, err

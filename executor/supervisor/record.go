@@ -13,14 +13,15 @@ import (
 
 // History is what a process takes from a ledger when it starts.
 type History struct {
-	World *world.Kernel
-	last  map[int64]machine.Entry // last audit entry of each task's kernel
-	works works
+	World  *world.Kernel
+	last   map[int64]machine.Entry // last audit entry of each task's kernel
+	works  works
+	proven proven
 }
 
 // Replay folds a world's records, genesis first.
 func Replay(records iter.Seq2[kernel.Record, error]) (*History, error) {
-	h := &History{last: map[int64]machine.Entry{}, works: works{}}
+	h := &History{last: map[int64]machine.Entry{}, works: works{}, proven: proven{}}
 	for r, err := range records {
 		if err != nil {
 			return nil, err
@@ -46,6 +47,9 @@ func (h *History) take(r kernel.Record) error {
 		h.last[r.Task] = e
 	}
 	if err := h.works.take(r); err != nil {
+		return err
+	}
+	if err := h.proven.take(r); err != nil {
 		return err
 	}
 	return h.World.Apply(r)
@@ -77,6 +81,8 @@ func (s *Supervisor) write(ctx context.Context, now int64, drafts []kernel.Draft
 			s.last[d.Task] = b
 		case kernel.Facts:
 			s.works.note(b)
+		case kernel.SeedPack:
+			s.proven.note(b)
 		}
 	}
 	return s.world.Commit(r, records)

@@ -39,6 +39,7 @@ type Supervisor struct {
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
 	works works
 
+	proven    proven               // under mu
 	stopped   map[int64]*review    // of the tasks: what a person stopped last
 	strangers map[int64]stranger   // by account
 	answered  map[int64]lastAnswer // strangers, by account
@@ -56,7 +57,7 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 		cfg.ChangePrefix = DefaultChangePrefix
 	}
 	return &Supervisor{
-		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
+		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, proven: h.proven, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
 		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{},
 	}
 }
