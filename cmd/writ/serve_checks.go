@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/kernel"
@@ -38,8 +39,10 @@ func (s *server) parts() (list []webhook.Check) {
 	for _, l := range s.worlds.shown() {
 		if w := l.served; w != nil {
 			part("git:"+l.world, func(ctx context.Context) error {
-				_, err := w.repo.Refs(ctx, refPrefix(s.cfg.Refs))
-				return err
+				return w.git.ask(time.Now(), func() error {
+					_, err := w.repo.Refs(ctx, refPrefix(s.cfg.Refs))
+					return err
+				})
 			})
 		}
 		part("forge:"+l.world, func(ctx context.Context) error { return s.forgeOf(ctx, l) })
@@ -58,11 +61,13 @@ func (s *server) forgeOf(ctx context.Context, l listing) error {
 		}
 		return l.why
 	}
-	found, err := l.served.client.Repository(ctx, l.served.at.ID)
-	if err == nil && !strings.EqualFold(found.String(), l.name) {
-		err = fmt.Errorf("%s is called %s now: put that name in its place under repositories", l.name, found.Repo)
-	}
-	return err
+	return l.served.seen.ask(time.Now(), func() error {
+		found, err := l.served.client.Repository(ctx, l.served.at.ID)
+		if err == nil && !strings.EqualFold(found.String(), l.name) {
+			err = fmt.Errorf("%s is called %s now: put that name in its place under repositories", l.name, found.Repo)
+		}
+		return err
+	})
 }
 
 // orNil is an error that is nil where there is no problem.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/forge"
@@ -35,6 +37,30 @@ func (s *server) openHooks() (list []webhook.Hook, err error) {
 	return list, nil
 }
 
+// selfTime bounds the question which account writ is.
+const selfTime = 5 * time.Second
+
+// meetAll asks each forge with an open world which account writ is there: a
+// credential may have become another's. What can't be asked stays as it was.
+func (s *server) meetAll(ctx context.Context) {
+	asked := map[string]bool{}
+	for _, w := range s.worlds.open() {
+		f := w.listing.forge
+		if asked[f.name] {
+			continue
+		}
+		asked[f.name] = true
+		ctx, cancel := context.WithTimeout(ctx, selfTime)
+		self, err := w.client.Self(ctx)
+		cancel()
+		if err != nil {
+			s.log.Debug("which account writ is could not be asked", "forge", f.name, "error", err)
+			continue
+		}
+		s.met(f, self)
+	}
+}
+
 // met notes which account writ is at a forge: its own acts are no news from then
 // on.
 func (s *server) met(f *connected, self forge.User) {
@@ -47,6 +73,11 @@ func (s *server) met(f *connected, self forge.User) {
 	renewable := s.hooks[f.name]
 	if renewable == nil {
 		return
+	}
+	for _, now := range s.now().forges { // f may be of a generation before
+		if now.name == f.name {
+			f = now
+		}
 	}
 	h, err := s.hookOf(f, self)
 	if err != nil {

@@ -116,10 +116,10 @@ func (s *server) try(ctx context.Context, l *listing) error {
 	// What follows is on this machine, and not cut off in the middle.
 	if err := s.openWorld(context.WithoutCancel(ctx), w); err != nil {
 		err = fmt.Errorf("%s: %w", l.name, errors.Join(err, w.repo.Close()))
-		s.leaveShut(ctx, l, err)
 		if errors.Is(err, errUnlisted) {
-			return nil
+			return nil // who is listed in its place is tried by itself
 		}
+		s.leaveShut(ctx, l, err)
 		return err
 	}
 	s.checkAccess(ctx, l, found.Repo)

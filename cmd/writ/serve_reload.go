@@ -73,6 +73,7 @@ func (r *reloads) settle(refusal *problem) {
 func (s *server) reload(ctx context.Context, why string) {
 	err := s.takeOver(ctx)
 	if err == nil {
+		s.meetAll(ctx)
 		s.reloads.settle(nil)
 		s.log.Info("the configuration was read again and is in force", "why", why, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed())
 		return

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,8 @@ func (s *server) lookAfter(ctx context.Context, worlds []string) {
 
 func (s *server) sweepOne(ctx context.Context, w *served) {
 	s.bases.add([]string{w.world})
+	w.git.forget()
+	w.seen.forget()
 	n, err := s.sweep(ctx, w)
 	switch {
 	case ctx.Err() != nil:
@@ -106,20 +109,17 @@ func (s *server) recheck(ctx context.Context, worlds []string) {
 }
 
 // sweep marks what changed in one world. The cursor moves only when all that
-// was found is marked.
+// was found is marked; where the list breaks off, the next sweep goes on from there.
 func (s *server) sweep(ctx context.Context, w *served) (int, error) {
 	text, err := s.inbox.Cursor(ctx, w.world, sweepCursor)
 	if err != nil {
 		return 0, err
 	}
 	before := parseSwept(text)
-	keys, now, err := s.changed(ctx, w, before)
-	if err != nil {
-		return 0, err
-	}
+	keys, now, broken := s.changed(ctx, w, before)
 	unknown, err := s.unknown(ctx, w)
 	if err != nil {
-		return 0, err
+		return 0, errors.Join(broken, err)
 	}
 	if keys = append(keys, unknown...); len(keys) > 0 {
 		if err := s.inbox.Mark(ctx, keys, time.Now().UnixMilli()); err != nil {
@@ -129,11 +129,24 @@ func (s *server) sweep(ctx context.Context, w *served) (int, error) {
 	if now.String() != text {
 		err = s.inbox.SetCursor(ctx, w.world, sweepCursor, now.String())
 	}
-	return len(keys), err
+	return len(keys), errors.Join(broken, err)
+}
+
+// oldNews is how long ago a change was that a sweep passes over. Only the first
+// sweep of a repository finds such changes, or one after as long a stop: a look at
+// each issue that there ever was would use up what the forge allows.
+const oldNews = 30 * 24 * time.Hour
+
+// worthALook leaves out what changed long ago and is closed, or has no label by
+// which anybody might have approved it. Those that were ever tasks are known
+// otherwise, see unknown.
+func worthALook(i forge.Issue, now time.Time) bool {
+	return now.Sub(i.UpdatedAt) < oldNews || i.State == forge.Open && len(i.Labels) > 0
 }
 
 // changed are the issues that changed since the last sweep, those of the very
-// same moment that it did not see included.
+// same moment that it did not see included. They come by their time: with an error
+// they are those up to a moment.
 func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
 	now = before
 	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
@@ -146,7 +159,9 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 		if i.UpdatedAt.Equal(now.until) {
 			now.seen = append(slices.Clone(now.seen), i.Number)
 		}
-		keys = append(keys, inbox.Key{World: w.world, Task: i.Number})
+		if worthALook(i, time.Now()) {
+			keys = append(keys, inbox.Key{World: w.world, Task: i.Number})
+		}
 		return nil
 	})
 	return keys, now, err

@@ -18,6 +18,8 @@ type served struct {
 	client  forge.Client
 	restful *restful // the client as the supervisor has it
 	sup     *supervisor.Supervisor
+
+	git, seen lately // whether git and the forge answer
 }
 
 // openWorld opens the world of a repository that can be read. The error is this
@@ -25,6 +27,9 @@ type served struct {
 func (s *server) openWorld(ctx context.Context, w *served) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
+	if !s.worlds.lists(w.listing) { // who is listed in its place must not find this one's
+		return errUnlisted
+	}
 	if before := s.ever[w.world]; before != nil {
 		if err := s.goOn(w, before); err != nil {
 			return err

@@ -19,10 +19,12 @@ type worlds struct {
 	list  []*listing
 	bound map[string]binding // by world: whose records it has
 	wake  chan struct{}      // a closed one is to be tried now
+
+	places chan struct{} // of tries to open one
 }
 
 func newWorlds() *worlds {
-	return &worlds{bound: map[string]binding{}, wake: make(chan struct{}, 1)}
+	return &worlds{bound: map[string]binding{}, wake: make(chan struct{}, 1), places: make(chan struct{}, triesAtOnce)}
 }
 
 // listing is a repository of the configuration. While it is closed nothing is
@@ -124,6 +126,13 @@ func (ws *worlds) shown() (list []listing) {
 		}
 	})
 	return list
+}
+
+// lists reports whether a listing is one of the configuration in force.
+func (ws *worlds) lists(l *listing) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return slices.Contains(ws.list, l)
 }
 
 // countClosed is how many are closed.

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge"
+)
+
+// brokenList is a forge's client with issues of its own, whose list breaks off.
+type brokenList struct {
+	forge.Client
+	issues []forge.Issue
+	breaks int // after so many; 0: never
+	asked  int // about the repository
+}
+
+func (b *brokenList) ListIssues(_ context.Context, _ forge.Repo, since time.Time, f func(forge.Issue) error) error {
+	for n, i := range b.issues {
+		if i.UpdatedAt.Before(since) {
+			continue
+		}
+		if b.breaks > 0 && n >= b.breaks {
+			return errors.New("the forge wants to be left alone")
+		}
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *brokenList) Repository(ctx context.Context, id int64) (forge.Repository, error) {
+	b.asked++
+	return b.Client.Repository(ctx, id)
+}
+
+// openedWith is a server with one open world that doesn't run, on a client of the test.
+func openedWith(t *testing.T, b *brokenList) (*server, *served) {
+	t.Helper()
+	p := newForgePlace(t)
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+	cfg, err := a.load(p.config())
+	must(t, err)
+	s, err := a.newServer(t.Context(), cfg)
+	must(t, err)
+	t.Cleanup(s.close)
+	w := s.worlds.open()[0]
+	b.Client, w.client = w.client, b
+	return s, w
+}
+
+// TestF4_FirstSweepIsSmall: a repository with a long past is not looked at issue by
+// issue: what changed long ago counts only where it is open and has a label.
+func TestF4_FirstSweepIsSmall(t *testing.T) {
+	now := time.Now()
+	old := now.AddDate(-1, 0, 0)
+	s, w := openedWith(t, &brokenList{issues: []forge.Issue{
+		{Number: 1, State: forge.Closed, Labels: []string{"writ"}, UpdatedAt: old}, {Number: 2, State: forge.Open, UpdatedAt: old},
+		{Number: 3, State: forge.Open, Labels: []string{"writ"}, UpdatedAt: old}, {Number: 4, State: forge.Closed, UpdatedAt: now.Add(-time.Hour)},
+		{Number: 5, State: forge.Open, UpdatedAt: now.Add(-time.Minute)},
+	}})
+	s.sweepOne(t.Context(), w)
+	if got := s.dueIn(t, w); !slices.Equal(got, []int64{3, 4, 5}) {
+		t.Errorf("looked at are %v", got)
+	}
+}
+
+// dueIn are the tasks that the schedule has of a world.
+func (s *server) dueIn(t *testing.T, w *served) (tasks []int64) {
+	t.Helper()
+	list, err := s.inbox.Scheduled(t.Context(), w.world)
+	must(t, err)
+	for _, d := range list {
+		tasks = append(tasks, d.Key.Task)
+	}
+	slices.Sort(tasks)
+	return tasks
+}
+
+// TestF4_SweepGoesOn: a sweep whose list breaks off, for the forge limits it, keeps
+// what it found, and the next one goes on from there.
+func TestF4_SweepGoesOn(t *testing.T) {
+	b := &brokenList{breaks: 2}
+	now := time.Now().Truncate(time.Second)
+	for n := range int64(5) {
+		b.issues = append(b.issues, forge.Issue{Number: n + 1, State: forge.Open, UpdatedAt: now.Add(time.Duration(n) * time.Second)})
+	}
+	s, w := openedWith(t, b)
+	if _, err := s.sweep(t.Context(), w); err == nil || !slices.Equal(s.dueIn(t, w), []int64{1, 2}) {
+		t.Fatalf("%v, found are %v", err, s.dueIn(t, w))
+	}
+	cursor, err := s.inbox.Cursor(t.Context(), w.world, sweepCursor)
+	if at := parseSwept(cursor); err != nil || !at.until.Equal(now.Add(time.Second)) || !slices.Equal(at.seen, []int64{2}) {
+		t.Errorf("it goes on from %+v, %v", at, err)
+	}
+	b.breaks = 0
+	if n, err := s.sweep(t.Context(), w); err != nil || n != 3 || !slices.Equal(s.dueIn(t, w), []int64{1, 2, 3, 4, 5}) {
+		t.Errorf("%d more, %v: found are %v", n, err, s.dueIn(t, w))
+	}
+}
+
+// TestF4_ProbesAskSeldom: however often /readyz is asked, a forge is asked once
+// until a sweep asks it anyway.
+func TestF4_ProbesAskSeldom(t *testing.T) {
+	b := &brokenList{}
+	s, w := openedWith(t, b)
+	ask := func() {
+		for range 20 {
+			for _, check := range s.parts() {
+				if err := check.Run(t.Context()); err != nil && strings.HasPrefix(check.Name, "forge:") {
+					t.Error(check.Name, err)
+				}
+			}
+		}
+	}
+	if ask(); b.asked != 1 {
+		t.Errorf("the forge was asked %d times", b.asked)
+	}
+	s.sweepOne(t.Context(), w)
+	if ask(); b.asked != 2 {
+		t.Errorf("after a sweep it was asked %d times", b.asked)
+	}
+	var l lately
+	now, asked := time.Unix(1_800_000_000, 0), 0
+	for at, c := range []struct {
+		after time.Duration
+		fails bool
+		want  int
+	}{{0, false, 1}, {wellFor - 1, false, 1}, {1, true, 2}, {failingFor - 1, true, 2}, {1, false, 3}} {
+		now = now.Add(c.after)
+		err := l.ask(now, func() error {
+			asked++
+			if c.fails {
+				return errors.New("no")
+			}
+			return nil
+		})
+		if asked != c.want || (err != nil) != c.fails {
+			t.Errorf("%d: asked %d times, %v", at, asked, err)
+		}
+	}
+}
+
+// TestServe_OpenedWhileRelisted: a repository that another reading of the
+// configuration lists anew while it is being opened isn't opened by the one before.
+func TestServe_OpenedWhileRelisted(t *testing.T) {
+	s, w := openedWith(t, &brokenList{})
+	before := *w.listing
+	err := s.openWorld(t.Context(), &served{gen: s.now(), listing: &before, seat: newSeat(), at: w.at, governed: w.governed})
+	if !errors.Is(err, errUnlisted) || s.before(w.world) != w {
+		t.Errorf("%v: it is open by the old list", err)
+	}
+}
