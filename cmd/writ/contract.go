@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -12,12 +14,15 @@ import (
 	"github.com/writbot/writ/kernel/canon"
 )
 
-// readContract reads the contract that an argument names, or the one of the
-// current directory.
+// readContract reads the contract that an argument names, itself or by the
+// directory that it lies in, or the one of the current directory.
 func readContract(args []string) (string, []byte, error) {
 	path := contract.Path
 	if len(args) == 1 {
 		path = args[0]
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, contract.Path) // as `writ contract init` takes it
 	}
 	const maxRead = 1 << 20 // more than a contract may have, so that lint can say so
 	data, err := readLimited(path, maxRead)
@@ -29,7 +34,7 @@ func readContract(args []string) (string, []byte, error) {
 
 func (a *app) contractLint() *cobra.Command {
 	return &cobra.Command{
-		Use:   "lint [FILE]",
+		Use:   "lint [FILE | DIR]",
 		Short: "Say what is wrong with a contract, and what has no effect yet",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: a.do(func(_ context.Context, args []string) error {
@@ -65,7 +70,7 @@ func (a *app) contractLint() *cobra.Command {
 
 func (a *app) contractHash() *cobra.Command {
 	return &cobra.Command{
-		Use:   "hash [FILE]",
+		Use:   "hash [FILE | DIR]",
 		Short: "Print the governance hash: SHA-256 of the file's bytes",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: a.do(func(_ context.Context, args []string) error {

@@ -70,6 +70,8 @@ func (s *server) notPaused(ctx context.Context) error {
 		words[i] = request{World: p.World}.paused()
 		if p.SinceMs > 0 {
 			words[i] += " since " + pauseSince(p)
+		} else {
+			words[i] += " by a file"
 		}
 	}
 	return errors.New("Paused: " + strings.Join(words, ", ") + ".")
