@@ -160,9 +160,9 @@ func TestSetup_GitHubRefuses(t *testing.T) {
 	call(2, "ssh -L", "--repo", repo, "--listen", "0.0.0.0:0", "--dir", filepath.Join(dir, "b"))
 	call(2, "after --", "--repo", repo, "sh")
 	call(2, "go together", "--repo", repo, "--app-id", "5")
-	call(1, "key belong together", "--repo", repo, "--app-id", "5", "--private-key-file", key, "--dir", filepath.Join(dir, "c"))
-	call(14, "isn't installed on "+other, "--repo", other, "--app-id", fmt.Sprint(p.App.ID), "--private-key-file", key, "--dir", filepath.Join(dir, "d"))
-	call(2, "is not among the repositories", "--repo", repo, "--dir", filepath.Join(dir, "d"))
+	call(1, "Nothing was written", "--repo", repo, "--app-id", "5", "--private-key-file", key, "--dir", filepath.Join(dir, "c"))
+	call(14, "isn't installed on "+other, "--repo", other, "--app-id", fmt.Sprint(p.App.ID), "--private-key-file", key, "--dir", filepath.Join(dir, "c"))
+	call(2, "is not among the repositories", "--repo", repo, "--dir", filepath.Join(dir, "c"))
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,7 @@ func (a *app) newApp(ctx context.Context, f *githubFlags, cfg config.Config) (co
 	case err != nil:
 	case f.appID != 0:
 		id, f.wait = f.appID, 0
-		err = f.g.Link(id, f.keyFile, f.hookFile)
+		err = f.g.Link(ctx, id, f.keyFile, f.hookFile)
 	case id == 0 || f.g.Existing == "":
 		id, err = f.g.Make(ctx)
 	}

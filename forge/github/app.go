@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/internal/transport"
@@ -61,8 +62,11 @@ func Convert(ctx context.Context, c Config, code string) (Made, error) {
 		ID: found.GetID(), Slug: found.GetSlug(), Page: found.GetHTMLURL(),
 		Key: []byte(found.GetPEM()), HookSecret: found.GetWebhookSecret(),
 	}
-	if err := m.check(h.at); err != nil {
+	if err := m.check(); err != nil {
 		return Made{}, &forge.Error{Reason: forge.Unavailable, Op: op, Applied: true, Err: err}
+	}
+	if u, err := url.Parse(m.Page); err != nil || u.Scheme != h.at.web.Scheme || u.Host != h.at.web.Host {
+		m.Page = h.at.appPage(m.Slug) // GitHub calls itself otherwise than the operator does
 	}
 	return m, nil
 }
@@ -102,18 +106,21 @@ func IsOrg(ctx context.Context, c Config, login string) (bool, error) {
 }
 
 // check wants everything that can't be asked for a second time.
-func (m Made) check(at addresses) error {
+func (m Made) check() error {
 	if m.ID <= 0 || m.Slug == "" {
 		return errors.New("the answer has no App in it")
 	}
-	if _, err := (App{ID: m.ID, Key: m.Key}).key(); err != nil {
-		return err
+	_, err := (App{ID: m.ID, Key: m.Key}).key()
+	return err
+}
+
+// appPage is an App's public page as its GitHub is reached from here.
+func (a addresses) appPage(slug string) string {
+	root := "apps"
+	if strings.HasSuffix(a.rest.Path, "/api/v3/") { // an Enterprise Server
+		root = "github-apps"
 	}
-	u, err := url.Parse(m.Page)
-	if err != nil || u.Scheme != at.web.Scheme || u.Host != at.web.Host {
-		return fmt.Errorf("the App's page is not at %s", at.web)
-	}
-	return nil
+	return a.web.JoinPath(root, slug).String()
 }
 
 // About is the App as GitHub knows it, without its credentials.

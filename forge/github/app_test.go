@@ -1,7 +1,10 @@
 package github_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
 	"testing"
 
 	"github.com/writbot/writ/forge"
@@ -77,6 +80,39 @@ func TestConvert(t *testing.T) {
 	}
 	if _, err := github.Convert(t.Context(), c, "../../user"); !forge.IsReason(err, forge.Invalid) {
 		t.Errorf("a code that leads elsewhere: %v", err)
+	}
+}
+
+// renamed is a GitHub that calls itself by another name than it is reached by.
+type renamed struct {
+	next     http.RoundTripper
+	from, to string
+}
+
+func (r renamed) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := r.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	body = bytes.ReplaceAll(body, []byte(r.from), []byte(r.to))
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	res.Header.Del("Content-Length")
+	return res, err
+}
+
+// TestConvert_AnotherName: credentials that come once are not thrown away over
+// the address of a page.
+func TestConvert_AnotherName(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{Enterprise: true})
+	c := github.Config{URL: p.GitURL, Proxy: "none", Wrap: func(next http.RoundTripper) http.RoundTripper {
+		return renamed{next, p.GitURL + "/github-apps/", "https://github.corp.example/github-apps/"}
+	}}
+	code := codeOf(t, p.Visit(t, p.Owner), simpleManifest(), "Writ behind an alias")
+	made := must[github.Made](t)(github.Convert(t.Context(), c, code))
+	if len(made.Key) == 0 || made.Page != p.GitURL+"/github-apps/writ-behind-an-alias" {
+		t.Errorf("made %d at %s with a key of %d bytes", made.ID, made.Page, len(made.Key))
 	}
 }
 

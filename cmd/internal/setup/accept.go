@@ -17,10 +17,10 @@ import (
 // not asked for again: when it can't be kept, the next call tries to keep it.
 func (g *GitHub) acceptor(convert func(context.Context, string) (github.Made, error), made chan<- kept) func(context.Context, string) (madeApp, *refusal) {
 	var mu sync.Mutex
-	var app *kept
 	return func(ctx context.Context, code string) (madeApp, *refusal) {
 		mu.Lock()
 		defer mu.Unlock()
+		app := g.unkept.Load()
 		if app == nil {
 			got, err := convert(ctx, code)
 			if err != nil {
@@ -29,6 +29,7 @@ func (g *GitHub) acceptor(convert func(context.Context, string) (github.Made, er
 				return madeApp{}, no
 			}
 			app = &kept{ID: got.ID, Slug: got.Slug, Page: got.Page, Key: string(got.Key), HookSecret: got.HookSecret}
+			g.unkept.Store(app)
 		}
 		if err := g.keep(*app); err != nil {
 			no := &refusal{Text: "GitHub has made the App, and its credentials could not be kept: " + err.Error(), Remedy: "Leave the terminal as it is, mend that, and try again: GitHub gives the key only once."}
@@ -39,9 +40,24 @@ func (g *GitHub) acceptor(convert func(context.Context, string) (github.Made, er
 			g.Say("%s\n%s\n", no.Text, no.Remedy)
 			return madeApp{}, no
 		}
+		g.unkept.Store(nil)
 		made <- *app
 		return madeApp{app.Slug, g.path(githubKeyFile), app.install(), g.Repositories}, nil
 	}
+}
+
+// lost says what is to be done about an App that GitHub has made and that isn't
+// all in its files; nil where there is none.
+func (g *GitHub) lost() error {
+	app := g.unkept.Load()
+	if app == nil {
+		return nil
+	}
+	if made := g.path(githubMadeFile); Exists(made) {
+		return wrong("Mend what was said above, and call this again: it goes on with that App.", "GitHub has made the App %s. Its credentials are in %s, not yet in files of their own.", app.Slug, made)
+	}
+	return wrong(fmt.Sprintf("Its page is %s. Make it a new private key in its settings, and call writ setup github --app-id %d --private-key-file FILE; or delete it there.", app.Page, app.ID),
+		"GitHub has made the App %s, and its key could not be kept: it is gone.", app.Slug)
 }
 
 // refusedCode says what a refused code means.
@@ -52,6 +68,8 @@ func refusedCode(err error) *refusal {
 		return &refusal{used: true, Text: "GitHub doesn't know the code any more.", Remedy: "It counts once, and for an hour. Begin again; if GitHub shows an App that you made just now, delete it in its settings, or give it to writ: writ setup github --app-id N --private-key-file FILE."}
 	case forge.IsReason(err, forge.Invalid):
 		return &refusal{used: true, Text: "GitHub didn't send a code that can be used (" + err.Error() + ").", Remedy: "Begin again."}
+	case forge.IsReason(err, forge.Limited):
+		return &refusal{Text: "GitHub has been asked too often from here (" + err.Error() + ").", Remedy: "The code counts for an hour. Wait some minutes, and try again."}
 	case errors.As(err, &e) && e.Applied:
 		return &refusal{Text: "GitHub was asked for the App, and its answer was lost (" + err.Error() + ").", Remedy: "Try again. If the code is used by then, the App is there without its key: make a new key on the App's page, and go on with writ setup github --app-id N --private-key-file FILE."}
 	}

@@ -36,6 +36,20 @@ func MakeDir(path string) error {
 	if info.Mode().Perm()&others != 0 {
 		return wrong("chmod 700 "+path+", or name another with --dir.", "Others may enter the directory %s (mode %04o), and secrets are to lie in it.", path, info.Mode().Perm())
 	}
+	return try(path)
+}
+
+// try keeps a file and takes it away: what is given once must not be the first
+// that a full or foreign file system is tried with.
+func try(dir string) error {
+	path := filepath.Join(dir, ".writ-try-"+rand.Text())
+	err := keep(path, []byte("\n"))
+	if err == nil {
+		err = remove(path)
+	}
+	if err != nil {
+		return &Error{Text: "No file can be kept in " + dir + ": " + cause(err) + ".", Remedy: "Make room, change its rights, or name a directory on a local disk with --dir.", Err: err}
+	}
 	return nil
 }
 

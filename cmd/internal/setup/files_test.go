@@ -1,7 +1,13 @@
 package setup
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,10 +122,59 @@ func TestSetup_OpenFiles(t *testing.T) {
 	ok(t, os.WriteFile(key, []byte("k"), 0o600))
 	ok(t, os.Chmod(key, 0o640))
 	g := newDesk(t).g
-	if err := g.Link(5, key, ""); !errors.As(err, &e) || !strings.HasPrefix(e.Remedy, "chmod 600 "+key) {
+	if err := g.Link(t.Context(), 5, key, ""); !errors.As(err, &e) || !strings.HasPrefix(e.Remedy, "chmod 600 "+key) {
 		t.Errorf("key: %v", err)
 	}
 	if Exists(g.path(EnvFile)) {
+		t.Error("something was written")
+	}
+}
+
+// TestSetup_NothingCanBeKept: a directory in which no file can be is found out
+// before GitHub gives a key once.
+func TestSetup_NothingCanBeKept(t *testing.T) {
+	var e *Error
+	if err := MakeDir("/proc/self/fd"); !errors.As(err, &e) || !strings.Contains(e.Text, "No file can be kept") || e.Remedy == "" {
+		t.Errorf("a directory that takes no files: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "d")
+	ok(t, MakeDir(dir))
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("trying left %v, %v", left, err)
+	}
+}
+
+// TestSetup_OtherForgesFiles: the directory of another forge's set-up isn't taken
+// for an App's.
+func TestSetup_OtherForgesFiles(t *testing.T) {
+	g := newDesk(t).g
+	ok(t, Keep(g.path(EnvFile), []byte("WRIT_GITLAB_TOKEN_FILE=/x\n")))
+	var e *Error
+	if _, err := g.Make(t.Context()); !errors.As(err, &e) || !strings.Contains(e.Text, "another forge") || !strings.Contains(e.Remedy, "--dir") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSetup_WrongKey: number and key that don't belong together leave nothing in
+// the way of those that do.
+func TestSetup_WrongKey(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(srv.Close)
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	ok(t, err)
+	g := newDesk(t).g
+	g.At.URL, g.PublicURL = srv.URL, ""
+	key := filepath.Join(t.TempDir(), "key")
+	var e *Error
+	for _, text := range []string{"no key\n", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}))} {
+		ok(t, os.WriteFile(key, []byte(text), 0o600))
+		if err := g.Link(t.Context(), 5, key, ""); !errors.As(err, &e) || !strings.Contains(e.Remedy, "Nothing was written") {
+			t.Errorf("key: %v", err)
+		}
+	}
+	if Exists(g.path(EnvFile)) || Exists(g.path(ConfigFile)) {
 		t.Error("something was written")
 	}
 }

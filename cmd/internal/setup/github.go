@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/github"
 )
 
@@ -44,6 +46,9 @@ type GitHub struct {
 	Builder  []string // the command of the builder; none leaves a place for it
 	Listen   string   // of the page: a loopback address with a port
 	Say      func(format string, args ...any)
+
+	// unkept is the App that GitHub has made, as long as it isn't in files.
+	unkept atomic.Pointer[kept]
 }
 
 // kept is an App whose credentials are in files.
@@ -105,9 +110,16 @@ func (g *GitHub) owner() string {
 	return owner
 }
 
-// Make has a person make the App in a browser, and keeps it. When the context
-// ends first, nothing has been made that isn't kept. It returns the App's number.
+// pageTime is how long the page stays open: as long as a code of GitHub's counts.
+const pageTime = time.Hour
+
+// Make has a person make the App in a browser, and keeps it. It returns the App's
+// number. When the context ends first, that is the error, or an *Error that names
+// an App which was made and couldn't be kept.
 func (g *GitHub) Make(ctx context.Context) (int64, error) {
+	if id, err := g.App(); err == nil && id == 0 && Exists(g.path(EnvFile)) {
+		return 0, wrong("Name a directory for GitHub's with --dir. For one writ with both forges, name its configuration with --config, too.", "%s is of another forge.", g.path(EnvFile))
+	}
 	for _, name := range []string{githubKeyFile, githubHookFile, EnvFile} {
 		if Exists(g.path(name)) {
 			return 0, wrong("To go on with its App: writ setup github --config "+g.configPath()+". For a new one, name another directory with --dir.",
@@ -126,7 +138,15 @@ func (g *GitHub) Make(ctx context.Context) (int64, error) {
 	}
 	g.Say("Open this link in a browser on this machine, and sign in to GitHub there first:\n\n  %s\n\n", p.link())
 	g.Say("On another machine: ssh -L %s:%s THIS-MACHINE, and then the same link.\n", portOf(p.host), p.host)
-	if err := serve(ctx, ln, p); err != nil {
+	within, cancel := context.WithTimeout(ctx, pageTime)
+	defer cancel()
+	if err := serve(within, ln, p); err != nil {
+		if lost := g.lost(); lost != nil {
+			return 0, lost
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return 0, wrong("Call this again where somebody has a browser; or give it an App that is there, with --app-id and --private-key-file.", "Nobody has made the App within an hour, and the page is closed.")
+		}
 		return 0, err
 	}
 	app := <-made
@@ -217,9 +237,10 @@ func (g *GitHub) config(id int64) []byte {
 	return configText(g.Dir, g.forgeText(id), g.PublicURL == "", g.Builder)
 }
 
-// Link takes an App that was made elsewhere. Its files stay where they are.
-func (g *GitHub) Link(id int64, keyFile, hookFile string) error {
-	env := []variable{}
+// Link takes an App that was made elsewhere, once GitHub knows its key. Its files
+// stay where they are.
+func (g *GitHub) Link(ctx context.Context, id int64, keyFile, hookFile string) error {
+	env, key := []variable{}, []byte(nil)
 	for _, one := range []struct{ name, path, what string }{{githubKeyVar, keyFile, "private key"}, {githubHookVar, hookFile, "webhook secret"}} {
 		if one.path == "" {
 			continue
@@ -228,12 +249,16 @@ func (g *GitHub) Link(id int64, keyFile, hookFile string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := ReadKept(path); err != nil {
+		data, err := ReadKept(path)
+		if err != nil {
 			var e *Error
 			if errors.As(err, &e) {
 				return e
 			}
 			return &Error{Usage: true, Text: "The " + one.what + " " + path + " can't be read: " + cause(err) + ".", Remedy: "Name the file that GitHub gave.", Err: err}
+		}
+		if one.name == githubKeyVar {
+			key = data
 		}
 		env = append(env, variable{one.name, path})
 	}
@@ -241,6 +266,9 @@ func (g *GitHub) Link(id int64, keyFile, hookFile string) error {
 		return &Error{Usage: true, Text: "--hook-secret-file is missing.", Remedy: "Webhooks are signed with a secret: put the App's into a file, or leave --public-url out."}
 	}
 	text, err := appEnv(id, env)
+	if err == nil {
+		err = g.known(ctx, github.App{ID: id, Key: key})
+	}
 	if err != nil {
 		return err
 	}
@@ -251,6 +279,26 @@ func (g *GitHub) Link(id int64, keyFile, hookFile string) error {
 		return nil
 	}
 	return Keep(g.configPath(), g.config(id))
+}
+
+// known asks GitHub whether number and key are of one App, before either is
+// written down.
+func (g *GitHub) known(ctx context.Context, app github.App) error {
+	at := g.At
+	at.App = app
+	h, err := github.New(ctx, at)
+	if err != nil {
+		return &Error{Usage: true, Text: "The App can't be used: " + err.Error() + ".", Remedy: "Mend --app-id, --private-key-file, --url or --api. Nothing was written.", Err: err}
+	}
+	defer h.Close()
+	_, err = h.About(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return ctx.Err()
+	case forge.IsReason(err, forge.Unauthorized), forge.IsReason(err, forge.NotFound):
+		return &Error{Text: fmt.Sprintf("GitHub doesn't take the key as one of the App %d: %s.", app.ID, err), Remedy: "The App's page, General, has its number and makes keys. Look at --url, too, and whether this machine's clock is right. Nothing was written.", Err: err}
+	}
+	return &Error{Text: "GitHub can't be asked for the App: " + err.Error() + ".", Remedy: "See to the network, --url, --api, --ca-file and --proxy, and call this again. Nothing was written.", Err: err}
 }
 
 // Lines are what an operator adds to a configuration of his own.

@@ -84,6 +84,7 @@ func TestSetup_Refused(t *testing.T) {
 		{&forge.Error{Reason: forge.NotFound}, true, "--app-id"},
 		{&forge.Error{Reason: forge.Invalid}, true, "Begin again"},
 		{&forge.Error{Reason: forge.Unavailable, Applied: true}, false, "make a new key"},
+		{&forge.Error{Reason: forge.Limited}, false, "Wait some minutes"},
 		{&forge.Error{Reason: forge.Unavailable}, false, "--proxy"},
 	} {
 		if no := refusedCode(c.err); no.used != c.used || !strings.Contains(no.Remedy, c.says) {

@@ -219,6 +219,9 @@ func TestSetup_CodeCountsOnce(t *testing.T) {
 	if body := d.want(http.StatusBadGateway, http.MethodGet, made("c0de", state)); !strings.Contains(body, "left as it is") && !strings.Contains(body, "left as it was") {
 		t.Errorf("says %s", body)
 	}
+	if lost := d.g.lost(); lost == nil || !strings.Contains(lost.Error(), githubMadeFile) {
+		t.Errorf("who gives up now is told %v", lost)
+	}
 	d.want(http.StatusNotFound, http.MethodPost, pathRetry) // from another site
 	ok(t, os.Remove(inTheWay))
 	d.convert = func(context.Context, string) (github.Made, error) {
@@ -229,6 +232,23 @@ func TestSetup_CodeCountsOnce(t *testing.T) {
 		t.Errorf("traded %v", d.codes)
 	}
 	wantKept(t, d.g)
+	if err := d.g.lost(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSetup_KeyIsLost: an App whose key could be written nowhere isn't passed over
+// in silence when somebody gives up.
+func TestSetup_KeyIsLost(t *testing.T) {
+	d := newDesk(t)
+	d.enter()
+	ok(t, os.Mkdir(d.g.path(githubMadeFile), 0o700))
+	d.want(http.StatusBadGateway, http.MethodGet, made("c0de", d.begins()))
+	ok(t, os.Remove(d.g.path(githubMadeFile)))
+	var e *Error
+	if err := d.g.lost(); !errors.As(err, &e) || !strings.Contains(e.Text, "writ-acme") || !strings.Contains(e.Remedy, "--app-id 77") || !strings.Contains(e.Remedy, anApp().Page) {
+		t.Errorf("who gives up is told %v", err)
+	}
 }
 
 // TestSetup_Unreachable: a try that failed on the way is repeated with the same
