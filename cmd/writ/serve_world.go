@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"time"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -93,13 +95,21 @@ func (s *server) goOn(w, before *served) error {
 	return err
 }
 
+// payloadWithin is how long the delivery of an act takes where a forge is busy. What
+// comes later is taken all the same.
+const payloadWithin = 10 * time.Second
+
 // supervisionOf is how a served world is supervised.
 func (s *server) supervisionOf(w *served) supervision {
-	f := w.listing.forge
+	f, within := w.listing.forge, payloadWithin
+	if w.gen.cfg.Server.Intake == config.IntakePoll {
+		within = 0
+	}
 	return supervision{
 		repo: s.traces.repo(w.repo, w.world), observe: w.gen.cfg.Server.Observe,
 		forge: &supervisor.Forge{
 			Client: w.restful, Repo: w.at, Evidence: approvals{s.inbox, w.world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
+			PayloadWithin: within,
 		},
 		ended: s.logCycle(w.governed),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/forge"
@@ -19,6 +20,9 @@ type Forge struct {
 	Evidence Evidence
 	// EditHistory says that the client's History lists every edit of title and body.
 	EditHistory bool
+	// PayloadWithin is how long after an act its signed payload may still be on its
+	// way; 0 where none is sent. Until then nobody is told that it is missing.
+	PayloadWithin time.Duration
 	// Allowed is the operator's allow-list; nil allows every name of the repository.
 	Allowed func(owner, name string) bool
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/forge"
@@ -54,4 +55,49 @@ func TestI3_RetryOfAnotherText(t *testing.T) {
 	f.reacted(retry, forge.ReactionConfused)
 	f.reacted(named, forge.ReactionDone)
 	f.shows("task 1 completed", kernel.LabelCompleted, false)
+}
+
+// TestI3_PayloadOnItsWay: an approval whose payload may still be on its way is
+// looked at again before anybody is told that nobody can show its text, and once
+// it has come nobody is.
+func TestI3_PayloadOnItsWay(t *testing.T) {
+	for name, comes := range map[string]bool{"it comes": true, "it is lost": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newForged(t, func(f *forged) {
+				f.withBranch()
+				f.place.forge.Client, f.place.forge.EditHistory = mute{f.scene.Bot}, false
+				f.place.forge.PayloadWithin = 10 * time.Second
+			})
+			f.label(f.scene.Owner)
+			labelled := f.clock.Now().WallMs
+			f.clock.advance(1000)
+			st := f.drive()
+			f.wants(st, kernel.StandRefused, kernel.CodeApprovalUnproven)
+			if len(f.marked("task")) != 0 || st.Wake != labelled+10_000 {
+				t.Errorf("told %+v, and back %d ms after the label", f.marked("task"), st.Wake-labelled)
+			}
+			if comes {
+				f.rows = rows{{Kind: approval.ByLabel, Actor: f.scene.Owner.ID, Label: "writ", Digest: digestText("Say hello", issueBody), At: labelled}}
+				f.drive()
+				f.shows("task 1 completed", kernel.LabelCompleted, false)
+				return
+			}
+			f.clock.advance(9_000)
+			f.drive()
+			f.shows(string(kernel.CodeApprovalUnproven), "", true)
+		})
+	}
+}
+
+// TestI3_ForgesClockIsAhead: a label with a time far ahead is told of at once.
+func TestI3_ForgesClockIsAhead(t *testing.T) {
+	task := &Task{s: &Supervisor{deps: Deps{Forge: &Forge{PayloadWithin: 10 * time.Second}}}}
+	st := Status{Decision: kernel.Decision{Codes: []kernel.Code{kernel.CodeApprovalUnproven}}, Intake: &Intake{}}
+	const now = 1_800_000_000_000
+	for ahead, want := range map[int64]int64{-10_000: 0, -9_999: now + 1, 0: now + 10_000, 10_000: now + 20_000, 10_001: 0, 3_600_000: 0} {
+		st.Intake.Approval.Time = now + ahead
+		if got := task.provenBy(st, now); got != want {
+			t.Errorf("%d ms ahead: until %d, want %d", ahead, got-now, want-now)
+		}
+	}
 }

@@ -216,6 +216,10 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	now := t.s.now().WallMs
+	if at := t.provenBy(st, now); at > 0 && d.o.Yield {
+		d.tellWake = at
+		return nil
+	}
 	key := strings.Join([]string{
 		t.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.asked),
 	}, " ")
@@ -259,6 +263,23 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 	}
 	d.tellLater(nil)
 	return nil
+}
+
+// provenBy is until when the payload that proves an approval may still be on its
+// way, Unix milliseconds; 0 where nothing is missing, or nothing comes any more. An
+// issue that is filed and labelled at once is looked at for the first delivery,
+// shows the label already, and the second has the text: nobody is to be told, by
+// mail too, what is wrong for a second. A time far ahead of our clock is no reason
+// to wait.
+func (t *Task) provenBy(st Status, now int64) int64 {
+	if !slices.Contains(st.Decision.Codes, kernel.CodeApprovalUnproven) {
+		return 0
+	}
+	within := t.s.deps.Forge.PayloadWithin.Milliseconds()
+	if at := st.Intake.Approval.Time + within; now < at && at <= now+2*within {
+		return at
+	}
+	return 0
 }
 
 // speaksAt reports whether there may be something to say once a task stands so:
