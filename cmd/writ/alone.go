@@ -41,11 +41,11 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 	}
 	if r.Act == kernel.ActResume {
 		if err := in.resumable(ctx, sup.View(r.Task)); err != nil {
-			return at.explain(err)
+			return at.explain(err, "; or start the server")
 		}
 	}
 	if err := record(ctx, sup, r); err != nil {
-		return at.explain(err)
+		return at.explain(err, "; or start the server")
 	}
 	in.checkpoint(ctx)
 	return a.tellAlone(ctx, in, at, r)
@@ -121,14 +121,15 @@ func closeRepo(r *git.Repo) {
 	}
 }
 
-// explain adds what a server's directory can't know: secrets.
-func (w *where) explain(err error) error {
+// explain adds what a server's directory can't know: secrets. or is what else
+// would help, "" for nothing.
+func (w *where) explain(err error, or string) error {
 	var ge *git.Error
 	if !w.use.Server || !errors.As(err, &ge) {
 		return err
 	}
 	p := explain(err)
-	p.remedy = "HEAD of the task is read at " + w.place.url + ". Give --config, and its secrets in the environment as the server has them; or start the server."
+	p.remedy = "HEAD of the task is read at " + w.place.url + ". Give --config, and its secrets in the environment as the server has them" + or + "."
 	return p
 }
 

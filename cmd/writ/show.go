@@ -101,7 +101,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	ref := stateRef(at.cfg.Refs, number)
 	refs, err := repo.Refs(ctx, ref)
 	if err != nil {
-		return s, err
+		return s, at.explain(err, "")
 	}
 	if oid := refs.OID(ref); !oid.IsZero() {
 		commit, err := repo.Commit(ctx, oid)
