@@ -66,6 +66,11 @@ seeds: setup ## GitHub and GitLab that lie, 500 seeds through the real adapters:
 	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_F5_F6_LyingForges$$' -args -hosted-seeds $(SEEDS) \
 	  | grep -v -e '=== ' -e '--- PASS.*seeds/'
 
+# Under the race detector, as in the suite, they are fewer.
+.PHONY: limits
+limits: setup ## two hundred tasks at once within the limits that forges publish
+	go test -count=1 -timeout 15m -v ./cmd/e2e -run '^TestF4_TwoHundredTasks$$' | grep -v '=== '
+
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)

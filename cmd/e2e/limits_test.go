@@ -44,7 +44,7 @@ func TestF4_TwoHundredTasks(t *testing.T) {
 // without one, and whose allowance runs out, is left alone for as long as it wants;
 // its sweep stops first, git goes on, and each task is done once.
 func TestF4_RefusedInTheMiddle(t *testing.T) {
-	const few = 6
+	const few = 3
 	for name, crowded := range crowds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
