@@ -97,7 +97,7 @@ func TestSetup_GitHubGoesOn(t *testing.T) {
 	t.Parallel()
 	p := githubtest.Start(t).Place(t, githubtest.Options{Enterprise: true})
 	o := &operator{t, p, p.Visit(t, p.Owner)}
-	dir := filepath.Join(t.TempDir(), "mine")
+	dir := filepath.Join(t.TempDir(), "my own")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +120,9 @@ func TestSetup_GitHubGoesOn(t *testing.T) {
 		if (err == nil) != there || err == nil && info.Mode() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
+	}
+	if again := "writ setup github --config '" + config + "' --repo " + p.Repo.String() + " --url " + p.GitURL; !strings.Contains(a.stderr, again) {
+		t.Errorf("what is to be called isn't %s: %s", again, a.stderr)
 	}
 	key, err := os.ReadFile(filepath.Join(dir, "github-app.pem"))
 	if err != nil {

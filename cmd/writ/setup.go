@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ func (a *app) setupCommand() *cobra.Command {
 func badSetup(err error) error {
 	var e *setup.Error
 	if !errors.As(err, &e) {
+		if errors.Is(err, context.Canceled) {
+			return &problem{exit: exitOther, text: "Interrupted. What was made is kept.", remedy: "Call it again when you like: it goes on where it stood."}
+		}
 		return err
 	}
 	p := &problem{exit: exitOther, text: e.Text, remedy: e.Remedy}
@@ -53,6 +57,17 @@ func (a *app) ask(ctx context.Context, question string) bool {
 	case <-ctx.Done():
 	}
 	return false
+}
+
+// shellSafe is what a shell reads as it stands.
+var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+
+// shellWord writes a word as a shell reads it, for commands that a person copies.
+func shellWord(s string) string {
+	if shellSafe.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func (a *app) atTerminal() bool {

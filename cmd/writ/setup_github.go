@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -74,7 +73,8 @@ without a page and without waiting.`,
 	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			return fmt.Errorf("%q is not expected: the builder's command stands after --", args[0])
+			// It isn't repeated: it may be a secret that was pasted.
+			return errors.New("an argument is not expected: the builder's command stands after --")
 		}
 		return nil
 	}
@@ -94,6 +94,7 @@ func (a *app) runSetupGitHub(ctx context.Context, f *githubFlags) error {
 	if err != nil {
 		return err
 	}
+	f.takes(cfg)
 	if recovered, err := f.g.Recover(); err != nil {
 		return err
 	} else if recovered {
@@ -113,6 +114,19 @@ func (a *app) runSetupGitHub(ctx context.Context, f *githubFlags) error {
 		return err
 	}
 	return a.finishGitHub(ctx, f, cfg)
+}
+
+// takes takes what was not given from the operator's own configuration.
+func (f *githubFlags) takes(cfg config.Config) {
+	have := cfg.Forges.GitHub
+	for to, value := range map[*string]string{&f.g.At.URL: have.URL, &f.g.At.API: have.API, &f.g.At.CAFile: have.CAFile, &f.g.At.Proxy: have.Proxy} {
+		if *to == "" {
+			*to = value
+		}
+	}
+	if f.g.Existing != "" && have.AppID == 0 && len(f.g.Repositories) == 0 {
+		f.g.Repositories = have.Repositories
+	}
 }
 
 // fits refuses flags that say something else than the configuration with which
@@ -233,6 +247,9 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 		return err
 	}
 	good := a.checkSetup(ctx, cfg, at)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := a.offerOnboarding(ctx, f, cfg, at); err != nil {
 		return err
 	}
@@ -245,13 +262,26 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 
 // again is the command that goes on.
 func (f *githubFlags) again() string {
-	if f.g.Existing != "" {
-		return "writ setup github --config " + f.config + " --repo " + strings.Join(f.g.Repositories, " --repo ")
+	words := []string{"writ", "setup", "github"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, shellWord(value))
+		}
 	}
-	if f.dir == "" {
-		return "writ setup github"
+	add("--config", f.config)
+	add("--dir", f.dir)
+	if f.g.Existing != "" { // which may not say it yet
+		for _, name := range f.g.Repositories {
+			add("--repo", name)
+		}
+		if f.g.At.URL != github.DefaultURL {
+			add("--url", f.g.At.URL)
+		}
+		add("--api", f.g.At.API)
+		add("--ca-file", f.g.At.CAFile)
+		add("--proxy", f.g.At.Proxy)
 	}
-	return "writ setup github --dir " + f.dir
+	return strings.Join(words, " ")
 }
 
 // awaitGitHub waits until the App is installed on every repository.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -61,7 +61,8 @@ terminal what is missing is asked for. What follows -- is the command of the bui
 	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			return fmt.Errorf("%q is not expected: the builder's command stands after --", args[0])
+			// It isn't repeated: it may be a secret that was pasted.
+			return errors.New("an argument is not expected: the builder's command stands after --")
 		}
 		return nil
 	}
@@ -102,6 +103,9 @@ func (a *app) runSetupGitLab(ctx context.Context, f *gitlabFlags) error {
 	}
 	defer at.host.Close()
 	good := a.checkSetup(ctx, cfg, at)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	for _, name := range at.repositories {
 		if f.onboard || !f.noOnboard && a.ask(ctx, "Open a merge request in "+name+" with the contract, an issue template and a guide?") {
 			if err := a.onboard(ctx, at, name, cfg.Identity); err != nil {
@@ -188,7 +192,7 @@ func (f *gitlabFlags) onto(cfg *config.Config) {
 
 // sayStart says what is left to do.
 func (a *app) sayStart(env, file string, cfg config.Config) {
-	a.print("\nStart writ:\n\n  set -a; . %s; set +a\n  writ serve --config %s\n", env, file)
+	a.print("\nStart writ:\n\n  set -a; . %s; set +a\n  writ serve --config %s\n", shellWord(env), shellWord(file))
 	if cfg.Server.Intake != config.IntakePoll {
 		a.print("\nYour proxy passes /hooks/ at the public address on to http://%s, and nothing else.\n", cfg.Server.Listen)
 	}

@@ -23,7 +23,7 @@ const maxLine = 8 << 10
 
 // askGitLab finds the tokens, and asks at a terminal for what was not given.
 func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
-	value, from, err := a.givenToken(f)
+	value, from, err := a.givenToken(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
 
 // givenToken is the token that was given, and the file of the operator's that
 // holds it, if there is one.
-func (a *app) givenToken(f *gitlabFlags) (value, file string, err error) {
+func (a *app) givenToken(ctx context.Context, f *gitlabFlags) (value, file string, err error) {
 	const variable = "WRIT_GITLAB_TOKEN"
 	kept := filepath.Join(f.g.Dir, "gitlab.token")
 	env, err := setup.ReadEnv(filepath.Join(f.g.Dir, setup.EnvFile))
@@ -66,8 +66,11 @@ func (a *app) givenToken(f *gitlabFlags) (value, file string, err error) {
 		return "", "", err
 	}
 	switch {
+	case f.token == standardInput && a.atTerminal():
+		value, err = a.secretLine(ctx, "The token (it isn't shown): ")
+		return value, "", err
 	case f.token == standardInput:
-		value, err = a.line(context.Background(), a.stdin)
+		value, err = a.line(ctx, a.stdin)
 		return value, "", err
 	case f.token != "":
 		file = f.token
