@@ -69,17 +69,30 @@ func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) 
 // Halt records a durable halt of a task, whether or not it is driven; what runs
 // of it here is killed first.
 func (s *Supervisor) Halt(ctx context.Context, number int64, actor, reason string) error {
-	var t *Task
-	s.locked(func() { t = s.open[number] })
-	if t != nil {
-		return t.Halt(ctx, actor, reason)
+	for {
+		var t *Task
+		s.locked(func() { t = s.open[number] })
+		if t != nil {
+			return t.Halt(ctx, actor, reason)
+		}
+		if done, err := s.haltUnopened(ctx, number, actor, reason); done {
+			return err
+		}
 	}
+}
+
+// haltUnopened halts a task that isn't open, and is not done where it was opened
+// meanwhile: its kernel has to hear of it.
+func (s *Supervisor) haltUnopened(ctx context.Context, number int64, actor, reason string) (done bool, err error) {
 	turn := s.turn(number)
 	turn.Lock()
 	defer turn.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.act(ctx, number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
+	if s.open[number] != nil {
+		return false, nil
+	}
+	return true, s.act(ctx, number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
 }
 
 // Resume records that a person moves on: a new epoch of the task's kernel

@@ -11,6 +11,7 @@ import (
 	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/machine"
 )
 
 // TestX5_HandedOverAndShown: a task that a person stops or halts while it runs gives
@@ -96,4 +97,21 @@ type unreachable struct{ Repo }
 
 func (unreachable) Refs(context.Context, ...string) (git.Refs, error) {
 	return git.Refs{}, errors.New("no network")
+}
+
+// TestM2_HaltedWhileItIsOpened: a task that is opened just as it is halted is halted
+// by its own kernel, so that nothing more is done in this epoch.
+func TestM2_HaltedWhileItIsOpened(t *testing.T) {
+	f := newTold(t, nil)
+	if done, err := f.sup.haltUnopened(t.Context(), 1, "local:0:ana", "now"); done || err != nil || f.sup.View(1).Halted {
+		t.Fatalf("an open task was passed by: %v, %v", done, err)
+	}
+	must(t, f.sup.Halt(t.Context(), 1, "local:0:ana", "now"))
+	if _, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); !errors.Is(err, machine.ErrHalted) || !f.sup.View(1).Halted {
+		t.Errorf("the drive ends with %v", err)
+	}
+	f.task.Close()
+	if done, err := f.sup.haltUnopened(t.Context(), 2, "local:0:ana", "ahead"); !done || err != nil || !f.sup.View(2).Halted {
+		t.Errorf("a task that isn't open: %v, %v", done, err)
+	}
 }
