@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -133,8 +134,11 @@ func openDesk(dir *stateDir, obey func(context.Context, request) answer) (*desk,
 	return &desk{dir: dir, obey: obey}, nil
 }
 
-// serve answers requests until ctx ends.
+// serve answers requests until ctx ends, and returns when all that it took are
+// answered. None waits for another: a halt may take seconds, and a stop mustn't.
 func (d *desk) serve(ctx context.Context) {
+	var answers sync.WaitGroup
+	defer answers.Wait()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -144,7 +148,9 @@ func (d *desk) serve(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, name := range d.waiting() {
-			d.answer(ctx, name)
+			if r, err := d.take(name); err == nil {
+				answers.Go(func() { d.answer(ctx, name, r) })
+			}
 		}
 	}
 }
@@ -157,12 +163,14 @@ func (d *desk) waiting() []string {
 	return names
 }
 
-// answer takes one request.
-func (d *desk) answer(ctx context.Context, name string) {
+// take takes one request away; an error says that its sender took it back.
+func (d *desk) take(name string) ([]byte, error) {
 	data, err := readLimited(name, maxRequestBytes)
-	if os.Remove(name) != nil || err != nil {
-		return // its sender took it back
-	}
+	return data, errors.Join(err, os.Remove(name))
+}
+
+// answer answers one request.
+func (d *desk) answer(ctx context.Context, name string, data []byte) {
 	var r request
 	a := answer{Detail: "The request can't be read."}
 	if err := json.Unmarshal(data, &r); err == nil {
@@ -171,7 +179,7 @@ func (d *desk) answer(ctx context.Context, name string) {
 			a = d.obey(ctx, r)
 		}
 	}
-	if data, err = json.Marshal(a); err == nil {
+	if data, err := json.Marshal(a); err == nil {
 		_ = replaceFile(strings.TrimSuffix(name, requestExt)+answerExt, data) // without it the sender says that nobody answered
 	}
 }

@@ -23,13 +23,15 @@ const sweepCursor = "issues"
 func (s *server) sweepAll(ctx context.Context) error {
 	paced := newPacer()
 	var swept, late time.Time // of all; when a hint's turn comes
+	round := 0
 	for {
 		now := time.Now()
 		if !now.Before(swept.Add(s.sweepEvery())) {
 			swept = now
-			for _, w := range s.worlds.open() {
+			for _, w := range inTurn(s.worlds.open(), round) {
 				s.sweepOne(ctx, w)
 			}
+			round++
 		}
 		var due []string
 		due, late = paced.admit(s.hints.take(), time.Now())
@@ -48,6 +50,16 @@ func (s *server) sweepAll(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
+}
+
+// inTurn has another one come first in each round: where a forge limits a round,
+// it is not always the same who are left out.
+func inTurn[E any](list []E, round int) []E {
+	if len(list) == 0 {
+		return nil
+	}
+	first := round % len(list)
+	return slices.Concat(list[first:], list[:first])
 }
 
 // sweepEvery is how often all worlds are swept.

@@ -158,3 +158,18 @@ func TestServe_OpenedWhileRelisted(t *testing.T) {
 		t.Errorf("%v: it is open by the old list", err)
 	}
 }
+
+// TestF4_SweepsTakeTurns: each world comes first in one of the rounds.
+func TestF4_SweepsTakeTurns(t *testing.T) {
+	var first []string
+	for round := range 4 {
+		order := inTurn([]string{"a", "b", "c"}, round)
+		if len(order) != 3 {
+			t.Errorf("round %d has %v", round, order)
+		}
+		first = append(first, order[0])
+	}
+	if !slices.Equal(first, []string{"a", "b", "c", "a"}) || inTurn([]string(nil), 3) != nil {
+		t.Errorf("first come %v", first)
+	}
+}
