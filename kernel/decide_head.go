@@ -167,7 +167,7 @@ func decideHead(f Facts) Decision {
 		return ended
 	}
 	switch f.Request {
-	case RequestShutdown, RequestHalt:
+	case RequestShutdown, RequestHalt, RequestGiveBack:
 		d.Standing = StandAbandoned
 		return d
 	case RequestStop:

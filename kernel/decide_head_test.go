@@ -192,6 +192,7 @@ func TestDecide_Head(t *testing.T) {
 			return v
 		}()},
 		{"shutdown", set("open", func(f *kernel.Facts) { f.Request = kernel.RequestShutdown }), still(kernel.StandAbandoned, kernel.TaskOpen)},
+		{"given back", set("open", func(f *kernel.Facts) { f.Request = kernel.RequestGiveBack }), still(kernel.StandAbandoned, kernel.TaskOpen)},
 		{"stop", set("open", func(f *kernel.Facts) { f.Request = kernel.RequestStop }), func() verdict {
 			v := acting(kernel.ActionWait, kernel.TaskWaiting, 1, 0)
 			v.waiting, v.codes = kernel.WaitApproval, codes(kernel.CodeTaskStopped)

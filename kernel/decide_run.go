@@ -110,6 +110,8 @@ func decideRun(f Facts) Decision {
 		return waitFor(d, WaitApproval, one(CodeTaskStopped, "", "Stopped by %s.", f.Actor))
 	case RequestShutdown:
 		return release(d, f, one(CodeTaskInterrupted, f.Run.RunID, "The runner shuts down."))
+	case RequestGiveBack:
+		return release(d, f, one(CodeForgeUnreachable, f.Run.RunID, "The forge won't say before the lease ends whether the builder may start."))
 	case RequestHalt:
 		return release(d, f, one(CodeTaskHalted, f.Run.RunID, "Halted by %s.", f.Actor))
 	}

@@ -107,6 +107,7 @@ func TestDecide_Run(t *testing.T) {
 
 		{"stop", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Request = kernel.RequestStop }), wait(kernel.CodeTaskStopped)},
 		{"shutdown", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Request = kernel.RequestShutdown }), release(kernel.CodeTaskInterrupted)},
+		{"given back", set(kernel.PhaseClaimed, func(f *kernel.Facts) { f.Request = kernel.RequestGiveBack }), release(kernel.CodeForgeUnreachable)},
 		{"edited during the run", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Current = digest("d") }), wait(kernel.CodeInstructionChanged)},
 		{"edited before the dispatch", set(kernel.PhaseClaimed, func(f *kernel.Facts) { f.Current = digest("d") }), wait(kernel.CodeInstructionChanged)},
 		{"edited after the result: delivered", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Current = digest("d") }), act(kernel.ActionResult, kernel.TaskCompleted)},

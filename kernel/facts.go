@@ -12,11 +12,12 @@ type Request string
 
 // The requests of a task.
 const (
-	RequestTick     Request = "tick"     // look at the task
-	RequestStop     Request = "stop"     // a person wants the run to end
-	RequestShutdown Request = "shutdown" // this process ends
-	RequestHalt     Request = "halt"     // a person halts the task: what is held is given back first
-	RequestLook     Request = "look"     // only say how the task stands
+	RequestTick     Request = "tick"      // look at the task
+	RequestStop     Request = "stop"      // a person wants the run to end
+	RequestShutdown Request = "shutdown"  // this process ends
+	RequestHalt     Request = "halt"      // a person halts the task: what is held is given back first
+	RequestGiveBack Request = "give_back" // the forge won't answer before the lease of what wasn't started ends
+	RequestLook     Request = "look"      // only say how the task stands
 )
 
 // Facts is everything that one decision depends on: the task's folded state,

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/machine"
 )
@@ -95,6 +96,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		if ctx.Err() != nil {
 			continue
 		}
+		d.giveBack(ctx, err)
 		if !Passing(err) || (t.run == nil && (o.Yield || d.outages >= outageTries)) {
 			if t.run != nil {
 				_, _ = d.part(ctx) // the first error counts
@@ -158,6 +160,23 @@ func Passing(err error) bool {
 	)
 	return !errors.Is(err, machine.ErrHalted) && !errors.As(err, &broken) && !errors.As(err, &audit) &&
 		!errors.As(err, &panics) && !errors.As(err, &fatal)
+}
+
+// giveBack hands over a task that was claimed and not started, where the forge said
+// that it won't be asked before the lease would have to be given up: nobody has to
+// wait for that, and what can't be asked about is not started. What is running goes
+// on, for it needs git alone.
+func (d *drive) giveBack(ctx context.Context, err error) {
+	t := d.task
+	var fe *forge.Error
+	if t.run == nil || t.run.phase != kernel.PhaseClaimed || !errors.As(err, &fe) || fe.Reason != forge.Limited ||
+		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.run.tenure.FenceBootMs {
+		return
+	}
+	t.say("the forge can't be asked for %s: the lease is given back", fe.RetryAfter)
+	if _, err := d.handOver(ctx, kernel.RequestGiveBack, d.o.Actor); err != nil {
+		t.say("the lease could not be given back, and ends by itself: %v", err)
+	}
 }
 
 // giveUpIfFenced forgets a run whose lease can't be kept because nothing can be

@@ -192,11 +192,13 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 	r := t.run
 	pinned := *r.intake
 	c.intake = &pinned
-	starting := r.phase == kernel.PhaseClaimed
+	starting := r.phase == kernel.PhaseClaimed && c.request == kernel.RequestTick
 	tell := c.request == kernel.RequestTell
 	brief := tell || r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking
 	if t.remote && !starting && !brief {
-		return Issue{}, nil // what the build came to is taken in: it is the kernel's now
+		// What the build came to is taken in: it is the kernel's now. What isn't
+		// started yet is only handed over, for which nobody need be asked.
+		return Issue{}, nil
 	}
 	if t.quiet && brief && !tell && c.clock.BootMs-t.looked < lookEvery {
 		return Issue{}, nil // nobody says that there is anything to see
