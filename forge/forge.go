@@ -2,6 +2,7 @@ package forge
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -124,6 +125,18 @@ const (
 	ChangeMerged ChangeState = "merged"
 	ChangeClosed ChangeState = "closed" // unmerged
 )
+
+// MergeRequests is beyond every number of an issue: GitLab counts issues and merge
+// requests apart, so the merge request !9 is the change MergeRequests+9.
+const MergeRequests = 1_000_000_000
+
+// ChangeName is a change as people write it: #9, or !9 for a merge request.
+func ChangeName(number int64) string {
+	if number > MergeRequests {
+		return "!" + strconv.FormatInt(number-MergeRequests, 10)
+	}
+	return "#" + strconv.FormatInt(number, 10)
+}
 
 // Change is a pull or merge request.
 type Change struct {

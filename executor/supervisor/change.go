@@ -175,7 +175,7 @@ func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change,
 	if err := t.reverts.read(ctx, t.s.deps.Repo, tip); err != nil {
 		return "", err
 	}
-	for _, name := range []string{string(merged), string(verified), "#" + decimal(change.Number)} {
+	for _, name := range []string{string(merged), string(verified), forge.ChangeName(change.Number)} {
 		if by := t.reverts.undoes(name, map[string]string{}); by != "" {
 			return by, nil
 		}
@@ -241,16 +241,16 @@ func (r *reverts) readFrom(ctx context.Context, repo Repo, from []git.OID, not .
 
 // revert is how a commit says what it takes back: git's own words, and those of
 // forges, which name the change.
-var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:(?:commit|merge\s+request|pull\s+request)\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?[#!]([0-9]{1,18})\b)`)
+var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:(?:commit|merge\s+request|pull\s+request)\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?([#!][0-9]{1,18})\b)`)
 
 // takesBack lists what a commit's message takes back: commits by their id, changes
-// as # and their number.
+// as people write them: #9 or, on GitLab, !9.
 func takesBack(message string) (out []string) {
 	for _, m := range revert.FindAllStringSubmatch(message, -1) {
 		if m[1] != "" {
 			out = append(out, strings.ToLower(m[1]))
 		} else {
-			out = append(out, "#"+m[2])
+			out = append(out, m[2])
 		}
 	}
 	return out

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
 )
 
 // commits is a repository of which there are only commits; those without an entry
@@ -98,5 +101,34 @@ func TestF7_RevertsOfReverts(t *testing.T) {
 	r, merged, tip := chain(messages...)
 	if _, err := r.revertOf(t, &Task{}, merged, tip); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestF7_RevertByItsName: a change is taken back by the name that its forge gives
+// it: issues and merge requests count apart on GitLab.
+func TestF7_RevertByItsName(t *testing.T) {
+	for _, c := range []struct {
+		number int64
+		says   string
+		is     bool
+	}{
+		{7, "Revert \"x\" (#9)\n\nReverts acme/shop#7", true},
+		{7, "Revert \"x\" (#7)\n\nReverts acme/shop#6", false},
+		{forge.MergeRequests + 7, "Revert \"x\"\n\nThis reverts merge request !7", true},
+		{forge.MergeRequests + 7, "Revert \"x\"\n\nThis reverts merge request acme/tools/shop!7", true},
+		{forge.MergeRequests + 7, "This reverts #7", false},
+	} {
+		r, merged, tip := chain(c.says)
+		task := &Task{s: &Supervisor{deps: Deps{Repo: r}}}
+		by, err := task.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged)
+		if err != nil || (by != "") != c.is {
+			t.Errorf("%d and %q: reverted by %q, %v", c.number, c.says, by, err)
+		}
+		known := works{}
+		known.note(kernel.Facts{Task: 1, Issue: &kernel.IssueFacts{Change: &kernel.ChangeFacts{Number: c.number}}})
+		found, err := (&Supervisor{works: known, mu: &sync.Mutex{}}).TakenBack(t.Context(), []git.Commit{{OID: tip, Message: []byte(c.says)}})
+		if err != nil || slices.Equal(found, []int64{1}) != c.is {
+			t.Errorf("%d and %q: takes back %v, %v", c.number, c.says, found, err)
+		}
 	}
 }

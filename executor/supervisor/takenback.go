@@ -6,14 +6,14 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
 
 // works knows by which names a commit may speak of the work of a task: the commit
-// that was merged, the one that was delivered, and the number of the change after
-// a #. It is folded from what was recorded of the tasks' issues.
+// that was merged, the one that was delivered, and the change as people write it. It is folded from what was recorded of the tasks' issues.
 type works map[string]int64
 
 // take takes in what a record says of a change.
@@ -37,7 +37,7 @@ func (w works) note(f kernel.Facts) {
 		return
 	}
 	c := f.Issue.Change
-	for _, name := range []string{"#" + decimal(c.Number), c.Head, c.Merged} {
+	for _, name := range []string{forge.ChangeName(c.Number), c.Head, c.Merged} {
 		if name != "" {
 			w[name] = f.Task
 		}
@@ -92,7 +92,7 @@ func (l *search) look(ctx context.Context, name string) error {
 			return err
 		}
 		for _, m := range merges.FindAllStringSubmatch(string(c.Message), -1) {
-			l.hit("#" + m[1])
+			l.hit(m[1])
 		}
 		for _, p := range c.Parents {
 			l.hit(string(p))
@@ -129,7 +129,7 @@ func (l *search) commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 
 // merges is how the commit of a merge names its change: forges put the number into
 // the title of a squash, and of a merge.
-var merges = regexp.MustCompile(`[#!]([0-9]{1,18})\b`)
+var merges = regexp.MustCompile(`([#!][0-9]{1,18})\b`)
 
 // Base is the branch that work is delivered to, by the contract in force, and its
 // tip.

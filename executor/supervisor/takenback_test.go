@@ -39,7 +39,6 @@ func TestF7_TakenBack(t *testing.T) {
 		look(when+", a squash that nobody told of", true, reverts(unseen))
 		look(when+", a merge that nobody told of", true, reverts(joined))
 		look(when+", by its number at GitHub", true, of(fmt.Sprintf("Revert \"Say hello\" (#9)\n\nReverts acme/shop#%d", change.Number)))
-		look(when+", by its number at GitLab", true, of(fmt.Sprintf("Revert \"Say hello\"\n\nThis reverts merge request !%d", change.Number)))
 		look(when+", the delivered commit", true, reverts(change.HeadOID))
 		look(when+", the revert of a revert", true, git.Commit{OID: numbered(78), Message: []byte("This reverts commit " + unseen + ".")}, reverts(string(numbered(78))))
 		look(when+", something else", false, reverts(other), of("Follow up on "+unseen), reverts(strings.Repeat("a", 40)))

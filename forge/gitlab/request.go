@@ -149,8 +149,7 @@ func (h *Host) ask(ctx context.Context, w how, method, path string, with, into a
 
 func ptr[T any](v T) *T { return &v }
 
-// changeBase is beyond every number of an issue.
-const changeBase = 1_000_000_000
+const changeBase = forge.MergeRequests
 
 // ChangeNumber is the number, in the words of package forge, of the merge
 // request !iid.

@@ -18,6 +18,8 @@ var hubMethods = map[Method]githubtest.Method{ByMerge: githubtest.ByMerge, BySqu
 
 func (h *hubPeople) Methods() []Method { return []Method{ByMerge, BySquash, ByRebase} }
 
+func (*hubPeople) Prepare(testing.TB, forge.Change, Method) string { return "" }
+
 func (h *hubPeople) Merge(t testing.TB, c forge.Change, by Method) {
 	t.Helper()
 	h.p.Merge(t, c, hubMethods[by])

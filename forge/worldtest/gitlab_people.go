@@ -24,8 +24,17 @@ func iid(c forge.Change) int64 { return c.Number - gitlab.ChangeNumber(0) }
 
 func (l *labPeople) Methods() []Method { return []Method{ByMerge, BySquash, ByRebase} }
 
-// Merge merges by the project's method: what is to be rebased is, by the button that
-// pushes the branch anew, and then the target is moved forward.
+// Prepare rebases by the button of a project that only moves its targets forward.
+func (l *labPeople) Prepare(t testing.TB, c forge.Change, by Method) string {
+	t.Helper()
+	if by != ByRebase {
+		return ""
+	}
+	must(t, l.lab.Rebase(l.w.Repo.ID, l.by.user, iid(c)))
+	return gittest.RefOID(l.w.GitDir, "refs/heads/"+c.Head)
+}
+
+// Merge merges by the project's method.
 func (l *labPeople) Merge(t testing.TB, c forge.Change, by Method) {
 	t.Helper()
 	method := gitlabtest.FastForward
@@ -33,9 +42,6 @@ func (l *labPeople) Merge(t testing.TB, c forge.Change, by Method) {
 		method = gitlabtest.MergeCommits
 	}
 	l.lab.SetMergeMethod(l.w.Repo.ID, method)
-	if by == ByRebase {
-		must(t, l.lab.Rebase(l.w.Repo.ID, l.by.user, iid(c)))
-	}
 	l.by.call(t, http.MethodPut, fmt.Sprintf("%s/merge_requests/%d/merge", l.api, iid(c)), map[string]any{"squash": by == BySquash}, nil)
 }
 

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/local/localtest"
 )
 
@@ -26,10 +28,35 @@ func Local(t testing.TB, hook string) *World {
 			must(t, err)
 			return all
 		},
-		told: func(testing.TB, string, string, string) {}, // it reads the repository itself
+		told: func(t testing.TB, ref, old, oid string) { t.Helper(); push(t, p, ref, old, oid) },
 	}
 	w.People = &localPeople{w, p}
 	return w
+}
+
+// push has a ref that was moved in the repository moved by a push of the
+// maintainer's instead: only of that the forge tells.
+func push(t testing.TB, p *localtest.Place, ref, old, oid string) {
+	t.Helper()
+	dir := p.Store.GitDir(p.Repo.ID)
+	what := oid + ":" + ref
+	switch {
+	case oid == noCommit:
+		what = ":" + ref
+		gittest.Git(t, dir, "update-ref", ref, old)
+	case old == noCommit || old == "":
+		gittest.Git(t, dir, "update-ref", "-d", ref)
+	default:
+		gittest.Git(t, dir, "update-ref", ref, old)
+	}
+	self, err := p.Maintainer.Self(t.Context())
+	must(t, err)
+	token, err := p.Store.NewToken(t.Context(), self.ID)
+	must(t, err)
+	now, err := p.Maintainer.Repository(t.Context(), p.Repo.ID)
+	must(t, err)
+	at := strings.Replace(p.URL, "://", "://maintainer:"+token+"@", 1) + "/" + now.String() + ".git"
+	gittest.Git(t, dir, "push", "--quiet", "--force", at, what)
 }
 
 func must(t testing.TB, err error) {

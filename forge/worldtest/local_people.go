@@ -19,6 +19,8 @@ type localPeople struct {
 // Methods are one: the forge moves the base forward, or makes a merge commit.
 func (l *localPeople) Methods() []Method { return []Method{ByMerge} }
 
+func (*localPeople) Prepare(testing.TB, forge.Change, Method) string { return "" }
+
 func (l *localPeople) Merge(t testing.TB, c forge.Change, _ Method) {
 	t.Helper()
 	_, err := l.p.Maintainer.MergeChange(t.Context(), l.w.Repo, c.Number)
@@ -32,7 +34,7 @@ func (l *localPeople) Revert(t testing.TB, c forge.Change, _ Method) {
 	tip := gittest.RefOID(l.w.GitDir, ref)
 	oid, err := gittest.Revert(l.w.GitDir, tip, c.MergedOID+"^", c.MergedOID, fmt.Sprintf("Revert %q\n\nThis reverts commit %s.\n", c.Title, c.MergedOID))
 	must(t, err)
-	gittest.Git(t, l.w.GitDir, "update-ref", ref, oid, tip)
+	l.w.told(t, ref, tip, oid)
 }
 
 func (l *localPeople) CloseChange(t testing.TB, c forge.Change) {
@@ -42,7 +44,8 @@ func (l *localPeople) CloseChange(t testing.TB, c forge.Change) {
 
 func (l *localPeople) DeleteBranch(t testing.TB, name string) {
 	t.Helper()
-	gittest.Git(t, l.w.GitDir, "update-ref", "-d", "refs/heads/"+name)
+	ref := "refs/heads/" + name
+	l.w.told(t, ref, gittest.RefOID(l.w.GitDir, ref), noCommit)
 }
 
 func (l *localPeople) RenameDefaultBranch(t testing.TB, to string) {

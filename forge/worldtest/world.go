@@ -64,7 +64,10 @@ const (
 type People interface {
 	// Methods are those that the forge has.
 	Methods() []Method
-	// Merge merges a change.
+	// Prepare does what must be done to a change's branch before it can be merged so:
+	// where that pushes the branch anew, it returns the commit; "" elsewhere.
+	Prepare(t testing.TB, c forge.Change, by Method) string
+	// Merge merges a change that was prepared.
 	Merge(t testing.TB, c forge.Change, by Method)
 	// Revert takes a merged change back on its base, with the words of the forge's
 	// button or, where it has none, of git. c is as it is found after the merge.

@@ -121,7 +121,7 @@ export const places = {
     a.gh.issues.update(i.id, { state: 'closed', closed_at: at })
     a.webhooks.dispatch('pull_request', 'closed', {
       action: 'closed', number: p.number, repository: places.brief(a, repo), sender: a.userJson(by),
-      pull_request: { id: p.id, number: p.number, state: 'closed', merged: Boolean(patch.merged), merge_commit_sha: patch.merge_commit_sha ?? null, title: p.title, body: p.body, user: a.userJson(a.gh.users.get(p.user_id)), head: { ref: p.head_ref, sha: p.head_sha }, base: { ref: p.base_ref, sha: p.base_sha } },
+      pull_request: { id: p.id, number: p.number, state: 'closed', merged: Boolean(patch.merged), merge_commit_sha: patch.merge_commit_sha ?? null, title: p.title, body: p.body, user: a.userJson(a.gh.users.get(p.user_id)), head: { ref: p.head_ref, sha: p.head_sha, repo: places.brief(a, repo) }, base: { ref: p.base_ref, sha: p.base_sha, repo: places.brief(a, repo) } },
     }, repo.full_name.split('/')[0], repo.name)
   },
 
