@@ -24,7 +24,7 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 		return err
 	}
 	if r.Act == kernel.ActStop {
-		a.print("nobody runs task %d here; nothing was stopped\n", r.Task)
+		a.print("nobody runs task %d here; nothing was stopped. `writ task halt %[1]d` keeps it from being started\n", r.Task)
 		return nil
 	}
 	if at.place.url == "" && r.Act == kernel.ActResume {

@@ -204,6 +204,10 @@ func (s shown) plain() string {
 		line("  change %s on writ/change/%d", s.Change, s.Task)
 	}
 	for _, c := range s.Codes {
+		if c == kernel.CodeTaskHalted && !s.Halted {
+			line("\n%s\n  It was halted when HEAD was written. This installation's ledger has no halt of it now.", c)
+			continue
+		}
 		line("\n%s\n  %s\n  %s", c, c.Info().Meaning, c.Info().Remedy)
 	}
 	return b.String()
