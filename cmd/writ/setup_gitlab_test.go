@@ -29,16 +29,17 @@ func TestSetupGitLab_Token(t *testing.T) {
 		says  string
 		kept  bool // the token lies in the directory
 	}{
-		"a file":             {[]string{"--token-file", own}, nil, nil, exitDone, "Start writ:", false},
-		"standard input":     {[]string{"--token-file", "-"}, strings.NewReader(token + "\nmore\n"), nil, exitDone, "Start writ:", true},
-		"the environment":    {nil, nil, []string{"WRIT_GITLAB_TOKEN=" + token}, exitDone, "Start writ:", true},
-		"a file named in it": {nil, nil, []string{"WRIT_GITLAB_TOKEN_FILE=" + own}, exitDone, "Start writ:", false},
-		"none":               {nil, strings.NewReader(""), nil, exitUsage, "No token is given", false},
-		"a file for all":     {[]string{"--token-file", open}, nil, nil, exitOther, "Others may read", false},
-		"no such file":       {[]string{"--token-file", filepath.Join(dir, "none")}, nil, nil, exitUsage, "can't be read", false},
-		"as an argument":     {[]string{token}, nil, nil, exitUsage, "not expected", false},
-		"both answers":       {[]string{"--onboard", "--no-onboard"}, nil, nil, exitUsage, "onboard", false},
-		"a dash":             {[]string{"--dir", "-x"}, nil, nil, exitUsage, "begins with a dash", false},
+		"a file":                    {[]string{"--token-file", own}, nil, nil, exitDone, "Start writ:", false},
+		"standard input":            {[]string{"--token-file", "-"}, strings.NewReader(token + "\nmore\n"), nil, exitDone, "Start writ:", true},
+		"the environment":           {nil, nil, []string{"WRIT_GITLAB_TOKEN=" + token}, exitDone, "Start writ:", true},
+		"a file named in it":        {nil, nil, []string{"WRIT_GITLAB_TOKEN_FILE=" + own}, exitDone, "Start writ:", false},
+		"none":                      {nil, strings.NewReader(""), nil, exitUsage, "No token is given", false},
+		"a file for all":            {[]string{"--token-file", open}, nil, nil, exitOther, "Others may read", false},
+		"no such file":              {[]string{"--token-file", filepath.Join(dir, "none")}, nil, nil, exitUsage, "can't be read", false},
+		"as an argument":            {[]string{token}, nil, nil, exitUsage, "not expected", false},
+		"a secret of no known form": {[]string{"correct-horse"}, nil, nil, exitUsage, "not expected", false},
+		"both answers":              {[]string{"--onboard", "--no-onboard"}, nil, nil, exitUsage, "onboard", false},
+		"a dash":                    {[]string{"--dir", "-x"}, nil, nil, exitUsage, "begins with a dash", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +55,7 @@ func TestSetupGitLab_Token(t *testing.T) {
 			env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, row.env...)
 			exit := Main(append(args, row.args...), row.stdin, &out, &out, env)
 			shown := out.String()
-			if exit != row.want || !strings.Contains(shown, row.says) || strings.Contains(shown, token) {
+			if exit != row.want || !strings.Contains(shown, row.says) || strings.Contains(shown, token) || strings.Contains(shown, "correct-horse") {
 				t.Errorf("exit %d: %s", exit, &out)
 			}
 			if _, err := os.Stat(filepath.Join(into, "gitlab.token")); (err == nil) != row.kept {
