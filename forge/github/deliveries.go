@@ -26,9 +26,13 @@ type Delivery struct {
 // maxDeliveryPages bounds how far back is looked, in hundreds.
 const maxDeliveryPages = 20
 
+// ErrMoreDeliveries says that there are more than are looked at.
+var ErrMoreDeliveries = fmt.Errorf("more than %d deliveries since then", maxDeliveryPages*pageSize)
+
 // FailedDeliveries lists the deliveries since a time that were not answered with
 // success, nor were when they were delivered again; latest first. GitHub keeps
-// them for three days and delivers none again by itself.
+// them for three days and delivers none again by itself. With
+// [ErrMoreDeliveries] come those that were found among the latest.
 func (h *Host) FailedDeliveries(ctx context.Context, since time.Time) ([]Delivery, error) {
 	const op = "list the App's failed deliveries"
 	if h.key == nil {
@@ -63,5 +67,5 @@ func (h *Host) FailedDeliveries(ctx context.Context, since time.Time) ([]Deliver
 		}
 		o.Cursor = res.Cursor
 	}
-	return out, &forge.Error{Reason: forge.Invalid, Op: op, Err: fmt.Errorf("more than %d deliveries since then", maxDeliveryPages*pageSize)}
+	return out, &forge.Error{Reason: forge.Invalid, Op: op, Err: ErrMoreDeliveries}
 }

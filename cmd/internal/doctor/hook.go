@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -64,11 +65,17 @@ func (v *visit) appHookHealth(ctx context.Context, h app) (github.AppHook, resul
 
 func (v *visit) appDeliveries(ctx context.Context, h app) result {
 	failed, err := h.FailedDeliveries(ctx, v.Now().Add(-deliveriesKept))
-	if err != nil {
+	span := "the last three days"
+	switch {
+	case errors.Is(err, github.ErrMoreDeliveries):
+		span = "the latest two thousand"
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return skipped("There are too many to be listed in time; the App's page shows them: Advanced, Recent Deliveries.")
+	case err != nil:
 		return forgeTrouble(v.Forge, "", err, "The deliveries can't be listed")
 	}
 	if len(failed) == 0 {
-		return ok("None of the last three days has failed.")
+		return ok("None of %s has failed.", span)
 	}
 	last := failed[0]
 	how := "the receiver could not be reached"
@@ -80,7 +87,7 @@ func (v *visit) appDeliveries(ctx context.Context, h app) result {
 		how += " (" + itoa(last.Status) + ")"
 	}
 	return warn("If writ answers now, nothing is lost: the sweep finds what they told of. To send one again: the App's page, Advanced, Recent Deliveries, Redeliver.",
-		"%d of the last three days were not taken; the last one, %s at %s: %s.", len(failed), last.Event, last.At.UTC().Format(time.RFC3339), how)
+		"%d of %s were not taken; the last one, %s at %s: %s.", len(failed), span, last.Event, last.At.UTC().Format(time.RFC3339), how)
 }
 
 // address asks writ's public address as anybody may: the receiver refuses a GET

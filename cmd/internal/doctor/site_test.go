@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/github"
 	"github.com/writbot/writ/forge/local/localtest"
 )
 
@@ -132,5 +133,37 @@ func TestRepository_EachFault(t *testing.T) {
 	wants(t, Repository(t.Context(), w.target(func(t *Target) { t.Base = "gone" })), NameContract, Failed, "gone", "base")
 	if all := Repository(context.Background(), Target{Forge: "local", Host: w.host, Name: "noslash"}); find(t, all, NameRepository).Status != Failed {
 		t.Error("a name without an owner is taken")
+	}
+}
+
+// busyApp is an App that is told of more than can be looked at.
+type busyApp struct {
+	app
+	failed []github.Delivery
+	err    error
+}
+
+func (a busyApp) FailedDeliveries(context.Context, time.Time) ([]github.Delivery, error) {
+	return a.failed, a.err
+}
+
+// TestDeliveries_OfABusyApp: many deliveries are no fault; what was seen of them
+// counts.
+func TestDeliveries_OfABusyApp(t *testing.T) {
+	v := &visit{Site: Site{Forge: "github", Now: time.Now}}
+	many := &forge.Error{Reason: forge.Invalid, Err: github.ErrMoreDeliveries}
+	if r := v.appDeliveries(t.Context(), busyApp{err: many}); r.status != OK || !strings.Contains(r.detail, "two thousand") {
+		t.Errorf("many that were taken: %+v", r)
+	}
+	if r := v.appDeliveries(t.Context(), busyApp{err: many, failed: make([]github.Delivery, 3)}); r.status != Warning || !strings.Contains(r.detail, "3 of the latest two thousand") {
+		t.Errorf("many of which some failed: %+v", r)
+	}
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if r := v.appDeliveries(late, busyApp{err: context.DeadlineExceeded}); r.status != Skipped {
+		t.Errorf("more than can be listed in time: %+v", r)
+	}
+	if r := v.appDeliveries(t.Context(), busyApp{err: &forge.Error{Reason: forge.Invalid}}); r.status != Failed {
+		t.Errorf("a refusal: %+v", r)
 	}
 }
