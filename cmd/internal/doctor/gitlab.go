@@ -112,10 +112,15 @@ func (p *patient) gitLabBranches(ctx context.Context, h gitLab) result {
 		return p.unseen(err)
 	}
 	hidden := err != nil
+	doubts := pushDoubts(rules)
 	stops = append(stops, p.pushRules(rules)...)
 	if len(stops) > 0 {
 		return bad("Settings, Repository of "+p.Name+": Protected branches, Push rules. Let writ's account push there, or leave writ/* out.",
 			"Rules would stop writ. %s.", strings.Join(stops, "; "))
+	}
+	if len(doubts) > 0 {
+		return warn("See Settings, Repository of "+p.Name+": Push rules. writ commits as "+p.Identity.Name+" <"+p.Identity.Email+"> (`identity`).",
+			"Rules may stop writ; whether its identity keeps them can't be seen here. %s.", strings.Join(doubts, "; "))
 	}
 	if hidden {
 		return ok("No protected branch stops writ. There are no push rules, or they can't be seen.")
@@ -147,14 +152,33 @@ func (p *patient) pushRules(r gitlab.PushRules) (stops []string) {
 	}
 	say(r.Signed, "unsigned commits are rejected, and GitLab doesn't know writ's key")
 	say(r.SignedOff, "commits without Signed-off-by are rejected (the contract's commit.signoff: true is for changes, not for state)")
-	say(r.Members, "authors must be accounts of this GitLab: identity.email must be one's")
-	say(r.Committer, "the committer must be who pushes: identity.email must be a verified address of writ's account")
 	say(!fits(r.Email, p.Identity.Email), "identity.email "+p.Identity.Email+" doesn't match "+r.Email)
 	say(!fits(r.Message, taskMessage), "messages must match "+r.Message)
+	say(r.NotMessage != "" && matches(r.NotMessage, taskMessage), "messages must not match "+r.NotMessage)
 	for _, branch := range p.pushed() {
 		say(branch != p.base() && !fits(r.Branch, branch), "the branch "+branch+" doesn't match "+r.Branch)
 	}
 	return stops
+}
+
+// pushDoubts lists what an identity keeps or not, and only GitLab knows.
+func pushDoubts(r gitlab.PushRules) (doubts []string) {
+	if r.Members {
+		doubts = append(doubts, "push rule: authors must be accounts of this GitLab: identity.email must be one's")
+	}
+	if r.Committer {
+		doubts = append(doubts, "push rule: the committer must be who pushes: identity.email must be a verified address of writ's account")
+	}
+	if r.SameNameUser {
+		doubts = append(doubts, "push rule: the committer must have the name of who pushes: identity.name must be that of writ's account")
+	}
+	return doubts
+}
+
+// matches reports whether a text is one that a pattern forbids.
+func matches(pattern, text string) bool {
+	re, err := regexp.Compile(pattern)
+	return err == nil && re.MatchString(text)
 }
 
 // fits reports whether a text matches a pattern; "" asks nothing, and neither

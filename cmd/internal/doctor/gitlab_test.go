@@ -84,6 +84,9 @@ func TestGitLab_Repository(t *testing.T) {
 	wants(t, all, NameBranches, Failed, "unsigned commits are rejected", "Push rules")
 	wants(t, all, NameBranches, Failed, "writ/task/1 doesn't match", "Push rules")
 
+	p.SetPushRule(p.repo.ID, gitlabtest.PushRule{Members: true, Committer: true})
+	wants(t, p.repository(t), NameBranches, Warning, "verified address of writ's account", "identity")
+
 	p.SwitchIssuesOff(p.repo.ID)
 	wants(t, p.repository(t), NameIssues, Failed, "switched off", "switch Issues on")
 	p.SetMember(p.repo.ID, p.bot.ID, gitlabtest.Reporter)
