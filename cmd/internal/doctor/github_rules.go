@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/writbot/writ/forge/github"
@@ -109,7 +110,7 @@ func (p *patient) gitHubBranches(ctx context.Context, h gitHub) result {
 		}
 	}
 	const remedy = "Add the App to the bypass list of the ruleset, or leave writ/** out of its branches (Settings, Rules, Rulesets)."
-	if stop := append(found[stops], found[mayStop]...); len(found[stops]) > 0 {
+	if stop := slices.Concat(found[stops], found[mayStop]); len(found[stops]) > 0 {
 		return bad(remedy, "Rules would stop writ. %s.", strings.Join(stop, "; "))
 	} else if len(stop) > 0 {
 		return warn(remedy, "Rules may stop writ; what they ask can't be tried here. %s.", strings.Join(stop, "; "))

@@ -158,7 +158,7 @@ func TestSetup_OtherForgesFiles(t *testing.T) {
 // TestSetup_WrongKey: number and key that don't belong together leave nothing in
 // the way of those that do.
 func TestSetup_WrongKey(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(srv.Close)
