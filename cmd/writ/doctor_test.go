@@ -172,11 +172,11 @@ func TestDoctor_NoSecretIsShown(t *testing.T) {
 func TestDoctor_Interrupted(t *testing.T) {
 	p := newForgePlace(t)
 	p.env = append(p.env, strongSecret)
-	real, err := exec.LookPath("git")
+	program, err := exec.LookPath("git")
 	must(t, err)
 	dir := t.TempDir()
-	script := "#!/bin/sh\ncase $* in *--version*) kill -INT $PPID ;; esac\nexec " + real + " \"$@\"\n"
-	must(t, os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700)) //nolint:gosec // a program
+	script := "#!/bin/sh\ncase $* in *--version*) kill -INT $PPID ;; esac\nexec " + program + " \"$@\"\n"
+	must(t, os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	exit, text := p.cli("doctor", "--config", p.config())
 	if exit != exitOther || !strings.Contains(text, "Interrupted") || strings.Contains(text, "x failed") {
