@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -17,7 +18,9 @@ func TestF4_PausedBeforeTheStart(t *testing.T) {
 	f := newTold(t, nil)
 	f.reach(kernel.ActionClaim)
 	f.scene.Bot.Fail(forgetest.Any(), forgetest.Always, forgetest.Fault{Reason: forge.Limited, RetryAfter: time.Hour})
-	_, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // held, it would go on for good
+	defer cancel()
+	_, err := f.task.Drive(ctx, DriveOptions{Actor: "writ", Yield: true})
 	var limited *forge.Error
 	if !errors.As(err, &limited) || limited.RetryAfter != time.Hour {
 		t.Errorf("it ends with %v", err)
