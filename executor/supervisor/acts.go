@@ -45,7 +45,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 	t.kill()
 	ctx = context.WithoutCancel(ctx)
 	if t.run != nil || t.pending != nil {
-		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
+		if err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
 			t.say("the lease could not be given back, and ends by itself: %v", err)
 		}
 	}
@@ -60,10 +60,11 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 // handTime bounds the push by which a halted task is handed over.
 const handTime = 10 * time.Second
 
-func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) (Status, error) {
+func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) error {
 	ctx, cancel := context.WithTimeout(ctx, handTime)
 	defer cancel()
-	return d.task.Tick(ctx, req, actor)
+	_, err := d.task.Tick(ctx, req, actor)
+	return err
 }
 
 // Halt records a durable halt of a task, whether or not it is driven; what runs

@@ -174,7 +174,7 @@ func (d *drive) giveBack(ctx context.Context, err error) {
 		return
 	}
 	t.say("the forge can't be asked for %s: the lease is given back", fe.RetryAfter)
-	if _, err := d.handOver(ctx, kernel.RequestGiveBack, d.o.Actor); err != nil {
+	if err := d.handOver(ctx, kernel.RequestGiveBack, d.o.Actor); err != nil {
 		t.say("the lease could not be given back, and ends by itself: %v", err)
 	}
 }
