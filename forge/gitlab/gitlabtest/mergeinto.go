@@ -55,7 +55,8 @@ func (s *Server) Rebase(projectID, user, iid int64) (err error) {
 	s.as(user, func(*call) {
 		p := s.data.Projects[projectID]
 		i := p.find(aMerge, iid)
-		old, tip := i.SHA, ""
+		old := i.SHA
+		var tip string
 		if tip, err = gittest.Rebase(s.dir(p), s.ref(p, "refs/heads/"+i.Target), old); err == nil && tip != old {
 			s.run(s.dir(p), "", "update-ref", "refs/heads/"+i.Source, tip, old)
 			s.moved(p, user, []smarthttp.RefUpdate{{Ref: "refs/heads/" + i.Source, Old: old, New: tip}})
