@@ -349,11 +349,13 @@ func (i issueRules) check() (IssueEffect, bool) {
 
 // closes: a trusted, completed HEAD of this very issue, whose report the status
 // comment shows, and nobody who has put it back open or turned the work down
-// (invariant E2). Where the issue waits for the merge, the change is merged.
+// (invariant E2). Where a change carries the work, it is there; where the issue waits
+// for the merge, it is merged.
 func (i issueRules) closes() bool {
 	is, h := i.f.Issue, i.f.Head
 	told := len(is.Comments) == 1 && is.Want != "" && is.Comments[0].Digest == is.Want
 	merged := h.WaitingFor != WaitMerge || is.Change != nil && is.Change.Merged != "" && !is.Change.Old
-	return is.Open && !is.Reopened && told && i.f.Run == nil && merged && !is.Change.Undone() &&
+	stands := is.Change == nil || is.Change.Number != 0 && !is.Change.Old
+	return is.Open && !is.Reopened && told && i.f.Run == nil && stands && merged && !is.Change.Undone() &&
 		h.State == string(TaskCompleted) && h.Trust.Trusted() && i.f.SameIssue
 }

@@ -190,7 +190,12 @@ func (t *Task) endText(c *cycle, r report.Report) string {
 func (t *Task) changeWords(c *cycle, ch *kernel.ChangeFacts) string {
 	branch := plainWord(t.changeBranch())
 	switch {
-	case ch == nil || ch.Number == 0 || ch.Old:
+	case ch == nil:
+		return ""
+	case ch.Number == 0 || ch.Old:
+		if words, refused := t.refusedAt(c.facts.Head.OID)[kernel.IssueEffect{}.RefusedAs(kernel.ActionChange)]; refused {
+			return "\nThe forge refused to open the change: `" + plainWord(words) + "`. The work is on the branch `" + branch + "`: open the change from it by hand, and the issue is closed.\n"
+		}
 		return ""
 	case ch.Undone():
 		return "\nTo have it done again, delete the branch `" + branch + "`, then comment `/writ retry` and what should be different.\n"

@@ -109,7 +109,7 @@ func (t *Task) contractNow(ctx context.Context, refs git.Refs, pinned *Intake) (
 func (t *Task) assess(terms terms, issue Issue) *Intake {
 	in, c, faults := terms.in, terms.contract, terms.faults
 	in.Title, in.Body, in.Current = issue.Title, issue.Body, digestOf(issue)
-	if old := t.intake; old != nil && old.Current == in.Current && old.BaseCommit == in.BaseCommit && old.Governance == in.Governance {
+	if old := t.intake; old != nil && old.Current == in.Current && old.BaseRef == in.BaseRef && old.BaseCommit == in.BaseCommit && old.Governance == in.Governance {
 		again := *old // who approved, and when, may have changed all the same
 		again.approvedBy(issue)
 		return &again

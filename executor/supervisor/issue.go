@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +69,7 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 	f.PutBack = putBack(*seen, v.Act.At)
 	f.Reopened = reopened(*seen)
 	f.Labels, f.Touched = stateLabels(*seen)
-	f.Refused = t.refusedAt(c.facts.Head.OID)
+	f.Refused = slices.Sorted(maps.Keys(t.refusedAt(c.facts.Head.OID)))
 	f.Alert = len(c.intake.notify) > 0
 	marks := marker{world: t.s.cfg.World, task: t.number}
 	own := ownComments(*seen)

@@ -59,7 +59,7 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 				t.kept = nil
 			}
 			if status == kernel.OutcomeRefused {
-				t.refuseAt(c.facts.Head.OID, e.RefusedAs(a))
+				t.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
 			}
 			return outcome(status, code, words(c.forgeErr))
 		},
@@ -186,26 +186,27 @@ func (t *Task) deliver(ctx context.Context, c *cycle, number int64) error {
 	return err
 }
 
-// refuseAt remembers an effect that the forge refused: it isn't asked again while
-// HEAD stands.
-func (t *Task) refuseAt(head, effect string) {
-	if t.noted.head != head {
-		t.noted.head, t.noted.effects = head, nil
+// refuseAt remembers an effect that the forge refused, and with which words: it isn't
+// asked again while HEAD stands.
+func (t *Task) refuseAt(head, effect, words string) {
+	if t.noted.head != head || t.noted.effects == nil {
+		t.noted = refusals{head: head, effects: map[string]string{}}
 	}
-	t.noted.effects = append(t.noted.effects, effect)
+	t.noted.effects[effect] = words
 }
 
-func (t *Task) refusedAt(head string) []string {
+func (t *Task) refusedAt(head string) map[string]string {
 	if t.noted.head != head {
 		return nil
 	}
 	return t.noted.effects
 }
 
-// refusals are effects that the forge refused while HEAD stood somewhere.
+// refusals are effects that the forge refused while HEAD stood somewhere, each with
+// the forge's words.
 type refusals struct {
 	head    string
-	effects []string
+	effects map[string]string
 }
 
 // tell moves the issue as far as it can be moved now. The forge's trouble is

@@ -217,16 +217,21 @@ func TestF4_NoAnswers(t *testing.T) {
 }
 
 // TestF6_Refused: what the forge refuses for good is not asked again while HEAD
-// stands, and keeps nothing else from being shown.
+// stands, and keeps nothing else from being shown. Without the change that carries
+// the work the issue isn't closed, and says why; one that a person opens will do.
 func TestF6_Refused(t *testing.T) {
 	f := newTold(t, nil)
 	f.scene.Bot.Fail(forgetest.On(forgetest.AddLabel, forgetest.OpenChange), forgetest.Always, forgetest.Fault{Reason: forge.Forbidden})
 	f.drive()
 	f.drive()
-	f.shows("task 1 completed", "", false)
+	f.shows("The forge refused to open the change", "", true)
 	if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.AddLabel, forgetest.OpenChange))); n != 2 {
 		t.Errorf("the forge was asked %d times for what it refuses", n)
 	}
+	_, err := f.scene.Owner.OpenChange(t.Context(), f.scene.Repo, forge.Change{Title: "By hand", Head: f.task.changeBranch(), Base: "main"})
+	must(t, err)
+	f.later()
+	f.shows("task 1 completed", "", false)
 }
 
 // TestF7_ReopenedByAPerson: after writ's closing the last word is a person's.
