@@ -153,7 +153,8 @@ func TestSetup_GitHubRefuses(t *testing.T) {
 	other := p.Another(t, "elsewhere").String()
 	call := func(exit int, says string, args ...string) {
 		t.Helper()
-		a := writ(t, nil, append([]string{"setup", "github", "--url", p.GitURL}, args...)...)
+		env := []string{"WRIT_GITHUB_PRIVATE_KEY=of another set-up in this shell"}
+		a := writ(t, env, append([]string{"setup", "github", "--url", p.GitURL}, args...)...)
 		if a.exit != exit || !strings.Contains(a.stdout+a.stderr, says) {
 			t.Errorf("%v: %+v, want %d and %q", args, a, exit, says)
 		}

@@ -229,10 +229,9 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 	if err != nil {
 		return err
 	}
-	for name, value := range env {
-		if a.env[name] == "" && a.env[strings.TrimSuffix(name, "_FILE")] == "" {
-			a.env[name] = value
-		}
+	for name, value := range env { // this directory's, whatever another set-up left in the shell
+		delete(a.env, strings.TrimSuffix(name, "_FILE"))
+		a.env[name] = value
 	}
 	given, err := a.readSecrets(withoutHooks(cfg))
 	if err != nil {
