@@ -27,25 +27,28 @@ func TestServe_ReloadsWhileTasksRun(t *testing.T) {
 			t.Errorf("serve ended with %v:\n%s", err, log)
 		}
 	}()
+	// The file is watched besides, and may be read once more for each.
+	reload := func(more, outcome string) {
+		p.more = more
+		before := strings.Count(log.String(), outcome)
+		p.config()
+		hups <- syscall.SIGHUP
+		p.until("the reading has its outcome", func() bool { return strings.Count(log.String(), outcome) > before })
+	}
+	const applied, refused = "is in force", "is refused"
 	var numbers []int64
-	for i := range 6 {
+	for i, step := range [][2]string{
+		{"", applied}, {", keep: 2h", applied}, {", log_level: debug", applied}, {", sweep_: 1s", refused}, {", poll: 2s", applied}, {", drain: 11s", refused},
+	} {
 		n := p.File([]string{"default", "strays"}[i%2])
 		p.Approve(n)
 		numbers = append(numbers, n)
-		p.more = []string{"", ", keep: 2h", ", log_level: debug", ", sweep_: 1s", ", poll: 2s", ", drain: 11s"}[i]
-		p.config()
-		hups <- syscall.SIGHUP
+		reload(step[0], step[1])
 	}
-	p.more = ""
-	p.config()
-	hups <- syscall.SIGHUP
+	reload("", applied)
 	for i, n := range numbers {
 		want := []string{"completed", "retry_pending"}[i%2]
 		p.until("each task ends", func() bool { return p.head(n) == want || i%2 == 1 && p.head(n) == "blocked" })
-	}
-	// The file is watched besides, and may be read once more for each.
-	for text, least := range map[string]int{"is in force": 5, "is refused": 2} {
-		p.until("each reading has its outcome", func() bool { return strings.Count(log.String(), text) >= least })
 	}
 	for series, least := range map[string]float64{`writ_config_reload_total{result="applied"}`: 5, `writ_config_reload_total{result="refused"}`: 2} {
 		if got, err := strconv.ParseFloat(p.scrape(series), 64); err != nil || got < least {
