@@ -221,7 +221,7 @@ var codeTable = []CodeInfo{
 	{CodePlanInvalid, "The plan does not verify.", CountsNothing, "Read the named step."},
 	{CodeNoInterpretation, "Nobody proposed an interpretation of the issue.", CountsNothing, "Name allowed_files and expected_outcome."},
 	{CodeContradictionsBudget, "The proposed interpretations contradict each other more than the budget allows.", CountsNothing, "Write the issue more precisely or raise budgets.contradictions."},
-	{CodeTargetNotAllowed, "The repository is not in the allow-list of the server's configuration, or was moved out of it.", CountsNothing, "Add it to `repositories` of its forge (`forges.github`, `forges.gitlab`, `forges.local`) in the server's configuration and start again; or take the hook off the repository."},
+	{CodeTargetNotAllowed, "The repository is not in the allow-list of the server's configuration, or was moved out of it.", CountsNothing, "Add it to `repositories` of its forge (`forges.github`, `forges.gitlab`, `forges.local`) in the server's configuration, which a running server takes in by itself; or take the hook off the repository."},
 	{CodeSecretEmpty, "A secret that the configuration names is not there, or empty.", CountsNothing, "Set the named variable, or the one with _FILE at its end to the path of a file that holds the secret; without it writ doesn't start."},
 	{CodeSigMissing, "A delivery has no signature.", CountsNothing, "Give the hook the secret of the server's configuration."},
 	{CodeSigAlgo, "A delivery is signed with something else than HMAC-SHA256.", CountsNothing, "Send X-Hub-Signature-256, from GitLab v1 in webhook-signature; SHA-1 is not accepted."},

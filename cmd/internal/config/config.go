@@ -62,7 +62,7 @@ type Server struct {
 	MaxBody        Size          `key:"max_body" restart:"yes" min:"1KiB" doc:"The largest webhook body that is taken."`
 	Observe        bool          `key:"observe" doc:"Decide and say what would be done, and claim nothing, whatever contracts say: each is read as if it said mode: observe."`
 	PauseFile      string        `key:"pause_file" restart:"yes" doc:"While a file is at this path nothing new is started. Empty: pause in state_dir."`
-	Log            string        `key:"log" restart:"yes" oneof:"text json" doc:"text or json. The form of the log on standard error."`
+	Log            string        `key:"log" restart:"yes" oneof:"text json" doc:"The form of the log on standard error."`
 	LogLevel       string        `key:"log_level" oneof:"debug info warn error" doc:"debug, info, warn or error. What is less than this is not logged."`
 	Traces         Traces        `key:"traces" restart:"yes" doc:"Where traces go, if anywhere."`
 }

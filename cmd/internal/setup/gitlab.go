@@ -297,7 +297,7 @@ func (g *GitLab) keepToken() error {
 	err := Keep(g.path(gitlabTokenFile), []byte(g.At.Token+"\n"))
 	var e *Error
 	if errors.As(err, &e) && Exists(g.path(gitlabTokenFile)) {
-		return wrong("To replace it: put the new one into that file, and start writ again.", "%s holds another token, and was left as it is.", g.path(gitlabTokenFile))
+		return wrong("To replace it: put the new one into that file. A running writ takes it in within seconds.", "%s holds another token, and was left as it is.", g.path(gitlabTokenFile))
 	}
 	return err
 }

@@ -132,7 +132,7 @@ func (g *GitLab) spec() (gitlab.HookSpec, error) {
 }
 
 // rotate puts a new secret in the old one's place, once for all projects. What
-// GitLab sends until writ was started again is refused, and found by the sweep.
+// GitLab sends until a running writ has taken it in is refused, and found by the sweep.
 func (g *GitLab) rotate() error {
 	g.rotated = true
 	path, value := g.secretPath(), newSigningToken()
@@ -145,7 +145,7 @@ func (g *GitLab) rotate() error {
 	if err := Keep(path, []byte(value+"\n")); err != nil {
 		return errors.Join(err, os.Rename(path+".old", path))
 	}
-	g.Say("  made a new secret for the hooks; the old one is %s. Start writ again now: until then it refuses what GitLab sends, and finds it later\n", path+".old")
+	g.Say("  made a new secret for the hooks; the old one is %s. A running writ takes the new one in within seconds; what it refuses until then it finds later\n", path+".old")
 	return nil
 }
 
