@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -18,6 +20,39 @@ func (a *app) setupCommand() *cobra.Command {
 	cmd := group("setup", "Make what writ needs at a forge: credentials, configuration, checks")
 	cmd.AddCommand(a.setupGitHub(), a.setupGitLab())
 	return cmd
+}
+
+// setupDir is where set-up keeps everything if nothing else is said.
+const setupDir = "writ-server"
+
+// setupFlags are what the set-ups of all forges take.
+type setupFlags struct {
+	config, dir        string
+	onboard, noOnboard bool
+}
+
+// add gives a command these flags and what it does; a request is what the forge
+// calls one. What follows -- is the builder.
+func (f *setupFlags) add(a *app, cmd *cobra.Command, request string, run func(ctx context.Context, builder []string) error) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.dir, "dir", "", "directory for secrets, configuration and state (default ./"+setupDir+")")
+	flags.StringVar(&f.config, "config", "", "configuration that is there already; it is never written to")
+	flags.BoolVar(&f.onboard, "onboard", false, "open the "+request+" with the contract without asking")
+	flags.BoolVar(&f.noOnboard, "no-onboard", false, "neither ask for it nor open it")
+	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+			// It isn't repeated: it may be a secret that was pasted.
+			return errors.New("an argument is not expected: the builder's command stands after --")
+		}
+		return nil
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop) // the second signal kills
+		return badSetup(run(ctx, args))
+	})
 }
 
 // badSetup explains an error of set-up.

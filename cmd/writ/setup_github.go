@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,21 +15,17 @@ import (
 	"github.com/writbot/writ/forge/github"
 )
 
-// setupDir is where set-up keeps everything if nothing else is said.
-const setupDir = "writ-server"
-
 // setupWait is how long an installation is waited for: a colleague may have to
 // be asked.
 const setupWait = 15 * time.Minute
 
 // githubFlags are those of `writ setup github`.
 type githubFlags struct {
-	g                  setup.GitHub
-	config, dir        string
-	keyFile, hookFile  string
-	appID              int64
-	wait               time.Duration
-	onboard, noOnboard bool
+	g setup.GitHub
+	setupFlags
+	keyFile, hookFile string
+	appID             int64
+	wait              time.Duration
 }
 
 func (a *app) setupGitHub() *cobra.Command {
@@ -61,29 +54,14 @@ without a page and without waiting.`,
 	flags.StringVar(&f.g.Name, "name", "", "name of the App to begin with; GitHub lets you change it (default: writ-OWNER)")
 	flags.StringArrayVar(&f.g.Repositories, "repo", nil, "OWNER/NAME of a repository to govern; may be repeated")
 	flags.StringVar(&f.g.PublicURL, "public-url", "", "https address at which GitHub reaches writ; without it writ asks GitHub every minute")
-	flags.StringVar(&f.dir, "dir", "", "directory for credentials, configuration and state (default ./"+setupDir+")")
-	flags.StringVar(&f.config, "config", "", "configuration that is there already; it is never written to")
 	flags.StringVar(&f.g.Listen, "listen", "127.0.0.1:0", "loopback address and port of the page; 0 is any port")
 	flags.DurationVar(&f.wait, "wait", setupWait, "how long to wait for the App to be installed; 0 looks once")
 	flags.Int64Var(&f.appID, "app-id", 0, "number of an App that is there already")
 	flags.StringVar(&f.keyFile, "private-key-file", "", "its private key, a .pem file that only you can read")
 	flags.StringVar(&f.hookFile, "hook-secret-file", "", "its webhook secret, in a file that only you can read")
-	flags.BoolVar(&f.onboard, "onboard", false, "open the pull request with the contract without asking")
-	flags.BoolVar(&f.noOnboard, "no-onboard", false, "neither ask for it nor open it")
-	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			// It isn't repeated: it may be a secret that was pasted.
-			return errors.New("an argument is not expected: the builder's command stands after --")
-		}
-		return nil
-	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		context.AfterFunc(ctx, stop) // the second signal kills
-		f.g.Builder, f.g.Say = args, a.print
-		return badSetup(a.runSetupGitHub(ctx, &f))
+	f.add(a, cmd, "pull request", func(ctx context.Context, builder []string) error {
+		f.g.Builder, f.g.Say = builder, a.print
+		return a.runSetupGitHub(ctx, &f)
 	})
 	return cmd
 }

@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,10 +19,9 @@ const setupWrites = 200 * time.Millisecond
 
 // gitlabFlags are those of `writ setup gitlab`.
 type gitlabFlags struct {
-	g                  setup.GitLab
-	config, dir        string
-	token, maintainer  string // files
-	onboard, noOnboard bool
+	g setup.GitLab
+	setupFlags
+	token, maintainer string // files
 }
 
 func (a *app) setupGitLab() *cobra.Command {
@@ -53,25 +48,10 @@ terminal what is missing is asked for. What follows -- is the command of the bui
 	flags.StringVar(&f.token, "token-file", "", "file with writ's token, that only you can read; - is standard input")
 	flags.StringVar(&f.maintainer, "maintainer-token-file", "", "file with a Maintainer's token, which makes the hooks and is not kept")
 	flags.StringVar(&f.g.PublicURL, "public-url", "", "https address at which GitLab reaches writ; without it writ asks GitLab every minute")
-	flags.StringVar(&f.dir, "dir", "", "directory for secrets, configuration and state (default ./"+setupDir+")")
-	flags.StringVar(&f.config, "config", "", "configuration that is there already; it is never written to")
 	flags.BoolVar(&f.g.Rotate, "rotate-hook-secret", false, "replace the secret of the hooks")
-	flags.BoolVar(&f.onboard, "onboard", false, "open the merge request with the contract without asking")
-	flags.BoolVar(&f.noOnboard, "no-onboard", false, "neither ask for it nor open it")
-	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			// It isn't repeated: it may be a secret that was pasted.
-			return errors.New("an argument is not expected: the builder's command stands after --")
-		}
-		return nil
-	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		context.AfterFunc(ctx, stop) // the second signal kills
-		f.g.Builder, f.g.Say, f.g.Now, f.g.At.Limits.WriteInterval = args, a.print, time.Now(), setupWrites
-		return badSetup(a.runSetupGitLab(ctx, &f))
+	f.add(a, cmd, "merge request", func(ctx context.Context, builder []string) error {
+		f.g.Builder, f.g.Say, f.g.Now, f.g.At.Limits.WriteInterval = builder, a.print, time.Now(), setupWrites
+		return a.runSetupGitLab(ctx, &f)
 	})
 	return cmd
 }
