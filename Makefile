@@ -15,7 +15,7 @@ TOOL := go tool -modfile=.ci/tools.mod
 
 # TEST_TIMEOUT bounds one package's tests. The slowest ones kill and restart
 # real processes under the race detector; a hang must still end within a CI run.
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 40m
 # TEST_JSON=FILE also keeps the run's events, for `make cases CASES_IN=FILE`.
 TEST_JSON    ?=
 CASES_IN     ?=
@@ -47,6 +47,10 @@ test: setup ## vet, then every test under the race detector
 	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json) $(PKG) \
 	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
+.PHONY: instruction
+instruction: setup ## what builders are told, held against cmark-gfm on 10,000 generated documents
+	go test -run TestI15_ -timeout $(TEST_TIMEOUT) ./compliance/instruction -documents 10000
+
 .PHONY: demo
 demo: setup-run build ## writ with an embedded forge: four issues, four ends, a kill -9 in between
 	bin/writ demo
@@ -56,35 +60,49 @@ bench: setup-run build ## measure against the git binary and SHA-256; rewrites d
 	go run ./cmd/bench
 
 .PHONY: soak
-soak: setup ## 50 worlds, 2,000 issues, five crashes: nothing done twice, nothing left over
+soak: setup ## 50 worlds, 2,000 issues, five crashes, and a server that can't in turns: nothing done twice, nothing left over
 	go test -run '^$$' -bench Soak -benchtime 1x -timeout 60m ./cmd/e2e
+	go test -run '^$$' -bench SoakOutages -benchtime 1x -timeout 60m ./executor/supervisor
 
 # The ordinary suite runs the first few of them.
 SEEDS ?= 500
 .PHONY: seeds
 seeds: setup ## GitHub and GitLab that lie, 500 seeds through the real adapters: E1 to E8 hold
-	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_F5_F6_LyingForges$$' -args -hosted-seeds $(SEEDS) \
+	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_(F5_F6_LyingForges|G7_E8_OnForges|K6_EveryPointOfTheIssueSealed|K7_EveryPointSealed)$$' -args -hosted-seeds $(SEEDS) \
 	  | grep -v -e '=== ' -e '--- PASS.*seeds/'
 
 # Under the race detector, as in the suite, they are fewer.
 .PHONY: limits
-limits: setup ## two hundred tasks at once within the limits that forges publish
+limits: setup ## two hundred tasks at once within the limits that forges publish; ten thousand slow connections
 	go test -count=1 -timeout 15m -v ./cmd/e2e -run '^TestF4_TwoHundredTasks$$' | grep -v '=== '
+	go test -run '^$$' -bench SlowConnections -benchtime 1x -timeout 5m ./cmd/e2e
+
+# Not in CI: it takes minutes and the tools of five languages.
+.PHONY: builds
+builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++ (installs their tools)
+	@.ci/setup builds
+	go test -count=1 -timeout 60m -tags builds -v ./executor/sandbox -run '^TestBuilds_' | grep -v '=== '
 
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
 
-# Not in CI: each of some 900 mutants builds and runs a test of its own, about
-# four seconds apiece on two cores. CI sees that the patches still apply; a
-# whole run belongs before a release, and a part of one (go run ./cmd/mutants
-# -only '^L') before a defence is changed.
+# All of them take hours: each builds and runs a test of its own. A whole run
+# belongs before a release, and a package's (make mutants PKG=./kernel/...)
+# before a defence in it is changed. CI tries those that a change touches.
 .PHONY: mutants
-mutants: setup ## take each defence out in a scratch copy; its test must then fail
-	go run ./cmd/mutants
+mutants: setup ## take each defence out; its test must then fail (PKG= narrows it)
+	go run ./cmd/mutants -pkg $(PKG)
 
-.PHONY: patches
-patches: ## check that every mutant's patch still applies to the code
+# BASE is a commit to compare with, BUDGET how long to go on.
+BASE   ?= auto
+BUDGET ?= 3m
+.PHONY: mutants-changed
+mutants-changed: setup ## mutants of the packages that the last change touches, for three minutes
+	go run ./cmd/mutants -changed $(BASE) -budget $(BUDGET)
+
+.PHONY: mutants-check
+mutants-check: ## check that every mutant still applies to the code and names a test
 	go run ./cmd/mutants -check
 
 .PHONY: conformance
@@ -98,6 +116,17 @@ lint: ## golangci-lint (staticcheck is one of its linters), with .golangci.yml
 .PHONY: chart
 chart: ## lint the Helm chart and compare what it renders with its goldens (UPDATE=1 writes them)
 	@.ci/chart
+
+.PHONY: apiserver
+apiserver: ## install the chart on a real API server, without a node (builds it first: minutes)
+	@.ci/setup apiserver
+	@.ci/kube server
+
+# Not in CI: it takes minutes and root.
+.PHONY: kube
+kube: ## run the chart on one Kubernetes node made by hand, as docs/containers.md says (builds it first)
+	@.ci/setup kube
+	@.ci/kube node
 
 # Needs a Docker engine, so CI doesn't: there a test holds the Dockerfile's lines.
 .PHONY: image

@@ -116,6 +116,15 @@ type Preparer interface {
 	Prepare(builder string, base Base)
 }
 
+// Surveyor is what an executor may offer on top of [Executor].
+type Surveyor interface {
+	// Survey tries whether a run of builder could have base, every file of it, and
+	// says what is wrong with the base itself (environment.base.unusable): that is
+	// so for every run on this commit. An error means that it could not be found
+	// out now. It takes as long as laying the base out does, and ends with ctx.
+	Survey(ctx context.Context, builder string, base Base) ([]kernel.Violation, error)
+}
+
 // Error is a failure to start, with its code.
 type Error struct {
 	Code   kernel.Code

@@ -76,7 +76,8 @@ type Issue struct {
 	Author    User
 	Labels    []string
 	Locked    bool
-	IsChange  bool // a pull or merge request under an issue's number
+	IsChange  bool      // a pull or merge request under an issue's number
+	CreatedAt time.Time // with ID it tells the issue from all others that have or had its number
 	UpdatedAt time.Time
 	URL       string
 }
@@ -112,6 +113,8 @@ type Comment struct {
 	Author    User
 	Body      string
 	CreatedAt time.Time
+	// UpdatedAt is when its text was last edited, CreatedAt where it never was. A
+	// forge may know that of commands only; of other texts it is never too early.
 	UpdatedAt time.Time
 	URL       string
 }
@@ -151,6 +154,16 @@ type Change struct {
 	Draft     bool
 	Author    User
 	URL       string
+}
+
+// Delivers reports whether a change is rather the one that delivers a branch onto
+// base than another one of that branch: it is onto base and the other isn't, or it
+// is the newer one of two that are alike in this.
+func (c Change) Delivers(other Change, base string) bool {
+	if onto := c.Base == base; onto != (other.Base == base) {
+		return onto
+	}
+	return c.Number > other.Number
 }
 
 // Check is the word on a commit that its page shows.
@@ -238,8 +251,9 @@ type Identities interface {
 
 // Changes delivers work.
 type Changes interface {
-	// FindChange returns the newest change from a branch; NotFound for none.
-	FindChange(ctx context.Context, r Repo, head string) (Change, error)
+	// FindChange returns the newest change from a branch onto base, or the newest
+	// one from that branch where none is onto base; NotFound for none.
+	FindChange(ctx context.Context, r Repo, head, base string) (Change, error)
 	OpenChange(ctx context.Context, r Repo, c Change) (Change, error)
 	EditChange(ctx context.Context, r Repo, number int64, title, body string) error
 	// SetCheck sets a check on a commit, found again by its name.

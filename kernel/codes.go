@@ -29,6 +29,7 @@ const (
 	CodeScopeSize            Code = "scope.size"
 	CodeProtectedPath        Code = "policy.protected_path"
 	CodePathUnsafe           Code = "path.unsafe"
+	CodeSecretDetected       Code = "secret.detected"
 	CodeInstructionHidden    Code = "instruction.hidden_content"
 	CodeInstructionTooLarge  Code = "instruction.too_large"
 	CodeInstructionChanged   Code = "instruction.changed_after_approval"
@@ -54,22 +55,30 @@ const (
 	CodeLeaseLost            Code = "lease.lost"
 	CodeLeaseMalformed       Code = "lease.malformed"
 	CodeLeaseUntrusted       Code = "lease.untrusted"
+	CodeStateForeign         Code = "state.foreign"
+	CodeStateRollback        Code = "state.rollback"
+	CodeChangeLost           Code = "change.lost"
+	CodeBranchTaken          Code = "change.branch_taken"
 	CodeSandboxUnavailable   Code = "sandbox.unavailable"
 	CodeEnvRepository        Code = "environment.repository.unavailable"
+	CodeEnvBase              Code = "environment.base.unusable"
 	CodeEnvGovernance        Code = "environment.governance.unreadable"
 	CodeEnvBuilder           Code = "environment.builder.missing"
 	CodeEnvBuilderFailed     Code = "environment.builder.failed"
 	CodeEnvStore             Code = "environment.store.unavailable"
 	CodeEnvState             Code = "environment.state_dir"
+	CodeEnvDisk              Code = "environment.disk.low"
 	CodeEnvKey               Code = "environment.key.missing"
 	CodeStateInUse           Code = "state.in_use"
 	CodeStateUnanswered      Code = "state.unanswered"
 	CodeAddress              Code = "environment.address.unavailable"
 	CodePushRefused          Code = "forge.push_refused"
+	CodeForgeUnable          Code = "forge.unable"
 	CodeForgeRefused         Code = "forge.refused"
 	CodeForgeUnreachable     Code = "forge.unreachable"
 	CodeForgeCredential      Code = "forge.credential"
 	CodeRedirectRefused      Code = "git.redirect_refused"
+	CodeGitBudget            Code = "git.budget"
 	CodeURLInvalid           Code = "git.url_invalid"
 	CodeRefInvalid           Code = "git.ref_invalid"
 	CodeCommitAmbiguous      Code = "commit.ambiguous"
@@ -77,6 +86,11 @@ const (
 	CodeLedgerCorrupt        Code = "ledger.corrupt"
 	CodeLedgerUnavailable    Code = "ledger.unavailable"
 	CodeLedgerRollback       Code = "ledger.rollback"
+	CodeWorldRollback        Code = "world.rollback"
+	CodeWorldFork            Code = "world.fork"
+	CodeWorldMemory          Code = "world.memory"
+	CodeWorldElsewhere       Code = "world.elsewhere"
+	CodeKeyUnfinished        Code = "key.unfinished"
 	CodeEvidenceTooLarge     Code = "evidence.too_large"
 	CodeEvidenceGap          Code = "evidence.gap"
 	CodeEvidenceInvalid      Code = "evidence.invalid"
@@ -106,6 +120,7 @@ const (
 	CodeSigMalformed         Code = "webhook.sig.malformed"
 	CodeSigMismatch          Code = "webhook.sig.mismatch"
 	CodeSigStale             Code = "webhook.sig.stale"
+	CodeSigProject           Code = "webhook.sig.project"
 	CodeDeliveryInvalid      Code = "webhook.delivery.invalid"
 	CodeHeaderTimeout        Code = "webhook.header.timeout"
 	CodeBodyTimeout          Code = "webhook.body.timeout"
@@ -120,6 +135,7 @@ const (
 	CodeWebhookBusy          Code = "webhook.busy"
 	CodeWebhookStore         Code = "webhook.store.unavailable"
 	CodeWebhookNotFound      Code = "webhook.not_found"
+	CodeWebhookHost          Code = "webhook.host"
 	CodeWebhookMethod        Code = "webhook.method"
 	CodeWebhookPanic         Code = "webhook.panic"
 	CodeWebhookInternal      Code = "webhook.internal"
@@ -152,6 +168,7 @@ var codeTable = []CodeInfo{
 	{CodeScopeSize, "The change has more files or bytes than its budget.", CountsAttempt, "Raise budgets.files or budgets.bytes, or make the task smaller."},
 	{CodeProtectedPath, "A protected path was named or changed.", CountsAttempt, "Protected paths need an entry in paths.unprotect of the contract."},
 	{CodePathUnsafe, "A path is unsafe: absolute, with .., control characters, or equal to another one on some file system.", CountsAttempt, "Rename the path."},
+	{CodeSecretDetected, "A changed file, or the issue itself, holds a secret that writ was given, or the value of a variable under `redact`.", CountsAttempt, "Keep the secret from the builder, and its value out of files and issue; replace one that an issue shows. Nothing that holds it was pushed."},
 	{CodeInstructionHidden, "The issue has characters that a reader can't see.", CountsNothing, "Remove the named characters."},
 	{CodeInstructionTooLarge, "The issue's text is larger than the limit.", CountsNothing, "Shorten the issue; nothing is cut silently."},
 	{CodeInstructionChanged, "The issue was changed after its approval.", CountsNothing, "Approve the issue again as it is now."},
@@ -176,29 +193,42 @@ var codeTable = []CodeInfo{
 	{CodeLeaseLost, "The lease was taken over or could not be renewed in time.", CountsInterruption, "Nothing: the owner at HEAD goes on."},
 	{CodeLeaseMalformed, "The lease at HEAD can't be read as one.", CountsNothing, "Nothing: it is taken over once it has been seen unchanged for the lease time."},
 	{CodeLeaseUntrusted, "HEAD carries a result or approval by a key that isn't listed.", CountsNothing, "If you trust the named key, list it in runners of the contract or trusted_runners of the configuration; otherwise `writ task resume` moves on."},
+	{CodeStateForeign, "HEAD of the state ref was made for another repository, ref, task or issue, and copied here.", CountsNothing, "Find out who put it there: operations.md, \"State that was set back, removed or copied\". `writ task resume` moves on from it."},
+	{CodeStateRollback, "The state ref was set back, removed, or has two histories.", CountsNothing, "Find out who moved it: operations.md, \"State that was set back, removed or copied\". Put the later commit back if a clone has it, or move on from what is there with `writ task resume`."},
+	{CodeChangeLost, "The server took an accepted result without its change branch, and nobody has the commit any more.", CountsNothing, "Start the installation that made the result: it pushes the branch again, if its state directory keeps it. Or push the commit that the detail names to that branch, if somebody has it. Or have the work done again with `writ task resume`."},
+	{CodeBranchTaken, "A branch has the name of the change branch, or a name beside which git can't have it.", CountsNothing, "Delete or rename the branch that the detail names. The task goes on by itself at the next sweep, or at once where a webhook tells of it."},
 	{CodeSandboxUnavailable, "No sandbox can be started on this machine.", CountsNothing, "Install bubblewrap and allow user namespaces; the detail has the commands."},
-	{CodeEnvRepository, "The repository can't be read.", CountsNothing, "Check path, URL and permissions."},
+	{CodeEnvRepository, "The repository can't be read.", CountsNothing, "Mend what the detail names: the path, the URL, a permission, or a first commit that is missing."},
+	{CodeEnvBase, "The base branch holds a tree that can't be worked on.", CountsNothing, "Mend the named path on the base branch. Tasks are looked at again when the branch moves, and every hour."},
 	{CodeEnvGovernance, "The contract file can't be read at the pinned commit.", CountsNothing, "Check that the file is a regular file on the base branch."},
 	{CodeEnvBuilder, "The builder's program is not there.", CountsNothing, "Install the program or correct the builder's argv; it must be visible in the sandbox."},
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
-	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Check space and permissions of the state directory."},
-	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Check its permissions: the directory must belong to you, with mode 700, and the files in it with mode 600."},
+	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Mend what the detail names: most often the file system of the state directory is full or read-only."},
+	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Mend what the detail names. About permissions: the directory must belong to the user that runs writ, with mode 700, and the files in it with mode 600."},
+	{CodeEnvDisk, "The file system of the workspaces has less free than its reserve.", CountsNothing, "Make room there, or lower limits.disk_reserve. Tasks go on by themselves then."},
 	{CodeEnvKey, "The installation's signing key is not there.", CountsNothing, "Put `key` and `key.pub` back from where you keep them; where nothing ran yet, the first start makes them. If there is no copy, start with a new state directory, and list the old public key in trusted_runners: operations.md, \"Keys\"."},
 	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Look at the named process: `ps -fp PID`. If it is the writ that is meant, leave it; else end it, or give another --state-dir. A process that is gone holds nothing."},
 	{CodeStateUnanswered, "The process that has the state directory gave no answer in time.", CountsNothing, "It may be waiting for the network: try again. To end it, send it SIGTERM, which gives its leases back; a second one kills it."},
 	{CodeAddress, "The address can't be listened on.", CountsNothing, "Find out who has it with `ss -ltnp`, or give a free one (server.listen, --listen)."},
-	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail."},
+	{CodePushRefused, "The server refused the push by a rule of its own.", CountsNothing, "Change the named rule or the permission; the server's words are in the detail. The task waits, what was judged is kept, and it is tried again at least hourly."},
+	{CodeForgeUnable, "The repository's server can't take a push now, or can't be read.", CountsNothing, "Look at the server's disk, state and log; its words are in the detail and in /readyz. Judged work is kept, nothing is counted, and everything goes on by itself within a minute of the server's recovery."},
 	{CodeForgeRefused, "The forge refused a comment, a label, a change or the closing of the issue.", CountsNothing, "Read the forge's words in the detail; most often a permission is missing."},
 	{CodeForgeCredential, "The forge doesn't take writ's credential.", CountsNothing, "Check that the variable holds the token of writ's own account at this very forge, that it still counts there, and for an App that it is installed on the repository."},
 	{CodeForgeUnreachable, "The repository's server can't be reached.", CountsInterruption, "Check network and URL; the task is tried again by itself."},
 	{CodeRedirectRefused, "The server redirects to another host.", CountsNothing, "Use the final URL; credentials never follow a redirect."},
+	{CodeGitBudget, "What the repository's server sends is more than writ takes at a time.", CountsNothing, "It is a limit of writ's own, not the server's, and no key changes it. See what the server sends, or have this server govern fewer repositories. It is tried again by itself."},
 	{CodeURLInvalid, "The repository's URL is not allowed.", CountsNothing, "Use a path, or a file, https, http or ssh URL."},
 	{CodeRefInvalid, "A ref name is not allowed.", CountsNothing, "Use a plain branch name."},
 	{CodeCommitAmbiguous, "A commit object can be read in two ways.", CountsNothing, "Have the commit written again by git."},
 	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory; find the other one with `ps -ef`."},
 	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Stop, and copy the whole state directory away. `writ verify --state-dir DIR` names the first bad record. Then restore a back-up and run `writ ledger adopt`: operations.md, \"Back-up and restore\"."},
 	{CodeLedgerUnavailable, "A record could not be made durable.", CountsNothing, "Check the disk, then start again; nothing happened without its record."},
-	{CodeLedgerRollback, "The ledger is older than its checkpoint outside.", CountsNothing, "Restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time: operations.md, \"Back-up and restore\"."},
+	{CodeLedgerRollback, "The ledger is older than its checkpoint outside, or than a state commit that its key signed; or another copy of the state directory is in use.", CountsNothing, "Stop the other copy, or restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time, with --head where a state commit is named: operations.md, \"Back-up and restore\"."},
+	{CodeWorldRollback, "The ref of the world's acts lacks some that were seen there.", CountsNothing, "Nothing has to be done: what was seen counts, and a server puts it back by itself, as does the next act that is written. Look at who may set refs back. In `writ verify`: fetch that ref, too, or have an installation that saw the act put it back."},
+	{CodeWorldFork, "The ref of the world's acts contradicts what was seen there.", CountsNothing, "Look at both with `writ world log`. `writ world repair` goes on with what is there now; then do again what it lacks."},
+	{CodeWorldMemory, "What was seen of the world's acts can't be read or kept.", CountsNothing, "Check the disk and the state directory. If the file is damaged, restore it from a back-up; without it, a roll-back of that ref isn't noticed."},
+	{CodeWorldElsewhere, "The state of this repository is bound to another world.", CountsNothing, "If it was moved or imported: `writ world rebind OLD NEW`. Where only the name is known, run it where the forge is configured, or by the path of the repository."},
+	{CodeKeyUnfinished, "The replacement of the installation's key was interrupted.", CountsNothing, "Run `writ key rotate` again: it finishes what was begun."},
 	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
 	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
 	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},
@@ -228,6 +258,7 @@ var codeTable = []CodeInfo{
 	{CodeSigMalformed, "A delivery's signature can't be read, or there are several.", CountsNothing, "Send one header: sha256= and 64 lower-case hexadecimal digits, from GitLab v1, and base64."},
 	{CodeSigMismatch, "A delivery's signature or token is not the one that belongs to its bytes.", CountsNothing, "Give the hook the server's secret; nothing between the two may change the body."},
 	{CodeSigStale, "A delivery was signed more than five minutes ago, or ahead of time.", CountsNothing, "Set the clocks of the forge and of this machine right; if they are, somebody repeats old deliveries."},
+	{CodeSigProject, "A delivery tells of a project that its secret isn't bound to.", CountsNothing, "Give the hook of each project the secret that `forges.gitlab.hooks` binds to it; if they have them, somebody who knows one project's secret speaks for another."},
 	{CodeDeliveryInvalid, "A delivery has no id, several, or one that is no id.", CountsNothing, "Send the forge's delivery header once."},
 	{CodeHeaderTimeout, "The head of a request did not arrive in time.", CountsNothing, "Send it faster; look at the network or proxy between."},
 	{CodeBodyTimeout, "The body of a delivery did not arrive in time.", CountsNothing, "Send it faster; look at the network or proxy between."},
@@ -242,6 +273,7 @@ var codeTable = []CodeInfo{
 	{CodeWebhookBusy, "The receiver has as many deliveries in hand as it may.", CountsNothing, "Send it again after the time in Retry-After."},
 	{CodeWebhookStore, "A delivery could not be made durable in time.", CountsNothing, "Send it again after the time in Retry-After; the operator looks at the store's disk."},
 	{CodeWebhookNotFound, "There is nothing at this address.", CountsNothing, "Correct the hook's URL; hooks end in /hooks/ and the forge's name."},
+	{CodeWebhookHost, "A page was asked for under a name that isn't this server's.", CountsNothing, "Ask under an address or localhost, or list the name in server.hosts."},
 	{CodeWebhookMethod, "This address doesn't answer to this method.", CountsNothing, "Deliveries are sent with POST, pages and states read with GET."},
 	{CodeWebhookPanic, "The receiver met a fault of its own in this request.", CountsNothing, "Report it with the log's line; the process goes on."},
 	{CodeWebhookInternal, "The receiver could not answer this request.", CountsNothing, "Read the log's line with this code."},

@@ -59,7 +59,7 @@ func TestCodes_Documented(t *testing.T) {
 // TestCodes_TwoAudiences: what the issue's page says of a code sends nobody to a
 // shell, and what the operator reads doesn't end at the issue's page.
 func TestCodes_TwoAudiences(t *testing.T) {
-	onlyOperators := regexp.MustCompile(`^(config|ledger|machine|webhook|git|state|replay|evidence|lease|environment\.key|task\.not_)`)
+	onlyOperators := regexp.MustCompile(`^(config|ledger|machine|webhook|git|state|world|key|replay|evidence|lease|environment\.key|task\.not_)`)
 	differ := 0
 	for _, c := range kernel.Codes() {
 		on := c.Code.IssueRemedy()

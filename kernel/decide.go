@@ -17,6 +17,12 @@ func Decide(f Facts) (Decision, error) {
 	if err != nil {
 		return Decision{}, fmt.Errorf("kernel: facts: %w", err)
 	}
+	return DecideOn(f, hash), nil
+}
+
+// DecideOn is [Decide] for who has the hash of the facts already; it is "" for a look
+// of which nothing is recorded.
+func DecideOn(f Facts, hash canon.Digest) Decision {
 	var d Decision
 	if f.Request == RequestTell {
 		d = decideIssue(f)
@@ -27,7 +33,7 @@ func Decide(f Facts) (Decision, error) {
 	d.Facts = hash
 	d.Violations = SortViolations(d.Violations)
 	d.Codes = SortCodes(append(d.Codes, CodesOf(d.Violations)...))
-	return d, nil
+	return d
 }
 
 func decideTask(f Facts) Decision {

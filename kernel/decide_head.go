@@ -1,11 +1,19 @@
 package kernel
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Rules of a task without a live run of ours, in their fixed order.
 const (
 	ruleKernel      = "kernel"      // this task's kernel may act
 	ruleTarget      = "target"      // the number belongs to this issue
+	ruleBinding     = "binding"     // HEAD is this task's
 	ruleEvent       = "event"       // HEAD is a state event
 	ruleTrust       = "trust"       // whose word HEAD is
+	ruleHistory     = "history"     // HEAD comes after what was seen before
+	ruleDelivered   = "delivered"   // what HEAD accepted is there
 	ruleLease       = "lease"       // nobody else holds it
 	ruleConsent     = "consent"     // the text is the approved one
 	ruleInput       = "input"       // structure and wording
@@ -18,8 +26,10 @@ const (
 var headRules = []rule{
 	{ruleKernel, kernelRule},
 	{ruleTarget, targetRule},
+	{ruleBinding, bindingRule},
 	{ruleEvent, eventRule},
 	{ruleTrust, trustRule},
+	{ruleHistory, historyRule},
 	{ruleLease, leaseRule},
 	{ruleConsent, consentRule},
 	{ruleInput, func(f Facts) []Violation { return f.Input }},
@@ -27,6 +37,15 @@ var headRules = []rule{
 	{ruleEnvironment, func(f Facts) []Violation { return f.Environment }},
 	{ruleAttempts, attemptsRule},
 	{ruleInterrupted, interruptionsRule},
+}
+
+// headRulesOf are the rules of a task without a run. Facts without a missing branch are
+// judged by the same rules as ever, so that their decisions replay byte for byte.
+func headRulesOf(f Facts) []rule {
+	if f.Missing == nil {
+		return headRules
+	}
+	return append(headRules[:len(headRules):len(headRules)], rule{ruleDelivered, deliveredRule})
 }
 
 func kernelRule(f Facts) []Violation {
@@ -38,7 +57,10 @@ func kernelRule(f Facts) []Violation {
 
 func targetRule(f Facts) []Violation {
 	v := f.View
-	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && WantsClaim(f) && !f.resumed() {
+	if len(historyRule(f))+len(bindingRule(f))+len(trustRule(f)) > 0 {
+		return nil // it is no other issue that took the number: HEAD isn't this task's state
+	}
+	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && !f.Head.Lost && WantsClaim(f) && !f.BeginsAnew() && !f.movedOn() {
 		return one(CodeTaskNumberTaken, v.AcceptedRun, "The result of run %s was accepted for this very text, and HEAD doesn't show it any more.", v.AcceptedRun)
 	}
 	if f.Head.OID == "" || f.Head.Approval == "" || f.SameIssue || f.Head.Approval == f.Approved {
@@ -47,8 +69,47 @@ func targetRule(f Facts) []Violation {
 	return one(CodeTaskNumberTaken, "", "HEAD of task %d carries the digest %s, this issue has %s.", f.Task, f.Head.Approval, f.Approved)
 }
 
+// AbsentHead stands for a ref that doesn't exist where a person moves on from that.
+const AbsentHead = "0000000000000000000000000000000000000000"
+
+// movedOn reports whether a person looked at HEAD as it is and said to go on.
+func (f Facts) movedOn() bool {
+	return f.View.ResumedHead != "" && f.View.ResumedHead == cmp.Or(f.Head.OID, AbsentHead)
+}
+
+// young reports whether nothing of the task is known: nothing was seen of it, and
+// the issue tells of no run.
+func (f Facts) young() bool { return f.View.Seen == "" && !f.Told }
+
+// blank reports whether the task has no state: no ref, or a commit that came with a
+// fork, an import or a copy, which is only a parent.
+func (f Facts) blank() bool { return f.Head.OID == "" || f.Head.Foreign() && f.young() }
+
+// Repairs reports whether a person moved on from a HEAD that needs repair.
+func (f Facts) Repairs() bool {
+	if !f.movedOn() {
+		return false
+	}
+	f.View.ResumedHead = ""
+	return NeedsRepair(f)
+}
+
+// bindingRule: a commit that names another place is not this task's state, whoever
+// signed it. On a task of which nothing is known it is left below, and nothing is
+// read from it.
+func bindingRule(f Facts) []Violation {
+	h := f.Head
+	if !h.Foreign() || f.movedOn() || f.young() {
+		return nil
+	}
+	return []Violation{
+		one(CodeLeaseUntrusted, h.OID, "HEAD is no state of this task.")[0],
+		one(CodeStateForeign, h.OID, "HEAD was made for %s.", h.Named)[0],
+	}
+}
+
 func eventRule(f Facts) []Violation {
-	if f.Head.OID == "" || f.Head.OID == f.View.ResumedHead {
+	if f.Head.OID == "" || f.Head.Foreign() || f.movedOn() {
 		return nil
 	}
 	if f.Head.State == "" {
@@ -60,19 +121,82 @@ func eventRule(f Facts) []Violation {
 	return nil
 }
 
-// trustRule: a lease is a lock whoever wrote it, and a stalled commit only
-// breaks one; everything else at HEAD is a result or approval.
+// unlistedLock reports whether HEAD is a lease of an unlisted writer, or the end of
+// one: a lock, and nothing else. What the task's state is, the commit seen last says.
+func (h HeadFacts) unlistedLock() bool {
+	return !h.Trusted() && !h.Foreign() && (h.State == HeadWorking || h.State == HeadStalled)
+}
+
+// UnlistedLock reports whether HEAD only locks the task: see [HeadFacts.Over].
+func (h HeadFacts) UnlistedLock() bool { return h.unlistedLock() }
+
+// trustRule: a lease is a lock whoever wrote it; everything else at HEAD is a
+// result or approval.
 func trustRule(f Facts) []Violation {
 	h := f.Head
 	switch {
-	case h.OID != f.View.ResumedHead && h.State == HeadWorking && h.Over != "" && !h.Trust.Trusted():
+	case h.OID == "", h.State == "", h.Foreign(), h.Trusted(), f.movedOn():
+		return nil
+	case h.unlistedLock() && h.Over != "":
 		return one(CodeLeaseUntrusted, h.OID, "An unlisted writer laid a lease over %s.", h.Over)
-	case h.OID == "", h.OID == f.View.ResumedHead, h.State == "", h.State == HeadWorking, h.State == HeadStalled, h.Trust.Trusted():
+	case h.unlistedLock():
 		return nil
 	case h.Signer == "":
 		return one(CodeLeaseUntrusted, h.OID, "HEAD says %s without a good signature.", h.State)
+	case h.Trust.Trusted():
+		return one(CodeLeaseUntrusted, h.OID, "HEAD says %s, and doesn't say of which task.", h.State)
 	}
 	return one(CodeLeaseUntrusted, h.OID, "HEAD says %s, signed by %s, which isn't listed.", h.State, h.Signer)
+}
+
+// historyRule: nobody sets a task back, or removes its state, without a person who
+// looks at it. History isn't scanned; see [TaskView.Follows].
+func historyRule(f Facts) []Violation {
+	h, v := f.Head, f.View
+	switch {
+	case f.movedOn(), f.blank() && f.young(), h.Foreign():
+		return nil
+	case h.OID == "" && v.Seen != "":
+		return one(CodeStateRollback, "", "The state ref is gone. Seen last was %s, number %d.", v.Seen, v.SeenSeq)
+	case h.OID == "":
+		return one(CodeStateRollback, "", "There is no state ref, and the issue tells of a run.")
+	case h.State == "":
+		return nil // no event: that is what is wrong
+	case h.unlistedLock():
+		return lockRule(f)
+	case h.Trusted() && h.Told > 0:
+		return one(CodeStateRollback, h.OID, "HEAD has the number %d, and the issue tells of number %d.", h.Seq, h.Told)
+	case h.Trusted() && h.Behind && v.Seen == "":
+		if h.State == HeadWorking && !h.LeaseExpired {
+			return nil // somebody works on it, and the issue may lag
+		}
+		return one(CodeStateRollback, h.OID, "HEAD has the number %d, and doesn't have the run that the issue tells of.", h.Seq)
+	case h.Trusted() && !v.Follows(h):
+		return one(CodeStateRollback, h.OID, "HEAD has the number %d. Seen last was %s, number %d.", h.Seq, v.Seen, v.SeenSeq)
+	}
+	return nil
+}
+
+// lockRule: above an unlisted lease that has ended, the task's state is that of the
+// commit seen last, on which it must stand.
+func lockRule(f Facts) []Violation {
+	h, v := f.Head, f.View
+	switch {
+	case h.State == HeadWorking && !h.LeaseExpired, h.Parent != "" && (h.Parent == v.Seen || h.Parent == v.Unshown):
+		return nil
+	case v.Seen == "":
+		return one(CodeLeaseUntrusted, h.OID, "An unlisted writer had the task before anything of it was seen.")
+	}
+	return one(CodeStateRollback, h.OID, "An unlisted writer laid a lease over another commit than the one seen last, %s, number %d.", v.Seen, v.SeenSeq)
+}
+
+// deliveredRule: an accepted result whose commit no branch holds, and that nobody can
+// push any more, is no result. Until it is due, who made it may still push it.
+func deliveredRule(f Facts) []Violation {
+	if m := f.Missing; m != nil && f.Now >= m.Due && !f.movedOn() {
+		return m.Faults
+	}
+	return nil
 }
 
 func leaseRule(f Facts) []Violation {
@@ -91,54 +215,83 @@ func consentRule(f Facts) []Violation {
 }
 
 func attemptsRule(f Facts) []Violation {
-	if f.Head.State == string(TaskRetryPending) && !f.resumed() && f.Head.Attempt >= f.Budgets.Attempts {
+	if f.Head.State == string(TaskRetryPending) && !f.BeginsAnew() && f.Head.Attempt >= f.Budgets.Attempts {
 		return one(CodeEscalationBlocked, "attempts", "%d of %d attempts are spent.", f.Head.Attempt, f.Budgets.Attempts)
 	}
 	return nil
 }
 
 func interruptionsRule(f Facts) []Violation {
-	if f.Head.State == HeadStalled && !f.resumed() && f.Head.Interruptions > f.Budgets.Interruptions {
+	n := f.interrupted()
+	if (f.Head.State == HeadStalled || f.Head.Kept) && !f.BeginsAnew() && n > f.Budgets.Interruptions {
 		return []Violation{
 			{CodeEscalationBlocked, "interruptions", "The task is blocked."},
-			one(CodeInterruptionsSpent, "interruptions", "%d interruptions, %d are allowed.", f.Head.Interruptions, f.Budgets.Interruptions)[0],
+			one(CodeInterruptionsSpent, "interruptions", "%d interruptions, %d are allowed.", n, f.Budgets.Interruptions)[0],
 		}
 	}
 	return nil
 }
 
-// NeedsRepair reports whether HEAD is somebody else's commit that only a person
-// moves on from.
-func NeedsRepair(f Facts) bool { return len(eventRule(f))+len(trustRule(f)) > 0 }
-
-// resumed reports whether a person moved on from this very HEAD or approved
-// the issue anew while it stood there: its counts and its writer's trust then
-// no longer bind.
-func (f Facts) resumed() bool {
-	if f.Head.OID == "" || f.Head.State == string(TaskCompleted) && f.Head.Trust.Trusted() && !f.Undone {
-		return false // what is completed is not done again
+// interrupted is how often the task was interrupted.
+func (f Facts) interrupted() int64 {
+	if f.lost() {
+		return f.Head.Interruptions + 1
 	}
-	return f.Head.OID == f.View.ResumedHead || f.Head.Reapproved
+	return f.Head.Interruptions
+}
+
+// lost reports whether the work that waits for a rule is lost: who had it didn't push the
+// wait again, or is this instance, which is asked for it and can't go on with it.
+func (f Facts) lost() bool {
+	h := f.Head
+	return h.Kept && !f.ownWork() && (h.NotBefore <= f.Now || (h.Urged || f.movedOn()) && h.Predecessor)
+}
+
+// repairRules are those of a HEAD that only a person moves on from: somebody else's
+// commit, or a state that was set back or removed.
+var repairRules = []string{ruleBinding, ruleEvent, ruleTrust, ruleHistory, ruleDelivered}
+
+// HeadFaults are why only a person moves on from HEAD, the more telling ones last.
+func HeadFaults(f Facts) []Violation {
+	return slices.Concat(bindingRule(f), eventRule(f), trustRule(f), historyRule(f), deliveredRule(f))
+}
+
+// NeedsRepair reports whether only a person moves on from HEAD.
+func NeedsRepair(f Facts) bool { return len(HeadFaults(f)) > 0 }
+
+// BeginsAnew reports whether a person begins the task anew: he approved the issue while
+// this very HEAD stood there, or moved on from it where nothing goes on from it by itself.
+// Its counts and its writer's trust then no longer bind. Who takes back a halt begins
+// nothing anew: what goes on by itself goes on as it was.
+func (f Facts) BeginsAnew() bool {
+	h := f.Head
+	if f.Delivered() && !f.Undone {
+		return false // what is delivered is not done again
+	}
+	ended := h.State == string(TaskBlocked) || h.State == string(TaskWaiting) && !h.AwaitsRule() && !f.AwaitsMerge()
+	return h.OID != "" && h.Reapproved || f.movedOn() && ended || f.Repairs()
 }
 
 // WantsClaim reports whether HEAD, taken alone, leaves room for a claim: only
 // then the environment and the input matter.
 func WantsClaim(f Facts) bool {
-	if f.resumed() {
+	if f.BeginsAnew() {
 		return true
 	}
 	switch f.Head.State {
-	case string(TaskCompleted), string(TaskBlocked), string(TaskWaiting):
+	case string(TaskWaiting):
+		return f.Head.AwaitsRule()
+	case string(TaskCompleted), string(TaskBlocked):
 		return false
 	case HeadWorking:
 		return f.Head.LeaseExpired
 	}
-	return f.Head.OID == "" || f.Head.State != ""
+	return f.blank() || f.Head.State != ""
 }
 
 // decideHead decides from HEAD when this process holds no run.
 func decideHead(f Facts) Decision {
-	why := evaluate("task", headRules, f)
+	why := evaluate("task", headRulesOf(f), f)
 	d := Decision{Verdict: Allow, Action: ActionNone, Reasons: why, Attempt: f.Head.Attempt, Interruptions: f.Head.Interruptions}
 	d.State, _ = TaskStateOf(f.Head.State)
 	deny := func(s Standing, vs []Violation) Decision {
@@ -155,13 +308,20 @@ func decideHead(f Facts) Decision {
 	if vs := why.of(ruleTarget); len(vs) > 0 {
 		return deny(StandRefused, vs)
 	}
-	if vs := append(why.of(ruleEvent), why.of(ruleTrust)...); len(vs) > 0 {
+	if vs := joinViolations(why, repairRules...); len(vs) > 0 {
 		d.WaitingFor = WaitRepair
 		return deny(StandWaiting, vs)
 	}
 	if vs := why.of(ruleLease); len(vs) > 0 {
 		d.Wake = f.Head.LeaseUntil
 		return deny(StandHeld, vs)
+	}
+	if o := f.Head.Owed; o != nil && !f.BeginsAnew() {
+		d.Standing, d.WaitingFor, d.Wake, d.Violations = StandDue, WaitRule, o.Due, o.Refused
+		return d
+	}
+	if f.Missing != nil && !f.BeginsAnew() {
+		return redeliver(f, d)
 	}
 	if ended, ok := standsStill(f, d); ok {
 		return ended
@@ -176,16 +336,32 @@ func decideHead(f Facts) Decision {
 		d.Standing, d.Wake = StandDue, f.Head.NotBefore
 		return d
 	}
-	if vs := joinViolations(why, ruleConsent, ruleInput, rulePolicy, ruleEnvironment); len(vs) > 0 {
+	if vs := joinViolations(why, ruleConsent, ruleInput, rulePolicy, ruleEnvironment); len(vs) > 0 && !givesBack(f) {
 		return deny(StandRefused, vs)
 	}
 	return moveOn(f, d)
 }
 
-// stopped hands a task that nobody works on to the person who stopped it. A
-// dead lease is broken first, and a task that has no ref needs no word.
+// givesBack reports whether a dead lease is broken though nothing may be claimed: the
+// issue would say for good that the task is worked on. An instance that only observes,
+// or that the contract doesn't list, breaks no lease but its own.
+func givesBack(f Facts) bool {
+	if f.Head.State != HeadWorking || f.Head.Trust == TrustOwn {
+		return f.Head.State == HeadWorking
+	}
+	return f.Head.Trusted() && !slices.ContainsFunc(f.Policy, func(v Violation) bool {
+		return v.Code == CodeObserveOnly || v.Code == CodeAuthority && v.Subject == "runners"
+	})
+}
+
+// stopped hands a task that nobody works on to the person who stopped it. A dead lease of
+// our own is broken first, for the stop may have come while it was live; another's isn't
+// ours to stop, and a task that has no ref needs no word.
 func stopped(f Facts, d Decision) Decision {
-	if f.Head.OID == "" || f.Head.State == HeadWorking {
+	if f.Head.State == HeadWorking && f.Head.Trust == TrustOwn && f.Head.Trusted() {
+		return moveOn(f, d)
+	}
+	if f.blank() || f.Head.State == HeadWorking {
 		d.Standing, d.WaitingFor = StandWaiting, WaitApproval
 		d.Violations = one(CodeTaskStopped, "", "Stopped by %s.", f.Actor)
 		return d
@@ -195,7 +371,7 @@ func stopped(f Facts, d Decision) Decision {
 
 // standsStill answers for a HEAD that nobody needs to execute now.
 func standsStill(f Facts, d Decision) (Decision, bool) {
-	if f.resumed() {
+	if f.BeginsAnew() {
 		return d, false
 	}
 	switch TaskState(f.Head.State) {
@@ -203,10 +379,28 @@ func standsStill(f Facts, d Decision) (Decision, bool) {
 		d.Standing, d.WaitingFor = StandFinal, f.Head.WaitingFor
 		return d, true
 	case TaskWaiting:
+		if f.Head.AwaitsRule() {
+			return d, false // rules are mended
+		}
 		d.Standing, d.WaitingFor = StandWaiting, f.Head.WaitingFor
 		return d, true
 	}
 	return d, false
+}
+
+// redeliver pushes the change branch of the accepted result at HEAD, which moves the task
+// no further. A rule of the server's own that refuses it is waited for.
+func redeliver(f Facts, d Decision) Decision {
+	m := f.Missing
+	if f.Now < m.Due || f.Request != RequestTick {
+		d.Standing, d.Wake = StandDue, m.Due
+		if d.Violations = m.Refused; len(m.Refused) > 0 {
+			d.WaitingFor = WaitRule
+		}
+		return d
+	}
+	d.Standing, d.Action, d.WaitingFor = StandActing, ActionRedeliver, f.Head.WaitingFor
+	return d
 }
 
 // moveOn is reached when every rule but the budgets holds: break a dead lease,
@@ -218,6 +412,9 @@ func moveOn(f Facts, d Decision) Decision {
 	}
 	h := f.Head
 	if h.State == HeadWorking {
+		if h.Unrenewed {
+			return act(ActionTakeOver, TaskOpen)
+		}
 		d.Interruptions = h.Interruptions + 1
 		d.NotBefore = interruptedUntil(f.Budgets, d.Interruptions, f.Now)
 		return act(ActionTakeOver, TaskOpen)
@@ -226,23 +423,39 @@ func moveOn(f Facts, d Decision) Decision {
 		d.Violations = spent
 		return act(ActionResult, TaskBlocked)
 	}
-	if h.NotBefore > f.Now && !f.resumed() {
-		d.Standing, d.Wake = StandDue, h.NotBefore
+	if h.NotBefore > f.Now && !hurries(f) {
+		if d.Standing, d.Wake = StandDue, h.NotBefore; h.AwaitsRule() {
+			d.WaitingFor = WaitRule
+			d.Violations = one(CodePushRefused, h.OID, "The server refused the push by a rule of its own. The text of this commit has its words.")
+		}
 		return d
 	}
 	switch {
-	case f.resumed(), h.OID == "", h.Approval != f.Approved:
+	case f.BeginsAnew(), f.blank(), h.Approval != f.Approved:
 		d.Attempt, d.Interruptions = 1, 0
-		if h.OID != "" && h.State == string(TaskWaiting) && h.Approval == f.Approved {
+		if h.OID != "" && h.State == string(TaskWaiting) && h.Approval == f.Approved && !f.AwaitsMerge() {
 			// Waiting is no end: what was counted before it stays counted.
 			d.Attempt, d.Interruptions = max(h.Attempt, 1), h.Interruptions
 		}
 	case h.State == string(TaskRetryPending):
 		d.Attempt = h.Attempt + 1
 	default:
-		d.Attempt = max(h.Attempt, 1)
+		d.Attempt, d.Interruptions = max(h.Attempt, 1), f.interrupted()
+		if f.Resumable() {
+			d.Resumes = f.Sealed.Run
+		}
+	}
+	if len(f.Refused) > 0 {
+		d.Resumes = ""
+		return waitForRule(d, f.Refused, RetryAt(f.Now, 1, f.RuleWait, f.RuleWait))
 	}
 	return act(ActionClaim, TaskClaimed)
+}
+
+// hurries reports whether the task goes on before its time. Work that another instance has
+// is left to it, whoever asks.
+func hurries(f Facts) bool {
+	return f.BeginsAnew() || f.ownWork() || f.lost() || f.Mended || f.movedOn() && !f.Head.Kept
 }
 
 // interruptedUntil is the back-off after the n-th interruption: none after the

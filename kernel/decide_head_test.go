@@ -98,9 +98,20 @@ func TestDecide_Head(t *testing.T) {
 
 		{"result by an unlisted key", set("completed", func(f *kernel.Facts) { f.Head.Trust = kernel.TrustUnlisted }),
 			repair(kernel.TaskCompleted, kernel.CodeLeaseUntrusted)},
+		{"an unlisted key's word on a task that a result was accepted of, of another text", set("open", func(f *kernel.Facts) {
+			f.Head.Trust, f.Head.Approval = kernel.TrustUnlisted, digest("e")
+			f.View.AcceptedRun, f.View.AcceptedApproval = ourRun, digest("a")
+		}), repair(kernel.TaskOpen, kernel.CodeLeaseUntrusted)},
 		{"open, unsigned", set("open", func(f *kernel.Facts) { f.Head.Trust, f.Head.Signer = kernel.TrustNone, "" }),
 			repair(kernel.TaskOpen, kernel.CodeLeaseUntrusted)},
-		{"an unlisted stalled only breaks a lock", set("stalled", func(f *kernel.Facts) { f.Head.Trust = kernel.TrustUnlisted }), claim(1, 0)},
+		{"an unlisted stalled on the HEAD seen last", set("stalled", func(f *kernel.Facts) {
+			f.Head.Trust, f.Head.Parent, f.View.Seen, f.View.SeenSeq = kernel.TrustUnlisted, head2, head2, 4
+		}), claim(1, 0)},
+		{"an unlisted stalled on our own push, which no look has shown", set("stalled", func(f *kernel.Facts) {
+			f.Head.Trust, f.Head.Parent, f.View.Unshown = kernel.TrustUnlisted, head2, head2
+		}), claim(1, 0)},
+		{"an unlisted stalled, nothing seen", set("stalled", func(f *kernel.Facts) { f.Head.Trust = kernel.TrustUnlisted }),
+			repair(kernel.TaskOpen, kernel.CodeLeaseUntrusted)},
 		{"result by a listed key", set("completed", func(f *kernel.Facts) { f.Head.Trust = kernel.TrustListed }),
 			still(kernel.StandFinal, kernel.TaskCompleted)},
 
@@ -112,6 +123,18 @@ func TestDecide_Head(t *testing.T) {
 		{"an unlisted lease is a lock too", set("working", func(f *kernel.Facts) { f.Head.Trust = kernel.TrustNone }),
 			denied(kernel.StandHeld, kernel.TaskClaimed, kernel.CodeLeaseHeld)},
 		{"expired: take over, due at once", set("working", func(f *kernel.Facts) { f.Head.LeaseExpired = true }), takeOver(1, 0)},
+		{"expired, and nothing may be claimed: given back", set("working", func(f *kernel.Facts) {
+			f.Head.LeaseExpired, f.Policy = true, []kernel.Violation{{Code: kernel.CodeSuperseded}}
+		}), takeOver(1, 0)},
+		{"expired, of another instance, and nothing may be claimed: given back", set("working", func(f *kernel.Facts) {
+			f.Head.LeaseExpired, f.Head.Trust, f.Policy = true, kernel.TrustListed, []kernel.Violation{{Code: kernel.CodeSuperseded}}
+		}), takeOver(1, 0)},
+		{"expired, of another instance, and this one observes", set("working", func(f *kernel.Facts) {
+			f.Head.LeaseExpired, f.Head.Trust, f.Policy = true, kernel.TrustListed, []kernel.Violation{{Code: kernel.CodeObserveOnly}}
+		}), denied(kernel.StandRefused, kernel.TaskClaimed, kernel.CodeObserveOnly)},
+		{"expired, of another instance, and this one isn't listed", set("working", func(f *kernel.Facts) {
+			f.Head.LeaseExpired, f.Head.Trust, f.Policy = true, kernel.TrustListed, []kernel.Violation{{Code: kernel.CodeAuthority, Subject: "runners"}}
+		}), denied(kernel.StandRefused, kernel.TaskClaimed, kernel.CodeAuthority)},
 		{"second interruption: back off", set("working", func(f *kernel.Facts) {
 			f.Head.LeaseExpired, f.Head.Interruptions = true, 1
 		}), takeOver(2, now+backoff)},
@@ -152,6 +175,20 @@ func TestDecide_Head(t *testing.T) {
 			f.View.ResumedHead, f.Head.Attempt, f.Head.NotBefore = head1, 3, now+1
 		}), claim(1, 0)},
 
+		{"retry, a person moved on: it goes on before its time, and counts on", set("retry_pending", func(f *kernel.Facts) {
+			f.View.ResumedHead, f.Head.NotBefore, f.Head.Interruptions = head1, now+backoff, 2
+		}), claim(2, 2)},
+		{"stalled, interruptions spent, a person moved on", set("stalled", func(f *kernel.Facts) {
+			f.View.ResumedHead, f.Head.Interruptions = head1, 3
+		}), func() verdict {
+			v := acting(kernel.ActionResult, kernel.TaskBlocked, 1, 3)
+			v.codes = codes(kernel.CodeEscalationBlocked, kernel.CodeInterruptionsSpent)
+			return v
+		}()},
+		{"waiting for an approval, a person moved on: counts stay", set("waiting", func(f *kernel.Facts) {
+			f.View.ResumedHead, f.Head.WaitingFor, f.Head.Attempt, f.Head.Interruptions = head1, kernel.WaitApproval, 2, 1
+		}), claim(2, 1)},
+
 		{"completed, a person moved on: it is not done again", set("completed", func(f *kernel.Facts) {
 			f.View.ResumedHead, f.Head.Reapproved = head1, true
 		}), still(kernel.StandFinal, kernel.TaskCompleted)},
@@ -166,6 +203,7 @@ func TestDecide_Head(t *testing.T) {
 		}), claim(1, 0)},
 		{"an unlisted lease laid over an end opens nothing", set("working", func(f *kernel.Facts) {
 			f.Head.Trust, f.Head.Over, f.Head.LeaseExpired = kernel.TrustUnlisted, "completed", true
+			f.Head.Parent, f.View.Seen, f.View.SeenSeq = head2, head2, 4
 		}), repair(kernel.TaskClaimed, kernel.CodeLeaseUntrusted)},
 		{"only a look", set("retry_pending", func(f *kernel.Facts) { f.Request, f.Head.NotBefore = kernel.RequestLook, now-1 }), func() verdict {
 			v := still(kernel.StandDue, kernel.TaskRetryPending)
@@ -223,6 +261,8 @@ func TestDecide_HeadPrecedence(t *testing.T) {
 		{kernel.StandWaiting, kernel.CodeLockViolation, func() { f.Head.State = "retry_pending" }},
 		{kernel.StandWaiting, kernel.CodeLeaseUntrusted, func() { f.Head.State = "working" }},
 		{kernel.StandHeld, kernel.CodeLeaseHeld, func() { f.Head.LeaseExpired = true }},
+		{kernel.StandWaiting, kernel.CodeLeaseUntrusted, func() { f.View.Seen, f.Head.Parent = head2, head1 }},
+		{kernel.StandWaiting, kernel.CodeStateRollback, func() { f.Head.Parent = head2 }},
 		{kernel.StandRefused, kernel.CodeInstructionChanged, func() { f.Current = digest("a") }},
 		{kernel.StandRefused, kernel.CodeDispatchMalformed, func() { f.Input = nil }},
 		{kernel.StandRefused, kernel.CodeAuthority, func() { f.Policy = nil }},
@@ -286,7 +326,7 @@ func TestDecide_Tree(t *testing.T) {
 		facts kernel.Facts
 		rules []string
 	}{
-		{"task", fresh(), []string{"kernel", "target", "event", "trust", "lease", "consent", "input", "policy", "environment", "attempts", "interruptions"}},
+		{"task", fresh(), []string{"kernel", "target", "binding", "event", "trust", "history", "lease", "consent", "input", "policy", "environment", "attempts", "interruptions"}},
 		{"run", running(kernel.PhaseBuilt), []string{"kernel", "owner", "fence", "policy", "approved", "dispatch", "build", "scope", "message", "checks", "server"}},
 	} {
 		d := decide(t, tt.facts)

@@ -19,7 +19,7 @@ var (
 	approvals  = []canon.Digest{"", digest("a"), digest("e")}
 	oids       = []string{"", head1, head2}
 	trusts     = []kernel.Trust{kernel.TrustOwn, kernel.TrustListed, kernel.TrustUnlisted, kernel.TrustNone, ""}
-	phases     = []kernel.Phase{kernel.PhaseClaimed, kernel.PhaseBuilding, kernel.PhaseBuilt, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged}
+	phases     = []kernel.Phase{kernel.PhaseClaimed, kernel.PhaseBuilding, kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged}
 	requests   = []kernel.Request{kernel.RequestTick, kernel.RequestTick, kernel.RequestStop, kernel.RequestShutdown, kernel.RequestLook}
 	finalState = []kernel.TaskState{kernel.TaskCompleted, kernel.TaskRetryPending, kernel.TaskBlocked}
 )
@@ -51,14 +51,18 @@ func anyFacts(t *rapid.T) kernel.Facts {
 	if rapid.IntRange(0, 3).Draw(t, "accepted") == 0 {
 		f.View.AcceptedRun, f.View.AcceptedApproval = theirs, rapid.SampledFrom(approvals).Draw(t, "accepted approval")
 	}
-	f.View.ResumedHead = rapid.SampledFrom(oids).Draw(t, "resumed")
+	f.View.ResumedHead = rapid.SampledFrom(append(oids, kernel.AbsentHead)).Draw(t, "resumed")
+	f.View.Seen, f.View.SeenSeq = rapid.SampledFrom(oids).Draw(t, "seen"), rapid.Int64Range(0, 5).Draw(t, "seen seq")
+	f.Told = rapid.IntRange(0, 3).Draw(t, "told") == 0
 	f.Current, f.SameIssue = rapid.SampledFrom(approvals).Draw(t, "current"), yes("same issue")
 	f.Budgets.Attempts, f.Budgets.Interruptions = rapid.Int64Range(1, 3).Draw(t, "attempts"), rapid.Int64Range(0, 3).Draw(t, "interruptions")
 	f.Budgets.RetryBackoffMs, f.Budgets.RetryBackoffMaxMs = number(t, "backoff"), number(t, "backoff max")
 	f.Checks = rapid.Int64Range(0, 2).Draw(t, "checks")
 	f.Head = kernel.HeadFacts{
 		OID: rapid.SampledFrom(oids).Draw(t, "head"), State: rapid.SampledFrom(states).Draw(t, "state"),
-		Trust: rapid.SampledFrom(trusts).Draw(t, "trust"), Signer: rapid.SampledFrom([]string{"", "k"}).Draw(t, "signer"),
+		Trust: rapid.SampledFrom(trusts).Draw(t, "trust"), Seq: rapid.Int64Range(0, 5).Draw(t, "seq"),
+		Binding: rapid.SampledFrom([]kernel.Binding{kernel.BindHere, kernel.BindHere, kernel.BindHere, kernel.BindElsewhere, kernel.BindNone}).Draw(t, "binding"),
+		Parent:  rapid.SampledFrom(oids).Draw(t, "parent"), Signer: rapid.SampledFrom([]string{"", "k"}).Draw(t, "signer"),
 		RunID: rapid.SampledFrom([]string{"", ourRun, theirs}).Draw(t, "run at head"), LeaseExpired: yes("expired"),
 		Approval: rapid.SampledFrom(approvals).Draw(t, "approval"), Attempt: number(t, "attempt"),
 		Interruptions: rapid.Int64Range(0, 4).Draw(t, "interruptions at head"), NotBefore: number(t, "not before"), Reapproved: yes("anew"),
@@ -153,12 +157,14 @@ func brokenByRun(f kernel.Facts, d kernel.Decision) []string {
 		}
 	}
 	r := f.Run
-	ours := f.Head.OID == r.LeaseOID && !r.FenceDue
+	ours := f.Head.OID == r.LeaseOID && (!r.FenceDue || r.Phase == kernel.PhaseJudged)
 	effect := d.Action != kernel.ActionNone && d.Action != kernel.ActionAbandon
 	need(!effect || ours, "a run acts only while HEAD is the commit it left there")
 	need(d.Action != kernel.ActionClaim && d.Action != kernel.ActionTakeOver, "a run claims nothing")
 	need(d.Action != kernel.ActionDispatch || r.Phase == kernel.PhaseClaimed && len(r.Dispatch) == 0 && f.Current == f.Approved, "a dispatch is admissible")
 	clean := len(r.Build)+len(r.Scope)+len(r.Message) == 0 && (f.Checks == 0 || r.Phase == kernel.PhaseChecked && len(r.CheckFails) == 0)
+	need(d.Action != kernel.ActionSeal || r.Phase == kernel.PhaseBuilt && len(r.Build)+len(r.Scope)+len(r.Message) == 0, "only what nothing speaks against is sealed")
+	need(d.Resumes == "", "a run has begun, or goes on with sealed work, by its claim")
 	need(d.Action != kernel.ActionJudge || d.State != kernel.TaskCompleted || clean, "only verified work completes a task")
 	need(d.Action != kernel.ActionResult || r.Phase == kernel.PhaseJudged && d.State == r.Judgement.State, "only the recorded verdict is delivered")
 	need(d.Action != kernel.ActionRelease || d.Interruptions == f.Head.Interruptions+1, "giving back counts one interruption")
@@ -177,15 +183,27 @@ func brokenAtHead(f kernel.Facts, d kernel.Decision) []string {
 		}
 	}
 	h := f.Head
-	resumed := h.OID != "" && (h.OID == f.View.ResumedHead || h.Reapproved)
+	moved := f.View.ResumedHead != "" && (h.OID == f.View.ResumedHead || h.OID == "" && f.View.ResumedHead == kernel.AbsentHead)
+	resumed := moved || h.OID != "" && h.Reapproved
+	known := f.View.Seen != "" || f.Told
 	if slices.Contains(pushes, d.Action) {
-		live := h.State == kernel.HeadWorking && !h.LeaseExpired
+		live := h.State == kernel.HeadWorking && !h.LeaseExpired && h.Binding != kernel.BindElsewhere
 		need(!live, "a live lease is never pushed over")
-		known := h.OID == "" || h.State == kernel.HeadWorking || h.State == kernel.HeadStalled || h.Trust.Trusted() || h.OID == f.View.ResumedHead
-		need(known, "HEAD is one that may be followed")
+		lock := !h.Trusted() && (h.State == kernel.HeadWorking || h.State == kernel.HeadStalled)
+		switch {
+		case moved:
+		case h.OID == "" || h.Binding == kernel.BindElsewhere:
+			need(!known, "what is gone or foreign is nobody's to move on from")
+		case lock:
+			need(f.View.Seen != "" && h.Parent == f.View.Seen, "an unlisted lease stands on the HEAD seen last")
+		default:
+			need(h.Trusted(), "HEAD is one that may be followed")
+			need(h.OID == f.View.Seen || h.Seq > f.View.SeenSeq, "nobody set the task back")
+			need(h.OID == f.View.Seen || f.View.Seen == "" || h.Seq > f.View.SeenSeq+1 || h.Parent == f.View.Seen, "the history is one")
+		}
 		ended := h.State == "completed" || h.State == "blocked" || h.State == "waiting"
 		need(!ended || resumed, "an end is an end")
-		need(h.State != "completed" || !h.Trust.Trusted(), "what is completed is not done again")
+		need(h.State != "completed" || !f.HeadCounts(), "what is completed is not done again")
 	}
 	if d.Action == kernel.ActionClaim {
 		need(len(f.Input)+len(f.Policy)+len(f.Environment) == 0 && f.Current == f.Approved, "a claim breaks no rule")
@@ -233,7 +251,8 @@ func TestK8_BlockedAfterExactlyN(t *testing.T) {
 func follow(f *kernel.Facts, d kernel.Decision, interrupted bool) int64 {
 	f.Now++
 	put := func(state string) {
-		f.Head = kernel.HeadFacts{OID: head1, State: state, Trust: kernel.TrustOwn, Approval: f.Approved, RunID: ourRun,
+		f.View.Seen, f.View.SeenSeq = head1, f.View.SeenSeq+1
+		f.Head = kernel.HeadFacts{OID: head1, State: state, Trust: kernel.TrustOwn, Binding: kernel.BindHere, Seq: f.View.SeenSeq, Approval: f.Approved, RunID: ourRun,
 			Attempt: d.Attempt, Interruptions: d.Interruptions, NotBefore: d.NotBefore}
 	}
 	switch d.Action {

@@ -47,10 +47,16 @@ func rulesOf(f Facts) []rule {
 // standingRule asks again at the last moment before the start (CASES I5, I12):
 // who approved may still do so, and the target is still eligible.
 func standingRule(f Facts) []Violation {
-	if f.Run.Phase != PhaseClaimed {
+	if !f.Run.Starts() {
 		return nil
 	}
 	return f.Policy
+}
+
+// Starts reports whether the run is about to start what it was claimed for: its
+// builder, or where it goes on with sealed work, the checks.
+func (r RunFacts) Starts() bool {
+	return r.Phase == PhaseClaimed || r.Phase == PhaseSealed && r.Resumes != ""
 }
 
 // ownerRule is the fence of DESIGN §5: an output counts as ours only if HEAD is
@@ -59,8 +65,10 @@ func standingRule(f Facts) []Violation {
 func ownerRule(f Facts) []Violation {
 	h := f.Head
 	switch {
-	case h.OID == f.Run.LeaseOID:
+	case h.OID == f.Run.LeaseOID && !h.Foreign():
 		return nil
+	case h.Foreign():
+		return one(CodeStateForeign, h.OID, "HEAD was made for %s.", h.Named)
 	case h.OID != "" && h.State == "":
 		return one(CodeLockViolation, h.OID, "Somebody pushed a commit that is no state event: %s", h.Fault)
 	case h.OID == "":
@@ -69,8 +77,10 @@ func ownerRule(f Facts) []Violation {
 	return one(CodeLeaseLost, f.Run.RunID, "HEAD is now %s with state %s of run %s.", h.OID, h.State, h.RunID)
 }
 
+// fenceRule: a builder or a check whose lease can't be renewed is killed. What was
+// judged before may still be pushed onto our own expired lease, if HEAD is it.
 func fenceRule(f Facts) []Violation {
-	if f.Run.FenceDue {
+	if f.Run.FenceDue && f.Run.Phase != PhaseJudged {
 		return one(CodeLeaseLost, f.Run.RunID, "The lease could not be renewed in time.")
 	}
 	return nil
@@ -108,6 +118,13 @@ func decideRun(f Facts) Decision {
 	switch f.Request {
 	case RequestStop:
 		return waitFor(d, WaitApproval, one(CodeTaskStopped, "", "Stopped by %s.", f.Actor))
+	case RequestShutdown, RequestHalt, RequestGiveBack:
+		if f.Head.AwaitsRule() { // no lease is held
+			d.Standing, d.Action = StandAbandoned, ActionAbandon
+			return d
+		}
+	}
+	switch f.Request {
 	case RequestShutdown:
 		return release(d, f, one(CodeTaskInterrupted, f.Run.RunID, "The runner shuts down."))
 	case RequestGiveBack:
@@ -115,14 +132,33 @@ func decideRun(f Facts) Decision {
 	case RequestHalt:
 		return release(d, f, one(CodeTaskHalted, f.Run.RunID, "Halted by %s.", f.Actor))
 	}
+	if f.Head.AwaitsRule() && f.Head.Reapproved {
+		d.Standing, d.Action = StandAbandoned, ActionAbandon // a person began the task anew
+		return d
+	}
 	if vs := joinViolations(why, rulePerson, ruleApproved, ruleStanding); len(vs) > 0 {
+		if f.Run.Phase == PhaseClaimed && len(why.of(ruleApproved)) > 0 {
+			d.Codes = []Code{CodeDispatchInvalid} // what would be handed out is no approved text any more
+		}
 		return waitFor(d, WaitApproval, vs)
 	}
-	if f.Run.RenewDue {
+	if f.Run.RenewDue && !nearResult(f) {
 		d.Standing, d.Action = StandActing, ActionHeartbeat
 		return d
 	}
 	return decidePhase(d, f)
+}
+
+// nearResult reports whether nothing is left to be run: the next push is the
+// result, and a renewal before it would only be in its way.
+func nearResult(f Facts) bool {
+	switch f.Run.Phase {
+	case PhaseBuilt:
+		return f.Checks == 0
+	case PhaseChecked, PhaseJudged:
+		return !f.Run.Unheard
+	}
+	return false
 }
 
 func decidePhase(d Decision, f Facts) Decision {
@@ -133,12 +169,24 @@ func decidePhase(d Decision, f Facts) Decision {
 	switch f.Run.Phase {
 	case PhaseClaimed:
 		if vs := d.Reasons.of(ruleDispatch); len(vs) > 0 {
+			d.Codes = []Code{CodeDispatchInvalid}
 			return release(d, f, vs)
 		}
 		return act(ActionDispatch)
 	case PhaseBuilt:
 		vs := joinViolations(d.Reasons, ruleBuild, ruleScope, ruleMessage)
 		if len(vs) > 0 {
+			return failed(d, f, vs)
+		}
+		if f.Checks > 0 {
+			return act(ActionSeal)
+		}
+		return completed(d, f)
+	case PhaseSealed:
+		if vs := d.Reasons.of(ruleDispatch); len(vs) > 0 {
+			return release(d, f, vs)
+		}
+		if vs := joinViolations(d.Reasons, ruleBuild, ruleScope, ruleMessage); len(vs) > 0 {
 			return failed(d, f, vs)
 		}
 		if f.Checks > 0 {
@@ -151,26 +199,30 @@ func decidePhase(d Decision, f Facts) Decision {
 		}
 		return completed(d, f)
 	case PhaseJudged:
-		if f.Run.Judgement != nil {
-			return deliver(d, *f.Run.Judgement)
+		if f.Run.Judgement != nil && !f.Run.Unheard {
+			return deliver(d, f)
 		}
 	}
-	return d // building or checking: wait
+	return d // building or checking, or nobody can be asked: wait
 }
 
-// deliver pushes what was judged. A server that refuses the result by a rule of
-// its own blocks the task with its words, for nothing is retried unchanged.
-func deliver(d Decision, j Judgement) Decision {
-	if vs := d.Reasons.of(ruleServer); len(vs) > 0 && j.State != TaskBlocked {
-		d.Violations = append(joinViolations(d.Reasons, judged...), vs...)
-		d.Codes = append(append([]Code{}, j.Codes...), CodeEscalationBlocked, CodeVerificationFailed)
-		d.Standing, d.Action, d.State = StandActing, ActionJudge, TaskBlocked
+// deliver pushes what was judged. Where the server refuses it, the wait for a rule is
+// pushed onto the same commit: a server that takes that has a rule against the work, and
+// one that doesn't is unable. The work is kept and pushed again later, for rules are
+// mended. So it waits where somebody made a branch in the way of the change branch.
+func deliver(d Decision, f Facts) Decision {
+	j := *f.Run.Judgement
+	if vs := d.Reasons.of(ruleServer); len(vs) > 0 {
+		if f.Run.Again == 0 {
+			return waitForRule(d, vs, RetryAt(f.Now, 1, RuleLeft, RuleLeft))
+		}
+		d.Standing, d.WaitingFor, d.Wake, d.Violations = StandDue, WaitRule, f.Run.Again, vs
 		return d
 	}
 	d.Standing, d.Action, d.State = StandActing, ActionResult, j.State
 	d.NotBefore, d.Codes, d.WaitingFor = j.NotBefore, j.Codes, j.WaitingFor
-	if j.State != TaskCompleted {
-		d.Violations = joinViolations(d.Reasons, append(judged, ruleServer)...)
+	if !j.Accepted() {
+		d.Violations = joinViolations(d.Reasons, judged...)
 	}
 	return d
 }
@@ -186,12 +238,12 @@ func joinViolations(why Reason, names ...string) []Violation {
 	return out
 }
 
-// completed is what becomes of work that is accepted. It is done, and with
-// `close_on: merged` the issue waits for the merge.
+// completed is what becomes of work that is accepted. With `close_on: merged` the
+// task isn't at its end with it: it waits for the merge (REQUIREMENTS T24).
 func completed(d Decision, f Facts) Decision {
 	d.Standing, d.Action, d.State = StandActing, ActionJudge, TaskCompleted
 	if f.CloseOn == CloseMerged {
-		d.WaitingFor = WaitMerge
+		d.State, d.WaitingFor = TaskWaiting, WaitMerge
 	}
 	return d
 }
@@ -226,6 +278,19 @@ func release(d Decision, f Facts, vs []Violation) Decision {
 	d.Standing, d.Action, d.State, d.Violations = StandActing, ActionRelease, TaskOpen, vs
 	d.Interruptions = f.Head.Interruptions + 1
 	d.NotBefore = interruptedUntil(f.Budgets, d.Interruptions, f.Now)
+	return d
+}
+
+// RuleLeft is how long, in milliseconds, a wait for a rule is left to the instance that
+// has the work. It pushes the wait again before that; afterwards anybody moves the task
+// on.
+const RuleLeft = 3_600_000
+
+// waitForRule is the small commit that shows whether the server takes anything at all:
+// nothing is in it but the wait, and its tree is HEAD's.
+func waitForRule(d Decision, vs []Violation, until int64) Decision {
+	d = waitFor(d, WaitRule, vs)
+	d.NotBefore = until
 	return d
 }
 

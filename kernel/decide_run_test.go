@@ -26,8 +26,8 @@ func TestDecide_Run(t *testing.T) {
 		v.interruptions = 1
 		return v
 	}
-	wait := func(c kernel.Code) verdict {
-		v := act(kernel.ActionWait, kernel.TaskWaiting, c)
+	wait := func(c ...kernel.Code) verdict {
+		v := act(kernel.ActionWait, kernel.TaskWaiting, c...)
 		v.waiting = kernel.WaitApproval
 		return v
 	}
@@ -45,9 +45,10 @@ func TestDecide_Run(t *testing.T) {
 	}{
 		{"claimed: dispatch", running(kernel.PhaseClaimed), act(kernel.ActionDispatch, kernel.TaskClaimed)},
 		{"dispatch not admissible", set(kernel.PhaseClaimed, func(f *kernel.Facts) { f.Run.Dispatch = breaks(kernel.CodeGovernanceMismatch) }),
-			release(kernel.CodeGovernanceMismatch)},
+			release(kernel.CodeDispatchInvalid, kernel.CodeGovernanceMismatch)},
 		{"building", running(kernel.PhaseBuilding), idle},
-		{"built: check", running(kernel.PhaseBuilt), act(kernel.ActionChecks, kernel.TaskClaimed)},
+		{"built: seal", running(kernel.PhaseBuilt), act(kernel.ActionSeal, kernel.TaskClaimed)},
+		{"sealed: check", running(kernel.PhaseSealed), act(kernel.ActionChecks, kernel.TaskClaimed)},
 		{"built, no checks: judge", set(kernel.PhaseBuilt, func(f *kernel.Facts) { f.Checks = 0 }), act(kernel.ActionJudge, kernel.TaskCompleted)},
 		{"checking", running(kernel.PhaseChecking), idle},
 		{"checked: judge", running(kernel.PhaseChecked), act(kernel.ActionJudge, kernel.TaskCompleted)},
@@ -96,7 +97,8 @@ func TestDecide_Run(t *testing.T) {
 		{"HEAD moved", set(kernel.PhaseChecked, func(f *kernel.Facts) { f.Head.OID, f.Head.State = head2, "stalled" }), abandon(kernel.CodeLeaseLost)},
 		{"the ref was deleted", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Head = kernel.HeadFacts{} }), abandon(kernel.CodeLeaseLost)},
 		{"somebody pushed a commit", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Head.OID, f.Head.State = head2, "" }), abandon(kernel.CodeLockViolation)},
-		{"the fence", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.FenceDue = true }), abandon(kernel.CodeLeaseLost)},
+		{"the fence", set(kernel.PhaseChecking, func(f *kernel.Facts) { f.Run.FenceDue = true }), abandon(kernel.CodeLeaseLost)},
+		{"the fence, and the work is judged", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.FenceDue, f.Run.RenewDue = true, true }), act(kernel.ActionResult, kernel.TaskCompleted)},
 		{"halted", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.View.Halted = true }), func() verdict {
 			v := abandon(kernel.CodeTaskHalted)
 			v.standing = kernel.StandHalted
@@ -109,12 +111,15 @@ func TestDecide_Run(t *testing.T) {
 		{"shutdown", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Request = kernel.RequestShutdown }), release(kernel.CodeTaskInterrupted)},
 		{"given back", set(kernel.PhaseClaimed, func(f *kernel.Facts) { f.Request = kernel.RequestGiveBack }), release(kernel.CodeForgeUnreachable)},
 		{"edited during the run", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Current = digest("d") }), wait(kernel.CodeInstructionChanged)},
-		{"edited before the dispatch", set(kernel.PhaseClaimed, func(f *kernel.Facts) { f.Current = digest("d") }), wait(kernel.CodeInstructionChanged)},
+		{"edited before the dispatch", set(kernel.PhaseClaimed, func(f *kernel.Facts) { f.Current = digest("d") }), wait(kernel.CodeDispatchInvalid, kernel.CodeInstructionChanged)},
 		{"edited after the result: delivered", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Current = digest("d") }), act(kernel.ActionResult, kernel.TaskCompleted)},
 		{"renew", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Run.RenewDue = true }), act(kernel.ActionHeartbeat, kernel.TaskClaimed)},
 
-		{"the server refused the result", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.Refused = breaks(kernel.CodePushRefused) }),
-			act(kernel.ActionJudge, kernel.TaskBlocked, kernel.CodeEscalationBlocked, kernel.CodeVerificationFailed, kernel.CodePushRefused)},
+		{"somebody made the change branch", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.Refused = breaks(kernel.CodeBranchTaken) }), func() verdict {
+			v := act(kernel.ActionWait, kernel.TaskWaiting, kernel.CodeBranchTaken)
+			v.waiting, v.notBefore = kernel.WaitRule, now+kernel.RuleLeft
+			return v
+		}()},
 		{"judged, and the verdict is missing: nothing", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.Judgement = nil }), idle},
 		{"rejected: deliver with the reasons", set(kernel.PhaseJudged, func(f *kernel.Facts) {
 			f.Run.Build, f.Run.Judgement.State, f.Run.Judgement.NotBefore = breaks(kernel.CodeTimeout), kernel.TaskRetryPending, now+backoff
@@ -124,10 +129,6 @@ func TestDecide_Run(t *testing.T) {
 			v.notBefore = now + backoff
 			return v
 		}()},
-		{"judged again as blocked: deliver", set(kernel.PhaseJudged, func(f *kernel.Facts) {
-			f.Run.Refused, f.Run.Judgement.State = breaks(kernel.CodePushRefused), kernel.TaskBlocked
-			f.Run.Judgement.Codes = codes(kernel.CodeEscalationBlocked, kernel.CodePushRefused)
-		}), act(kernel.ActionResult, kernel.TaskBlocked, kernel.CodeEscalationBlocked, kernel.CodePushRefused)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { compare(t, decide(t, tt.facts), tt.want) })
@@ -156,7 +157,7 @@ func TestDecide_RunPrecedence(t *testing.T) {
 		{kernel.ActionWait, kernel.CodeInstructionChanged, func() { f.Current = digest("a") }},
 		{kernel.ActionHeartbeat, "", func() { f.Run.RenewDue = false }},
 		{kernel.ActionJudge, kernel.CodeTimeout, func() { f.Run.Build = nil }},
-		{kernel.ActionChecks, "", func() {}},
+		{kernel.ActionSeal, "", func() {}},
 	}
 	for _, s := range steps {
 		d := decide(t, f)

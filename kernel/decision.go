@@ -14,12 +14,15 @@ const (
 	ActionTakeOver  Action = "take_over" // push: stalled over an expired lease
 	ActionHeartbeat Action = "heartbeat" // push: renewed lease
 	ActionDispatch  Action = "dispatch"  // start the builder
+	ActionSeal      Action = "seal"      // push: our lease, with what the builder left in its tree
 	ActionChecks    Action = "checks"    // start the checks
 	ActionJudge     Action = "judge"     // record the verdict on a run; nothing outside happens
 	ActionResult    Action = "result"    // push: completed, retry_pending or blocked
 	ActionRelease   Action = "release"   // push: stalled over our own live lease
 	ActionWait      Action = "wait"      // push: waiting
 	ActionAbandon   Action = "abandon"   // kill our processes, push nothing
+	ActionComplete  Action = "complete"  // push: completed over a result that waited for its merge
+	ActionRedeliver Action = "redeliver" // push the change branch that an accepted result at HEAD names, and that isn't there
 )
 
 // External reports whether the action reaches outside the ledger.
@@ -79,6 +82,9 @@ type Decision struct {
 	Reasons       Reason       `json:"reasons"`
 	Facts         canon.Digest `json:"facts_hash"`
 	Issue         *IssueEffect `json:"issue,omitempty"` // of an effect on the issue
+	// Resumes is, of a claim, the run whose sealed work it goes on with; "" where a
+	// builder is to be started.
+	Resumes string `json:"resumes,omitempty"`
 }
 
 // Refusal is the report of a request that the kernel won't go on with (seed

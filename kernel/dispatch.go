@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -102,7 +103,7 @@ func validTimestamp(s string) bool {
 // quoting makes sure that nothing in an issue looks like the frame.
 func Instruction(pack SeedPack) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Task %d in %s.\n\n", pack.Task, pack.World)
+	fmt.Fprintf(&b, "Task %d in %s.\n\n", pack.Task, cmp.Or(pack.Repository, pack.World))
 	b.WriteString("Change only these paths, relative to the current directory:\n")
 	for _, f := range pack.Spec.AllowedFiles {
 		fmt.Fprintf(&b, "- %s\n", f)

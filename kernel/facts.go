@@ -34,6 +34,7 @@ type Facts struct {
 	Head        HeadFacts    `json:"head"`
 	Approved    canon.Digest `json:"approved"`   // digest of the approved text
 	Current     canon.Digest `json:"current"`    // digest of the text as it is now
+	Told        bool         `json:"told"`       // the issue bears our account's status comment of a run
 	SameIssue   bool         `json:"same_issue"` // the forge vouches that HEAD's task is this issue
 	Governance  canon.Digest `json:"governance_hash"`
 	Budgets     Budgets      `json:"budgets"`
@@ -46,13 +47,75 @@ type Facts struct {
 	Act   string      `json:"act,omitempty"`   // id of the newest act that counts, see [NewerAct]
 	Asked bool        `json:"asked,omitempty"` // Policy holds what the forge says of authority and target now
 	Human []Violation `json:"human,omitempty"` // what a person did meanwhile that ends a run
-	Issue *IssueFacts `json:"issue,omitempty"` // with RequestTell: what the forge shows
-	// CloseOn is the contract's word where it isn't the default: with CloseMerged a
-	// completed task waits for the merge of its change before its issue is closed.
+	// Refused is the server's refusal of this task's last claim, where it isn't known
+	// yet whether a rule refuses it, which the push of the wait shows.
+	Refused []Violation `json:"refused,omitempty"`
+	// Mended says that HEAD waits for a rule that may be mended: since it does, this
+	// process began, or another configuration or contract came into force.
+	Mended bool `json:"mended,omitempty"`
+	// RuleWait is how long to wait for a rule before it is tried again, milliseconds.
+	RuleWait int64       `json:"rule_wait,omitempty"`
+	Issue    *IssueFacts `json:"issue,omitempty"` // with RequestTell: what the forge shows
+	// CloseOn is the contract's word where it isn't the default: with CloseMerged
+	// verified work waits for the merge of its change before the task is completed.
 	CloseOn string `json:"close_on,omitempty"`
+	// Sealed is the work that an interrupted run left at HEAD or in this instance's
+	// store, read again; null where there is none.
+	Sealed *SealedFacts `json:"sealed,omitempty"`
+	// Missing is the change branch of the accepted result at HEAD, where it isn't there
+	// and nothing tells that it was; null otherwise.
+	Missing *MissingFacts `json:"missing,omitempty"`
 	// Undone says that the delivered work was turned down: its change was closed
 	// unmerged, or reverted on the base. A person may then ask for it again.
 	Undone bool `json:"undone,omitempty"`
+}
+
+// SealedFacts is what a claim that would go on with sealed work depends on.
+type SealedFacts struct {
+	Run        string       `json:"run_id"` // that was dispatched
+	Attempt    int64        `json:"attempt"`
+	Approval   canon.Digest `json:"approval"`
+	Governance canon.Digest `json:"governance_hash"`
+	Base       string       `json:"base_commit"`
+	Dispatch   canon.Digest `json:"dispatch_hash"`
+	// Faults are why it can't be used: whose it is, what its bytes are, what its paths
+	// are, or what it was made on and under.
+	Faults []Violation `json:"faults"`
+}
+
+// MissingFacts is a result of which a server that isn't atomic took the state ref alone.
+type MissingFacts struct {
+	Change  string      `json:"change"`  // the commit that the result names
+	Due     int64       `json:"due"`     // when the branch is made, Unix milliseconds: whoever was before us may still do so
+	Refused []Violation `json:"refused"` // the server's refusal of the last try
+	Faults  []Violation `json:"faults"`  // why it can't be made
+}
+
+// OwedFacts is a push that the server acknowledged and lost. The very same push is made
+// again, by the look that is due, or once a person takes the halt back.
+type OwedFacts struct {
+	Due     int64       `json:"due"`     // Unix milliseconds
+	Refused []Violation `json:"refused"` // the server's refusal of the last try
+}
+
+// Resumable reports whether a claim goes on with the sealed work: a run of this very
+// approval, attempt and contract was interrupted after its builder had ended, and no
+// person has begun the task anew or stopped it since.
+func (f Facts) Resumable() bool {
+	s, h := f.Sealed, f.Head
+	return s != nil && len(s.Faults) == 0 && s.Run != "" && (h.State == HeadStalled || h.AwaitsRule()) && h.Trusted() && !f.BeginsAnew() &&
+		h.Approval == f.Approved && s.Approval == f.Approved && s.Governance == f.Governance && s.Attempt == max(h.Attempt, 1)
+}
+
+// ownWork reports whether HEAD waits for a rule with work of this instance's own dead
+// process, which can be gone on with: nobody else has to be waited for.
+func (f Facts) ownWork() bool { return f.Head.Kept && f.Head.Predecessor && f.Resumable() }
+
+// Keepable reports whether what the builder of the live run left is to be kept: it has
+// ended well, and nothing speaks against its work.
+func (f Facts) Keepable() bool {
+	r := f.Run
+	return r != nil && r.Phase == PhaseBuilt && len(r.Build)+len(r.Scope)+len(r.Message) == 0
 }
 
 // CloseMerged is the contract's word for closing an issue at the merge.
@@ -74,15 +137,23 @@ func (t Trust) Trusted() bool { return t == TrustOwn || t == TrustListed }
 
 // HeadFacts is the commit at the task's state ref, as read over git.
 type HeadFacts struct {
-	OID           string       `json:"oid"`   // "" where the ref doesn't exist
-	State         string       `json:"state"` // word of aynig-state; "" where HEAD is no event
-	Fault         string       `json:"fault"` // why HEAD is no event
-	Trust         Trust        `json:"trust"`
-	Signer        string       `json:"signer"` // key fingerprint, "" for none
+	OID     string  `json:"oid"`   // "" where the ref doesn't exist
+	State   string  `json:"state"` // word of aynig-state; "" where HEAD is no event
+	Fault   string  `json:"fault"` // why HEAD is no event
+	Trust   Trust   `json:"trust"`
+	Signer  string  `json:"signer"`  // key fingerprint, "" for none
+	Format  int64   `json:"format"`  // of its trailers, 0 where they are none of ours
+	Seq     int64   `json:"seq"`     // of a commit that is bound here
+	Binding Binding `json:"binding"` // "" where the ref doesn't exist
+	Issue   string  `json:"issue"`   // [IssueName] of a commit that is bound here
+	Named   string  `json:"named"`   // what it is bound to, where that is elsewhere
+	// Parent is the first commit below it that is trusted and bound here, where the
+	// decision turns on it: "" otherwise, and where there is none.
+	Parent        string       `json:"parent"`
 	RunID         string       `json:"run_id"`
 	RunnerID      string       `json:"runner_id"`
 	OriginState   string       `json:"origin_state"`
-	Predecessor   bool         `json:"predecessor"` // the lease of this state directory's dead process
+	Predecessor   bool         `json:"predecessor"` // it is of this state directory's dead process: its lease, or its wait for a rule
 	LeaseExpired  bool         `json:"lease_expired"`
 	LeaseUntil    int64        `json:"lease_until"` // Unix milliseconds, best estimate
 	LeaseReason   string       `json:"lease_reason"`
@@ -97,8 +168,51 @@ type HeadFacts struct {
 	Reapproved bool   `json:"reapproved"` // a person approved anew while HEAD stood here
 	// Act is the id of the act on the forge that HEAD rests on, "" for none.
 	Act string `json:"act,omitempty"`
+	// Unrenewed says that HEAD is this process's own lease, which ended because the
+	// server was unable to take a renewal: breaking it counts nothing.
+	Unrenewed bool `json:"unrenewed,omitempty"`
+	// Behind says that nothing was seen of the task, the issue tells of a run, and HEAD
+	// neither is of that run nor has it below.
+	Behind bool `json:"behind,omitempty"`
+	// Told is the number of the state commit that writ's comment on the issue tells of,
+	// where that is higher than HEAD's; 0 otherwise.
+	Told int64 `json:"told_seq,omitempty"`
+	// Lost says that the server acknowledged this instance's last push, and that HEAD
+	// neither is what that brought nor has it below, though no look has shown it since.
+	Lost bool `json:"lost,omitempty"`
+	// Owed is that push, where it brings what was judged and a rule refuses it now, or
+	// where the task is halted.
+	Owed *OwedFacts `json:"owed,omitempty"`
 	// LastRun is the run whose end HEAD tells of, where it is nobody's lease.
 	LastRun string `json:"last_run,omitempty"`
+	// Shown is the commit of the accepted result that HEAD is, where its change branch
+	// shows it.
+	Shown string `json:"shown,omitempty"`
+	// Kept says that HEAD waits for a rule with the work of LastRun: who was to
+	// deliver it has it.
+	Kept bool `json:"kept,omitempty"`
+	// Urged says that a person asked for the work that is kept to be delivered now: for
+	// the same text, with nothing said to it.
+	Urged bool `json:"urged,omitempty"`
+}
+
+// AwaitsRule reports whether HEAD waits until the server takes what a rule of its own
+// refused: it is due again by itself, at [HeadFacts.NotBefore].
+func (h HeadFacts) AwaitsRule() bool {
+	return h.Trusted() && h.State == string(TaskWaiting) && h.WaitingFor == WaitRule
+}
+
+// Delivered reports whether HEAD is a result that counts and was accepted: it is
+// completed, or waits for the merge of its change. One whose branch is missing delivers
+// nothing.
+func (f Facts) Delivered() bool {
+	return f.Missing == nil && f.HeadCounts() && (f.Head.State == string(TaskCompleted) || f.AwaitsMerge())
+}
+
+// AwaitsMerge reports whether HEAD is an accepted result whose task is completed by
+// the merge of its change.
+func (f Facts) AwaitsMerge() bool {
+	return f.HeadCounts() && f.Head.State == string(TaskWaiting) && f.Head.WaitingFor == WaitMerge
 }
 
 // Run is the run that HEAD speaks of, "" for none: the one that holds the task, or
@@ -118,6 +232,7 @@ const (
 	PhaseClaimed  Phase = "claimed"
 	PhaseBuilding Phase = "building"
 	PhaseBuilt    Phase = "built"
+	PhaseSealed   Phase = "sealed" // what was built lies at HEAD, or can not
 	PhaseChecking Phase = "checking"
 	PhaseChecked  Phase = "checked"
 	PhaseJudged   Phase = "judged"
@@ -141,6 +256,15 @@ type RunFacts struct {
 	Dispatch   []Violation `json:"dispatch"`    // dispatch checked again before the start
 	Refused    []Violation `json:"refused"`     // the server's refusal of the result
 	Judgement  *Judgement  `json:"judgement"`   // the recorded verdict, once judged
+	// Again is when a refused result is pushed again, Unix milliseconds; 0 where it
+	// isn't known yet whether a rule refuses it, which the push of the wait shows.
+	Again int64 `json:"again,omitempty"`
+	// Resumes is the run whose sealed work this one goes on with: it was dispatched,
+	// and this one is not.
+	Resumes string `json:"resumes,omitempty"`
+	// Unheard says that nobody could ask the issue whether accepted work is still
+	// wanted. It is kept, and its lease renewed, until somebody can.
+	Unheard bool `json:"unheard,omitempty"`
 }
 
 // Judgement is the kernel's recorded verdict on a run, before it is pushed. What
@@ -151,7 +275,12 @@ type Judgement struct {
 	Codes      []Code       `json:"codes"`
 	Violations []Violation  `json:"violations"`
 	Report     canon.Digest `json:"report_hash"`
-	WaitingFor string       `json:"waiting_for,omitempty"` // WaitMerge where the issue is closed at the merge
+	WaitingFor string       `json:"waiting_for,omitempty"` // WaitMerge where the merge completes the task
+}
+
+// Accepted reports whether the run's work is the task's result.
+func (j Judgement) Accepted() bool {
+	return j.State == TaskCompleted || j.State == TaskWaiting && j.WaitingFor == WaitMerge
 }
 
 // TaskView is what the fold of an instance's records knows of a task. Ownership
@@ -171,10 +300,42 @@ type TaskView struct {
 	// Act is the id of the newest act on the forge that was taken in: by a HEAD
 	// that could be trusted, or by moving on; "" for none.
 	Act string `json:"act,omitempty"`
+	// Stopped is the id of the newest stop on the forge that was seen to count; ""
+	// for none. Nothing older counts any more, whatever becomes of its comment or of
+	// what its author may do.
+	Stopped string `json:"stopped,omitempty"`
+	// Stop is who stopped the task here, beside the forge, where that isn't carried out
+	// yet; "" for nobody. It outlives the process that was asked.
+	Stop string `json:"stop,omitempty"`
 	// Answered are the comments whose commands were answered.
 	Answered Answered `json:"answered,omitempty"`
 	// Checked is the check that was set last: commit and digest.
 	Checked string `json:"checked,omitempty"`
+	// Seen is the HEAD that a look showed last and that was legitimate, and SeenSeq its
+	// number; "" and 0 before the first. What was pushed and acknowledged since is none:
+	// a server may lose it. See [TaskView.Follows].
+	Seen    string `json:"seen"`
+	SeenSeq int64  `json:"seen_seq"`
+	// Told is [HeadFacts.Told] as it was seen last.
+	Told int64 `json:"told_seq,omitempty"`
+	// Shown is the commit of an accepted result that a look found at its change branch
+	// last. Where it isn't there any more, somebody took it away.
+	Shown string `json:"shown,omitempty"`
+	// Unshown is the commit of this instance's last push, where the server said that it
+	// won and no look has told what became of it; "" for none.
+	Unshown string `json:"unshown,omitempty"`
+}
+
+// StopSeen is the id of the stop that counts on the forge now, "" for none.
+func (f Facts) StopSeen() string {
+	for _, list := range [][]Violation{f.Policy, f.Human} {
+		for _, v := range list {
+			if v.Code == CodeTaskStopped && NewerAct(v.Subject, "") {
+				return v.Subject
+			}
+		}
+	}
+	return ""
 }
 
 // NewerAct reports whether the act on a forge with one id came after that with
@@ -188,6 +349,13 @@ func NewerAct(id, than string) bool {
 	a, okA := actTime(id)
 	b, okB := actTime(than)
 	return okA && (!okB || a >= b)
+}
+
+// ActTime is when an act was, by the forge's clock in Unix milliseconds; 0 for what is
+// no id.
+func ActTime(id string) int64 {
+	ms, _ := actTime(id)
+	return ms
 }
 
 func actTime(id string) (int64, bool) {

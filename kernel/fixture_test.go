@@ -81,6 +81,7 @@ func at(state string) kernel.Facts {
 	f := fresh()
 	f.Head = kernel.HeadFacts{
 		OID: head1, State: state, Trust: kernel.TrustOwn, Signer: "SHA256:own", Approval: digest("a"),
+		Format: kernel.StateFormat, Seq: 5, Binding: kernel.BindHere,
 		RunID: theirs, RunnerID: "host/other", Attempt: 1,
 	}
 	return f

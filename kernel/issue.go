@@ -122,6 +122,8 @@ type ChangeFacts struct {
 	Head     string `json:"head,omitempty"`     // commit of its branch
 	Old      bool   `json:"old,omitempty"`      // it delivered an earlier result, and has ended
 	Merged   string `json:"merged,omitempty"`   // commit on the base, "" unless merged
+	Verified string `json:"verified,omitempty"` // commit that a merge must bring: the delivered one, or one pushed since that passed its review
+	Into     string `json:"into,omitempty"`     // other branch that it was merged into, and whose merge isn't on the base
 	Reverted string `json:"reverted,omitempty"` // commit on the base that takes it back
 	// Pushed says that the branch isn't as it was verified: somebody pushed to it.
 	Pushed bool         `json:"pushed,omitempty"`
@@ -132,7 +134,7 @@ type ChangeFacts struct {
 }
 
 // Undone reports whether the work was turned down: the change was closed unmerged,
-// or reverted.
+// merged into another branch than the base, or reverted.
 func (c *ChangeFacts) Undone() bool {
 	return c != nil && c.Number != 0 && !c.Old && !c.Open && (c.Merged == "" || c.Reverted != "")
 }
@@ -173,18 +175,26 @@ func decideIssue(f Facts) Decision {
 		Reasons: Reason{Rule: "issue", Holds: true, Detail: "the issue shows what HEAD says"},
 	}
 	d.State, _ = TaskStateOf(f.Head.State)
-	if f.Issue == nil || f.Issue.Gone || f.Issue.Others && f.Run == nil || !speaks(f, stands) {
+	if f.Issue == nil || f.Issue.Gone || f.Issue.Others && f.Run == nil || !speaks(f, stands) || stands.Action == ActionRedeliver {
 		return d
 	}
-	if f.Head.Trust == TrustListed && f.Run == nil && f.Now < f.Issue.HeadAt+othersWait {
+	if (f.Head.Trust == TrustListed || f.StrangersLease()) && f.Run == nil && f.Now < f.Issue.HeadAt+othersWait {
 		d.Wake = f.Issue.HeadAt + othersWait
 		return d
 	}
 	i := issueRules{f: f, state: stateShown(f)}
+	if stands.Standing == StandWaiting && f.Merged() {
+		d.Standing, d.Action, d.State, d.WaitingFor = StandActing, ActionComplete, TaskCompleted, ""
+		d.Reasons = Reason{Rule: "issue", Holds: false, Detail: "the change that HEAD waits for is merged"}
+		return d
+	}
 	if i.overruled() {
 		d.Codes = []Code{CodeSuperseded}
 	}
 	for _, a := range forgeActions {
+		if (f.StrangersLease() || f.unread()) && !slices.Contains(saidActions, a) {
+			continue
+		}
 		if e, due := i.due(a); due && !slices.Contains(f.Issue.Refused, e.RefusedAs(a)) {
 			d.Action, d.Issue = a, &e
 			d.Standing = StandActing
@@ -195,20 +205,58 @@ func decideIssue(f Facts) Decision {
 	return d
 }
 
+// saidActions are what is done on the issue while an unlisted writer has the task, or nobody
+// knows the contract: it is said, and commands are answered. Labels may be that writer's,
+// and what becomes of the issue and the work is the contract's matter.
+var saidActions = []Action{ActionComment, ActionRevise, ActionAnswer, ActionReact}
+
+// Merged reports whether the change that HEAD waits for is merged, so that the task is
+// completed. Who merges a change takes the work, whatever became of the base since.
+func (f Facts) Merged() bool {
+	return f.Run == nil && f.AwaitsMerge() && f.SameIssue && f.Issue != nil &&
+		f.Issue.Change != nil && f.Issue.Change.Number != 0 && !f.Issue.Change.Old && f.Issue.Change.Merged != ""
+}
+
 // speaks reports whether this instance says anything on the issue now: not while
-// somebody else holds the task, and not of a run that isn't at HEAD any more.
+// somebody else holds the task, and not of a run that isn't at HEAD any more. A lease
+// that only a person moves on from holds nothing, and the issue is told why it waits:
+// one that needs repair, or our own of a task that was halted. It is told, too, who holds
+// the task where nobody answers for that writer.
 func speaks(f Facts, stands Decision) bool {
 	if f.Run != nil {
 		return len(ownerRule(f)) == 0
 	}
-	return stands.Standing != StandHeld && f.Head.State != HeadWorking
+	if stands.Standing == StandHeld {
+		return f.StrangersLease()
+	}
+	return f.Head.State != HeadWorking || NeedsRepair(f) || f.haltedLease() || f.Head.Owed != nil
+}
+
+// StrangersLease reports whether an unlisted writer's lease is live: a lock, whoever may
+// push can lay one, and nobody answers for it.
+func (f Facts) StrangersLease() bool {
+	return f.Run == nil && f.Head.State == HeadWorking && !f.Head.LeaseExpired && f.Head.unlistedLock()
+}
+
+// unread reports whether the base or the contract on it can't be read.
+func (f Facts) unread() bool {
+	return f.Run == nil && slices.ContainsFunc(f.Policy, func(v Violation) bool { return v.Code == CodeEnvRepository })
+}
+
+// haltedLease reports whether HEAD is our own lease of a task that was halted, by a
+// process that died: nobody works on it.
+func (f Facts) haltedLease() bool {
+	return f.Run == nil && f.View.Halted && f.Head.State == HeadWorking && f.Head.Trust == TrustOwn
 }
 
 // stateShown is the state that the issue is to show: HEAD's, if HEAD can be
 // trusted.
 func stateShown(f Facts) TaskState {
-	if f.Run == nil && !f.Head.Trust.Trusted() {
+	if f.Run == nil && !f.HeadCounts() || f.haltedLease() || f.Missing != nil {
 		return TaskNone
+	}
+	if f.Head.Owed != nil && !f.View.Halted {
+		return TaskWaiting
 	}
 	s, _ := TaskStateOf(f.Head.State)
 	return s
@@ -249,7 +297,7 @@ func (i issueRules) due(a Action) (IssueEffect, bool) {
 	case ActionUnlabel:
 		return i.unlabel()
 	case ActionAlert:
-		return IssueEffect{}, i.state == TaskBlocked && is.Alert && is.Alerts == 0
+		return IssueEffect{}, (i.state == TaskBlocked || i.f.Run == nil && NeedsRepair(i.f)) && is.Alert && is.Alerts == 0
 	case ActionClose:
 		return IssueEffect{}, i.closes()
 	}
@@ -282,7 +330,7 @@ func (i issueRules) closedWrongly() bool {
 
 // delivers reports whether a change is to carry the accepted work.
 func (i issueRules) delivers() bool {
-	return i.state == TaskCompleted && i.f.Issue.Change != nil
+	return i.f.Run == nil && i.f.Delivered() && i.f.Issue.Change != nil
 }
 
 // amend: a change that writ opened for an earlier run says what this one did.
@@ -304,7 +352,7 @@ func (i issueRules) comment(a Action) (IssueEffect, bool) {
 		return IssueEffect{Target: is.Comments[n-1].ID}, true
 	case a == ActionUncomment && len(is.Doubles) > 0:
 		return IssueEffect{Target: is.Doubles[0]}, true
-	case is.Want == "":
+	case is.Want == "" || i.tellsOfResult():
 	case a == ActionComment && n == 0:
 		return IssueEffect{Digest: is.Want}, true
 	case a == ActionRevise && n > 0 && is.Comments[0].Digest != is.Want:
@@ -313,8 +361,18 @@ func (i issueRules) comment(a Action) (IssueEffect, bool) {
 	return IssueEffect{}, false
 }
 
+// tellsOfResult reports whether the issue of a task that only a person moves on from now is
+// closed and tells of a result: that is what the state ref lacks, and stays to be read.
+func (i issueRules) tellsOfResult() bool {
+	is := i.f.Issue
+	return i.f.Run == nil && !is.Open && slices.Contains(is.Labels, LabelCompleted) && NeedsRepair(i.f)
+}
+
 func (i issueRules) unlabel() (IssueEffect, bool) {
 	is := i.f.Issue
+	if i.tellsOfResult() {
+		return IssueEffect{}, false
+	}
 	for _, l := range is.Labels {
 		if l != labelOf(i.state) && !slices.Contains(is.Touched, l) {
 			return IssueEffect{Label: l}, true
@@ -349,13 +407,11 @@ func (i issueRules) check() (IssueEffect, bool) {
 
 // closes: a trusted, completed HEAD of this very issue, whose report the status
 // comment shows, and nobody who has put it back open or turned the work down
-// (invariant E2). Where a change carries the work, it is there; where the issue waits
-// for the merge, it is merged.
+// (invariant E2). Where a change carries the work, it is there.
 func (i issueRules) closes() bool {
 	is, h := i.f.Issue, i.f.Head
 	told := len(is.Comments) == 1 && is.Want != "" && is.Comments[0].Digest == is.Want
-	merged := h.WaitingFor != WaitMerge || is.Change != nil && is.Change.Merged != "" && !is.Change.Old
 	stands := is.Change == nil || is.Change.Number != 0 && !is.Change.Old
-	return is.Open && !is.Reopened && told && i.f.Run == nil && stands && merged && !is.Change.Undone() &&
-		h.State == string(TaskCompleted) && h.Trust.Trusted() && i.f.SameIssue
+	return is.Open && !is.Reopened && told && i.f.Run == nil && stands && !is.Change.Undone() &&
+		i.state == TaskCompleted && h.WaitingFor != WaitMerge && i.f.HeadCounts() && i.f.SameIssue
 }

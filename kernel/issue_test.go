@@ -66,11 +66,25 @@ func TestE2_IssueProperties(t *testing.T) {
 			f.Issue.Gone, f.Issue.Open, f.Issue.Change, f.Issue.Labels, f.Issue.HeadAt = false, true, nil, nil, 0
 			f.Issue.Touched = kernel.StateLabels()
 		}
+		if rapid.Bool().Draw(t, "nearly completed") {
+			f.Run, f.Head.State, f.Head.WaitingFor, f.Issue.HeadAt, f.Issue.Gone = nil, "waiting", kernel.WaitMerge, 0, false
+			f.Issue.Change = &kernel.ChangeFacts{Number: rapid.Int64Range(0, 1).Draw(t, "its change"), Merged: rapid.SampledFrom([]string{"", "m"}).Draw(t, "its merge"), Old: rapid.Bool().Draw(t, "an old one")}
+			f.View, f.Undone, f.SameIssue = kernel.TaskView{Task: f.Task, Halted: rapid.Bool().Draw(t, "halted")}, false, rapid.IntRange(0, 9).Draw(t, "another issue") > 0
+			f.Head.OID, f.Head.Reapproved, f.Issue.Others, f.Policy = head1, false, false, nil
+		}
 		d, err := kernel.Decide(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		is, h := f.Issue, f.Head
+		if d.Action == kernel.ActionComplete {
+			c := is.Change
+			if f.Run != nil || h.State != "waiting" || h.WaitingFor != kernel.WaitMerge || !f.HeadCounts() || !f.SameIssue || f.View.Halted ||
+				is.Gone || c == nil || c.Number == 0 || c.Old || c.Merged == "" || d.State != kernel.TaskCompleted || d.WaitingFor != "" || d.Issue != nil {
+				t.Fatalf("completed on %+v and %+v", h, is)
+			}
+			return
+		}
 		if d.Verdict != kernel.Allow || d.Action != kernel.ActionNone && !d.Action.OnForge() || (d.Action == kernel.ActionNone) != (d.Issue == nil) {
 			t.Fatalf("%s %s %+v", d.Verdict, d.Action, d.Issue)
 		}
@@ -83,13 +97,12 @@ func TestE2_IssueProperties(t *testing.T) {
 		switch d.Action {
 		case kernel.ActionClose:
 			told := len(is.Comments) == 1 && is.Comments[0].Digest == is.Want && is.Want != ""
-			merged := is.Change != nil && is.Change.Merged != ""
-			if h.State != "completed" || !h.Trust.Trusted() || !f.SameIssue || !is.Open || is.Reopened || !told || f.Run != nil ||
-				is.Change.Undone() || h.WaitingFor == kernel.WaitMerge && !merged {
+			if h.State != "completed" || !f.HeadCounts() || !f.SameIssue || !is.Open || is.Reopened || !told || f.Run != nil ||
+				is.Change.Undone() || h.WaitingFor == kernel.WaitMerge {
 				t.Fatalf("closed on %+v and %+v", h, is)
 			}
 		case kernel.ActionReopen:
-			if is.Open || is.ClosedBy == kernel.ClosedByPerson || h.State == "completed" && h.Trust.Trusted() && !is.Change.Undone() {
+			if is.Open || is.ClosedBy == kernel.ClosedByPerson || h.State == "completed" && f.HeadCounts() && !is.Change.Undone() {
 				t.Fatalf("put back open on %+v and %+v", h, is)
 			}
 		case kernel.ActionLabel, kernel.ActionUnlabel:

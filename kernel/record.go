@@ -22,6 +22,7 @@ const (
 	KindOutcome        Kind = "outcome"        // what an effect came to
 	KindOperatorAct    Kind = "operator_act"   // halt, resume, stop by a person
 	KindAdoption       Kind = "adoption"       // a person goes on with an older store
+	KindKeyRotation    Kind = "key_rotation"   // another key signs from here on
 
 	KindSeedPack Kind = "seed_pack" // the approved input of a task
 	KindSpec     Kind = "spec"      // the committed interpretation
@@ -49,6 +50,7 @@ var kindClasses = map[Kind]Class{
 	KindObservation: ClassProposal, KindInterpretation: ClassProposal, KindPlanProposal: ClassProposal,
 	KindBuilderResult: ClassProposal, KindDiff: ClassProposal, KindRunResult: ClassProposal,
 	KindOutcome: ClassProposal, KindOperatorAct: ClassProposal, KindAdoption: ClassProposal,
+	KindKeyRotation: ClassProposal,
 
 	KindGenesis: ClassCommit, KindSeedPack: ClassCommit, KindSpec: ClassCommit, KindPlan: ClassCommit,
 	KindDispatch: ClassCommit, KindDecision: ClassCommit, KindRefusal: ClassCommit, KindIntent: ClassCommit,
@@ -87,7 +89,24 @@ type Draft struct {
 	Kind Kind
 	Task int64
 	Run  string
-	Body any // encoded with [canon.Marshal]
+	Body any // encoded with [canon.Marshal], or a [Sealed]
+}
+
+// Sealed is a body that is encoded: these bytes are what is hashed, folded, stored and
+// handed out, and Value is what they say. It is encoded once, by who makes it, and
+// neither is written to afterwards.
+type Sealed struct {
+	Bytes json.RawMessage
+	Value any
+}
+
+// SealedBody is the draft's body, encoded where it isn't yet.
+func (d Draft) SealedBody(c *canon.Codec) (Sealed, error) {
+	if s, ok := d.Body.(Sealed); ok {
+		return s, nil
+	}
+	b, err := c.Marshal(d.Body)
+	return Sealed{b, d.Body}, err
 }
 
 // Head is the last record of a chain. The zero Head has Seq -1: see [NoHead].
@@ -117,19 +136,20 @@ func (c Chain) Seal(now int64, drafts []Draft) ([]Record, Chain, error) {
 		now = c.Time
 	}
 	out := make([]Record, 0, len(drafts))
+	var codec canon.Codec
 	for _, d := range drafts {
 		if _, ok := d.Kind.Class(); !ok {
 			return nil, before, fmt.Errorf("kernel: unknown record kind %q", d.Kind)
 		}
-		body, err := canon.Marshal(d.Body)
+		body, err := d.SealedBody(&codec)
 		if err != nil {
 			return nil, before, fmt.Errorf("kernel: body of %s record: %w", d.Kind, err)
 		}
 		r := Record{
 			V: RecordVersion, Kind: d.Kind, World: c.World, Instance: c.Instance,
-			Seq: c.Head.Seq + 1, Prev: c.Head.Hash, Time: now, Task: d.Task, Run: d.Run, Body: body,
+			Seq: c.Head.Seq + 1, Prev: c.Head.Hash, Time: now, Task: d.Task, Run: d.Run, Body: body.Bytes,
 		}
-		h, err := r.Hash()
+		h, err := codec.Hash(r)
 		if err != nil {
 			return nil, before, fmt.Errorf("kernel: %s record: %w", d.Kind, err)
 		}
@@ -165,6 +185,7 @@ type Intent struct {
 	Ref    string       `json:"ref"`
 	Old    string       `json:"old"` // commit id expected at Ref; "" for none
 	New    string       `json:"new"`
+	Seq    int64        `json:"seq"` // the new commit's number, 0 where no state ref is moved
 }
 
 // OutcomeStatus is what an effect came to. Unknown is an answer: it is looked
@@ -178,6 +199,9 @@ const (
 	OutcomeUnknown OutcomeStatus = "unknown"
 	OutcomeRefused OutcomeStatus = "refused"
 	OutcomeFailed  OutcomeStatus = "failed"
+	// OutcomeUnable is a push that the server couldn't take: nothing happened, and
+	// nobody is to blame.
+	OutcomeUnable OutcomeStatus = "unable"
 )
 
 // Outcome is the body of an outcome record.
@@ -193,13 +217,16 @@ type Outcome struct {
 // OperatorAct is the body of a person's recorded act on a task.
 type OperatorAct struct {
 	Kind   string `json:"kind"` // "operator_act"
-	Act    string `json:"act"`  // ActHalt, ActResume or ActStop
+	Act    string `json:"act"`  // ActHalt, ActResume, ActStop or ActPutBack
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
 	Epoch  int64  `json:"epoch"` // the epoch that a resume opens
-	Head   string `json:"head"`  // commit at HEAD when a person resumed, "" for none
+	Head   string `json:"head"`  // commit at HEAD when a person resumed, or that is put back; "" for none
 	// ActID is the act on the forge that asked for it, "" for none.
 	ActID string `json:"act_id,omitempty"`
+	// Unshown is the commit of the push that a resume goes on with: the server had
+	// acknowledged it, and no look has shown it since. "" for none.
+	Unshown string `json:"unshown,omitempty"`
 }
 
 // A person's acts.
@@ -207,7 +234,22 @@ const (
 	ActHalt   = "halt"
 	ActResume = "resume"
 	ActStop   = "stop"
+	// ActPutBack puts the commit that was seen last back, after a forge lost it.
+	ActPutBack = "put_back"
 )
+
+// KeyRotation is the body of the record after which another key signs: the next
+// checkpoint, and what is pushed from then on. The instance keeps its name, which is
+// the first key's fingerprint (CASES R2). It concerns no task.
+type KeyRotation struct {
+	Kind   string `json:"kind"` // "key_rotation"
+	Actor  string `json:"actor"`
+	Reason string `json:"reason"`
+	Key    string `json:"key"` // the new one, as the genesis names the first
+	// Last is the last checkpoint of the key that is replaced, a whole note: of all
+	// records before this one. That is how far it signs.
+	Last string `json:"last"`
+}
 
 // Adoption is the body of a person's declaration that a ledger goes on from a
 // store that is older than what its key has signed, or another than that. With
@@ -223,4 +265,10 @@ type Adoption struct {
 	// Abandoned are the signed checkpoints, whole notes, that no record of this
 	// ledger fulfils any more.
 	Abandoned []string `json:"abandoned"`
+	// Heads are state commits of this key that no record of this ledger tells of:
+	// what shows that it is older where no checkpoint does.
+	Heads []string `json:"heads,omitempty"`
+	// Unsigned: the checkpoint that lies beside the store from the first record on was
+	// missing, so that what this key has signed besides isn't known.
+	Unsigned bool `json:"unsigned,omitempty"`
 }

@@ -21,7 +21,8 @@ func TestKC7_TwoClasses(t *testing.T) {
 		"genesis": kernel.ClassCommit, "observation": kernel.ClassProposal, "interpretation": kernel.ClassProposal,
 		"plan_proposal": kernel.ClassProposal, "builder_result": kernel.ClassProposal, "diff": kernel.ClassProposal,
 		"run_result": kernel.ClassProposal, "outcome": kernel.ClassProposal, "operator_act": kernel.ClassProposal, "adoption": kernel.ClassProposal,
-		"seed_pack": kernel.ClassCommit, "spec": kernel.ClassCommit, "plan": kernel.ClassCommit, "dispatch": kernel.ClassCommit,
+		"key_rotation": kernel.ClassProposal,
+		"seed_pack":    kernel.ClassCommit, "spec": kernel.ClassCommit, "plan": kernel.ClassCommit, "dispatch": kernel.ClassCommit,
 		"decision": kernel.ClassCommit, "refusal": kernel.ClassCommit, "intent": kernel.ClassCommit, "receipt": kernel.ClassCommit,
 		"audit": kernel.ClassCommit, "report": kernel.ClassCommit,
 	}

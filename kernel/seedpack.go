@@ -77,11 +77,12 @@ type SeedPack struct {
 	Kind           string   `json:"kind"` // "seed_pack"
 	V              int64    `json:"v"`
 	World          string   `json:"world_id"`
+	Repository     string   `json:"repository"` // what people call the world; it decides nothing
 	Task           int64    `json:"task_id"`
 	Title          string   `json:"title"`
 	Body           string   `json:"body"` // raw, as approved
 	Prose          string   `json:"prose"`
-	Cuts           int64    `json:"cuts"` // HTML comments cut from the prose
+	Cuts           int64    `json:"cuts"` // things of the issue that the prose leaves out
 	Approval       Approval `json:"approval"`
 	Spec           TaskSpec `json:"spec"`
 	Checks         []Check  `json:"checks"`
@@ -92,6 +93,10 @@ type SeedPack struct {
 	Retry          *Retry   `json:"retry"`           // null on the first attempt
 	// Remark is what the approver added for the builder, if he did.
 	Remark *Remark `json:"remark,omitempty"`
+	// Warnings and Notes are what a report of the run says of configuration, contract
+	// and task beside its outcome. No decision reads them.
+	Warnings []string `json:"warnings"`
+	Notes    []string `json:"notes"`
 }
 
 // Remark is the text after `/writ retry`, by the very act that the task was claimed

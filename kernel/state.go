@@ -24,13 +24,21 @@ func (s TaskState) Final() bool {
 
 // What a waiting task waits for, the values of `writ-waiting-for`.
 const (
-	WaitMerge    = "merge"
-	WaitPlan     = "plan"
-	WaitApproval = "approval"
-	WaitBudget   = "budget"
-	WaitPause    = "pause"
-	WaitRepair   = "repair"
+	WaitMerge       = "merge"
+	WaitPaths       = "paths"
+	WaitPlan        = "plan"
+	WaitApproval    = "approval"
+	WaitBudget      = "budget"
+	WaitRule        = "rule"
+	WaitEnvironment = "environment"
+	WaitPause       = "pause"
+	WaitRepair      = "repair"
 )
+
+// Waits lists the values of `writ-waiting-for`.
+func Waits() []string {
+	return []string{WaitMerge, WaitPaths, WaitPlan, WaitApproval, WaitBudget, WaitRule, WaitEnvironment, WaitPause, WaitRepair}
+}
 
 // Words at HEAD of a state ref beside those of [TaskState].
 const (
@@ -52,8 +60,20 @@ func TaskStateOf(head string) (TaskState, bool) {
 	return TaskNone, false
 }
 
-// The trailers that Writ adds to those of seed 000 (DESIGN §4, State ref).
+// The trailers that Writ adds to those of seed 000 (DESIGN §4, State ref). The
+// first six are a commit's [Stamp].
 const (
+	TrailerFormat = "writ-format" // [StateFormat]
+	TrailerSeq    = "writ-seq"    // the last trusted commit's plus one, from 1
+	TrailerWorld  = "writ-world"  // identity of the world
+	TrailerRef    = "writ-ref"    // name of the state ref
+	TrailerTask   = "writ-task"   // number of the task
+	TrailerIssue  = "writ-issue"  // see [IssueName]; absent where the text isn't on a forge
+
+	// TrailerWorldAct is the last act on the world's ref that the writer went by; absent
+	// where there was none.
+	TrailerWorldAct = "writ-world-act"
+
 	TrailerBase          = "writ-base"            // base commit of the claim
 	TrailerAttempt       = "writ-attempt"         // number of the attempt, from 1
 	TrailerInterruptions = "writ-interruptions"   // interruptions so far, per approval
@@ -64,8 +84,10 @@ const (
 	TrailerLedgerHead    = "writ-ledger-head"     // head of the writer's ledger
 	TrailerWaitingFor    = "writ-waiting-for"     // one of the Wait words
 	TrailerChange        = "writ-change"          // commit on the change branch
+	TrailerBranch        = "writ-branch"          // commit that the change branch has from a push whose state was lost
 	TrailerCodes         = "writ-codes"           // codes, separated by spaces
 	TrailerPlan          = "writ-plan-hash"       // hash of the committed plan
+	TrailerResumes       = "writ-resumes"         // run whose sealed work it goes on with
 	TrailerRun           = "writ-run-id"          // run whose end it tells of
 	TrailerAct           = "writ-act"             // id of the act on the forge that it rests on
 )

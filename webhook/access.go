@@ -38,8 +38,9 @@ func noteOf(c echo.Context) *note {
 	return n
 }
 
-// watch writes one line for each request and counts deliveries. It is the
-// outermost middleware, so that it sees what the sender sees.
+// watch writes one line for each delivery that is taken, a bounded number for other
+// requests, and counts deliveries. It is the outermost middleware, so that it sees what
+// the sender sees.
 func (s *Server) watch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := s.now()
@@ -66,8 +67,12 @@ func (s *Server) watch(next echo.HandlerFunc) echo.HandlerFunc {
 		if !s.log.Enabled(ctx, level) {
 			return nil
 		}
+		if taken := n.outcome == outcomeAccepted || n.outcome == outcomeDuplicate; !taken &&
+			!s.sparse.admits(cause{c.Path(), n.hook, n.outcome, string(n.code), status}, level) {
+			return nil
+		}
 		attrs := make([]slog.Attr, 0, 16)
-		attrs = append(attrs, slog.String("method", c.Request().Method), slog.String("path", c.Path()),
+		attrs = append(attrs, slog.String("method", method(c.Request())), slog.String("path", c.Path()),
 			slog.Int("status", status), slog.Int64("duration_us", took.Microseconds()), slog.String("remote", c.Request().RemoteAddr))
 		s.log.LogAttrs(ctx, level, "request", n.appendTo(attrs)...)
 		return nil

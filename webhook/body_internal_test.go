@@ -27,8 +27,8 @@ func TestW5_ReadBody(t *testing.T) {
 	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, 3*firstRead + 7, limit} {
 		for _, announced := range []int64{int64(size), -1} {
 			b := &budget{deliveries: 1, bytes: 2 * limit}
-			s, err := b.admit()
-			if err != nil {
+			s := &slot{}
+			if err := b.admit(s); err != nil {
 				t.Fatal(err)
 			}
 			data := bytes.Repeat([]byte("x"), size)

@@ -1,13 +1,17 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -15,29 +19,48 @@ import (
 // net/http closes the connection of a sender whose head comes too slowly
 // without a word. What follows gives it the word: 408.
 
-// watchedListener gives such connections.
-type watchedListener struct{ net.Listener }
-
-func (l watchedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &watchedConn{Conn: c}, nil
-}
-
 // watchedConn knows whether the head of a request was begun and not finished in
 // time. Reads of a handler are the handler's matter.
 type watchedConn struct {
 	net.Conn
-	busy     atomic.Bool // from a head's end to the end of its answer
+	of       *crowd
+	from     netip.Addr  // its customer
+	proxy    bool        // it is the operator's own, and counts as many
+	known    bool        // deliveries from this address were verified when it came
+	inside   atomic.Bool // from a head's end to the end of its answer
 	begun    atomic.Bool // some of a head has come
 	timedOut atomic.Bool // its last read
+
+	// These are guarded by the crowd.
+	since    time.Time // when it began what it does now
+	busy     bool      // as inside
+	verified bool      // a delivery on it was verified
+}
+
+// before reports whether this one gives way before another.
+func (c *watchedConn) before(other *watchedConn) bool {
+	if a, b := c.standing(), other.standing(); a != b {
+		return a < b
+	}
+	return c.since.Before(other.since)
+}
+
+func (c *watchedConn) standing() (n int) {
+	switch {
+	case c.verified:
+		n = 4
+	case c.known:
+		n = 2
+	}
+	if c.busy {
+		n++
+	}
+	return n
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if !c.busy.Load() {
+	if !c.inside.Load() {
 		c.timedOut.Store(errors.Is(err, os.ErrDeadlineExceeded))
 		if n > 0 {
 			c.begun.Store(true)
@@ -54,16 +77,19 @@ func connState(conn net.Conn, state http.ConnState) {
 	}
 	switch state {
 	case http.StateActive:
-		c.busy.Store(true)
+		c.inside.Store(true)
+		c.of.change(func() { c.busy, c.since = true, time.Now() })
 	case http.StateIdle:
 		c.begun.Store(false)
 		c.timedOut.Store(false)
-		c.busy.Store(false)
+		c.inside.Store(false)
+		c.of.change(func() { c.busy, c.since = false, time.Now() })
 	}
 }
 
 // Close says why, if a head came too slowly.
 func (c *watchedConn) Close() error {
+	c.of.change(func() { delete(c.of.in, c) })
 	if c.begun.Load() && c.timedOut.Load() {
 		c.tooSlow()
 	}
@@ -79,4 +105,54 @@ func (c *watchedConn) tooSlow() {
 	}
 	head := "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
 	fmt.Fprintf(c.Conn, head, len(body), body)
+}
+
+type connKey struct{}
+
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// sender is where a request comes from.
+type sender struct {
+	conn  *watchedConn // nil in tests of parts
+	from  netip.Addr   // the customer behind the operator's proxies
+	proxy bool         // it is one of these itself, and says nobody
+}
+
+func (s *Server) sender(r *http.Request) sender {
+	conn, _ := r.Context().Value(connKey{}).(*watchedConn)
+	from := addressOf(r.RemoteAddr)
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for len(hops) > 0 && s.senders.proxy(from) {
+		last, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1]))
+		if err != nil {
+			break
+		}
+		from, hops = plainAddress(last), hops[:len(hops)-1]
+	}
+	return sender{conn, customer(from), s.senders.proxy(from)}
+}
+
+// verified notes that a delivery's signature holds.
+func (s *Server) verified(from sender) {
+	s.senders.add(from.from)
+	if from.conn != nil {
+		s.senders.add(from.conn.from)
+		from.conn.of.change(func() { from.conn.verified = true })
+	}
+}
+
+// giveUp ends the reading of a body, which is then answered.
+func (c *watchedConn) giveUp() {
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// lingerTime is as long as net/http waits before it closes a connection whose
+// sender has more to say: a reset could overtake the answer.
+const lingerTime = 500 * time.Millisecond
+
+// linger bounds how long the rest of a body is read that nobody wants.
+func (c *watchedConn) linger() {
+	_ = c.Conn.SetReadDeadline(time.Now().Add(lingerTime))
 }

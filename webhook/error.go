@@ -36,7 +36,7 @@ func refuse(c kernel.Code, detail string) error { return &Error{Code: c, Detail:
 // fault of the sender.
 func status(c kernel.Code) int {
 	switch c {
-	case kernel.CodeSigMissing, kernel.CodeSigAlgo, kernel.CodeSigMalformed, kernel.CodeSigMismatch, kernel.CodeSigStale:
+	case kernel.CodeSigMissing, kernel.CodeSigAlgo, kernel.CodeSigMalformed, kernel.CodeSigMismatch, kernel.CodeSigStale, kernel.CodeSigProject:
 		return http.StatusUnauthorized
 	case kernel.CodeBodyTimeout, kernel.CodeHeaderTimeout:
 		return http.StatusRequestTimeout
@@ -48,6 +48,8 @@ func status(c kernel.Code) int {
 		return http.StatusBadRequest
 	case kernel.CodeWebhookNotFound:
 		return http.StatusNotFound
+	case kernel.CodeWebhookHost:
+		return http.StatusMisdirectedRequest
 	case kernel.CodeWebhookMethod:
 		return http.StatusMethodNotAllowed
 	case kernel.CodeWebhookBusy, kernel.CodeWebhookStore:

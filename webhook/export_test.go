@@ -12,3 +12,13 @@ func (s *Server) Peak() (deliveries int, bytes int64) {
 	defer s.budget.mu.Unlock()
 	return s.budget.peak.deliveries, s.budget.peak.bytes
 }
+
+// PeakConnections is the most that any listener ever had at once.
+func (s *Server) PeakConnections() (n int) {
+	for _, f := range s.fronts {
+		f.mu.Lock()
+		n = max(n, f.peak)
+		f.mu.Unlock()
+	}
+	return n
+}

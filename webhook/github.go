@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -101,7 +100,7 @@ func idOf(id string) string {
 	switch {
 	case isGUID(id):
 		return strings.ToLower(id)
-	case deliveryID.MatchString(id):
+	case deliveryID().MatchString(id):
 		return id
 	}
 	return ""
@@ -113,7 +112,7 @@ func (h *GitHubHook) Verify(head http.Header, body []byte) error {
 }
 
 // githubKind is the form of an event's name.
-var githubKind = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var githubKind = lazy(`^[a-z][a-z0-9_]{0,63}$`)
 
 // Parse reads one event. The event's header isn't signed: a body that hasn't
 // the parts of that event, or has those of another one, is
@@ -125,11 +124,11 @@ func (h *GitHubHook) Parse(head http.Header, body []byte) (Event, error) {
 		return Event{}, err
 	}
 	e := Event{Signature: one(head, HeaderSignature)}
-	if kind := one(head, HeaderGitHubEvent); githubKind.MatchString(kind) {
+	if kind := one(head, HeaderGitHubEvent); githubKind().MatchString(kind) {
 		e.Kind = kind
 	}
 	p := newGitHubPayload(doc)
-	if word.MatchString(p.action) {
+	if word().MatchString(p.action) {
 		e.Action = p.action
 	}
 	if e.Ignored = h.read(&e, p); e.Ignored != "" {

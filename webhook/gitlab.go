@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"net/http"
-	"regexp"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/writbot/writ/kernel"
@@ -12,6 +14,7 @@ import (
 const (
 	HeaderGitLabEvent       = "X-Gitlab-Event"
 	HeaderGitLabToken       = "X-Gitlab-Token"
+	HeaderGitLabInstance    = "X-Gitlab-Instance"
 	HeaderIdempotencyKey    = "Idempotency-Key"
 	HeaderGitLabWebhookUUID = "X-Gitlab-Webhook-UUID"
 	HeaderGitLabEventUUID   = "X-Gitlab-Event-UUID"
@@ -31,7 +34,7 @@ const (
 //     isn't kept, and the approval is shown in another way.
 var gitlabIDs = []string{HeaderIdempotencyKey, HeaderGitLabWebhookUUID, HeaderGitLabEventUUID}
 
-// GitLabConfig is what a [GitLabHook] needs: Keys or Tokens, never both.
+// GitLabConfig is what a [GitLabHook] needs: Keys, Tokens or Bound, one of them.
 type GitLabConfig struct {
 	// Keys are signing tokens as GitLab shows them: whsec_ and base64 of 24 to 64
 	// bytes. Each is enough while one is being replaced. With them no delivery is
@@ -40,6 +43,9 @@ type GitLabConfig struct {
 	// Tokens are secret tokens, sent as they are. Each is enough. With them a
 	// delivery that is signed is refused: nobody could check its signature.
 	Tokens []string
+	// Bound are keys and tokens that speak for some projects only. Who may manage one
+	// project sees the secret of its hook, and could tell of any other in its words.
+	Bound []GitLabBound
 	// Self is the account that writ acts as, by its number: the bot user of a
 	// project or group access token, or the owner of a personal one. 0 for none.
 	Self int64
@@ -48,7 +54,19 @@ type GitLabConfig struct {
 	// World looks up a project, by GitLab's number of it, among those that the
 	// operator allowed.
 	World func(project int64) (world string, allowed bool)
-	Now   func() time.Time // for the age of a signature; nil: time.Now
+	// Instance is the URL of the GitLab that these projects are of. A delivery that
+	// says it comes from another host is refused: numbers of projects and people are
+	// one GitLab's. "" takes every host, and so does a delivery that names none, as
+	// those of GitLab before 15.5.
+	Instance string
+	Now      func() time.Time // for the age of a signature; nil: time.Now
+}
+
+// GitLabBound is a Key or a Token, as in [GitLabConfig], and the projects that it may
+// speak for, by GitLab's numbers.
+type GitLabBound struct {
+	Key, Token string
+	Covers     func(project int64) bool
 }
 
 // GitLabHook is /hooks/gitlab, for the hook of a project or group. It uses
@@ -66,8 +84,17 @@ type GitLabConfig struct {
 // former, and /writ retry asks for the latter.
 type GitLabHook struct {
 	scope
-	signed *stamped // nil: by token
+	signed   *stamped // nil: by token
+	token    *Token   // both: as each of bound has it
+	bound    []gitlabBound
+	instance string // the host
+}
+
+// gitlabBound is one of [GitLabConfig.Bound], ready to check.
+type gitlabBound struct {
+	signed *stamped
 	token  *Token
+	covers func(project int64) bool
 }
 
 // NewGitLabHook refuses to have neither keys nor tokens, or an empty one of them
@@ -76,8 +103,15 @@ type GitLabHook struct {
 func NewGitLabHook(c GitLabConfig) (*GitLabHook, error) {
 	h := &GitLabHook{scope: scope{c.World, c.Self, c.Personal}}
 	err := h.check()
+	if u, bad := url.Parse(c.Instance); bad == nil {
+		h.instance = strings.ToLower(u.Hostname())
+	}
 	switch {
 	case err != nil:
+	case len(c.Bound) > 0 && len(c.Keys)+len(c.Tokens) > 0:
+		err = refuse(kernel.CodeConfigInvalid, "Bind each key or token to its projects, or none.")
+	case len(c.Bound) > 0:
+		err = h.bind(c)
 	case len(c.Keys) > 0 && len(c.Tokens) > 0:
 		err = refuse(kernel.CodeConfigInvalid, "Give signing keys or secret tokens. A hook with keys never takes a token.")
 	case len(c.Keys) > 0:
@@ -91,13 +125,42 @@ func NewGitLabHook(c GitLabConfig) (*GitLabHook, error) {
 	return h, nil
 }
 
+// bind makes the bound keys and tokens ready. Two that are the same would bind nothing.
+func (h *GitLabHook) bind(c GitLabConfig) (err error) {
+	var keys, tokens []string
+	for _, one := range c.Bound {
+		b := gitlabBound{covers: one.Covers}
+		switch {
+		case (one.Key == "") == (one.Token == "") || one.Covers == nil || slices.Contains(keys, one.Key) || slices.Contains(tokens, one.Token):
+			return refuse(kernel.CodeConfigInvalid, "Each binding has a key or a token of its own, and projects.")
+		case one.Key != "":
+			keys = append(keys, one.Key)
+			b.signed, err = newStamped([]string{one.Key}, c.Now)
+		default:
+			tokens = append(tokens, one.Token)
+			b.token, err = NewToken(HeaderGitLabToken, []string{one.Token})
+		}
+		if err != nil {
+			return err
+		}
+		h.bound = append(h.bound, b)
+	}
+	if len(keys) > 0 {
+		h.signed, err = newStamped(keys, c.Now)
+	}
+	if len(tokens) > 0 && err == nil {
+		h.token, err = NewToken(HeaderGitLabToken, tokens)
+	}
+	return err
+}
+
 // Name is gitlab.
 func (h *GitLabHook) Name() string { return "gitlab" }
 
 // Delivery is the signed webhook-id of a hook with keys, and of another one what
 // gitlabIDs says.
 func (h *GitLabHook) Delivery(head http.Header) string {
-	if h.signed != nil {
+	if h.signs(head) {
 		return idOf(one(head, HeaderWebhookID))
 	}
 	for _, name := range gitlabIDs {
@@ -110,10 +173,30 @@ func (h *GitLabHook) Delivery(head http.Header) string {
 
 // Verify checks the signature, or without keys the token. There is no way down
 // from one to the other: with keys a token counts for nothing, and without them
-// a signature that nobody can check is refused beside the right token.
+// a signature that nobody can check is refused beside the right token. Where some
+// projects have keys and others tokens, [GitLabHook.Parse] refuses a token that speaks
+// for a project with a key.
 func (h *GitLabHook) Verify(head http.Header, body []byte) error {
+	if err := h.verify(head, body); err != nil {
+		return err
+	}
+	if values := head.Values(HeaderGitLabInstance); h.instance != "" && len(values) > 0 {
+		u, err := url.Parse(values[0])
+		if err != nil || len(values) > 1 || !strings.EqualFold(u.Hostname(), h.instance) {
+			return refuse(kernel.CodeSigMismatch, "It says that it comes from another host than forges.gitlab.url.")
+		}
+	}
+	return nil
+}
+
+// signs reports whether a delivery is to be checked by its signature.
+func (h *GitLabHook) signs(head http.Header) bool {
+	return h.signed != nil && (h.token == nil || len(head.Values(HeaderWebhookSignature)) > 0)
+}
+
+func (h *GitLabHook) verify(head http.Header, body []byte) error {
 	switch {
-	case h.signed != nil:
+	case h.signs(head):
 		return h.signed.Verify(head, body)
 	case len(head.Values(HeaderWebhookSignature)) > 0:
 		return refuse(kernel.CodeSigMismatch, "It is signed, and the server was given no signing key.")
@@ -121,24 +204,49 @@ func (h *GitLabHook) Verify(head http.Header, body []byte) error {
 	return h.token.Verify(head)
 }
 
-// gitlabKind is the form of an event's name.
-var gitlabKind = regexp.MustCompile(`^[A-Z][A-Za-z]{0,31}( [A-Z][A-Za-z]{0,31}){0,5}$`)
+// mayTell refuses a delivery about a governed project that what it was verified by
+// isn't bound to: the body doesn't say who may speak for it.
+func (h *GitLabHook) mayTell(head http.Header, body []byte, project int64) error {
+	if _, governed := h.world(project); !governed || len(h.bound) == 0 {
+		return nil
+	}
+	for _, b := range h.bound {
+		if b.covers(project) && b.verified(head, body, h.signs(head)) {
+			return nil
+		}
+	}
+	return refuse(kernel.CodeSigProject, "")
+}
 
-// Parse reads one event; see [GitHubHook.Parse].
+func (b gitlabBound) verified(head http.Header, body []byte, signed bool) bool {
+	if signed {
+		return b.signed != nil && b.signed.Verify(head, body) == nil
+	}
+	return b.token != nil && b.token.Verify(head) == nil
+}
+
+// gitlabKind is the form of an event's name.
+var gitlabKind = lazy(`^[A-Z][A-Za-z]{0,31}( [A-Z][A-Za-z]{0,31}){0,5}$`)
+
+// Parse reads one event; see [GitHubHook.Parse]. One about a project that its secret
+// isn't bound to is webhook.sig.project.
 func (h *GitLabHook) Parse(head http.Header, body []byte) (Event, error) {
 	doc, err := document(body)
 	if err != nil {
 		return Event{}, err
 	}
 	e := Event{}
-	if h.signed != nil {
+	if h.signs(head) {
 		e.Signature = h.signed.proof(head)
 	}
-	if kind := one(head, HeaderGitLabEvent); gitlabKind.MatchString(kind) {
+	if kind := one(head, HeaderGitLabEvent); gitlabKind().MatchString(kind) {
 		e.Kind = kind
 	}
 	p := newGitLabPayload(doc)
-	if word.MatchString(p.action) {
+	if err := h.mayTell(head, body, p.project); err != nil {
+		return Event{}, err
+	}
+	if word().MatchString(p.action) {
 		e.Action = p.action
 	}
 	if e.Ignored = h.read(&e, p); e.Ignored != "" {

@@ -78,6 +78,90 @@ func TestGitLab_WhomItConcerns(t *testing.T) {
 	}
 }
 
+// TestJ7_GitLabElsewhere: the right token from another GitLab is refused, by whatever
+// name it goes there; one that names no host is taken.
+func TestJ7_GitLabElsewhere(t *testing.T) {
+	h, err := webhook.NewGitLabHook(webhook.GitLabConfig{Tokens: []string{secret}, World: allowed, Instance: "https://GitLab.example.org/git"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for instance, taken := range map[string]bool{
+		"https://gitlab.example.org": true, "http://gitlab.example.org:8080/git": true, "": true,
+		"https://gitlab.com": false, "https://gitlab.example.org.evil.example": false, "gitlab.example.org": false, "https://x@evil.example/gitlab.example.org": false, "%": false,
+	} {
+		head := heads(webhook.HeaderGitLabToken, secret)
+		if instance != "" {
+			head.Set(webhook.HeaderGitLabInstance, instance)
+		}
+		if err := h.Verify(head, nil); taken {
+			if err != nil {
+				t.Errorf("%s: %v", instance, err)
+			}
+		} else {
+			wantCode(t, err, kernel.CodeSigMismatch)
+		}
+	}
+	twice := heads(webhook.HeaderGitLabToken, secret)
+	twice[http.CanonicalHeaderKey(webhook.HeaderGitLabInstance)] = []string{"https://gitlab.example.org", "https://evil.example"}
+	wantCode(t, h.Verify(twice, nil), kernel.CodeSigMismatch)
+}
+
+// TestJ7_GitLabBound: what one project's secret verifies tells of no other project, whose
+// body ever it is. A project with a key takes no token, and no two bindings are alike.
+func TestJ7_GitLabBound(t *testing.T) {
+	const other = "another-secret-of-the-tests-32-chars"
+	of := func(want int64) func(int64) bool { return func(project int64) bool { return project == want } }
+	bodyOf := func(project int) []byte {
+		return jsonOf(t, with(gitlabPush("refs/heads/writ/change/7"), "project_id", project, "project", object{"id": project}))
+	}
+	bound := func(first, second webhook.GitLabBound) *webhook.GitLabHook {
+		first.Covers, second.Covers = of(repoID), of(repoID+1)
+		return gitlabHook(t, func(c *webhook.GitLabConfig) {
+			c.Tokens, c.Bound = nil, []webhook.GitLabBound{first, second}
+			c.World = func(project int64) (string, bool) {
+				return fmt.Sprint(project), project == repoID || project == repoID+1
+			}
+		})
+	}
+	tell := func(h *webhook.GitLabHook, head http.Header, project int) error {
+		t.Helper()
+		head.Set(webhook.HeaderGitLabEvent, "Push Hook")
+		body := bodyOf(project)
+		if err := h.Verify(head, body); err != nil {
+			return err
+		}
+		e, err := h.Parse(head, body)
+		if err != nil && (len(e.Keys) > 0 || len(e.Evidence) > 0) {
+			t.Errorf("what was refused tells of %v", e.Keys)
+		}
+		return err
+	}
+	tokens := bound(webhook.GitLabBound{Token: secret}, webhook.GitLabBound{Token: other})
+	for token, project := range map[string]int{secret: repoID, other: repoID + 1} {
+		if err := tell(tokens, heads(webhook.HeaderGitLabToken, token), project); err != nil {
+			t.Error(err)
+		}
+		wantCode(t, tell(tokens, heads(webhook.HeaderGitLabToken, token), 2*repoID+1-project), kernel.CodeSigProject)
+	}
+	wantCode(t, tell(tokens, heads(webhook.HeaderGitLabToken, "no secret"), repoID), kernel.CodeSigMismatch)
+	if err := tell(tokens, heads(webhook.HeaderGitLabToken, secret), 99); err != nil {
+		t.Errorf("what isn't governed is ignored, not refused: %v", err)
+	}
+	mixed := bound(webhook.GitLabBound{Key: signingKey}, webhook.GitLabBound{Token: other})
+	if err := tell(mixed, signedHead("Push Hook", noon, bodyOf(repoID)), repoID); err != nil {
+		t.Error(err)
+	}
+	if err := tell(mixed, heads(webhook.HeaderGitLabToken, other), repoID+1); err != nil {
+		t.Error(err)
+	}
+	wantCode(t, tell(mixed, signedHead("Push Hook", noon, bodyOf(repoID+1)), repoID+1), kernel.CodeSigProject)
+	wantCode(t, tell(mixed, heads(webhook.HeaderGitLabToken, other), repoID), kernel.CodeSigProject)
+	_, err := webhook.NewGitLabHook(webhook.GitLabConfig{World: allowed, Bound: []webhook.GitLabBound{{Token: secret, Covers: of(1)}, {Token: secret, Covers: of(2)}}})
+	wantCode(t, err, kernel.CodeConfigInvalid)
+	_, err = webhook.NewGitLabHook(webhook.GitLabConfig{World: allowed, Tokens: []string{secret}, Bound: []webhook.GitLabBound{{Token: other, Covers: of(1)}}})
+	wantCode(t, err, kernel.CodeConfigInvalid)
+}
+
 // TestI3_GitLabEvidence: what the payload doesn't show as it stands in the issue
 // is no evidence, and the task is due all the same.
 func TestI3_GitLabEvidence(t *testing.T) {

@@ -13,7 +13,9 @@ type Limits struct {
 	Memory      int64         // bytes of all bodies in hand; at least twice Body
 	Depth       int           // open objects and arrays of a body
 	InHand      int           // deliveries at once
-	Connections int           // connections at once; more wait to be accepted
+	Connections int           // connections of a listener at once
+	PerAddress  int           // connections, and deliveries in hand, of one address; with Proxies only
+	Grace       time.Duration // how long whoever sends is left alone when the two are full
 	Header      int           // bytes of a request's head
 	HeaderTime  time.Duration // for a request's head
 	RequestTime time.Duration // for a whole request, its head included
@@ -31,6 +33,8 @@ func DefaultLimits() Limits {
 		Depth:       64,                     // forges stay below ten
 		InHand:      256,                    // four times the connections that are measured
 		Connections: 1024,                   // the usual limit of open files
+		PerAddress:  64,                     // forges send tens at once
+		Grace:       50 * time.Millisecond,  // a head, and most bodies, are one packet
 		Header:      32 << 10,               // proxies add some
 		HeaderTime:  5 * time.Second,        // a head is one packet
 		RequestTime: 10 * time.Second,       // forges give up after ten
@@ -63,6 +67,8 @@ func (l Limits) withDefaults() Limits {
 	orInt(&l.Depth, d.Depth)
 	orInt(&l.InHand, d.InHand)
 	orInt(&l.Connections, d.Connections)
+	orInt(&l.PerAddress, d.PerAddress)
+	orTime(&l.Grace, d.Grace)
 	orInt(&l.Header, d.Header)
 	orTime(&l.HeaderTime, d.HeaderTime)
 	orTime(&l.RequestTime, d.RequestTime)

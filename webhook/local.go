@@ -3,7 +3,6 @@ package webhook
 import (
 	"errors"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +83,7 @@ func (h *LocalHook) Verify(head http.Header, body []byte) error {
 }
 
 // word is the form of an event's or action's name that is kept.
-var word = regexp.MustCompile(`^[a-z][a-z_]{0,39}$`)
+var word = lazy(`^[a-z][a-z_]{0,39}$`)
 
 // Parse reads a [forge.Payload]. The event's header isn't signed, so a body of
 // another event is webhook.event.mismatch, recorded and left alone.
@@ -97,10 +96,10 @@ func (h *LocalHook) Parse(head http.Header, body []byte) (Event, error) {
 	if h.signature != nil {
 		e.Signature = one(head, HeaderSignature)
 	}
-	if kind := one(head, HeaderEvent); word.MatchString(kind) {
+	if kind := one(head, HeaderEvent); word().MatchString(kind) {
 		e.Kind = kind
 	}
-	if word.MatchString(p.Action) {
+	if word().MatchString(p.Action) {
 		e.Action = p.Action
 	}
 	k, ignored := h.concerns(e.Kind, p)

@@ -11,6 +11,7 @@ import (
 type metrics struct {
 	deliveries *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
+	gone       *prometheus.CounterVec
 }
 
 // durations are bucket bounds in seconds, around the promise of one second.
@@ -25,8 +26,11 @@ func newMetrics(r prometheus.Registerer, b *budget) (*metrics, error) {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "writ_webhook_duration_seconds", Help: "Time from a delivery's head to its answer.", Buckets: durations,
 		}, []string{"hook"}),
+		gone: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_webhook_gave_way_total", Help: "Connections and deliveries that were too slow while there was no room.",
+		}, []string{"what"}),
 	}
-	all := []prometheus.Collector{m.deliveries, m.duration,
+	all := []prometheus.Collector{m.deliveries, m.duration, m.gone,
 		gauge("writ_webhook_in_flight", "Deliveries in hand.", func() float64 { return float64(b.now().deliveries) }),
 		gauge("writ_webhook_body_bytes", "Bytes of bodies in hand.", func() float64 { return float64(b.now().bytes) }),
 	}
@@ -49,3 +53,5 @@ func (m *metrics) delivery(n *note, took time.Duration) {
 	m.deliveries.WithLabelValues(n.hook, n.outcome, string(n.code)).Inc()
 	m.duration.WithLabelValues(n.hook).Observe(took.Seconds())
 }
+
+func (m *metrics) gaveWay(what string) func() { return m.gone.WithLabelValues(what).Inc }

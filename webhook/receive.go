@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -22,8 +23,14 @@ const (
 	outcomeFailed    = "failed"    // ours, and it may be sent again
 )
 
+// lazy is an expression that is compiled when it is used first: most commands of writ
+// receive nothing.
+func lazy(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 // deliveryID is the form of an id that is stored and logged.
-var deliveryID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var deliveryID = lazy(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
 // receive is the handler of one hook.
 func (s *Server) receive(h Hook) echo.HandlerFunc {
@@ -32,12 +39,16 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 		n := noteOf(c)
 		r := c.Request()
 		n.hook = h.Name()
-		if id := h.Delivery(r.Header); deliveryID.MatchString(id) {
+		if id := h.Delivery(r.Header); deliveryID().MatchString(id) {
 			n.delivery = id
 		}
-		slot, err := s.budget.admit()
-		if err != nil {
-			return s.hangUp(c, err)
+		from := s.sender(r)
+		slot := &slot{from: from.from, proxy: from.proxy, known: s.senders.has(from.from)}
+		if from.conn != nil {
+			slot.cut = from.conn.giveUp
+		}
+		if err := s.budget.admit(slot); err != nil {
+			return err
 		}
 		keep := false // the slot outlives the request
 		defer func() {
@@ -45,10 +56,11 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 				slot.release()
 			}
 		}()
-		d, err := s.read(r, h, n, slot)
+		d, err := s.read(c, h, slot)
 		if err != nil {
-			return s.hangUp(c, err)
+			return err
 		}
+		s.verified(from)
 		keep = true
 		duplicate, err := s.handOver(r.Context(), d, slot)
 		if err != nil {
@@ -58,28 +70,27 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 	}
 }
 
-// hangUp closes the connection of a sender whose body wasn't read to its end.
-func (s *Server) hangUp(c echo.Context, err error) error {
-	switch fault(err).Code {
-	case kernel.CodeWebhookBusy, kernel.CodeBodyTooLarge, kernel.CodeBodyTimeout, kernel.CodeBodyType, kernel.CodeBodyEncoding:
-		c.Response().Header().Set("Connection", "close")
-	}
-	return err
-}
-
 // read goes from the raw request to a delivery. The order of its steps is the
 // defence: nothing looks into a body before its signature holds.
-func (s *Server) read(r *http.Request, h Hook, n *note, slot *slot) (Delivery, error) {
+func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {
+	r, n := c.Request(), noteOf(c)
 	d := Delivery{Hook: h.Name(), ID: n.delivery, Received: s.now()}
 	if err := checkHead(r, s.limits.Body); err != nil {
 		return d, err
 	}
 	body, err := readBody(r, s.limits.Body, slot)
+	if slot.lost() {
+		return d, gaveWay()
+	}
 	if err != nil {
 		return d, err
 	}
+	c.Response().Header().Del("Connection") // see bodyless
 	n.bytes = len(body)
 	if err := h.Verify(r.Header, body); err != nil {
+		return d, err
+	}
+	if err := slot.keep(); err != nil {
 		return d, err
 	}
 	if d.ID == "" {

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"regexp"
+	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +17,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -23,14 +24,24 @@ import (
 // Config is what a [Server] is made of.
 type Config struct {
 	Listener net.Listener // required; closed by Run
-	Hooks    []Hook       // each under /hooks/<name>
-	Inbox    Inbox        // required
-	Checks   []Check      // of /readyz
+	// Probes is where /healthz, /readyz and /metrics are, out of reach of whoever
+	// floods the other one. Nil: they are at Listener too. Closed by Run.
+	Probes net.Listener
+	// Hosts are names under which /readyz and /metrics may be asked for, beside
+	// addresses and localhost.
+	Hosts []string
+	// Proxies are the operator's own: whom X-Forwarded-For names behind them is
+	// believed, and one address may hold Limits.PerAddress. Without them everybody
+	// may come from one address, that of a proxy.
+	Proxies []netip.Prefix
+	Hooks   []Hook  // each under /hooks/<name>
+	Inbox   Inbox   // required
+	Checks  []Check // of /readyz
 	// Parts are further checks of /readyz, each of a part that comes and goes; it
 	// is called for each answer. Nil: there are none.
 	Parts  func() []Check
 	Limits Limits
-	Logger *slog.Logger // required; one line for each request
+	Logger *slog.Logger // required; one line for each delivery that is taken
 	// Registry gets the receiver's metrics and is what /metrics shows. Nil: there
 	// is no such page.
 	Registry *prometheus.Registry
@@ -45,10 +56,13 @@ type Config struct {
 // Server receives deliveries. It is made by [New] and run once.
 type Server struct {
 	listener net.Listener
-	echo     *echo.Echo
+	fronts   []front
+	senders  *senders
+	hosts    []string
 	inbox    Inbox
 	limits   Limits
 	log      *slog.Logger
+	sparse   *sparse
 	now      func() time.Time
 	budget   *budget
 	metrics  *metrics
@@ -63,7 +77,7 @@ type Server struct {
 }
 
 // hookName is the form of a hook's name in its path.
-var hookName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var hookName = lazy(`^[a-z][a-z0-9-]{0,31}$`)
 
 // New makes a server without starting it. Its errors are [*Error]:
 // config.secret.empty for a hook without a secret on a listener that others
@@ -71,6 +85,7 @@ var hookName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 func New(c Config) (*Server, error) {
 	s := &Server{
 		listener: c.Listener, inbox: c.Inbox, limits: c.Limits.withDefaults(), log: c.Logger, now: c.Now, parts: c.Parts,
+		senders: &senders{proxies: c.Proxies}, hosts: c.Hosts,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -78,13 +93,17 @@ func New(c Config) (*Server, error) {
 	if c.Listener == nil || c.Inbox == nil || c.Logger == nil {
 		return nil, refuse(kernel.CodeConfigInvalid, "Listener, inbox and logger are required.")
 	}
+	s.sparse = &sparse{log: c.Logger, now: s.now, causes: map[cause]*stretch{}}
 	if err := s.limits.check(); err != nil {
 		return nil, err
 	}
 	if err := checkHooks(c.Hooks, c.Listener.Addr()); err != nil {
 		return nil, err
 	}
-	s.budget = &budget{deliveries: s.limits.InHand, bytes: s.limits.Memory}
+	s.budget = &budget{deliveries: s.limits.InHand, bytes: s.limits.Memory, grace: s.limits.Grace}
+	if len(c.Proxies) > 0 {
+		s.budget.each = s.limits.PerAddress
+	}
 	var registerer prometheus.Registerer
 	if c.Registry != nil {
 		registerer = c.Registry
@@ -93,6 +112,7 @@ func New(c Config) (*Server, error) {
 	if s.metrics, err = newMetrics(registerer, s.budget); err != nil {
 		return nil, refuse(kernel.CodeConfigInvalid, err.Error()+".")
 	}
+	s.budget.gone = s.metrics.gaveWay("delivery")
 	for _, check := range c.Checks {
 		s.probes = append(s.probes, &probe{Check: check, timeout: s.limits.Probe})
 	}
@@ -105,7 +125,7 @@ func New(c Config) (*Server, error) {
 func checkHooks(hooks []Hook, addr net.Addr) error {
 	seen := map[string]bool{}
 	for _, h := range hooks {
-		if name := h.Name(); seen[name] || !hookName.MatchString(name) {
+		if name := h.Name(); seen[name] || !hookName().MatchString(name) {
 			return refuse(kernel.CodeConfigInvalid, "A hook's name stands twice, or isn't lower-case letters, digits and dashes.")
 		}
 		seen[h.Name()] = true
@@ -121,29 +141,97 @@ func loopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
+// front is a listener and what it answers.
+type front struct {
+	*crowd
+	http *http.Server
+}
+
 func (s *Server) route(c Config) {
+	hooks := s.pages(c)
+	for _, h := range c.Hooks {
+		hooks.POST("/hooks/"+h.Name(), s.receive(h))
+	}
+	if c.Routes != nil {
+		c.Routes(hooks)
+	}
+	probes := hooks
+	if c.Probes != nil {
+		probes = s.pages(c)
+		s.serve(c.Probes, probes)
+	}
+	s.serve(c.Listener, hooks)
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		probes.Add(method, "/healthz", live)
+		probes.Add(method, "/readyz", s.ready, s.named)
+	}
+	if c.Registry != nil {
+		probes.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
+			MaxRequestsInFlight: 4, Timeout: s.limits.Probe,
+		})), s.named)
+	}
+}
+
+// pages has no page yet.
+func (s *Server) pages(c Config) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.Logger.SetOutput(io.Discard) // ours is slog
 	e.HTTPErrorHandler = s.answerError
-	e.Use(s.watch, recovered)
+	e.Use(s.watch, recovered, s.bodyless)
 	e.Use(c.Middleware...)
-	for _, h := range c.Hooks {
-		e.POST("/hooks/"+h.Name(), s.receive(h))
+	return e
+}
+
+// bodyless has the connection of whoever sends a body to a page closed after the
+// answer, and doesn't wait for the body: net/http would, for as long as the sender
+// may take. A hook takes that back once it has read all.
+func (s *Server) bodyless(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().ContentLength == 0 {
+			return next(c)
+		}
+		head := c.Response().Header()
+		head.Set("Connection", "close")
+		err := next(c)
+		if conn := s.sender(c.Request()).conn; conn != nil && head.Get("Connection") == "close" {
+			conn.linger()
+		}
+		return err
 	}
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		e.Add(method, "/healthz", live)
-		e.Add(method, "/readyz", s.ready)
+}
+
+// named answers to the server's own names only. Without that, a page that
+// somebody on this machine or in its network looks at could read these, by a name
+// of its own that leads here.
+func (s *Server) named(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		host := c.Request().Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		host = strings.TrimSuffix(strings.ToLower(host), ".")
+		_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if err != nil && host != "localhost" && !slices.Contains(s.hosts, host) {
+			return refuse(kernel.CodeWebhookHost, "")
+		}
+		return next(c)
 	}
-	if c.Registry != nil {
-		e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
-			MaxRequestsInFlight: 4, Timeout: s.limits.Probe,
-		})))
-	}
-	if c.Routes != nil {
-		c.Routes(e)
-	}
-	s.echo = e
+}
+
+func (s *Server) serve(l net.Listener, h http.Handler) {
+	s.fronts = append(s.fronts, front{newCrowd(l, s.senders, s.limits, s.metrics.gaveWay("connection")), &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: s.limits.HeaderTime,
+		ReadTimeout:       s.limits.RequestTime,
+		// From the end of the head on: the body, the hand-over, and time to write.
+		WriteTimeout:   s.limits.RequestTime + s.limits.Store + s.limits.HeaderTime,
+		IdleTimeout:    s.limits.IdleTime,
+		MaxHeaderBytes: s.limits.Header,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ConnState:      connState,
+		ConnContext:    withConn,
+	}})
 }
 
 // Addr is where the server listens.
@@ -153,38 +241,41 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // hand and returns nil. What isn't answered within Limits.Shutdown is cut off,
 // and that is an error; so is a listener that fails.
 func (s *Server) Run(ctx context.Context) error {
-	srv := &http.Server{
-		Handler:           s.echo,
-		ReadHeaderTimeout: s.limits.HeaderTime,
-		ReadTimeout:       s.limits.RequestTime,
-		// From the end of the head on: the body, the hand-over, and time to write.
-		WriteTimeout:   s.limits.RequestTime + s.limits.Store + s.limits.HeaderTime,
-		IdleTimeout:    s.limits.IdleTime,
-		MaxHeaderBytes: s.limits.Header,
-		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-		ConnState:      connState,
+	defer s.sparse.sum(func(*stretch) bool { return true })
+	served := make(chan error, len(s.fronts))
+	for _, f := range s.fronts {
+		go func() { served <- f.http.Serve(f.crowd) }()
+		s.log.Info("listening", "address", f.Addr().String())
 	}
-	listener := watchedListener{netutil.LimitListener(s.listener, s.limits.Connections)}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
-	s.log.Info("listening", "address", s.listener.Addr().String())
 	select {
 	case err := <-served:
-		return errors.Join(err, srv.Close())
+		for _, f := range s.fronts {
+			err = errors.Join(err, f.http.Close())
+		}
+		return err
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	return s.drain(context.WithoutCancel(ctx), srv, served)
+	return s.drain(context.WithoutCancel(ctx), served)
 }
 
-func (s *Server) drain(ctx context.Context, srv *http.Server, served <-chan error) error {
+// drain closes the probes last: whoever asks them must not take a server that ends
+// for one that is stuck.
+func (s *Server) drain(ctx context.Context, served <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Shutdown)
 	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		return errors.Join(errors.New("requests were cut off at shutdown"), err, srv.Close())
+	for _, f := range slices.Backward(s.fronts) {
+		if err := f.http.Shutdown(ctx); err != nil {
+			for _, f := range s.fronts {
+				err = errors.Join(err, f.http.Close())
+			}
+			return errors.Join(errors.New("requests were cut off at shutdown"), err)
+		}
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
+	for range s.fronts {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
 	}
 	stored := make(chan struct{})
 	go func() { s.handOvers.Wait(); close(stored) }()

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -72,7 +71,7 @@ func (s *stamped) Verify(h http.Header, body []byte) error {
 	}
 	id, stamp := one(h, HeaderWebhookID), one(h, HeaderWebhookTimestamp)
 	at, ok := stampTime(stamp)
-	if !ok || !deliveryID.MatchString(id) {
+	if !ok || !deliveryID().MatchString(id) {
 		return refuse(kernel.CodeSigMalformed, "webhook-id and webhook-timestamp stand there once each.")
 	}
 	match := 0
@@ -100,10 +99,10 @@ func (s *stamped) proof(h http.Header) string {
 }
 
 // timestamp is the form of a time: seconds since 1970, as a number is written.
-var timestamp = regexp.MustCompile(`^[1-9][0-9]{0,10}$`)
+var timestamp = lazy(`^[1-9][0-9]{0,10}$`)
 
 func stampTime(s string) (time.Time, bool) {
-	if !timestamp.MatchString(s) {
+	if !timestamp().MatchString(s) {
 		return time.Time{}, false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)

@@ -18,7 +18,7 @@ func main() {
 	out := flag.String("out", "docs/benchmarks.md", "file to write")
 	runs := flag.Int("n", 21, "runs of the whole loop")
 	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
-	only := flag.String("only", "", "measure one section, print it and write nothing: claims, loop, ledger, deliveries, served or soak")
+	only := flag.String("only", "", "measure one section, print it and write nothing: claims, loop, ledger, deliveries, served, soak or branches")
 	flag.Parse()
 	err := run(*out, *only, []section{
 		{"claims", claims},
@@ -27,6 +27,7 @@ func main() {
 		{"deliveries", deliveries},
 		{"served", served},
 		{"soak", soaked},
+		{"branches", func(b *bytes.Buffer) error { return branches(b, *bin, *dir) }},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

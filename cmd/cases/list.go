@@ -11,7 +11,7 @@ import (
 var listText string
 
 // caseID is how a case is called: group letter and number.
-var caseID = regexp.MustCompile(`^[WILKSGXFRM][0-9]+$`)
+var caseID = regexp.MustCompile(`^[WILKSGXFJRM][0-9]+$`)
 
 // listed is one case of the list.
 type listed struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/writbot/writ/cmd/internal/treetest"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/github"
@@ -102,12 +103,14 @@ func checkout(t *testing.T) string {
 			return err
 		case d.IsDir() && (name == ".git" || name == "bin"):
 			return fs.SkipDir
+		case name == ".git": // a worktree's: it leads to the repository that it belongs to
+			return nil
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, name), 0o755)
 		case !d.Type().IsRegular():
 			return nil
 		}
-		data, err := os.ReadFile(path)
+		data, err := os.ReadFile(treetest.Source(t, path))
 		if os.IsNotExist(err) {
 			return nil // somebody's temporary file
 		}
@@ -292,7 +295,7 @@ func (r *installer) task(text string) {
 	})
 	r.lap("task")
 	r.took = append(r.took, fmt.Sprintf("all of it %.1f s", time.Since(r.began).Seconds()))
-	change, err := maintainer.FindChange(r.t.Context(), r.p.Repo, fmt.Sprintf("writ/change/%d", i.Number))
+	change, err := maintainer.FindChange(r.t.Context(), r.p.Repo, fmt.Sprintf("writ/change/%d", i.Number), "")
 	if err != nil || change.State != forge.ChangeOpen {
 		r.t.Errorf("the change %+v, %v", change, err)
 	}
@@ -304,7 +307,7 @@ func (r *installer) task(text string) {
 // contract opens the pull request of the contract.
 func (r *installer) contract(text string) {
 	out := r.types(text)
-	change, err := r.p.As(r.t, r.p.Maintainer).FindChange(r.t.Context(), r.p.Repo, "writ/onboard")
+	change, err := r.p.As(r.t, r.p.Maintainer).FindChange(r.t.Context(), r.p.Repo, "writ/onboard", "")
 	if err != nil || change.State != forge.ChangeOpen || !strings.Contains(gittest.Git(r.t, r.p.GitDir, "show", change.HeadOID+":.writ/contract.yaml"), "mode: observe") {
 		r.t.Errorf("the change %+v, %v\n%s", change, err, out)
 	}

@@ -138,7 +138,7 @@ func (r *labInstaller) types(text string) string {
 // hides fails if one of the secrets is in a text.
 func (r *labInstaller) hides(text string) {
 	r.t.Helper()
-	key, _ := os.ReadFile(filepath.Join(r.dir, "writ-server", "gitlab-hook.key")) // it may not be there yet
+	key, _ := os.ReadFile(filepath.Join(r.dir, "writ-server", "gitlab-hook-acme-tools-shop.key")) // it may not be there yet
 	for _, secret := range []string{r.token, r.mine, strings.TrimSpace(string(key))} {
 		if secret != "" && strings.Contains(text, secret) {
 			r.t.Error("a secret is shown")
@@ -295,7 +295,7 @@ func (r *labInstaller) task(text string) {
 	})
 	r.lap("task")
 	r.took = append(r.took, fmt.Sprintf("all of it %.1f s", time.Since(r.began).Seconds()))
-	change, err := r.client.FindChange(r.t.Context(), r.repo, fmt.Sprintf("writ/change/%d", n))
+	change, err := r.client.FindChange(r.t.Context(), r.repo, fmt.Sprintf("writ/change/%d", n), "")
 	if err != nil || change.State != forge.ChangeOpen {
 		r.t.Errorf("the change %+v, %v", change, err)
 	}
@@ -307,7 +307,7 @@ func (r *labInstaller) task(text string) {
 // contract opens the merge request of the contract.
 func (r *labInstaller) contract(text string) {
 	out := r.types(text)
-	change, err := r.client.FindChange(r.t.Context(), r.repo, "writ/onboard")
+	change, err := r.client.FindChange(r.t.Context(), r.repo, "writ/onboard", "")
 	if err != nil || change.State != forge.ChangeOpen || !strings.Contains(gittest.Git(r.t, r.lab.GitDir(r.project), "show", change.HeadOID+":.writ/contract.yaml"), "mode: observe") {
 		r.t.Errorf("the change %+v, %v\n%s", change, err, out)
 	}

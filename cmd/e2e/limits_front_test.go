@@ -79,6 +79,7 @@ type front struct {
 
 	every     int           // one of so many is refused, by turns with and without a time; 0: none
 	wait      time.Duration // the time
+	since     time.Time     // what is sent at the same moment as what is refused can't know
 	alone     time.Time     // until then it wants to be left alone
 	impatient []string      // that were sent all the same
 	swept     int           // sweeps in the last of the allowance
@@ -114,7 +115,7 @@ func (f *front) enter(req *http.Request) (why string, wait time.Duration) {
 	f.quota.renew(now)
 	f.requests = append(f.requests, method+" "+path)
 	own := !strings.HasSuffix(path, "/access_tokens") // which the App asks for
-	if own && now.Before(f.alone) {
+	if own && now.After(f.since) && now.Before(f.alone) {
 		f.impatient = append(f.impatient, method+" "+path)
 	}
 	if method == http.MethodGet && strings.HasSuffix(path, "/issues") && f.quota.left*100 < f.quota.most*15 {
@@ -139,7 +140,7 @@ func (f *front) enter(req *http.Request) (why string, wait time.Duration) {
 		why, wait = "allowance", f.quota.reset.Sub(now)
 	}
 	if why != "" {
-		f.alone = now.Add(wait)
+		f.since, f.alone = now, now.Add(wait)
 		f.refusals = append(f.refusals, fmt.Sprintf("%s %s: %s, %s", method, path, why, wait))
 		return why, wait
 	}

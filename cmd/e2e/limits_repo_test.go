@@ -210,12 +210,12 @@ func (r *modelRepo) Blobs(_ context.Context, oids []git.OID, f func(git.OID, []b
 func (r *modelRepo) CompareAndSwap(ctx context.Context, cmds []git.Command, pack git.Pack) git.Outcome {
 	if r.b.password != nil {
 		if _, err := r.b.password(ctx); err != nil {
-			return git.Outcome{Status: git.Unsent, Err: err}
+			return git.Outcome{Status: git.Unable, Err: err}
 		}
 	}
 	objects, err := kerneltest.ReadPack(pack.Data)
 	if err != nil {
-		return git.Outcome{Status: git.Unsent, Err: err}
+		return git.Outcome{Status: git.Unable, Err: err}
 	}
 	plain := func(o git.OID) string {
 		if o.IsZero() {

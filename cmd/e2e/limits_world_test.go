@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -211,6 +213,20 @@ func (l *modelLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft
 
 func (l *modelLedger) Evidence(_ context.Context, task, from int64) (replay.Evidence, error) {
 	return replay.Evidence{Records: fmt.Appendf(nil, "records of %d from %d\n", task, from), Proofs: []byte("{}"), Checkpoint: []byte("none\n")}, nil
+}
+
+// RecordsOfTask implements supervisor.Ledger.
+func (l *modelLedger) RecordsOfTask(_ context.Context, task int64) iter.Seq2[kernel.Record, error] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := slices.Clone(l.records)
+	return func(yield func(kernel.Record, error) bool) {
+		for _, r := range list {
+			if r.Task == task && !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (l *modelLedger) all(yield func(kernel.Record, error) bool) {

@@ -101,6 +101,34 @@ func TestK9_L14_DiskLostOnForges(t *testing.T) {
 	}, hosted...)
 }
 
+// TestK11_SealedOnForges: a server dies as soon as it has sealed what its builder
+// left, at the start of the checks and after them; then its disk is lost, too. Another
+// one that lists its key judges the sealed work and delivers it: one builder ran in all
+// these lives.
+func TestK11_SealedOnForges(t *testing.T) {
+	onForges(t, func(t *testing.T, s *forgeSite) {
+		const lease = "lease: {seconds: 10, grace: 0s, margin: 2s, skew: 1s}\n"
+		s.contract(onceTerms)
+		n := s.asks("default")
+		s.state, s.more = "lost", lease
+		for _, point := range []string{"seal:done", "checks:recorded", "result:recorded"} {
+			s.serveUntil(point)
+		}
+		key := strings.TrimSpace(writ(t, nil, "key", "--state-dir", s.statePath()).want(t, 0).stdout)
+		s.must(os.RemoveAll(s.statePath()))
+
+		s.state, s.more = "other", lease+"trusted_runners: ['"+key+"']"
+		v := s.serve()
+		s.until("it is completed", func() bool { return s.done(n) })
+		v.end()
+		s.wantDone(n)
+		if s.started() != 1 || s.trailer(n, "writ-attempt") != "1" || s.trailer(n, "writ-resumes") == "" {
+			t.Errorf("%d builders, attempt %s, resumes %q", s.started(), s.trailer(n, "writ-attempt"), s.trailer(n, "writ-resumes"))
+		}
+		writ(t, nil, "verify", "--state-dir", s.statePath()).want(t, 0)
+	})
+}
+
 // TestL12_ForeignPushOnForges: somebody's commit on the state ref in the middle of a
 // run is never pushed over; the issue says so, and the maintainer's word goes on
 // from it.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
@@ -158,7 +159,8 @@ func newRepo(t testing.TB, files map[string]string) string {
 }
 
 // countingSandbox makes a bwrap that notes every start of a builder and then is
-// the real one. It returns the environment that puts it first, and the count.
+// the real one. A check has no directory for its result, by which it is told
+// apart. It returns the environment that puts it first, and the count.
 func countingSandbox(t testing.TB) (env []string, started func() int) {
 	t.Helper()
 	bwrap, err := exec.LookPath("bwrap")
@@ -167,7 +169,7 @@ func countingSandbox(t testing.TB) (env []string, started func() int) {
 	}
 	dir := t.TempDir()
 	log := filepath.Join(dir, "started")
-	script := "#!/bin/sh\ncase \"$*\" in */workspaces/*/workspace*) case \"$*\" in *.checks/*) ;; *) echo x >> '" + log + "' ;; esac ;; esac\nexec '" + bwrap + "' \"$@\"\n"
+	script := "#!/bin/sh\ncase \"$*\" in */workspaces/*\" " + sandbox.OutDir + " \"*) echo x >> '" + log + "' ;; esac\nexec '" + bwrap + "' \"$@\"\n"
 	path := write(t, dir, "bin/bwrap", script)
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // change is the change of a task, whatever became of it.
 func (s *forgeSite) change(n int64) forge.Change {
 	s.t.Helper()
-	c, err := s.Maintainer.FindChange(s.t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n))
+	c, err := s.Maintainer.FindChange(s.t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), "")
 	s.must(err)
 	return c
 }
@@ -98,7 +98,7 @@ func TestF7_MergesOnForges(t *testing.T) {
 		all := append(slices.Clone(merges), within, beyond)
 		for _, n := range all {
 			s.until("it waits for the merge", func() bool {
-				return s.head(n) == "completed" && strings.Contains(s.report(n), "waits for the merge") && s.checked(s.trailer(n, "writ-change"), forge.CheckPassed)
+				return s.head(n) == "waiting" && strings.Contains(s.report(n), "waits for the merge") && s.checked(s.trailer(n, "writ-change"), forge.CheckPassed)
 			})
 		}
 		fine, stray := s.pushes(within, "within.txt", "hello, reviewed\n"), s.pushes(beyond, "elsewhere.txt", "hi\n")

@@ -27,8 +27,8 @@ func TestI4_D44_AnswersUnderServe(t *testing.T) {
 	_, err := s.Reporter.AddComment(t.Context(), s.Repo, n, "/writ help")
 	s.must(err)
 	s.Approve(n)
-	s.until("the work", says("completed, and waits for the merge of its change"))
-	change, err := s.Maintainer.FindChange(t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n))
+	s.until("the work", says("is verified, and waits for the merge of its change"))
+	change, err := s.Maintainer.FindChange(t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), "")
 	s.must(err)
 	s.until("the check", func() bool {
 		checks, err := s.Maintainer.Checks(t.Context(), s.Repo, change.HeadOID)

@@ -160,7 +160,7 @@ func TestK9_L14_DiskLostUnderServe(t *testing.T) {
 	s.until("it is delivered", func() bool { return s.done(n) })
 	v.end()
 	s.wantDone(n)
-	if c, err := s.Maintainer.FindChange(t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n)); err != nil || c.State != forge.ChangeOpen {
+	if c, err := s.Maintainer.FindChange(t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), ""); err != nil || c.State != forge.ChangeOpen {
 		t.Errorf("the change: %+v, %v", c, err)
 	}
 	if s.ref(n) != head || s.started() != 1 {

@@ -2,6 +2,7 @@ package housekeeping
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -82,21 +83,58 @@ func TestContainers_ChartNamesTheRelease(t *testing.T) {
 	if got := group(t, `(?m)^appVersion: "(.+)"$`, read(t, "charts/writ/Chart.yaml")); got != want {
 		t.Errorf("Chart.yaml: appVersion %s, kernel/VERSION is %s", got, want)
 	}
-	for _, m := range regexp.MustCompile(`writ:v([0-9.]+\d)`).FindAllStringSubmatch(read(t, "docs/containers.md"), -1) {
-		if m[1] != want {
-			t.Errorf("docs/containers.md names the image of %s, kernel/VERSION is %s", m[1], want)
+	for _, page := range []string{"docs/containers.md", "charts/writ/README.md"} {
+		for _, m := range regexp.MustCompile(`(?:writ:|tag: )v([0-9.]+\d)`).FindAllStringSubmatch(read(t, page), -1) {
+			if m[1] != want {
+				t.Errorf("%s names the image of %s, kernel/VERSION is %s", page, m[1], want)
+			}
 		}
+	}
+}
+
+// followed are the parts of docs/containers.md with commands for a cluster: make
+// kube runs each as it stands there.
+var followed = []string{"## Configuration", "## Kubernetes", "### Network", "### A restored volume", "### One replica"}
+
+// commandsOf are those of a part that are not for Docker.
+func commandsOf(part string) (commands []string) {
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(part, -1) {
+		if block := regexp.MustCompile(`(?m)^docker .*\n`).ReplaceAllString(m[1], ""); regexp.MustCompile(`(?m)^(kubectl|helm) |/kubelet/`).MatchString(block) {
+			commands = append(commands, block)
+		}
+	}
+	return commands
+}
+
+// TestContainers_CommandsAreFollowed: no page tells a command for a cluster that
+// nobody runs.
+func TestContainers_CommandsAreFollowed(t *testing.T) {
+	var with []string
+	for _, part := range strings.Split(read(t, "docs/containers.md"), "\n#")[1:] {
+		if heading, _, _ := strings.Cut("#"+part, "\n"); len(commandsOf(part)) > 0 {
+			with = append(with, heading)
+		}
+	}
+	if !slices.Equal(with, followed) {
+		t.Errorf("commands for a cluster are below %q, and make kube follows %q", with, followed)
+	}
+	if commands := commandsOf(read(t, "charts/writ/README.md")); len(commands) > 0 {
+		t.Errorf("make kube follows no commands of charts/writ/README.md: %q", commands)
 	}
 }
 
 // object is one rendered manifest.
 type object struct {
 	Kind     string
-	Metadata struct{ Name string }
-	Auto     *bool             `yaml:"automountServiceAccountToken"`
-	Data     map[string]string `yaml:"data"`
-	Spec     struct {
+	Metadata struct {
+		Name        string
+		Annotations map[string]string
+	}
+	Auto *bool             `yaml:"automountServiceAccountToken"`
+	Data map[string]string `yaml:"data"`
+	Spec struct {
 		Replicas int
+		Strategy struct{ Type string }
 		Template struct {
 			Spec pod
 		}
@@ -116,7 +154,11 @@ type pod struct {
 			File string `yaml:"localhostProfile"`
 		} `yaml:"seccompProfile"`
 	} `yaml:"securityContext"`
+	Volumes    []volume
 	Containers []struct {
+		Resources struct {
+			Limits struct{ Memory string }
+		}
 		Env []struct {
 			Name, Value string
 		}
@@ -127,6 +169,13 @@ type pod struct {
 			Caps       map[string][]string `yaml:"capabilities"`
 		} `yaml:"securityContext"`
 	}
+}
+
+type volume struct {
+	Name  string
+	Claim struct {
+		Name string `yaml:"claimName"`
+	} `yaml:"persistentVolumeClaim"`
 }
 
 // rendered reads a golden of the chart; make chart holds that they are what the
@@ -162,30 +211,73 @@ func TestContainers_ChartsConfigurationPasses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		grace := time.Duration(all["StatefulSet"].Spec.Template.Spec.Grace) * time.Second
+		grace := time.Duration(all["Deployment"].Spec.Template.Spec.Grace) * time.Second
 		if grace < c.Server.Drain+15*time.Second {
 			t.Errorf("%s: the kubelet waits %s, a drain takes %s", name, grace, c.Server.Drain)
 		}
 		if c.Server.StateDir != "/var/lib/writ/state" || c.Server.Listen != "0.0.0.0:8714" {
 			t.Errorf("%s: state %s, listens at %s", name, c.Server.StateDir, c.Server.Listen)
 		}
-		if want := map[bool]string{true: "bubblewrap", false: "landlock"}[name == "full"]; c.Sandbox != want {
+		if want := map[bool]string{true: "landlock", false: "bubblewrap"}[name == "existing"]; c.Sandbox != want {
 			t.Errorf("%s: sandbox %s, want %s", name, c.Sandbox, want)
+		}
+	}
+}
+
+// TestK4_ChartKeepsOneVolume: one pod at a time has the volume, which outlives the
+// release; another claim is used in its place where one is named.
+func TestK4_ChartKeepsOneVolume(t *testing.T) {
+	for _, name := range goldens {
+		all := rendered(t, name)
+		set, claim := all["Deployment"].Spec, all["PersistentVolumeClaim"]
+		if set.Replicas != 1 || set.Strategy.Type != "Recreate" {
+			t.Errorf("%s: %d replicas, replaced by %q: a second pod would find the ledger locked", name, set.Replicas, set.Strategy.Type)
+		}
+		want := claim.Metadata.Name
+		if name == "existing" {
+			want = "writ-state"
+		} else if claim.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("%s: the ledger goes with the release", name)
+		}
+		i := slices.IndexFunc(set.Template.Spec.Volumes, func(v volume) bool { return v.Name == "state" })
+		if i < 0 || set.Template.Spec.Volumes[i].Claim.Name != want || want == "" {
+			t.Errorf("%s: the state isn't on the claim %q", name, want)
+		}
+	}
+}
+
+// TestX6_PodHoldsItsBuilds: all builds at their limits, with what they may write
+// into memory, leave room for writ itself below the pod's limit.
+func TestX6_PodHoldsItsBuilds(t *testing.T) {
+	const own = 2 << 10 // MiB, for writ and git
+	for _, name := range goldens {
+		all := rendered(t, name)
+		c, err := config.Parse(name, []byte(all["ConfigMap"].Data["writ.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		each := c.Limits.Memory
+		if c.Sandbox == config.SandboxBubblewrap {
+			each += 3 * c.Limits.Tmp // /tmp, /dev/shm and the home directory
+		}
+		want := fmt.Sprintf("%dMi", c.Server.Builds*int64(each)>>20+own)
+		if got := all["Deployment"].Spec.Template.Spec.Containers[0].Resources.Limits.Memory; got != want {
+			t.Errorf("%s: the pod's memory is %s, want %s", name, got, want)
 		}
 	}
 }
 
 // TestContainers_ChartIsRestricted: the pod has no token, no root, no capability
 // and nothing to write but its volumes, and opens of this only what bubblewrap
-// needs, when asked to.
+// needs, unless the level is landlock.
 func TestContainers_ChartIsRestricted(t *testing.T) {
 	for _, name := range goldens {
 		all := rendered(t, name)
-		set := all["StatefulSet"]
+		set := all["Deployment"]
 		p := set.Spec.Template.Spec
 		no := func(b *bool) bool { return b != nil && !*b }
-		if set.Spec.Replicas != 1 || len(p.Containers) != 1 {
-			t.Fatalf("%s: %d replicas of %d containers, want one of one", name, set.Spec.Replicas, len(p.Containers))
+		if len(p.Containers) != 1 {
+			t.Fatalf("%s: %d containers, want one", name, len(p.Containers))
 		}
 		c := p.Containers[0]
 		if account, made := all["ServiceAccount"]; !no(p.Auto) || made && !no(account.Auto) {
@@ -197,11 +289,11 @@ func TestContainers_ChartIsRestricted(t *testing.T) {
 		if !no(c.Security.Escalation) || !c.Security.ReadOnly || !slices.Equal(c.Security.Caps["drop"], []string{"ALL"}) || len(c.Security.Caps) != 1 {
 			t.Errorf("%s: %+v isn't restricted", name, c.Security)
 		}
-		want := "RuntimeDefault"
-		if name == "full" {
+		want, bubblewrap := "RuntimeDefault", name != "existing"
+		if bubblewrap {
 			want = "Localhost"
 		}
-		if open := c.Security.ProcMount == "Unmasked" && no(p.Users); p.Security.Seccomp.Type != want || open != (name == "full") {
+		if open := c.Security.ProcMount == "Unmasked" && no(p.Users); p.Security.Seccomp.Type != want || open != bubblewrap {
 			t.Errorf("%s: seccomp %s, /proc %q, users of its own %t", name, p.Security.Seccomp.Type, c.Security.ProcMount, no(p.Users))
 		}
 	}
@@ -220,7 +312,7 @@ func TestContainers_SecretsAreFiles(t *testing.T) {
 			"COLLECTOR_HEADERS": "", "HTTPS_PROXY": "http://proxy.example:3128",
 		},
 	} {
-		env := rendered(t, name)["StatefulSet"].Spec.Template.Spec.Containers[0].Env
+		env := rendered(t, name)["Deployment"].Spec.Template.Spec.Containers[0].Env
 		if len(env) != len(want) {
 			t.Errorf("%s: %v, want %v", name, env, want)
 		}

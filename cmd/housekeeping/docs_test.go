@@ -2,6 +2,7 @@ package housekeeping
 
 import (
 	"fmt"
+	"go/ast"
 	"path"
 	"regexp"
 	"slices"
@@ -148,4 +149,52 @@ func TestDocs_EachTargetSaysWhatItDoes(t *testing.T) {
 			t.Errorf("target %s: the line after .PHONY must be `%s: … ## what it does`, is %q", m[1], m[1], m[2])
 		}
 	}
+}
+
+// TestDocs_GlossaryNamesWhatIsThere: each word of docs/style.md leads to a room, or to
+// a declaration.
+func TestDocs_GlossaryNamesWhatIsThere(t *testing.T) {
+	there := map[string]bool{}
+	for _, f := range goFiles(t) {
+		there[f.room()] = true
+		for _, name := range f.declared() {
+			there[f.ast.Name.Name+"."+name] = true
+		}
+	}
+	rows := regexp.MustCompile("(?m)^\\| ([a-z ]+) \\|.*\\| `([^`]+)` \\|$").FindAllStringSubmatch(read(t, "docs/style.md"), -1)
+	if len(rows) < 20 {
+		t.Errorf("the glossary has %d words", len(rows))
+	}
+	for _, row := range rows {
+		if !there[row[2]] {
+			t.Errorf("%s: %s is neither a room nor a declaration", row[1], row[2])
+		}
+	}
+}
+
+// declared are the names of types and functions, and of methods after their type's.
+func (f goFile) declared() (names []string) {
+	for _, d := range f.ast.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if s, ok := s.(*ast.TypeSpec); ok {
+					names = append(names, s.Name.Name)
+				}
+			}
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				of := d.Recv.List[0].Type
+				if p, ok := of.(*ast.StarExpr); ok {
+					of = p.X
+				}
+				if id, ok := of.(*ast.Ident); ok {
+					name = id.Name + "." + name
+				}
+			}
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -102,6 +102,8 @@ var examples = []struct {
 	{"compliance/x.go", `import "os"; var f = os.StartProcess`, "start processes"},
 	{"compliance/x.go", `import "syscall"; var f = syscall.ForkExec`, "start processes"},
 	{"executor/sandbox/x.go", `import _ "os/exec"`, ""},
+	{"executor/command/x.go", `import _ "os/exec"`, ""},
+	{"executor/command/x.go", `import _ "github.com/writbot/writ/forge/git"`, "knows nothing of why"},
 	{"compliance/x_test.go", `import _ "os/exec"`, ""},
 	{"cmd/bench/x.go", `import _ "os/exec"`, ""},
 	{"cmd/writ/x.go", `import _ "os/exec"`, "start processes"},
@@ -109,6 +111,7 @@ var examples = []struct {
 	{"executor/supervisor/x.go", `import _ "github.com/writbot/writ/executor/builder"`, ""},
 	{"executor/sandbox/x.go", `import _ "github.com/writbot/writ/compliance"`, "knows nothing of tasks"},
 	{"executor/sandbox/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
+	{"executor/gateway/x.go", `import _ "github.com/writbot/writ/executor/sandbox"`, "knows no tasks"},
 	{"executor/scheduler/x.go", `import _ "github.com/writbot/writ/executor/supervisor"`, "decides when, never what"},
 	{"executor/scheduler/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
 

@@ -98,18 +98,20 @@ var rules = []rule{
 		"an event is only a hint; who acts on it reads fresh state"},
 
 	// 4. Who may start processes.
-	{"executor/sandbox/... executor/builder/... forge/git/...", anywhere, starting, allow, "their task"},
+	{"executor/sandbox/... executor/builder/... executor/command/... forge/git/...", anywhere, starting, allow, "their task"},
 	{"cmd/bench/... cmd/cases/... cmd/mutants/...", anywhere, starting, allow,
 		"the project's own tools, not part of writ"},
 	{"cmd/internal/demo/...", anywhere, starting, allow, "it starts writ itself, to kill it"},
 	{"...test", anywhere, starting, allow, "fakes that are real programs"},
 	{"...", inTests, starting, allow, "tests start git, servers and themselves"},
-	{"...", inCode, starting, deny, "only executor/sandbox, executor/builder and forge/git start processes"},
+	{"...", inCode, starting, deny, "only executor/sandbox, executor/builder, executor/command and forge/git start processes"},
+	{"executor/command/...", inCode, "./...", deny, "it starts a program and knows nothing of why"},
 	{"cmd/... executor/builder/... executor/supervisor/...", anywhere, "./executor/builder/...", allow,
 		"the supervisor starts builders, cmd wires them"},
 	{"...", inCode, "./executor/builder/...", deny, "nothing but the supervisor starts a builder (seed 001)"},
 	{"executor/sandbox/...", anywhere, "./executor/sandbox/... ./kernel", allow, "itself and the failure codes"},
 	{"executor/sandbox/...", anywhere, "./...", deny, "the sandbox isolates processes and knows nothing of tasks"},
+	{"executor/gateway/...", inCode, "./...", deny, "the gateway is the way out of any sandbox, and knows no tasks"},
 	{"executor/scheduler/...", inCode, "./executor/scheduler/... ./kernel", allow, "itself and the words for a person's acts"},
 	{"executor/scheduler/...", inCode, "./...", deny, "the scheduler decides when, never what: it knows no task state, store or supervisor"},
 
@@ -119,10 +121,10 @@ var rules = []rule{
 	{"...", inTests, "database/sql modernc.org/sqlite/...", allow, "tests play the one who tampers"},
 	{"...", inCode, "database/sql database/sql/... modernc.org/sqlite/...", deny,
 		"compliance/store alone speaks to the database; other rooms speak through it"},
-	{"compliance/ledger/... webhook/inbox/... cmd/...", anywhere, "./compliance/store", allow,
+	{"compliance/ledger/... compliance/pushed/... compliance/shelf/... webhook/inbox/... cmd/...", anywhere, "./compliance/store", allow,
 		"rooms with tables of their own, and who opens the file"},
 	{"...", inCode, "./compliance/store", deny, "a room asks the one that owns the table"},
-	{"compliance/store/...", anywhere, "./kernel", allow, "the failure codes"},
+	{"compliance/store/...", anywhere, "./kernel ./compliance/filesystem", allow, "the failure codes, and which disk is full"},
 	{"compliance/store/...", anywhere, "./...", deny, "the store knows no tasks and no records"},
 
 	// What holds everywhere.
@@ -133,5 +135,6 @@ var rules = []rule{
 	{"...", inCode, "log name:log/slog.Default name:log/slog.SetDefault name:log/slog.Debug name:log/slog.Info " +
 		"name:log/slog.Warn name:log/slog.Error", deny, "a logger is given to constructors; there are no globals"},
 	{"cmd/bench/...", inCode, "math/rand math/rand/v2", allow, "sample data"},
+	{"forge/local/localtest", inCode, "math/rand/v2", allow, "a port that a test keeps"},
 	{"...", inCode, "math/rand math/rand/v2", deny, "ids and keys need crypto/rand, decisions need an input"},
 }

@@ -14,6 +14,8 @@ var tables = map[string]string{
 	"worlds":      "compliance/ledger",
 	"records":     "compliance/ledger",
 	"quarantined": "compliance/ledger",
+	"shelf":       "compliance/shelf",
+	"pushed":      "compliance/pushed",
 	"deliveries":  "webhook/inbox",
 	"payloads":    "webhook/inbox",
 	"evidence":    "webhook/inbox",

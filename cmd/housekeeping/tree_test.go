@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/writbot/writ/cmd/internal/treetest"
 )
 
 // goFile is one Go file of the repository, parsed but not type-checked: the
@@ -76,6 +78,9 @@ func files(t *testing.T, keep func(name string) bool) []string {
 		if d.IsDir() && p != top && skipped(d.Name()) {
 			return fs.SkipDir
 		}
+		if d.Name() == ".git" { // a file in a worktree
+			return nil
+		}
 		rel, err := filepath.Rel(top, p)
 		if name := filepath.ToSlash(rel); err == nil && d.Type().IsRegular() && keep(name) {
 			found = append(found, name)
@@ -98,7 +103,7 @@ func goFiles(t *testing.T) []goFile {
 	t.Helper()
 	var all []goFile
 	for _, name := range files(t, isGo) {
-		f, err := parseGo(root(t), name, nil)
+		f, err := parseGo(root(t), name, read(t, name))
 		if err != nil {
 			t.Fatalf("parse: %v", err)
 		}
@@ -110,7 +115,7 @@ func goFiles(t *testing.T) []goFile {
 // read returns one file of the repository as text.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(name)))
+	b, err := os.ReadFile(treetest.Source(t, filepath.Join(root(t), filepath.FromSlash(name))))
 	if err != nil {
 		t.Fatal(err)
 	}

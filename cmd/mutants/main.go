@@ -2,20 +2,23 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
-// defaultWorkers is how many mutants are tried at once: each has its own copy
-// and the go command uses more than one core by itself.
+// defaultWorkers is how many mutants are tried at once: the go command uses more
+// than one core by itself.
 const defaultWorkers = 2
 
 func main() {
@@ -31,83 +34,142 @@ func main() {
 	}
 }
 
-// mutate tries the mutants of the repository in the current directory and
-// tells whether all were killed.
-func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, error) {
+// options are what the command line says.
+type options struct {
+	only          *regexp.Regexp
+	pkg           string
+	changed, seed string
+	budget        time.Duration
+	workers       int
+	check         bool
+}
+
+func parseOptions(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	only := flags.String("only", "", "try only the patches whose file name matches this pattern")
-	check := flags.Bool("check", false, "only see whether each patch still applies; no test is run")
-	workers := flags.Int("j", defaultWorkers, "how many to try at once")
+	only := flags.String("only", "", "try only the mutants whose names match this pattern")
+	flags.StringVar(&o.pkg, "pkg", "./...", "try only those of this package's table, or with /... of those below it too")
+	flags.StringVar(&o.changed, "changed", "", "try those of the packages that differ from this commit; \"auto\" is the last change")
+	flags.StringVar(&o.seed, "seed", "", "what the order of -changed is drawn by (default: another one each time)")
+	flags.DurationVar(&o.budget, "budget", 0, "stop after this time; what isn't tried by then is no error (default: no limit)")
+	flags.IntVar(&o.workers, "j", defaultWorkers, "how many to try at once")
+	flags.BoolVar(&o.check, "check", false, "only see whether each still applies and names a test; nothing is built")
 	if err := flags.Parse(args); err != nil {
-		return false, err
+		return o, err
 	}
-	pattern, err := regexp.Compile(*only)
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("%q is no flag: packages are named with -pkg", flags.Arg(0))
+	}
+	if o.seed == "" {
+		o.seed = rand.Text()[:8]
+	}
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-only: %w", err)
+	}
+	return o, nil
+}
+
+// mutate tries the mutants of the repository in the current directory and
+// tells whether all that were tried were killed.
+func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, error) {
+	o, err := parseOptions(args, stderr)
 	if err != nil {
-		return false, fmt.Errorf("-only: %w", err)
+		return false, err
 	}
 	top, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return false, err
 	}
 	top = strings.TrimSpace(top)
-	mutants, err := findMutants(filepath.Join(top, "testdata", "mutants"), pattern)
+	all, err := loadTables(ctx, top)
 	if err != nil {
 		return false, err
 	}
+	mutants := o.filter(all)
 	if len(mutants) == 0 {
-		return false, errors.New("no patches in testdata/mutants match")
+		return false, fmt.Errorf("no mutant of a %s matches -only and -pkg", tableName)
 	}
-	if *check {
-		return checkAll(ctx, top, mutants, stdout)
+	if o.check {
+		return checkAll(top, mutants, stdout), nil
 	}
-	return tryAll(ctx, top, mutants, max(*workers, 1), stdout)
-}
-
-// checkAll tells whether each patch applies to the tree as it is. It changes nothing.
-func checkAll(ctx context.Context, top string, mutants []mutant, stdout io.Writer) (bool, error) {
-	stale := 0
-	for _, m := range mutants {
-		if _, err := output(ctx, top, "git", "apply", "--check", "--whitespace=nowarn", m.file); err != nil {
-			stale++
-			fmt.Fprintf(stdout, "STALE   %s: %v\n", m.name, err)
+	if o.changed != "" {
+		if mutants, err = pick(ctx, top, o.changed, o.seed, mutants); err != nil {
+			return false, err
+		}
+		fmt.Fprintf(stdout, "%d mutants are touched by the change; -seed %s\n", len(mutants), o.seed)
+		if len(mutants) == 0 {
+			return true, nil
 		}
 	}
-	fmt.Fprintf(stdout, "%d of %d patches apply\n", len(mutants)-stale, len(mutants))
-	return stale == 0, ctx.Err()
+	dir, err := os.MkdirTemp("", "writ-mutants-")
+	if err != nil {
+		return false, err
+	}
+	b := &bench{top: top, dir: dir, once: map[any]func() (string, error){}}
+	ok, err := tryAll(ctx, mutants, o, b.try, stdout)
+	return ok, errors.Join(err, os.RemoveAll(dir))
 }
 
-// tryAll shares the mutants out and prints each verdict as it comes.
-func tryAll(ctx context.Context, top string, mutants []mutant, workers int, stdout io.Writer) (bool, error) {
-	queue := make(chan mutant, len(mutants))
-	for _, m := range mutants {
-		queue <- m
-	}
-	close(queue)
-	verdicts := make(chan verdict)
-	errs := make(chan error, workers)
-	base := &baselines{once: map[testRun]func() error{}}
-	var wg sync.WaitGroup
-	for range min(workers, len(mutants)) {
-		w := worker{top: top, mutants: queue, verdicts: verdicts, base: base}
-		wg.Go(func() { errs <- w.work(ctx) })
-	}
-	go func() { wg.Wait(); close(verdicts); close(errs) }()
+func (o options) filter(all []mutant) []mutant {
+	dir, below := strings.CutSuffix("/"+o.pkg, "/...")
+	dir = path.Clean(strings.TrimPrefix(dir, "/"))
+	return slices.DeleteFunc(all, func(m mutant) bool {
+		inside := m.test.pkg == dir || below && (dir == "." || strings.HasPrefix(m.test.pkg, dir+"/"))
+		return !inside || !o.only.MatchString(m.name)
+	})
+}
 
+// tryFunc tries one mutant.
+type tryFunc func(context.Context, mutant) verdict
+
+// tryAll shares the mutants out and prints each verdict as it comes.
+func tryAll(ctx context.Context, mutants []mutant, o options, try tryFunc, stdout io.Writer) (bool, error) {
+	timed, stop := ctx, context.CancelFunc(func() {})
+	if o.budget > 0 {
+		timed, stop = context.WithTimeout(ctx, o.budget)
+	}
+	defer stop()
 	tried, killed := 0, 0
-	for v := range verdicts {
+	for v := range runAll(timed, mutants, o.workers, try) {
 		tried++
 		word := "ALIVE "
 		if v.killed {
 			killed++
 			word = "killed"
 		}
-		fmt.Fprintf(stdout, "%s  %-36s %s %s: %s\n", word, v.mutant.name, v.mutant.test.pkg, v.mutant.test.pattern, v.detail)
+		fmt.Fprintf(stdout, "%s  %-36s %s: %s\n", word, v.mutant.name, v.mutant.test, v.detail)
 	}
-	var err error
-	for e := range errs {
-		err = errors.Join(err, e)
+	fmt.Fprintf(stdout, "\n%d of %d mutants killed", killed, tried)
+	if tried < len(mutants) {
+		fmt.Fprintf(stdout, "; %d were not tried in the time that was given", len(mutants)-tried)
 	}
-	fmt.Fprintf(stdout, "\n%d of %d mutants killed\n", killed, len(mutants))
-	return killed == len(mutants) && tried == len(mutants), err
+	fmt.Fprintln(stdout)
+	if tried == 0 {
+		return false, errors.New("the time was too short for a single mutant")
+	}
+	return killed == tried, ctx.Err()
+}
+
+// runAll gives the verdicts as they come. What the time cuts short has none.
+func runAll(ctx context.Context, mutants []mutant, workers int, try tryFunc) <-chan verdict {
+	queue := make(chan mutant, len(mutants))
+	for _, m := range mutants {
+		queue <- m
+	}
+	close(queue)
+	verdicts := make(chan verdict)
+	var wg sync.WaitGroup
+	for range min(max(workers, 1), len(mutants)) {
+		wg.Go(func() {
+			for m := range queue {
+				v := try(ctx, m)
+				if ctx.Err() != nil {
+					return
+				}
+				verdicts <- v
+			}
+		})
+	}
+	go func() { wg.Wait(); close(verdicts) }()
+	return verdicts
 }

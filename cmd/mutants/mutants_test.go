@@ -6,168 +6,322 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
-// sample is a repository with one defence and a test for it.
+// sample is a repository with one defence in one package, tests for it there and
+// in another, and a file that a test reads by itself.
 var sample = map[string]string{
 	"go.mod": "module example.test/m\n\ngo 1.26\n",
 	"m/m.go": "package m\n\n// Cap bounds n.\nfunc Cap(n int) int {\n\tif n > 3 {\n\t\treturn 3\n\t}\n\treturn n\n}\n",
 	"m/m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestL1_Cap(t *testing.T) {\n\tif Cap(9) != 3 {\n\t\tt.Error(\"over\")\n\t}\n}\n\n" +
 		"func TestL2_Blind(t *testing.T) {}\n\nfunc TestL3_Red(t *testing.T) { t.Fail() }\n\nfunc TestL4_Dies(t *testing.T) {\n\tif Cap(9) != 3 {\n\t\tpanic(\"over\")\n\t}\n}\n",
-	".gitignore": "/bin/\n",
-	"bin/big":    "built",
+	"n/n_test.go": "package n\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"strings\"\n\t\"testing\"\n\n\t\"example.test/m/m\"\n)\n\n" +
+		"func TestMain(t *testing.M) {\n\tif exec.Command(\"go\", \"build\", \"-o\", os.DevNull, \"../p\").Run() != nil {\n\t\tos.Exit(1)\n\t}\n\tos.Exit(t.Run())\n}\n\n" +
+		"func TestL5_Cap(t *testing.T) {\n\tif m.Cap(9) != 3 {\n\t\tt.Error(\"over\")\n\t}\n}\n\n" +
+		"func TestL6_Overlay(t *testing.T) {\n\toverlay, _ := os.ReadFile(os.Getenv(\"WRIT_MUTANT_OVERLAY\"))\n\tif strings.Contains(string(overlay), \"n/read.txt\") {\n\t\tt.Error(\"found\")\n\t}\n}\n",
+	"n/read.txt": "one\ntwo\n",
+	"p/main.go":  "package main\n\nfunc main() {}\n",
 }
 
-// uncap takes the defence out; broken spoils the file; astray fits nothing.
-const (
-	uncap  = "diff --git a/m/m.go b/m/m.go\n--- a/m/m.go\n+++ b/m/m.go\n@@ -3,7 +3,4 @@\n // Cap bounds n.\n func Cap(n int) int {\n-\tif n > 3 {\n-\t\treturn 3\n-\t}\n \treturn n\n }\n"
-	broken = "diff --git a/m/m.go b/m/m.go\n--- a/m/m.go\n+++ b/m/m.go\n@@ -6,4 +6,4 @@\n \t\treturn 3\n \t}\n-\treturn n\n+\treturn x\n }\n"
-	astray = "diff --git a/m/m.go b/m/m.go\n--- a/m/m.go\n+++ b/m/m.go\n@@ -6,4 +6,4 @@\n \t\treturn 4\n \t}\n-\treturn n\n+\treturn 0\n }\n"
-)
+// uncap takes the defence out.
+const uncap = "file m/m.go\n- if n > 3 {\n+ if false {\n"
 
-// repository writes the sample and these patches and makes it the current one.
-func repository(t *testing.T, patches map[string]string) string {
+// repository writes the sample and these tables, commits them and makes the
+// repository the current one.
+func repository(t *testing.T, tables map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	put := func(name, text string) {
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range sample {
-		put(name, text)
-	}
-	for name, text := range patches {
-		put("testdata/mutants/"+name+".patch", text)
-	}
-	if _, err := output(t.Context(), dir, "git", "init", "-q"); err != nil {
-		t.Fatal(err)
-	}
 	t.Chdir(dir)
+	write(t, sample)
+	write(t, tables)
+	gitDo(t, "init", "-q")
+	commit(t)
 	return dir
 }
 
-func TestMutate(t *testing.T) {
-	dir := repository(t, map[string]string{
-		"L1-cap":     "# test: ./m ^TestL1_\n" + uncap,
-		"L1-cap-too": "# test: ./m ^TestL1_\n" + uncap,
-		"L2-blind":   "# test: ./m ^TestL2_\n" + uncap,
-		"L3-red":     "# test: ./m ^TestL3_\n" + uncap,
-		"L4-dies":    "# test: ./m ^TestL4_\n" + uncap,
-		"L5-none":    "# test: ./m ^TestL5_\n" + uncap,
-		"L6-astray":  "# test: ./m ^TestL1_\n" + astray,
-		"L7-broken":  "# test: ./m ^TestL1_\n" + broken,
-	})
-	var out bytes.Buffer
-	ok, err := mutate(context.Background(), nil, &out, &out)
-	if err != nil {
+func write(t *testing.T, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func gitDo(t *testing.T, args ...string) {
+	t.Helper()
+	args = append([]string{"-c", "user.name=Test", "-c", "user.email=test@example.test", "-c", "commit.gpgsign=false"}, args...)
+	if _, err := output(t.Context(), ".", "git", args...); err != nil {
 		t.Fatal(err)
 	}
-	if ok {
-		t.Error("a survivor and a patch that doesn't apply were accepted")
+}
+
+func commit(t *testing.T) {
+	t.Helper()
+	gitDo(t, "add", "-A")
+	gitDo(t, "commit", "-q", "--allow-empty", "-m", "x")
+}
+
+// call runs the command and gives what it printed.
+func call(t *testing.T, args ...string) (bool, string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	ok, err := mutate(t.Context(), args, &out, &out)
+	return ok, out.String(), err
+}
+
+// wants looks for lines that match.
+func wants(t *testing.T, out string, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
 	}
-	for _, want := range []string{
+}
+
+func TestMutate(t *testing.T) {
+	repository(t, map[string]string{
+		"m/mutants.txt": "# A comment.\n" +
+			"mutant L1-cap\ntest ^TestL1_\n" + uncap +
+			"\nmutant L1-cap-too\ntest ^TestL1_\nfile m/m.go\n- \tif n > 3 {\n- \t\treturn 3\n- \t}\n" +
+			"\nmutant L2-blind\ntest ^TestL2_\n" + uncap +
+			"\nmutant L3-red\ntest ^TestL3_\n" + uncap +
+			"\nmutant L4-dies\ntest ^TestL4_\n" + uncap +
+			"\nmutant L5-none\ntest ^TestL5_\n" + uncap +
+			"\nmutant L6-astray\ntest ^TestL1_\nfile m/m.go\n- return 4\n+ return 0\n" +
+			"\nmutant L7-broken\ntest ^TestL1_\nfile m/m.go\n- return n\n+ return x\n",
+		"n/mutants.txt": "mutant L5-cap\ntest ^TestL5_ -race\n" + uncap +
+			"\nmutant L5-helper\ntest ^TestL5_\nfile p/main.go\n- {}\n+ { x() }\n" +
+			"\nmutant L6-read\ntest ^TestL6_\nfile n/read.txt\n- two\n+ three\n",
+	})
+	ok, out, err := call(t)
+	if ok || err != nil {
+		t.Errorf("ok %v, error %v, want survivors", ok, err)
+	}
+	wants(t, out,
 		`killed  L1-cap .*: test failed`,
 		`killed  L1-cap-too .*: test failed`,
 		`ALIVE   L2-blind .*: SURVIVED`,
 		`ALIVE   L3-red .*fails without any mutant`,
 		`killed  L4-dies .*: test failed`,
 		`ALIVE   L5-none .*names no test`,
-		`ALIVE   L6-astray .*doesn't apply`,
+		`ALIVE   L6-astray .*doesn't apply: m/mutants.txt:\d+: m/m.go: the old text occurs 0 times`,
 		`ALIVE   L7-broken .*doesn't compile`,
-		`3 of 8 mutants killed`,
-	} {
-		if !regexp.MustCompile(want).MatchString(out.String()) {
-			t.Errorf("no %q in:\n%s", want, &out)
-		}
-	}
-	if text, err := os.ReadFile(filepath.Join(dir, "m", "m.go")); err != nil || string(text) != sample["m/m.go"] {
+		`killed  L5-cap +./n \^TestL5_: test failed`,
+		`ALIVE   L5-helper .*doesn't run even without a test`,
+		`killed  L6-read .*: test failed`,
+		`5 of 11 mutants killed`)
+	if text, err := os.ReadFile("m/m.go"); err != nil || string(text) != sample["m/m.go"] {
 		t.Errorf("the original was touched (error %v):\n%s", err, text)
 	}
 }
 
-func TestMutateOnly(t *testing.T) {
-	repository(t, map[string]string{"L1-cap": "# test: ./m ^TestL1_\n" + uncap, "L2-blind": "# test: ./m ^TestL2_\n" + uncap})
-	var out bytes.Buffer
-	if ok, err := mutate(context.Background(), []string{"-only", "L1", "-j", "1"}, &out, &out); err != nil || !ok {
-		t.Errorf("ok %v, error %v, want all killed\n%s", ok, err, &out)
-	}
-	if _, err := mutate(context.Background(), []string{"-only", "Q9"}, &out, &out); err == nil {
-		t.Error("a pattern that matches no patch is no error")
-	}
-}
-
-func TestScratchLeavesOutWhatIsIgnored(t *testing.T) {
-	dir := repository(t, nil)
-	s, err := newScratch(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.remove(); err != nil {
-			t.Error(err)
-		}
+func TestMutateSome(t *testing.T) {
+	repository(t, map[string]string{
+		"m/mutants.txt":   "mutant L1-cap\ntest ^TestL1_\n" + uncap + "\nmutant L2-blind\ntest ^TestL2_\n" + uncap,
+		"n/mutants.txt":   "mutant L5-cap\ntest ^TestL5_ -race\n" + uncap,
+		"n/o/mutants.txt": "mutant L6-deep\ntest ^Test\n" + uncap,
+		"n/o/o_test.go":   "package o\n\nfunc TestNothing() {}\n",
 	})
-	if _, err := os.Stat(filepath.Join(s.dir, "m", "m.go")); err != nil {
-		t.Error(err)
+	for _, c := range []struct {
+		args []string
+		line string
+	}{
+		{nil, `^4 of 4 mutants apply`},
+		{[]string{"-only", "L[15]"}, `^2 of 2 mutants apply`},
+		{[]string{"-pkg", "./n"}, `^1 of 1 mutants apply`},
+		{[]string{"-pkg", "./n/..."}, `^2 of 2 mutants apply`},
+		{[]string{"-pkg", "m/"}, `^2 of 2 mutants apply`},
+		{[]string{"-pkg", "./...", "-only", "cap"}, `^2 of 2 mutants apply`},
+	} {
+		ok, out, err := call(t, append(c.args, "-check")...)
+		if err != nil || !ok {
+			t.Errorf("%v: ok %v, error %v", c.args, ok, err)
+		}
+		wants(t, out, c.line)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "bin")); err == nil {
-		t.Error("what was built is in the copy")
+	for _, args := range [][]string{{"-only", "Q9"}, {"-pkg", "./q"}, {"-only", "("}, {"./m"}, {"-changed", "nothing"}} {
+		if _, _, err := call(t, args...); err == nil {
+			t.Errorf("%v is no error", args)
+		}
 	}
 }
 
-func TestParseMutantFaults(t *testing.T) {
-	for name, text := range map[string]string{
-		"no first line":  uncap,
-		"no package":     "# test: ^TestL1_\n" + uncap,
-		"foreign":        "# test: example.test/m ^TestL1_\n" + uncap,
-		"unknown flag":   "# test: ./m ^TestL1_ -short\n" + uncap,
-		"broken pattern": "# test: ./m ^TestL1_(\n" + uncap,
-		"no diff":        "# test: ./m ^TestL1_\nnothing\n",
-	} {
-		file := filepath.Join(t.TempDir(), "x.patch")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+// TestCheck: an entry that no longer applies and one whose test has another
+// name are seen without building anything.
+func TestCheck(t *testing.T) {
+	repository(t, map[string]string{"m/mutants.txt": "mutant L1-cap\ntest ^TestL1_Cap$/^x$\n" + uncap +
+		"\nmutant L2-astray\ntest ^TestL1_\nfile m/m.go\n- return 4\n+ return 0\n" +
+		"\nmutant L2-gone\ntest ^TestL1_\nfile m/gone.go\n- return 4\n+ return 0\n" +
+		"\nmutant L9-none\ntest ^TestL9_\n" + uncap})
+	ok, out, err := call(t, "-check")
+	if ok || err != nil {
+		t.Errorf("ok %v, error %v, want stale entries", ok, err)
+	}
+	wants(t, out, `STALE   L2-astray: m/mutants.txt:7: m/m.go: the old text occurs 0 times`, `STALE   L2-gone: .*gone.go`,
+		`STALE   L9-none: ./m \^TestL9_ names no test`, `1 of 4 mutants apply`)
+}
+
+func TestChanged(t *testing.T) {
+	top := repository(t, map[string]string{
+		"m/mutants.txt": "mutant L1-cap\ntest ^TestL1_\n" + uncap,
+		"n/mutants.txt": "mutant L5-cap\ntest ^TestL5_\n" + uncap + "\nmutant L6-read\ntest ^TestL6_\nfile n/read.txt\n- two\n+ three\n",
+	})
+	picked := func(base string, want ...string) {
+		t.Helper()
+		all, err := loadTables(t.Context(), top)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parseMutant(file); err == nil {
+		mutants, err := pick(t.Context(), top, base, "s", all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range mutants {
+			got = append(got, m.name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("picked %v, want %v", got, want)
+		}
+	}
+	// By lot, the seed "s" gives L6, L1, L5.
+	picked("auto", "L6-read", "L1-cap", "L5-cap") // one commit, so everything
+	gitDo(t, "branch", "began")
+	write(t, map[string]string{"docs/x.md": "x\n"})
+	commit(t)
+	picked("auto")
+	write(t, map[string]string{"n/testdata/new.txt": "x\n"}) // not even committed
+	picked("auto", "L6-read", "L5-cap")
+	commit(t)
+	write(t, map[string]string{"m/m.go": strings.Replace(sample["m/m.go"], "bounds", "limits", 1)})
+	commit(t)
+	picked("auto", "L1-cap", "L5-cap") // the defence is in m, one test in n
+	picked("began", "L6-read", "L1-cap", "L5-cap")
+	gitDo(t, "update-ref", "refs/remotes/origin/main", "began")
+	picked("auto", "L6-read", "L1-cap", "L5-cap")
+	gitDo(t, "update-ref", "refs/remotes/origin/main", "HEAD")
+	picked("auto", "L1-cap", "L5-cap")
+	// Entries that are new or different come first.
+	write(t, map[string]string{"n/mutants.txt": "mutant L5-cap\ntest ^TestL5_Cap$\n" + uncap + "\nmutant L6-read\ntest ^TestL6_\nfile n/read.txt\n- two\n+ three\n"})
+	picked("HEAD", "L5-cap", "L6-read")
+	write(t, map[string]string{"m/mutants.txt": "mutant L1-cap\ntest ^TestL1_\n" + uncap + "\nmutant L4-dies\ntest ^TestL4_\n" + uncap})
+	picked("HEAD", "L4-dies", "L5-cap", "L6-read", "L1-cap")
+}
+
+func TestChangedRuns(t *testing.T) {
+	repository(t, map[string]string{"m/mutants.txt": "mutant L2-blind\ntest ^TestL2_\n" + uncap})
+	ok, out, err := call(t, "-changed", "auto", "-seed", "again")
+	if ok || err != nil {
+		t.Errorf("a survivor was accepted: %v", err)
+	}
+	wants(t, out, `^1 mutants are touched by the change; -seed again`, `ALIVE   L2-blind .*: SURVIVED`)
+	if ok, out, err := call(t, "-changed", "HEAD"); !ok || err != nil || !strings.HasPrefix(out, "0 mutants") {
+		t.Errorf("nothing changed: ok %v, error %v\n%s", ok, err, out)
+	}
+}
+
+// TestBudget: what isn't tried in time is no error, and is said; that nothing
+// was tried is one, and so is a survivor.
+func TestBudget(t *testing.T) {
+	mutants := []mutant{{name: "A"}, {name: "B"}, {name: "C"}}
+	for _, c := range []struct {
+		killed, tried int
+		ok, err       bool
+		line          string
+	}{
+		{2, 2, true, false, `2 of 2 mutants killed; 1 were not tried`},
+		{1, 2, false, false, `1 of 2 mutants killed; 1 were not tried`},
+		{0, 0, false, true, `0 of 0 mutants killed; 3 were not tried`},
+	} {
+		n := 0
+		try := func(ctx context.Context, m mutant) verdict {
+			if n++; n > c.tried {
+				<-ctx.Done()
+				return verdict{mutant: m, detail: "interrupted"}
+			}
+			return verdict{mutant: m, killed: n <= c.killed}
+		}
+		var out bytes.Buffer
+		ok, err := tryAll(t.Context(), mutants, options{workers: 1, budget: 20 * time.Millisecond}, try, &out)
+		if ok != c.ok || (err != nil) != c.err {
+			t.Errorf("%+v: ok %v, error %v", c, ok, err)
+		}
+		wants(t, out.String(), c.line)
+	}
+}
+
+func TestParseTableFaults(t *testing.T) {
+	const start = "mutant x\ntest ^T\nfile a.go\n"
+	for name, text := range map[string]string{
+		"no entry":          "test ^T\n",
+		"a bad name":        "mutant a/b\ntest ^T\nfile a.go\n- x\n+ y\n",
+		"no test":           "mutant x\nfile a.go\n- x\n+ y\n",
+		"two tests":         start + "test ^U\n- x\n+ y\n",
+		"an unknown flag":   "mutant x\ntest ^T -short\nfile a.go\n- x\n+ y\n",
+		"a broken pattern":  "mutant x\ntest ^T(\nfile a.go\n- x\n+ y\n",
+		"no file":           "mutant x\ntest ^T\n- x\n+ y\n",
+		"a path outside":    "mutant x\ntest ^T\nfile ../a.go\n- x\n+ y\n",
+		"no text":           start,
+		"new before old":    start + "+ y\n",
+		"a file without":    start + "- x\n+ y\nfile b.go\n",
+		"two files at once": start + "file b.go\n- x\n+ y\n",
+		"another word":      start + "- x\n+ y\nand so on\n",
+	} {
+		if _, err := parseTable("p/mutants.txt", text); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-func TestRaceIsPassedOn(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.patch")
-	if err := os.WriteFile(file, []byte("# test: ./m ^TestM4_ -race\n"+uncap), 0o600); err != nil {
-		t.Fatal(err)
+func TestNamesAreUnique(t *testing.T) {
+	table := "mutant L1-cap\ntest ^TestL1_\n" + uncap
+	repository(t, map[string]string{"m/mutants.txt": table, "n/mutants.txt": table})
+	if _, _, err := call(t, "-check"); err == nil || !strings.Contains(err.Error(), "m/mutants.txt:1 has a mutant L1-cap already") {
+		t.Errorf("error %v", err)
 	}
-	m, err := parseMutant(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, buildOnly := range []bool{true, false} {
-		if args := strings.Join(m.test.args(buildOnly), " "); !strings.Contains(args, " -race ") {
-			t.Errorf("go %s: no -race", args)
+}
+
+func TestReplace(t *testing.T) {
+	const text = "a b\n\n\tc\na\n\tc d\n"
+	for _, c := range []struct {
+		name, table, want string
+	}{
+		{"a part of a line", "- a b\n+ x", "x\n\n\tc\na\n\tc d\n"},
+		{"nothing instead", "-  b\n+", "a\n\n\tc\na\n\tc d\n"},
+		{"a whole line, of two that begin alike", "- \tc", "a b\n\na\n\tc d\n"},
+		{"several lines and an empty one", "- b\n-\n- \tc\n+ x\n+\n+ y", "a x\n\ny\na\n\tc d\n"},
+		{"two places, the later first", "- d\n+ e\n- a b\n+ x", "x\n\n\tc\na\n\tc e\n"},
+		{"twice", "- c\n+ x", ""},
+		{"a whole line that is a part", "- c", ""},
+		{"an empty line alone", "-\n+ x", ""},
+		{"overlap", "- a b\n+ x\n- b\n+ y", ""},
+		{"no change", "- a b\n+ a b", ""},
+	} {
+		table, err := parseTable("p/mutants.txt", "mutant x\ntest ^T\nfile a.go\n"+c.table+"\n")
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if got, err := replace(text, table[0].edits); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %q, error %v, want %q", c.name, got, err, c.want)
 		}
 	}
 }
 
-// TestMutateCheck only looks whether patches apply, and touches nothing.
-func TestMutateCheck(t *testing.T) {
-	dir := repository(t, map[string]string{"L1-cap": "# test: ./m ^TestL1_\n" + uncap, "L2-astray": "# test: ./m ^TestL2_\n" + astray})
-	for pattern, want := range map[string]bool{"L1": true, "L": false} {
-		var out, errs bytes.Buffer
-		ok, err := mutate(context.Background(), []string{"-check", "-only", pattern}, &out, &errs)
-		if err != nil || ok != want || strings.Contains(out.String(), "STALE   L2-astray") == want {
-			t.Errorf("%s: %v %v\n%s", pattern, ok, err, &out)
-		}
+func TestRaceIsPassedOn(t *testing.T) {
+	table, err := parseTable("p/mutants.txt", "mutant M4-x\ntest ^TestM4_ -race\n"+uncap)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "m", "m.go")); err != nil || string(text) != sample["m/m.go"] {
-		t.Errorf("m.go is changed: %v", err)
+	if got := strings.Join(table[0].test.raceFlag([]string{"test"}), " "); got != "test -race" {
+		t.Errorf("go %s", got)
 	}
 }

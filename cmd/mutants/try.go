@@ -1,11 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/treetest"
+)
+
+const (
+	// testTimeout ends a mutant that hangs. Taking out a deadline or a kill is
+	// such a mutant, so a test that runs into it counts as failed. The slowest
+	// single case takes some twenty seconds on two busy cores.
+	testTimeout = 3 * time.Minute
+	// waitDelay is how long a killed go command may keep its pipes open.
+	waitDelay = 5 * time.Second
 )
 
 // verdict is what became of one mutant.
@@ -13,98 +30,130 @@ type verdict struct {
 	mutant mutant
 	killed bool
 	detail string // why not, or how the run ended
-	broken bool   // the copy can't be used any more
 }
 
-// try applies one mutant, runs its test and takes the mutant out again.
-func try(ctx context.Context, s scratch, m mutant) verdict {
-	if err := s.apply(ctx, m.file, false); err != nil {
+// bench is where mutants are tried.
+type bench struct {
+	top, dir string // the repository and a directory for what is built
+	mu       sync.Mutex
+	once     map[any]func() (string, error)
+}
+
+// do does something once for a key, however many ask for it at the same time.
+func (b *bench) do(key any, f func() (string, error)) (string, error) {
+	b.mu.Lock()
+	g, ok := b.once[key]
+	if !ok {
+		g = sync.OnceValues(f)
+		b.once[key] = g
+	}
+	b.mu.Unlock()
+	return g()
+}
+
+// try runs a mutant's test without the mutant, and then with it.
+func (b *bench) try(ctx context.Context, m mutant) verdict {
+	dir, err := os.MkdirTemp(b.dir, "")
+	if err != nil {
+		return verdict{mutant: m, detail: err.Error()}
+	}
+	overlay, err := m.writeOverlay(b.top, dir)
+	if err != nil {
 		return verdict{mutant: m, detail: "doesn't apply: " + err.Error()}
 	}
-	v := run(ctx, s, m)
-	if err := s.apply(ctx, m.file, true); err != nil {
-		v.killed, v.broken, v.detail = false, true, "can't be taken out again: "+err.Error()
+	if _, err := b.do(m.test, func() (string, error) { return "", b.baseline(ctx, m.test) }); err != nil {
+		return verdict{mutant: m, detail: err.Error()}
 	}
-	return v
-}
-
-// run tests a copy that holds the mutant. Building comes first and on its own:
-// a mutant that doesn't compile proves nothing.
-func run(ctx context.Context, s scratch, m mutant) verdict {
-	if _, err := s.goTest(ctx, m.test, true); err != nil {
-		return verdict{mutant: m, detail: "doesn't compile: " + err.Error()}
-	}
-	out, err := s.goTest(ctx, m.test, false)
+	out, err := b.goTest(ctx, m.test, m.test.pattern, overlay)
 	switch {
 	case ctx.Err() != nil:
 		return verdict{mutant: m, detail: "interrupted"}
 	case err == nil:
 		return verdict{mutant: m, detail: "SURVIVED: its test passes without the defence"}
+	case strings.Contains(out, " [build failed]"), strings.Contains(out, " [setup failed]"):
+		return verdict{mutant: m, detail: "doesn't compile: " + err.Error()}
 	case strings.Contains(out, "--- FAIL: "):
 		return verdict{mutant: m, killed: true, detail: "test failed"}
 	case strings.Contains(out, "panic: test timed out"):
 		return verdict{mutant: m, killed: true, detail: "test timed out"}
 	}
+	// TestMain may build a program; that it can't proves nothing either.
+	if _, err := b.goTest(ctx, m.test, "^$", overlay); err != nil {
+		return verdict{mutant: m, detail: "doesn't run even without a test: " + err.Error()}
+	}
 	return verdict{mutant: m, killed: true, detail: "test process died"}
 }
 
-// baseline runs a mutant's test without the mutant: a test that fails anyway,
-// or a pattern that names none, would kill every mutant.
-func baseline(ctx context.Context, s scratch, t testRun) error {
-	out, err := s.goTest(ctx, t, false)
+// goTest runs go test over an overlay. Its output comes back whether it passed or not.
+func (b *bench) goTest(ctx context.Context, t testRun, pattern, overlay string) (string, error) {
+	args := []string{"test", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-v", "-run", pattern}
+	cmd := exec.CommandContext(ctx, "go", append(t.raceFlag(args), "./"+t.pkg)...)
+	cmd.Dir = b.top
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" '-overlay="+overlay+"'", treetest.Variable+"="+overlay)
+	return run(cmd)
+}
+
+// baseline runs a test without any mutant: one that fails anyway, and a pattern
+// that names none, would kill every mutant.
+func (b *bench) baseline(ctx context.Context, t testRun) error {
+	binary, err := b.binary(ctx, t)
 	if err != nil {
-		return fmt.Errorf("%s %s fails without any mutant: %w", t.pkg, t.pattern, err)
+		return fmt.Errorf("%s doesn't compile without any mutant: %w", t, err)
+	}
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout", testTimeout.String(), "-test.run", t.pattern)
+	cmd.Dir = filepath.Join(b.top, filepath.FromSlash(t.pkg))
+	out, err := run(cmd)
+	if err != nil {
+		return fmt.Errorf("%s fails without any mutant: %w", t, err)
 	}
 	if !strings.Contains(out, "--- PASS: ") {
-		return fmt.Errorf("%s %s names no test that passes", t.pkg, t.pattern)
+		return fmt.Errorf("%s names no test that passes", t)
 	}
 	return nil
 }
 
-// worker tries mutants in one copy of its own until there are none left.
-type worker struct {
-	top      string
-	mutants  <-chan mutant
-	verdicts chan<- verdict
-	base     *baselines
-}
-
-func (w worker) work(ctx context.Context) (err error) {
-	s, err := newScratch(ctx, w.top)
-	defer func() { err = errors.Join(err, s.remove()) }()
-	if err != nil {
-		return err
+// binary builds a package's tests once, for all of its patterns.
+func (b *bench) binary(ctx context.Context, t testRun) (string, error) {
+	type built struct {
+		pkg  string
+		race bool
 	}
-	for m := range w.mutants {
-		v := w.one(ctx, s, m)
-		w.verdicts <- v
-		if v.broken {
-			return errors.New("scratch copy spoiled by " + m.name)
+	return b.do(built{t.pkg, t.race}, func() (string, error) {
+		dir, err := os.MkdirTemp(b.dir, "")
+		if err != nil {
+			return "", err
 		}
-	}
-	return nil
+		to := filepath.Join(dir, path.Base(t.pkg)+".test")
+		_, err = output(ctx, b.top, "go", append(t.raceFlag([]string{"test", "-c", "-vet=off", "-o", to}), "./"+t.pkg)...)
+		return to, err
+	})
 }
 
-func (w worker) one(ctx context.Context, s scratch, m mutant) verdict {
-	if err := w.base.check(ctx, s, m.test); err != nil {
-		return verdict{mutant: m, detail: err.Error()}
+func (t testRun) raceFlag(args []string) []string {
+	if t.race {
+		args = append(args, "-race")
 	}
-	return try(ctx, s, m)
+	return args
 }
 
-// baselines runs each test once without a mutant, however many mutants it kills.
-type baselines struct {
-	mu   sync.Mutex
-	once map[testRun]func() error
+// output runs a program in dir and returns what it printed.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	return run(cmd)
 }
 
-func (b *baselines) check(ctx context.Context, s scratch, t testRun) error {
-	b.mu.Lock()
-	f, ok := b.once[t]
-	if !ok {
-		f = sync.OnceValue(func() error { return baseline(ctx, s, t) })
-		b.once[t] = f
+// run returns what a program printed; an error carries the same, for a reader
+// who sees only the error. When the time is up, what the program started ends
+// with it.
+func run(cmd *exec.Cmd) (string, error) {
+	cmd.WaitDelay = waitDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:min(2, len(cmd.Args))], " "), err, strings.TrimSpace(out.String()))
 	}
-	b.mu.Unlock()
-	return f()
+	return out.String(), nil
 }

@@ -21,7 +21,7 @@ func (w *whereFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.repo, "repo", "", "path or URL of the repository")
 	cmd.Flags().StringVar(&w.state, "state-dir", "", "state directory (default: that of the repository)")
 	cmd.Flags().StringVar(&w.config, "config", "", "configuration of this machine")
-	cmd.Flags().StringVar(&w.world, "world", "", "name of the repository in records, for a server with several")
+	cmd.Flags().StringVar(&w.world, "world", "", "the repository, by its name or its identity, for a server with several")
 }
 
 // where is a found installation, of which nothing is open.
@@ -56,13 +56,17 @@ func (a *app) find(w whereFlags) (out where, err error) {
 		if out.place, err = newPlace(w.repo); err != nil {
 			return out, err
 		}
+		if err := out.place.identify(false); err != nil {
+			return out, err
+		}
 		out.named = true
 	} else {
 		dir, err := openState(w.state, false)
 		if err != nil {
 			return out, err
 		}
-		if out.use = dir.lastUse(); w.world == "" && !out.use.Server {
+		out.use = dir.lastUse()
+		if w.world = out.use.meant(w.world); w.world == "" && !out.use.Server {
 			err = out.at(out.use.World)
 		} else {
 			err = out.at(w.world)
@@ -72,13 +76,22 @@ func (a *app) find(w whereFlags) (out where, err error) {
 		}
 	}
 	if out.cfg.World != "" {
-		out.place.world = out.cfg.World
+		out.place.display = out.cfg.World
+	}
+	if out.state, err = a.stateOr(out.state, out.place); err != nil {
+		return out, err
+	}
+	var use lastUse
+	if dir, err := openState(out.state, false); err == nil {
+		use = dir.lastUse()
+	}
+	if w.config == "" {
+		out.cfg.TrustedRunners = use.Trusted
 	}
 	if out.world = w.world; w.world != "" {
-		out.place.world = w.world
+		out.place.world = use.meant(w.world)
 	}
-	out.state, err = a.stateOr(out.state, out.place)
-	return out, err
+	return out, nil
 }
 
 // at takes the repository of the world from what the state directory says, which
@@ -97,7 +110,7 @@ func (w *where) at(world string) (err error) {
 		}
 	}
 	if world != "" {
-		w.place.world = world
+		w.place.world, w.place.display = world, w.use.called(world)
 	}
 	return nil
 }
@@ -130,7 +143,9 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd := a.actCommand(kernel.ActResume, "resume N", "Go on after a halt, a blocked task or somebody else's commit, as a recorded act")
 	cmd.Long = `Resume lets task N go on: after a halt, from where it is blocked, or over a commit
 on its ref that isn't writ's. Look at why it stands still first (writ task show N).
-Where there is nothing to resume it says so: task.not_resumable.
+Where there is nothing to resume it says so: task.not_resumable. State that
+was made for another task or repository and copied here is never gone on with: the
+task begins anew.
 ` + actPlaces
 	return cmd
 }
@@ -192,9 +207,11 @@ func (s *stateDir) probe() error {
 		return nil // without the file nobody ever ran here
 	}
 	defer f.Close()
-	if !tryLock(f) {
+	self, free := s.tryBoth(f)
+	if !free {
 		return inUse(s.path, readUse(f))
 	}
+	_ = self.Close() // nothing is buffered
 	return nil
 }
 

@@ -30,9 +30,11 @@ func (s *server) obeyAct(ctx context.Context, w *served, r request) answer {
 	out := answer{OK: true}
 	switch r.Act {
 	case kernel.ActStop:
-		out.Said, err = s.stopTask(ctx, k, r)
+		out.Said, err = s.stopTask(ctx, w, k, r)
 	case kernel.ActHalt:
-		out.Said, err = s.haltTask(ctx, w, k, r)
+		if out.Said, err = s.haltTask(ctx, w, k, r); err == nil {
+			s.lacking.note(inbox.Key(k), refusedFor{}) // it waits for a person
+		}
 	case kernel.ActResume:
 		err = s.resumeTask(ctx, w, k, r)
 	default:
@@ -58,23 +60,26 @@ func (w *served) there(ctx context.Context, task int64) (unsure string, err erro
 	issue, err := w.client.Issue(ctx, w.at, task)
 	switch {
 	case forge.IsReason(err, forge.NotFound):
-		return "", coded(kernel.CodeTaskNotFound, "%s has no issue %d.", w.world, task)
+		return "", coded(kernel.CodeTaskNotFound, "%s has no issue %d.", w.display, task)
 	case err != nil:
 		return "whether there is such an issue could not be asked of the forge", nil
 	case issue.IsChange:
-		return "", coded(kernel.CodeTaskNotFound, "%s#%d is a change, and no issue.", w.world, task)
+		return "", coded(kernel.CodeTaskNotFound, "%s#%d is a change, and no issue.", w.display, task)
 	}
 	return "", nil
 }
 
 // stopTask stops what runs. said is "" where something did.
-func (s *server) stopTask(ctx context.Context, k scheduler.Key, r request) (said string, err error) {
+func (s *server) stopTask(ctx context.Context, w *served, k scheduler.Key, r request) (said string, err error) {
 	held := s.metrics.holds(k)
 	if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
 		return "", err
 	}
 	if !held && !s.metrics.holds(k) {
 		return fmt.Sprintf("task %d wasn't running in this server, so nothing was stopped; what was approved or due waits for another approval now. `writ task halt %[1]d` keeps it from starting", k.Task), nil
+	}
+	if w.sup.Delivering(k.Task) {
+		return fmt.Sprintf("task %d: the stop is stored; its result was on its way to git already, and whichever git takes first counts. `writ task show %[1]d` says which", k.Task), nil
 	}
 	return "", nil
 }
@@ -83,32 +88,61 @@ func (s *server) stopTask(ctx context.Context, k scheduler.Key, r request) (said
 // paused world; one that is looked at is killed, and halted by whoever drives it,
 // which is waited for. said is "" when the halt is in the ledger.
 func (s *server) haltTask(ctx context.Context, w *served, k scheduler.Key, r request) (said string, err error) {
-	if !slices.ContainsFunc(s.sched.Running(), func(one scheduler.Running) bool { return one.Key == k }) {
-		if err := w.sup.Halt(ctx, r.Task, r.Actor, r.Reason); err != nil {
+	if s.looksAt(k) {
+		if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
 			return "", err
 		}
-		return "", s.lookAgain(ctx, w, k)
+		if !s.settled(ctx, w, k) {
+			return fmt.Sprintf("task %d: what ran was killed, and the halt is stored; it is recorded when the look at the task that is under way ends", r.Task), nil
+		}
+		// A look may have ended without it, and where there is a pause no other follows.
+		if w.sup.View(r.Task).Halted {
+			return "", nil
+		}
 	}
-	if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
+	if err := w.sup.Halt(ctx, r.Task, r.Actor, r.Reason); err != nil {
 		return "", err
 	}
+	return "", s.lookAgain(ctx, w, k)
+}
+
+// settled waits until a task is halted or nobody looks at it; not so if that lasts.
+func (s *server) settled(ctx context.Context, w *served, k scheduler.Key) bool {
 	ctx, cancel := context.WithTimeout(ctx, haltTime)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for !w.sup.View(r.Task).Halted {
+	for !w.sup.View(k.Task).Halted && s.looksAt(k) {
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("task %d: what ran was killed, and the halt is stored; it is recorded when the look at the task that is under way ends", r.Task), nil
+			return false
 		case <-tick.C:
 		}
 	}
-	return "", nil
+	return true
 }
 
-// resumeTask resumes what there is to resume.
+func (s *server) looksAt(k scheduler.Key) bool {
+	return slices.ContainsFunc(s.sched.Running(), func(one scheduler.Running) bool { return one.Key == k })
+}
+
+// resumeTask resumes what there is to resume. Halts and stops that were asked before,
+// and that no look has carried out, are no longer meant.
 func (s *server) resumeTask(ctx context.Context, w *served, k scheduler.Key, r request) error {
-	if err := w.resumable(ctx, w.sup.View(r.Task)); err != nil {
+	if err := w.resumable(ctx, w.sup, w.sup.View(r.Task)); err != nil {
+		return err
+	}
+	note, err := s.inbox.Note(ctx, inbox.Key(k))
+	if err != nil {
+		return err
+	}
+	var before []string
+	for _, a := range note.Acts {
+		if a.Kind == kernel.ActHalt || a.Kind == kernel.ActStop {
+			before = append(before, a.ID)
+		}
+	}
+	if err := s.inbox.Settle(ctx, inbox.Key(k), note.Failures, before); err != nil {
 		return err
 	}
 	if err := w.sup.Resume(ctx, r.Task, r.Actor, r.Reason); err != nil {
@@ -119,6 +153,6 @@ func (s *server) resumeTask(ctx context.Context, w *served, k scheduler.Key, r r
 
 // lookAgain makes a task due now, whatever its last look saw.
 func (s *server) lookAgain(ctx context.Context, w *served, k scheduler.Key) error {
-	w.restful.forget(k.Task)
+	w.unchanged.forget(k.Task)
 	return s.inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, time.Now().UnixMilli())
 }

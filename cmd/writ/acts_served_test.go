@@ -1,13 +1,24 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // untilReady waits until a server can do everything, its first probe of the sandbox
@@ -45,7 +56,7 @@ func TestM2_ActsOnWhatIsNotThere(t *testing.T) {
 	act(exitDone, fmt.Sprintf("task %d may go on", n), "resume", n)
 	p.Approve(n)
 	p.until("the task is claimed", func() bool { return p.head(n) == "working" })
-	act(exitOther, "is being worked on", "resume", n)
+	act(exitOther, "has a lease at HEAD", "resume", n)
 	act(exitDone, fmt.Sprintf("task %d was stopped", n), "stop", n)
 	p.until("the stopped task waits", func() bool { return p.head(n) == "waiting" })
 	act(exitDone, fmt.Sprintf("task %d may go on", n), "resume", n)
@@ -72,7 +83,134 @@ func TestM2_HaltsWhilePaused(t *testing.T) {
 	n := p.File("default")
 	p.want(exitDone, "everything is paused", "pause", "--state-dir", p.state())
 	p.want(exitDone, "is halted", "task", "halt", fmt.Sprint(n), "--state-dir", p.state(), "--reason", "no")
-	p.want(exitDone, "halted here: no", "task", "show", fmt.Sprint(n), "--state-dir", p.state())
+	p.want(exitDone, ": no\n  nothing of it is done until `writ task resume", "task", "show", fmt.Sprint(n), "--state-dir", p.state())
+}
+
+// lastLook is a runner whose look ends when it is killed, and leaves the act that
+// killed it to a look that never comes.
+type lastLook struct{ began chan struct{} }
+
+func (l lastLook) Run(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
+	killed := make(chan struct{})
+	j.OnKill(sync.OnceFunc(func() { close(killed) }))
+	close(l.began)
+	<-killed
+	return scheduler.Result{}, nil
+}
+
+// TestM2_HaltsWhereTheLookEnded: a task whose look ends before it takes the halt in is
+// halted all the same, also where a pause keeps it from being looked at again.
+func TestM2_HaltsWhereTheLookEnded(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w, n := s.worlds.open()[0], p.File("default")
+	k := scheduler.Key{World: w.world, Task: n}
+	look := lastLook{make(chan struct{})}
+	sched, err := scheduler.New(schedule{s.inbox}, notes{s.inbox}, look, scheduler.Options{NewID: uuid.NewString, Pauses: []scheduler.Pauses{pauses{s.inbox}}})
+	must(t, err)
+	s.sched = sched
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { sched.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	must(t, s.inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, time.Now().UnixMilli()))
+	<-look.began
+	must(t, s.inbox.SetPause(ctx, inbox.Pause{By: "local:0:root"}, true))
+	said, err := s.haltTask(ctx, w, k, request{Act: kernel.ActHalt, Task: n, Actor: "local:0:root", Reason: "no"})
+	if err != nil || said != "" || !w.sup.View(n).Halted {
+		t.Errorf("%q, %v, halted: %v", said, err, w.sup.View(n).Halted)
+	}
+	must(t, s.resumeTask(ctx, w, k, request{Act: kernel.ActResume, Task: n, Actor: "local:0:root", Reason: "yes"}))
+	if note, err := s.inbox.Note(ctx, inbox.Key(k)); err != nil || len(note.Acts) != 0 {
+		t.Errorf("the halt waits for the next look at a task that is resumed: %v, %v", note.Acts, err)
+	}
+}
+
+// TestM2_ShowNamesTheStop: who asks how a task stands is told of a stop on its issue,
+// until a person has it begun anew.
+func TestM2_ShowNamesTheStop(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	n := p.File("hangs")
+	p.Approve(n)
+	p.until("it is claimed", func() bool { return p.head(n) == "working" })
+	_, err := p.Maintainer.AddComment(t.Context(), p.Repo, n, "/writ stop")
+	must(t, err)
+	p.until("it is stopped", func() bool { return p.head(n) == "waiting" })
+	show := func() string {
+		_, out := p.cli("task", "show", fmt.Sprint(n), "--state-dir", p.state())
+		return out
+	}
+	p.until("the stop is shown", func() bool { return strings.Contains(show(), "stopped on the issue at 20") })
+	_, err = p.Maintainer.AddComment(t.Context(), p.Repo, n, "/writ run")
+	must(t, err)
+	p.until("it is claimed again", func() bool { return p.head(n) == "working" })
+	p.until("the stop isn't shown any more", func() bool { return !strings.Contains(show(), "stopped on the issue") })
+}
+
+// TestM2_ShowNamesAStopThatWaits: a stop that the server can't be told of is shown, and by
+// whom, until it is carried out.
+func TestM2_ShowNamesAStopThatWaits(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	n := p.File("hangs")
+	p.Approve(n)
+	p.until("the builder runs", func() bool { return p.head(n) == "working" && p.metric("writ_tasks_running") == 1 })
+	dir := p.Store.GitDir(p.Repo.ID)
+	gittest.Hook(t, dir, "pre-receive", `echo "closed for today" >&2; exit 1`)
+	go p.cli("task", "stop", fmt.Sprint(n), "--state-dir", p.state(), "--reason", "enough") // it waits to be carried out
+	show := func(more ...string) string {
+		_, out := p.cli(append([]string{"task", "show", fmt.Sprint(n), "--state-dir", p.state()}, more...)...)
+		return out
+	}
+	p.until("the stop is shown", func() bool { return strings.Contains(show(), "carried out when the task is looked at next") })
+	if out := show("--json"); !strings.Contains(out, `"stopped_by":"local:`) {
+		t.Errorf("shown is %s", out)
+	}
+	gittest.Hook(t, dir, "pre-receive", "exit 0")
+	p.until("it is carried out", func() bool { return p.head(n) == "waiting" })
+	p.until("it is shown no more", func() bool { return strings.Contains(show("--json"), `"stopped_by":""`) })
+}
+
+// TestP10_StopOfAResultOnItsWay: who stops a task whose result is being pushed isn't told
+// that it was stopped: git decides which comes first.
+func TestP10_StopOfAResultOnItsWay(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	p.untilReady()
+	n := p.File("default")
+	came, gate := filepath.Join(t.TempDir(), "came"), filepath.Join(t.TempDir(), "gate")
+	gittest.Hook(t, p.Store.GitDir(p.Repo.ID), "pre-receive",
+		`while read old new ref; do case $ref in refs/heads/writ/*) touch `+came+`; while test ! -e `+gate+`; do sleep 0.1; done;; esac; done; exit 0`)
+	p.Approve(n)
+	p.until("the result is pushed", func() bool { _, err := os.Stat(came); return err == nil })
+	p.want(exitDone, "its result was on its way", "task", "stop", fmt.Sprint(n), "--state-dir", p.state())
+	must(t, os.WriteFile(gate, nil, 0o600))
+	p.until("the result came first", func() bool { return p.head(n) == "completed" })
+}
+
+// TestM2_ResumesOverALostResult: a lease at HEAD over which the server had acknowledged a
+// result, and lost it, may be moved on from.
+func TestM2_ResumesOverALostResult(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.serve()
+	p.untilReady()
+	n := p.File("hangs")
+	p.Approve(n)
+	p.until("the task is claimed", func() bool { return p.head(n) == "working" })
+	lease := strings.TrimSpace(gittest.Git(t, p.Store.GitDir(p.Repo.ID), "rev-parse", fmt.Sprintf("refs/writ/task/%d", n)))
+	s.end()
+	gittest.Git(t, p.Store.GitDir(p.Repo.ID), "update-ref", fmt.Sprintf("refs/writ/task/%d", n), lease)
+	w := p.server().worlds.open()[0]
+	for unshown, may := range map[string]bool{"": false, lease: false, strings.Repeat("1", 40): true} {
+		for _, resumed := range []string{"", lease} { // a halt was taken back before
+			err := w.resumable(t.Context(), w.sup, kernel.TaskView{Task: n, Seen: lease, SeenSeq: 1, Unshown: unshown, ResumedHead: resumed})
+			if (err == nil) != may {
+				t.Errorf("with %q, resumed at %q: %v", unshown, resumed, err)
+			}
+		}
+	}
 }
 
 // TestPause_SaysWhatIsSo: a pause that is there stays and is named, one that isn't
@@ -103,7 +241,7 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 	pause("local/o/n is paused;", "pause", "--world", "local/o/n", "--reason", "a look")
 	s = p.serve()
 	p.untilReady()
-	if log := s.log.String(); !strings.Contains(log, `msg="paused: nothing new is started" world=local/o/n`) || !strings.Contains(log, `reason="a look"`) {
+	if log := s.log.String(); !strings.Contains(log, `repository=local/o/n`) || !strings.Contains(log, `reason="a look"`) {
 		t.Error("the start doesn't say what is paused")
 	}
 	for path, want := range map[string]string{"/metrics": "\nwrit_pauses 1\n", "/readyz": `"reason":"Paused: local/o/n since 20`} {
@@ -118,5 +256,25 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 	}
 	for _, reason := range []string{"a\nb", "a\x1b[31mb", "a\u202eb", "a\xffb"} {
 		p.want(exitUsage, "--reason holds a line break", "pause", "--state-dir", p.state(), "--reason", reason)
+	}
+}
+
+// TestM2_HaltedBy: who halted a task is whoever did so since it was last resumed.
+func TestM2_HaltedBy(t *testing.T) {
+	var list []kernel.Record
+	for _, c := range []struct{ act, actor, want string }{{kernel.ActHalt, "ana", "ana"}, {kernel.ActResume, "bob", ""}, {kernel.ActHalt, "tim", "tim"}} {
+		body, err := canon.Marshal(kernel.OperatorAct{Kind: string(kernel.KindOperatorAct), Act: c.act, Actor: c.actor})
+		must(t, err)
+		list = append(list, kernel.Record{Kind: kernel.KindOperatorAct, Body: body})
+		by, err := haltedBy(func(yield func(kernel.Record, error) bool) {
+			for _, r := range list {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+		if err != nil || by != c.want {
+			t.Errorf("after %s by %s: %q, %v", c.act, c.actor, by, err)
+		}
 	}
 }

@@ -35,7 +35,7 @@ const maxCheckpointBytes = 64 << 10
 
 type adoptFlags struct {
 	state, reason, world string
-	checkpoints          []string
+	checkpoints, heads   []string
 }
 
 func (a *app) ledgerAdopt() *cobra.Command {
@@ -44,7 +44,7 @@ func (a *app) ledgerAdopt() *cobra.Command {
 		Use:   "adopt --state-dir DIR --reason TEXT",
 		Short: "Go on with a restored, older store, and say so for all time",
 		Long: `Adopt is the way on where a store is older than what its key has signed, after a
-back-up was restored. It shows what is lost, and, if you give a reason, writes a
+back-up was restored, or where its checkpoint is gone. It shows what is lost, and, if you give a reason, writes a
 record that names you, the reason and the checkpoints that the ledger no longer
 fulfils, and signs a new checkpoint. Nothing is hidden by it: writ verify shows
 the record to everybody, and a checkpoint that it doesn't name stays a rollback.
@@ -58,8 +58,9 @@ what to do before and after.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.state, "state-dir", "", "state directory whose store was restored")
 	fl.StringVar(&f.reason, "reason", "", "why; it is recorded with your name")
-	fl.StringVar(&f.world, "world", "", "one repository, by its name in records (default: all that need it)")
+	fl.StringVar(&f.world, "world", "", "one repository, by its identity (default: all that need it)")
 	fl.StringArrayVar(&f.checkpoints, "checkpoint", nil, "signed checkpoint kept elsewhere, to be declared too: a file; may be repeated")
+	fl.StringArrayVar(&f.heads, "head", nil, "state commit of this installation that its ledger doesn't hold, as ledger.rollback named it; needs --world; may be repeated")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) (err error) {
 		if f.state == "" {
 			return usage("--state-dir is missing: give that of the installation.")
@@ -87,7 +88,10 @@ func (a *app) adopt(ctx context.Context, f adoptFlags) error {
 		return err
 	}
 	defer in.Close()
-	losses, err := in.losses(ctx, f.world, kept)
+	if len(f.heads) > 0 {
+		return a.adoptHeads(ctx, in, f)
+	}
+	losses, err := in.losses(ctx, in.dir.lastUse().meant(f.world), kept)
 	if err != nil {
 		return err
 	}
@@ -143,6 +147,8 @@ type loss struct {
 	bad    []ledger.Checkpoint
 	notes  [][]byte
 	from   map[string]string // where a note was found
+
+	unsigned bool // its checkpoint isn't beside the store
 }
 
 // losses verifies the ledgers, of one world or of all, and holds them against
@@ -187,7 +193,12 @@ func (in *installation) losses(ctx context.Context, world string, kept signedNot
 		for _, n := range all {
 			l.from[string(n.signed)] = n.source
 		}
-		if len(l.bad) > 0 {
+		signed, err := ledger.KeptCheckpoint(in.dir.path, w)
+		if err != nil {
+			return nil, err
+		}
+		l.unsigned = len(signed) == 0 && l.ledger.Chain().Head.Seq > 0
+		if len(l.bad) > 0 || l.unsigned {
 			out = append(out, l)
 		}
 	}
@@ -197,17 +208,20 @@ func (in *installation) losses(ctx context.Context, world string, kept signedNot
 func (l loss) plain() string {
 	chain := l.ledger.Chain()
 	size := chain.Head.Seq + 1
-	text := fmt.Sprintf("%s\n  this store has %d records", l.ledger.World(), size)
+	text := fmt.Sprintf("%s\n  this store has %s", l.ledger.World(), counted(size, "record"))
 	if size > 0 {
 		text += ", the last of " + kernel.Timestamp(chain.Time/1000)
 	}
 	text += "\n"
+	if l.unsigned {
+		text += "  its checkpoint isn't beside it, where one lies from the first record on: how many were signed isn't known\n"
+	}
 	for i, cp := range l.bad {
 		text += fmt.Sprintf("  signed were %d, as history %d: %s\n", cp.Size, cp.History, l.from[string(l.notes[i])])
 		if cp.Size > size {
 			text += fmt.Sprintf("    lost: records %d to %d, %d of them; what they said is not in this state directory\n", size, cp.Size-1, cp.Size-size)
 		} else {
-			text += fmt.Sprintf("    contradicted: among the first %d records are others than those; which, can't be said\n", cp.Size)
+			text += fmt.Sprintf("    contradicted: among the first %s are others than those; which, can't be said\n", counted(cp.Size, "record"))
 		}
 	}
 	return text
@@ -221,21 +235,39 @@ func (a *app) adoptWorld(ctx context.Context, in *installation, l loss, reason s
 		Contract: canon.Sum(contract.Template()), Kernel: kernel.Version(), Builders: []string{defaultBuilder},
 		MaxPaths: worldPaths, MaxDepth: worldDepth,
 	}
-	done, err := l.ledger.Adopt(ctx, newClock().Now().WallMs, a.localActor(), reason, first, l.notes...)
+	now, actor := newClock().Now().WallMs, a.localActor()
+	var done ledger.Adopted
+	var err error
+	if len(l.bad) == 0 {
+		done, err = l.ledger.AdoptUnsigned(ctx, now, actor, reason)
+	} else {
+		done, err = l.ledger.Adopt(ctx, now, actor, reason, first, l.notes...)
+	}
 	if err != nil {
 		return err
 	}
+	return a.signAdopted(ctx, in, l.ledger, done, nil)
+}
+
+// signAdopted signs the first checkpoint of the history that begins. Where heads were
+// adopted and not a store, the one that showed it to be older has to be among them.
+func (a *app) signAdopted(ctx context.Context, in *installation, l *ledger.Ledger, done ledger.Adopted, heads []string) error {
 	a.reach(faultAdoptRecorded)
-	signed, err := l.ledger.Checkpoint(ctx)
+	signed, err := l.Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
 	a.reach(faultAdoptSigned)
-	file := ledger.CheckpointFile(in.dir.path, l.ledger.World())
+	file := ledger.CheckpointFile(in.dir.path, l.World())
 	if err := ledger.WriteCheckpoint(file, signed); err != nil {
 		return err
 	}
-	a.print("adopted: history %d of %s begins with record %d\n  its checkpoint is %s: copy it to where the others are kept\n", done.History, l.ledger.World(), done.Seq, file)
+	if mark, err := in.older(); err == nil && mark != nil && mark.World == l.World() && (heads == nil || slices.Contains(heads, mark.Head)) {
+		if err := in.forgetOlder(); err != nil {
+			return err
+		}
+	}
+	a.print("adopted: history %d of %s begins with record %d\n  its checkpoint is %s: copy it to where the others are kept\n", done.History, l.World(), done.Seq, file)
 	return nil
 }
 

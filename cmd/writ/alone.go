@@ -40,7 +40,7 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 		return err
 	}
 	if r.Act == kernel.ActResume {
-		if err := in.resumable(ctx, sup.View(r.Task)); err != nil {
+		if err := in.resumable(ctx, sup, sup.View(r.Task)); err != nil {
 			return at.explain(err, "; or start the server")
 		}
 	}
@@ -78,9 +78,14 @@ func (a *app) tellAlone(ctx context.Context, in *governed, at where, r request) 
 // nil where nothing says where it is: a halt needs none.
 func (a *app) openAlone(ctx context.Context, at where, task int64) (*governed, error) {
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	if at.named && at.world == "" {
+		if err := at.place.identify(true); err != nil {
+			return nil, err
+		}
+	}
 	use := lastUse{Task: task}
 	if !at.use.Server {
-		use.Repo, use.World = at.place.url, at.place.world
+		use.Repo, use.World, use.Names = at.place.url, at.place.world, map[string]string{at.place.world: at.place.display}
 	}
 	repo, err := a.repoOf(ctx, at, log)
 	if err != nil {
@@ -91,7 +96,7 @@ func (a *app) openAlone(ctx context.Context, at where, task int64) (*governed, e
 		closeRepo(repo)
 		return nil, err
 	}
-	g, err := in.govern(ctx, at.place.world, repo)
+	g, err := in.govern(ctx, at.place.world, at.place.display, repo)
 	if err != nil {
 		closeRepo(repo)
 		in.Close()
@@ -168,11 +173,20 @@ func (w *where) only(ctx context.Context) (string, error) {
 	case len(names) == 0:
 		return "", usage("Nothing was recorded in the state directory %s: give --repo.", w.state)
 	case world != "":
-		return "", usage("The state directory has no world %s; it has %s.", world, strings.Join(names, ", "))
+		return "", usage("The state directory has no world %s; it has %s.", world, w.names(names))
 	case len(names) > 1:
-		return "", usage("The state directory has several worlds: give --world, one of %s.", strings.Join(names, ", "))
+		return "", usage("The state directory has several worlds: give --world, one of %s.", w.names(names))
 	}
 	return names[0], nil
+}
+
+// names are worlds as a person may name them.
+func (w *where) names(worlds []string) string {
+	called := make([]string, len(worlds))
+	for i, world := range worlds {
+		called[i] = w.use.called(world)
+	}
+	return strings.Join(called, ", ")
 }
 
 // settle finds the world that is meant, and its repository where that is known.
@@ -190,7 +204,7 @@ func (w *where) settle(ctx context.Context) error {
 // unknown is the error of a world whose repository the state directory doesn't
 // know.
 func (w *where) unknown() error {
-	p := usage("The state directory doesn't say where the repository of %s is.", w.place.world)
-	p.remedy = "Give --repo and --world " + w.place.world + "; or start the server, which notes it."
+	p := usage("The state directory doesn't say where the repository of %s is.", w.place.display)
+	p.remedy = "Give --repo and --world '" + w.place.world + "'; or start the server, which notes it."
 	return p
 }

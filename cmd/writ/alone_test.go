@@ -28,7 +28,7 @@ func leftBehind(t *testing.T, repos map[string]string, worlds ...string) string 
 		must(t, l.Start(t.Context(), kernel.Genesis{Contract: canon.Sum(nil), Kernel: kernel.Version(), Builders: []string{defaultBuilder}, MaxPaths: worldPaths, MaxDepth: worldDepth}, 1))
 	}
 	for w, url := range repos {
-		must(t, in.dir.remember(w, url))
+		must(t, in.dir.remember(w, w, url))
 	}
 	return dir
 }
@@ -55,7 +55,7 @@ func TestM2_ActsWhereNoServerRuns(t *testing.T) {
 	act(exitDone, "nothing was stopped", "stop", "3", "--world", "local/o/b")
 	act(exitUsage, "doesn't say where the repository of local/o/a is", "resume", "3", "--world", "local/o/a")
 	act(exitUsage, "doesn't say where the repository of local/o/a is", "show", "3", "--world", "local/o/a")
-	act(exitDone, "halted here: not this one", "show", "3", "--world", "local/o/b")
+	act(exitDone, ": not this one\n  nothing of it is done until `writ task resume 3`", "show", "3", "--world", "local/o/b")
 	act(exitDone, "the server takes it up when it starts", "resume", "3", "--world", "local/o/b")
 	if _, out := p.cli("task", "show", "3", "--state-dir", dir, "--world", "local/o/b"); strings.Contains(out, "halted here") {
 		t.Errorf("after the resume: %s", out)
@@ -69,6 +69,26 @@ func TestM2_ActsWhereNoServerRuns(t *testing.T) {
 	one := leftBehind(t, nil, "local/o/a")
 	p.want(exitDone, "task 3 is halted", "task", "halt", "3", "--state-dir", one)
 	p.want(exitUsage, "doesn't say where", "task", "resume", "3", "--state-dir", one)
+}
+
+// TestR1_LedgerThatBreaksItsWorldsRules: the chain of a ledger is sound, and what stands
+// in it can't be: its first record that breaks a rule is named.
+func TestR1_LedgerThatBreaksItsWorldsRules(t *testing.T) {
+	dir := leftBehind(t, nil, "local/o/a")
+	var p forgePlace
+	p.t = t
+	p.want(exitDone, "task 4 is halted", "task", "halt", "4", "--state-dir", dir)
+	p.want(exitDone, "verified", "verify", "--state-dir", dir)
+	in, err := openInstallation(t.Context(), config.Default(), dir, lastUse{Server: true}, slog.New(slog.DiscardHandler))
+	must(t, err)
+	l, err := in.store.World(t.Context(), "local/o/a")
+	must(t, err)
+	bad := l.Chain().Head.Seq + 1
+	_, err = l.Write(t.Context(), l.Chain().Time, kernel.Draft{Kind: kernel.KindOperatorAct, Task: 3, Body: kernel.OperatorAct{
+		Kind: string(kernel.KindOperatorAct), Act: kernel.ActResume, Actor: "alice", Reason: "go on", Epoch: 9}})
+	must(t, err)
+	in.Close()
+	p.want(exitOther, fmt.Sprintf("ledger.corrupt: first bad record %d: it breaks a rule of its world: a resume opens epoch", bad), "verify", "--state-dir", dir)
 }
 
 // TestActs_AnswersNameTheAct: what a running process answered is told as the act

@@ -35,7 +35,7 @@ func readContract(args []string) (string, []byte, error) {
 func (a *app) contractLint() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint [FILE | DIR]",
-		Short: "Say what is wrong with a contract, and what has no effect yet",
+		Short: "Say what is wrong with a contract, and what to know of it",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: a.do(func(_ context.Context, args []string) error {
 			path, data, err := readContract(args)
@@ -92,6 +92,7 @@ func (a *app) keyCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	w.add(cmd)
+	cmd.AddCommand(a.keyRotate(), a.keyRevoke())
 	cmd.RunE = a.do(func(context.Context, []string) error {
 		state := w.state
 		if w.repo != "" || state == "" {

@@ -35,7 +35,7 @@ func TestContractInit_AtForge(t *testing.T) {
 	writ(exitUsage, "not among the repositories", "--repo", "o/n", "--forge", "gitlab")
 	writ(exitDone, "opened the change", "--repo", "o/n")
 	writ(exitDone, "is open already", "--repo", "o/n")
-	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch)
+	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch, "")
 	must(t, err)
 	if change.Author.ID != p.Bot.ID || change.State != forge.ChangeOpen {
 		t.Errorf("%+v", change)
@@ -53,7 +53,7 @@ func TestOnboarding_WatchesThenWorks(t *testing.T) {
 		t.Fatalf("exit %d: %s", exit, out)
 	}
 	p.serve()
-	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch)
+	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch, "")
 	must(t, err)
 	_, err = p.Maintainer.MergeChange(t.Context(), p.Repo, change.Number)
 	must(t, err)
@@ -72,10 +72,10 @@ func TestOnboarding_WatchesThenWorks(t *testing.T) {
 	bare := p.Store.GitDir(p.Repo.ID)
 	gittest.Commit(t, bare, "refs/heads/main", strings.TrimSpace(gittest.Git(t, bare, "rev-parse", "main")), files)
 	p.Says(n, "/writ run")
-	p.until("the task completes", func() bool { return p.head(n) == "completed" })
+	p.until("the work is done, and waits for the merge", func() bool { return p.head(n) == "waiting" })
 	var made forge.Change
 	p.until("its change is there", func() bool {
-		made, err = p.Maintainer.FindChange(t.Context(), p.Repo, fmt.Sprintf("writ/change/%d", n))
+		made, err = p.Maintainer.FindChange(t.Context(), p.Repo, fmt.Sprintf("writ/change/%d", n), "")
 		return err == nil
 	})
 	if i := p.Issue(n); i.State != forge.Open {
@@ -84,4 +84,7 @@ func TestOnboarding_WatchesThenWorks(t *testing.T) {
 	_, err = p.Maintainer.MergeChange(t.Context(), p.Repo, made.Number)
 	must(t, err)
 	p.until("the issue is closed at the merge", func() bool { return p.Issue(n).State == forge.Closed })
+	if head := p.head(n); head != "completed" {
+		t.Errorf("HEAD is %s", head)
+	}
 }

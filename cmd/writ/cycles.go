@@ -48,7 +48,7 @@ func (a *app) appendCycles(ctx context.Context, in *governed, task int64) error 
 	// Lines are written in order, so what follows the last one is missing.
 	missing := 0
 	for _, line := range slices.Backward(lines) {
-		if has, err := log.Has(line.RunID); err != nil {
+		if has, err := log.Has(line); err != nil {
 			return err
 		} else if has {
 			break

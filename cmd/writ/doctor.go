@@ -164,6 +164,8 @@ func (e *examination) machine() doctor.Machine {
 		},
 		Git:     func(ctx context.Context) (string, error) { return git.Version(ctx, "") },
 		Sandbox: func(ctx context.Context, level string) error { return e.level(level).Probe(ctx) },
+		Memory:  func() bool { return sandbox.HoldsMemory(sandbox.Config{}) },
+		Lacks:   sandbox.LandlockLacks,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/writbot/writ/compliance/instruction"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/replay"
@@ -36,9 +38,24 @@ func (p *problem) Error() string {
 	return string(p.code) + ": " + p.text
 }
 
-// usage is a mistake on the command line.
+// usage is a mistake on the command line. Its remedy is how the command is called,
+// unless whoever finds the mistake knows a better one.
 func usage(format string, args ...any) *problem {
-	return &problem{exit: exitUsage, text: fmt.Sprintf(format, args...), remedy: "See `writ help`, or --help after any command."}
+	return &problem{exit: exitUsage, text: fmt.Sprintf(format, args...)}
+}
+
+// howToCall is the remedy of a mistake in the call of a command.
+func howToCall(cmd *cobra.Command) string {
+	if !cmd.HasSubCommands() {
+		return "Usage: " + cmd.UseLine() + "; `" + cmd.CommandPath() + " --help` explains each flag."
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return "Its commands are " + strings.Join(names, ", ") + "; `" + cmd.CommandPath() + " --help` explains them."
 }
 
 // coded is an error with a code of the table.
@@ -70,6 +87,9 @@ func explain(err error) *problem {
 	}
 	if errors.Is(err, context.Canceled) {
 		return &problem{code: kernel.CodeTaskInterrupted, exit: exitOther, text: "Interrupted."}
+	}
+	if p := explainAnswer(err); p != nil {
+		return p
 	}
 	if p := explainRoom(err); p != nil {
 		return p
@@ -120,7 +140,7 @@ func explainRoom(err error) *problem {
 func explainGit(e *git.Error) *problem {
 	p := &problem{code: kernel.Code(e.Code), text: e.Msg, remedy: e.Remedy}
 	switch e.Code {
-	case git.CodeNotFound, git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeUnsupported, git.CodeLocal, git.CodeTooLarge:
+	case git.CodeNotFound, git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeUnsupported, git.CodeLocal, git.CodeTooLarge, git.CodeBudget:
 		p.code = kernel.CodeEnvRepository
 	case git.CodeUnauthorized, git.CodeAuthInvalid, git.CodeHostKey, git.CodeProtocol:
 		p.code = kernel.CodeEnvRepository

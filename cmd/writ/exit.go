@@ -18,6 +18,17 @@ const (
 	exitWaiting = 14
 )
 
+// The exit statuses of the branch runner alone (docs/branch-runner.md).
+const (
+	exitIdle      = 20 // nothing to do
+	exitLost      = 21
+	exitMissing   = 22 // no command, or none that can be run
+	exitInvalid   = 23 // the command left no valid completion
+	exitFailed    = 24 // the same, and it says that it failed
+	exitTakenOver = 25
+	exitMalformed = 26 // HEAD can't be read as an event
+)
+
 // standings maps how a task stands to an exit status. Where several states can
 // stand so, the state decides.
 var standings = map[kernel.Standing]func(kernel.TaskState) int{
@@ -74,7 +85,8 @@ func codeExit(c kernel.Code) int {
 	case kernel.CodeStateInUse, kernel.CodeLeaseHeld:
 		return exitHeld
 	case kernel.CodeTaskHalted, kernel.CodeSandboxUnavailable, kernel.CodeGovernanceInvalid, kernel.CodeTargetIneligible,
-		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential:
+		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential,
+		kernel.CodeKeyUnfinished, kernel.CodeWorldFork, kernel.CodeWorldElsewhere:
 		return exitRefused
 	}
 	if strings.HasPrefix(string(c), "environment.") {

@@ -11,12 +11,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/writbot/writ/kernel"
 )
 
 // readLimited reads a regular file of at most that many bytes.
 func readLimited(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a named pipe would wait for its writer
 	if err != nil {
 		return nil, err
 	}
@@ -63,18 +65,6 @@ func argNumber(arg string) (int64, error) {
 		return 0, usage("%q is no task's number: give a whole number from 1.", arg)
 	}
 	return n, nil
-}
-
-// nextFree is the first number after all that are taken.
-func nextFree(names []string, prefix string) int64 {
-	next := int64(1)
-	for _, name := range names {
-		n, err := strconv.ParseInt(strings.TrimPrefix(name, prefix), 10, 64)
-		if err == nil && n >= next {
-			next = n + 1
-		}
-	}
-	return next
 }
 
 // refPrefix is where state refs live.

@@ -139,7 +139,7 @@ func (a *app) makeRepo(ctx context.Context, s *local.Store, full, from string, p
 		if r, err = s.CreateRepo(ctx, spec); err != nil {
 			return err
 		}
-		a.print("made the repository %s, with %d files\n", r.Repo, len(spec.Files))
+		a.print("made the repository %s, with %s\n", r.Repo, counted(len(spec.Files), "file"))
 	}
 	for id, p := range may {
 		if err := s.Grant(ctx, r.ID, id, p); err != nil {

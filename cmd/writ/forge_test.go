@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,8 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/local/localtest"
+	"github.com/writbot/writ/kernel"
 )
 
 // typist types what a page of the manual says, in a directory of its own.
@@ -230,5 +234,19 @@ func TestForge_HooksAtOnce(t *testing.T) {
 	f := forgeFlags{dir: dir}
 	if list, err := f.entries(); err != nil || len(list) != 2 {
 		t.Errorf("the hooks are %v: %v", list, err)
+	}
+}
+
+// TestR4_ForgeOnAFullDisk: an embedded forge whose file system is full or read-only says a
+// code and what helps.
+func TestR4_ForgeOnAFullDisk(t *testing.T) {
+	for err, helps := range map[error]string{unix.ENOSPC: "Make room", unix.EDQUOT: "Make room", unix.EROFS: "remount,rw"} {
+		var p *problem
+		if got := failedForge(t.TempDir(), fmt.Errorf("store: %w", err)); !errors.As(got, &p) || p.code != kernel.CodeEnvState || !strings.Contains(p.remedy, helps) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	if got := failedForge("/x", os.ErrClosed); !errors.Is(got, os.ErrClosed) || errors.As(got, new(*problem)) {
+		t.Errorf("another error is %v", got)
 	}
 }

@@ -20,7 +20,8 @@ func (a *app) healthzCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthz --config FILE",
 		Short: "Ask the server on this machine whether it answers, for a container's health check",
-		Long: `Healthz asks /healthz at the configuration's server.listen. Exit status 0: the
+		Long: `Healthz asks /healthz at the configuration's server.probes, or where
+that is empty at server.listen. Exit status 0: the
 server answers. It says nothing of forges and sandboxes; /readyz does.`,
 		Args: cobra.NoArgs,
 	}
@@ -37,7 +38,7 @@ server answers. It says nothing of forges and sandboxes; /readyz does.`,
 
 // healthz asks the server that this configuration describes.
 func healthz(ctx context.Context, c config.Server) error {
-	address := doctor.Nearest(c.Listen)
+	address := doctor.Nearest(c.ProbesAt())
 	bad := func(why string) error {
 		return &problem{exit: exitOther, text: "The server at " + address + " doesn't answer: " + why + ".",
 			remedy: "See its log. Is the configuration that of the running server?"}

@@ -23,7 +23,7 @@ func TestHealthz_AsksThisMachine(t *testing.T) {
 	}))
 	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
 	file := filepath.Join(t.TempDir(), "writ.yaml")
-	if err := os.WriteFile(file, []byte("server: {listen: '0.0.0.0:"+port+"'}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("server: {listen: '127.0.0.1:1', probes: '0.0.0.0:"+port+"'}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ask := func() (int, string) {

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 
 	"maps"
@@ -39,12 +38,18 @@ type installation struct {
 	seen  *observations
 	cfg   config.Config
 	log   *slog.Logger
+
+	rotating bool                   // a replacement of the key may be under way
+	fault    func(supervisor.Point) // for crash tests; nil elsewhere
 }
 
 // openInstallation takes the state directory and opens what lies in it. Close
 // gives it back.
 func openInstallation(ctx context.Context, cfg config.Config, statePath string, use lastUse, log *slog.Logger) (*installation, error) {
-	in := &installation{cfg: cfg, log: log}
+	return openingInstallation(ctx, &installation{cfg: cfg, log: log}, statePath, use)
+}
+
+func openingInstallation(ctx context.Context, in *installation, statePath string, use lastUse) (*installation, error) {
 	if err := in.open(ctx, statePath, use); err != nil {
 		in.Close()
 		return nil, err
@@ -64,12 +69,15 @@ func (in *installation) open(ctx context.Context, statePath string, use lastUse)
 	if in.key, _, err = instancekey.LoadOrCreate(in.dir.path, store.FileName, checkpointPrefix+"*"); err != nil {
 		return err
 	}
+	if !in.rotating && instancekey.Replacing(in.dir.path) {
+		return coded(kernel.CodeKeyUnfinished, "The key of %s is about to be replaced, and that was interrupted.", in.dir.path)
+	}
 	in.seen = openObservations(in.dir.file(observedFile))
 	if in.db, err = store.Open(ctx, in.dir.file(store.FileName), store.Options{Logger: in.log}); err != nil {
 		return err
 	}
 	in.store = ledger.New(in.db, in.key, ledger.Options{Logger: in.log})
-	return nil
+	return in.db.CheckTables(ctx)
 }
 
 // Close gives everything back, the lock last.
@@ -89,12 +97,17 @@ type governed struct {
 	*installation
 	ledger *ledger.Ledger
 	repo   *git.Repo
-	world  string
+	world  string // its identity
+
+	display string // what people call it
 }
 
 // govern opens a world and verifies its ledger.
-func (in *installation) govern(ctx context.Context, world string, repo *git.Repo) (g *governed, err error) {
-	g = &governed{installation: in, repo: repo, world: world}
+func (in *installation) govern(ctx context.Context, world, display string, repo *git.Repo) (g *governed, err error) {
+	g = &governed{installation: in, repo: repo, world: world, display: display}
+	if err := in.current(ctx); err != nil {
+		return nil, err
+	}
 	if g.ledger, err = in.store.World(ctx, world); err != nil {
 		return nil, err
 	}
@@ -102,7 +115,7 @@ func (in *installation) govern(ctx context.Context, world string, repo *git.Repo
 		return nil, err
 	}
 	for _, a := range g.ledger.Adopted() {
-		in.log.Warn("this ledger went on from an older store; what was signed besides is abandoned", "world", world,
+		in.log.Warn("this ledger went on from an older store; what was signed besides is abandoned", "world", world, "repository", display,
 			"history", a.History, "from_record", a.Seq, "actor", a.Actor, "reason", a.Reason)
 	}
 	return g, g.start(ctx)
@@ -115,13 +128,13 @@ func (a *app) open(ctx context.Context, cfg config.Config, p place, statePath st
 	if err != nil {
 		return nil, err
 	}
-	use.Repo, use.World = p.url, p.world
+	use.Repo, use.World, use.Names = p.url, p.world, map[string]string{p.world: p.display}
 	in, err := openInstallation(ctx, cfg, statePath, use, log)
 	if err != nil {
 		_ = repo.Close() // nothing was asked of it yet
 		return nil, err
 	}
-	g, err := in.govern(ctx, p.world, repo)
+	g, err := in.govern(ctx, p.world, p.display, repo)
 	if err != nil {
 		_ = repo.Close() // nothing was asked of it yet
 		in.Close()
@@ -137,11 +150,24 @@ func (g *governed) Close() {
 }
 
 // start writes the first record of a new ledger: whose it is, of which world,
-// and the contract that was found first.
+// and the contract that was found first. Nothing follows it before its checkpoint lies
+// beside the store.
 func (g *governed) start(ctx context.Context) error {
-	if g.ledger.Chain().Head != kernel.NoHead() {
-		return nil
+	kept, err := ledger.KeptCheckpoint(g.dir.path, g.world)
+	if err != nil || kept != nil {
+		return err
 	}
+	if err := g.begin(ctx); err != nil {
+		return err
+	}
+	signed, err := g.ledger.Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	return ledger.WriteCheckpoint(g.checkpointFile(), signed)
+}
+
+func (g *governed) begin(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(g.cfg.Builders))
 	if len(names) == 0 {
 		names = []string{defaultBuilder}
@@ -153,18 +179,19 @@ func (g *governed) start(ctx context.Context) error {
 }
 
 // firstContract is the hash of the contract in force now, or of the built-in
-// one where the repository has none or can't be read: the claim pins the one
-// that counts.
+// one where the repository has none, can't be read, or isn't known (a command
+// that works from the state directory alone): the claim pins the one that counts.
 func (g *governed) firstContract(ctx context.Context) canon.Digest {
 	builtIn := canon.Sum(contract.Template())
+	if g.repo == nil {
+		return builtIn
+	}
 	base := g.baseRef()
-	refs, err := g.repo.Refs(ctx, "refs/heads/")
+	refs, err := g.repo.Refs(ctx, cmp.Or(base, git.OnlyHead))
 	if err != nil {
 		return builtIn
 	}
-	if base == "" {
-		base = refs.Head
-	}
+	base = cmp.Or(base, refs.Head)
 	tree, err := g.repo.Tree(ctx, refs.OID(base))
 	if err != nil {
 		return builtIn
@@ -191,12 +218,9 @@ func (g *governed) baseRef() string {
 // chain can't show that its end was cut off (CASES R2). A checkpoint that the
 // ledger declares abandoned is none to keep to.
 func (g *governed) checkRollback(ctx context.Context) error {
-	signed, err := os.ReadFile(g.checkpointFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	signed, err := ledger.KeptCheckpoint(g.dir.path, g.world)
 	if err != nil {
-		return badState(g.dir.path, "has a checkpoint that can't be read (%s)", cause(err))
+		return err
 	}
 	return g.ledger.Check(ctx, signed)
 }

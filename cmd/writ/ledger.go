@@ -107,7 +107,7 @@ func openForBackup(ctx context.Context, dir *stateDir) (*store.DB, error) {
 func (s *stateDir) checkpoints() (map[string][]byte, error) {
 	entries, err := os.ReadDir(s.path)
 	if err != nil {
-		return nil, badState(s.path, "can't be read (%s)", cause(err))
+		return nil, failedState(s.path, err, "can't be read")
 	}
 	found := map[string][]byte{}
 	for _, e := range entries {
@@ -115,7 +115,7 @@ func (s *stateDir) checkpoints() (map[string][]byte, error) {
 			continue
 		}
 		if found[e.Name()], err = readLimited(s.file(e.Name()), maxCheckpointBytes); err != nil {
-			return nil, badState(s.path, "has a checkpoint that can't be read (%s)", cause(err))
+			return nil, failedState(s.path, err, "has a checkpoint that can't be read")
 		}
 	}
 	return found, nil

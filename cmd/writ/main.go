@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/sandbox"
@@ -33,7 +35,14 @@ func main() {
 // Main is the whole program: arguments without the program's name, the three
 // streams, the environment. It returns the exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	noCoreFiles()
 	return newApp(stdin, stdout, stderr, env).main(context.Background(), args)
+}
+
+// noCoreFiles keeps the memory of this process, and of those that it starts, off
+// the disk when one dies: it holds tokens and keys. A limit may always be lowered.
+func noCoreFiles() {
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // there is no other way to have it
 }
 
 // app is one call of the program.
@@ -41,7 +50,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            map[string]string
-	redactor       shade
+	redactor       redactor
 	json           bool
 	// notice is what --json prints where a run came to no report of its task;
 	// nil for commands that print none.
@@ -122,7 +131,7 @@ func (a *app) printNotice(r report.Report, p *problem) {
 
 // printJSON writes one document, the only thing on standard output.
 func (a *app) printJSON(data []byte) {
-	fmt.Fprintln(a.stdout, a.redactor.String(string(data)))
+	fmt.Fprintln(a.stdout, report.CleanJSON(a.redactor.String(string(data))))
 }
 
 // print writes text for a person to standard output.

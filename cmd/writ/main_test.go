@@ -22,6 +22,9 @@ const (
 	envFault = "WRIT_TEST_FAULT"
 	// envBehind is by how much its wall clock lags, as a duration.
 	envBehind = "WRIT_TEST_BEHIND"
+	// envRace and endAtOnce keep a program with the race detector from waiting a
+	// second before it ends.
+	envRace, endAtOnce = "GORACE", "atexit_sleep_ms=0"
 )
 
 func TestMain(m *testing.M) {
@@ -29,6 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envMain) != "" {
 		os.Exit(crashingMain())
 	}
+	_ = os.Setenv(envRace, endAtOnce) // for the programs that are started; there is no NUL in it
 	testscript.Main(m, map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
 }
 

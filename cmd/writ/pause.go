@@ -42,7 +42,7 @@ It works with and without a running server. To end what runs as well: writ task
 stop, or stop the server. A file named pause in the state directory does the same.`
 	}
 	cmd.Flags().StringVar(&state, "state-dir", "", "state directory of the server")
-	cmd.Flags().StringVar(&world, "world", "", "one repository, by its name in records (default: all of them)")
+	cmd.Flags().StringVar(&world, "world", "", "one repository, by its name or its identity (default: all of them)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept with the pause")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) (err error) {
 		if state == "" {
@@ -90,36 +90,42 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 		return err
 	}
 	defer in.Close()
-	said, err := setPause(ctx, inbox.New(in.db), r)
+	meant, use := r, in.dir.lastUse()
+	meant.World = use.meant(r.World)
+	said, err := setPause(ctx, inbox.New(in.db), meant, use.called)
 	if err != nil {
 		return err
 	}
 	return a.tellPause(r, answer{OK: true, Said: said})
 }
 
-// setPause begins or ends a pause. said is "" where that changed something.
-func setPause(ctx context.Context, in *inbox.Inbox, r request) (said string, err error) {
+// setPause begins or ends a pause. said is "" where that changed something. A pause
+// of a repository that hadn't been reached yet is kept under what people call it.
+func setPause(ctx context.Context, in *inbox.Inbox, r request, called func(world string) string) (said string, err error) {
 	list, err := in.Pauses(ctx)
 	if err != nil {
 		return "", err
 	}
-	at := slices.IndexFunc(list, func(p inbox.Pause) bool { return p.World == r.World })
-	what := r.paused()
+	at := slices.IndexFunc(list, func(p inbox.Pause) bool { return called(p.World) == called(r.World) })
+	what := request{World: called(r.World)}.paused()
 	switch on := r.Act == actPause; {
 	case on && at >= 0:
 		return fmt.Sprintf("%s is paused already, %s; that pause stays as it was", what, pauseWords(list[at])), nil
 	case !on && at < 0:
-		return notPaused(what, list), nil
+		return notPaused(what, list, called), nil
+	case !on:
+		r.World = list[at].World
+		return "", in.SetPause(ctx, r.pause(), false)
 	default:
-		return "", in.SetPause(ctx, r.pause(), on)
+		return "", in.SetPause(ctx, r.pause(), true)
 	}
 }
 
 // notPaused says that a pause could not be ended, and which there are.
-func notPaused(what string, list []inbox.Pause) string {
+func notPaused(what string, list []inbox.Pause, called func(world string) string) string {
 	said := what + " wasn't paused by `writ pause`"
 	for _, p := range list {
-		one := request{World: p.World}
+		one := request{World: called(p.World)}
 		said += fmt.Sprintf("\n%s is, %s: %s", one.paused(), pauseWords(p), one.unpause())
 	}
 	return said + "\nA pause by a file lasts until the file is removed."

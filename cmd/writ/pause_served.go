@@ -11,10 +11,11 @@ import (
 
 // obeyPause answers the request for a pause, or for its end.
 func (s *server) obeyPause(ctx context.Context, r request) answer {
-	if r.World != "" && !s.worlds.listed(r.World) {
-		return answer{Detail: "The running server doesn't govern " + r.World + "."}
+	asked := r.World
+	if r.World = s.worlds.meant(asked); r.World != "" && !s.worlds.listed(r.World) {
+		return answer{Detail: "The running server doesn't govern " + asked + "."}
 	}
-	said, err := setPause(ctx, s.inbox, r)
+	said, err := setPause(ctx, s.inbox, r, s.worlds.called)
 	if err != nil {
 		return refusal(err)
 	}
@@ -67,7 +68,7 @@ func (s *server) notPaused(ctx context.Context) error {
 	}
 	words := make([]string, len(list))
 	for i, p := range list {
-		words[i] = request{World: p.World}.paused()
+		words[i] = request{World: s.worlds.called(p.World)}.paused()
 		if p.SinceMs > 0 {
 			words[i] += " since " + pauseSince(p)
 		} else {
@@ -89,6 +90,6 @@ func (s *server) logPauses(ctx context.Context) {
 		if p.SinceMs > 0 {
 			since = pauseSince(p)
 		}
-		s.log.Warn("paused: nothing new is started", "world", p.World, "actor", p.By, "since", since, "reason", p.Reason)
+		s.log.Warn("paused: nothing new is started", logWorld, p.World, logRepository, s.worlds.called(p.World), "actor", p.By, "since", since, "reason", p.Reason)
 	}
 }

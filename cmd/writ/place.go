@@ -15,9 +15,30 @@ import (
 // place is a repository as the command line names it.
 type place struct {
 	url   string // as forge/git takes it: an absolute path or a URL
-	world string // its name in records
+	world string // its identity in records; display, where that can't be learned
 	name  string // of the repository, for people and directories
 	key   string // 8 hex digits that tell it from others of the same name
+
+	display string // <host>/<owner>/<name>: what people call it; it decides nothing
+	onDisk  bool   // the url is a path
+}
+
+// identify learns which repository lies at a path. With mint one that has no
+// identity yet gets one. What lies behind a URL says nothing of itself that can be
+// believed: its name stands for it, and never has a # like an identity.
+func (p *place) identify(mint bool) error {
+	if !p.onDisk {
+		return nil
+	}
+	read := git.Identity
+	if mint {
+		read = git.MintIdentity
+	}
+	world, err := read(p.url)
+	if world != "" {
+		p.world = world
+	}
+	return err
 }
 
 // keyDigits is enough to tell the repositories of one person apart.
@@ -64,10 +85,8 @@ func localPlace(path string) (place, error) {
 		top = filepath.Dir(top)
 	}
 	name := repoName(filepath.Base(top))
-	return place{
-		url: abs, name: name, key: shortHash(top),
-		world: "local/" + safeName(filepath.Base(filepath.Dir(top))) + "/" + name,
-	}, nil
+	display := "local/" + safeName(filepath.Base(filepath.Dir(top))) + "/" + name
+	return place{url: abs, name: name, key: shortHash(top), world: display, display: display, onDisk: true}, nil
 }
 
 // remotePlace names <host>/<owner>/<name>. The URL is valid and holds no
@@ -89,8 +108,8 @@ func remotePlace(url string) place {
 		parts[i] = safeName(parts[i])
 	}
 	parts[last] = name
-	world := strings.Join(parts, "/")
-	return place{url: url, name: name, world: world, key: shortHash(world)}
+	display := strings.Join(parts, "/")
+	return place{url: url, name: name, world: display, display: display, key: shortHash(display)}
 }
 
 func repoName(base string) string { return safeName(strings.TrimSuffix(base, ".git")) }

@@ -126,10 +126,10 @@ type desk struct {
 func openDesk(dir *stateDir, obey func(context.Context, request) answer) (*desk, error) {
 	path := dir.file(requestsDir)
 	if err := os.RemoveAll(path); err != nil {
-		return nil, badState(dir.path, "has requests that can't be cleared (%s)", cause(err))
+		return nil, failedState(dir.path, err, "has requests that can't be cleared")
 	}
 	if err := os.Mkdir(path, 0o700); err != nil {
-		return nil, badState(dir.path, "can't be written (%s)", cause(err))
+		return nil, failedState(dir.path, err, "can't be written")
 	}
 	return &desk{dir: dir, obey: obey}, nil
 }

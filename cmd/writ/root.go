@@ -36,8 +36,8 @@ func (a *app) root() tree {
 	contract.AddCommand(a.contractInit(), a.contractLint(), a.contractHash())
 	conf := group("config", "Check, print and explain this machine's configuration")
 	conf.AddCommand(a.configCheck(), a.configPrint(), a.configReference())
-	root.AddCommand(task, a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.demoCommand(), a.forgeCommand(), a.setupCommand(), contract, conf, a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.versionCommand())
-	root.AddCommand(a.doctorCommand())
+	root.AddCommand(task, a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.demoCommand(), a.forgeCommand(), a.setupCommand(), contract, conf, a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.worldCommand(), a.versionCommand())
+	root.AddCommand(a.doctorCommand(), a.tickCommand(), a.leaseCommand(), a.stateCommand())
 	return tree{root}
 }
 
@@ -61,14 +61,16 @@ func (t tree) execute(ctx context.Context, args []string) error {
 	cmd, err := t.ExecuteContextC(ctx)
 	var p *problem
 	var q quiet
-	if err == nil || errors.As(err, &p) || errors.As(err, &q) {
+	if err == nil || errors.As(err, &q) {
 		return err
 	}
-	told := usage("%s.", err.Error())
-	if !cmd.HasSubCommands() {
-		told.remedy = "Usage: " + cmd.UseLine() + "; --help says more."
+	if !errors.As(err, &p) {
+		p = usage("%s.", err.Error())
 	}
-	return told
+	if p.exit == exitUsage && p.code == "" && p.remedy == "" {
+		p.remedy = howToCall(cmd)
+	}
+	return p
 }
 
 // do makes a command's function: whatever error it returns is explained here,

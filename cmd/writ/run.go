@@ -17,6 +17,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 )
@@ -89,7 +90,7 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 		return nil, err
 	}
 	if j.cfg.World != "" {
-		j.place.world = j.cfg.World
+		j.place.display = j.cfg.World
 	}
 	if f.issue == "" {
 		return nil, usage("--issue is missing: give a Markdown file with `# title` first.")
@@ -107,8 +108,14 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	if j.contract, err = contractFile(f.contract); err != nil {
 		return nil, err
 	}
-	j.state, err = a.stateOr(f.state, j.place)
-	return j, err
+	if j.state, err = a.stateOr(f.state, j.place); err != nil {
+		return nil, err
+	}
+	if err := j.place.identify(true); err != nil {
+		return nil, err
+	}
+	a.notice.World = j.place.world
+	return j, nil
 }
 
 func (a *app) stateOr(given string, p place) (string, error) {
@@ -183,7 +190,7 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 
 	d := newDisplay(a.stderr, a.redactor.now(), a.env["TERM"] == "dumb" || a.env["TERM"] == "")
 	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	in, err := a.open(ctx, j.cfg, j.place, j.state, lastUse{Task: j.number}, log)
+	in, err := a.open(ctx, j.cfg, j.place, j.state, lastUse{Task: j.number, Trusted: trustedIn(j.cfg)}, log)
 	if err != nil {
 		return err
 	}
@@ -215,6 +222,9 @@ func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLi
 	if err != nil {
 		return err
 	}
+	if err := j.elsewhere(ctx, in, sup); err != nil {
+		return err
+	}
 	task, err := sup.Open(ctx, j.number, j.issue)
 	if err != nil {
 		return err
@@ -233,10 +243,52 @@ func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLi
 	a.logCycles(context.WithoutCancel(ctx), in, j.number)
 	in.checkpoint(context.WithoutCancel(ctx))
 	endLive()
+	in.noteOlder(in.world, j.number, err)
 	if err != nil && (st.Decision.Kind == "" || !errors.Is(err, context.Canceled)) {
 		return err
 	}
 	return a.tellRun(context.WithoutCancel(ctx), j, in, task, st, err)
+}
+
+// othersAtOnce bounds how many other tasks are looked at to learn whose state it is.
+const othersAtOnce = 16
+
+// elsewhere refuses a repository whose state is that of another world: it was moved or
+// copied, or only its name is known here. On a forge such a HEAD is left below, for
+// nobody can take it away there; whoever runs a task from a file can.
+func (j *job) elsewhere(ctx context.Context, in *governed, sup *supervisor.Supervisor) error {
+	prefix := refPrefix(j.cfg.Refs)
+	refs, err := in.repo.Refs(ctx, prefix, worldref.Ref(prefix))
+	if err != nil {
+		return err
+	}
+	numbers := []int64{j.number}
+	if !j.place.onDisk { // its name is all that is known of it
+		others := supervisor.TasksAt(refs.Names(), prefix)
+		numbers = append(numbers, others[:min(len(others), othersAtOnce)]...)
+	}
+	slices.Sort(numbers)
+	stands, err := sup.Stands(ctx, refs, slices.Compact(numbers)...)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(stands, func(st supervisor.Stand) bool { return st.Seen != "" || st.Legitimate() }) {
+		return nil // what was copied beside it is each task's own affair
+	}
+	for _, st := range stands {
+		if st.Code != kernel.CodeStateForeign || st.World == "" || st.World == in.world {
+			continue
+		}
+		p := coded(kernel.CodeWorldElsewhere, "The state of task %d in this repository is of the world %s, and this is %s.", st.Task, st.World, in.world)
+		p.remedy = fmt.Sprintf("If it goes on as that one: writ world rebind '%s' '%s' --repo %s --state-dir %s --reason TEXT. ", st.World, in.world, j.place.url, in.dir.path)
+		if j.place.onDisk {
+			p.remedy += fmt.Sprintf("If it is a copy and a world of its own: give another --number, or remove the copied state: git -C %s update-ref -d %s", j.place.url, st.Ref)
+		} else {
+			p.remedy = "Of a URL only the name is known: run it where the forge is configured (writ serve), or by the path of the repository. " + p.remedy
+		}
+		return p
+	}
+	return nil
 }
 
 // tellRun prints the report and ends with the exit status of how the task
@@ -252,7 +304,8 @@ func (a *app) tellRun(ctx context.Context, j *job, in *governed, task *superviso
 	}
 	if slices.Contains(r.Codes, kernel.CodeTaskNumberTaken) {
 		if refs, err := in.repo.Refs(ctx, refPrefix(j.cfg.Refs)); err == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("The next free number is %d: give --number %[1]d.", nextFree(refs.Names(), refPrefix(j.cfg.Refs))))
+			taken := append([]int64{0}, supervisor.TasksAt(refs.Names(), refPrefix(j.cfg.Refs))...)
+			r.Notes = append(r.Notes, fmt.Sprintf("The next free number is %d: give --number %[1]d.", slices.Max(taken)+1))
 		}
 	}
 	if err := a.printReport(j, r, exit); err != nil {

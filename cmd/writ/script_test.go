@@ -25,10 +25,20 @@ func TestScripts(t *testing.T) {
 
 // The cases have files of their own, so that each test bears its number.
 
-func TestG1_Names(t *testing.T)     { runCase(t, "G1_names") }
-func TestX4_NoSandbox(t *testing.T) { runCase(t, "X4_no_sandbox") }
-func TestF3_Secrets(t *testing.T)   { runCase(t, "F3_secrets") }
-func TestR2_Adopt(t *testing.T)     { runCase(t, "R2_adopt") }
+func TestG1_Names(t *testing.T)               { runCase(t, "G1_names") }
+func TestX4_NoSandbox(t *testing.T)           { runCase(t, "X4_no_sandbox") }
+func TestF3_Secrets(t *testing.T)             { runCase(t, "F3_secrets") }
+func TestR2_Adopt(t *testing.T)               { runCase(t, "R2_adopt") }
+func TestR2_CheckpointGone(t *testing.T)      { runCase(t, "R2_unsigned") }
+func TestR2_KeyOfAnInstallation(t *testing.T) { runCase(t, "R2_key") }
+func TestL18_Copies(t *testing.T)             { runCase(t, "L18_copies") }
+func TestL18_Shown(t *testing.T)              { runCase(t, "L18_shown") }
+func TestL18_RevokedMeanwhile(t *testing.T)   { runCase(t, "L18_revoked_meanwhile") }
+func TestL18_Repair(t *testing.T)             { runCase(t, "L18_repair") }
+func TestL18_Rebind(t *testing.T)             { runCase(t, "L18_rebind") }
+func TestL19_KeyOfMovedState(t *testing.T)    { runCase(t, "L19_key_moved") }
+func TestL19_Resume(t *testing.T)             { runCase(t, "L19_resume") }
+func TestR10_StateDirectory(t *testing.T)     { runCase(t, "R10_state") }
 
 func runCase(t *testing.T, name string) {
 	runScripts(t, testscript.Params{Files: []string{filepath.Join("testdata", "cases", name+".txtar")}})
@@ -47,6 +57,7 @@ func runScripts(t *testing.T, p testscript.Params) {
 		"tamper": scriptTamper,
 		"absent": scriptAbsent,
 		"within": scriptWithin,
+		"readme": scriptReadme,
 	}
 	testscript.Run(t, p)
 }
@@ -55,6 +66,7 @@ func setUpScript(env *testscript.Env) error {
 	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state-home"))
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("USER", "tester")
+	env.Setenv(envRace, endAtOnce)
 	for _, kv := range []string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
 		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com",
@@ -81,6 +93,27 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("exit %d, want %d\nstdout:\n%s\nstderr:\n%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 	}
 }
+
+// readme file: the quick start of the README, as a script. The program is the one
+// of the search path, and the Go toolchain the one that runs this test.
+func scriptReadme(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(readme)
+	ts.Check(err)
+	_, after, _ := strings.Cut(string(text), "\n## Quick start\n")
+	_, after, _ = strings.Cut(after, "\n````sh\nmake build ")
+	_, after, _ = strings.Cut(after, "\n")
+	script, _, found := strings.Cut(after, "\n````\n")
+	if !found {
+		ts.Fatalf("the README has no quick start")
+	}
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	ts.Check(err)
+	script = strings.NewReplacer("bin/writ ", "writ ", "--ro /usr/local/go", "--ro "+strings.TrimSpace(string(goroot))+":/usr/local/go").Replace(script)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(script), 0o600))
+}
+
+// readme is the project's.
+var readme, _ = filepath.Abs(filepath.Join("..", "..", "README.md"))
 
 // reportKeys are the keys that --json promises.
 var reportKeys = []string{
@@ -164,6 +197,11 @@ func scriptTamper(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := sql.Open("sqlite", filepath.Join(ts.MkAbs(args[0]), "writ.db"))
 	ts.Check(err)
 	defer db.Close()
+	if len(args) > 1 { // statements
+		_, err := db.Exec(args[1])
+		ts.Check(err)
+		return
+	}
 	var seq int64
 	ts.Check(db.QueryRow(`SELECT MIN(seq) FROM records WHERE CAST(raw AS TEXT) LIKE '%"keyboard"%'`).Scan(&seq))
 	_, err = db.Exec(`UPDATE records SET raw = CAST(REPLACE(CAST(raw AS TEXT), '"keyboard"', '"keyboarD"') AS BLOB) WHERE seq = ?`, seq)

@@ -20,6 +20,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -85,13 +86,16 @@ type server struct {
 	level    *slog.LevelVar
 	inbox    *inbox.Inbox
 	worlds   *worlds
-	hints    hints // which of them to look at
-	bases    hints // whose base to look through
+	older    chan error   // that the store is older than its key
+	hints    hints        // which of them to look at
+	bases    hints        // whose base to look through
+	lacking  refusedTasks // what lacks its builder, or a rule refuses
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
 	runs     *taskRuns  // for the log
 	traces   traces
+	pool     *git.Pool // of what git servers send
 	metrics  *serverMetrics
 	registry *prometheus.Registry
 	ended    sync.WaitGroup // of executors that are no longer used
@@ -114,8 +118,8 @@ func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error)
 		return nil, err
 	}
 	s := &server{
-		app: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newHints(), bases: newHints(), registry: prometheus.NewRegistry(),
-		level: &slog.LevelVar{}, ever: map[string]*served{}, self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
+		app: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newHints(), bases: newHints(), registry: prometheus.NewRegistry(), older: make(chan error, 1),
+		level: &slog.LevelVar{}, ever: map[string]*served{}, pool: git.NewPool(git.PoolDisk, git.PoolMemory), self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
 	}
 	s.log = a.serverLog(cfg.Server, s.runs, s.level)
 	if err := s.open(ctx, secrets); err != nil {
@@ -129,10 +133,13 @@ func (s *server) open(ctx context.Context, secrets secrets) (err error) {
 	if err := s.openTraces(secrets); err != nil {
 		return err
 	}
-	if s.in, err = openInstallation(ctx, s.cfg, s.cfg.Server.StateDir, lastUse{Server: true}, s.log); err != nil {
+	if s.in, err = openInstallation(ctx, s.cfg, s.cfg.Server.StateDir, lastUse{Server: true, Trusted: trustedIn(s.cfg)}, s.log); err != nil {
 		return err
 	}
 	s.later(s.in.Close)
+	if err := s.in.current(ctx); err != nil {
+		return err
+	}
 	s.inbox = inbox.New(s.in.db)
 	s.metrics = newServerMetrics(s.registry, s)
 	s.reloads.register(s.registry)
@@ -152,7 +159,8 @@ func (s *server) wire(ctx context.Context) (err error) {
 	c := s.cfg.Server
 	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
 		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
-		Pauses: []scheduler.Pauses{s.pauseFile(), pauses{s.inbox}, s.worlds},
+		Pauses: []scheduler.Pauses{named{s.pauseFile(), s.worlds}, named{pauses{s.inbox}, s.worlds}, s.worlds},
+		Rest:   s.worlds.rest,
 		NewID:  uuid.NewString, Observer: s.metrics, Log: s.log,
 	})
 	if err != nil {
@@ -162,16 +170,32 @@ func (s *server) wire(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	listener, err := s.listen(ctx, c.Listen, "server.listen")
 	if err != nil {
-		return badAddress(c.Listen, err, "server.listen")
+		return err
 	}
-	s.later(func() { _ = listener.Close() }) // the receiver closes it too
+	var probes net.Listener
+	if c.Probes != "" {
+		if probes, err = s.listen(ctx, c.Probes, "server.probes"); err != nil {
+			return err
+		}
+	}
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: listener, Hooks: hooks, Inbox: s.traces.inbox(told{telling{webhook.Into(s.inbox), s.sched}, s}), Checks: s.checks(), Parts: s.parts,
+		Listener: listener, Probes: probes, Hosts: c.Hosts, Proxies: c.Proxies(), Hooks: hooks,
+		Inbox: s.traces.inbox(following{webhook.Into(s.inbox), s.stored}), Checks: s.checks(), Parts: s.parts,
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
+}
+
+// listen takes an address that a key gives.
+func (s *server) listen(ctx context.Context, address, key string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, badAddress(address, err, key)
+	}
+	s.later(func() { _ = l.Close() }) // the receiver closes it too
+	return l, nil
 }
 
 // run serves until ctx ends, or until a part can't go on.
@@ -188,14 +212,15 @@ func (s *server) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var parts sync.WaitGroup
-	executor := s.now().executor
-	parts.Go(func() { executor.Environment(ctx, defaultBuilder) }) // so that the first task needn't wait for the probe
+	parts.Go(func() { // and the first task needn't wait for the probe
+		_ = shelter(s.log, "probe", func() error { s.sayWhatLacks(ctx); return nil }) // each task asks again
+	})
 	for name, part := range map[string]func(context.Context) error{
 		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
 		"repositories": s.keepOpening, "configuration": s.watchConfig,
 	} {
 		parts.Go(func() {
-			if err := part(ctx); err != nil && ctx.Err() == nil {
+			if err := s.endure(ctx, name, part); err != nil && ctx.Err() == nil {
 				s.log.Error("a part of the server failed; it ends", "part", name, "error", err)
 				cancel(err)
 			}
@@ -219,14 +244,28 @@ func (s *server) run(ctx context.Context) error {
 	return nil
 }
 
-// watchStore ends the server when the store takes nothing more: it is verified
-// as it is opened again.
+// lockEvery is how often the server looks whether its lock's file is still its own.
+const lockEvery = 5 * time.Second
+
+// watchStore ends the server when the store takes nothing more, for it is verified
+// as it is opened again, when it turns out to be older than its key, and when the file
+// is gone by which others know that somebody serves.
 func (s *server) watchStore(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-s.in.db.Failed():
-		return s.in.db.Err()
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.older:
+			return err
+		case <-s.in.db.Failed():
+			return s.in.db.Err()
+		case <-tick.C:
+			if err := s.in.dir.inPlace(); err != nil {
+				return err
+			}
+		}
 	}
 }
 
@@ -253,6 +292,6 @@ func (s *server) keepHouse(ctx context.Context) error {
 
 func (s *server) checkpointAll() {
 	for _, w := range s.worlds.open() {
-		w.checkpoint(context.Background())
+		s.ofWorld(w, func() { w.checkpoint(context.Background()) })
 	}
 }

@@ -112,6 +112,6 @@ func (ws *worlds) given(l *listing, has access) (before *problem, said bool) {
 // checkAccessOf does so for open worlds.
 func (s *server) checkAccessOf(ctx context.Context, worlds []*served) {
 	for _, w := range worlds {
-		s.checkAccess(ctx, w.listing, w.at)
+		s.ofWorld(w, func() { s.checkAccess(ctx, w.listing, w.at) })
 	}
 }

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -23,46 +27,78 @@ const (
 // there, and with each sweep, for such a delivery may be lost: a commit that takes
 // a task's work back changes nothing on its issue.
 func (s *server) watchBases(ctx context.Context) error {
+	told := map[string]string{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.bases.signal:
+			s.lookAtBases(ctx, told)
 		}
-		for _, name := range s.bases.take() {
-			w := s.worlds.named(name)
-			if w == nil {
-				continue
-			}
-			if n, err := s.lookAtBase(ctx, w); err != nil && ctx.Err() == nil {
-				s.log.Warn("the base could not be looked through; it is tried again with the next push or sweep", "world", name, "error", err)
-			} else if n > 0 {
-				s.log.Info("commits on the base take back work of tasks", "world", name, "tasks", n)
-			}
+	}
+}
+
+// lookAtBases looks through those that are to be. The log is told of a trouble when it
+// changes; told are those that it was told of, by world.
+func (s *server) lookAtBases(ctx context.Context, told map[string]string) {
+	for _, name := range s.bases.take() {
+		w := s.worlds.named(name)
+		if w == nil {
+			continue
 		}
+		var n int
+		err := shelter(s.log.With(logWorld, name), "bases", func() (err error) {
+			n, err = s.lookAtBase(ctx, w)
+			return err
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		trouble := ""
+		if err != nil {
+			trouble = err.Error()
+		}
+		if trouble != "" && trouble != told[name] {
+			s.log.Warn("the base could not be looked through; it is tried again with the next push or sweep", "world", name, "error", err)
+		} else if n > 0 {
+			s.log.Info("commits on the base take back work of tasks", "world", name, "tasks", n)
+		}
+		told[name] = trouble
 	}
 }
 
 // lookAtBase makes those tasks due whose work is taken back by what is new on the
 // base. The cursor moves only when they are.
 func (s *server) lookAtBase(ctx context.Context, w *served) (int, error) {
+	if err := s.lookAtLacking(ctx, w); err != nil {
+		return 0, err
+	}
+	delivered := w.sup.Delivered()
+	if !delivered {
+		if open, err := s.inbox.Scheduled(ctx, w.world); err != nil || len(open) == 0 {
+			return 0, err // nobody waits for anything there
+		}
+	}
+	base, err := w.sup.Base(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.baseMoved(ctx, w, base); err != nil || !delivered {
+		return 0, err
+	}
 	before, err := s.inbox.Cursor(ctx, w.world, baseCursor)
 	if err != nil {
 		return 0, err
 	}
-	var tip git.OID
 	var tasks []int64
-	if w.sup.Delivered() {
-		if _, tip, err = w.sup.Base(ctx); err == nil && string(tip) != before {
-			tasks, err = s.takenBack(ctx, w, git.OID(before), tip)
-		}
-		if err != nil {
+	if string(base.Tip) != before {
+		if tasks, err = s.takenBack(ctx, w, git.OID(before), base.Tip); err != nil {
 			return 0, err
 		}
 	}
 	keys := make([]inbox.Key, 0, len(tasks))
 	for _, n := range tasks {
-		w.restful.forget(n) // on the forge it looks as before
+		w.unchanged.forget(n) // on the forge it looks as before
 		keys = append(keys, inbox.Key{World: w.world, Task: n})
 	}
 	if len(keys) > 0 {
@@ -71,10 +107,63 @@ func (s *server) lookAtBase(ctx context.Context, w *served) (int, error) {
 		}
 		s.sched.Nudge()
 	}
-	if tip != "" && string(tip) != before {
-		err = s.inbox.SetCursor(ctx, w.world, baseCursor, string(tip))
+	if string(base.Tip) != before {
+		err = s.inbox.SetCursor(ctx, w.world, baseCursor, string(base.Tip))
 	}
 	return len(keys), err
+}
+
+// unusableCursor names the commit of the base for which a task was not claimed, and
+// termsCursor the contract under which the tasks were looked at, see
+// [supervisor.Base].
+const (
+	unusableCursor = "base unusable"
+	termsCursor    = "contract"
+)
+
+// noteBase notes that a task was refused for the base's own sake.
+func (s *server) noteBase(ctx context.Context, w *served, st supervisor.Status) {
+	if st.Intake == nil || !slices.Contains(st.Decision.Codes, kernel.CodeEnvBase) {
+		return
+	}
+	commit := string(st.Intake.BaseCommit)
+	noted, err := s.inbox.Cursor(ctx, w.world, unusableCursor)
+	if err == nil && noted != commit {
+		s.log.Warn("the base can't be used: no task is claimed in this repository until it moves", logWorld, w.world,
+			"commit", commit, "code", string(kernel.CodeEnvBase), "error", st.Decision.Violations)
+		err = s.inbox.SetCursor(ctx, w.world, unusableCursor, commit)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("tasks that the base keeps from being claimed are looked at within the hour, not when it moves", logWorld, w.world, "error", err)
+	}
+}
+
+// baseMoved has the tasks of a world looked at when the contract is another than the
+// one under which they were, for it may have refused them, and when another commit
+// is there than one that could not be used. The cursors move only when they are due.
+func (s *server) baseMoved(ctx context.Context, w *served, base supervisor.Base) error {
+	unusable, err := s.inbox.Cursor(ctx, w.world, unusableCursor)
+	if err != nil {
+		return err
+	}
+	terms, err := s.inbox.Cursor(ctx, w.world, termsCursor)
+	if err != nil {
+		return err
+	}
+	mended := unusable != "" && string(base.Tip) != unusable
+	if !mended && terms == string(base.Terms) {
+		return nil
+	}
+	w.sup.RulesMayBeMended()
+	if err := s.inbox.MarkWorld(ctx, w.world, time.Now().UnixMilli()); err != nil {
+		return err
+	}
+	s.log.Info("the contract or the base changed: the tasks of the repository are looked at", logWorld, w.world, "commit", string(base.Tip))
+	s.sched.Nudge()
+	if mended {
+		err = s.inbox.SetCursor(ctx, w.world, unusableCursor, "")
+	}
+	return errors.Join(err, s.inbox.SetCursor(ctx, w.world, termsCursor, string(base.Terms)))
 }
 
 // takenBack reads the new commits in one exchange, however many a push brought.

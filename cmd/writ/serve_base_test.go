@@ -1,15 +1,20 @@
 package main
 
 import (
-	"io"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // onBase adds a commit to the base, straight into the repository, of which no hook
@@ -36,7 +41,7 @@ func TestF7_RevertOnTheBase(t *testing.T) {
 			if !told {
 				must(t, p.Store.ForgetHook(t.Context(), "http://"+p.hook+"/hooks/local"))
 			}
-			change, err := p.Maintainer.FindChange(t.Context(), p.Repo, "writ/change/1")
+			change, err := p.Maintainer.FindChange(t.Context(), p.Repo, "writ/change/1", "")
 			must(t, err)
 			change, err = p.Maintainer.MergeChange(t.Context(), p.Repo, change.Number)
 			must(t, err)
@@ -64,18 +69,293 @@ func TestF7_RevertOnTheBase(t *testing.T) {
 // base looked at.
 func TestF7_PushIsAHint(t *testing.T) {
 	p := newForgePlace(t)
-	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
-	cfg, err := a.load(p.config())
-	must(t, err)
-	s, err := a.newServer(t.Context(), cfg)
-	must(t, err)
-	defer s.close()
-	in := told{accepting{}, s}
+	s := p.server()
+	in := following{accepting{}, s.stored}
 	for world, want := range map[string]int{"": 0, "local/o/n": 1} {
 		_, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local", Event: webhook.Event{Pushed: world}})
 		must(t, err)
 		if got := s.bases.take(); len(got) != want {
 			t.Errorf("a push to %q: %v", world, got)
+		}
+	}
+}
+
+// TestK12_BaseMoves: a base that no run can use keeps a task from being claimed,
+// and its issue says where it is bad, in one comment that stays as it is. A push
+// that mends it, of which no hook tells, has the task done, also where the server
+// was started anew between the two.
+func TestK12_BaseMoves(t *testing.T) {
+	for name, again := range map[string]bool{"one process": false, "a new one": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newForgePlace(t)
+			bare := p.Store.GitDir(p.Repo.ID)
+			good := gittest.Git(t, bare, "rev-parse", "main^{tree}")
+			bad := gittest.RawTree(t, bare, gittest.TreeEntry{Mode: "100644", Name: "lost.txt", OID: strings.Repeat("1", 40)})
+			gittest.CommitTree(t, bare, "refs/heads/main", bad)
+			s := p.serve()
+			n := p.File("default")
+			p.Approve(n)
+			said := func() []string {
+				return slices.DeleteFunc(p.BotComments(n), func(body string) bool { return !strings.Contains(body, "lost.txt") })
+			}
+			p.until("the issue says what is wrong", func() bool { return len(said()) == 1 })
+			if again {
+				s.end()
+				s = p.serve()
+				p.until("it serves", func() bool { return strings.Contains(s.log.String(), "msg=serving") })
+			}
+			p.until("it is left alone", func() bool { return p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0 })
+			if head := p.head(n); head != "" || len(p.BotComments(n)) != 1 {
+				t.Fatalf("HEAD says %q, the issue %q", head, p.BotComments(n))
+			}
+			gittest.CommitTree(t, bare, "refs/heads/main", good)
+			p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+			if p.head(n) != "completed" {
+				t.Errorf("HEAD says %q", p.head(n))
+			}
+		})
+	}
+}
+
+// TestK12_MovedBaseWakesTasks: the commit for which nothing was claimed keeps the
+// tasks of its repository asleep, and any other one wakes all of them, once.
+func TestK12_MovedBaseWakesTasks(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	key := inbox.Key{World: w.world, Task: 5}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	due := func() int {
+		t.Helper()
+		_, err := s.lookAtBase(t.Context(), w)
+		must(t, err)
+		list, err := s.inbox.Due(t.Context(), time.Now().UnixMilli(), 10)
+		must(t, err)
+		return len(list)
+	}
+	base, err := w.sup.Base(t.Context())
+	must(t, err)
+	must(t, s.inbox.SetCursor(t.Context(), w.world, termsCursor, string(base.Terms)))
+	must(t, s.inbox.SetCursor(t.Context(), w.world, unusableCursor, string(base.Tip)))
+	if n := due(); n != 0 {
+		t.Fatalf("%d tasks are due while the base stands", n)
+	}
+	p.onBase("Mended")
+	if n := due(); n != 1 {
+		t.Errorf("%d tasks are due once it moves", n)
+	}
+	if noted, err := s.inbox.Cursor(t.Context(), w.world, unusableCursor); err != nil || noted != "" {
+		t.Errorf("still noted is %q, %v", noted, err)
+	}
+}
+
+// terms puts a contract onto the base, straight into the repository, of which no hook
+// tells.
+func (p *forgePlace) terms(contract string) {
+	p.t.Helper()
+	bare := p.Store.GitDir(p.Repo.ID)
+	gittest.Commit(p.t, bare, "refs/heads/main", gittest.RefOID(bare, "refs/heads/main"), map[string]string{"README": "hi", ".writ/contract.yaml": contract})
+}
+
+// TestI8_ContractMended: a task that the contract refused is done once the contract is
+// mended, though nobody tells of the push and nothing changes on the issue; also where
+// the server was started anew between the two.
+func TestI8_ContractMended(t *testing.T) {
+	for name, c := range map[string]struct {
+		contract string
+		code     kernel.Code
+		again    bool
+	}{
+		"mode observe":         {"version: 1\nmode: observe\n", kernel.CodeObserveOnly, false},
+		"invalid":              {"version: 99\n", kernel.CodeGovernanceInvalid, false},
+		"no such base":         {"version: 1\nbase: gone\n", kernel.CodeGovernanceInvalid, false},
+		"mode observe anew":    {"version: 1\nmode: observe\n", kernel.CodeObserveOnly, true},
+		"runners without writ": {"version: 1\nrunners: ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGaXgVzBd1kEUeZ8dHlHJmVVmCOKjFOVgtqWXzhSHYbG']\n", kernel.CodeAuthority, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newForgePlace(t)
+			p.terms(c.contract)
+			s := p.serve()
+			n := p.File("default")
+			p.Approve(n)
+			still := func() bool { return p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0 }
+			refused := func() bool {
+				return strings.Contains(s.log.String(), "standing=refused") && strings.Contains(s.log.String(), string(c.code))
+			}
+			p.until("it is refused and left alone", func() bool { return refused() && still() })
+			if c.again {
+				s.end()
+			}
+			p.terms("version: 1\nmode: govern\n")
+			if c.again {
+				p.serve()
+			}
+			p.until("it is done", func() bool { return p.head(n) == "completed" })
+		})
+	}
+}
+
+// TestI8_MovedContractWakesTasks: another contract than the one under which the tasks of
+// a repository were looked at makes them due, once; commits that leave it alone don't.
+func TestI8_MovedContractWakesTasks(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	key := inbox.Key{World: w.world, Task: 5}
+	due := func() int {
+		t.Helper()
+		_, err := s.lookAtBase(t.Context(), w)
+		must(t, err)
+		list, err := s.inbox.Due(t.Context(), time.Now().UnixMilli(), 10)
+		must(t, err)
+		for _, d := range list {
+			ticket, _, err := s.inbox.Take(t.Context(), d.Key)
+			must(t, err)
+			must(t, s.inbox.Done(t.Context(), ticket, time.Now().Add(time.Hour).UnixMilli()))
+		}
+		return len(list)
+	}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	for _, step := range []struct {
+		what string
+		do   func()
+		want int
+	}{
+		{"the first look", func() {}, 1},
+		{"nothing changed", func() {}, 0},
+		{"a commit without it", func() { p.onBase("More") }, 0},
+		{"a contract", func() { p.terms("version: 1\nmode: observe\n") }, 1},
+		{"another commit", func() { p.onBase("More") }, 0},
+		{"it is mended", func() { p.terms("version: 1\nmode: govern\n") }, 1},
+		{"it names a base that isn't there", func() { p.terms("version: 1\nbase: later\n") }, 1},
+		{"which is made", func() { gittest.Git(t, p.Store.GitDir(p.Repo.ID), "branch", "later", "main") }, 1},
+		{"and that again", func() {}, 0},
+	} {
+		step.do()
+		if got := due(); got != step.want {
+			t.Errorf("%s: %d tasks are due", step.what, got)
+		}
+	}
+}
+
+// TestK12_BuilderMended: a task that lacked its builder is done once that is there: when
+// the configuration is read again, by itself where only the machine was mended, and at
+// a start.
+func TestK12_BuilderMended(t *testing.T) {
+	for _, name := range []string{"reload", "machine", "start"} {
+		t.Run(name, func(t *testing.T) {
+			p := newForgePlace(t)
+			tools := filepath.Join(p.dir, "tools")
+			named := "  later: {argv: [sh, -c, 'echo hello > out.txt'], ro: ['" + tools + "']}\n"
+			if name == "machine" {
+				p.builders = named
+			} else {
+				must(t, os.Mkdir(tools, 0o755))
+			}
+			s := p.serve()
+			n := p.File("later")
+			p.Approve(n)
+			p.until("it is refused and left alone", func() bool {
+				return strings.Contains(s.log.String(), "standing=refused codes=["+string(kernel.CodeEnvBuilder)+"]") &&
+					p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0
+			})
+			switch p.builders = named; name {
+			case "reload":
+				p.config()
+			case "machine":
+				must(t, os.Mkdir(tools, 0o755))
+			case "start":
+				s.end()
+				p.serve()
+			}
+			p.until("it is done", func() bool { return p.head(n) == "completed" })
+		})
+	}
+}
+
+// lookedAgain has the server look at what tasks of a world lack, and fails unless so
+// many of its tasks are due, which it then takes as done.
+func lookedAgain(t *testing.T, s *server, w *served, what string, want int) {
+	t.Helper()
+	must(t, s.lookAtLacking(t.Context(), w))
+	list, err := s.inbox.Due(t.Context(), time.Now().UnixMilli(), 10)
+	must(t, err)
+	if len(list) != want {
+		t.Errorf("%s: %d tasks are due", what, len(list))
+	}
+	for _, d := range list {
+		ticket, _, err := s.inbox.Take(t.Context(), d.Key)
+		must(t, err)
+		must(t, s.inbox.Done(t.Context(), ticket, time.Now().Add(time.Hour).UnixMilli()))
+	}
+}
+
+// TestK12_LackingIsWatched: tasks that lack their builder are left alone while it is
+// missing, and due once it is there; of those of the process before nobody knows which
+// they are, and all tasks of the repository are due, once.
+func TestK12_LackingIsWatched(t *testing.T) {
+	p := newForgePlace(t)
+	tools := filepath.Join(p.dir, "tools")
+	p.builders = "  later: {argv: [sh, -c, 'echo hello > out.txt'], ro: ['" + tools + "']}\n"
+	s := p.server()
+	w := s.worlds.open()[0]
+	key := inbox.Key{World: w.world, Task: 5}
+	st := supervisor.Status{Intake: &supervisor.Intake{Spec: kernel.TaskSpec{Builder: "later"}}}
+	st.Decision.Standing, st.Decision.Codes = kernel.StandRefused, []kernel.Code{kernel.CodeEnvBuilder}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	due := func(what string, want int) {
+		t.Helper()
+		lookedAgain(t, s, w, what, want)
+	}
+	s.noteLacking(t.Context(), key, st)
+	due("it is missing", 0)
+	must(t, os.Mkdir(tools, 0o755))
+	due("it is there", 1)
+	s.lacking.note(key, refusedFor{})
+	due("another process", 1)
+	due("and that again", 0)
+}
+
+// TestE8_BaseTroubleIsLoggedOnce: a base that can't be looked through is told to the log when
+// that begins or changes, and not with each sweep.
+func TestE8_BaseTroubleIsLoggedOnce(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{{World: w.world, Task: 5}}, time.Now().Add(time.Hour).UnixMilli()))
+	var out strings.Builder
+	s.log = slog.New(slog.NewTextHandler(&out, nil))
+	told, bare := map[string]string{}, p.Store.GitDir(p.Repo.ID)
+	tip := gittest.RefOID(bare, "refs/heads/main")
+	for i, there := range []bool{false, false, true, false, false} {
+		if there {
+			gittest.Git(t, bare, "update-ref", "refs/heads/main", tip)
+		} else if gittest.RefOID(bare, "refs/heads/main") != "" {
+			gittest.Git(t, bare, "update-ref", "-d", "refs/heads/main")
+		}
+		s.bases.add([]string{w.world})
+		s.lookAtBases(t.Context(), told)
+		if n, want := strings.Count(out.String(), "could not be looked through"), 1+i/3; n != want {
+			t.Errorf("after look %d the log says so %d times, want %d:\n%s", i+1, n, want, out.String())
+		}
+	}
+}
+
+// TestE8_MissingBaseInReadyz: a base branch that isn't there is named as that, and nobody is
+// sent to the server's disk.
+func TestE8_MissingBaseInReadyz(t *testing.T) {
+	err := unable(supervisor.Outage{Cause: kernel.CodeEnvRepository, Words: `the base branch "main" isn't there`, Tries: 3, Tasks: 1})
+	text := newForgePlace(t).server().inWords(err).Error()
+	if explain(err).code != kernel.CodeEnvRepository || !strings.Contains(text, `the base branch "main" isn't there`) || strings.Contains(text, "disk") {
+		t.Errorf("it says %s", text)
+	}
+}
+
+// TestE8_TriesInReadyz: a first try that is still unanswered is no failed one.
+func TestE8_TriesInReadyz(t *testing.T) {
+	for tries, want := range map[int]string{0: ", with the first try still unanswered; 1 task waits", 1: ", after 1 try; 1 task waits", 3: ", after 3 tries; 1 task waits"} {
+		if text := unable(supervisor.Outage{Silent: true, Tries: tries, Tasks: 1}).Error(); !strings.Contains(text, want) {
+			t.Errorf("%d tries: it says %s", tries, text)
 		}
 	}
 }

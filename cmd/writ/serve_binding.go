@@ -10,14 +10,16 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// bindingNote is the cursor that says which repository a world's records are of.
+// bindingNote is the cursor that says by what number and name a forge last knew
+// the repository of a world.
 const bindingNote = "repository"
 
-// binding is the repository that a world is bound to: forges give names away, and
-// never a number.
+// binding is how a repository was called when it was seen last. It decides nothing
+// about records, which go by the world's identity: it tells which repository an
+// operator means by a name, for forges give names away.
 type binding struct {
 	id   int64  // the forge's number
-	name string // when it was seen last: owner/name
+	name string // owner/name
 }
 
 func (b binding) String() string { return strconv.FormatInt(b.id, 10) + " " + b.name }
@@ -28,9 +30,9 @@ func parseBinding(text string) (b binding, ok bool) {
 	return binding{id, name}, err == nil && id > 0
 }
 
-// hostOf is the forge's part of a world's name.
+// hostOf is the forge's part of a world's identity.
 func hostOf(world string) string {
-	host, _, _ := strings.Cut(world, "/")
+	host, _, _ := strings.Cut(world, "#")
 	return host
 }
 
@@ -56,48 +58,41 @@ func (s *server) readBindings(ctx context.Context) error {
 func (ws *worlds) likely(l *listing) {
 	l.world = l.first
 	for world, b := range ws.bound {
-		if hostOf(world) == hostOf(l.first) && strings.EqualFold(b.name, l.name) {
+		if hostOf(world) == l.forge.identity && strings.EqualFold(b.name, l.name) {
 			l.world, l.id = world, b.id
 			return
 		}
 	}
 }
 
-// worldOf decides which world a repository is. Its records go on under the name
-// that they began with, whatever the repository is called now; and the records of
-// one repository are never those of another that has taken its name (case I12).
-func (ws *worlds) worldOf(l *listing, at forge.Repo) (world string, err error) {
+// mayOpen refuses a listing that a forge answers with another repository than the
+// one which the operator listed: who takes a name that became free must not get the
+// builders that were meant for its owner (case I12).
+func (ws *worlds) mayOpen(l *listing, world string, at forge.Repo) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	world = l.forge.world(at)
 	for known, b := range ws.bound {
-		if hostOf(known) == hostOf(world) && b.id == at.ID {
-			world = known
-			break
-		}
-	}
-	for known, b := range ws.bound {
-		if strings.EqualFold(known, world) && b.id != at.ID {
-			return "", &problem{
+		if hostOf(known) == l.forge.identity && known != world && strings.EqualFold(b.name, at.String()) {
+			return &problem{
 				code: kernel.CodeTargetIneligible, exit: exitRefused,
-				text: fmt.Sprintf("%s is another repository now (number %d): the records of %s are of number %d, which was %s.", l.name, at.ID, known, b.id, b.name),
-				remedy: "If that one was renamed, list its new name in place of this one. To govern this one, serve it with another state directory: " +
-					`operations.md, "Renamed and moved repositories".`,
+				text: fmt.Sprintf("%s is another repository now: it is %s, and the one that was listed is %s.", l.name, world, known),
+				remedy: fmt.Sprintf("If that one was renamed, list its new name in place of this one. If this one goes on in its place: writ world rebind '%s' '%s' --repo %s, with this server's --state-dir and --config. ", known, world, l.forge.cloneURL(at)) +
+					`See operations.md, "Renamed and moved repositories".`,
 			}
 		}
 	}
 	for _, other := range ws.list {
 		if other != l && other.served != nil && other.world == world {
-			return "", &problem{
+			return &problem{
 				code: kernel.CodeConfigInvalid, exit: exitRefused,
 				text: fmt.Sprintf("%s is the same repository as %s.", l.name, other.name), remedy: "Leave one of them in forges.",
 			}
 		}
 	}
-	return world, nil
+	return nil
 }
 
-// bind notes durably which repository a world is of, and by what name.
+// bind notes durably how a world's repository is called.
 func (s *server) bind(ctx context.Context, world string, at forge.Repo) error {
 	now := binding{at.ID, at.String()}
 	var before binding
@@ -110,7 +105,7 @@ func (s *server) bind(ctx context.Context, world string, at forge.Repo) error {
 	}
 	s.worlds.locked(func() { s.worlds.bound[world] = now })
 	if before.id != 0 && !strings.EqualFold(before.name, now.name) {
-		s.log.Warn("a repository has another name; its records go on under the old one", logWorld, world, "was", before.name, "is", now.name)
+		s.log.Info("a repository has another name; it is the same world", logWorld, world, "was", before.name, "is", now.name)
 	}
 	return nil
 }

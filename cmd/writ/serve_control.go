@@ -12,7 +12,15 @@ func openServerDesk(s *server) (func(context.Context) error, error) {
 }
 
 // obey answers one request.
-func (s *server) obey(ctx context.Context, r request) answer {
+func (s *server) obey(ctx context.Context, r request) (a answer) {
+	err := shelter(s.log, "requests", func() error { a = s.obeyNow(ctx, r); return nil })
+	if err != nil {
+		return refusal(err)
+	}
+	return a
+}
+
+func (s *server) obeyNow(ctx context.Context, r request) answer {
 	if r.Act == actPause || r.Act == actUnpause {
 		return s.obeyPause(ctx, r)
 	}
@@ -25,10 +33,11 @@ func (s *server) obey(ctx context.Context, r request) answer {
 
 // worldNamed finds the world of a request, which need not name the only one.
 func (s *server) worldNamed(name string) (w *served, why string) {
-	if w := s.worlds.named(name); w != nil {
+	world := s.worlds.meant(name)
+	if w := s.worlds.named(world); w != nil {
 		return w, ""
 	}
-	if p := s.worlds.closedWhy(name); p != nil {
+	if p := s.worlds.closedWhy(world); p != nil {
 		return nil, "The repository " + name + " is closed in the running server: " + p.Error()
 	}
 	if name != "" {

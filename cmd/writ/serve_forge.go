@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +36,10 @@ type connected struct {
 	host         host
 	repositories []string // the allow-list
 	git          git.Options
-	world        func(forge.Repo) string
+	identity     string                  // the forge's part of its worlds' identities
+	display      func(forge.Repo) string // what people call a repository; it decides nothing
+	// world is the identity of a repository that the host found.
+	world func(context.Context, forge.Repo) (string, error)
 	// hook makes what takes its webhooks.
 	hook func(self forge.User, of whose) (webhook.Hook, error)
 	// installURL is where a GitHub App is installed; "" elsewhere.
@@ -47,6 +53,7 @@ type connected struct {
 type whose struct {
 	world     func(repository int64) (string, bool)
 	installed func(installation int64, account string) []string
+	name      func(repository int64) string // as it is listed
 }
 
 // connect prepares every forge of a configuration; a.readSecrets gives what it
@@ -85,7 +92,8 @@ func openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, l
 	if err != nil {
 		return nil, badForge("github", err)
 	}
-	f := &connected{name: "github", host: h, repositories: c.Repositories, world: worldAt(h)}
+	f := &connected{name: "github", host: h, repositories: c.Repositories}
+	f.numbered(c.URL)
 	if c.AppID != 0 {
 		f.installURL, f.access = "the App's page at "+c.URL, installed(h, c.URL)
 	}
@@ -104,24 +112,70 @@ func openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, l
 	if err != nil {
 		return nil, badForge("gitlab", err)
 	}
-	f := &connected{name: "gitlab", host: h, repositories: c.Repositories, world: worldAt(h), access: tokenEnd(h, time.Now)}
+	f := &connected{name: "gitlab", host: h, repositories: c.Repositories, access: tokenEnd(h, time.Now)}
+	f.numbered(c.URL)
 	f.hook = func(self forge.User, of whose) (webhook.Hook, error) {
 		return webhook.NewGitLabHook(webhook.GitLabConfig{
-			Keys: given.keys, Tokens: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: of.world,
+			Keys: given.keys, Tokens: given.hooks, Bound: boundHooks(c, given.bound, of.name), Self: self.ID, Personal: self.Kind == forge.Person, World: of.world, Instance: c.URL,
 		})
 	}
 	f.git, err = gitOptions(c.CAFile, c.Proxy)
 	return f, err
 }
 
+// boundHooks are the hooks that speak for some projects only, by the names that the
+// configuration lists.
+func boundHooks(c config.GitLabForge, secrets []string, name func(int64) string) (list []webhook.GitLabBound) {
+	for i, value := range secrets {
+		h := c.Hooks[i]
+		b := webhook.GitLabBound{Token: value, Covers: func(project int64) bool { return h.Covers(name(project)) }}
+		if h.Key != "" {
+			b.Key, b.Token = value, ""
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
 func badForge(name string, err error) error {
 	return &problem{code: kernel.CodeConfigInvalid, exit: exitUsage, text: "forges." + name + " can't be used: " + err.Error() + "."}
 }
 
-// worldAt names a world by where it is cloned from: host/owner/name, as
-// `writ task run` does.
-func worldAt(h interface{ GitURL(forge.Repo) string }) func(forge.Repo) string {
-	return func(r forge.Repo) string { return remotePlace(h.GitURL(r)).world }
+// numbered fills in what is known of the worlds of a forge elsewhere: it has an
+// address, and gives each repository a number that it never gives again. People
+// call one by where it is cloned from, as `writ task run` does.
+func (f *connected) numbered(address string) {
+	f.identity = hostIdentity(address)
+	f.display = func(r forge.Repo) string { return remotePlace(f.host.GitURL(r)).display }
+	f.world = func(_ context.Context, r forge.Repo) (string, error) {
+		if r.ID <= 0 {
+			return "", fmt.Errorf("the forge gives %s no number", r)
+		}
+		return f.identity + "#" + strconv.FormatInt(r.ID, 10), nil
+	}
+}
+
+// hostIdentity is what identities of a forge at an address begin with: its host,
+// the port where that isn't the usual one, and the path where it doesn't have the
+// host to itself.
+func hostIdentity(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "" // the adapter refuses such an address
+	}
+	host := strings.ToLower(u.Host)
+	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return host + strings.TrimSuffix(u.EscapedPath(), "/")
+}
+
+// cloneURL is where a repository is cloned from.
+func (f *connected) cloneURL(r forge.Repo) string {
+	if f.host == nil { // of a test
+		return r.String()
+	}
+	return f.host.GitURL(r)
 }
 
 func (f *connected) allowed(owner, name string) bool {

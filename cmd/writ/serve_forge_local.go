@@ -28,7 +28,7 @@ type localHost struct {
 func openLocal(ctx context.Context, c config.LocalForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
 	store, err := local.Open(ctx, local.Options{Dir: c.Dir, URL: c.URL, Logger: log})
 	if err != nil {
-		return nil, err
+		return nil, failedForge(c.Dir, err)
 	}
 	h := &localHost{log: log, store: store, url: strings.TrimSuffix(c.URL, "/"), token: given.token}
 	if h.self, err = store.Authenticate(ctx, h.token); err != nil {
@@ -42,9 +42,15 @@ func openLocal(ctx context.Context, c config.LocalForge, given forgeSecrets, log
 		log.Warn("writ has a person's token: what this person says and labels counts as writ's own, and does nothing", "forge", "local", "login", h.self.Login,
 			"remedy", "Make an account for writ (writ forge user LOGIN --bot), let it write (writ forge repo OWNER/NAME --grant LOGIN=write), and give it a token of its own.")
 	}
+	identity, err := store.Identity(ctx)
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
 	return &connected{
-		name: "local", host: h, repositories: c.Repositories,
-		world: func(r forge.Repo) string { return "local/" + r.String() },
+		name: "local", host: h, repositories: c.Repositories, identity: identity,
+		display: func(r forge.Repo) string { return "local/" + r.String() },
+		world:   func(ctx context.Context, r forge.Repo) (string, error) { return store.World(ctx, r.ID) },
 		hook: func(self forge.User, of whose) (webhook.Hook, error) {
 			return webhook.NewLocalHook(webhook.LocalConfig{Secrets: given.hooks, Self: self.ID, World: of.world})
 		},

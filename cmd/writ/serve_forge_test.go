@@ -28,16 +28,11 @@ func (accepting) Accept(context.Context, webhook.Delivery) (bool, error) { retur
 // changed, the tasks that wait are due at once, and those of other worlds not.
 func TestF6_AccessHintMakesTasksDue(t *testing.T) {
 	p := newForgePlace(t)
-	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
-	cfg, err := a.load(p.config())
-	must(t, err)
-	s, err := a.newServer(t.Context(), cfg)
-	must(t, err)
-	defer s.close()
+	s := p.server()
 	now := time.Now().UnixMilli()
 	mine, others := inbox.Key{World: "local/o/n", Task: 3}, inbox.Key{World: "local/o/m", Task: 3}
 	must(t, s.inbox.Mark(t.Context(), []inbox.Key{mine, others}, now+time.Hour.Milliseconds()))
-	in := told{accepting{}, s}
+	in := following{accepting{}, s.stored}
 	due := func() (keys []inbox.Key) {
 		list, err := s.inbox.Due(t.Context(), time.Now().UnixMilli(), 10)
 		must(t, err)
@@ -49,7 +44,7 @@ func TestF6_AccessHintMakesTasksDue(t *testing.T) {
 	if _, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local"}); err != nil || len(s.hints.take()) > 0 {
 		t.Errorf("a delivery about something else is a hint, %v", err)
 	}
-	_, err = in.Accept(t.Context(), webhook.Delivery{Hook: "local", Event: webhook.Event{Access: &webhook.Access{Installation: 7, Worlds: []string{"local/o/n"}}}})
+	_, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local", Event: webhook.Event{Access: &webhook.Access{Installation: 7, Worlds: []string{"local/o/n"}}}})
 	must(t, err)
 	s.recheck(t.Context(), s.hints.take())
 	if got := due(); !slices.Equal(got, []inbox.Key{mine}) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/webhook"
 )
 
@@ -45,21 +46,33 @@ func (h hints) take() (worlds []string) {
 	return worlds
 }
 
-// told is an inbox whose deliveries about what writ may do, and about pushes to the
-// base, have worlds looked at.
-type told struct {
+// following is an inbox that calls then with each delivery that it stored.
+type following struct {
 	webhook.Inbox
-	s *server
+	then func(webhook.Delivery)
 }
 
 // Accept implements webhook.Inbox.
-func (t told) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, err error) {
-	duplicate, err = t.Inbox.Accept(ctx, d)
-	if w := d.Event.Pushed; err == nil && w != "" {
-		t.s.bases.add([]string{w})
-	}
-	if a := d.Event.Access; err == nil && a != nil {
-		t.s.hints.add(a.Worlds)
+func (f following) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, err error) {
+	if duplicate, err = f.Inbox.Accept(ctx, d); err == nil {
+		f.then(d)
 	}
 	return duplicate, err
+}
+
+// stored follows a delivery: a task that runs already hears of it at once, and
+// worlds are looked at when it tells of a push to the base, or of what writ may
+// do there.
+func (s *server) stored(d webhook.Delivery) {
+	keys := make([]scheduler.Key, len(d.Event.Keys))
+	for i, k := range d.Event.Keys {
+		keys[i] = scheduler.Key(k)
+	}
+	s.sched.Marked(keys...)
+	if w := d.Event.Pushed; w != "" {
+		s.bases.add([]string{w})
+	}
+	if a := d.Event.Access; a != nil {
+		s.hints.add(a.Worlds)
+	}
 }

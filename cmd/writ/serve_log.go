@@ -52,11 +52,13 @@ const (
 	logWorld = "world"
 	logTask  = "task"
 	logRun   = "run"
+	// logRepository is what people call the world.
+	logRepository = "repository"
 )
 
 // taskLog is a handler that adds to a line what is known of its task: the run of
 // a task that is named, the task of a run that is named, and both of the task
-// that the context is about.
+// that the context is about. Beside a world's identity it puts what people call it.
 type taskLog struct {
 	slog.Handler
 	runs *taskRuns
@@ -67,6 +69,8 @@ type taskLog struct {
 type lineIDs struct {
 	key scheduler.Key
 	run string
+
+	called bool // what people call the world stands in it
 }
 
 func (l *lineIDs) take(at slog.Attr) {
@@ -79,6 +83,8 @@ func (l *lineIDs) take(at slog.Attr) {
 		}
 	case logRun:
 		l.run = at.Value.String()
+	case logRepository:
+		l.called = true
 	}
 }
 
@@ -111,6 +117,9 @@ func (h taskLog) Handle(ctx context.Context, r slog.Record) error {
 	}
 	if k, ok := ctx.Value(taskKey{}).(scheduler.Key); ok && about.key.Task == 0 {
 		about.key = k
+	}
+	if name := h.runs.called(about.key.World); name != "" && !has.called {
+		line.AddAttrs(slog.String(logRepository, name))
 	}
 	if about.key.Task == 0 {
 		return h.Handler.Handle(ctx, line)
@@ -145,10 +154,25 @@ type taskRuns struct {
 	of    map[scheduler.Key]string
 	tasks map[string]scheduler.Key
 	order []string // runs, the oldest first
+
+	names map[string]string // of worlds, as people call them
 }
 
 func newTaskRuns() *taskRuns {
-	return &taskRuns{of: map[scheduler.Key]string{}, tasks: map[string]scheduler.Key{}}
+	return &taskRuns{of: map[scheduler.Key]string{}, tasks: map[string]scheduler.Key{}, names: map[string]string{}}
+}
+
+// call notes what people call a world.
+func (t *taskRuns) call(world, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names[world] = name
+}
+
+func (t *taskRuns) called(world string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.names[world]
 }
 
 // set notes the run that a task is about; "" notes nothing.

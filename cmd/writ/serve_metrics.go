@@ -10,6 +10,7 @@ import (
 
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -131,11 +132,16 @@ func (m *serverMetrics) leases() float64 {
 // attempt counts one that ended. The last of a report's codes is the finest.
 func (m *serverMetrics) attempt(c supervisor.Cycle) {
 	var r struct {
-		State string   `json:"task_final_state"`
-		Codes []string `json:"codes"`
+		State string          `json:"task_final_state"`
+		Codes []string        `json:"codes"`
+		Waits string          `json:"waiting_for"`
+		Merge json.RawMessage `json:"merge"`
 	}
-	if json.Unmarshal(c.Report, &r) != nil {
-		return // the report is ours; it can be read
+	if json.Unmarshal(c.Report, &r) != nil || r.Merge != nil {
+		return // the report is ours, and can be read; a merge ends no attempt
+	}
+	if r.State == "" && r.Waits == kernel.WaitMerge {
+		r.State = string(kernel.TaskWaiting)
 	}
 	code := ""
 	if n := len(r.Codes); n > 0 {

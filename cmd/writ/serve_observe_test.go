@@ -70,7 +70,7 @@ func TestServe_LinesNameTaskAndRun(t *testing.T) {
 			continue
 		}
 		lines++
-		if l["world"] != "local/o/n" || l["task"] != float64(n) {
+		if l["world"] != p.world() || l["repository"] != "local/o/n" || l["task"] != float64(n) {
 			t.Errorf("no world or task: %s", raw)
 		}
 		// What runs beside the builder may be told a moment late.
@@ -90,24 +90,27 @@ func TestServe_LinesNameTaskAndRun(t *testing.T) {
 	}
 }
 
-// series is what /metrics says of one series, "" for nothing.
-func (p *forgePlace) series(name string) string {
+// series is what /metrics says of one series, "" for nothing. A server that is too busy
+// to say is asked again.
+func (p *forgePlace) series(name string) (value string) {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.hook+"/metrics", nil)
-	must(p.t, err)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	must(p.t, err)
-	for line := range strings.Lines(string(body)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strings.TrimSpace(value)
+	p.until("/metrics answers", func() bool {
+		req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.hook+"/metrics", nil)
+		must(p.t, err)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
 		}
-	}
-	return ""
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		for line := range strings.Lines(string(body)) {
+			if v, ok := strings.CutPrefix(line, name+" "); ok {
+				value = strings.TrimSpace(v)
+			}
+		}
+		return err == nil && res.StatusCode == http.StatusOK
+	})
+	return value
 }
 
 // TestServe_Metrics: leases and attempts are counted, each name once.
@@ -199,7 +202,7 @@ func TestServe_Traces(t *testing.T) {
 				t.Errorf("no delivery: %s", text)
 			}
 		case "task", "tick", "observe", "decide", "record", "act", "build", "git compare-and-swap":
-			if tracingtest.Get(span, "writ.world") != "local/o/n" || tracingtest.Get(span, "writ.task") != fmt.Sprint(n) {
+			if tracingtest.Get(span, "writ.world") != p.world() || tracingtest.Get(span, "writ.task") != fmt.Sprint(n) {
 				t.Errorf("no world or task: %s", text)
 			}
 		}

@@ -34,17 +34,17 @@ func list(forges []*connected) (all []*listing, err error) {
 	for _, f := range forges {
 		for _, name := range f.repositories {
 			at := strings.LastIndexByte(name, '/')
-			world := f.world(forge.Repo{Owner: name[:at], Name: name[at+1:]})
-			folded := strings.ToLower(world)
+			display := f.display(forge.Repo{Owner: name[:at], Name: name[at+1:]})
+			folded := strings.ToLower(display)
 			if other, twice := seen[folded]; twice {
 				return nil, &problem{
 					code: kernel.CodeConfigInvalid, exit: exitUsage,
-					text:   fmt.Sprintf("Two repositories would be the world %s: %s and %s.", world, other, f.name+" "+name),
+					text:   fmt.Sprintf("Two repositories would be called %s: %s and %s.", display, other, f.name+" "+name),
 					remedy: "Leave one of them in forges.",
 				}
 			}
 			seen[folded] = f.name + " " + name
-			all = append(all, &listing{forge: f, name: name, first: world, world: world})
+			all = append(all, &listing{forge: f, name: name, first: display, world: display})
 		}
 	}
 	return all, nil
@@ -83,7 +83,12 @@ func (s *server) tryAll(ctx context.Context, all []*listing) error {
 			defer func() { <-s.worlds.places }()
 			ctx, cancel := context.WithTimeout(ctx, tryTime)
 			defer cancel()
-			errs[i] = s.try(ctx, l)
+			errs[i] = shelter(s.log, "repository", func() error { return s.try(ctx, l) })
+			var own *fault
+			if errors.As(errs[i], &own) { // of this world alone: the others are served meanwhile
+				s.leaveShut(ctx, l, errs[i])
+				errs[i] = nil
+			}
 		})
 	}
 	tries.Wait()
@@ -103,12 +108,15 @@ func (s *server) try(ctx context.Context, l *listing) error {
 		s.leaveShut(ctx, l, notFound(l.forge, l.name, err))
 		return nil
 	}
-	world, err := s.worlds.worldOf(l, found.Repo)
+	world, err := l.forge.world(ctx, found.Repo)
+	if err == nil {
+		err = s.worlds.mayOpen(l, world, found.Repo)
+	}
 	if err != nil {
 		s.leaveShut(ctx, l, err)
 		return nil
 	}
-	w := &served{gen: s.now(), listing: l, seat: newSeat(), at: found.Repo}
+	w := &served{gen: s.now(), listing: l, life: newLifetime(), at: found.Repo}
 	if err := s.readable(ctx, w, world); err != nil {
 		s.leaveShut(ctx, l, err)
 		return nil
@@ -132,7 +140,7 @@ func (s *server) try(ctx context.Context, l *listing) error {
 func (s *server) readable(ctx context.Context, w *served, world string) error {
 	if before := s.before(world); before != nil {
 		select {
-		case <-before.seat.empty:
+		case <-before.life.empty:
 		case <-ctx.Done():
 			return errors.New("the tasks that ran here have not ended yet; it is tried again")
 		}
@@ -152,7 +160,7 @@ func (s *server) announce(ctx context.Context, w *served, self forge.User) {
 	s.met(l.forge, self)
 	tries := s.worlds.tried(l)
 	if !s.worlds.opened(l, w, w.at) {
-		s.worlds.locked(w.seat.close)
+		s.worlds.locked(w.life.close)
 		return
 	}
 	s.log.InfoContext(ctx, "a repository is open", logWorld, w.world, "repository", w.at.String(), "tries", tries+1)
@@ -217,8 +225,10 @@ func (s *server) tryAgain(ctx context.Context, l *listing) {
 		s.log.Error("a repository can't be opened on this machine", "repository", l.name, "error", err)
 	}
 	if w := s.worlds.servedOf(l); w != nil {
-		s.recheck(ctx, []string{w.world})
-		s.sweepOne(ctx, w)
+		s.ofWorld(w, func() {
+			s.recheck(ctx, []string{w.world})
+			s.sweepOne(ctx, w)
+		})
 		s.sched.Nudge()
 	}
 }

@@ -76,6 +76,8 @@ func (s *server) reload(ctx context.Context, why string) {
 		s.meetAll(ctx)
 		s.reloads.settle(nil)
 		s.log.Info("the configuration was read again and is in force", "why", why, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed())
+		s.wakeLacking(ctx)
+		s.sayWhatLacks(ctx)
 		return
 	}
 	p := explain(err)
@@ -209,13 +211,13 @@ func (s *server) carryOver(ctx context.Context, c *change, l *listing) error {
 func (s *server) commit(c *change) {
 	before := s.now()
 	s.worlds.locked(func() {
-		kept := map[*seat]bool{}
+		kept := map[*lifetime]bool{}
 		for l, w := range c.open {
-			l.served, kept[w.seat] = w, true
+			l.served, kept[w.life] = w, true
 		}
 		for _, old := range s.worlds.list { // one may have been opened meanwhile: it is opened again
-			if old.served != nil && !kept[old.served.seat] {
-				old.served.seat.close()
+			if old.served != nil && !kept[old.served.life] {
+				old.served.life.close()
 			}
 		}
 		s.worlds.list = c.list
@@ -252,7 +254,8 @@ func (s *server) forgesFor(ctx context.Context, cfg config.Config, given secrets
 		at := slices.IndexFunc(before.forges, func(old *connected) bool { return old.name == f.name })
 		if at >= 0 && before.given.of(f.name).sameCredential(given.of(f.name)) {
 			f.host.Close()
-			f.host, f.world, f.git, f.access = before.forges[at].host, before.forges[at].world, before.forges[at].git, before.forges[at].access
+			old := before.forges[at]
+			f.host, f.identity, f.display, f.world, f.git, f.access = old.host, old.identity, old.display, old.world, old.git, old.access
 		} else {
 			fresh = append(fresh, f)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/machine"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // serverActor is in whose name a server looks at tasks. It approves nothing.
@@ -21,6 +22,9 @@ const serverActor = "writ"
 
 // outcomeClosed is a look at a task of a world that is closed.
 const outcomeClosed = "closed"
+
+// outcomeUnable is a look that the repository's server or its forge couldn't serve.
+const outcomeUnable = "unable"
 
 // outcomeLimited is a look that the forge's limits kept from reading the issue.
 const outcomeLimited = "limited"
@@ -47,27 +51,32 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(w.seat.life, cancel)()
+	defer context.AfterFunc(w.life.ctx, cancel)()
 	slot := &slot{job: j}
 	defer slot.giveBack()
-	w.restful.begin(j.Key().Task)
+	w.unchanged.begin(j.Key().Task)
 	st, err := task.Drive(ctx, supervisor.DriveOptions{
-		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Nudges: j.Nudges(), Admit: slot.admit,
+		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Nudges: j.Nudges(), Admit: slot.admit, Idle: j.Idle,
 		OnRun: func(run string, held bool) { s.runs.set(key, run); s.metrics.lease(key, held) },
 	})
 	s.metrics.lease(key, false)
 	span.SetAttributes(tracing.Outcome.String(string(st.Decision.Standing)), tracing.Run.String(s.runs.run(key)))
 	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: s.runs.run(key), Next: st.Wake}
 	r.Ended = err == nil && st.Decision.Standing == kernel.StandFinal && st.Wake == 0
-	w.restful.end(j.Key().Task, r.Ended, st.Facts.Head.OID)
+	w.unchanged.end(j.Key().Task, r.Ended, st.Facts.Head.OID)
 	switch {
-	case w.seat.life.Err() != nil && asked.Err() == nil: // handed over, as in a shutdown
+	case w.life.ctx.Err() != nil && asked.Err() == nil: // handed over, as in a shutdown
 		return scheduler.Result{Outcome: outcomeClosed, RunID: r.RunID}, nil
 	case ctx.Err() != nil:
 		return r, ctx.Err()
+	case st.Unable:
+		return scheduler.Result{Outcome: outcomeUnable, RunID: r.RunID, Next: st.Wake, Unable: true}, nil
 	case err != nil:
+		s.noteOlder(w, key.Task, err)
 		return leftAlone(r, err, time.Now())
 	}
+	s.noteBase(ctx, w, st)
+	s.noteLacking(ctx, inbox.Key(key), st)
 	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", st.Decision.Codes)
 	return r, nil
 }
@@ -89,6 +98,18 @@ func leftAlone(r scheduler.Result, err error, now time.Time) (scheduler.Result, 
 		wait = limitedPause
 	}
 	return scheduler.Result{Outcome: outcomeLimited, RunID: r.RunID, Next: now.Add(wait).UnixMilli()}, nil
+}
+
+// noteOlder ends the server where a task's HEAD shows that the store is older than
+// its key: no other task may be written of either, in no repository, for their ledgers
+// are in the same file.
+func (s *server) noteOlder(w *served, task int64, err error) {
+	if w.noteOlder(w.world, task, err) {
+		select {
+		case s.older <- err:
+		default: // it ends already
+		}
+	}
 }
 
 // halted marks what must not be tried again by itself.
@@ -119,7 +140,8 @@ func acts(ctx context.Context, j *scheduler.Job) <-chan supervisor.Act {
 	return out
 }
 
-// slot is the right to run a builder, asked for before a claim.
+// slot is the right to run a builder, asked for before a claim, and again before
+// something is started where it was lent since.
 type slot struct {
 	job     *scheduler.Job
 	release func()
@@ -128,9 +150,6 @@ type slot struct {
 // admit asks for it. What others work on where the contract says overlap: wait
 // is in scope.
 func (s *slot) admit(scope []string) bool {
-	if s.release != nil {
-		return true
-	}
 	release, ok := s.job.Build(scope)
 	if ok {
 		s.release = release

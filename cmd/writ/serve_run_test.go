@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,4 +43,31 @@ func TestF4_ALimitIsNoFailure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestX4_ServeSaysWhatLacks: a server whose sandbox or builder is missing says so at
+// its start, once and with the remedy, before anybody approves anything.
+func TestX4_ServeSaysWhatLacks(t *testing.T) {
+	p := newForgePlace(t)
+	p.builders = "  gone: {argv: [/usr/bin/no-such-agent]}\n  lost: {argv: [/usr/bin/no-such-agent]}\n"
+	s := p.serve()
+	says := func(words ...string) int {
+		n := 0
+		for line := range strings.Lines(s.log.String()) {
+			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+				n++
+			}
+		}
+		return n
+	}
+	p.until("it says that the program is missing", func() bool {
+		return says("level=WARN", "environment.builder.missing", "/usr/bin/no-such-agent", "remedy=") == 1
+	})
+	if says("level=WARN", "builder=default") > 0 {
+		t.Error("it warns of a builder that lacks nothing")
+	}
+	s.end()
+	t.Setenv("PATH", t.TempDir())
+	s = p.serve()
+	p.until("it says that there is no sandbox", func() bool { return says("level=WARN", "sandbox.unavailable", "bwrap", "remedy=") == 1 })
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -24,6 +25,7 @@ type forgeSecrets struct {
 	key   string // an App's private key, PEM
 	hooks []string
 	keys  []string // of a GitLab that signs
+	bound []string // of a GitLab whose hooks are bound, in their order: keys or tokens
 }
 
 // secretReader reads many secrets and collects what is wrong.
@@ -75,6 +77,7 @@ func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
 	}
 	if c := cfg.Forges.GitLab; c.On() {
 		s.gitlab.token, s.gitlab.hooks, s.gitlab.keys = r.read(c.Token), r.all(poll, c.HookSecrets), r.all(poll, c.HookKeys)
+		s.gitlab.bound = r.all(poll, boundNames(c))
 	}
 	if c := cfg.Forges.Local; c.On() {
 		s.local.token, s.local.hooks = r.read(c.Token), r.all(poll, c.HookSecrets)
@@ -107,10 +110,18 @@ func (a *app) fingerprint(file string, cfg config.Config) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
+// boundNames are the variables of a GitLab's bound hooks.
+func boundNames(c config.GitLabForge) (names []string) {
+	for _, h := range c.Hooks {
+		names = append(names, cmp.Or(h.Key, h.Secret))
+	}
+	return names
+}
+
 // secretNames are the variables that a configuration names.
 func secretNames(cfg config.Config) (names []string) {
 	f := cfg.Forges
 	names = append(names, f.GitHub.Token, f.GitHub.PrivateKey, f.GitLab.Token, f.Local.Token, cfg.Server.Traces.Headers)
-	names = append(names, slices.Concat(f.GitHub.HookSecrets, f.GitLab.HookSecrets, f.GitLab.HookKeys, f.Local.HookSecrets)...)
+	names = append(names, slices.Concat(f.GitHub.HookSecrets, f.GitLab.HookSecrets, f.GitLab.HookKeys, boundNames(f.GitLab), f.Local.HookSecrets)...)
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/kernel/canon"
-	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -43,25 +42,6 @@ func (s schedule) Done(ctx context.Context, t scheduler.Ticket, next int64) erro
 // Mark implements scheduler.Schedule.
 func (s schedule) Mark(ctx context.Context, k scheduler.Key, at int64) error {
 	return s.Inbox.Mark(ctx, []inbox.Key{inbox.Key(k)}, at)
-}
-
-// telling is an inbox whose deliveries reach tasks that run already at once.
-type telling struct {
-	webhook.Inbox
-	sched *scheduler.Scheduler
-}
-
-// Accept implements webhook.Inbox.
-func (t telling) Accept(ctx context.Context, d webhook.Delivery) (duplicate bool, err error) {
-	if duplicate, err = t.Inbox.Accept(ctx, d); err != nil {
-		return duplicate, err
-	}
-	keys := make([]scheduler.Key, len(d.Event.Keys))
-	for i, k := range d.Event.Keys {
-		keys[i] = scheduler.Key(k)
-	}
-	t.sched.Marked(keys...)
-	return duplicate, nil
 }
 
 // notes are what the inbox remembers for the scheduler.

@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -29,9 +32,10 @@ func (s *server) sweepAll(ctx context.Context) error {
 		if !now.Before(swept.Add(s.sweepEvery())) {
 			swept = now
 			for _, w := range inTurn(s.worlds.open(), round) {
-				s.sweepOne(ctx, w)
+				s.ofWorld(w, func() { s.sweepOne(ctx, w) })
 			}
 			round++
+			swept = rested(swept, time.Now(), s.sweepEvery())
 		}
 		var due []string
 		due, late = paced.admit(s.hints.take(), time.Now())
@@ -50,6 +54,16 @@ func (s *server) sweepAll(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
+}
+
+// rested is when a round of sweeps counts as begun. One that took most of the time
+// between two is followed by a rest of a quarter of that time, so that sweeping never
+// takes everything.
+func rested(began, ended time.Time, every time.Duration) time.Time {
+	if latest := ended.Add(-every / 4 * 3); latest.After(began) {
+		return latest
+	}
+	return began
 }
 
 // inTurn has another one come first in each round: where a forge limits a round,
@@ -80,9 +94,11 @@ func (s *server) lookAfter(ctx context.Context, worlds []string) {
 	s.worlds.tryNow(worlds)
 	for _, name := range worlds {
 		if w := s.worlds.named(name); w != nil {
-			s.recheck(ctx, []string{name})
-			s.checkAccess(ctx, w.listing, w.at)
-			s.sweepOne(ctx, w)
+			s.ofWorld(w, func() {
+				s.recheck(ctx, []string{name})
+				s.checkAccess(ctx, w.listing, w.at)
+				s.sweepOne(ctx, w)
+			})
 		}
 	}
 }
@@ -91,6 +107,9 @@ func (s *server) sweepOne(ctx context.Context, w *served) {
 	s.bases.add([]string{w.world})
 	w.git.forget()
 	w.seen.forget()
+	if err := w.sup.WatchActs(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("the world's acts could not be looked at", "world", w.world, "error", err)
+	}
 	n, err := s.sweep(ctx, w)
 	switch {
 	case ctx.Err() != nil:
@@ -105,16 +124,8 @@ func (s *server) sweepOne(ctx context.Context, w *served) {
 // changed.
 func (s *server) recheck(ctx context.Context, worlds []string) {
 	for _, name := range worlds {
-		s.log.Info("what writ may do in a repository may have changed: its tasks are looked at", logWorld, name)
-		open, err := s.inbox.Scheduled(ctx, name)
-		if err == nil && len(open) > 0 {
-			keys := make([]inbox.Key, len(open))
-			for i, d := range open {
-				keys[i] = d.Key
-			}
-			err = s.inbox.Mark(ctx, keys, time.Now().UnixMilli())
-		}
-		if err != nil && ctx.Err() == nil {
+		s.log.Info("a repository changed, or what writ may do there: its tasks are looked at", logWorld, name)
+		if err := s.inbox.MarkWorld(ctx, name, time.Now().UnixMilli()); err != nil && ctx.Err() == nil {
 			s.log.Warn("tasks could not be made due; they are looked at when they are", "world", name, "error", err)
 		}
 	}
@@ -129,20 +140,27 @@ func (s *server) sweep(ctx context.Context, w *served) (int, error) {
 	}
 	before := parseSwept(text)
 	keys, now, broken := s.changed(ctx, w, before)
-	unknown, err := s.unknown(ctx, w)
-	if err != nil {
+	mark := s.inbox.Mark
+	if len(keys) > fewChanged {
+		mark = s.inbox.MarkBehind
+	}
+	if err := mark(ctx, keys, time.Now().UnixMilli()); err != nil {
 		return 0, errors.Join(broken, err)
 	}
-	if keys = append(keys, unknown...); len(keys) > 0 {
-		if err := s.inbox.Mark(ctx, keys, time.Now().UnixMilli()); err != nil {
-			return 0, err
-		}
-	}
 	if now.String() != text {
-		err = s.inbox.SetCursor(ctx, w.world, sweepCursor, now.String())
+		broken = errors.Join(broken, s.inbox.SetCursor(ctx, w.world, sweepCursor, now.String()))
 	}
-	return len(keys), errors.Join(broken, err)
+	unknown, err := s.unknown(ctx, w)
+	if err == nil {
+		err = s.inbox.MarkBehind(ctx, unknown, time.Now().UnixMilli())
+	}
+	return len(keys) + len(unknown), errors.Join(broken, err)
 }
+
+// fewChanged is how many issues may have changed between two sweeps for each to be
+// looked at as if a webhook had told of it. More are what a first sweep finds, or
+// one after a long stop: they go behind what somebody asks for meanwhile.
+const fewChanged = 64
 
 // oldNews is how long ago a change was that a sweep passes over. Only the first
 // sweep of a repository finds such changes, or one after as long a stop: a look at
@@ -156,19 +174,32 @@ func worthALook(i forge.Issue, now time.Time) bool {
 	return now.Sub(i.UpdatedAt) < oldNews || i.State == forge.Open && len(i.Labels) > 0
 }
 
+// clocksDiffer is how far a cursor may lie ahead of this clock. Beyond it somebody
+// set a date: everything is looked through once more.
+const clocksDiffer = time.Hour
+
 // changed are the issues that changed since the last sweep, those of the very
 // same moment that it did not see included. They come by their time: with an error
 // they are those up to a moment.
 func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
-	now = before
+	if before.until.After(time.Now().Add(clocksDiffer)) {
+		before = swept{}
+	}
+	now = swept{until: before.until, seen: before.seen}
 	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
 		if i.UpdatedAt.Equal(before.until) && slices.Contains(before.seen, i.Number) {
 			return nil
 		}
-		if i.UpdatedAt.After(now.until) {
-			now = swept{until: i.UpdatedAt}
-		}
-		if i.UpdatedAt.Equal(now.until) {
+		switch clock := time.Now(); {
+		case i.UpdatedAt.After(clock):
+			if before.ahead[i.Number].Equal(i.UpdatedAt) {
+				now.look(i)
+				return nil
+			}
+			now.look(i)
+		case i.UpdatedAt.After(now.until):
+			now.until, now.seen = i.UpdatedAt, []int64{i.Number}
+		case i.UpdatedAt.Equal(now.until):
 			now.seen = append(slices.Clone(now.seen), i.Number)
 		}
 		if worthALook(i, time.Now()) {
@@ -179,7 +210,8 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 	return keys, now, err
 }
 
-// unknown are the tasks whose state refs neither schedule nor ledger knows.
+// unknown are the tasks whose state refs neither schedule nor ledger knows, but for
+// those that ended long ago.
 func (s *server) unknown(ctx context.Context, w *served) ([]inbox.Key, error) {
 	known, err := s.known(ctx, w)
 	if err != nil {
@@ -190,33 +222,62 @@ func (s *server) unknown(ctx context.Context, w *served) ([]inbox.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys []inbox.Key
-	for _, name := range refs.Names() {
-		n, err := strconv.ParseInt(strings.TrimPrefix(name, prefix), 10, 64)
-		if err == nil && n > 0 && !known[n] {
-			keys = append(keys, inbox.Key{World: w.world, Task: n})
+	heads := map[int64]git.OID{}
+	for _, n := range supervisor.TasksAt(refs.Names(), prefix) {
+		if !known[n] {
+			heads[n] = refs.OID(stateRef(s.cfg.Refs, n))
 		}
+	}
+	if err := s.leaveOutEnded(ctx, w, heads); err != nil {
+		return nil, err
+	}
+	keys := make([]inbox.Key, 0, len(heads))
+	for _, n := range slices.Sorted(maps.Keys(heads)) {
+		keys = append(keys, inbox.Key{World: w.world, Task: n})
 	}
 	return keys, nil
 }
 
 // swept is how far the sweeps have come: the time of the newest change that was
 // seen, and the issues that changed right then. Forges count in seconds.
+//
+// An issue may say that it changes in years to come: owners of a GitLab project may
+// set that date. It never moves the cursor, or nothing would be found until then; it
+// is looked at once, and found and left out in each sweep.
 type swept struct {
 	until time.Time
 	seen  []int64
+	ahead map[int64]time.Time // issues that changed after now
 }
 
-// String is a cursor: the time, and the numbers with commas between them.
+// maxAhead bounds how many such issues are remembered; others are looked at in each
+// sweep.
+const maxAhead = 1000
+
+func (s *swept) look(i forge.Issue) {
+	if s.ahead == nil {
+		s.ahead = map[int64]time.Time{}
+	}
+	if len(s.ahead) < maxAhead {
+		s.ahead[i.Number] = i.UpdatedAt
+	}
+}
+
+// String is a cursor: the time, the numbers with commas between them, and those
+// that are ahead, each with its time.
 func (s swept) String() string {
-	if s.until.IsZero() {
+	if s.until.IsZero() && len(s.ahead) == 0 {
 		return ""
 	}
 	numbers := make([]string, len(s.seen))
 	for i, n := range s.seen {
 		numbers[i] = strconv.FormatInt(n, 10)
 	}
-	return s.until.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
+	text := s.until.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
+	for _, n := range slices.Sorted(maps.Keys(s.ahead)) {
+		text += " " + strconv.FormatInt(n, 10) + "@" + s.ahead[n].UTC().Format(time.RFC3339Nano)
+	}
+	return text
 }
 
 // parseSwept reads a cursor. From one that is spoilt everything is looked at
@@ -224,6 +285,14 @@ func (s swept) String() string {
 func parseSwept(text string) (s swept) {
 	at, list, _ := strings.Cut(text, " ")
 	s.until, _ = time.Parse(time.RFC3339Nano, at) // zero if it is none
+	list, ahead, _ := strings.Cut(list, " ")
+	for _, word := range strings.Fields(ahead) {
+		number, at, _ := strings.Cut(word, "@")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if at, err2 := time.Parse(time.RFC3339Nano, at); err == nil && err2 == nil {
+			s.look(forge.Issue{Number: n, UpdatedAt: at})
+		}
+	}
 	for _, word := range strings.Split(list, ",") {
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
 			s.seen = append(s.seen, n)

@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
 // brokenList is a forge's client with issues of its own, whose list breaks off.
@@ -45,12 +45,7 @@ func (b *brokenList) Repository(ctx context.Context, id int64) (forge.Repository
 func openedWith(t *testing.T, b *brokenList) (*server, *served) {
 	t.Helper()
 	p := newForgePlace(t)
-	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
-	cfg, err := a.load(p.config())
-	must(t, err)
-	s, err := a.newServer(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(s.close)
+	s := p.server()
 	w := s.worlds.open()[0]
 	b.Client, w.client = w.client, b
 	return s, w
@@ -88,7 +83,7 @@ func (s *server) dueIn(t *testing.T, w *served) (tasks []int64) {
 // what it found, and the next one goes on from there.
 func TestF4_SweepGoesOn(t *testing.T) {
 	b := &brokenList{breaks: 2}
-	now := time.Now().Truncate(time.Second)
+	now := time.Now().Add(-time.Minute).Truncate(time.Second)
 	for n := range int64(5) {
 		b.issues = append(b.issues, forge.Issue{Number: n + 1, State: forge.Open, UpdatedAt: now.Add(time.Duration(n) * time.Second)})
 	}
@@ -103,6 +98,30 @@ func TestF4_SweepGoesOn(t *testing.T) {
 	b.breaks = 0
 	if n, err := s.sweep(t.Context(), w); err != nil || n != 3 || !slices.Equal(s.dueIn(t, w), []int64{1, 2, 3, 4, 5}) {
 		t.Errorf("%d more, %v: found are %v", n, err, s.dueIn(t, w))
+	}
+}
+
+// TestJ6_DateAhead: an issue that says that it changes in years to come is looked at
+// once, and hides none that changes until then; a cursor that lies there already is
+// not believed.
+func TestJ6_DateAhead(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	b := &brokenList{issues: []forge.Issue{
+		{Number: 1, State: forge.Open, UpdatedAt: now.Add(-time.Minute)}, {Number: 2, State: forge.Open, UpdatedAt: now.AddDate(50, 0, 0)},
+	}}
+	s, w := openedWith(t, b)
+	for i, want := range []int{2, 0, 0} {
+		if n, err := s.sweep(t.Context(), w); err != nil || n != want {
+			t.Errorf("sweep %d found %d, %v; want %d", i, n, err, want)
+		}
+	}
+	b.issues = slices.Insert(b.issues, 1, forge.Issue{Number: 3, State: forge.Open, UpdatedAt: now.Add(-time.Second)})
+	if n, err := s.sweep(t.Context(), w); err != nil || n != 1 || !slices.Equal(s.dueIn(t, w), []int64{1, 2, 3}) {
+		t.Errorf("%d, %v: found are %v", n, err, s.dueIn(t, w))
+	}
+	must(t, s.inbox.SetCursor(t.Context(), w.world, sweepCursor, now.AddDate(50, 0, 0).Format(time.RFC3339)+" 2"))
+	if n, err := s.sweep(t.Context(), w); err != nil || n != 3 {
+		t.Errorf("from a cursor that lies ahead %d are found, %v", n, err)
 	}
 }
 
@@ -127,7 +146,7 @@ func TestF4_ProbesAskSeldom(t *testing.T) {
 	if ask(); b.asked != 2 {
 		t.Errorf("after a sweep it was asked %d times", b.asked)
 	}
-	var l lately
+	var l cachedAnswer
 	now, asked := time.Unix(1_800_000_000, 0), 0
 	for at, c := range []struct {
 		after time.Duration
@@ -153,7 +172,7 @@ func TestF4_ProbesAskSeldom(t *testing.T) {
 func TestServe_OpenedWhileRelisted(t *testing.T) {
 	s, w := openedWith(t, &brokenList{})
 	before := *w.listing
-	err := s.openWorld(t.Context(), &served{gen: s.now(), listing: &before, seat: newSeat(), at: w.at, governed: w.governed})
+	err := s.openWorld(t.Context(), &served{gen: s.now(), listing: &before, life: newLifetime(), at: w.at, governed: w.governed})
 	if !errors.Is(err, errUnlisted) || s.before(w.world) != w {
 		t.Errorf("%v: it is open by the old list", err)
 	}
@@ -171,5 +190,83 @@ func TestF4_SweepsTakeTurns(t *testing.T) {
 	}
 	if !slices.Equal(first, []string{"a", "b", "c", "a"}) || inTurn([]string(nil), 3) != nil {
 		t.Errorf("first come %v", first)
+	}
+}
+
+// TestW13_SweepsRest: a round of sweeps that takes most of the time between two, or far
+// more, is followed by a rest of a quarter of that time.
+func TestW13_SweepsRest(t *testing.T) {
+	began, every := time.Unix(1_800_000_000, 0), 20*time.Minute
+	for took, rest := range map[time.Duration]time.Duration{
+		0: 20 * time.Minute, time.Minute: 19 * time.Minute, 15 * time.Minute: 5 * time.Minute, 16 * time.Minute: 5 * time.Minute,
+		20 * time.Minute: 5 * time.Minute, 5 * time.Hour: 5 * time.Minute,
+	} {
+		ended := began.Add(took)
+		if got := rested(began, ended, every).Add(every).Sub(ended); got != rest {
+			t.Errorf("after %s the next round comes in %s, want %s", took, got, rest)
+		}
+	}
+}
+
+// stateRefs makes state refs of tasks that nobody here knows, all at one commit
+// whose word and age are given.
+func (p *forgePlace) stateRefs(from, to int, state string, age time.Duration) {
+	p.t.Helper()
+	bare := p.Store.GitDir(p.Repo.ID)
+	tree := gittest.GitInput(p.t, bare, "", "hash-object", "-w", "-t", "tree", "--stdin")
+	at := fmt.Sprintf("%d +0000", time.Now().Add(-age).Unix())
+	commit := gittest.GitInput(p.t, bare, fmt.Sprintf("tree %s\nauthor A <a@example.com> %s\ncommitter A <a@example.com> %s\n\nold\n\naynig-state: %s\n", tree, at, at, state),
+		"hash-object", "-w", "-t", "commit", "--stdin")
+	var b strings.Builder
+	for n := from; n < to; n++ {
+		fmt.Fprintf(&b, "create refs/writ/task/%d %s\n", n, commit)
+	}
+	gittest.GitInput(p.t, bare, b.String(), "update-ref", "--stdin")
+	gittest.Git(p.t, bare, "pack-refs", "--all") // as forges have them: reading loose ones takes git seconds
+}
+
+// TestW13_OldRefsKeepNobodyWaiting: an issue that is approved while thousands of
+// unknown tasks are still to be looked at begins at once.
+func TestW13_OldRefsKeepNobodyWaiting(t *testing.T) {
+	p := newForgePlace(t)
+	const old = 1500
+	p.stateRefs(1000, 1000+old, "open", 90*24*time.Hour)
+	s := p.serve()
+	p.until("it serves", func() bool { return strings.Contains(s.log.String(), "msg=serving") })
+	p.until("they are found", func() bool { return p.metric("writ_schedule_due") > old/2 })
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue is done", func() bool { return p.head(n) == "completed" })
+	if left := p.metric("writ_schedule_due"); left < old/4 {
+		t.Errorf("%v of %d old ones were left when the issue was done", left, old)
+	}
+}
+
+// TestW13_EndedLongAgo: state refs of tasks that ended long ago are told apart in
+// one exchange with git, and not looked at; those that ended lately are, and so is
+// an old one that moves.
+func TestW13_EndedLongAgo(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	p.stateRefs(1, 1000, "completed", 90*24*time.Hour)
+	p.stateRefs(1001, 2000, "blocked", 90*24*time.Hour)
+	p.stateRefs(2001, 2002, "completed", time.Hour)
+	p.stateRefs(2002, 2003, "open", 90*24*time.Hour)
+	p.stateRefs(2003, 2004, "completed\nwrit-waiting-for: merge", 90*24*time.Hour)
+	for range 2 {
+		if _, err := s.sweep(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.dueIn(t, w); !slices.Equal(got, []int64{2001, 2002, 2003}) {
+			t.Fatalf("looked at are %d: %v", len(got), got[:min(len(got), 5)])
+		}
+	}
+	bare := p.Store.GitDir(p.Repo.ID)
+	gittest.Git(t, bare, "update-ref", "refs/writ/task/7", "refs/writ/task/2002")
+	_, err := s.sweep(t.Context(), w)
+	must(t, err)
+	if got := s.dueIn(t, w); !slices.Equal(got, []int64{7, 2001, 2002, 2003}) {
+		t.Errorf("looked at are %v", got)
 	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +22,14 @@ import (
 // forgePlace is an embedded forge, and what writ needs to serve it.
 type forgePlace struct {
 	*localtest.Place
-	t    *testing.T
-	dir  string
-	hook string // where writ is to listen
-	env  []string
-	more string // keys of server: in the configuration
+	t        *testing.T
+	dir      string
+	hook     string // where writ is to listen
+	env      []string
+	more     string // keys of server: in the configuration
+	builders string // more of them, a line each
+	others   string // more repositories, each after a comma
+	drain    string // how long a server that ends waits for its tasks; 10s where it isn't set
 }
 
 // patience bounds what would otherwise hang; nothing waits for it.
@@ -35,6 +40,14 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// world is the identity of its repository.
+func (p *forgePlace) world() string {
+	p.t.Helper()
+	world, err := p.Store.World(p.t.Context(), p.Repo.ID)
+	must(p.t, err)
+	return world
 }
 
 func newForgePlace(t *testing.T) *forgePlace {
@@ -88,17 +101,29 @@ func (s *syncBuffer) String() string {
 }
 
 func (p *forgePlace) config() string {
-	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: 10s%[5]s}
-forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n]}}
+	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: %[7]s%[5]s}
+forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n%[8]s]}}
 builders:
   default: {argv: [sh, -c, 'echo hello > out.txt']}
   hangs: {argv: [sleep, '600']}
   strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
   waits: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.05; done; echo hello > out.txt'], ro: ['%[1]s/gate:/gate']}
-`, p.dir, p.hook, p.URL, p.Dir, p.more)
+%[6]s`, p.dir, p.hook, p.URL, p.Dir, p.more, p.builders, cmp.Or(p.drain, "10s"), p.others)
 	path := filepath.Join(p.dir, "writ.yaml")
 	must(p.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+// server is one that nothing drives; it is closed when the test ends.
+func (p *forgePlace) server() *server {
+	p.t.Helper()
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+	cfg, err := a.load(p.config())
+	must(p.t, err)
+	s, err := a.newServer(p.t.Context(), cfg)
+	must(p.t, err)
+	p.t.Cleanup(s.close)
+	return s
 }
 
 // serve starts `writ serve`. It has ended when the test ends.

@@ -13,15 +13,15 @@ import (
 // served is one governed repository of a server, as a generation has it.
 type served struct {
 	*governed
-	gen     *generation
-	listing *listing
-	seat    *seat
-	at      forge.Repo
-	client  forge.Client
-	restful *restful // the client as the supervisor has it
-	sup     *supervisor.Supervisor
+	gen       *generation
+	listing   *listing
+	life      *lifetime
+	at        forge.Repo
+	client    forge.Client
+	unchanged *unchanged // the client as the supervisor has it
+	sup       *supervisor.Supervisor
 
-	git, seen lately // whether git and the forge answer
+	git, seen cachedAnswer // whether git and the forge answer
 }
 
 // openWorld opens the world of a repository that can be read. The error is this
@@ -29,6 +29,7 @@ type served struct {
 func (s *server) openWorld(ctx context.Context, w *served) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
+	s.runs.call(w.world, w.display)
 	if !s.worlds.lists(w.listing) { // who is listed in its place must not find this one's
 		return errUnlisted
 	}
@@ -37,7 +38,7 @@ func (s *server) openWorld(ctx context.Context, w *served) error {
 			return err
 		}
 	} else {
-		g, err := w.gen.in.govern(ctx, w.world, w.repo)
+		g, err := w.gen.in.govern(ctx, w.world, w.display, w.repo)
 		if err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func (s *server) openWorld(ctx context.Context, w *served) error {
 	if err := s.bind(ctx, w.world, w.at); err != nil {
 		return err
 	}
-	if err := s.in.dir.remember(w.world, w.listing.forge.host.GitURL(w.at)); err != nil {
+	if err := s.in.dir.remember(w.world, w.display, w.listing.forge.host.GitURL(w.at)); err != nil {
 		return err
 	}
 	repo := w.repo
@@ -73,14 +74,14 @@ func (s *server) before(world string) *served {
 func (s *server) reach(ctx context.Context, w *served, f *connected, world string) error {
 	options := f.git
 	options.Logger = s.log.With(logWorld, world)
-	options.Limits.Cached = w.gen.cachedEach()
+	options.Limits.Cached, options.Pool = w.gen.cachedEach(), s.pool
 	repo, err := git.Open(ctx, git.Endpoint{URL: f.host.GitURL(w.at), Auth: f.host.GitAuth(w.at)}, options)
 	if err != nil {
 		return err
 	}
-	w.governed = &governed{installation: w.gen.in, repo: repo, world: world}
+	w.governed = &governed{installation: w.gen.in, repo: repo, world: world, display: f.display(w.at)}
 	w.client = s.traces.client(f.host.Client(w.at))
-	w.restful = newRestful(w.client, w.at)
+	w.unchanged = newUnchanged(w.client, w.at)
 	return nil
 }
 
@@ -108,19 +109,20 @@ func (s *server) supervisionOf(w *served) supervision {
 	return supervision{
 		repo: s.traces.repo(w.repo, w.world), observe: w.gen.cfg.Server.Observe,
 		forge: &supervisor.Forge{
-			Client: w.restful, Repo: w.at, Evidence: approvals{s.inbox, w.world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
+			Client: w.unchanged, Repo: w.at, Evidence: approvals{s.inbox, w.world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
 			PayloadWithin: within,
 		},
-		ended: s.logCycle(w.governed),
+		ended:  s.logCycle(w.governed),
+		healed: func(tasks []int64) { s.healed(w.world, tasks) },
 	}
 }
 
 // renewed is an open world by another generation.
 func (s *server) renewed(ctx context.Context, old *served, l *listing, gen *generation) (*served, error) {
-	w := &served{gen: gen, listing: l, seat: old.seat, at: old.at}
+	w := &served{gen: gen, listing: l, life: old.life, at: old.at}
 	if l.forge.host == old.listing.forge.host {
-		w.governed = &governed{installation: gen.in, repo: old.repo, world: old.world}
-		w.client, w.restful = old.client, old.restful
+		w.governed = &governed{installation: gen.in, repo: old.repo, world: old.world, display: old.display}
+		w.client, w.unchanged = old.client, old.unchanged
 	} else {
 		if err := s.reach(ctx, w, l.forge, old.world); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 )
 
 // worlds are the repositories that the configuration lists, and the worlds that
@@ -17,7 +19,7 @@ import (
 type worlds struct {
 	mu    sync.Mutex
 	list  []*listing
-	bound map[string]binding // by world: whose records it has
+	bound map[string]binding // by world: how its repository was called last
 	wake  chan struct{}      // a closed one is to be tried now
 
 	places chan struct{} // of tries to open one
@@ -32,10 +34,10 @@ func newWorlds() *worlds {
 type listing struct {
 	forge *connected
 	name  string // as it is listed
-	first string // the world, by its name alone
+	first string // what people call it, by the name that is listed
 
 	// What follows is guarded by worlds.mu.
-	world        string  // the one that it is, as far as is known
+	world        string  // its identity; first, until that is known
 	id           int64   // the forge's number of it; 0: not known
 	installation int64   // of a GitHub App; 0: not known, or none
 	served       *served // nil: closed
@@ -46,20 +48,21 @@ type listing struct {
 	trying       bool
 }
 
-// seat is what all that is ever made of an open world shares.
-type seat struct {
-	life context.Context // ends when the world is closed
-	end  context.CancelFunc
+// lifetime is what all that is ever made of an open world shares.
+type lifetime struct {
+	ctx context.Context // ends when the world is closed
+	end context.CancelFunc
 
 	// What follows is guarded by worlds.mu.
 	runs  int
 	empty chan struct{} // closed once the world is, and nothing of it runs
+	ended ended
 }
 
-func newSeat() *seat {
-	st := &seat{empty: make(chan struct{})}
-	st.life, st.end = context.WithCancel(context.Background())
-	return st
+func newLifetime() *lifetime {
+	l := &lifetime{empty: make(chan struct{}), ended: ended{heads: map[int64]git.OID{}}}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l
 }
 
 // locked calls f with all of it to itself.
@@ -118,6 +121,47 @@ func (ws *worlds) listed(world string) bool {
 	return slices.ContainsFunc(ws.list, func(l *listing) bool { return l.world == world })
 }
 
+// meant is the world that a person names by its identity or by what it is called,
+// now or in the configuration. Any other name is left as it is.
+func (ws *worlds) meant(name string) string {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, l := range ws.list {
+		if name == l.world || name != "" && strings.EqualFold(name, l.first) || l.served != nil && name == l.served.display {
+			return l.world
+		}
+	}
+	return name
+}
+
+// called is what people call a world; what isn't listed is called what it is.
+func (ws *worlds) called(world string) (name string) {
+	name = world
+	ws.locked(func() {
+		for _, l := range ws.list {
+			if l.world == world {
+				name = l.first
+			}
+		}
+	})
+	return name
+}
+
+// named are pauses in which a person may have named a world by what it is called.
+type named struct {
+	scheduler.Pauses
+	worlds *worlds
+}
+
+// Paused implements scheduler.Pauses.
+func (n named) Paused(ctx context.Context) (scheduler.Paused, error) {
+	p, err := n.Pauses.Paused(ctx)
+	for _, name := range slices.Collect(maps.Keys(p.Worlds)) {
+		p.Worlds[n.worlds.meant(name)] = true
+	}
+	return p, err
+}
+
 // shown are copies of the listings, for who shows them.
 func (ws *worlds) shown() (list []listing) {
 	ws.locked(func() {
@@ -153,10 +197,10 @@ func (ws *worlds) enter(world string) *served {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w := ws.find(world)
-	if w == nil || w.seat.life.Err() != nil {
+	if w == nil || w.life.ctx.Err() != nil {
 		return nil
 	}
-	w.seat.runs++
+	w.life.runs++
 	w.gen.users++
 	return w
 }
@@ -164,9 +208,9 @@ func (ws *worlds) enter(world string) *served {
 func (ws *worlds) leave(w *served) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w.seat.runs--
-	if w.seat.runs == 0 && w.seat.life.Err() != nil {
-		close(w.seat.empty)
+	w.life.runs--
+	if w.life.runs == 0 && w.life.ctx.Err() != nil {
+		close(w.life.empty)
 	}
 	w.gen.users--
 	w.gen.mayRetire()
@@ -174,13 +218,13 @@ func (ws *worlds) leave(w *served) {
 
 // close closes an open world: what runs there hands itself over, as in a
 // shutdown. ws.mu is held.
-func (st *seat) close() {
-	if st.life.Err() != nil {
+func (l *lifetime) close() {
+	if l.ctx.Err() != nil {
 		return
 	}
-	st.end()
-	if st.runs == 0 {
-		close(st.empty)
+	l.end()
+	if l.runs == 0 {
+		close(l.empty)
 	}
 }
 
@@ -209,6 +253,20 @@ func (ws *worlds) lookup(forge string) func(int64) (string, bool) {
 			}
 		}
 		return "", false
+	}
+}
+
+// listedAs tells by which name a repository of a forge is listed; "" for none.
+func (ws *worlds) listedAs(forge string) func(int64) string {
+	return func(repository int64) string {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		for _, l := range ws.list {
+			if l.forge.name == forge && l.id == repository && repository != 0 {
+				return l.name
+			}
+		}
+		return ""
 	}
 }
 
@@ -276,10 +334,7 @@ const (
 func (ws *worlds) shut(l *listing, why *problem, now time.Time) (news bool, wait time.Duration) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	wait = mostTry
-	if l.tries < 8 { // 2 s, doubled seven times, is almost five minutes
-		wait = firstTry << l.tries
-	}
+	wait = tryAfter(l.tries)
 	news = l.why == nil || l.why.Error() != why.Error()
 	l.why, l.next, l.trying = why, now.Add(wait), false
 	l.tries++

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/github"
 	"github.com/writbot/writ/forge/gitlab"
@@ -14,7 +15,10 @@ import (
 
 // listedAt are the worlds of a forge that serves these repositories.
 func listedAt(names ...string) (*worlds, []*listing) {
-	f := &connected{name: "local", repositories: names, world: func(r forge.Repo) string { return "local/" + r.String() }}
+	f := &connected{
+		name: "local", repositories: names, identity: "local-a",
+		display: func(r forge.Repo) string { return "local/" + r.String() },
+	}
 	ws := newWorlds()
 	all, err := list([]*connected{f})
 	if err != nil {
@@ -24,49 +28,100 @@ func listedAt(names ...string) (*worlds, []*listing) {
 	return ws, all
 }
 
-// TestI12_RecordsStayWithTheirRepository: a renamed repository goes on under the
-// world that it began as; another one that took its name never gets its records.
+// TestI12_RecordsStayWithTheirRepository: records go by the forge and the number,
+// so that a renamed repository stays the world that it was, for whoever comes to
+// know it before or after; and another one that took its name isn't opened in its
+// place.
 func TestI12_RecordsStayWithTheirRepository(t *testing.T) {
+	const seven, six = "local-a#7", "local-a#6"
 	for name, c := range map[string]struct {
 		bound map[string]binding
-		at    forge.Repo
-		want  string // "": refused
+		opens bool
 	}{
-		"new":                      {nil, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/n"},
-		"as before":                {map[string]binding{"local/o/n": {7, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/n"},
-		"renamed":                  {map[string]binding{"local/o/old": {7, "o/old"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/old"},
-		"another one by this name": {map[string]binding{"local/o/n": {6, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, ""},
-		"in other letters":         {map[string]binding{"local/O/N": {6, "O/N"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, ""},
-		"a number at another host": {map[string]binding{"github.com/o/n": {7, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/n"},
-		"renamed, and back under a name that another had": {
-			map[string]binding{"local/o/old": {7, "o/old"}, "local/o/n": {6, "o/n"}}, forge.Repo{ID: 7, Owner: "o", Name: "n"}, "local/o/old"},
+		"new":                      {nil, true},
+		"as before":                {map[string]binding{seven: {7, "o/n"}}, true},
+		"renamed":                  {map[string]binding{seven: {7, "o/old"}}, true},
+		"another one by this name": {map[string]binding{six: {6, "o/n"}}, false},
+		"in other letters":         {map[string]binding{six: {6, "O/N"}}, false},
+		"a number at another host": {map[string]binding{"github.com#7": {7, "o/n"}}, true},
+		"renamed, while another still had this name": {map[string]binding{seven: {7, "o/old"}, six: {6, "o/n"}}, false},
+		"renamed, and the other one too":             {map[string]binding{seven: {7, "o/old"}, six: {6, "o/m"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ws, all := listedAt("o/n")
 			ws.bound = c.bound
-			got, err := ws.worldOf(all[0], c.at)
-			if got != c.want || (err == nil) != (c.want != "") {
-				t.Errorf("%q, %v", got, err)
+			err := ws.mayOpen(all[0], seven, forge.Repo{ID: 7, Owner: "o", Name: "n"})
+			if (err == nil) != c.opens {
+				t.Error(err)
+			}
+			if err != nil && !strings.Contains(explain(err).remedy, "writ world rebind 'local-a#6' 'local-a#7'") {
+				t.Errorf("the way on isn't told: %s", explain(err).remedy)
 			}
 		})
 	}
+}
+
+// TestI12_IdentityOfAHostedRepository: the identity is host and number, whatever
+// the repository is called; a repository without a number has none.
+func TestI12_IdentityOfAHostedRepository(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://github.com": "github.com#7", "https://GitHub.com:443/": "github.com#7", "https://git.example:8443/gitlab/": "git.example:8443/gitlab#7",
+		"http://127.0.0.1:3000": "127.0.0.1:3000#7",
+	} {
+		f := &connected{}
+		f.numbered(address)
+		for _, called := range []string{"o/n", "p/m"} {
+			owner, name, _ := strings.Cut(called, "/")
+			if got, err := f.world(t.Context(), forge.Repo{ID: 7, Owner: owner, Name: name}); err != nil || got != want {
+				t.Errorf("%s at %s is %q, %v", called, address, got, err)
+			}
+		}
+		if got, err := f.world(t.Context(), forge.Repo{Owner: "o", Name: "n"}); err == nil {
+			t.Errorf("without a number it is %q", got)
+		}
+	}
+}
+
+// TestServe_WorldsByNameOrIdentity: a person names a world by either.
+func TestServe_WorldsByNameOrIdentity(t *testing.T) {
+	ws, all := listedAt("o/n", "o/m")
+	all[0].world = "local-a#7"
+	for name, want := range map[string]string{
+		"local/o/n": "local-a#7", "LOCAL/o/n": "local-a#7", "local-a#7": "local-a#7", "local/o/m": "local/o/m", "": "", "other": "other",
+	} {
+		if got := ws.meant(name); got != want {
+			t.Errorf("%q is %q", name, got)
+		}
+	}
+	p, err := named{scheduler.PauseFile(write(t, "local/o/n\n")), ws}.Paused(t.Context())
+	if err != nil || !p.Has("local-a#7") || p.Has("local/o/m") {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// write makes a file.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := t.TempDir() + "/f"
+	must(t, replaceFile(path, []byte(text)))
+	return path
 }
 
 // TestW12_ClosedWorldIsKnownByItsNumber: as long as a forge doesn't answer, the
 // webhooks of a repository that was open before are taken for its world.
 func TestW12_ClosedWorldIsKnownByItsNumber(t *testing.T) {
 	ws, all := listedAt("o/new", "o/m")
-	ws.bound = map[string]binding{"local/o/old": {7, "o/new"}}
+	ws.bound = map[string]binding{"local-a#77": {7, "o/new"}, "local-b#66": {6, "o/m"}}
 	for _, l := range all {
 		ws.likely(l)
 	}
-	for id, want := range map[int64]string{7: "local/o/old", 8: "", 0: ""} {
+	for id, want := range map[int64]string{7: "local-a#77", 6: "", 8: "", 0: ""} {
 		if got, listed := ws.lookup("local")(id); got != want || listed != (want != "") {
 			t.Errorf("%d is %q", id, got)
 		}
 	}
 	p, err := ws.Paused(t.Context())
-	if err != nil || !p.Has("local/o/old") || !p.Has("local/o/m") {
+	if err != nil || !p.Has("local-a#77") || !p.Has("local/o/m") {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -159,8 +214,8 @@ func TestServe_TriesGrowApart(t *testing.T) {
 // TestServe_SameWorldTwice: two repositories that would be one world refuse the
 // start.
 func TestServe_SameWorldTwice(t *testing.T) {
-	one := &connected{name: "github", repositories: []string{"o/n"}, world: func(r forge.Repo) string { return "git.example/" + r.String() }}
-	two := &connected{name: "gitlab", repositories: []string{"O/n"}, world: one.world}
+	one := &connected{name: "github", repositories: []string{"o/n"}, display: func(r forge.Repo) string { return "git.example/" + r.String() }}
+	two := &connected{name: "gitlab", repositories: []string{"O/n"}, display: one.display}
 	if _, err := list([]*connected{one, two}); err == nil || !strings.Contains(err.Error(), "github o/n and gitlab O/n") {
 		t.Errorf("%v", err)
 	}

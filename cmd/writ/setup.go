@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/setup"
 )
 
@@ -27,7 +28,7 @@ const setupDir = "writ-server"
 
 // setupFlags are what the set-ups of all forges take.
 type setupFlags struct {
-	config, dir        string
+	config, dir, refs  string
 	onboard, noOnboard bool
 }
 
@@ -37,6 +38,7 @@ func (f *setupFlags) add(a *app, cmd *cobra.Command, request string, run func(ct
 	flags := cmd.Flags()
 	flags.StringVar(&f.dir, "dir", "", "directory for secrets, configuration and state (default ./"+setupDir+")")
 	flags.StringVar(&f.config, "config", "", "configuration that is there already; it is never written to")
+	flags.StringVar(&f.refs, "refs", "", "where state refs live: hidden, or heads, as branches below writ/ that a ruleset can protect (default hidden)")
 	flags.BoolVar(&f.onboard, "onboard", false, "open the "+request+" with the contract without asking")
 	flags.BoolVar(&f.noOnboard, "no-onboard", false, "neither ask for it nor open it")
 	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
@@ -48,6 +50,12 @@ func (f *setupFlags) add(a *app, cmd *cobra.Command, request string, run func(ct
 		return nil
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		switch {
+		case f.refs != "" && f.refs != config.RefsHidden && f.refs != config.RefsHeads:
+			return usage("--refs is hidden or heads.")
+		case f.refs != "" && f.config != "":
+			return usage("--refs is for a configuration that set-up writes. Write refs: %s into %s yourself, before the first task.", f.refs, f.config)
+		}
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		context.AfterFunc(ctx, stop) // the second signal kills

@@ -156,6 +156,7 @@ func (a *app) setupConfig(f *githubFlags) (cfg config.Config, err error) {
 	if dir == "" {
 		dir = setupDir
 	}
+	f.g.Refs = f.refs
 	f.g.Dir, err = filepath.Abs(dir)
 	return cfg, err
 }
@@ -247,6 +248,7 @@ func (f *githubFlags) again() string {
 	}
 	add("--config", f.config)
 	add("--dir", f.dir)
+	add("--refs", f.refs)
 	if f.g.Existing != "" { // which may not say it yet
 		for _, name := range f.g.Repositories {
 			add("--repo", name)

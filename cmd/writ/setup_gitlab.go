@@ -130,6 +130,7 @@ func (f *gitlabFlags) places() (err error) {
 			return err
 		}
 	}
+	f.g.Refs = f.refs
 	f.g.Dir, err = filepath.Abs(dir)
 	return err
 }
@@ -175,6 +176,11 @@ func (a *app) sayStart(env, file string, cfg config.Config) {
 	a.print("\nStart writ:\n\n  set -a; . %s; set +a\n  writ serve --config %s\n", shellWord(env), shellWord(file))
 	if cfg.Server.Intake != config.IntakePoll {
 		a.print("\nYour proxy passes /hooks/ at the public address on to http://%s, and nothing else.\n", cfg.Server.Listen)
+	}
+	if cfg.Refs == config.RefsHidden {
+		a.print("\nWhoever may push can set a task's state back; writ sees it, and waits for a person. Where\nsuch people aren't trusted, write refs: heads into %s before the first task, and let\na ruleset keep writ/task/** and writ/world for writ's account.\n", file)
+	} else {
+		a.print("\nState refs are branches: let a ruleset keep writ/task/** and writ/world for writ's account.\n")
 	}
 	if len(cfg.Builders) == 0 {
 		a.print("\nNo builder is named yet: %s has a place for one.\n", file)

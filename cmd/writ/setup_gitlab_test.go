@@ -38,6 +38,8 @@ func TestSetupGitLab_Token(t *testing.T) {
 		"no such file":              {[]string{"--token-file", filepath.Join(dir, "none")}, nil, nil, exitUsage, "can't be read", false},
 		"as an argument":            {[]string{token}, nil, nil, exitUsage, "not expected", false},
 		"a secret of no known form": {[]string{"correct-horse"}, nil, nil, exitUsage, "not expected", false},
+		"state refs elsewhere":      {[]string{"--refs", "tags"}, nil, nil, exitUsage, "hidden or heads", false},
+		"refs of one's own file":    {[]string{"--refs", "heads", "--config", "own.yaml"}, nil, nil, exitUsage, "refs: heads into", false},
 		"both answers":              {[]string{"--onboard", "--no-onboard"}, nil, nil, exitUsage, "onboard", false},
 		"a dash":                    {[]string{"--dir", "-x"}, nil, nil, exitUsage, "begins with a dash", false},
 	} {

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -24,6 +30,7 @@ import (
 type shown struct {
 	Kind          string        `json:"kind"` // "task"
 	World         string        `json:"world_id"`
+	Repository    string        `json:"repository"` // what people call it
 	Task          int64         `json:"task_id"`
 	Head          string        `json:"head"`  // commit id, "" where nobody claimed it yet
 	State         string        `json:"state"` // word at HEAD
@@ -41,8 +48,14 @@ type shown struct {
 	Codes         []kernel.Code `json:"codes"`
 	Halted        bool          `json:"halted"` // by this installation's ledger
 	HaltReason    string        `json:"halt_reason"`
-	Fault         string        `json:"fault"` // why HEAD is no state event
-	RunningHere   bool          `json:"running_here"`
+	HaltedBy      string        `json:"halted_by"`  // the person; "" where the kernel did
+	StoppedAt     string        `json:"stopped_at"` // UTC, ISO 8601: of the stop on the issue that this installation saw to count
+	StoppedBy     string        `json:"stopped_by"` // who stopped it here, until that is carried out
+	Fault         string        `json:"fault"`      // why HEAD is no state of this task; what it says is then left out
+	// Repair is why a person has to look at a HEAD that isn't this task's state; "" where
+	// nobody has to.
+	Repair      kernel.Code `json:"repair"`
+	RunningHere bool        `json:"running_here"`
 }
 
 func (a *app) showCommand() *cobra.Command {
@@ -90,7 +103,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	if err := at.settle(ctx); err != nil {
 		return s, err
 	}
-	if s.World = at.place.world; at.place.url == "" {
+	if s.World, s.Repository = at.place.world, at.place.display; at.place.url == "" {
 		return s, at.unknown()
 	}
 	repo, err := a.repoOf(ctx, at, nil)
@@ -98,37 +111,95 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 		return s, err
 	}
 	defer repo.Close()
-	ref := stateRef(at.cfg.Refs, number)
-	refs, err := repo.Refs(ctx, ref)
+	ref, acts := stateRef(at.cfg.Refs, number), worldref.Ref(refPrefix(at.cfg.Refs))
+	refs, err := repo.Refs(ctx, ref, acts, git.OnlyHead)
 	if err != nil {
 		return s, at.explain(err, "")
 	}
-	if oid := refs.OID(ref); !oid.IsZero() {
-		commit, err := repo.Commit(ctx, oid)
-		if err != nil && git.CodeOf(err) != git.CodeCommitAmbiguous {
-			return s, err
-		}
-		s.readHead(commit, at)
+	view, err := s.readLedger(ctx, at)
+	if err != nil {
+		return s, err
 	}
-	return s, s.readLedger(ctx, at)
+	view.Task = number // also where nothing was recorded
+	place := seenPlace{repo: repo, world: s.World, lease: at.cfg.Lease.Policy()}
+	if place.standing, err = a.standing(ctx, at, repo, refs); err != nil {
+		return s, at.explain(err, "")
+	}
+	h, commit, err := place.head(ctx, refs.OID(ref), ref, view)
+	if err != nil {
+		return s, err
+	}
+	if h.OID != "" {
+		s.Head, s.Since, s.Signer = h.OID, kernel.Timestamp(commit.Committer.Seconds), h.Signer
+	}
+	if fault := headFault(h, view); fault.Code != "" {
+		s.disown(fault, !h.Foreign() || view.Seen != "" || view.Told > 0)
+		return s, nil
+	}
+	if h.OID != "" && (h.Trusted() || h.UnlistedLock()) {
+		s.readHead(commit, at)
+	} else if h.OID != "" {
+		s.Fault = "a person moved on from it"
+	}
+	return s, nil
+}
+
+// disown says of HEAD only that it isn't this task's state, and whether a person has to
+// look before anything is done.
+func (s *shown) disown(fault kernel.Violation, waits bool) {
+	s.Fault, s.Codes = fault.Detail, []kernel.Code{fault.Code}
+	if waits {
+		s.Repair, s.WaitingFor = fault.Code, kernel.WaitRepair
+	}
+}
+
+// standing is who counts for this installation, read beside it. Where there is none,
+// everybody's good signature is taken for what it says.
+func (a *app) standing(ctx context.Context, at where, repo *git.Repo, refs git.Refs) (worldref.Standing, error) {
+	in := &installation{cfg: at.cfg}
+	var line []byte
+	if dir, err := openState(at.state, false); err == nil {
+		in.dir = dir
+		line, _ = os.ReadFile(dir.file(instancekey.PublicFile)) // without one no key was made here
+	}
+	if len(line) == 0 {
+		return worldref.Fold(at.place.world, nil, func(string) bool { return true }), nil
+	}
+	keys, err := parseKeys(append([]string{string(line)}, at.cfg.TrustedRunners...))
+	if err != nil {
+		return worldref.Standing{}, err
+	}
+	acts, err := worldref.Open(repo, at.place.world, worldref.Ref(refPrefix(at.cfg.Refs)), unwritten{in.memoryOf(at.place.world)})
+	if err != nil {
+		return worldref.Standing{}, err
+	}
+	cfg := supervisor.Config{World: at.place.world, RefPrefix: refPrefix(at.cfg.Refs), Base: (&governed{installation: in}).baseRef(), Trusted: keys}
+	deps := supervisor.Deps{Repo: repo, Signer: publicKey{keys[0]}, Clock: newClock(), Acts: acts, Log: slog.New(slog.DiscardHandler)}
+	return supervisor.New(cfg, deps, supervisor.NoHistory()).Standing(ctx, refs)
+}
+
+// unwritten is the memory of who only reads.
+type unwritten struct{ actMemory }
+
+// Save implements worldref.Memory.
+func (unwritten) Save([]byte) error { return nil }
+
+// publicKey is the key of an installation that signs nothing here.
+type publicKey struct{ key ssh.PublicKey }
+
+// PublicKey implements git.Signer.
+func (k publicKey) PublicKey() ssh.PublicKey { return k.key }
+
+// Sign implements git.Signer.
+func (publicKey) Sign([]byte) ([]byte, error) {
+	return nil, errors.New("only the public key was read")
 }
 
 // readHead takes what HEAD says.
 func (s *shown) readHead(c git.Commit, at where) {
-	s.Head, s.Since = string(c.OID), kernel.Timestamp(c.Committer.Seconds)
-	if signer, err := c.Verify(nil); err == nil || git.CodeOf(err) == git.CodeUntrusted {
-		s.Signer = signer
-	}
-	ev, err := lease.ReadEvent(lease.Head{
-		OID: s.Head, Message: c.Message, CommitterSeconds: c.Committer.Seconds,
-		CommitterOK: c.Committer.OK && len(c.Ambiguous) == 0,
-	})
+	ev, err := eventOf(c)
 	if err != nil {
-		var fault *lease.Error
 		s.Fault = err.Error()
-		if errors.As(err, &fault) {
-			s.Fault = fault.Detail
-		}
 		return
 	}
 	s.State, s.RunID, s.Title = ev.State, ev.RunID, ev.Title
@@ -149,56 +220,95 @@ func (s *shown) readHead(c git.Commit, at where) {
 		s.NotBefore = kernel.Timestamp(n)
 	}
 	if ev.State == lease.StateWorking {
-		pol := at.cfg.Lease.Policy()
-		s.Holder = ev.RunnerID
-		s.HeldUntil = kernel.Timestamp(ev.CommitterSeconds + min(max(ev.LeaseSeconds, 0), pol.MaxLeaseSeconds) + pol.GraceSeconds)
+		s.Holder, s.HeldUntil = ev.RunnerID, kernel.Timestamp(leaseEnd(ev, at.cfg.Lease.Policy()))
 	}
 }
 
-// readLedger asks this installation's ledger, beside its writer, whether the
-// task is halted. Without one there is nothing to ask.
-func (s *shown) readLedger(ctx context.Context, at where) error {
+// readLedger asks this installation's ledger, beside its writer, whether the task is
+// halted, and what was seen of it. Without one there is nothing to ask.
+func (s *shown) readLedger(ctx context.Context, at where) (view kernel.TaskView, err error) {
 	dir, err := openState(at.state, false)
 	if err != nil {
-		return nil // no installation here, or not ours to read: HEAD has said the rest
+		return view, nil // no installation here, or not ours to read: HEAD has said the rest
 	}
 	u := dir.lastUse()
 	s.RunningHere = dir.probe() != nil && u.Task == s.Task
 	path := dir.file(ledger.FileName)
 	if _, err := os.Stat(path); err != nil {
-		return nil // nothing was recorded yet
+		return view, nil // nothing was recorded yet
 	}
 	store, err := ledger.OpenReadOnly(ctx, path, ledger.Options{})
 	if err != nil {
-		return err
+		return view, err
 	}
 	defer store.Close()
 	l, err := store.World(ctx, at.place.world)
 	if err != nil || l.Chain().Head == kernel.NoHead() {
-		return err
+		return view, err
 	}
 	h, err := supervisor.Replay(l.Records(ctx, 0, 0))
 	if err != nil {
-		return err
+		return view, err
 	}
-	view := h.World.TaskView(s.Task)
-	s.Halted, s.HaltReason = view.Halted, view.HaltReason
-	return nil
+	view = h.World.TaskView(s.Task)
+	s.Halted, s.HaltReason, s.StoppedBy = view.Halted, view.HaltReason, view.Stop
+	if s.Halted {
+		if s.HaltedBy, err = haltedBy(l.RecordsOfTask(ctx, s.Task)); err != nil {
+			return view, err
+		}
+	}
+	if view.Stopped != "" && !kernel.NewerAct(view.Act, view.Stopped) { // a HEAD takes in a stop, too
+		s.StoppedAt = kernel.Timestamp(kernel.ActTime(view.Stopped) / 1000)
+	}
+	return view, nil
+}
+
+// haltedBy is who halted the task since it was last resumed, by its records.
+func haltedBy(records iter.Seq2[kernel.Record, error]) (by string, err error) {
+	for r, err := range records {
+		if err != nil {
+			return "", err
+		}
+		if r.Kind != kernel.KindOperatorAct {
+			continue
+		}
+		var a kernel.OperatorAct
+		if err := canon.UnmarshalCanonical(r.Body, &a); err != nil {
+			return "", err
+		}
+		switch a.Act {
+		case kernel.ActHalt:
+			by = a.Actor
+		case kernel.ActResume:
+			by = ""
+		}
+	}
+	return by, nil
 }
 
 // plain is the same in words.
 func (s shown) plain() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("task %d of %s %s", s.Task, s.World, s.standing())
+	line("task %d of %s %s", s.Task, s.Repository, s.standing())
 	if s.Halted {
-		line("  halted here: %s", orNone(s.HaltReason))
+		line("  halted here by %s: %s", cmp.Or(s.HaltedBy, "its kernel"), cmp.Or(s.HaltReason, "no reason was given"))
+		line("  nothing of it is done until `writ task resume %d`", s.Task)
+	}
+	if s.StoppedAt != "" {
+		line("  stopped on the issue at %s; the label set again, or `/writ run`, begins it anew", s.StoppedAt)
+	}
+	if s.StoppedBy != "" {
+		line("  stopped by %s; that is carried out when the task is looked at next", s.StoppedBy)
 	}
 	if s.Head != "" {
 		line("  HEAD %s of %s, signed by %s", s.Head, s.Since, orNone(s.Signer))
 	}
+	if s.Fault != "" {
+		line("  not this task's state: %s", s.Fault)
+	}
 	if s.Attempt > 0 {
-		line("  attempt %d, %d interruptions", s.Attempt, s.Interruptions)
+		line("  attempt %d, %s", s.Attempt, counted(s.Interruptions, "interruption"))
 	}
 	if s.Change != "" {
 		line("  change %s on writ/change/%d", s.Change, s.Task)
@@ -215,10 +325,12 @@ func (s shown) plain() string {
 
 func (s shown) standing() string {
 	switch {
+	case s.Repair != "":
+		return "waits for repair: " + string(s.Repair) + ". Nothing is done until a person looked"
 	case s.Head == "":
 		return "has not been run"
 	case s.State == "":
-		return "has a HEAD that is no state event: " + s.Fault
+		return "has no state: HEAD isn't this task's"
 	case s.State == lease.StateWorking:
 		where := ""
 		if s.RunningHere {

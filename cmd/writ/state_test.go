@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
@@ -85,6 +87,44 @@ func TestStateDir_OneHolder(t *testing.T) {
 	if u := two.lastUse(); u.Task != 9 || u.Repo != "/r" {
 		t.Errorf("last use %+v", u)
 	}
+}
+
+// TestR3_LockFileRemoved: who removes or replaces the file of the lock lets no second
+// process in, and the first one notices.
+func TestR3_LockFileRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	one, err := openState(path, true)
+	must(t, err)
+	must(t, one.take(lastUse{Server: true}))
+	must(t, one.inPlace())
+	for _, spoil := range []func() error{
+		func() error { return os.Remove(one.file(lockFile)) },
+		func() error { return os.WriteFile(one.file(lockFile), nil, 0o600) },
+	} {
+		must(t, spoil())
+		if p := explain(one.inPlace()); p.code != kernel.CodeEnvState || !strings.Contains(p.text, "removed or replaced") {
+			t.Errorf("the holder doesn't notice: %v", p)
+		}
+		two, err := openState(path, false)
+		must(t, err)
+		if err := two.take(lastUse{}); explain(err).code != kernel.CodeStateInUse {
+			t.Errorf("a second process is let in: %v", err)
+		}
+		if two.probe() == nil {
+			t.Error("the lock looks free")
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{in: &installation{dir: one, db: &store.DB{}}}
+		if err := s.watchStore(t.Context()); explain(err).code != kernel.CodeEnvState {
+			t.Errorf("the server goes on: %v", err)
+		}
+	})
+	one.release()
+	two, err := openState(path, false)
+	must(t, err)
+	must(t, two.take(lastUse{}))
+	two.release()
 }
 
 func TestStateDir_RefusesOthers(t *testing.T) {

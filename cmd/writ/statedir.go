@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/filesystem"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -32,6 +36,7 @@ const (
 type stateDir struct {
 	path string
 	lock *os.File // nil if only read
+	self *os.File // the directory, locked too: whoever removes the file frees nothing
 }
 
 // lastUse is what the lock's file says of who held it last. It is for people,
@@ -48,6 +53,36 @@ type lastUse struct {
 	// Repos has the repository of each world that was ever opened here, without
 	// credentials.
 	Repos map[string]string `json:"repos,omitempty"`
+	// Names has what people called each of them last.
+	Names map[string]string `json:"names,omitempty"`
+	// Trusted has the keys that the configuration of the last run or server lists,
+	// besides its own; nil in a command that doesn't say.
+	Trusted []string `json:"trusted,omitempty"`
+}
+
+// trustedIn are the keys that a configuration lists; none is a word, too.
+func trustedIn(cfg config.Config) []string { return append([]string{}, cfg.TrustedRunners...) }
+
+// called is what people call a world, or its identity where that isn't known.
+func (u lastUse) called(world string) string { return cmp.Or(u.Names[world], world) }
+
+// meant is the world that a person names by its identity or by what it is called.
+// A name that no world has, or several, is left as it is.
+func (u lastUse) meant(name string) string {
+	if u.Names[name] != "" || u.Repos[name] != "" {
+		return name
+	}
+	meant := name
+	for world, called := range u.Names {
+		if !strings.EqualFold(called, name) {
+			continue
+		}
+		if meant != name {
+			return name
+		}
+		meant = world
+	}
+	return meant
 }
 
 // after is a use that comes after another: what is known of worlds adds up, and
@@ -56,11 +91,20 @@ func (u lastUse) after(old lastUse) lastUse {
 	if u.Repo == "" && !u.Server {
 		u.Repo, u.World, u.Refs, u.Server = old.Repo, old.World, old.Refs, old.Server
 	}
+	if u.Trusted == nil {
+		u.Trusted = old.Trusted
+	}
 	repos := maps.Clone(old.Repos)
 	if repos == nil {
 		repos = map[string]string{}
 	}
 	maps.Copy(repos, u.Repos)
+	names := maps.Clone(old.Names)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, u.Names)
+	u.Names = names
 	for _, one := range []lastUse{old, u} {
 		if one.World != "" && one.Repo != "" {
 			repos[one.World] = one.Repo
@@ -76,6 +120,23 @@ func badState(path, format string, args ...any) *problem {
 	return p
 }
 
+// failedState is a state directory in which the system refused something. What
+// helps depends on why it did.
+func failedState(path string, err error, format string, args ...any) *problem {
+	p := badState(path, "%s (%s)", fmt.Sprintf(format, args...), cause(err))
+	switch {
+	case errors.Is(err, unix.EROFS):
+		p.remedy = "Its file system, mounted at " + filesystem.MountPoint(path) + ", can't be written: mount it for writing (mount -o remount,rw), or give another --state-dir (server.state_dir)."
+	case filesystem.Refused(err):
+		p.remedy = "Make room, or give another --state-dir (server.state_dir): " + filesystem.NoRoom(path) + "."
+	case errors.Is(err, fs.ErrPermission):
+		p.remedy = "It must belong to the user that runs writ, with mode 700, and the files in it with mode 600; who that user is, says `id -un`."
+	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrExist):
+		p.remedy = "A file is where a directory should be: give another --state-dir (server.state_dir), or move that file away."
+	}
+	return p
+}
+
 // openState finds a state directory and refuses one that isn't this user's
 // alone: who can write it can speak in the installation's name.
 func openState(path string, create bool) (*stateDir, error) {
@@ -85,12 +146,12 @@ func openState(path string, create bool) (*stateDir, error) {
 	}
 	if create {
 		if err := os.MkdirAll(abs, 0o700); err != nil {
-			return nil, badState(abs, "can't be made (%s)", cause(err))
+			return nil, failedState(abs, err, "can't be made")
 		}
 	}
 	info, err := os.Lstat(abs)
 	if err != nil {
-		p := badState(abs, "can't be looked at (%s)", cause(err))
+		p := failedState(abs, err, "can't be looked at")
 		if errors.Is(err, fs.ErrNotExist) {
 			p = badState(abs, "is not there")
 			p.remedy = "Name the one of the server (server.state_dir) or of the run (--state-dir, --repo as there); their first start makes it."
@@ -130,31 +191,90 @@ func cause(err error) string {
 func (s *stateDir) take(use lastUse) error {
 	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return badState(s.path, "has a lock that can't be opened (%s)", cause(err))
+		return failedState(s.path, err, "has a lock that can't be opened")
 	}
-	if !tryLock(f) {
+	self, free := s.tryBoth(f)
+	if !free {
 		defer f.Close()
 		return inUse(s.path, readUse(f))
 	}
-	s.lock = f
-	use = use.after(readUse(f))
+	old := readUse(f)
+	s.lock, s.self = f, self
+	if err := use.contradicts(old); err != nil {
+		s.release()
+		return err
+	}
+	use = use.after(old)
 	use.PID, use.Since = os.Getpid(), kernel.Timestamp(time.Now().Unix())
 	if err := writeUse(f, use); err != nil {
 		s.release()
-		return badState(s.path, "can't be written (%s)", cause(err))
+		return failedState(s.path, err, "can't be written")
 	}
 	return nil
 }
 
-// remember notes where a world's repository is. It needs the lock.
-func (s *stateDir) remember(world, url string) error {
-	use := lastUse{Repos: map[string]string{world: url}}
+// contradicts refuses a repository on disk that says that it is a world which another
+// repository is. What a git directory says of itself can be copied, and is no secret:
+// whoever runs a task there would sign state that counts in the other one.
+func (u lastUse) contradicts(old lastUse) error {
+	known := old.after(lastUse{}).Repos[u.World]
+	if u.Repo == "" || known == "" || known == u.Repo || !filepath.IsAbs(u.Repo) || git.SameRepository(known, u.Repo) {
+		return nil
+	}
+	if there, _ := git.Identity(known); filepath.IsAbs(known) && there != u.World {
+		return nil // it was moved from there, or nothing can be read there any more
+	}
+	p := coded(kernel.CodeWorldElsewhere, "The repository %s says that it is the world %s, which is the repository %s.", u.Repo, u.World, known)
+	p.remedy = "If it is a copy, remove the file " + git.IdentityFile + " from its git directory: it becomes a world of its own. If the other one is gone for good, remove it, or that file of it. For another installation give another --state-dir."
+	return p
+}
+
+// remember notes where a world's repository is, and what it is called. It needs
+// the lock.
+func (s *stateDir) remember(world, display, url string) error {
+	use := lastUse{Repos: map[string]string{world: url}, Names: map[string]string{world: display}}
 	old := readUse(s.lock)
 	use.PID, use.Task, use.Since = old.PID, old.Task, old.Since
 	if err := writeUse(s.lock, use.after(old)); err != nil {
-		return badState(s.path, "can't be written (%s)", cause(err))
+		return failedState(s.path, err, "can't be written")
 	}
 	return nil
+}
+
+// tryBoth takes the lock of the open file and that of the directory, which ends with
+// self. A file system that can't lock a directory is left with the file's.
+func (s *stateDir) tryBoth(f *os.File) (self *os.File, free bool) {
+	if !tryLock(f) {
+		return nil, false
+	}
+	self, err := os.Open(s.path)
+	if err != nil {
+		return nil, false
+	}
+	if err := unix.Flock(int(self.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		_ = self.Close() // nothing is buffered
+		return nil, false
+	}
+	return self, true
+}
+
+// inPlace is an error unless the file of the lock is the one that was locked. Commands
+// find a running process by that file.
+func (s *stateDir) inPlace() error {
+	held, err := s.lock.Stat()
+	if err != nil {
+		return failedState(s.path, err, "has a lock that can't be looked at")
+	}
+	now, err := os.Lstat(s.file(lockFile))
+	switch {
+	case err == nil && os.SameFile(held, now):
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return failedState(s.path, err, "has a lock that can't be looked at")
+	}
+	p := badState(s.path, "has lost its file %q: it was removed or replaced while writ runs", lockFile)
+	p.remedy = "Find out who did that, and start writ again. That file is never in the way: a process that is gone holds nothing."
+	return p
 }
 
 // tryLock takes the exclusive lock of an open file, which ends with the last
@@ -225,7 +345,8 @@ func (s *stateDir) lastUse() lastUse {
 func (s *stateDir) release() {
 	if s.lock != nil {
 		_ = s.lock.Close() // nothing is buffered, and the lock goes with it
-		s.lock = nil
+		_ = s.self.Close()
+		s.lock, s.self = nil, nil
 	}
 }
 
@@ -237,7 +358,7 @@ func (s *stateDir) file(name string) string { return filepath.Join(s.path, name)
 func (s *stateDir) runnerID() (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(s.lock.Fd()), &st); err != nil {
-		return "", badState(s.path, "has a lock that can't be looked at (%v)", err)
+		return "", failedState(s.path, err, "has a lock that can't be looked at")
 	}
 	id := shortHash(machineID(), fmt.Sprint(st.Dev), fmt.Sprint(st.Ino))
 	return hostName() + "/" + id, nil

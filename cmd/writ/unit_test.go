@@ -100,16 +100,6 @@ func TestTaskNumber(t *testing.T) {
 	}
 }
 
-func TestNextFree(t *testing.T) {
-	const p = "refs/writ/task/"
-	if got := nextFree([]string{p + "1", p + "12", p + "x", p + "3"}, p); got != 13 {
-		t.Errorf("got %d", got)
-	}
-	if got := nextFree(nil, p); got != 1 {
-		t.Errorf("got %d", got)
-	}
-}
-
 // TestG1_Places: what --repo may be, and what its world is called.
 func TestG1_Places(t *testing.T) {
 	for repo, want := range map[string]string{
@@ -124,7 +114,7 @@ func TestG1_Places(t *testing.T) {
 		"/":                          "local/x/x",
 	} {
 		p, err := newPlace(repo)
-		if err != nil || p.world != want {
+		if err != nil || p.display != want || p.world != want {
 			t.Errorf("%s: %q, %v, want %q", repo, p.world, err, want)
 		}
 	}
@@ -202,5 +192,14 @@ func TestQuiet(t *testing.T) {
 	}
 	if !errors.As(error(quiet(3)), new(quiet)) {
 		t.Error("quiet is no error")
+	}
+}
+
+// TestCounted: one thing is named in the singular.
+func TestCounted(t *testing.T) {
+	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
+		if got := counted(n, "task"); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -35,7 +33,11 @@ func (a *app) verifyCommand() *cobra.Command {
 of one task from its repository alone. It changes nothing. Exit status: 0 if
 everything holds, 1 if not, with the first bad record.
 
-It says who signed. Whether to believe that key is yours to say: with --key. A
+It says who signed. Whether to believe that key is yours to say: with --key. What was
+said in the repository of keys that were replaced or revoked is shown, and counts as
+far as you vouch for who says it. The world is worked out from the repository's git
+directory, or asked of the forge of --config; where it can't be, the first line says
+so. A
 checkpoint that you kept yourself, given with --checkpoint, must be fulfilled, or
 the ledger must declare that it was abandoned (writ ledger adopt); the answer says
 which.`,
@@ -48,7 +50,7 @@ which.`,
 	fl.StringArrayVar(&f.keys, "key", nil, "public key that you vouch for: a file, or the text itself; may be repeated")
 	fl.StringArrayVar(&f.checkpoints, "checkpoint", nil, "signed checkpoint that you kept, beside those in the state directory: a file; may be repeated")
 	fl.StringVar(&f.config, "config", "", "configuration, whose trusted_runners count as --key")
-	fl.StringVar(&f.world, "world", "", "world that the evidence must be of")
+	fl.StringVar(&f.world, "world", "", "identity of the world that the evidence must be of")
 	fl.BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		keys, refs, err := a.vouched(f)
@@ -101,16 +103,24 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 	if f.task < 1 {
 		return usage("--task must be at least 1.")
 	}
-	p, err := newPlace(repoName)
+	cfg, err := a.load(f.config)
 	if err != nil {
 		return err
 	}
-	repo, err := git.Open(ctx, git.Endpoint{URL: p.url}, git.Options{})
+	at, err := a.identified(ctx, cfg, repoName, false)
+	if at.url == "" {
+		return err // it is no place at all
+	}
+	defer at.close()
+	repo, err := a.repoOf(ctx, where{cfg: cfg, place: at.place}, nil)
 	if err != nil {
 		return err
 	}
 	defer repo.Close()
 	o := replay.Options{Keys: keys, World: f.world}
+	if o.World == "" && at.vouched {
+		o.World = at.world
+	}
 	rep, err := replay.VerifyTask(ctx, repo, stateRef(refs, f.task), o)
 	var re *replay.Error
 	if errors.As(err, &re) && re.Code == kernel.CodeTargetIneligible && refs != "heads" {
@@ -148,7 +158,7 @@ func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicK
 	var b strings.Builder
 	for i := range reps {
 		r := &reps[i]
-		r.Vouched = slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return git.Fingerprint(k) == r.Instance })
+		r.Vouched = slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return git.Fingerprint(k) == r.signer() })
 		if r.OK && len(keys) > 0 && !r.Vouched {
 			r.OK, r.Code, r.Reason = false, kernel.CodeLeaseUntrusted, "It is signed by none of the keys that you vouch for."
 		}
@@ -158,6 +168,7 @@ func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicK
 	if len(reps) == 0 {
 		b.WriteString("the ledger is empty: nothing was recorded yet\n")
 	}
+	b.WriteString("outside the ledgers, and not verified: evidence of webhooks, acts that wait, pauses, the schedule, pushes and work that is kept (docs/security.md)\n")
 	return a.tellVerified(ledgers{Kind: "verification", OK: ok, Ledgers: reps}, b.String(), ok)
 }
 
@@ -172,6 +183,16 @@ type ledgers struct {
 type ledgerReport struct {
 	ledger.Report
 	Vouched bool `json:"vouched"`
+	// Repository is what people call the world, "" where that isn't known.
+	Repository string `json:"repository"`
+}
+
+// signer is the key that signs the ledger now.
+func (r ledgerReport) signer() string {
+	if n := len(r.Rotated); n > 0 {
+		return r.Rotated[n-1].Key
+	}
+	return r.Instance
 }
 
 // verifyLedgers checks what the store has, and what a checkpoint says that it
@@ -210,22 +231,41 @@ func verifyLedgers(ctx context.Context, path string, kept signedNotes) ([]ledger
 		if err != nil {
 			return nil, err
 		}
-		signed, err := os.ReadFile(ledger.CheckpointFile(dir.path, w))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, badState(dir.path, "has a checkpoint that can't be read (%s)", cause(err))
-		}
-		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Others: kept.of(w), Deep: true})
+		signed, err := ledger.KeptCheckpoint(dir.path, w)
 		if err != nil {
 			return nil, err
 		}
-		reps = append(reps, ledgerReport{Report: r})
+		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Outside: true, Others: kept.of(w), Deep: true})
+		if err != nil {
+			return nil, err
+		}
+		if err := verifyWorld(ctx, l, &r); err != nil {
+			return nil, err
+		}
+		reps = append(reps, ledgerReport{Report: r, Repository: dir.lastUse().Names[w]})
 	}
 	return reps, nil
 }
 
+// verifyWorld holds the records of a sound chain against the rules of their world.
+func verifyWorld(ctx context.Context, l *ledger.Ledger, r *ledger.Report) error {
+	if !r.OK || r.Records == 0 {
+		return nil
+	}
+	fault, err := replay.VerifyWorld(l.Records(ctx, 0, r.Records))
+	if fault != nil {
+		r.OK, r.Code, r.Reason, r.FirstBad = false, kernel.CodeLedgerCorrupt, fault.Detail, &fault.Seq
+	}
+	return err
+}
+
 func (r ledgerReport) plain() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ledger of %s\n", r.World)
+	if r.Repository == "" || r.Repository == r.World {
+		fmt.Fprintf(&b, "ledger of %s\n", r.World)
+	} else {
+		fmt.Fprintf(&b, "ledger of %s (%s)\n", r.Repository, r.World)
+	}
 	if r.Instance != "" {
 		fmt.Fprintf(&b, "  written by %s", r.Instance)
 	}
@@ -239,12 +279,18 @@ func (r ledgerReport) plain() string {
 	}
 	for _, a := range r.Adopted {
 		fmt.Fprintf(&b, "  ADOPTED: history %d begins with record %d, %s, by %s: %s\n", a.History, a.Seq, kernel.Timestamp(a.Time/1000), a.Actor, a.Reason)
+		if a.Unsigned {
+			b.WriteString("    its checkpoint was missing: what was signed besides isn't known\n")
+		}
 		for _, cp := range a.Abandoned {
-			fmt.Fprintf(&b, "    it abandons what was signed as history %d: %d records, root %s\n", cp.History, cp.Size, cp.Root)
+			fmt.Fprintf(&b, "    it abandons what was signed as history %d: %s, root %s\n", cp.History, counted(cp.Size, "record"), cp.Root)
 		}
 	}
+	for _, k := range r.Rotated {
+		fmt.Fprintf(&b, "  another key signs since record %d: %s, %s, by %s: %s\n", k.Seq, k.Key, kernel.Timestamp(k.Time/1000), k.Actor, k.Reason)
+	}
 	for _, cp := range r.Declared {
-		fmt.Fprintf(&b, "  a checkpoint of %d records, history %d, is not fulfilled: it is declared abandoned\n", cp.Size, cp.History)
+		fmt.Fprintf(&b, "  a checkpoint of %s, history %d, is not fulfilled: it is declared abandoned\n", counted(cp.Size, "record"), cp.History)
 	}
 	if !r.OK {
 		fmt.Fprintf(&b, "  NOT VERIFIED: %s", r.Code)
@@ -254,7 +300,7 @@ func (r ledgerReport) plain() string {
 		fmt.Fprintf(&b, ": %s\n", r.Reason)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "  verified: %d records, head %s, checkpoint of %d\n", r.Records, r.Head.Hash, r.CheckpointSize)
+	fmt.Fprintf(&b, "  verified: %s, head %s, checkpoint of %d\n", counted(r.Records, "record"), r.Head.Hash, r.CheckpointSize)
 	return b.String()
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/pushed"
+	"github.com/writbot/writ/compliance/shelf"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/sandbox"
@@ -32,6 +34,7 @@ type supervision struct {
 	forge   *supervisor.Forge        // nil: tasks come from files
 	ended   func(supervisor.Cycle)   // nil: the execution log
 	repo    supervisor.Repo          // nil: the world's own
+	healed  func(tasks []int64)      // nil: nobody waits
 	observe bool                     // claim nothing, whatever the contract says
 }
 
@@ -58,12 +61,19 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 	if err != nil {
 		return cfg, deps, err
 	}
+	var acts supervisor.Acts
+	if in.repo != nil {
+		if acts, err = in.actsOf(in.repo, in.world); err != nil {
+			return cfg, deps, err
+		}
+	}
 	l := in.cfg.Lease
 	deps = supervisor.Deps{
 		Repo: in.repo, Ledger: evidence{in.ledger}, Executor: ex, Clock: newClock().lag(a.behind),
-		Observations: in.seen.of(in.world),
-		NewRunID:     uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
-		Ended: o.ended, Forge: o.forge,
+		Observations: in.seen.of(in.world), Shelf: shelf.Of(in.db, in.world), Pushes: pushed.Of(in.db, in.world),
+		NewRunID: uuid.NewString, Signer: git.NewSigner(in.key.SSHSigner()), Log: in.log, Fault: a.fault,
+		Ended: o.ended, Forge: o.forge, Healed: o.healed, Acts: acts,
+		Holds: a.redactor.Holds,
 	}
 	if o.repo != nil {
 		deps.Repo = o.repo
@@ -75,7 +85,7 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 		deps.Progress, deps.Tail = d.Progress, d.Tail
 	}
 	cfg = supervisor.Config{
-		World: in.world, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
+		World: in.world, Repository: in.display, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
 		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
 		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted, Observe: o.observe,
 	}
@@ -86,7 +96,7 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
 	x := a.newExecutor(j, in)
 	if err := x.Sweep(); err != nil {
-		return nil, badState(in.dir.path, "has workspaces that can't be cleared (%s)", cause(err))
+		return nil, failedState(in.dir.path, err, "has workspaces that can't be cleared")
 	}
 	return x, nil
 }
@@ -95,7 +105,7 @@ func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
 func (a *app) newExecutor(j *job, in *installation) *builder.Local {
 	cfg := builder.Config{
 		Sandbox: a.sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.cfg.Limits.Sandbox(),
-		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String,
+		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String, Holds: a.redactor.Holds,
 		Now: func() int64 { return newClock().Now().WallMs }, Log: in.log,
 		Checks: builder.Builder{
 			Env: in.cfg.Checks.Env, ReadOnly: mounts(in.cfg.Checks.RO, j.ro), Loopback: in.cfg.Checks.Loopback,
@@ -118,6 +128,9 @@ func (a *app) sandbox(in *installation) sandbox.Sandbox {
 		return sandbox.NewNone(cfg)
 	}
 	if in.cfg.Sandbox == config.SandboxLandlock {
+		if what, remedy := sandbox.LandlockLacks(); what != "" {
+			in.log.Warn("sandbox: landlock. "+what, "remedy", remedy)
+		}
 		return sandbox.NewLandlocked(cfg)
 	}
 	return sandbox.NewBubblewrap(cfg)

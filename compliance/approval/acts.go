@@ -57,11 +57,12 @@ func (f Facts) acts() []Act {
 	}
 	for _, c := range f.Comments {
 		cmd, ok := ParseCommand(c.Body)
-		if !ok || !cmd.act() || edited(c) {
+		if !ok || !cmd.act() || edited(c) && cmd.Verb != Stop {
 			continue
 		}
-		out = append(out, Act{Verb: cmd.Verb, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest, Text: cmd.Text})
+		out = append(out, Act{Verb: cmd.Verb, Actor: c.Author, Ref: c.ID, At: cmd.said(c), Digest: cmd.Digest, Text: cmd.Text})
 	}
+	out = f.stoppedFor(out)
 	slices.SortStableFunc(out, func(a, b Act) int {
 		if c := cmp.Compare(a.At, b.At); c != 0 {
 			return c
@@ -73,6 +74,32 @@ func (f Facts) acts() []Act {
 	})
 	slices.Reverse(out)
 	return f.unexplained(out)
+}
+
+// said is when a comment said its command, Unix milliseconds. A stop that was edited,
+// or edited in, counts from the edit: whether it was a stop before, nobody can tell.
+func (c Command) said(in forge.Comment) int64 {
+	if c.Verb == Stop && in.UpdatedAt.After(in.CreatedAt) {
+		return in.UpdatedAt.UnixMilli()
+	}
+	return in.CreatedAt.UnixMilli()
+}
+
+// stoppedFor puts the stop that was seen in the place of what its comment says now, if
+// it is there at all: what was taken back stays so.
+func (f Facts) stoppedFor(list []Act) []Act {
+	var a Act
+	if _, err := fmt.Sscanf(f.Stopped, "%d/comment:%d", &a.At, &a.Ref); err != nil {
+		return list
+	}
+	a.Verb, a.Actor = Stop, forge.User{Login: "somebody whose comment is gone"}
+	for _, c := range f.Comments {
+		if c.ID == a.Ref {
+			a.Actor = c.Author
+		}
+	}
+	list = slices.DeleteFunc(list, func(x Act) bool { return x.Ref == a.Ref && !x.byLabel() })
+	return append(list, a)
 }
 
 func rank(a Act) int {
@@ -98,7 +125,7 @@ func (f Facts) unexplained(list []Act) []Act {
 }
 
 // edited reports whether a comment isn't as its author wrote it: whoever edited it
-// need not be who wrote it, so it is no command.
+// need not be who wrote it, so it is no command but a stop.
 func edited(c forge.Comment) bool { return !c.UpdatedAt.IsZero() && !c.UpdatedAt.Equal(c.CreatedAt) }
 
 // maxAskers bounds for how many accounts the forge is asked for one judgement.

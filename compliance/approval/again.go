@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -29,13 +28,8 @@ func Proven(a kernel.Approval) bool {
 // was undone and that the forge shows proves nothing any more.
 func (f Facts) again(a Act) canon.Digest {
 	e := f.Earlier
-	if a.Verb != Retry || !Proven(e) || e.Digest != f.Digest || e.Time > a.At {
+	if a.Verb != Retry || !Proven(e) || e.Digest != f.Digest || e.Time > a.At || f.editedSince(e.Time) {
 		return ""
-	}
-	for _, ev := range f.History {
-		if ev.Kind == forge.EventEdited && ev.At.UnixMilli() >= e.Time {
-			return ""
-		}
 	}
 	for _, other := range f.acts() {
 		if other.takesBack() && other.At >= e.Time && !f.knownStranger(other) {

@@ -13,7 +13,7 @@ type Asked struct {
 	Comment int64
 	Author  forge.User
 	At      int64 // Unix milliseconds, by the forge's clock
-	Edited  bool  // the comment was, so it is no command
+	Edited  bool  // the comment was, so it is no command but a stop
 	Known   bool  // what the author may do was asked
 	May     bool  // the author has what the contract demands
 }

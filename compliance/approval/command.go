@@ -4,7 +4,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/writbot/writ/compliance/instruction"
 	"github.com/writbot/writ/compliance/internal/visible"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel/canon"
 )
 
@@ -30,6 +32,7 @@ type Command struct {
 	Digest canon.Digest // of approve
 	Text   string       // of retry: what the next dispatch is told
 	Fault  string       // what is wrong with it; "" if it is fine
+	Loose  bool         // it is read as a stop, and says something else too
 }
 
 // act reports whether the command does something to the task.
@@ -41,11 +44,18 @@ func (c Command) act() bool {
 // says in passing, not for another issue.
 const maxCommandBytes = 2 << 10
 
+// stopLine begins a line that stops, whatever follows the word: of all commands a stop
+// may be read too often, but never too seldom.
+var stopLine = lazyregexp.New(`(?i)^/writ[\pZ\t]+stop([^\pL\pN]|$)`)
+
 // ParseCommand reads the first line of a comment; ok is false where it isn't
 // addressed to writ. Only the very first line counts, so that nothing quoted is a
 // command.
 func ParseCommand(body string) (c Command, ok bool) {
 	line, _, _ := strings.Cut(body, "\n")
+	if m := stopLine().FindString(line); m != "" {
+		return Command{Verb: Stop, Loose: strings.Join(strings.Fields(line), " ") != "/writ stop"}, true
+	}
 	words := strings.Fields(line[:min(len(line), maxCommandBytes)])
 	if len(words) == 0 || words[0] != "/writ" || !strings.HasPrefix(line, "/writ") {
 		return c, false
@@ -62,12 +72,12 @@ func ParseCommand(body string) (c Command, ok bool) {
 	switch rest := words[2:]; c.Verb {
 	case Approve:
 		c.readDigest(rest)
-	case Run, Stop, Explain, Help:
+	case Run, Explain, Help:
 		if len(rest) > 0 {
 			c.Fault = "Nothing may follow it on the line."
 		}
 	case Retry:
-		c.readText(strings.Join(rest, " "))
+		c.readText(strings.Join(rest, " "), body)
 	default:
 		c.Fault = "There is no such command."
 	}
@@ -88,10 +98,14 @@ func (c *Command) readDigest(words []string) {
 }
 
 // readText takes the text after retry. What a reader can't see doesn't reach a
-// builder (case I7).
-func (c *Command) readText(text string) {
+// builder (cases I7, I15).
+func (c *Command) readText(text, body string) {
 	if visible.Any(text) || !utf8.ValidString(text) {
 		c.Fault = "Its text has characters that can't be seen."
+		return
+	}
+	if text != "" && !instruction.ShowsFirstLine(body) {
+		c.Fault = "Its text has parts that the page may not show; put them in backticks."
 		return
 	}
 	c.Text = text

@@ -14,13 +14,16 @@
 //	/writ approve DIGEST   approve the text with this digest
 //	/writ retry [TEXT]     as run; also moves on from what waits for repair, and
 //	                       adds TEXT to the next dispatch, as data
-//	/writ stop             stop, and take back every approval before
+//	/writ stop             stop, and take back every approval before, whatever
+//	                       follows on the line
 //
 // Two more are no acts, and ask for words only: /writ explain and /writ help. Each
 // command is owed one answer ([Commands]), be it refused; strangers get one an hour.
 //
-// A comment that was edited is no command: whoever edited it need not be who
-// wrote it. Acts count by numeric account id, kind of account and live
+// A comment that was edited is no command, for whoever edited it need not be who
+// wrote it; only a stop counts all the same, from the edit on. A stop that was seen to
+// count goes on to count ([Facts].Stopped), also where its comment is edited or
+// deleted, or its author may not do so any more. Acts count by numeric account id, kind of account and live
 // permission; the newest one of somebody who may decides. What others do changes
 // nothing, with one exception: a label that was taken off approves nothing any
 // more, whoever took it off.

@@ -25,6 +25,9 @@ type Facts struct {
 	Remembered int
 	// Prior is the id of the act that the task was claimed on, "" for none.
 	Prior string
+	// Stopped is the id of the newest stop that was seen to count, "" for none: it
+	// counts for good.
+	Stopped string
 	// Earlier is the approval that the task was last claimed on, where this
 	// installation's ledger holds it; zero for none.
 	Earlier kernel.Approval

@@ -169,7 +169,7 @@ func (f Facts) revoked(list []refusal) []kernel.Violation {
 
 // asked reports whether an act turns on its actor's live permission.
 func (f Facts) asked(a Act) bool {
-	return a.Verb != Unlabeled && a.Actor.ID != 0 && f.own(a) == nil && a.Actor.Kind == forge.Person
+	return a.Verb != Unlabeled && a.ID() != f.Stopped && a.Actor.ID != 0 && f.own(a) == nil && a.Actor.Kind == forge.Person
 }
 
 // own refuses what writ did itself. With a person's token the person's acts and
@@ -184,7 +184,7 @@ func (f Facts) own(a Act) *kernel.Violation {
 
 // mayNot says why an act doesn't count, nil if it does.
 func (f Facts) mayNot(a Act) *kernel.Violation {
-	if a.Verb == Unlabeled {
+	if a.Verb == Unlabeled || a.Verb == Stop && a.ID() == f.Stopped {
 		return nil
 	}
 	no := func(format string, args ...any) *kernel.Violation {
@@ -216,7 +216,12 @@ func (f Facts) mayNot(a Act) *kernel.Violation {
 func (v *Verdict) approve(f Facts) {
 	v.Approval = kernel.Approval{Actor: fmt.Sprintf("%d:%s", v.Act.Actor.ID, v.Act.Actor.Login), Time: v.Act.At}
 	v.Approval.Digest, v.Approval.Evidence = f.proof(v.Act)
-	if v.Approval.Digest == "" {
+	switch {
+	case v.Act.Verb == Approve && v.Act.Digest != f.Digest && !f.editedSince(v.Act.At):
+		v.Approval.Digest, v.Approval.Evidence = "", ""
+		v.bad(kernel.CodeApprovalUnproven, v.Act.ID(),
+			"The digest that %s named isn't that of the issue as it is now. Read it, then comment: /writ approve %s", v.Act.Actor.Login, f.Digest)
+	case v.Approval.Digest == "":
 		v.bad(kernel.CodeApprovalUnproven, v.Act.ID(),
 			"Nobody can show which text %s approved. Read the issue as it is now, then comment: /writ approve %s", v.Act.Actor.Login, f.Digest)
 	}
@@ -320,13 +325,15 @@ func (f Facts) shown(a Act) canon.Digest {
 	if a.byLabel() && a.Digest.Valid() {
 		return a.Digest
 	}
-	if !f.EditHistory {
+	if !f.EditHistory || f.editedSince(a.At) {
 		return ""
 	}
-	for _, e := range f.History {
-		if e.Kind == forge.EventEdited && e.At.UnixMilli() >= a.At {
-			return ""
-		}
-	}
 	return f.Digest
+}
+
+// editedSince reports whether the history shows an edit since then, Unix milliseconds.
+func (f Facts) editedSince(at int64) bool {
+	return slices.ContainsFunc(f.History, func(e forge.Event) bool {
+		return e.Kind == forge.EventEdited && e.At.UnixMilli() >= at
+	})
 }

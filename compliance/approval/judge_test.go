@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -209,6 +210,13 @@ func TestI3_EvidenceOfTheBytes(t *testing.T) {
 			noRows(f)
 			f.Comments = []forge.Comment{says(20, ana, 2, "/writ approve "+string(digestA)+"\nlooks fine")}
 		}, approval.Approve, "2:ana", approval.EvidenceNamed, digestA, "", false},
+		{"named digest of no text", func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, ana, 2, "/writ approve "+string(digestB))}
+		}, approval.Approve, "2:ana", "", "", unproven, false},
+		{"named digest and an edit since", func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, ana, 2, "/writ approve "+string(digestB))}
+			f.History = append(f.History, event(11, forge.EventEdited, rita, 3))
+		}, approval.Approve, "2:ana", approval.EvidenceNamed, digestB, "", false},
 		{"payload with the time of an update long before", func(f *approval.Facts) {
 			f.Rows[0].At = at(-3600).UnixMilli()
 		}, approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
@@ -235,6 +243,11 @@ func TestI3_EvidenceOfTheBytes(t *testing.T) {
 	}
 }
 
+// seen is the id of a stop that was seen.
+func seen(s int, comment int64) string {
+	return fmt.Sprintf("%d/comment:%d", at(s).UnixMilli(), comment)
+}
+
 func TestW11_NewestActCounts(t *testing.T) {
 	stale, stopped, superseded := string(kernel.CodeEventStale), string(kernel.CodeTaskStopped), string(kernel.CodeSuperseded)
 	check(t, []row{
@@ -258,9 +271,32 @@ func TestW11_NewestActCounts(t *testing.T) {
 			f.EditHistory = true
 		}, approval.Retry, "2:ana", approval.EvidenceHistory, digestA, "", false},
 		{"edited command", func(f *approval.Facts) {
-			f.Comments = []forge.Comment{says(20, ana, 2, "/writ stop")}
+			f.Comments = []forge.Comment{says(20, ana, 2, "/writ retry mind the tests")}
 			f.Comments[0].UpdatedAt = at(3)
 		}, approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
+		{"edited stop", func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, ana, 0, "/writ stop")}
+			f.Comments[0].UpdatedAt = at(3)
+		}, approval.Stop, "", "", "", stopped, true},
+		{"edited stop of a stranger", func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, rita, 0, "/writ stop")}
+			f.Comments[0].UpdatedAt = at(3)
+		}, approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
+		{"stop that was seen and is edited", func(f *approval.Facts) {
+			f.Comments, f.Stopped = []forge.Comment{says(20, ana, 2, "never mind")}, seen(2, 20)
+			f.Comments[0].UpdatedAt = at(3)
+		}, approval.Stop, "", "", "", stopped, true},
+		{"stop that was seen and is a run now", func(f *approval.Facts) {
+			f.Comments, f.Stopped = []forge.Comment{says(20, ana, 2, "/writ run")}, seen(2, 20)
+		}, approval.Stop, "", "", "", stopped, true},
+		{"stop that was seen and is gone", func(f *approval.Facts) { f.Stopped = seen(2, 20) }, approval.Stop, "", "", "", stopped, true},
+		{"stop that was seen, of one who may not any more", func(f *approval.Facts) {
+			f.Comments, f.Stopped = []forge.Comment{says(20, rita, 2, "/writ stop")}, seen(2, 20)
+		}, approval.Stop, "", "", "", stopped, true},
+		{"stop that was seen and is edited after a retry", func(f *approval.Facts) {
+			f.Comments, f.Stopped = []forge.Comment{says(20, ana, 2, "/writ stop"), says(21, ana, 3, "/writ retry")}, seen(2, 20)
+			f.Comments[0].UpdatedAt, f.EditHistory = at(4), true
+		}, approval.Retry, "2:ana", approval.EvidenceHistory, digestA, "", false},
 		{"stranger after a maintainer", func(f *approval.Facts) { f.Comments = []forge.Comment{says(20, rita, 2, "/writ run")} }, approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
 	})
 }

@@ -55,7 +55,8 @@ const (
 
 // Contract is a governance contract as it was written; see [Contract.Apply] for
 // what is left of its budgets under a server's caps. The defaults are those of
-// default.yaml. "Not built" marks keys that give a warning when set.
+// default.yaml. "Not built" marks keys of which only the value that is named is
+// accepted: it says what is done anyway.
 type Contract struct {
 	Version    int64    // always 1; the only key without a default
 	Mode       string   // govern; observe holds on a forge
@@ -64,10 +65,10 @@ type Contract struct {
 	Defaults   Defaults //
 	Deliver    Deliver  //
 	CloseOn    string   // verified or merged
-	Overlap    string   // allow; wait holds within one server
+	Overlap    string   // allow; wait is not built
 	Builder    string   // default: a name from the server's configuration
 	Candidates int64    // 1; more is not built
-	Plan       Plan     //
+	Plan       Plan     // not built
 	Prepare    []Step   // none; not built
 	Checks     []Check  // none
 	Budgets    Budgets  //
@@ -77,7 +78,7 @@ type Contract struct {
 	Evidence   string   // full; digest is not built
 	Notify     []string // none; whom `blocked` mentions on a forge
 	Runners    []string // none: SSH public keys (authorized_keys lines) whose results count
-	Branches   Branches // not built
+	Branches   Branches // none; not built
 	Mechanisms int64    // number of entries; 0; not built
 
 	// Hash is the governance hash: SHA-256 of the file's bytes.
@@ -108,7 +109,7 @@ type Deliver struct {
 
 // Plan says who approves plans.
 type Plan struct {
-	Approval string // required; off is not built
+	Approval string // "": nothing plans, so neither required nor off is built
 }
 
 // Step is a command of the preparation.
@@ -128,7 +129,7 @@ type Check struct {
 }
 
 // Budgets are the limits of one task before the server's caps. Zero tokens or
-// cents means no limit; neither is built.
+// cents means no limit; another limit is not built.
 type Budgets struct {
 	kernel.Budgets
 	Tokens    int64 // 0
@@ -140,7 +141,7 @@ type Budgets struct {
 type Paths struct {
 	Protected []string // none beside the built-in list
 	Unprotect []string // none
-	Tests     []string // none
+	Tests     []string // none; not built
 	Ignored   string   // discard; refuse: leftovers are violations
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,18 +38,32 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestDefaultNamesEveryKey holds the template against the reader: a key that
-// one has and the other hasn't is a fault of the documentation.
-func TestDefaultNamesEveryKey(t *testing.T) {
+// TestI16_DefaultNamesEveryKey holds the template against the reader: it names
+// every key that does something, and none that isn't built.
+func TestI16_DefaultNamesEveryKey(t *testing.T) {
 	c := zero()
+	known := map[string]bool{}
 	for key := range c.fields() {
-		if !strings.Contains(string(defaultYAML), "\n"+key+":") {
-			t.Errorf("default.yaml does not name %s", key)
-		}
+		known[key] = true
 	}
 	for key := range c.Budgets.fields() {
-		if !strings.Contains(string(defaultYAML), "\n  "+key+":") {
-			t.Errorf("default.yaml does not name budgets.%s", key)
+		known["budgets."+key] = true
+	}
+	for _, row := range notBuilt {
+		known[row.key] = false
+		if row.key == "plan.approval" || row.key == "branches.globs" {
+			known[strings.Split(row.key, ".")[0]] = false // nothing else is in it
+		}
+	}
+	for key, built := range known {
+		line := "\n" + key + ":"
+		if _, inner, ok := strings.Cut(key, "."); ok {
+			line = "\n  " + inner + ":"
+		}
+		for name, text := range map[string][]byte{"default.yaml": defaultYAML, "onboarding.yaml": Onboarding()} {
+			if strings.Contains(string(text), line) != built {
+				t.Errorf("%s: %s is named: %v, is built: %v", name, key, !built, built)
+			}
 		}
 	}
 }
@@ -58,35 +73,34 @@ mode: observe
 trigger: {label: go, permission: admin, bots: ["renovate[bot]"]}
 base: release/1.x
 defaults: {allowed_files: [src/**], expected_outcome: "it builds", checks: [test]}
-deliver: {as: push, draft: true}
+deliver: {as: pull_request, draft: true}
 close_on: merged
-overlap: wait
+overlap: allow
 builder: claude
-candidates: 3
-plan: {approval: "off"}
-prepare: [{name: deps, run: [go, mod, download]}]
+candidates: 1
+plan: {}
+prepare: []
 checks:
   - {name: test, run: [go, test, ./...], timeout: 5m, repeat: 2, vary: true}
   - {name: lint, run: [sh, -c, "a\nb"]}
 budgets: {start_timeout: 5s, build_timeout: 1h30m, idle_timeout: 1m, attempts: 5, interruptions: 2, retry_backoff: 0s,
-          retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 5, cost_cents: 6, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
-paths: {protected: [secret/**], unprotect: [go.sum], tests: ["**/*_test.go"], ignored: refuse}
-commit: {pattern: '^chore', template: 'chore(writ): {title}', signoff: true, sign: true}
+          retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 0, cost_cents: 0, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
+paths: {protected: [secret/**], unprotect: [go.sum], tests: [], ignored: refuse}
+commit: {pattern: '^chore', template: 'chore(writ): {title}', signoff: false, sign: false}
 language: {task: strict, prose: strict}
-evidence: digest
+evidence: full
 notify: ["@org/team"]
 runners: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPN0DR51GatVE8vDH8bPOlfdu2ElU3Ksi+1gDLmjGYHc"]
-branches: {commands: true, globs: ["bot/*"]}
-mechanisms: [{x: 1}, {x: 2}]
+branches: {commands: false, globs: []}
+mechanisms: []
 `
 
 func TestEveryKey(t *testing.T) {
 	c, warnings := load(t, full)
 	want := Contract{
 		Version: 1, Mode: ModeObserve, Trigger: Trigger{"go", "admin", []string{"renovate[bot]"}}, Base: "release/1.x",
-		Defaults: Defaults{[]string{"src/**"}, "it builds", []string{"test"}}, Deliver: Deliver{DeliverPush, true},
-		CloseOn: CloseMerged, Overlap: OverlapWait, Builder: "claude", Candidates: 3, Plan: Plan{PlanOff},
-		Prepare: []Step{{"deps", []string{"go", "mod", "download"}, 600_000}},
+		Defaults: Defaults{[]string{"src/**"}, "it builds", []string{"test"}}, Deliver: Deliver{DeliverPullRequest, true},
+		CloseOn: CloseMerged, Overlap: OverlapAllow, Builder: "claude", Candidates: 1, Prepare: []Step{},
 		Checks: []Check{
 			{"test", []string{"go", "test", "./..."}, 300_000, 2, true},
 			{"lint", []string{"sh", "-c", "a\nb"}, 600_000, 1, false},
@@ -94,23 +108,91 @@ func TestEveryKey(t *testing.T) {
 		Budgets: Budgets{kernel.Budgets{
 			StartTimeoutMs: 5000, BuildTimeoutMs: 5_400_000, IdleTimeoutMs: 60_000, Attempts: 5, Interruptions: 2, RetryBackoffMaxMs: 1000,
 			Files: 10, Bytes: 512 << 10, Interpretations: 1, Nodes: 2, Steps: 3, Depth: 4, Contradictions: 5,
-		}, 5, 6},
-		Paths:    Paths{[]string{"secret/**"}, []string{"go.sum"}, []string{"**/*_test.go"}, IgnoredRefuse},
-		Commit:   Commit{"^chore", "chore(writ): {title}", true, true},
-		Language: Language{LanguageStrict, LanguageStrict}, Evidence: EvidenceDigest, Notify: []string{"@org/team"},
+		}, 0, 0},
+		Paths:    Paths{[]string{"secret/**"}, []string{"go.sum"}, []string{}, IgnoredRefuse},
+		Commit:   Commit{"^chore", "chore(writ): {title}", false, false},
+		Language: Language{LanguageStrict, LanguageStrict}, Evidence: EvidenceFull, Notify: []string{"@org/team"},
 		Runners:  []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPN0DR51GatVE8vDH8bPOlfdu2ElU3Ksi+1gDLmjGYHc"},
-		Branches: Branches{true, []string{"bot/*"}}, Mechanisms: 2,
-		Hash: canon.Sum([]byte(full)), Source: Path,
+		Branches: Branches{false, []string{}},
+		Hash:     canon.Sum([]byte(full)), Source: Path,
 	}
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
-	for _, key := range []string{
-		"mode", "deliver.as", "close_on", "overlap", "candidates", "plan.approval", "prepare", "budgets.tokens",
-		"budgets.cost_cents", "commit.signoff", "commit.sign", "evidence", "branches", "mechanisms",
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "mode: ") {
+		t.Errorf("warnings %q", warnings)
+	}
+}
+
+// notBuilt is every key whose feature isn't there: what is refused, and what
+// says what is done anyway.
+var notBuilt = []struct {
+	key     string
+	refused []string
+	taken   []string
+}{
+	{"deliver.as", []string{"deliver: {as: push}"}, []string{"deliver: {as: pull_request}"}},
+	{"overlap", []string{"overlap: wait"}, []string{"overlap: allow"}},
+	{"candidates", []string{"candidates: 2", "candidates: 16"}, []string{"candidates: 1"}},
+	{"plan.approval", []string{"plan: {approval: required}", `plan: {approval: "off"}`}, []string{"plan: {}"}},
+	{"prepare", []string{"prepare: [{name: deps, run: [go, mod, download]}]"}, []string{"prepare: []"}},
+	{"budgets.tokens", []string{"budgets: {tokens: 1}"}, []string{"budgets: {tokens: 0}"}},
+	{"budgets.cost_cents", []string{"budgets: {cost_cents: 1}"}, []string{"budgets: {cost_cents: 0}"}},
+	{"paths.tests", []string{`paths: {tests: ["**/*_test.go"]}`}, []string{"paths: {tests: []}"}},
+	{"commit.signoff", []string{"commit: {signoff: true}"}, []string{"commit: {signoff: false}"}},
+	{"commit.sign", []string{"commit: {sign: true}"}, []string{"commit: {sign: false}"}},
+	{"evidence", []string{"evidence: digest"}, []string{"evidence: full"}},
+	{"branches.commands", []string{"branches: {commands: true}"}, []string{"branches: {commands: false}"}},
+	{"branches.globs", []string{"branches: {globs: [bot/*]}"}, []string{"branches: {globs: []}"}},
+	{"mechanisms", []string{"mechanisms: [{x: 1}]", "mechanisms: [deny]", "mechanisms: [[], {}]"}, []string{"mechanisms: []"}},
+}
+
+// TestI16_NotBuiltIsRefused: a value that nobody would honour makes the contract
+// unusable, with its line and what to write; one that says what is done anyway
+// changes nothing.
+func TestI16_NotBuiltIsRefused(t *testing.T) {
+	base, _ := load(t, "version: 1\n")
+	for _, row := range notBuilt {
+		for _, line := range row.refused {
+			_, warnings, faults := Load([]byte("version: 1\n"+line+"\n"), Source{Name: Path})
+			if len(faults) != 1 || faults[0].Code != kernel.CodeGovernanceInvalid || faults[0].Subject != row.key ||
+				!strings.HasPrefix(faults[0].Detail, "Line 2: This is not built yet. ") || len(warnings) > 0 {
+				t.Errorf("%s: %v, warnings %q", line, faults, warnings)
+			}
+		}
+		for _, line := range row.taken {
+			text := "version: 1\n" + line + "\n"
+			got, warnings := load(t, text)
+			want := base
+			want.Hash = canon.Sum([]byte(text))
+			if d := cmp.Diff(want, got); d != "" || len(warnings) != 1 {
+				t.Errorf("%s: warnings %q, and it is not the default:\n%s", line, warnings, d)
+			}
+		}
+	}
+}
+
+// TestI16_OutOfBounds: what can't be meant is refused as such, also under a key
+// that isn't built.
+func TestI16_OutOfBounds(t *testing.T) {
+	for _, row := range []struct{ line, key string }{
+		{"candidates: 0", "candidates"},
+		{"candidates: -1", "candidates"},
+		{"budgets: {tokens: -1}", "budgets.tokens"},
+		{"budgets: {cost_cents: -1}", "budgets.cost_cents"},
+		{"budgets: {cost_cents: 1.5}", "budgets.cost_cents"},
+		{"budgets: {files: -1}", "budgets.files"},
+		{"budgets: {bytes: -1MiB}", "budgets.bytes"},
+		{"budgets: {interruptions: -1}", "budgets.interruptions"},
+		{"checks: [{name: a, run: [x], repeat: -1}]", "checks.0.repeat"},
+		{"overlap: none", "overlap"},
+		{"evidence: none", "evidence"},
+		{"mechanisms: {x: 1}", "mechanisms"},
+		{"prepare: [x]", "prepare.0"},
 	} {
-		if !strings.Contains("\n"+strings.Join(warnings, "\n"), "\n"+key+": ") {
-			t.Errorf("no warning for %s", key)
+		_, _, faults := Load([]byte("version: 1\n"+row.line+"\n"), Source{Name: Path})
+		if len(faults) != 1 || faults[0].Subject != row.key || strings.Contains(faults[0].Detail, "built") {
+			t.Errorf("%s: %v", row.line, faults)
 		}
 	}
 }
@@ -225,5 +307,20 @@ func TestApplyCaps(t *testing.T) {
 	}
 	if _, _, notes, faults := c.Apply(Caps{}, all); len(notes)+len(faults) > 0 {
 		t.Error(notes, faults)
+	}
+}
+
+// TestI11_ContractElsewhere: what stands where the contract should, or is meant to
+// be one, is named; the names of others are left alone.
+func TestI11_ContractElsewhere(t *testing.T) {
+	for _, p := range []string{".writ/contract.yaml/part.yaml", ".writ", ".WRIT", ".writ/contract.yml", ".writ/Contract.yaml", ".Writ/contract.yaml"} {
+		vs := Misplaced(slices.Values([]string{"README", p}))
+		if len(vs) != 1 || vs[0].Code != kernel.CodeGovernanceInvalid || vs[0].Subject != p {
+			t.Errorf("%s: %v", p, vs)
+		}
+	}
+	others := []string{".writ/guide.md", ".writ/contract.yaml.bak", ".writx", "sub/.writ/contract.yml", ".writ/contract/x", "README"}
+	if vs := Misplaced(slices.Values(others)); len(vs) > 0 {
+		t.Error(vs)
 	}
 }

@@ -6,8 +6,10 @@
 // taken over the file's bytes: it is what sha256sum prints. A file that git or
 // a reader could see in two ways is refused (CASES I11): links, LFS pointers,
 // byte order marks, carriage returns, aliases, keys twice. Unknown keys are
-// errors, every key has the default that stands in default.yaml, and a key whose
-// feature isn't built yet is accepted with a warning.
+// errors, and every key has a default: default.yaml shows those that can be
+// changed. A value whose feature isn't built yet is an error, too, because whoever
+// wrote it would rely on what nobody does (CASES I16); a value that says what is
+// done anyway is accepted, such as candidates: 1.
 //
 // A repository without a contract gets the built-in one, whose bytes are
 // default.yaml and whose hash is theirs.

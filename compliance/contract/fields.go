@@ -34,7 +34,6 @@ func zero() Contract {
 		Overlap:    OverlapAllow,
 		Builder:    "default",
 		Candidates: 1,
-		Plan:       Plan{Approval: PlanRequired},
 		Prepare:    []Step{},
 		Checks:     []Check{},
 		Budgets: Budgets{Budgets: kernel.Budgets{
@@ -53,7 +52,7 @@ func zero() Contract {
 
 // fields ties each key to its place.
 func (c *Contract) fields() strictyaml.Fields {
-	mapping, globs := strictyaml.Mapping, func(dst *[]string) strictyaml.Field { return strictyaml.Texts(dst, MaxList, glob) }
+	mapping := strictyaml.Mapping
 	return strictyaml.Fields{
 		"version": strictyaml.Int(&c.Version, 1, 1),
 		"mode":    strictyaml.Word(&c.Mode, ModeGovern, ModeObserve),
@@ -69,40 +68,65 @@ func (c *Contract) fields() strictyaml.Fields {
 			"checks":           strictyaml.Texts(&c.Defaults.Checks, MaxChecks, name),
 		}),
 		"deliver": mapping(strictyaml.Fields{
-			"as":    strictyaml.Word(&c.Deliver.As, DeliverPullRequest, DeliverPush),
+			"as": unbuilt(strictyaml.Word(&c.Deliver.As, DeliverPullRequest, DeliverPush), func() bool { return c.Deliver.As == DeliverPush },
+				"Accepted work would stay on its branch. Write pull_request."),
 			"draft": strictyaml.Bool(&c.Deliver.Draft),
 		}),
-		"close_on":   strictyaml.Word(&c.CloseOn, CloseVerified, CloseMerged),
-		"overlap":    strictyaml.Word(&c.Overlap, OverlapAllow, OverlapWait),
-		"builder":    strictyaml.Text(&c.Builder, name),
-		"candidates": strictyaml.Int(&c.Candidates, 1, 16),
-		"plan":       mapping(strictyaml.Fields{"approval": strictyaml.Word(&c.Plan.Approval, PlanRequired, PlanOff)}),
-		"prepare":    items(&c.Prepare, prepareStep),
-		"checks":     items(&c.Checks, check),
-		"budgets":    mapping(c.Budgets.fields()),
-		"paths": mapping(strictyaml.Fields{
-			"protected": globs(&c.Paths.Protected), "unprotect": globs(&c.Paths.Unprotect), "tests": globs(&c.Paths.Tests),
-			"ignored": strictyaml.Word(&c.Paths.Ignored, IgnoredDiscard, IgnoredRefuse),
+		"close_on": strictyaml.Word(&c.CloseOn, CloseVerified, CloseMerged),
+		"overlap": unbuilt(strictyaml.Word(&c.Overlap, OverlapAllow, OverlapWait), func() bool { return c.Overlap == OverlapWait },
+			"Tasks of several servers don't know of each other's files. Write allow."),
+		"builder": strictyaml.Text(&c.Builder, name),
+		"candidates": unbuilt(strictyaml.Int(&c.Candidates, 1, 16), func() bool { return c.Candidates > 1 },
+			"A task has one candidate. Write 1."),
+		"plan": mapping(strictyaml.Fields{
+			"approval": unbuilt(strictyaml.Word(&c.Plan.Approval, PlanRequired, PlanOff), func() bool { return true },
+				"Nothing plans yet which files change: a person names them, or the contract's defaults do. Take the key out."),
 		}),
-		"commit": mapping(strictyaml.Fields{
-			"pattern":  strictyaml.Text(&c.Commit.Pattern, pattern),
-			"template": strictyaml.Text(&c.Commit.Template, word),
-			"signoff":  strictyaml.Bool(&c.Commit.Signoff),
-			"sign":     strictyaml.Bool(&c.Commit.Sign),
-		}),
+		"prepare": unbuilt(items(&c.Prepare, prepareStep), func() bool { return len(c.Prepare) > 0 },
+			"What a task needs must be in the repository or in what the operator shows to it. Write []."),
+		"checks":  items(&c.Checks, check),
+		"budgets": mapping(c.Budgets.fields()),
+		"paths":   mapping(c.Paths.fields()),
+		"commit":  mapping(c.Commit.fields()),
 		"language": mapping(strictyaml.Fields{
 			"task":  strictyaml.Word(&c.Language.Task, LanguageStrict),
 			"prose": strictyaml.Word(&c.Language.Prose, LanguageStrict, LanguageWarn, LanguageOff),
 		}),
-		"evidence": strictyaml.Word(&c.Evidence, EvidenceFull, EvidenceDigest),
-		"notify":   strictyaml.Texts(&c.Notify, MaxList, matching(account, "It must be an account's or a team's name.")),
-		"runners":  strictyaml.Texts(&c.Runners, MaxList, publicKey),
-		"branches": mapping(strictyaml.Fields{"commands": strictyaml.Bool(&c.Branches.Commands), "globs": globs(&c.Branches.Globs)}),
-		"mechanisms": strictyaml.Items(MaxList, func(i int) strictyaml.Field {
-			return func(*strictyaml.Reader, *yaml.Node, string) { c.Mechanisms = int64(i) + 1 }
+		"evidence": unbuilt(strictyaml.Word(&c.Evidence, EvidenceFull, EvidenceDigest), func() bool { return c.Evidence == EvidenceDigest },
+			"All evidence would be kept in the repository, for all who can read it. Write full, or keep what must not be read in a private repository."),
+		"notify":  strictyaml.Texts(&c.Notify, MaxList, matching(account, "It must be an account's or a team's name.")),
+		"runners": strictyaml.Texts(&c.Runners, MaxList, publicKey),
+		"branches": mapping(strictyaml.Fields{
+			"commands": unbuilt(strictyaml.Bool(&c.Branches.Commands), func() bool { return c.Branches.Commands }, "No branch runs a command. Write false."),
+			"globs":    unbuilt(globs(&c.Branches.Globs), func() bool { return len(c.Branches.Globs) > 0 }, "No branch runs a command. Write []."),
 		}),
+		"mechanisms": unbuilt(strictyaml.Items(MaxList, func(i int) strictyaml.Field {
+			return func(*strictyaml.Reader, *yaml.Node, string) { c.Mechanisms = int64(i) + 1 }
+		}), func() bool { return c.Mechanisms > 0 }, "No rule of it would be asked, so what it denies would be done. Write []."),
 	}
 }
+
+func (p *Paths) fields() strictyaml.Fields {
+	return strictyaml.Fields{
+		"protected": globs(&p.Protected), "unprotect": globs(&p.Unprotect),
+		"tests": unbuilt(globs(&p.Tests), func() bool { return len(p.Tests) > 0 },
+			"The checks run with the tests as a task left them. Write []; paths.protected keeps tasks from changing tests."),
+		"ignored": strictyaml.Word(&p.Ignored, IgnoredDiscard, IgnoredRefuse),
+	}
+}
+
+func (c *Commit) fields() strictyaml.Fields {
+	return strictyaml.Fields{
+		"pattern":  strictyaml.Text(&c.Pattern, pattern),
+		"template": strictyaml.Text(&c.Template, word),
+		"signoff": unbuilt(strictyaml.Bool(&c.Signoff), func() bool { return c.Signoff },
+			"Changes would come without a sign-off. Write false."),
+		"sign": unbuilt(strictyaml.Bool(&c.Sign), func() bool { return c.Sign },
+			"Changes would come without a signature that a forge knows. Write false."),
+	}
+}
+
+func globs(dst *[]string) strictyaml.Field { return strictyaml.Texts(dst, MaxList, glob) }
 
 func (b *Budgets) fields() strictyaml.Fields {
 	return strictyaml.Fields{
@@ -115,13 +139,29 @@ func (b *Budgets) fields() strictyaml.Fields {
 		"retry_backoff_max": strictyaml.Duration(&b.RetryBackoffMaxMs, 0, maxBackoff),
 		"files":             strictyaml.Int(&b.Files, 1, maxFiles),
 		"bytes":             strictyaml.Size(&b.Bytes, 1, maxSize),
-		"tokens":            strictyaml.Int(&b.Tokens, 0, maxMoney),
-		"cost_cents":        strictyaml.Int(&b.CostCents, 0, maxMoney),
-		"interpretations":   strictyaml.Int(&b.Interpretations, 1, maxCount),
-		"nodes":             strictyaml.Int(&b.Nodes, 1, maxCount),
-		"steps":             strictyaml.Int(&b.Steps, 1, maxCount),
-		"depth":             strictyaml.Int(&b.Depth, 1, maxCount),
-		"contradictions":    strictyaml.Int(&b.Contradictions, 0, maxCount),
+		"tokens": unbuilt(strictyaml.Int(&b.Tokens, 0, maxMoney), func() bool { return b.Tokens > 0 },
+			"Nobody counts what a builder uses, and it could go on beyond. Write 0; budgets.build_timeout and attempts hold."),
+		"cost_cents": unbuilt(strictyaml.Int(&b.CostCents, 0, maxMoney), func() bool { return b.CostCents > 0 },
+			"Nobody counts what a builder costs, and it could go on beyond. Write 0; budgets.build_timeout and attempts hold."),
+		"interpretations": strictyaml.Int(&b.Interpretations, 1, maxCount),
+		"nodes":           strictyaml.Int(&b.Nodes, 1, maxCount),
+		"steps":           strictyaml.Int(&b.Steps, 1, maxCount),
+		"depth":           strictyaml.Int(&b.Depth, 1, maxCount),
+		"contradictions":  strictyaml.Int(&b.Contradictions, 0, maxCount),
+	}
+}
+
+// unbuilt refuses a value whose feature isn't there. It would be ignored, and
+// whoever wrote it would rely on a rule that nobody keeps (CASES I16). A value
+// that says what is done anyway is taken: asked reports whether the one that was
+// read is another. The sentence says what happens instead, and what to write.
+func unbuilt(read strictyaml.Field, asked func() bool, instead string) strictyaml.Field {
+	return func(r *strictyaml.Reader, n *yaml.Node, path string) {
+		before := len(r.Faults)
+		read(r, n, path)
+		if len(r.Faults) == before && asked() {
+			r.Fail(n, path, "This is not built yet. %s", instead)
+		}
 	}
 }
 
@@ -199,7 +239,7 @@ func (c *Contract) disagreements() []Finding {
 	return append(out, c.commitFindings()...)
 }
 
-// warnings name what is set and not built, and what a reader should know.
+// warnings are what a reader should know of a contract that can be used.
 func (c *Contract) warnings() []Finding {
 	var out []Finding
 	warn := func(when bool, path, detail string) {
@@ -207,21 +247,7 @@ func (c *Contract) warnings() []Finding {
 			out = append(out, Finding{Path: path, Warning: true, Detail: detail})
 		}
 	}
-	const later = "This is not built yet and has no effect."
 	warn(c.Mode == ModeObserve, "mode", "It holds for issues on a forge. A task from a file is carried out.")
-	warn(c.Deliver.As == DeliverPush, "deliver.as", later+" The change is left on its branch.")
-	warn(c.CloseOn == CloseMerged && c.Deliver.As == DeliverPush, "close_on", "There is no merge to wait for with deliver.as: push. An issue is closed when its task is verified.")
-	warn(c.Overlap == OverlapWait, "overlap", "The tasks of one server take turns. Those of others don't know of them.")
-	warn(c.Candidates > 1, "candidates", later+" There is one candidate.")
-	warn(c.Plan.Approval == PlanOff, "plan.approval", later)
-	warn(len(c.Prepare) > 0, "prepare", later)
-	warn(c.Budgets.Tokens > 0, "budgets.tokens", later)
-	warn(c.Budgets.CostCents > 0, "budgets.cost_cents", later)
-	warn(c.Commit.Signoff, "commit.signoff", later)
-	warn(c.Commit.Sign, "commit.sign", later)
-	warn(c.Evidence == EvidenceDigest, "evidence", later+" All evidence is kept.")
-	warn(c.Branches.Commands || len(c.Branches.Globs) > 0, "branches", later)
-	warn(c.Mechanisms > 0, "mechanisms", later)
 	warn(len(c.Checks) == 0, "checks", "There are none, so nothing is checked but the scope of a change.")
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/writbot/writ/compliance/internal/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -122,14 +123,14 @@ func badSource(data []byte, src Source) string {
 }
 
 var (
-	wordName   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
-	account    = regexp.MustCompile(`^@?[A-Za-z0-9][A-Za-z0-9._/-]{0,99}(\[bot\])?$`)
+	wordName   = lazyregexp.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	branchName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+	account    = lazyregexp.New(`^@?[A-Za-z0-9][A-Za-z0-9._/-]{0,99}(\[bot\])?$`)
 )
 
-func matching(re *regexp.Regexp, why string) func(string) string {
+func matching(re lazyregexp.Regexp, why string) func(string) string {
 	return func(s string) string {
-		if re.MatchString(s) {
+		if re().MatchString(s) {
 			return ""
 		}
 		return why
@@ -165,7 +166,7 @@ func argument(s string) string {
 }
 
 func branch(s string) string {
-	if s == "" || branchName.MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "//") &&
+	if s == "" || branchName().MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "//") &&
 		!strings.HasSuffix(s, "/") && !strings.HasSuffix(s, ".") && !strings.HasSuffix(s, ".lock") {
 		return ""
 	}

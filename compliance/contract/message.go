@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/writbot/writ/compliance/internal/visible"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -26,7 +27,7 @@ type Trailer struct{ Key, Value string }
 // Message writes the commit message of a task: the template's line and the
 // trailers. The title is data: it becomes one line, and what forges act on is
 // taken out of it (CASES F2): closing keywords keep their words but lose the
-// reference, mentions their @, brackets become parentheses so that [skip ci]
+// reference, the ids of commits their end, mentions their @, brackets become parentheses so that [skip ci]
 // skips nothing. The result is checked by [CheckMessage].
 func (c Contract) Message(title string, task int64, trailers ...Trailer) (string, []kernel.Violation) {
 	msg := strings.NewReplacer("{title}", SafeTitle(title), "{task}", strconv.FormatInt(task, 10)).Replace(c.Commit.Template) + "\n"
@@ -42,9 +43,10 @@ func (c Contract) Message(title string, task int64, trailers ...Trailer) (string
 // SafeTitle is an issue's title as it stands in a commit message.
 func SafeTitle(title string) string {
 	t := visible.Line(title)
-	t = reference.ReplaceAllString(t, "$1$2$3")
-	t = unsafeInTitle.Replace(t)
-	t = urls.ReplaceAllString(t, "$1 $2")
+	t = unsafeInTitle.Replace(t) // first: what it takes out may join what stood apart
+	t = reference().ReplaceAllString(t, "$1$2$3")
+	t = commitID().ReplaceAllString(t, "$1…")
+	t = urls().ReplaceAllString(t, "$1 $2")
 	if utf8.RuneCountInString(t) > MaxTitleRunes {
 		t = strings.TrimRight(string([]rune(t)[:MaxTitleRunes-1]), " ") + "…"
 	}
@@ -57,20 +59,24 @@ func SafeTitle(title string) string {
 var (
 	// reference is an issue or change in the forms that forges link: #9, !9,
 	// o/r#9, GH-9.
-	reference     = regexp.MustCompile(`(?i)[#!]+([0-9])|\b(gh)-([0-9])`)
-	urls          = regexp.MustCompile(`(?i)\b(https?):/*([^ ])`)
+	reference = lazyregexp.New(`(?i)[#!]+([0-9])|\b(gh)-([0-9])`)
+	// commitID is the whole id of a commit: a message that says that it reverts one is
+	// believed, by forges and by writ. What is left still names it for people.
+	commitID      = lazyregexp.New(`(?i)([0-9a-f]{12})[0-9a-f]{28,}`)
+	urls          = lazyregexp.New(`(?i)\b(https?):/*([^ ])`)
 	unsafeInTitle = strings.NewReplacer("[", "(", "]", ")", "@", "", "*", "", "`", "'", "#", "", "$", "", "<", "", ">", "")
 )
 
 // forbidden is what no commit message of ours may hold, whoever wrote it.
 var forbidden = []struct {
 	what string
-	re   *regexp.Regexp
+	re   lazyregexp.Regexp
 }{
-	{"a keyword that closes an issue", regexp.MustCompile(`(?i)\b(clos(e[sd]?|ing)|fix(e[sd]|ing)?|resolv(e[sd]?|ing)|implement(s|ed|ing)?)\b[\s:]*(issues?\s*)?([\w.-]+/[\w./-]+)?([#!][0-9]|gh-[0-9]|https?:)`)},
-	{"a word that skips CI", regexp.MustCompile(`(?im)\[[^\]\n]*\b(skip|no)\b[^\]\n]*\]|\*\*\*no_ci\*\*\*|^skip-checks:`)},
-	{"a mention", regexp.MustCompile(`(^|[^\w@.])@\w`)},
-	{"an author or sign-off that nobody gave", regexp.MustCompile(`(?im)^(co-authored-by|signed-off-by|reviewed-by|acked-by|aynig-[a-z-]*)\s*:`)},
+	{"a keyword that closes an issue", lazyregexp.New(`(?i)\b(clos(e[sd]?|ing)|fix(e[sd]|ing)?|resolv(e[sd]?|ing)|implement(s|ed|ing)?)\b[\s:]*(issues?\s*)?([\w.-]+/[\w./-]+)?([#!][0-9]|gh-[0-9]|https?:)`)},
+	{"a word that skips CI", lazyregexp.New(`(?im)\[[^\]\n]*\b(skip|no)\b[^\]\n]*\]|\*\*\*no_ci\*\*\*|^skip-checks:`)},
+	{"a claim that it reverts a commit or change", lazyregexp.New(`(?i)\brevert(s|ed)?\b[\s:]*((commit|merge\s+request|pull\s+request)\s+)?([\w.-]+/[\w./-]+)?([#!][0-9]|gh-[0-9]|[0-9a-f]{40})`)},
+	{"a mention", lazyregexp.New(`(^|[^\w@.])@\w`)},
+	{"an author or sign-off that nobody gave", lazyregexp.New(`(?im)^(co-authored-by|signed-off-by|reviewed-by|acked-by|aynig-[a-z-]*)\s*:`)},
 }
 
 // CheckMessage holds a commit message against the contract's pattern and
@@ -99,7 +105,7 @@ func CheckMessage(pattern, msg string) []kernel.Violation {
 		bad("message", "It has a control character or one that a reader can't see.")
 	}
 	for _, f := range forbidden {
-		if f.re.MatchString(msg) {
+		if f.re().MatchString(msg) {
 			bad("message", "It has "+f.what+".")
 		}
 	}
@@ -109,15 +115,15 @@ func CheckMessage(pattern, msg string) []kernel.Violation {
 // sampleTitles are what every template must be able to carry.
 var sampleTitles = []string{
 	"Add handles negative numbers", "x", "Größe und Maß: 100 % \"quoted\"", "Fixes #99 [skip ci] @org/all",
-	strings.Repeat("long ", 60), "feat(api)!: do it", "\n", "What it closes",
+	strings.Repeat("long ", 60), "feat(api)!: do it", "\n", "What it closes", "What it reverts",
 }
 
-var placeholder = regexp.MustCompile(`\{[^{}]*\}?|\}`)
+var placeholder = lazyregexp.New(`\{[^{}]*\}?|\}`)
 
 // commitFindings makes sure that pattern and template agree: messages written
 // from sample titles must pass (DESIGN §4).
 func (c *Contract) commitFindings() []Finding {
-	for _, p := range placeholder.FindAllString(c.Commit.Template, -1) {
+	for _, p := range placeholder().FindAllString(c.Commit.Template, -1) {
 		if p != "{title}" && p != "{task}" {
 			return []Finding{{Path: "commit.template", Detail: "Braces hold {title} or {task} and nothing else."}}
 		}

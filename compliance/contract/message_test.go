@@ -21,6 +21,8 @@ func TestF2_HostileTitles(t *testing.T) {
 	for _, title := range []string{
 		"Fixes #99", "closes: GH-99", "resolve org/repo#9", "Fixes https://x.example/o/r/issues/9", "implements !7", "[skip ci] x", "x [ci skip]",
 		"***NO_CI***", "a\n\nSigned-off-by: X <x@x>", "a\r\nCo-authored-by: X <x@x>", "hey @org/all", "a\x1b[31mb", "a\u202eb", "{task} {title}",
+		"Greet again, reverts commit " + strings.Repeat("a1", 20), "Reverts " + strings.Repeat("A1", 32), "reverted " + strings.Repeat("a1*", 20),
+		"reverts !*9", "Reverts acme/shop#9", "fixes gh*-9",
 		"", "   ", strings.Repeat("x", 10_000), "\xff\xfe", "`$(rm)`", "<!-- x -->", "skip-checks: true",
 	} {
 		msg, faults := c.Message(title, 7, Trailer{"Writ-Task", "7"})
@@ -42,6 +44,7 @@ func TestF2_CheckMessage(t *testing.T) {
 	for _, bad := range []string{
 		"feat: x\n", "writ: Fixes #99\n", "writ: x\n\ncloses org/r#1\n", "writ: x\n\nResolves: GH-4\n", "writ: x\n\nFixes https://h/o/r/issues/1\n",
 		"writ: x\n\nimplement !3\n", "writ: x [skip ci]\n", "writ: x\n\n[CI skip]\n", "writ: x [no ci]\n", "writ: x\n\n***NO_CI***\n", "writ: x\n\n\nskip-checks: true\n",
+		"writ: this reverts commit " + strings.Repeat("a1", 20) + "\n", "writ: x\n\nReverts acme/shop#3\n", "writ: reverted: !3\n", "writ: x\n\nThis reverts merge request g/p!3\n",
 		"writ: @all\n", "writ: x\n\nSigned-off-by: A <a@b>\n", "writ: x\n\nco-authored-by: A <a@b>\n", "writ: x\n\naynig-state: done\n",
 		"writ: a\x1b[0m\n", "writ: a\u200bb\n", "", "\n", "writ: " + strings.Repeat("x", MaxSubjectBytes) + "\n", "writ: \xff\n",
 	} {

@@ -2,15 +2,17 @@ package instruction
 
 import (
 	"bytes"
-	"regexp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/writbot/writ/compliance/internal/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/kernel"
 	"github.com/yuin/goldmark/ast"
+	east "github.com/yuin/goldmark/extension/ast"
 )
 
 // The headings of the issue form, as `writ contract init` writes it.
@@ -26,46 +28,80 @@ const (
 	maxChecks    = 64
 )
 
-// binding finds the binding part and fills in the spec. It returns what is to
-// be left out of the prose.
-func (p *Parsed) binding(pg *page) []span {
+var headings = []string{HeadingFiles, HeadingOutcome, HeadingChecks, HeadingBuilder}
+
+// read goes through the body once: the binding part becomes the spec, and the
+// rest the prose.
+func (p *Parsed) read(t *teller) {
 	var fences []*ast.FencedCodeBlock
-	var spans []span
-	var block span
-	sections := map[string]string{}
-	for n := pg.md.doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if !binds(pg.src, n) {
+	sections := map[string][]ast.Node{}
+	texts := map[ast.Node]string{}
+	var prose []string
+	section := ""
+	for n := t.md.doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if n.Kind() == east.KindFootnoteList {
 			continue
 		}
-		if pg.enclosed[n] {
+		if binds(t.md.src, n) && len(t.open) > 0 {
 			p.bad(kernel.CodeInstructionHidden, "body", "A writ block or form heading stands inside an HTML element; move it out, or close the element before it.")
 			continue
 		}
-		switch n := n.(type) {
-		case *ast.FencedCodeBlock:
-			fences, block = append(fences, n), fenceSpan(pg.src, n)
-			spans = append(spans, block)
-		case *ast.Heading:
-			s := sectionSpan(pg.src, n)
-			spans = append(spans, s)
-			p.section(sections, headingName(pg.src, n), n, pg, s)
+		if h, ok := n.(*ast.Heading); ok {
+			if name := lookalike(t.md.src, h); name != "" {
+				p.malformed(name, fmt.Sprintf("Line %d has a heading that looks like it and isn't; write \"### %s\".", t.md.line(h.Pos()), name))
+			}
+			if section != "" && t.md.src[h.Pos()] != '#' {
+				p.malformed(section, fmt.Sprintf("Line %d is a heading, for it is underlined; put a blank line before the rule.", t.md.line(h.Pos())))
+			}
+			if section = headingName(t.md.src, h); section != "" {
+				p.section(sections, section)
+				continue
+			}
+		}
+		if f, ok := n.(*ast.FencedCodeBlock); ok && binds(t.md.src, n) {
+			fences = append(fences, f)
+			continue
+		}
+		if section != "" {
+			t.quotes++ // its words are no prose
+		}
+		switch texts[n] = t.block(n); {
+		case section != "":
+			sections[section] = append(sections[section], n)
+			t.quotes--
+		case texts[n] != "":
+			prose = append(prose, texts[n])
 		}
 	}
+	prose = append(prose, t.footnotes())
+	p.unended(t)
+	p.Prose = strings.TrimSpace(strings.Join(prose, "\n\n"))
+	p.bind(t.md, fences, sections, texts)
+}
+
+// unended refuses an element that is open at the end of the body.
+func (p *Parsed) unended(t *teller) {
+	if len(t.open) > 0 {
+		t.fault(t.md.lines[t.open[0].line-1], "<"+t.open[0].name+"> is HTML that does not end where it begins; end it, or put it into a code block.")
+	}
+}
+
+// bind fills in the spec.
+func (p *Parsed) bind(md *markdown, fences []*ast.FencedCodeBlock, sections map[string][]ast.Node, texts map[ast.Node]string) {
 	switch {
 	case len(fences) > 1:
 		p.malformed("writ block", "There are two; which one counts is not clear.")
 	case len(fences) == 1 && len(sections) > 0:
 		p.malformed("writ block", "There is a writ block and a form heading as well; keep one of them.")
 	case len(fences) == 1:
-		p.fence(pg.src, fences[0], block)
+		p.fence(md.src, fences[0])
 	case len(sections) > 0:
-		p.form(sections)
-	case nestedBlock(pg.src, pg.md.doc):
+		p.form(md, sections, texts)
+	case nestedBlock(md.src, md.doc):
 		p.Notes = append(p.Notes, "A writ block in a quote, a list or HTML does not count.")
 	}
 	p.Found = len(fences)+len(sections) > 0
 	p.checkSpec()
-	return spans
 }
 
 func (p *Parsed) malformed(subject, detail string) {
@@ -80,50 +116,57 @@ func firstWord(b []byte) string {
 	return f[0]
 }
 
-// fenceSpan is the block with both its fences.
-func fenceSpan(src []byte, n *ast.FencedCodeBlock) span {
-	from := bytes.LastIndexByte(src[:n.Info.Segment.Start], '\n') + 1
-	end := n.Info.Segment.Stop
-	if k := n.Lines().Len(); k > 0 {
-		end = n.Lines().At(k - 1).Stop
-	} else {
-		end = lineEnd(src, end)
-	}
-	return span{from, lineEnd(src, end)}
-}
-
-// lineEnd is the place after the line that at stands in.
-func lineEnd(src []byte, at int) int {
-	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {
-		return at + i + 1
-	}
-	return len(src)
-}
-
-var closingFence = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})[ \t]*\n?$")
+var closingFence = lazyregexp.New("^ {0,3}(`{3,}|~{3,})[ \t]*(\n|$)")
 
 // fence reads the block's YAML.
-func (p *Parsed) fence(src []byte, n *ast.FencedCodeBlock, whole span) {
+func (p *Parsed) fence(src []byte, n *ast.FencedCodeBlock) {
 	if info := strings.TrimSpace(string(n.Info.Segment.Value(src))); info != infoString {
 		p.malformed("writ block", "The info string must be writ and nothing else.")
 	}
-	content := string(n.Lines().Value(src))
-	lastLine := bytes.LastIndexByte(src[:max(whole.to-1, 0)], '\n') + 1
-	if !closingFence.Match(src[lastLine:whole.to]) {
+	content := n.Lines().Value(src)
+	end := n.Info.Segment.Stop
+	if k := n.Lines().Len(); k > 0 {
+		end = n.Lines().At(k-1).Stop - 1
+	}
+	if _, after, more := bytes.Cut(src[end:], []byte("\n")); !more || !closingFence().Match(after) {
 		p.malformed("writ block", "It is not closed.")
 	}
+	for i, line := range strings.Split(strings.TrimRight(string(content), "\n"), "\n") {
+		if why := beyondEdge(line); why != "" {
+			p.malformed("writ block", fmt.Sprintf("Line %d of the block: %s, and the page may hide its end; write a list with one entry a line, and a long text below \"expected_outcome: >-\".", i+1, why))
+		}
+	}
 	spec := &p.Spec
-	for _, f := range strictyaml.Parse([]byte(content), MaxBodyBytes, strictyaml.Fields{
-		"allowed_files":    strictyaml.Words(&spec.AllowedFiles, scope.MaxPatterns, nil),
-		"expected_outcome": strictyaml.Text(&spec.ExpectedOutcome, nil),
-		"checks":           strictyaml.Texts(&spec.Checks, maxChecks, nil),
-		"builder":          strictyaml.Text(&spec.Builder, nil),
+	for _, f := range strictyaml.Parse(content, MaxBodyBytes, strictyaml.Fields{
+		"allowed_files":    strictyaml.Verbatim(content, strictyaml.Words(&spec.AllowedFiles, scope.MaxPatterns, nil)),
+		"expected_outcome": strictyaml.Text(&spec.ExpectedOutcome, wordsOf(content)),
+		"checks":           strictyaml.Verbatim(content, strictyaml.Texts(&spec.Checks, maxChecks, nil)),
+		"builder":          strictyaml.Verbatim(content, strictyaml.Text(&spec.Builder, nil)),
 	}) {
 		path := f.Path
 		if path == "" {
 			path = "writ block"
 		}
-		p.malformed(path, f.Detail)
+		detail := f.Detail
+		if f.Line > 0 {
+			detail = fmt.Sprintf("Line %d of the block: %s", f.Line, detail)
+		}
+		p.malformed(path, detail)
+	}
+}
+
+var word = lazyregexp.New(`[\pL\pN]+`)
+
+// wordsOf refuses a text with a word that the content doesn't show: it is spelled
+// by numbers.
+func wordsOf(content []byte) func(string) string {
+	return func(text string) string {
+		for _, w := range word().FindAllString(text, -1) {
+			if !bytes.Contains(content, []byte(w)) {
+				return "It has words that are written by the numbers of their characters; write them out."
+			}
+		}
+		return ""
 	}
 }
 
@@ -133,89 +176,51 @@ func headingName(src []byte, h *ast.Heading) string {
 		return ""
 	}
 	name := strings.TrimSpace(string(h.Lines().Value(src)))
-	if slices.Contains([]string{HeadingFiles, HeadingOutcome, HeadingChecks, HeadingBuilder}, name) {
+	if slices.Contains(headings, name) {
 		return name
 	}
 	return ""
 }
 
-// sectionSpan reaches from a heading's line to the next heading.
-func sectionSpan(src []byte, h *ast.Heading) span {
-	line := h.Lines().At(0)
-	s := span{bytes.LastIndexByte(src[:line.Start], '\n') + 1, len(src)}
-	for n := h.NextSibling(); n != nil; n = n.NextSibling() {
-		if next, ok := n.(*ast.Heading); ok && next.Lines().Len() > 0 {
-			s.to = bytes.LastIndexByte(src[:next.Lines().At(0).Start], '\n') + 1
-			break
-		}
-	}
-	return s
-}
-
-// section notes the value under a heading: what the page shows of it, or the
-// content of the one code block under it.
-func (p *Parsed) section(sections map[string]string, name string, h *ast.Heading, pg *page, s span) {
+// section opens a heading of the form. What stands below isn't prose.
+func (p *Parsed) section(sections map[string][]ast.Node, name string) {
 	if _, twice := sections[name]; twice {
 		p.malformed(name, "The heading is there twice.")
-		return
 	}
-	s.from = min(lineEnd(pg.src, h.Lines().At(0).Stop), s.to)
-	value := apply(pg.src, s, pg.cuts)
-	if f, ok := h.NextSibling().(*ast.FencedCodeBlock); ok && !pg.drawn[f] && (f.NextSibling() == nil || isHeading(f.NextSibling())) {
-		value = f.Lines().Value(pg.src)
-	}
-	text := strings.TrimSpace(string(value))
-	if text == noResponse {
-		text = ""
-	}
-	sections[name] = text
+	sections[name] = sections[name][:0]
 }
 
-func isHeading(n ast.Node) bool {
-	_, ok := n.(*ast.Heading)
-	return ok
+// outcome is what is told below its heading, or the content of the one code
+// block below it.
+func outcome(nodes []ast.Node, texts map[ast.Node]string) string {
+	var parts []string
+	for _, n := range nodes {
+		if texts[n] != "" {
+			parts = append(parts, texts[n])
+		}
+	}
+	out := strings.TrimSpace(strings.Join(parts, "\n\n"))
+	if len(nodes) == 1 && out != "" {
+		if _, ok := nodes[0].(*ast.FencedCodeBlock); ok {
+			out = strings.TrimSpace(out[strings.Index(out, "\n"):strings.LastIndex(out, "\n")])
+		}
+	}
+	if out == noResponse {
+		return ""
+	}
+	return out
 }
 
 // form reads the values of the headings.
-func (p *Parsed) form(sections map[string]string) {
-	p.Spec.AllowedFiles = listItems(sections[HeadingFiles])
-	p.Spec.ExpectedOutcome = sections[HeadingOutcome]
-	p.Spec.Checks = listItems(sections[HeadingChecks])
-	if list := listItems(sections[HeadingBuilder]); len(list) == 1 {
+func (p *Parsed) form(md *markdown, sections map[string][]ast.Node, texts map[ast.Node]string) {
+	p.Spec.AllowedFiles = p.entries(md, HeadingFiles, sections[HeadingFiles])
+	p.Spec.ExpectedOutcome = outcome(sections[HeadingOutcome], texts)
+	p.Spec.Checks = p.entries(md, HeadingChecks, sections[HeadingChecks])
+	if list := p.entries(md, HeadingBuilder, sections[HeadingBuilder]); len(list) == 1 {
 		p.Spec.Builder = list[0]
 	} else if len(list) > 1 {
 		p.malformed(HeadingBuilder, "It names more than one builder.")
 	}
-}
-
-var (
-	listMark = regexp.MustCompile(`^(?:[-*+] |[0-9]{1,3}[.)] )[ \t]*`)
-	box      = regexp.MustCompile(`^\[([ xX])\][ \t]+`)
-)
-
-// listItems reads a form's list: lines, or parts separated by a comma and a
-// blank. A box that isn't ticked is no item.
-func listItems(value string) []string {
-	out := []string{}
-	for line := range strings.SplitSeq(value, "\n") {
-		line = listMark.ReplaceAllString(strings.TrimSpace(line), "")
-		if m := box.FindStringSubmatch(line); m != nil {
-			if m[1] == " " {
-				continue
-			}
-			line = line[len(m[0]):]
-		}
-		for part := range strings.SplitSeq(line, ", ") {
-			part = strings.TrimSuffix(strings.TrimSpace(part), ",")
-			if len(part) > 2 && strings.HasPrefix(part, "`") && strings.HasSuffix(part, "`") {
-				part = part[1 : len(part)-1]
-			}
-			if part != "" {
-				out = append(out, part)
-			}
-		}
-	}
-	return out
 }
 
 // checkSpec holds the values against rules that no contract changes. An outcome

@@ -1,74 +1,181 @@
 package instruction
 
 import (
-	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
-// maxBackticks is the longest row of backticks that forges look for.
-const maxBackticks = 80
+// languages are those of code blocks that GitHub and GitLab show as code. Any
+// other may be a language for drawings, of which there are more every year.
+var languages = set("apache asm assembly awk bash bat batch c c# c++ clojure cmake cmd cobol coffeescript conf console cpp crystal cs csharp " +
+	"css csv cuda cxx dart diff docker dockerfile dosini elisp elixir elm env erlang f# fish fortran fsharp gherkin gitconfig glsl go golang " +
+	"gradle graphql groovy h haskell hcl hpp hs html http ini java javascript jinja jinja2 js json json5 jsonc jsonl jsx julia kotlin kt " +
+	"latex less lisp log logs lua make makefile markdown matlab md mdx mk nginx nim nix none objc objective-c ocaml out output patch perl php " +
+	"pl plain plaintext postgresql powershell prisma properties proto protobuf ps1 puppet py pycon python python3 r rb reason rego rs ruby " +
+	"rust sass scala scheme scss sh shell shell-session solidity sql stacktrace starlark svelte swift systemd tcl terminal terraform tex text " +
+	"tf toml traceback ts tsx txt typescript vb verilog vhdl vim viml vue writ xml yaml yml zig zsh")
 
-// codeParser reads code spans as CommonMark does, notes where they end, and
-// where GitHub's and GitLab's parser would read text instead: once it has looked
-// in vain for the end of a row of backticks, it remembers the places of all rows
-// after it, and forgets those that come after the next code span.
-type codeParser struct {
-	parser.InlineParser
-	m      *markdown
-	looked bool                  // in vain, in this block
-	last   [maxBackticks + 1]int // for each length the place of a row, as remembered
+// language is the first word of a code block's first line, up to attributes.
+var language = lazyregexp.New(`^[A-Za-z0-9#+-]*`)
+
+func (t *teller) fence(n *ast.FencedCodeBlock) string {
+	if n.Info == nil {
+		return t.code("", n)
+	}
+	info := string(n.Info.Segment.Value(t.md.src))
+	lang, rest := splitInfo(info)
+	if !shownAsCode(info) {
+		t.cut(kindDrawing, n.Pos())
+		return ""
+	}
+	if rest != "" {
+		t.cut(kindInfo, n.Pos())
+	}
+	return t.code(lang, n)
 }
 
-// Parse implements parser.InlineParser.
-func (p *codeParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	line, at := block.PeekLine()
-	ticks := len(line) - len(bytes.TrimLeft(line, "`"))
-	from := at.Start + ticks
-	n := p.InlineParser.Parse(parent, block, pc)
-	_, after := block.Position()
-	forgotten := ticks > maxBackticks || p.looked && p.last[ticks] <= from
-	if _, ok := n.(*ast.CodeSpan); ok {
-		p.m.ends[n] = after.Start
-		if !forgotten {
-			p.remember(from, after.Start)
-		} else if bytes.ContainsAny(p.m.src[from:after.Start-ticks], "<>[]&") {
-			p.m.odd = append(p.m.odd, at.Start)
-		}
-		return n
-	}
-	if !forgotten {
-		p.looked = true
-		at, back := block.Position()
-		for line, s := block.PeekLine(); line != nil; line, s = block.PeekLine() {
-			p.remember(s.Start, s.Stop)
-			block.AdvanceLine()
-		}
-		block.SetPosition(at, back)
-	}
-	return n
+// splitInfo is the language of a code block's first line, and its attributes.
+func splitInfo(info string) (lang, rest string) {
+	info = strings.TrimSpace(info)
+	lang = language().FindString(info)
+	return lang, info[len(lang):]
 }
 
-// remember notes the rows of backticks in a part of the source.
-func (p *codeParser) remember(from, to int) {
-	for from < to {
-		i := bytes.IndexByte(p.m.src[from:to], '`')
-		if i < 0 {
-			return
+func shownAsCode(info string) bool {
+	lang, rest := splitInfo(info)
+	return languages[strings.ToLower(lang)] && (rest == "" || strings.ContainsAny(rest[:1], " \t,{"))
+}
+
+// looksHidden is what would hide something if it weren't code.
+var looksHidden = lazyregexp.New("<[A-Za-z/!?]|\\][\\[(:]|```|~~~")
+
+// indented is a code block by its indentation. About those in or after a list,
+// or after a table, renderers differ.
+func (t *teller) indented(n *ast.CodeBlock) string {
+	before := n.PreviousSibling()
+	plain := n.Parent().Kind() == ast.KindDocument && (before == nil || before.Kind() == ast.KindParagraph || before.Kind() == ast.KindHeading)
+	if !plain && looksHidden().Match(n.Lines().Value(t.md.src)) {
+		t.fault(n.Pos(), differently)
+	}
+	return t.code("", n)
+}
+
+// backtick are the backticks of a code span.
+var backtick = lazyregexp.New("\\\\?`+")
+
+// crossed reports a block with backticks that begin code and don't end it, where
+// it matters what is code.
+func (t *teller) crossed(n ast.Node) bool {
+	src := n.Lines().Value(t.md.src)
+	if !looksHidden().Match(src) {
+		return false
+	}
+	runs := backtick().FindAll(src, -1)
+	for len(runs) > 0 {
+		same := func(r []byte) bool { return len(r) == len(runs[0]) }
+		end := slices.IndexFunc(runs[1:], same)
+		if runs[0][0] == '\\' || end < 0 {
+			return true
 		}
-		from += i
-		ticks := to - from - len(bytes.TrimLeft(p.m.src[from:to], "`"))
-		if ticks <= maxBackticks {
-			p.last[ticks] = from
+		runs = runs[end+2:]
+	}
+	return false
+}
+
+// code is a code block between fences that its content doesn't have.
+func (t *teller) code(lang string, n ast.Node) string {
+	if t.hidden() {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(string(n.Lines().Value(t.md.src)), "\n"), "\n")
+	for i, line := range lines {
+		if end := blankRun(line, maxGap); end >= 0 {
+			t.cut(kindGap, n.Lines().At(i).Start)
+			lines[i] = line[:end]
 		}
-		from += ticks
+	}
+	content := strings.TrimRight(strings.Join(lines, "\n"), "\n")
+	fence := strings.Repeat("`", max(3, 1+longest(content)))
+	return fence + lang + "\n" + content + "\n" + fence
+}
+
+// longest is the length of the longest run of backticks.
+func longest(s string) int {
+	most, run := 0, 0
+	for _, c := range s {
+		if run++; c != '`' {
+			run = 0
+		}
+		most = max(most, run)
+	}
+	return most
+}
+
+// Dollars in code are no marks of a formula: until formulas are cut, NUL stands
+// for them, which no body has.
+const maskedDollar = "\x00"
+
+func unmask(s string) string { return strings.ReplaceAll(s, maskedDollar, "$") }
+
+func (t *teller) codeSpan(n *ast.CodeSpan) string {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if x, ok := c.(*ast.Text); ok && t.quotes == 0 {
+			blot(t.words, x.Segment.Start, x.Segment.Stop)
+		}
+	}
+	content := strings.ReplaceAll(spanContent(t.md.src, n), "$", maskedDollar)
+	mark := strings.Repeat("`", 1+longest(content))
+	if strings.HasPrefix(content, "`") || strings.HasSuffix(content, "`") {
+		content = " " + content + " "
+	}
+	return mark + content + mark
+}
+
+// spanContent is the text in a code span.
+func spanContent(src []byte, n *ast.CodeSpan) string {
+	var b strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if x, ok := c.(*ast.Text); ok {
+			b.Write(x.Segment.Value(src))
+		}
+	}
+	return strings.ReplaceAll(b.String(), "\n", " ")
+}
+
+// blot overwrites a part of the words.
+func blot(words []byte, from, to int) {
+	for i := from; i < to; i++ {
+		if words[i] != '\n' {
+			words[i] = codeMark
+		}
 	}
 }
 
-// CloseBlock implements parser.CloseBlocker: each block is read afresh.
-func (p *codeParser) CloseBlock(ast.Node, text.Reader, parser.Context) {
-	p.looked = false
-	clear(p.last[:])
+// formula is what GitHub or GitLab may read as one: between single dollars on
+// one line, or between double ones in one paragraph.
+var formula = lazyregexp.New(`\$\$[^$]+\$\$|\$[^\s$](?:[^$\n]*[^\s$])?\$`)
+
+// cutFormulas leaves out the formulas in a block's text. A letter or digit right
+// after it means that the last dollar begins something else.
+func (t *teller) cutFormulas(s string, at int) string {
+	var b strings.Builder
+	for {
+		m := formula().FindStringIndex(s)
+		if m == nil {
+			b.WriteString(s)
+			return b.String()
+		}
+		if wordAfter(s[m[1]:]) {
+			b.WriteString(s[:m[1]-1])
+			s = s[m[1]-1:]
+			continue
+		}
+		t.cut(kindFormula, at)
+		b.WriteString(s[:m[0]])
+		s = s[m[1]:]
+	}
 }

@@ -1,24 +1,16 @@
 package instruction
 
 import (
-	"bytes"
-	"regexp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/text"
 	"golang.org/x/net/html"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
-// hiding is an element that is open and doesn't show what it holds.
-type hiding struct {
-	from  int
-	name  string
-	depth int      // elements of the same name inside it
-	block ast.Node // that it must end in
-}
-
-// set makes a set of words.
 func set(words string) map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
@@ -28,294 +20,249 @@ func set(words string) map[string]bool {
 }
 
 var (
-	// hidingElements don't show what they hold, or not as it stands there, in one
-	// renderer at least: some drop these elements whole, some only their tags.
-	hidingElements = set("applet audio bdo canvas datalist dialog frameset head iframe listing math noembed noframes noscript " +
-		"object optgroup option plaintext rp script select slot style svg template textarea title video xmp")
-	// swallowingElements hide all that follows if they don't end. Without an end
-	// the others are a word in angle brackets, such as <title> or <option>.
-	swallowingElements = set("audio script style template video")
-	// shownElements stay, without attributes. Tags of all other elements are
-	// dropped by the pages, and so here.
-	shownElements = set("a abbr b big blockquote br caption cite code col colgroup dd del details dfn div dl dt em figcaption " +
-		"figure font h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p picture pre q rt ruby s samp small source span strike " +
-		"strong sub summary sup table tbody td tfoot th thead time tr tt u ul var wbr center") //nolint:misspell // the element's name
-	// enclosingElements can fold away what they hold, or take it out of order.
-	enclosingElements = set("article aside details dialog div noscript object section select svg table template textarea")
-	// rawElements hold text in a browser, and markup where their own tags are
-	// shown as text, as on GitHub.
-	rawElements  = set("iframe noembed noframes noscript plaintext script style textarea title xmp")
-	voidElements = set("area base br col embed hr img input link meta param source track wbr")
+	// plainTags show their text as it is, where they have no attributes.
+	plainTags = set("br kbd sub sup b i code")
+	// smallTags make their text smaller, as a code span does. One of them leaves it
+	// readable, and many none of it.
+	smallTags = set("code kbd sub sup")
+	// summaryTags do so in the summary of a fold.
+	summaryTags = set("strong em h1 h2 h3 h4 h5 h6")
+	headingTags = set("h1 h2 h3 h4 h5 h6")
+	// voidTags have no content.
+	voidTags = set("area base br col embed hr img input link meta param source track wbr")
+	// pairedTags end at their end tag in every browser.
+	pairedTags = set("a abbr address article aside audio b bdi big blockquote center cite code dd del details dfn div dl dt em " +
+		"figcaption figure font footer h1 h2 h3 h4 h5 h6 header i ins kbd li main mark nav ol p picture pre q s samp section small span " +
+		"strike strong sub summary sup table tbody td tfoot th thead time tr tt u ul var video")
+	// goingOn are those that go on, attributes included, after what is around
+	// them ends.
+	goingOn = set("a b big code em font i nobr s small strike strong tt u")
+	// otherTags are the rest of HTML's elements. Browsers and sanitizers differ
+	// about what of them is shown, and where they end.
+	otherTags = set("acronym applet basefont bdo bgsound blink body button canvas caption colgroup command content data datalist " +
+		"dialog dir element fencedframe fieldset form frame frameset head hgroup html iframe image isindex keygen label legend listing map " +
+		"marquee math menu menuitem meter multicol nextid nobr noembed noframes noscript object optgroup option output plaintext portal " +
+		"progress rb rp rt rtc ruby script search select selectedcontent shadow slot spacer style svg template textarea title xmp")
 )
 
-// parts are the pieces of a text that stands on several lines.
-func parts(segments []text.Segment) []span {
-	out := make([]span, 0, len(segments))
-	for _, s := range segments {
-		if s.Start < s.Stop {
-			out = append(out, span{s.Start, s.Stop})
-		}
-	}
-	return out
+// element is an HTML element that is open: one that is left out, or one that
+// makes its text smaller.
+type element struct {
+	name  string
+	in    ast.Node // the block around it, whose end tag it takes
+	line  int
+	small int // how many smaller ones are around it
 }
 
-func lineSpan(lines *text.Segments) span {
-	if lines.Len() == 0 {
-		return span{}
+const (
+	notEnded    = "HTML hides something here and does not end it; end it, or put it into a code block."
+	differently = "Renderers read this differently, and some hide what is here; put it into a code block."
+)
+
+// hidden reports whether an open element hides what comes now.
+func (t *teller) hidden() bool { return len(t.open) > 0 && t.summary != inSummary }
+
+// Where a fold's summary is: not yet there, being told, over.
+const (
+	beforeSummary = iota
+	inSummary
+	afterSummary
+)
+
+// html reads a piece of HTML and returns the text of it that is told.
+func (t *teller) html(raw string, at int, block ast.Node) string {
+	var out strings.Builder
+	z := html.NewTokenizer(strings.NewReader(raw))
+	read := 0
+	for z.Next() != html.ErrorToken {
+		piece := string(z.Raw())
+		out.WriteString(t.token(z.Token(), piece, at+read, block))
+		read += len(piece)
 	}
-	return span{lines.At(0).Start, lines.At(lines.Len() - 1).Stop}
+	if strings.TrimSpace(raw[read:]) != "" {
+		t.fault(at+read, notEnded)
+	}
+	return out.String()
 }
 
-// run is raw HTML while it is read. Offsets into it only grow.
-type run struct {
-	parts []span // in the source
-	index int    // of the part that the last offset was in
-	base  int    // offset of that part
-}
-
-// source returns the place in the source of the byte at an offset.
-func (r *run) source(offset int) int {
-	for offset-r.base >= r.parts[r.index].to-r.parts[r.index].from {
-		r.base += r.parts[r.index].to - r.parts[r.index].from
-		r.index++
-	}
-	return r.parts[r.index].from + offset - r.base
-}
-
-// html reads one run of raw HTML as a browser would: a block of it, or a tag or
-// comment in a block of text.
-func (p *page) html(parts []span, block ast.Node) {
-	var buf []byte
-	for _, s := range parts {
-		buf = append(buf, p.src[s.from:s.to]...)
-	}
-	p.read += len(buf)
-	r := &run{parts: parts}
-	z := html.NewTokenizer(bytes.NewReader(buf))
-	for at := 0; at < len(buf); {
-		tt := z.Next()
-		n := len(z.Raw())
-		if n == 0 {
-			return
-		}
-		t := token{kind: tt, raw: buf[at : at+n]}
-		t.from = r.source(at)
-		first := *r
-		t.to = r.source(at+n-1) + 1
-		if tt == html.TextToken && p.hiding == nil {
-			p.showRun(first, at, at+n)
-		}
-		t.attributes(z)
-		p.token(t, block, z)
-		at += n
-	}
-}
-
-// showRun shows text that may stand on several lines.
-func (p *page) showRun(r run, from, to int) {
-	for from < to {
-		start := r.source(from)
-		n := min(to-from, r.parts[r.index].to-start)
-		p.show(span{start, start + n}, true)
-		from += n
-	}
-}
-
-// token is a piece of HTML: a tag, a comment, a text.
-type token struct {
-	span
-	kind   html.TokenType
-	raw    []byte
-	name   string
-	hidden bool // an attribute hides the element, or makes a drawing of it
-}
-
-func (t *token) attributes(z *html.Tokenizer) {
-	switch t.kind {
-	case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
-	default:
-		return
-	}
-	name, more := z.TagName()
-	t.name = string(name)
-	for more {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		if string(key) == "hidden" || drawingElements[t.name] && drawingAttribute.Match(append(append(key, '='), value...)) {
-			t.hidden = true
-		}
-	}
-}
-
-func (p *page) token(t token, block ast.Node, z *html.Tokenizer) {
-	if p.hiding != nil {
-		p.hiddenToken(t, block)
-		return
-	}
-	if t.name != "" && bytes.LastIndexByte(t.raw, '<') > 0 {
-		p.fault(t.from, differently)
-	}
-	switch t.kind {
-	case html.ErrorToken, html.DoctypeToken: // the former is a tag that doesn't end
-		p.fault(t.from, notEnded)
+func (t *teller) token(tok html.Token, raw string, at int, block ast.Node) string {
+	switch tok.Type {
+	case html.TextToken:
+		return t.htmlText(tok.Data, raw, at)
 	case html.CommentToken:
-		switch {
-		case !ended(t.raw):
-			p.fault(t.from, notEnded)
-		case !isHTML(block) && oddComment(t.raw):
-			p.fault(t.from, differently)
-		default:
-			p.cut(t.span, kindComment, "")
+		if !strings.HasPrefix(raw, "<!--") || !strings.HasSuffix(raw, "-->") || strings.HasPrefix(raw, "<!-->") || strings.HasPrefix(raw, "<!--->") {
+			t.fault(at, differently)
 		}
-	case html.StartTagToken, html.SelfClosingTagToken:
-		p.count(t.name, 1)
-		if p.hides(t, block) {
-			p.hiding = &hiding{from: t.from, name: t.name, block: container(block)}
-			return
-		}
-		z.NextIsNotRawText()
-		if t.name == "details" {
-			p.folds++
-		}
-		p.tag(t, "<"+t.name+">")
-		if t.name == "img" {
-			p.imageAttributes(t.to)
-		}
+		t.cut(kindComment, at)
 	case html.EndTagToken:
-		p.count(t.name, -1)
-		p.tag(t, "</"+t.name+">")
+		return t.endTag(tok.Data, at, block)
+	case html.StartTagToken, html.SelfClosingTagToken:
+		return t.startTag(tok, at, block)
+	default:
+		t.fault(at, differently)
 	}
+	return ""
 }
 
-func isHTML(block ast.Node) bool {
-	_, ok := block.(*ast.HTMLBlock)
-	return ok
+var blanks = lazyregexp.New(`\s+`)
+
+// htmlText is text between tags in a block of HTML.
+func (t *teller) htmlText(text, raw string, at int) string {
+	if t.hidden() {
+		return ""
+	}
+	if strings.Contains(raw, "<") {
+		t.cut(kindDoubt, at)
+		return ""
+	}
+	t.checkDecoded(text, raw, at)
+	return blanks().ReplaceAllString(text, " ")
 }
 
-// container is where an element that begins in a block has to end: with a block
-// of HTML it is what this stands in.
-func container(block ast.Node) ast.Node {
-	if isHTML(block) {
+func (t *teller) startTag(tok html.Token, at int, block ast.Node) string {
+	name := tok.Data
+	bare := len(tok.Attr) == 0
+	known := plainTags[name] || voidTags[name] || pairedTags[name] || otherTags[name]
+	switch {
+	case otherTags[name]:
+		t.fault(at, "<"+name+"> is HTML of which renderers show different parts; put it into a code span or block.")
+	case voidTags[name]:
+		return t.voidTag(name, bare, at)
+	case len(t.open) > 0:
+		t.nestedTag(name, bare, at, block)
+	case plainTags[name] && bare:
+		if t.shrinks(name, at, block) {
+			t.leaveOut(name, at, block)
+		}
+	case !known && bare:
+		t.cut(kindTag, at)
+	case name == "details":
+		t.cut(kindFold, at)
+		t.leaveOut(name, at, block)
+		if bare {
+			t.summary = beforeSummary
+		}
+	default:
+		t.cut(kindElement, at)
+		t.leaveOut(name, at, block)
+	}
+	return ""
+}
+
+// leaveOut opens an element that is left out.
+func (t *teller) leaveOut(name string, at int, block ast.Node) {
+	t.summary = afterSummary
+	t.open = append(t.open, element{name, block.Parent(), t.md.line(at), len(t.small)})
+}
+
+// shrinks opens a tag that makes its text smaller, unless it is one inside another:
+// then it reports that this is left out.
+func (t *teller) shrinks(name string, at int, block ast.Node) bool {
+	if !smallTags[name] && !headingTags[name] {
+		return false
+	}
+	if t.tooSmall(name, at, block) {
+		return true
+	}
+	t.small = append(t.small, element{name: name, in: place(block), line: t.md.line(at)})
+	return false
+}
+
+// tooSmall reports whether what makes its text smaller stands in something else
+// that does. Headings, which only the summary of a fold has as tags, are held
+// against headings.
+func (t *teller) tooSmall(name string, at int, block ast.Node) bool {
+	if !slices.ContainsFunc(t.small, func(e element) bool { return headingTags[e.name] == headingTags[name] }) {
+		return false
+	}
+	if e := t.small[len(t.small)-1]; e.in != place(block) {
+		t.fault(at, fmt.Sprintf("<%s> of line %d makes this smaller, for it does not end in the paragraph that it begins in; end it there.", e.name, e.line))
+	}
+	t.cut(kindSmall, at)
+	return true
+}
+
+// place is where a tag must end that makes its text smaller: elsewhere a browser
+// may not take its end.
+func place(block ast.Node) ast.Node {
+	if _, html := block.(*ast.HTMLBlock); html {
 		return block.Parent()
 	}
 	return block
 }
 
-// hides reports whether a start tag begins an element that hides what it holds.
-func (p *page) hides(t token, block ast.Node) bool {
-	if voidElements[t.name] {
-		return false
+// endSmall ends a tag that makes its text smaller, unless an element around the
+// place began in it.
+func (t *teller) endSmall(name string, block ast.Node) {
+	around := 0
+	if len(t.open) > 0 {
+		around = t.open[0].small
 	}
-	if t.hidden || swallowingElements[t.name] {
-		return true
+	if last := len(t.small) - 1; last >= around && t.small[last].name == name && t.small[last].in == place(block) {
+		t.small = t.small[:last]
 	}
-	return hidingElements[t.name] && p.lastEndTag(block, t.name) >= t.to
 }
 
-var endTag = regexp.MustCompile(`</[A-Za-z]+`)
-
-// lastEndTag is the place of the last end tag of that name in a block, or -1.
-func (p *page) lastEndTag(block ast.Node, name string) int {
-	if p.endTags.block != block {
-		p.endTags.block, p.endTags.last = block, map[string]int{}
-		lines := lineSpan(block.Lines())
-		p.read += lines.to - lines.from
-		for _, m := range endTag.FindAllIndex(p.src[lines.from:lines.to], -1) {
-			tag := strings.ToLower(string(p.src[lines.from+m[0]+len("</") : lines.from+m[1]]))
-			p.endTags.last[tag] = lines.from + m[0]
-		}
-	}
-	if at, ok := p.endTags.last[name]; ok {
-		return at
-	}
-	return -1
-}
-
-// hiddenToken looks for the end of what is hidden. Comments and other elements
-// of that sort in it end it for some readers and not for others.
-func (p *page) hiddenToken(t token, block ast.Node) {
-	h := p.hiding
+// voidTag is a tag without content.
+func (t *teller) voidTag(name string, bare bool, at int) string {
 	switch {
-	case hidesToo(t, h.name):
-		p.fault(t.from, differently)
-	case t.kind == html.StartTagToken && t.name == h.name:
-		h.depth++
-	case t.kind == html.EndTagToken && t.name == h.name && h.depth > 0:
-		h.depth--
-	case t.kind == html.EndTagToken && t.name == h.name:
-		if container(block) != h.block {
-			p.fault(h.from, "HTML hides something here and ends it in another paragraph, list or quote.")
-		}
-		p.count(t.name, -1)
-		p.cut(span{h.from, t.to}, kindElement, "")
-		p.hiding = nil
+	case t.hidden():
+		return ""
+	case name == "br" && bare:
+		return "\n"
+	case name == "img":
+		t.cut(kindImage, at)
+		return imageWords
 	}
+	t.cut(kindTag, at)
+	return ""
 }
 
-var tagStart = regexp.MustCompile(`<(?:[!?]|/?([A-Za-z]+))`)
-
-// hidesToo reports whether a piece of the hidden element has something that
-// begins or ends hiding by itself, elements of the same name excepted.
-func hidesToo(t token, name string) bool {
-	for _, m := range tagStart.FindAllSubmatch(t.raw, -1) {
-		if other := strings.ToLower(string(m[1])); other != name && (other == "" || hidingElements[other] || rawElements[name]) {
-			return true
-		}
-	}
-	return t.kind == html.ErrorToken || t.hidden
-}
-
-// tag cuts a tag, or what in it isn't its name.
-func (p *page) tag(t token, bare string) {
-	if !shownElements[t.name] {
-		p.cut(t.span, kindTag, "")
-		return
-	}
-	plain := strings.ToLower(string(t.raw))
-	plain = strings.TrimRight(strings.TrimRight(strings.TrimSuffix(plain, ">"), "/"), " \t\n") + ">"
-	if plain != bare {
-		p.cut(t.span, kindAttributes, bare)
-	}
-}
-
-// count follows the elements that may enclose a binding part.
-func (p *page) count(name string, d int) {
-	if !enclosingElements[name] {
-		return
-	}
-	if p.open[name] += d; p.open[name] <= 0 {
-		delete(p.open, name)
-	}
-}
-
-const (
-	commentOpen  = "<!--"
-	commentClose = "-->"
-)
-
-// ended reports whether a comment ends where it seems to. Declarations and
-// processing instructions don't count: renderers disagree about them.
-func ended(raw []byte) bool {
-	s := string(raw)
+// nestedTag is a start tag inside an element that is left out.
+func (t *teller) nestedTag(name string, bare bool, at int, block ast.Node) {
 	switch {
-	case strings.HasPrefix(s, "</"):
-		return strings.HasSuffix(s, ">")
-	case !strings.HasPrefix(s, commentOpen):
-		return false
-	case s == "<!-->", s == "<!--->":
-		return true
+	case name == t.open[0].name || !bare && goingOn[name]:
+		t.leaveOut(name, at, block)
+	case t.summary == beforeSummary && name == "summary" && bare && block.Parent() == t.open[0].in:
+		t.summary = inSummary
+	case t.summary == inSummary && bare && (plainTags[name] || summaryTags[name]) && !t.shrinks(name, at, block):
+	default:
+		t.summary = afterSummary
 	}
-	return strings.HasSuffix(s[len(commentOpen):], commentClose) || strings.HasSuffix(s[len(commentOpen):], "--!>")
 }
 
-// oddComment reports whether a comment within a text is none for renderers of
-// older CommonMark, which allow no "--" in it, and holds what would then be
-// markup.
-func oddComment(raw []byte) bool {
-	if !bytes.HasPrefix(raw, []byte(commentOpen)) || len(raw) < len(commentOpen)+len(commentClose) {
-		return false
+// endTag ends an element only where it began: elsewhere a browser may not take it.
+func (t *teller) endTag(name string, at int, block ast.Node) string {
+	t.endSmall(name, block)
+	last := len(t.open) - 1
+	switch {
+	case last < 0:
+		if !plainTags[name] {
+			t.cut(kindTag, at)
+		}
+	case name == t.open[last].name && block.Parent() == t.open[last].in:
+		t.small = t.small[:t.open[last].small]
+		t.open = t.open[:last]
+	case t.summary == inSummary && name == "summary":
+		t.summary = afterSummary
+		return foldedWords + "\n"
+	case t.summary == inSummary && !plainTags[name] && !summaryTags[name]:
+		t.summary = afterSummary
 	}
-	content := string(raw[len(commentOpen) : len(raw)-len(commentClose)])
-	old := !strings.Contains(content, "--") && !strings.HasSuffix(content, "-") && !strings.HasPrefix(content, ">") && !strings.HasPrefix(content, "->")
-	return !old && strings.ContainsAny(content, "<[]`")
+	return ""
+}
+
+// raw is the source of HTML nodes.
+func raw(src []byte, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.RawHTML:
+		return string(n.Segments.Value(src))
+	case *ast.HTMLBlock:
+		out := n.Lines().Value(src)
+		if n.HasClosure() {
+			out = slices.Concat(out, n.ClosureLine.Value(src))
+		}
+		return string(out)
+	}
+	return ""
 }

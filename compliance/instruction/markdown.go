@@ -3,12 +3,16 @@ package instruction
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
-	"github.com/writbot/writ/kernel"
 	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/writbot/writ/kernel"
 )
 
 // Limits of an issue's Markdown: the parser takes time that grows with their
@@ -16,57 +20,66 @@ import (
 // people write stays far below. More is instruction.too_large.
 const (
 	// MaxMarks bounds the characters outside code that may begin or end a link
-	// or emphasis: [ ] ! * _ in the whole body.
+	// or emphasis: [ ] ! * _ ~ in the whole body; and pipes with a backslash.
 	MaxMarks = 8192
 	// MaxNesting bounds quotes, lists, list items and footnotes inside one
-	// another.
-	MaxNesting = 40
+	// another. Each moves its text to the right, and a page is some 40 wide.
+	MaxNesting = 24
 )
 
-// markdown is a body, parsed once: CommonMark with those extensions of the
-// forges that decide what a page shows, namely tables, footnotes and addresses
-// that become links.
+// markdown is a body, parsed once by the library: CommonMark with what GitHub
+// and GitLab add to it.
 type markdown struct {
-	src       []byte
-	doc       ast.Node
-	marks     int
-	deep      bool
-	links     map[ast.Node]span // of links and images, from "]" to the end
-	ends      map[ast.Node]int  // of code spans
-	footnotes []*footnote       // in the order of the source
-	refs      []footnoteRef     // what may refer to a footnote
-	lazy      map[int]int       // of lines that end a container, by their begin: how many of the containers around have a mark there
-	cells     []span            // of table rows, beyond the last column
-	addresses []span            // what became a link by itself
-	odd       []int             // where HTML begins that renderers read differently
+	src   []byte
+	doc   ast.Node
+	lines []int        // where each line begins
+	lazy  map[int]bool // the lines, by their begin, that have no mark of a quote or list around
+	marks int
+	deep  bool
+
+	defines bool // something looks like a definition
+
+	footnotes []footnote // in the order of the source
 }
 
-// parseMarkdown reads a body or title.
+// footnote is one that is defined, whether something refers to it or not.
+type footnote struct {
+	at   int
+	node *east.Footnote
+}
+
 func parseMarkdown(src []byte) *markdown {
-	m := &markdown{src: src, links: map[ast.Node]span{}, ends: map[ast.Node]int{}, lazy: map[int]int{}}
-	blocks, inlines := parser.DefaultBlockParsers(), parser.DefaultInlineParsers()
+	m := &markdown{src: src, lines: []int{0}, lazy: map[int]bool{}, marks: bytes.Count(src, []byte(`\|`)), defines: looksDefined().Match(src)}
+	for i, c := range src {
+		if c == '\n' {
+			m.lines = append(m.lines, i+1)
+		}
+	}
+	blocks := append(parser.DefaultBlockParsers(), util.Prioritized(extension.NewFootnoteBlockParser(), 999))
 	for i, b := range blocks {
 		switch b.Value {
-		case parser.NewListParser(), parser.NewListItemParser(), parser.NewBlockquoteParser():
+		case parser.NewListParser(), parser.NewListItemParser(), parser.NewBlockquoteParser(), extension.NewFootnoteBlockParser():
 			blocks[i].Value = boundedBlocks{b.Value.(parser.BlockParser), m}
-		case parser.NewHTMLBlockParser():
-			blocks[i].Value = &htmlParser{m: m, whole: map[ast.Node]bool{}}
 		}
 	}
-	for i, p := range inlines {
-		switch p.Value {
-		case parser.NewLinkParser():
-			inlines[i].Value = &linkParser{InlineParser: parser.NewLinkParser(), m: m}
-		case parser.NewCodeSpanParser():
-			inlines[i].Value = &codeParser{InlineParser: parser.NewCodeSpanParser(), m: m}
-		}
-	}
-	blocks = append(blocks, util.Prioritized(boundedBlocks{footnoteParser{m}, m}, 750))
-	inlines = append(inlines, util.Prioritized(boundedMarks{m}, 0), util.Prioritized(addressParser{m}, 999))
-	paragraphs := append(parser.DefaultParagraphTransformers(), util.Prioritized(tableParser{m}, 50))
+	inlines := append(parser.DefaultInlineParsers(), util.Prioritized(boundedMarks{m}, 0),
+		util.Prioritized(boxes{extension.NewTaskCheckBoxParser()}, 1), util.Prioritized(extension.NewFootnoteParser(), 101),
+		util.Prioritized(extension.NewStrikethroughParser(), 500), util.Prioritized(extension.NewLinkifyParser(), 999))
 	m.doc = parser.NewParser(parser.WithBlockParsers(blocks...), parser.WithInlineParsers(inlines...),
-		parser.WithParagraphTransformers(paragraphs...)).Parse(text.NewReader(src))
+		parser.WithParagraphTransformers(append(parser.DefaultParagraphTransformers(),
+			util.Prioritized(extension.NewTableParagraphTransformer(), 200))...),
+		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0),
+			util.Prioritized(extension.NewFootnoteASTTransformer(), 999))).Parse(text.NewReader(src))
 	return m
+}
+
+// line is the number, from 1, of the line that a place stands in.
+func (m *markdown) line(at int) int {
+	i, found := slices.BinarySearch(m.lines, at)
+	if found {
+		return i + 1
+	}
+	return max(i, 1)
 }
 
 // tooLarge says which limit is passed; the tree is then not the whole body's.
@@ -85,7 +98,7 @@ func (m *markdown) tooLarge() []kernel.Violation {
 }
 
 // boundedBlocks opens no container deeper than MaxNesting, and notes the lines
-// that have no mark of an open container.
+// that have no mark of an open one.
 type boundedBlocks struct {
 	parser.BlockParser
 	m *markdown
@@ -99,7 +112,12 @@ func (b boundedBlocks) Open(parent ast.Node, reader text.Reader, pc parser.Conte
 			return nil, parser.NoChildren
 		}
 	}
-	return b.BlockParser.Open(parent, reader, pc)
+	_, at := reader.PeekLine()
+	n, state := b.BlockParser.Open(parent, reader, pc)
+	if f, ok := n.(*east.Footnote); ok {
+		b.m.footnotes = append(b.m.footnotes, footnote{at.Start + pc.BlockOffset() - at.Padding, f})
+	}
+	return n, state
 }
 
 // Continue implements parser.BlockParser.
@@ -107,22 +125,25 @@ func (b boundedBlocks) Continue(n ast.Node, reader text.Reader, pc parser.Contex
 	_, at := reader.PeekLine()
 	state := b.BlockParser.Continue(n, reader, pc)
 	if state&parser.Continue == 0 {
-		level := 0
-		for p := n.Parent(); p != nil; p = p.Parent() {
-			level++
-		}
-		b.m.lazy[b.m.lineStart(at.Start)] = level
+		b.m.lazy[b.m.lines[b.m.line(at.Start)-1]] = true
 	}
 	return state
 }
 
-// lineStart is the place where the line begins that at stands in.
-func (m *markdown) lineStart(at int) int { return bytes.LastIndexByte(m.src[:at], '\n') + 1 }
+// boxes are task boxes. Right before a bracket it would be a link's text.
+type boxes struct{ parser.InlineParser }
+
+func (b boxes) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	if line, _ := block.PeekLine(); len(line) < 4 || line[3] != ' ' && line[3] != '\t' {
+		return nil
+	}
+	return b.InlineParser.Parse(parent, block, pc)
+}
 
 // boundedMarks counts marks, and past the limit reads the rest as text.
 type boundedMarks struct{ m *markdown }
 
-func (boundedMarks) Trigger() []byte { return []byte("[]!*_") }
+func (boundedMarks) Trigger() []byte { return []byte("[]!*_~") }
 
 func (b boundedMarks) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
 	if b.m.marks++; b.m.marks <= MaxMarks {
@@ -131,52 +152,4 @@ func (b boundedMarks) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast
 	_, rest := block.PeekLine()
 	block.AdvanceLine()
 	return ast.NewTextSegment(rest)
-}
-
-// linkParser reads links and images as CommonMark does, and notes where they
-// end, which the tree doesn't say. Brackets that are no link may refer to a
-// footnote.
-type linkParser struct {
-	parser.InlineParser
-	m    *markdown
-	open []int // of the brackets that are open, where they are
-}
-
-// Parse implements parser.InlineParser.
-func (p *linkParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	line, at := block.PeekLine()
-	n := p.InlineParser.Parse(parent, block, pc)
-	switch {
-	case line[0] == '[' && n != nil:
-		p.open = append(p.open, at.Start)
-	case line[0] == '!' && n != nil:
-		p.open = append(p.open, at.Start+1)
-	case line[0] == ']' && len(p.open) > 0:
-		open := p.open[len(p.open)-1]
-		p.open = p.open[:len(p.open)-1]
-		if n != nil {
-			_, end := block.Position()
-			p.m.links[n] = span{at.Start, end.Start}
-		} else if label := p.m.src[open+1 : at.Start]; len(label) > 1 && label[0] == '^' {
-			p.m.refs = append(p.m.refs, footnoteRef{span{open, at.Start + 1}, footnoteKey(label[1:])})
-		}
-	}
-	return n
-}
-
-// CloseBlock implements parser.CloseBlocker: brackets end with their block.
-func (p *linkParser) CloseBlock(parent ast.Node, block text.Reader, pc parser.Context) {
-	p.open = p.open[:0]
-	p.InlineParser.(parser.CloseBlocker).CloseBlock(parent, block, pc)
-}
-
-// goesOn reports whether a line of dashes after link definitions begins a
-// paragraph for the forges, and not for the library, that goes on after it.
-func (m *markdown) goesOn(n *ast.ThematicBreak) bool {
-	if _, ok := n.PreviousSibling().(*ast.LinkReferenceDefinition); !ok || n.HasBlankPreviousLines() {
-		return false
-	}
-	next := m.src[lineEnd(m.src, n.Pos()):]
-	_, blank := blankLine(next)
-	return !blank
 }

@@ -2,6 +2,7 @@ package instruction
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/writbot/writ/kernel"
@@ -13,6 +14,9 @@ const (
 	MaxTitleBytes = 1 << 10
 	// MaxBodyBytes: forges allow 64 Ki characters, of which few take 4 bytes.
 	MaxBodyBytes = 128 << 10
+	// MaxProseBytes bounds what the builder is told of the body: marks of quotes
+	// and lists stand before each line, which makes it longer.
+	MaxProseBytes = 2 * MaxBodyBytes
 	// MaxOutcomeBytes bounds the expected outcome, a sentence or two.
 	MaxOutcomeBytes = 2 << 10
 )
@@ -20,8 +24,9 @@ const (
 // Parsed is an issue, read.
 type Parsed struct {
 	Title string             // as given
-	Prose string             // what the page shows of the body, without the binding part, trimmed
-	Cuts  int64              // how many things were cut because the page doesn't show them
+	Prose string             // what the builder is told of the body, without the binding part
+	Cuts  int64              // how many things were left out because the page may not show them
+	Left  []Cut              // the same by construct
 	Spec  kernel.TaskSpec    // what the issue itself names; the rest is empty
 	Found bool               // the issue has a block or one of the headings
 	Notes []string           // sentences for the report
@@ -38,29 +43,41 @@ func Parse(title, body string) Parsed {
 		return p
 	}
 	p.Bad = append(checkHidden("title", title, false), checkHidden("body", body, true)...)
-	src := []byte(strings.ToValidUTF8(strings.ReplaceAll(body, "\r\n", "\n"), "\uFFFD"))
-	md := parseMarkdown(src)
+	md := parseMarkdown([]byte(strings.ToValidUTF8(strings.ReplaceAll(body, "\r\n", "\n"), "\uFFFD")))
 	if large := md.tooLarge(); len(large) > 0 {
 		p.Bad = kernel.SortViolations(append(p.Bad, large...))
 		return p
 	}
-	pg := readPage(md)
-	p.Bad = append(p.Bad, pg.bad...)
-	if pg.faults > len(pg.bad) {
-		p.bad(kernel.CodeInstructionHidden, "body", fmt.Sprintf("And %d more places that hide something.", pg.faults-len(pg.bad)))
+	t := newTeller(md)
+	p.read(t)
+	p.Left = t.cuts()
+	for _, c := range p.Left {
+		p.Cuts += int64(len(c.Lines))
 	}
-	binding := p.binding(pg)
-	p.Cuts, p.Notes = pg.notes(p.Notes)
-	p.Prose = strings.TrimSpace(pg.prose(binding))
-	for _, s := range binding {
-		blot(pg.words, s, markupMark)
+	p.Notes = append(noteCuts(p.Left), p.Notes...)
+	p.Bad = append(p.Bad, t.bad...)
+	if t.faults > len(t.bad) {
+		p.bad(kernel.CodeInstructionHidden, "body", fmt.Sprintf("And %d more places that hide something.", t.faults-len(t.bad)))
 	}
-	p.words = string(pg.words)
+	p.words = string(t.words)
+	if len(p.Prose) > MaxProseBytes {
+		p.bad(kernel.CodeInstructionTooLarge, "body", fmt.Sprintf("With its quotes and lists written out it has %d bytes; at most %d are told.", len(p.Prose), MaxProseBytes))
+		p.Prose = ""
+	}
 	if strings.TrimSpace(title) == "" {
 		p.bad(kernel.CodeDispatchMalformed, "title", "The issue has no title.")
 	}
 	p.Bad = kernel.SortViolations(p.Bad)
 	return p
+}
+
+// ShowsFirstLine reports whether a page shows all of the first line of a text,
+// which begins a paragraph.
+func ShowsFirstLine(body string) bool {
+	paragraph, _, _ := strings.Cut(strings.ReplaceAll(body, "\r\n", "\n"), "\n\n")
+	p := Parse("t", paragraph)
+	hides := func(c Cut) bool { return slices.Contains(c.Lines, 1) }
+	return len(p.Bad) == 0 && !slices.ContainsFunc(p.Left, hides)
 }
 
 func (p *Parsed) bad(code kernel.Code, subject, detail string) {
@@ -76,8 +93,6 @@ func (p *Parsed) tooLarge(body string) bool {
 	}
 	return len(p.Bad) > 0
 }
-
-func lineOf(src []byte, at int) int { return 1 + strings.Count(string(src[:at]), "\n") }
 
 // FileError says why an issue file can't be read.
 type FileError struct{ Reason string }

@@ -30,11 +30,11 @@ func TestParseBlock(t *testing.T) {
 		"crlf":            {strings.ReplaceAll("Before.\n\n"+block, "\n", "\r\n"), "Before.", blockSpec, 0, 0},
 		"tildes":          {"~~~ writ\n" + block[8:len(block)-4] + "~~~", "", blockSpec, 0, 0},
 		"none":            {"Just text.", "Just text.", noSpec, 0, 0},
-		"in a quote":      {"> " + strings.ReplaceAll(block, "\n", "\n> "), strings.TrimSpace("> " + strings.ReplaceAll(block, "\n", "\n> ")), noSpec, 0, 0},
+		"in a quote":      {"> " + strings.ReplaceAll(block, "\n", "\n> "), "> " + strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n> "), noSpec, 0, 0},
 		"in a list":       {"- x\n\n  " + strings.ReplaceAll(block, "\n", "\n  "), strings.TrimSpace("- x\n\n  " + strings.ReplaceAll(block, "\n", "\n  ")), noSpec, 0, 0},
 		"in a fence":      {"````\n" + block + "````", "````\n" + block + "````", noSpec, 0, 0},
 		"in a comment":    {"a\n\n<!--\n" + block + "-->\n\nb", "a\n\nb", noSpec, 1, 0},
-		"indented":        {"    " + strings.ReplaceAll(block, "\n", "\n    "), strings.TrimSpace("    " + strings.ReplaceAll(block, "\n", "\n    ")), noSpec, 0, 0},
+		"indented":        {"    " + strings.ReplaceAll(block, "\n", "\n    "), "````\n" + block + "````", noSpec, 0, 0},
 		"comments":        {"a <!-- x --> b\n\n<!-- y\n\nz -->\n\n[//]: # (w)\n", "a  b", noSpec, 3, 0},
 		"comment in code": {"`<!-- a -->`\n\n```\n<!-- b -->\n```", "`<!-- a -->`\n\n```\n<!-- b -->\n```", noSpec, 0, 0},
 		"two blocks":      {block + "\n" + block, "", noSpec, 0, 1},
@@ -206,7 +206,7 @@ func TestI7_HTMLThatHides(t *testing.T) {
 
 func TestI14_TooLarge(t *testing.T) {
 	for name, p := range map[string]Parsed{
-		"body":    Parse("t", strings.Repeat("x", 300<<10)),
+		"body":    Parse("t", strings.Repeat("x", MaxBodyBytes+1)),
 		"title":   Parse(strings.Repeat("x", MaxTitleBytes+1), ""),
 		"outcome": Parse("t", "```writ\nexpected_outcome: "+strings.Repeat("x", MaxOutcomeBytes+1)+"\n```\n"),
 	} {

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -34,24 +35,28 @@ const (
 
 // plain is the text of Markdown with everything but words blotted out, of the
 // same length: positions and line ends stay.
-func plain(markdown string) string { return string(readPage(parseMarkdown([]byte(markdown))).words) }
+func plain(markdown string) string {
+	t := newTeller(parseMarkdown([]byte(markdown)))
+	t.blocks(t.md.doc, "")
+	return string(t.words)
+}
 
 // gap is what may stand between two words: blanks, one line end, and the marks
 // of emphasis, which [plain] turns into NUL.
 const gap = `(?:[ \t\x00]+\n?|\n)[ \t\x00]*`
 
-var ambiguous = func() *regexp.Regexp {
+var ambiguous = func() lazyregexp.Regexp {
 	var parts []string
 	for _, w := range ambiguousWords {
 		parts = append(parts, strings.ReplaceAll(regexp.QuoteMeta(w), " ", gap))
 	}
 	// The longest first, so that "if possible" isn't read as a shorter one.
 	slices.SortStableFunc(parts, func(a, b string) int { return len(b) - len(a) })
-	return regexp.MustCompile(`(?i)` + strings.Join(parts, "|"))
+	return lazyregexp.New(`(?i)` + strings.Join(parts, "|"))
 }()
 
 // quoted is text that somebody quotes; it speaks of a word and doesn't use it.
-var quoted = regexp.MustCompile("\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»")
+var quoted = lazyregexp.New("\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»")
 
 // maxWordsListed is how many matches are named.
 const maxWordsListed = 20
@@ -64,11 +69,11 @@ type ambiguity struct {
 
 // findAmbiguous lists the matches in a text that [plain] made.
 func findAmbiguous(text string) []ambiguity {
-	text = quoted.ReplaceAllStringFunc(text, func(q string) string { return strings.Repeat(codeFill, len(q)) })
+	text = quoted().ReplaceAllStringFunc(text, func(q string) string { return strings.Repeat(codeFill, len(q)) })
 	var out []ambiguity
 	line, counted := 1, 0
 	for at := 0; at < len(text); {
-		m := ambiguous.FindStringIndex(text[at:])
+		m := ambiguous().FindStringIndex(text[at:])
 		if m == nil {
 			break
 		}

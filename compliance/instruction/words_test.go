@@ -78,7 +78,7 @@ func TestD10_LinesAreTheBodys(t *testing.T) {
 
 // TestI7_CutWordsDontCount: what can't be seen can't be ambiguous.
 func TestI7_CutWordsDontCount(t *testing.T) {
-	body := "a <template>maybe</template> b[^1]\n\n[^2]: perhaps\n\n[](maybe) ![perhaps](x \"maybe\") <b title=\"perhaps\">c</b> https://e.example/maybe\n"
+	body := "a <span>maybe</span> b[^1]\n\n[^2]: perhaps\n\n[](maybe) ![perhaps](x \"maybe\") <b title=\"perhaps\">perhaps</b> https://e.example/maybe\n"
 	r := Parse("t", body+"\n"+block).Resolve(testContract(t, "language: {prose: strict}\n"), nil)
 	if len(r.Violations) > 0 {
 		t.Error(r.Violations)

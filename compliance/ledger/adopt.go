@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -26,6 +25,8 @@ type Adopted struct {
 	Actor     string       `json:"actor"`
 	Reason    string       `json:"reason"`
 	Abandoned []Checkpoint `json:"abandoned"`
+	Heads     []string     `json:"heads,omitempty"`    // state commits that it knows nothing of
+	Unsigned  bool         `json:"unsigned,omitempty"` // its checkpoint was missing
 }
 
 // declared reports whether one of these names the very checkpoint. What lies
@@ -63,17 +64,13 @@ func (c *checker) adopt(e envelope) error {
 		return breaks("the adoption is of another kind, or of a task")
 	case body.Actor == "" || body.Reason == "":
 		return breaks("the adoption doesn't say who or why")
-	case len(body.Abandoned) == 0 || len(body.Abandoned) > maxAbandoned:
-		return breaks("the adoption abandons %d checkpoints; it must be 1 to %d", len(body.Abandoned), maxAbandoned)
+	case len(body.Abandoned)+len(body.Heads) == 0 && !body.Unsigned || len(body.Abandoned) > maxAbandoned || len(body.Heads) > maxAbandoned:
+		return breaks("the adoption abandons %d checkpoints and %d commits; it must be 1 to %d, or none for want of a checkpoint", len(body.Abandoned), len(body.Heads), maxAbandoned)
 	}
-	key, err := c.key()
-	if err != nil {
-		return breaks("%v", err)
-	}
-	a := Adopted{Seq: c.tree.size, Time: e.time, History: body.History, Actor: body.Actor, Reason: body.Reason}
+	a := Adopted{Seq: c.tree.size, Time: e.time, History: body.History, Actor: body.Actor, Reason: body.Reason, Heads: body.Heads, Unsigned: body.Unsigned}
 	next := c.history()
 	for _, note := range body.Abandoned {
-		cp, err := OpenCheckpoint([]byte(note), key)
+		cp, err := c.open([]byte(note))
 		if err != nil || cp.World != c.genesis.World {
 			return breaks("the adoption abandons what is no checkpoint of this ledger")
 		}
@@ -108,7 +105,7 @@ func (l *Ledger) Unfulfilled(ctx context.Context, checkpoints ...[]byte) (out []
 		return nil, nil, unavailable(l.world, "the store was opened for reading", nil)
 	}
 	for _, signed := range checkpoints {
-		cp, err := openOwn(l.world, signed, l.store.key.Public)
+		cp, err := l.openOwn(signed)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,13 +120,22 @@ func (l *Ledger) Unfulfilled(ctx context.Context, checkpoints ...[]byte) (out []
 	return out, notes, nil
 }
 
-func openOwn(world string, signed []byte, key instancekey.Public) (Checkpoint, error) {
-	cp, err := OpenCheckpoint(signed, key)
-	if err != nil {
-		return cp, corrupt(world, NoSeq, err.Error())
+// openOwn opens a checkpoint of one of the ledger's keys; of an empty ledger there
+// is only the store's.
+func (l *Ledger) openOwn(signed []byte) (cp Checkpoint, err error) {
+	l.mu.Lock()
+	state := l.state
+	l.mu.Unlock()
+	if state.tree.size == 0 {
+		cp, err = OpenCheckpoint(signed, l.store.key.Public)
+	} else {
+		cp, err = state.open(signed)
 	}
-	if cp.World != world {
-		return cp, corrupt(world, NoSeq, "the checkpoint is of another world, "+cp.World)
+	if err != nil {
+		return cp, corrupt(l.world, NoSeq, err.Error())
+	}
+	if cp.World != l.world {
+		return cp, corrupt(l.world, NoSeq, "the checkpoint is of another world, "+cp.World)
 	}
 	return cp, nil
 }
@@ -146,9 +152,19 @@ func (l *Ledger) holds(ctx context.Context, cp Checkpoint) (bool, error) {
 	return root == cp.Root && history == cp.History, err
 }
 
-// Check holds the ledger against a checkpoint that was kept outside the store:
-// nil if it is fulfilled or declared abandoned, otherwise ledger.rollback.
+// unsigned is what is wrong where a ledger has more than its first record, and no
+// checkpoint lies outside the store, where one was written with that record.
+const unsigned = "there is no checkpoint outside the store, where one lies from the first record on: it was taken away, or an older store was put there without it"
+
+// Check holds the ledger against the checkpoint that was kept outside the store, nil for
+// none: nil if it is fulfilled or declared abandoned, otherwise ledger.rollback.
 func (l *Ledger) Check(ctx context.Context, signed []byte) error {
+	if len(signed) == 0 {
+		if l.Chain().Head.Seq < 1 {
+			return nil
+		}
+		return &Error{Code: kernel.CodeLedgerRollback, World: l.world, Seq: NoSeq, Detail: unsigned}
+	}
 	bad, _, err := l.Unfulfilled(ctx, signed)
 	if err != nil || len(bad) == 0 {
 		return err
@@ -203,4 +219,38 @@ func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g k
 	out := all[len(all)-1]
 	out.Abandoned = bad
 	return out, nil
+}
+
+// AdoptHeads declares the same where it isn't a checkpoint that shows an older ledger,
+// but a state commit of its key that no record tells of: a whole state directory was
+// put back from a copy, checkpoints and all (case R10).
+func (l *Ledger) AdoptHeads(ctx context.Context, now int64, actor, reason string, heads []string) (Adopted, error) {
+	if len(heads) == 0 || len(heads) > maxAbandoned || l.Chain().Head == kernel.NoHead() {
+		return Adopted{}, ErrNothingToAdopt
+	}
+	return l.adopt(ctx, now, kernel.Adoption{Actor: actor, Reason: reason, Heads: heads})
+}
+
+// AdoptUnsigned declares the same where the checkpoint outside the store is missing. Said
+// again before anything else was recorded, it is the same declaration.
+func (l *Ledger) AdoptUnsigned(ctx context.Context, now int64, actor, reason string) (Adopted, error) {
+	head := l.Chain().Head
+	if head == kernel.NoHead() {
+		return Adopted{}, ErrNothingToAdopt
+	}
+	if all := l.Adopted(); len(all) > 0 && all[len(all)-1].Seq == head.Seq && all[len(all)-1].Unsigned {
+		return all[len(all)-1], nil
+	}
+	return l.adopt(ctx, now, kernel.Adoption{Actor: actor, Reason: reason, Unsigned: true})
+}
+
+func (l *Ledger) adopt(ctx context.Context, now int64, body kernel.Adoption) (Adopted, error) {
+	l.mu.Lock()
+	body.Kind, body.History, body.Abandoned = string(kernel.KindAdoption), l.state.history()+1, []string{}
+	l.mu.Unlock()
+	if _, err := l.Write(ctx, now, kernel.Draft{Kind: kernel.KindAdoption, Body: body}); err != nil {
+		return Adopted{}, err
+	}
+	all := l.Adopted()
+	return all[len(all)-1], nil
 }

@@ -302,3 +302,40 @@ func TestR2_GoldenAdoption(t *testing.T) {
 	golden(t, "adopted.jsonl", append(bytes.Join(linesOf(t, l), []byte("\n")), '\n'))
 	golden(t, "adopted.checkpoint", checkpointOf(t, l))
 }
+
+// TestR2_NoCheckpointOutside: beside more than its first record a ledger has a checkpoint
+// outside the store; without one it is a rollback until somebody declares it.
+func TestR2_NoCheckpointOutside(t *testing.T) {
+	l, _ := restored(t, 1, 1)
+	outside := func(want kernel.Code) {
+		t.Helper()
+		if r := mustVerify(t, l, VerifyOptions{Outside: true}); r.Code != want {
+			t.Errorf("verified: %q, want %q", r.Code, want)
+		}
+		if err := l.Check(t.Context(), nil); CodeOf(err) != want {
+			t.Errorf("opened: %v, want %q", err, want)
+		}
+	}
+	outside("")
+	fill(t, l, 2)
+	outside(kernel.CodeLedgerRollback)
+	a, err := l.AdoptUnsigned(t.Context(), 5000, "local:1:ana", "it was lost")
+	if err != nil || a.History != 2 || !a.Unsigned {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	again, err := l.AdoptUnsigned(t.Context(), 6000, "local:1:ana", "it was lost")
+	if err != nil || again.Seq != a.Seq {
+		t.Errorf("declared twice: %+v, %v", again, err)
+	}
+	signed := checkpointOf(t, l)
+	if r := against(t, l, signed); !r.OK || r.History != 2 {
+		t.Errorf("%+v", r)
+	}
+	if err := l.Check(t.Context(), signed); err != nil {
+		t.Error(err)
+	}
+	fill(t, l, int(l.Chain().Head.Seq)+2)
+	if third, err := l.AdoptUnsigned(t.Context(), 7000, "local:1:ana", "again"); err != nil || third.History != 3 {
+		t.Errorf("%+v, %v", third, err)
+	}
+}

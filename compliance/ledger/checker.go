@@ -24,6 +24,7 @@ type checker struct {
 	time     int64
 	genesis  kernel.Genesis
 	adopted  []Adopted // never changed in place: copies of the checker share it
+	keys     []Rotated // the key of the genesis and those after it, shared likewise
 }
 
 // broken is a record that doesn't fit its place.
@@ -91,6 +92,11 @@ func (c *checker) add(raw, nodes []byte) (envelope, []byte, error) {
 			return e, nodes, err
 		}
 	}
+	if e.kind == kernel.KindKeyRotation {
+		if err := c.rotate(e); err != nil {
+			return e, nodes, err
+		}
+	}
 	last := c.time
 	c.hash, c.time = sha256.Sum256(raw), e.time
 	nodes = c.tree.add(leafOf(c.hash), nodes)
@@ -134,10 +140,6 @@ func (c *checker) begin(e envelope) error {
 	if g.InstanceKey != key.PublicOpenSSH() {
 		return breaks("the genesis writes the instance's key in another form")
 	}
+	c.keys = []Rotated{{Seq: NoSeq, Key: key.Fingerprint(), public: key}}
 	return nil
-}
-
-// key is the key that the genesis names.
-func (c *checker) key() (instancekey.Public, error) {
-	return instancekey.ParsePublic(c.genesis.InstanceKey)
 }

@@ -3,7 +3,9 @@ package ledger
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -131,6 +133,32 @@ func CheckpointWorld(signed []byte) (world string, ok bool) {
 func CheckpointFile(dir, world string) string {
 	const digits = 16 // 64 bits: no two worlds of one store meet
 	return filepath.Join(dir, "checkpoint-"+canon.Sum([]byte(world)).Hex()[:digits])
+}
+
+// KeptCheckpoint is what lies in that file, nil where there is none.
+func KeptCheckpoint(dir, world string) ([]byte, error) {
+	path := CheckpointFile(dir, world)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("it is no regular file")
+	case info.Size() > maxCheckpointBytes:
+		err = fmt.Errorf("it has %d bytes, over the limit of %d", info.Size(), maxCheckpointBytes)
+	}
+	var signed []byte
+	if err == nil {
+		signed, err = os.ReadFile(path)
+	}
+	if err == nil && len(signed) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, &Error{Code: kernel.CodeEnvState, World: world, Seq: NoSeq, Detail: "the checkpoint at " + path + " can't be read", Err: err}
+	}
+	return signed, nil
 }
 
 // WriteCheckpoint replaces the file at path in one step; after a crash it has

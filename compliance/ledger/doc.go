@@ -37,6 +37,9 @@
 //	<number of records>
 //	<root, base64>
 //
+// One lies there from the first record on ([KeptCheckpoint]): that none does, beside a
+// ledger of more records, is ledger.rollback as well.
+//
 // # Histories
 //
 // Of two checkpoints by one key the larger continues the smaller. Where an older

@@ -50,12 +50,25 @@ func (l *Ledger) loadWriter(ctx context.Context) error {
 		if l.state, err = newChecker(l.world, instance); err != nil {
 			return err
 		}
-	} else if v.report.Instance != instance {
-		return &Error{Code: kernel.CodeEnvState, World: l.world, Seq: 0,
-			Detail: "the ledger was written with the key " + v.report.Instance + ", not with this one; restore that key"}
+	} else if err := l.mine(v.c, instance); err != nil {
+		return err
+	} else {
+		instance = v.report.Instance // its name stays that of its first key
 	}
 	l.chain = kernel.Chain{World: l.world, Instance: instance, Head: l.state.head(), Time: l.state.time}
 	return nil
+}
+
+// mine is why the store's key may not go on with a ledger; nil if it may.
+func (l *Ledger) mine(c *checker, key string) error {
+	signs := c.key().Fingerprint()
+	switch {
+	case signs == key:
+		return nil
+	case slices.ContainsFunc(c.keys, func(r Rotated) bool { return r.Key == key }):
+		return &Error{Code: kernel.CodeKeyUnfinished, World: l.world, Seq: NoSeq, Detail: "the ledger was handed over to the key " + signs + ", which this installation doesn't use yet"}
+	}
+	return &Error{Code: kernel.CodeEnvState, World: l.world, Seq: 0, Detail: "the ledger was written with the key " + signs + ", not with this one; restore that key"}
 }
 
 // loadReader takes the stored head's word.
@@ -348,6 +361,9 @@ func (l *Ledger) Checkpoint(ctx context.Context) ([]byte, error) {
 	}
 	if l.state.tree.size == 0 {
 		return nil, corrupt(l.world, NoSeq, "the ledger is empty; there is nothing to sign")
+	}
+	if l.state.key().Fingerprint() != l.store.key.Fingerprint() {
+		return nil, &Error{Code: kernel.CodeKeyUnfinished, World: l.world, Seq: NoSeq, Detail: "another key signs this ledger now"}
 	}
 	cp := Checkpoint{World: l.world, History: l.state.history(), Size: l.state.tree.size, Root: l.state.tree.root()}
 	signed, err := cp.sign(l.store.key)

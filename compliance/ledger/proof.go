@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -43,8 +44,9 @@ func (p Proof) path() (tlog.RecordProof, error) {
 
 // VerifyInclusion reports whether the record with these exact bytes stands
 // where its proof says, under a checkpoint signed by the key. It checks this
-// record alone; the chain before it needs [VerifyLines].
-func VerifyInclusion(raw []byte, p Proof, checkpoint []byte, key instancekey.Public) error {
+// record alone; the chain before it needs [VerifyLines]. names are those under which
+// the key's instance writes; none: the key's own fingerprint.
+func VerifyInclusion(raw []byte, p Proof, checkpoint []byte, key instancekey.Public, names ...string) error {
 	r, err := DecodeRecord(raw)
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ func VerifyInclusion(raw []byte, p Proof, checkpoint []byte, key instancekey.Pub
 	switch {
 	case r.World != cp.World || p.World != cp.World:
 		return corrupt(r.World, r.Seq, "record, proof and checkpoint are not of one world")
-	case r.Instance != key.Fingerprint():
+	case r.Instance != key.Fingerprint() && !slices.Contains(names, r.Instance):
 		return corrupt(r.World, r.Seq, "the record is another instance's than the checkpoint's signer")
 	case r.Seq != p.Seq || p.Size != cp.Size || p.Seq < 0 || p.Seq >= p.Size:
 		return corrupt(r.World, r.Seq, "the proof is for another record or checkpoint")

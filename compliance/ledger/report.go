@@ -25,6 +25,8 @@ type Report struct {
 	History int64 `json:"history"`
 	// Adopted are the declared beginnings of the later histories, in order.
 	Adopted []Adopted `json:"adopted"`
+	// Rotated are the keys that took the place of the instance's first, in order.
+	Rotated []Rotated `json:"rotated"`
 	// Declared are those of the given checkpoints that the ledger doesn't fulfil
 	// and declares abandoned.
 	Declared []Checkpoint `json:"declared"`
@@ -56,8 +58,9 @@ type verification struct {
 	c       *checker
 	want    Expect
 	report  Report
-	nodes   []byte // scratch
-	stored  []byte // checkpoint that the store keeps
+	nodes   []byte   // scratch
+	stored  []byte   // checkpoint that the store keeps
+	closed  [][]byte // given, of a key that the chain hasn't named yet
 	signed  []Checkpoint
 	unlike  []Checkpoint // of these the chain had another root, or history, at their size
 	suspect *broken      // the link to the record just read is broken; the next decides
@@ -65,7 +68,7 @@ type verification struct {
 
 func newVerification(want Expect) *verification {
 	v := &verification{want: want, report: Report{
-		OK: true, World: want.World, Instance: want.Instance, Adopted: []Adopted{}, Declared: []Checkpoint{},
+		OK: true, World: want.World, Instance: want.Instance, Adopted: []Adopted{}, Rotated: []Rotated{}, Declared: []Checkpoint{},
 	}}
 	c, err := newChecker(want.World, want.Instance)
 	if err != nil {
@@ -134,7 +137,12 @@ func (v *verification) blame(seq int64, intact bool) {
 // passed goes on after a good record: the genesis brings the key, some records
 // are the last of a checkpoint.
 func (v *verification) passed(e envelope) {
-	if e.kind == kernel.KindGenesis {
+	switch e.kind {
+	case kernel.KindGenesis:
+		v.report.World, v.report.Instance = v.c.genesis.World, v.c.key().Fingerprint()
+		v.closed = v.given()
+		v.openCheckpoints()
+	case kernel.KindKeyRotation:
 		v.openCheckpoints()
 	}
 	v.report.Records = v.c.tree.size
@@ -145,15 +153,25 @@ func (v *verification) passed(e envelope) {
 	}
 }
 
+// openCheckpoints opens those that are of a key which the chain has named by now.
 func (v *verification) openCheckpoints() {
-	key, err := v.c.key()
-	if err != nil {
-		v.fail(kernel.CodeLedgerCorrupt, 0, err.Error())
-		return
+	var still [][]byte
+	for _, signed := range v.closed {
+		cp, err := v.c.open(signed)
+		if err != nil {
+			still = append(still, signed)
+			continue
+		}
+		v.signed = append(v.signed, cp)
 	}
-	v.report.World, v.report.Instance = v.c.genesis.World, key.Fingerprint()
+	v.closed = still
+}
+
+// matchKeys looks at the checkpoints once all keys are known: each must be of one
+// of them, at a size that this key signs, and of this world.
+func (v *verification) matchKeys() {
 	for _, signed := range v.given() {
-		cp, err := OpenCheckpoint(signed, key)
+		cp, err := v.c.open(signed)
 		if err == nil && cp.World != v.report.World {
 			err = corrupt(v.report.World, NoSeq, "the checkpoint is of another world")
 		}
@@ -161,7 +179,6 @@ func (v *verification) openCheckpoints() {
 			v.fail(kernel.CodeLedgerCorrupt, NoSeq, err.Error())
 			return
 		}
-		v.signed = append(v.signed, cp)
 	}
 }
 
@@ -174,6 +191,9 @@ func (v *verification) finish() Report {
 	if v.report.OK && v.c.tree.size == 0 && len(v.given()) > 0 {
 		v.fail(kernel.CodeLedgerRollback, 0, "there is no record, yet a checkpoint signs some")
 	}
+	if v.report.OK && v.c.tree.size > 0 {
+		v.matchKeys()
+	}
 	v.matchCheckpoints()
 	if v.report.OK {
 		v.matchHead()
@@ -182,6 +202,7 @@ func (v *verification) finish() Report {
 		v.report.Head = v.c.head()
 		v.report.Root = v.c.tree.root().String()
 		v.report.History, v.report.Adopted = v.c.history(), append(v.report.Adopted, v.c.adopted...)
+		v.report.Rotated = v.c.rotations()
 	}
 	return v.report
 }

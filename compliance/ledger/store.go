@@ -72,6 +72,9 @@ func open(ctx context.Context, path string, key *instancekey.Key, o Options) (*S
 	if err != nil {
 		return nil, &Error{Code: kernel.CodeEnvStore, Seq: NoSeq, Detail: "the ledgers can't be opened", Err: err}
 	}
+	if err := db.CheckTables(ctx); err != nil {
+		return nil, &Error{Code: kernel.CodeEnvStore, Seq: NoSeq, Detail: "the ledgers can't be opened", Err: errors.Join(err, db.Close())}
+	}
 	s := New(db, key, o)
 	s.own = db
 	return s, nil

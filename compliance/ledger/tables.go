@@ -13,6 +13,9 @@ import (
 
 const hashSize = tlog.HashSize
 
+// maxWorlds bounds the worlds of one store, far above what one server can serve.
+const maxWorlds = 100_000
+
 // tables is the storage in an instance's database: worlds, records and
 // quarantined, which nobody else writes.
 type tables struct{ db store.Store }
@@ -113,10 +116,11 @@ func asCorrupt(err error) error {
 type view struct{ q store.Queries }
 
 func (v view) worlds(context.Context) (names []string, err error) {
-	err = v.q.Rows(`SELECT world FROM worlds ORDER BY world`, nil, func(r store.Row) error {
+	const text = `SELECT CASE WHEN octet_length(world) <= $1 THEN world ELSE '' END FROM worlds ORDER BY world LIMIT $2 + 0`
+	err = v.q.Rows(text, []any{int64(maxWorldBytes), int64(maxWorlds + 1)}, func(r store.Row) error {
 		var name string
-		if err := r.Scan(&name); err != nil {
-			return err
+		if err := r.Scan(&name); err != nil || name == "" || len(names) == maxWorlds {
+			return corrupt("", NoSeq, "the list of worlds can't be: too many of them, or a name that none has")
 		}
 		names = append(names, name)
 		return nil
@@ -125,9 +129,11 @@ func (v view) worlds(context.Context) (names []string, err error) {
 }
 
 func (v view) world(_ context.Context, name string) (w worldRow, ok bool, err error) {
-	const text = `SELECT id, instance, head_seq, head_hash, head_time, checkpoint_size, checkpoint FROM worlds WHERE world = $1`
+	const text = `SELECT id, CASE WHEN octet_length(instance) <= $2 THEN instance ELSE '' END, head_seq,
+		CASE WHEN octet_length(head_hash) <= $2 THEN head_hash ELSE '' END, head_time, checkpoint_size,
+		CASE WHEN octet_length(checkpoint) <= $2 THEN checkpoint ELSE substr(checkpoint, 1, $2) END FROM worlds WHERE world = $1`
 	var hash string
-	ok, err = v.q.Row(text, []any{name}, &w.id, &w.instance, &w.head.Seq, &hash, &w.time, &w.size, &w.checkpoint)
+	ok, err = v.q.Row(text, []any{name, int64(maxCheckpointBytes)}, &w.id, &w.instance, &w.head.Seq, &hash, &w.time, &w.size, &w.checkpoint)
 	w.head.Hash = canon.Digest(hash)
 	if !ok {
 		return worldRow{}, false, err
@@ -135,9 +141,11 @@ func (v view) world(_ context.Context, name string) (w worldRow, ok bool, err er
 	return w, true, nil
 }
 
+// What is larger than any record, or than the hashes that one completes, is read as none.
 const (
-	selectAll  = `SELECT seq, task, nodes, raw FROM records WHERE world = $1 AND seq >= $2 ORDER BY seq LIMIT $3 + 0`
-	selectTask = `SELECT seq, task, nodes, raw FROM records WHERE world = $1 AND seq >= $2 AND task = $4 AND task <> 0 ORDER BY seq LIMIT $3 + 0`
+	selected   = `SELECT seq, task, CASE WHEN octet_length(nodes) <= 4096 THEN nodes ELSE x'' END, CASE WHEN octet_length(raw) <= 4194304 THEN raw ELSE x'' END FROM records `
+	selectAll  = selected + `WHERE world = $1 AND seq >= $2 ORDER BY seq LIMIT $3 + 0`
+	selectTask = selected + `WHERE world = $1 AND seq >= $2 AND task = $4 AND task <> 0 ORDER BY seq LIMIT $3 + 0`
 )
 
 const unlimited = 1<<63 - 1

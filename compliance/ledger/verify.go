@@ -13,6 +13,9 @@ type VerifyOptions struct {
 	// Checkpoint is one kept outside the store; only it shows that the end of
 	// the ledger was cut off (ledger.rollback).
 	Checkpoint []byte
+	// Outside: Checkpoint is what lies outside the store, where one belongs from the
+	// first record on. That none lies there is ledger.rollback then.
+	Outside bool
 	// Others are further ones, from wherever somebody kept them.
 	Others [][]byte
 	// Instance is the fingerprint that the ledger must belong to; "" takes the
@@ -63,6 +66,9 @@ func (l *Ledger) verify(ctx context.Context, o VerifyOptions) (*verification, er
 		return v, readError(l.world, err)
 	}
 	v.finish()
+	if v.report.OK && o.Outside && len(o.Checkpoint) == 0 && v.c.tree.size > 1 {
+		v.fail(kernel.CodeLedgerRollback, NoSeq, unsigned)
+	}
 	if v.report.OK && o.Deep {
 		err = l.store.checkFile(ctx, v)
 	}
@@ -120,10 +126,14 @@ func (v *verification) worldRow(w worldRow) {
 }
 
 func (v *verification) storedSize() int64 {
-	if len(v.stored) == 0 || len(v.signed) == 0 {
+	if len(v.stored) == 0 {
 		return 0
 	}
-	return v.signed[0].Size
+	cp, err := v.c.open(v.stored)
+	if err != nil {
+		return 0 // matchKeys says so
+	}
+	return cp.Size
 }
 
 func asBroken(err error) (*broken, bool) {

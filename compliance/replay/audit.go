@@ -87,11 +87,11 @@ func (a *auditor) entry(r record) {
 
 // misfit says why an entry does not continue the chain or its request.
 func (a *auditor) misfit(e machine.Entry) string {
-	from, ok := machine.ParseState(e.StateFrom)
-	to, ok2 := machine.ParseState(e.StateTo)
+	if err := e.Check(); err != nil {
+		return fmt.Sprintf("The entry is none that the machine makes: %v.", err)
+	}
+	to, _ := machine.ParseState(e.StateTo)
 	switch {
-	case !ok || !ok2 || !machine.Allowed(from, to):
-		return fmt.Sprintf("The change from %q to %q is none that the machine knows.", e.StateFrom, e.StateTo)
 	case e.ParamsHash != nil && *e.ParamsHash != a.facts:
 		return "The entry is of a request with other facts."
 	case e.Decision != nil && string(*e.Decision) != string(a.verdict):
@@ -108,6 +108,20 @@ func (a *auditor) misfit(e machine.Entry) string {
 		return "The machine's clock goes back."
 	case e.StateFrom != a.last.StateTo:
 		return fmt.Sprintf("The machine was in %s, the entry leaves %s.", a.last.StateTo, e.StateFrom)
+	case e.StateFrom != machine.Idle.String() && to != machine.Halted && !goesOn(*a.last, e):
+		return "The entry is of another request than the one before it."
 	}
 	return ""
+}
+
+// goesOn reports whether an entry is of the same request as the one before it: what is
+// known of a request stays.
+func goesOn(a, b machine.Entry) bool {
+	return same(a.RequestID, b.RequestID) && same(a.Actor, b.Actor) && same(a.Intent, b.Intent) &&
+		same(a.ParamsHash, b.ParamsHash) && same(a.EvidenceHash, b.EvidenceHash) &&
+		(a.Decision == nil || same(a.Decision, b.Decision)) && (a.Tool == nil || equal(a.Tool, b.Tool))
+}
+
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }

@@ -20,8 +20,8 @@ func byPath(a, b git.Entry) int { return cmp.Compare(a.Path, b.Path) }
 func (v *verifier) checkChange(f *findings) string {
 	named, base, change := v.said(kernel.TrailerChange), v.head.Base, v.head.Change
 	switch {
-	case v.rep.State != kernel.TaskCompleted:
-		f.file("", "HEAD names a change %s, but the task is %s.", named, v.rep.State)
+	case !v.accepted():
+		f.file("", "HEAD names a change %s, but the task is %s.", named, v.state)
 		return ""
 	case v.seed == nil || v.diff == nil && !v.redacted():
 		f.file("", "Without seed pack and diff nothing says what the change must be.")
@@ -50,7 +50,26 @@ func (v *verifier) checkChange(f *findings) string {
 	v.checkBase(f)
 	v.checkDelivered(f)
 	v.checkBytes(f)
-	return fmt.Sprintf("The change %s is the base %s with the %d recorded changes, and nothing else.", named, base.Commit.OID, len(v.diff.Changes))
+	said := fmt.Sprintf("The change %s is the base %s with the %d recorded changes, and nothing else.", named, base.Commit.OID, len(v.diff.Changes))
+	if v.head.Unheld != nil {
+		said += " " + v.head.Unheld.String()
+	}
+	return said
+}
+
+// String says what is known, what isn't, and how to see.
+func (u Unheld) String() string {
+	own := strings.TrimPrefix(u.Own, "refs/heads/")
+	where := own
+	if u.Default != "" {
+		where = strings.TrimPrefix(u.Default, "refs/heads/") + " nor " + own
+	}
+	said := fmt.Sprintf("No branch holds this commit: none of this repository is at it, and it isn't in the history of %s. ", where)
+	if u.Landed {
+		return said + "The default branch has the changed files just as this commit has them, as after a squash or a rebase; which commit brought them isn't checked here."
+	}
+	return said + "Git doesn't tell why: it may have been merged as another commit (squash, rebase) and changed since, " +
+		"its branch may have been deleted or rewritten, or the server may have lost it. The task's change on the forge shows whether it was merged."
 }
 
 // checkBase: the tree given is the commit's, and the changes were made on it.
@@ -106,22 +125,7 @@ func (v *verifier) checkDelivered(f *findings) {
 	if err == nil && id == v.head.Change.Commit.Tree {
 		return
 	}
-	differ := []string{}
-	seen := map[string]git.Entry{}
-	for _, e := range want {
-		seen[e.Path] = e
-	}
-	for _, e := range v.head.Change.Tree.Entries {
-		if seen[e.Path] != e {
-			differ = append(differ, e.Path)
-		}
-		delete(seen, e.Path)
-	}
-	for path := range seen {
-		differ = append(differ, path)
-	}
-	slices.Sort(differ)
-	differ = slices.Compact(differ)
+	differ := git.Unequal(git.Tree{Entries: want}, v.head.Change.Tree)
 	f.file("", "The change delivers another tree than base and recorded changes make: %s, recorded is %s; it differs at %q.",
 		v.head.Change.Commit.Tree, id, strings.Join(differ[:min(len(differ), maxNamedPaths)], " "))
 }

@@ -14,8 +14,15 @@ import (
 func (v *verifier) checkDecisions(f *findings) string {
 	var seen, last *record // the newest observation and decision
 	n := 0
+	said := lastOf{}
 	for _, r := range v.records {
 		switch r.Kind {
+		case kernel.KindSpec:
+			said[ofTask{r.Kind, r.Task}] = r.Record
+		case kernel.KindOperatorAct, kernel.KindPlanProposal:
+			if err := said.checkWords(r.Record); err != nil {
+				f.record(r.Seq, "It can't be so: %v.", err)
+			}
 		case kernel.KindObservation:
 			seen = &r
 		case kernel.KindDecision:
@@ -101,7 +108,9 @@ func (v *verifier) checkReceipts(f *findings) string {
 		}
 		now := b.body
 		switch {
-		case now.Kind != string(kernel.KindReceipt) || now.WorldID != r.World || now.Instance != r.Instance:
+		case now.V != world.Version:
+			f.add(kernel.CodeReplayVersion, FileRecords, r.Seq, "The receipt has version %d; this program knows %d.", now.V, world.Version)
+		case now.WorldID != r.World || now.Instance != r.Instance:
 			f.record(r.Seq, "The receipt is of another world or instance.")
 		case now.Timestamp > r.Time:
 			f.record(r.Seq, "The receipt is dated after its record.")

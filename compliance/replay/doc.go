@@ -15,6 +15,7 @@
 //
 //	signature  HEAD is signed; by whom, and whether somebody vouched for the key
 //	head       HEAD is a state event; which, and for `working` who and until when
+//	binding    HEAD and its run's leases were made for this world, ref and task
 //	tree       the files are those of the signed commit, and no others
 //	lease      claim and heartbeats of the run are the signer's, one parent each
 //	seed_pack  strict, of this task; its text has the approved digest
@@ -32,16 +33,36 @@
 //	report     the report is the recorded one, in both forms
 //	retry      what the next attempt is told is what was recorded
 //	change     the commit is base and recorded changes, and nothing else
+//	merge      the merge that HEAD waited for completed it, and nothing else changed
 //
-// The first seven apply to any HEAD, as far as it has the files; the others to
+// A run that went on with the sealed work of an interrupted one (writ-resumes) has no
+// dispatch of its own. Its pack holds the earlier run's dispatch, which is built again
+// from that run's claim further down, and the manifest of what was sealed; its leases
+// have the sealed work in their tree, and result and diff are the earlier run's.
+//
+// A task whose issue is closed at the merge of its change (close_on: merged) has its
+// result below HEAD: the commit that waited for the merge. Signature to change speak of
+// that one, and merge of HEAD, which any trusted instance may have put on it; whoever
+// vouches for a completed task vouches for both signers.
+//
+// The first eight apply to any HEAD, as far as it has the files; the others to
 // the result of a run. A result whose server took only hashes has no records:
 // the checks that need them fail with evidence.redacted. Evidence of another
 // kernel version is refused by name (replay.version_mismatch).
+//
+// A state that no run's pack belongs to may have a report, which is held against HEAD
+// itself. What it says beyond that is named as not verified; so are the files of a
+// commit below whose tree such a state carries along, and sealed work. Any other file
+// is a fault.
 //
 // A good report says: this key's holder recorded these facts, its kernel's
 // rules give these decisions, and the change is the one that was checked. It
 // can't say that the facts were so, nor that this is the newest HEAD that ever
 // was: who may rewrite the ref can put an older one there.
+//
+// [VerifyWorld] does the same for a whole ledger, whose chain package ledger has verified:
+// it folds the records as a server does at its start, so that each is held by the
+// receipts after it.
 //
 // # Parts
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -37,6 +38,7 @@ func (v *verifier) checkEffects(f *findings) string {
 	}
 	j.checkPushes()
 	j.checkStarts()
+	j.checkDone()
 	return fmt.Sprintf("%d effects each have a decision and an intent before and an outcome after.", len(j.order))
 }
 
@@ -95,6 +97,8 @@ func (j *journal) outcome(r record) {
 		// What the request before this run left unsettled.
 	case a == nil:
 		j.f.record(r.Seq, "The effect %s was never announced.", b.body.Key)
+	case !possible(b.body):
+		j.f.record(r.Seq, "Its status %q with the code %q is none that an effect can come to.", b.body.Status, b.body.Code)
 	case a.intent.Effect != b.body.Effect:
 		j.f.record(r.Seq, "It is the outcome of another effect than %s.", a.intent.Effect)
 	case a.outcome != "" && a.outcome != kernel.OutcomeUnknown:
@@ -104,16 +108,28 @@ func (j *journal) outcome(r record) {
 	}
 }
 
+// possible reports whether an effect can come to that.
+func possible(o kernel.Outcome) bool {
+	switch o.Status {
+	case kernel.OutcomeDone:
+		return o.Code == ""
+	case kernel.OutcomeLost, kernel.OutcomeUnknown, kernel.OutcomeRefused, kernel.OutcomeFailed, kernel.OutcomeUnable:
+		return true
+	}
+	return false
+}
+
 // checkPushes: the run's leases in git are those that the records announce, in
 // order, and no other push of it was won.
 func (j *journal) checkPushes() {
 	var pushed []string
 	for _, a := range j.order {
-		if a.intent.Effect != kernel.ActionClaim && a.intent.Effect != kernel.ActionHeartbeat {
+		if a.intent.Effect != kernel.ActionClaim && a.intent.Effect != kernel.ActionHeartbeat && a.intent.Effect != kernel.ActionSeal {
 			continue
 		}
-		if a.outcome == kernel.OutcomeDone || a.outcome == kernel.OutcomeUnknown && j.v.hasLease(a.intent.New) {
+		if a.outcome == kernel.OutcomeDone || a.outcome == kernel.OutcomeUnknown && j.v.lease(a.intent.New) != nil {
 			pushed = append(pushed, a.intent.New)
+			j.checkPush(*a)
 		}
 	}
 	var inGit []string
@@ -125,23 +141,79 @@ func (j *journal) checkPushes() {
 	}
 }
 
-func (v *verifier) hasLease(oid string) bool {
-	for _, c := range v.head.Leases {
+// checkPush: what was announced is what git has. A claim may have put an event of its
+// own below its lease, so what it stood on isn't asked.
+func (j *journal) checkPush(a announced) {
+	c := j.v.lease(a.intent.New)
+	if c == nil {
+		return // said of all of them
+	}
+	ev, _ := eventOf(*c)
+	stamp, err := kernel.ReadStamp(ev.Trailers)
+	on := a.intent.Effect == kernel.ActionClaim || slices.Equal(c.Parents, []git.OID{git.OID(a.intent.Old)})
+	if a.intent.Ref != j.v.head.Ref || err != nil || a.intent.Seq != stamp.Seq || !on {
+		j.f.record(a.seq, "It announces another push than that of %s.", c.OID)
+	}
+}
+
+// lease is the run's lease of that id, nil if there is none.
+func (v *verifier) lease(oid string) *git.Commit {
+	for i, c := range v.head.Leases {
 		if string(c.OID) == oid {
-			return true
+			return &v.head.Leases[i]
 		}
 	}
-	return false
+	return nil
+}
+
+// checkedTree is what the checks ran on and the recorded changes make, "" where the two
+// differ: then one of them is the lie.
+func (v *verifier) checkedTree() string {
+	list := v.of(kernel.KindRunResult)
+	if v.diff == nil || v.head.Base == nil || len(list) == 0 {
+		return ""
+	}
+	tree, err := v.changedTree()
+	run, err2 := decoded[kernel.RunResult](list[len(list)-1].Body)
+	if err != nil || err2 != nil || run.Tree != string(tree) {
+		return ""
+	}
+	return run.Tree
+}
+
+// checkDone: accepted work was built and checked, and the checks were of its tree.
+func (j *journal) checkDone() {
+	tree := j.v.checkedTree()
+	for _, a := range j.order {
+		i := a.intent
+		switch {
+		case i.Effect != kernel.ActionDispatch && i.Effect != kernel.ActionChecks:
+			continue
+		case j.v.accepted() && a.outcome != "" && a.outcome != kernel.OutcomeDone:
+			j.f.record(a.seq, "The work was accepted, but its effect %s is %s.", i.Effect, a.outcome)
+		case i.Ref+i.Old != "" || i.Seq != 0 || i.Effect == kernel.ActionDispatch && i.New != "" || i.Effect == kernel.ActionChecks && i.Digest != "":
+			j.f.record(a.seq, "It says what the effect %s has not.", i.Effect)
+		case i.Effect == kernel.ActionChecks && tree != "" && tree != i.New:
+			j.f.record(a.seq, "It announces the checks of the tree %s, they ran on %s.", i.New, tree)
+		}
+	}
 }
 
 // checkStarts: a result of a run has one dispatch, of the bytes that HEAD
-// names.
+// names. One that went on with sealed work has none of its own: the dispatch that HEAD
+// names is the earlier run's, which its claim below HEAD bears out.
 func (j *journal) checkStarts() {
 	var starts []*announced
 	for _, a := range j.order {
 		if a.intent.Effect == kernel.ActionDispatch {
 			starts = append(starts, a)
 		}
+	}
+	if j.v.resumes() != "" {
+		if len(starts) > 0 {
+			j.f.record(starts[0].seq, "It starts a builder, though the run went on with sealed work.")
+		}
+		return
 	}
 	switch {
 	case len(starts) == 0:

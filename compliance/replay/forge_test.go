@@ -131,7 +131,7 @@ func TestE3_EffectsWithoutTheirRecords(t *testing.T) {
 		{"no intent of a heartbeat", drop(kernel.KindIntent, 2), []string{"effects"}},
 		{"no observation", drop(kernel.KindObservation, 4), []string{"decisions"}},
 		{"no decision", drop(kernel.KindDecision, 1), []string{"effects"}},
-		{"no verdict", drop(kernel.KindDecision, 4), []string{"result"}},
+		{"no verdict", drop(kernel.KindDecision, 5), []string{"result"}},
 		{"no audit entry before the effect", drop(kernel.KindAudit, 2), []string{"audit"}},
 		{"no seed pack", drop(kernel.KindSeedPack, 0), []string{"seed_pack"}},
 		{"no checks", drop(kernel.KindRunResult, 0), []string{"result"}},

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
@@ -36,8 +38,17 @@ func (v *verifier) readSigner() {
 		v.keyErr = err
 		return
 	}
-	v.rep.Signer = git.Fingerprint(key)
-	v.rep.Vouched = slices.ContainsFunc(v.opts.Keys, func(k ssh.PublicKey) bool { return git.Fingerprint(k) == v.rep.Signer })
+	v.signer = git.Fingerprint(key)
+	v.event, v.eventErr = eventOf(v.head.Commit) // it names the world, whose acts are read
+	v.readActs()
+	v.rep.Signer, v.rep.Vouched = v.signer, v.vouchedResult(v.signer)
+	if c := v.head.Completion; c != nil {
+		v.rep.Signer = ""
+		if last, err := signer(c.Commit); err == nil {
+			v.rep.Signer = git.Fingerprint(last)
+		}
+		v.rep.Vouched = v.rep.Vouched && v.vouched(v.rep.Signer)
+	}
 	public, err := instancekey.ParsePublic(string(ssh.MarshalAuthorizedKey(key)))
 	if err != nil {
 		v.keyErr = err
@@ -48,16 +59,16 @@ func (v *verifier) readSigner() {
 
 func (v *verifier) checkSignature(f *findings) string {
 	if v.keyErr != nil {
-		f.file("", "HEAD %s has no good signature of an instance: %v.", v.head.Commit.OID, v.keyErr)
+		by := v.head.Commit.Committer
+		f.file("", "HEAD %s of task %d has no good signature of an instance: %v. It says that it is by %q <%s>, which anybody may write.",
+			v.head.Commit.OID, v.head.Task, v.keyErr, by.Name, by.Email)
 		return ""
 	}
-	if len(v.opts.Keys) > 0 && !v.rep.Vouched {
-		f.add(kernel.CodeLeaseUntrusted, "", NoSeq, "HEAD is signed by %s, which is none of the keys that you vouch for.", v.rep.Signer)
+	what := "HEAD"
+	if v.head.Completion != nil {
+		what = "The result"
 	}
-	if !v.rep.Vouched {
-		return fmt.Sprintf("HEAD %s is signed by %s; nobody vouched for this key.", v.head.Commit.OID, v.rep.Signer)
-	}
-	return fmt.Sprintf("HEAD %s is signed by %s, a key that you trust.", v.head.Commit.OID, v.rep.Signer)
+	return v.checkSigner(f, what, v.signer, v.head.Commit.OID)
 }
 
 // eventOf reads a commit as a state event.
@@ -76,9 +87,10 @@ func eventOf(c git.Commit) (lease.Event, error) {
 // writs are Writ's own trailers; none may stand at HEAD twice.
 func writs() []string {
 	return []string{
-		kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
+		kernel.TrailerFormat, kernel.TrailerSeq, kernel.TrailerWorld, kernel.TrailerRef, kernel.TrailerTask, kernel.TrailerIssue,
+		kernel.TrailerWorldAct, kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
 		kernel.TrailerApproval, kernel.TrailerGovernance, kernel.TrailerDispatch, kernel.TrailerLedgerHead,
-		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct,
+		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerBranch, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct, kernel.TrailerRun, kernel.TrailerResumes,
 	}
 }
 
@@ -87,8 +99,11 @@ func (v *verifier) checkHead(f *findings) string {
 		f.add(kernel.CodeLockViolation, "", NoSeq, "HEAD is no state event: %v.", v.eventErr)
 		return ""
 	}
-	if v.rep.State == kernel.TaskNone {
+	if v.state == kernel.TaskNone {
 		f.add(kernel.CodeLockViolation, "", NoSeq, "HEAD has a state that no task has.")
+	}
+	if wait := v.said(kernel.TrailerWaitingFor); v.state == kernel.TaskWaiting && !slices.Contains(kernel.Waits(), wait) {
+		f.file("", "HEAD waits for %q, which no task does.", wait)
 	}
 	for _, x := range v.event.Faults {
 		f.file("", "A trailer at HEAD can't be read: %s.", x)
@@ -97,6 +112,10 @@ func (v *verifier) checkHead(f *findings) string {
 		if n := len((lease.Message{Trailers: v.event.Trailers}).Values(key)); n > 1 {
 			f.file("", "HEAD has the trailer %s %d times.", key, n)
 		}
+	}
+	run := cmp.Or(v.said(kernel.TrailerRun), v.event.StalledRun)
+	if v.claim != nil && !v.live() && (v.ofRun() || v.leaseTree()) && run != v.claim.RunID {
+		f.file("", "HEAD tells of the run %q, the lease below it is of run %s.", run, v.claim.RunID)
 	}
 	return v.standing()
 }
@@ -111,12 +130,16 @@ func (v *verifier) standing() string {
 			v.said(kernel.TrailerAttempt), ev.RunID, ev.RunnerID, until)
 	case ev.State == kernel.HeadStalled:
 		return fmt.Sprintf("Nobody works on the task: run %s ended without a result, of which there is no pack.", ev.StalledRun)
-	case v.rep.State == kernel.TaskWaiting:
+	case v.accepted() && v.state == kernel.TaskWaiting:
+		return fmt.Sprintf("The task was verified in attempt %s and waits for the merge of its change.", v.said(kernel.TrailerAttempt))
+	case awaitsRule(ev):
+		return fmt.Sprintf("The work of run %s is done and waits: the server refuses it by a rule of its own. Its pack comes with it.", v.said(kernel.TrailerRun))
+	case v.state == kernel.TaskWaiting:
 		return fmt.Sprintf("The task waits for %s; no pack belongs to that state.", v.said(kernel.TrailerWaitingFor))
 	case !v.ofRun():
-		return fmt.Sprintf("The task is %s without a run's result; no pack belongs to that state.", v.rep.State)
+		return fmt.Sprintf("The task is %s without a run's result; no pack belongs to that state.", v.state)
 	}
-	return fmt.Sprintf("The task is %s after attempt %s.", v.rep.State, v.said(kernel.TrailerAttempt))
+	return fmt.Sprintf("The task is %s after attempt %s.", v.state, v.said(kernel.TrailerAttempt))
 }
 
 // checkTree binds the bytes to the signed commit.
@@ -128,12 +151,51 @@ func (v *verifier) checkTree(f *findings) string {
 	case id != v.head.Commit.Tree:
 		f.file("", "The files are not those of the signed commit: they make the tree %s, HEAD names %s.", id, v.head.Commit.Tree)
 	}
+	said := fmt.Sprintf("The %d files are those of the signed commit.", len(v.pack))
+	if c := v.head.Carried; c != nil {
+		return said + fmt.Sprintf(" They are carried along from the commit %s below it: they tell of that one, and what is in them is not verified here.", c.OID)
+	}
+	work := false
 	for _, name := range slices.Sorted(maps.Keys(v.pack)) {
-		if !known[name] {
+		if !v.own(name) {
 			f.file(name, "The evidence has a file %q that it can't have.", name)
 		}
+		work = work || sealed.Is(name) && !v.ofRun()
 	}
-	return fmt.Sprintf("The %d files are those of the signed commit.", len(v.pack))
+	if !work {
+		return said
+	}
+	if v.inputs().sealed != v.head.Commit.Tree {
+		f.file(FileSealed, "The sealed work is not what its manifest says.")
+	}
+	return said + " The sealed work among them is not verified: nobody has judged it yet."
+}
+
+// own reports whether HEAD, as it stands, has such a file of its own.
+func (v *verifier) own(name string) bool {
+	switch {
+	case v.ofRun():
+		return known[name] && name != FileMerge
+	case name == FileSeedPack || name == FileContract:
+		return true
+	case name == FileReport || name == FileMarkdown:
+		return v.state == kernel.TaskBlocked || v.state == kernel.TaskWaiting && v.said(kernel.TrailerWaitingFor) != kernel.WaitRule
+	}
+	return v.leaseTree() && sealed.Is(name)
+}
+
+// carries reports whether HEAD's files can only be those of a commit below it: some
+// states that no run's pack belongs to leave the tree as it is.
+func (v *verifier) carries() bool {
+	if v.keyErr != nil || v.ofRun() || v.live() {
+		return false
+	}
+	for name, data := range v.pack {
+		if !v.own(name) || name == FileMarkdown && string(data) != v.event.Body {
+			return true
+		}
+	}
+	return false
 }
 
 // treeOf is the git id of a tree of these files.
@@ -153,15 +215,23 @@ func (v *verifier) checkLease(f *findings) string {
 		f.file("", "There is no lease of a run below HEAD.")
 		return ""
 	}
-	if !v.live() && !slices.Equal(v.head.Commit.Parents, []git.OID{leases[0].OID}) {
-		f.file("", "HEAD was not put on the run's lease %s.", leases[0].OID)
+	v.checkWaits(f)
+	inputs := v.inputs()
+	begins := inputs.plain
+	if v.resumes() != "" {
+		if v.sealed != nil { // otherwise the server didn't take it, and it lay in the signer's store
+			begins = inputs.sealed
+		}
+		v.checkEarlier(f)
 	}
-	inputs, err := treeOf(Pack{FileSeedPack: v.pack[FileSeedPack], FileContract: v.pack[FileContract]})
-	if err != nil || inputs != leases[len(leases)-1].Tree {
-		f.file("", "The claim %s was made with another seed pack or contract.", leases[len(leases)-1].OID)
+	if begins != leases[len(leases)-1].Tree {
+		f.file("", "The claim %s was made with another seed pack, contract or sealed work.", leases[len(leases)-1].OID)
 	}
 	for i, c := range leases {
 		v.checkOneLease(f, c)
+		if c.Tree != inputs.plain && c.Tree != inputs.sealed || i > 0 && c.Tree == inputs.sealed && leases[i-1].Tree != c.Tree {
+			f.file("", "The lease %s has other inputs than the claim.", c.OID)
+		}
 		if i > 0 && !slices.Equal(leases[i-1].Parents, []git.OID{c.OID}) {
 			f.file("", "The lease %s was not put on %s.", leases[i-1].OID, c.OID)
 		}
@@ -173,17 +243,84 @@ func (v *verifier) checkLease(f *findings) string {
 		v.claim.RunID, leases[len(leases)-1].OID, len(leases)-1)
 }
 
+// checkWaits: between HEAD and the run's last lease is nothing but its own waits for a
+// rule of the server's, each with the lease's tree.
+func (v *verifier) checkWaits(f *findings) {
+	last := v.head.Leases[0]
+	under := append(slices.Clone(v.head.Waits), last)
+	if !v.live() && !slices.Equal(v.head.Commit.Parents, []git.OID{under[0].OID}) {
+		f.file("", "HEAD was not put on the run's lease %s.", last.OID)
+	}
+	for i, c := range v.head.Waits {
+		key, err := signer(c)
+		if err != nil || git.Fingerprint(key) != v.signer {
+			f.file("", "The wait %s is not signed by the signer of HEAD.", c.OID)
+		}
+		ev, err := eventOf(c)
+		if err != nil || !awaitsRule(ev) || trailer(ev, kernel.TrailerRun) != v.claim.RunID || c.Tree != last.Tree {
+			f.file("", "The commit %s between HEAD and the lease is no wait of run %s.", c.OID, v.claim.RunID)
+		}
+		if !slices.Equal(c.Parents, []git.OID{under[i+1].OID}) {
+			f.file("", "The wait %s was not put on %s.", c.OID, under[i+1].OID)
+		}
+	}
+}
+
+// leaseTrees are the trees that the leases of a run may have: its inputs, and these with
+// the sealed work, where there is any.
+type leaseTrees struct{ plain, sealed git.OID }
+
+func (v *verifier) inputs() (out leaseTrees) {
+	var entries []git.Entry
+	for _, name := range []string{FileContract, FileSeedPack} {
+		entries = append(entries, git.Entry{Path: name, Mode: git.ModeFile, OID: git.HashBlob(v.pack[name])})
+	}
+	out.plain, _ = git.NewObjects().Tree(entries)
+	if v.sealed == nil {
+		return out
+	}
+	entries = append(entries, v.sealed.Entries(git.HashBlob(v.pack[FileSealed]))...)
+	slices.SortFunc(entries, byPath)
+	out.sealed, _ = git.NewObjects().Tree(entries)
+	return out
+}
+
+// checkEarlier: the run whose sealed work this one went on with was claimed below, with
+// the very inputs and by somebody whom the caller vouches for, too.
+func (v *verifier) checkEarlier(f *findings) {
+	c := v.head.Earlier
+	if c == nil || v.earlier == nil {
+		f.file("", "There is no claim of run %s, whose sealed work this one went on with.", v.resumes())
+		return
+	}
+	key, err := signer(*c)
+	switch {
+	case err != nil:
+		f.file("", "The claim %s of run %s has no good signature.", c.OID, v.resumes())
+	case len(v.opts.Keys) > 0 && !v.vouchedBelow(git.Fingerprint(key)):
+		f.add(kernel.CodeLeaseUntrusted, "", NoSeq, "Run %s was claimed by %s, which is none of the keys that you vouch for.", v.resumes(), git.Fingerprint(key))
+	}
+	if c.Tree != v.inputs().plain {
+		f.file("", "Run %s was claimed with another seed pack or contract.", v.resumes())
+	}
+	for _, key := range sameInLeases() {
+		if got, want := trailer(*v.earlier, key), v.said(key); key != kernel.TrailerResumes && got != want {
+			f.file("", "Run %s was claimed with %s %q, HEAD says %q.", v.resumes(), key, got, want)
+		}
+	}
+}
+
 // sameInLeases are the trailers that a run keeps from its claim to its result.
 func sameInLeases() []string {
 	return []string{
 		kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerApproval, kernel.TrailerGovernance,
-		kernel.TrailerPlan, kernel.TrailerDispatch,
+		kernel.TrailerPlan, kernel.TrailerDispatch, kernel.TrailerResumes,
 	}
 }
 
 func (v *verifier) checkOneLease(f *findings, c git.Commit) {
 	key, err := signer(c)
-	if err != nil || git.Fingerprint(key) != v.rep.Signer {
+	if err != nil || git.Fingerprint(key) != v.signer {
 		f.file("", "The lease %s is not signed by the signer of HEAD.", c.OID)
 	}
 	ev, err := eventOf(c)
@@ -193,8 +330,6 @@ func (v *verifier) checkOneLease(f *findings, c git.Commit) {
 		return
 	case ev.RunID != v.claim.RunID:
 		f.file("", "The lease %s is of run %s, the claim of run %s.", c.OID, ev.RunID, v.claim.RunID)
-	case c.Tree != v.head.Leases[len(v.head.Leases)-1].Tree:
-		f.file("", "The lease %s has other inputs than the claim.", c.OID)
 	}
 	for _, key := range sameInLeases() {
 		if got, want := trailer(ev, key), v.said(key); got != want {

@@ -29,7 +29,7 @@ func (v *verifier) checkSeedPack(f *findings) string {
 	need(s.Kind == string(kernel.KindSeedPack) && s.V == kernel.SeedPackVersion, "Its kind or version is not known.")
 	need(s.Task == v.head.Task, "It is of task %d, the ref of task %d.", s.Task, v.head.Task)
 	need(v.signed == nil || s.World == v.signed.World, "It is of world %q, the records of another.", s.World)
-	need(v.opts.World == "" || s.World == v.opts.World, "It is of world %q, not of %q.", s.World, v.opts.World)
+	need(v.here(s.World), "It is of world %q, not of %q.", s.World, v.opts.World)
 	digest, err := kernel.ApprovalDigest(s.Title, s.Body)
 	need(err == nil && digest == s.Approval.Digest, "Its text has the digest %s; approved was %s.", digest, s.Approval.Digest)
 	v.needTrailer(f, FileSeedPack, kernel.TrailerApproval, string(s.Approval.Digest))
@@ -215,8 +215,12 @@ func (v *verifier) checkDispatch(f *findings) string {
 	}
 	hash := canon.Sum(built)
 	v.needTrailer(f, FileDispatch, kernel.TrailerDispatch, string(hash))
-	if d, err := decoded[kernel.Dispatch](built); err != nil || len(kernel.ValidateDispatch(*d)) > 0 {
+	d, err := decoded[kernel.Dispatch](built)
+	if err != nil || len(kernel.ValidateDispatch(*d)) > 0 {
 		f.file(FileDispatch, "It lacks a required field.")
+	}
+	if v.sealed != nil && !equal(v.sealed.Dispatch, d) {
+		f.file(FileSealed, "It is the work of another dispatch.")
 	}
 	if data == nil {
 		return fmt.Sprintf("Built from the claim, the dispatch has the hash %s; there is no copy of it.", hash)
@@ -227,7 +231,36 @@ func (v *verifier) checkDispatch(f *findings) string {
 	if len(v.of(kernel.KindDispatch)) > 0 || v.started() {
 		v.needRecord(f, kernel.KindDispatch, FileDispatch)
 	}
+	if !v.ofRun() || v.redacted() {
+		v.checkSealed(f)
+	}
 	return fmt.Sprintf("Built again from the claim, the dispatch is the same, %s.", hash)
+}
+
+// checkSealed: what was sealed is what the verdict rests on.
+func (v *verifier) checkSealed(f *findings) {
+	if v.pack[FileSealed] == nil {
+		return // the claim's tree shows whether there was any, see checkLease
+	}
+	if v.sealed == nil {
+		f.file(FileSealed, "It can't be read: %v.", v.sealedErr)
+		return
+	}
+	if !v.ofRun() || v.redacted() {
+		return
+	}
+	for _, x := range []struct {
+		kind kernel.Kind
+		body any
+	}{{kernel.KindBuilderResult, v.sealed.Result}, {kernel.KindDiff, v.sealed.Diff}} {
+		kind, body := x.kind, x.body
+		data, err := canon.Marshal(body)
+		if list := v.of(kind); err != nil || len(list) == 0 {
+			f.file(FileSealed, "There is no %s record of it.", kind)
+		} else if !bytes.Equal(list[0].Body, data) {
+			f.record(list[0].Seq, "It is not what was sealed.")
+		}
+	}
 }
 
 // started reports whether an intent to start a builder is recorded.
@@ -242,8 +275,12 @@ func (v *verifier) started() bool {
 // dispatch itself where no claim was given.
 func (v *verifier) buildDispatch(data []byte) ([]byte, error) {
 	c := kernel.Claim{Attempt: v.number(kernel.TrailerAttempt), PlanHash: canon.Digest(v.said(kernel.TrailerPlan))}
-	if v.claim != nil {
-		c.RunID, c.CommitterSeconds = v.claim.RunID, v.claim.CommitterSeconds
+	claim := v.claim
+	if v.resumes() != "" {
+		claim = v.earlier
+	}
+	if claim != nil {
+		c.RunID, c.CommitterSeconds = claim.RunID, claim.CommitterSeconds
 		return canon.Marshal(kernel.BuildDispatch(*v.seed, c))
 	}
 	d, err := decoded[kernel.Dispatch](data)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -22,12 +23,14 @@ const (
 	FileReport     = "report.json"    // the compliance report
 	FileMarkdown   = "report.md"      // the same, for people
 	FileRetry      = "retry.json"     // what the next dispatch ends with
+	FileSealed     = sealed.File      // what the builder's work was sealed with before the checks
+	FileMerge      = "merge.json"     // the merge that completed a result which waited for it
 )
 
 // known are the files that a state commit may have.
 var known = map[string]bool{
 	FileSeedPack: true, FileContract: true, FileDispatch: true, FileRecords: true, FileProofs: true,
-	FileCheckpoint: true, FileReport: true, FileMarkdown: true, FileRetry: true,
+	FileCheckpoint: true, FileReport: true, FileMarkdown: true, FileRetry: true, FileMerge: true, FileSealed: true,
 }
 
 // Pack is the files of a state commit's tree, by name.

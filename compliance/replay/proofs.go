@@ -65,7 +65,7 @@ func (v *verifier) proveLine(l *line) {
 	if v.proofs == nil || v.signed == nil || !l.first && !l.last || !l.placed() {
 		return
 	}
-	l.proof = ledger.VerifyInclusion(l.raw, v.proofOf(l.seq), v.pack[FileCheckpoint], *v.key)
+	l.proof = ledger.VerifyInclusion(l.raw, v.proofOf(l.seq), v.pack[FileCheckpoint], *v.key, v.instances()...)
 }
 
 // proofOf finds a proof; that there is one, was checked when they were read.
@@ -95,7 +95,7 @@ func (v *verifier) checkProofs(f *findings) string {
 	}
 	v.checkLedgerHead(f, *v.signed)
 	text := fmt.Sprintf("%d proofs hold against a checkpoint of %d records, signed by %s.",
-		len(v.proofs.Proofs), v.signed.Size, v.rep.Signer)
+		len(v.proofs.Proofs), v.signed.Size, v.signer)
 	if v.signed.History > 1 {
 		text += fmt.Sprintf(" That ledger went on from an older store and says so: this is its history %d.", v.signed.History)
 	}

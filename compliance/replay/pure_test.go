@@ -16,11 +16,12 @@ import (
 // whose types it reads. A package that opens sockets, files or processes by
 // itself isn't among them.
 var allowed = []string{
-	"bytes", "cmp", "context", "encoding/base64", "errors", "fmt", "maps", "slices", "strconv", "strings", "time",
+	"bytes", "cmp", "context", "encoding/base64", "encoding/json", "errors", "fmt", "iter", "maps", "slices", "strconv", "strings", "time", "unicode/utf8",
 	"github.com/hiddeco/sshsig", "golang.org/x/crypto/ssh", "golang.org/x/mod/sumdb/tlog",
 	"github.com/writbot/writ/compliance/contract", "github.com/writbot/writ/compliance/internal/visible",
 	"github.com/writbot/writ/compliance/ledger", "github.com/writbot/writ/compliance/ledger/instancekey",
-	"github.com/writbot/writ/compliance/report", "github.com/writbot/writ/compliance/scope",
+	"github.com/writbot/writ/compliance/report", "github.com/writbot/writ/compliance/scope", "github.com/writbot/writ/compliance/sealed",
+	"github.com/writbot/writ/compliance/worldref",
 	"github.com/writbot/writ/forge/git", "github.com/writbot/writ/kernel", "github.com/writbot/writ/kernel/canon",
 	"github.com/writbot/writ/kernel/lease", "github.com/writbot/writ/kernel/machine",
 	"github.com/writbot/writ/kernel/plan", "github.com/writbot/writ/kernel/world",
@@ -31,13 +32,16 @@ var allowed = []string{
 var used = map[string][]string{
 	"time":        {"Parse", "RFC3339"},
 	"ssh":         {"PublicKey", "MarshalAuthorizedKey"},
-	"git":         {"Commit", "Tree", "Refs", "OID", "Entry", "Mode", "ModeFile", "ModeExec", "ModeSymlink", "ModeGitlink", "NewObjects", "HashBlob", "Fingerprint", "CodeOf", "CodeCommitAmbiguous", "CodeObjectMissing", "CodeObjectInvalid"},
+	"git":         {"Commit", "Tree", "Unequal", "Refs", "OID", "Entry", "Mode", "ModeFile", "ModeExec", "ModeSymlink", "ModeGitlink", "NewObjects", "HashBlob", "Fingerprint", "CodeOf", "CodeCommitAmbiguous", "CodeObjectMissing", "CodeObjectInvalid"},
 	"ledger":      {"Proof", "Ledger", "Checkpoint", "DecodeRecord", "OpenCheckpoint", "VerifyInclusion"},
 	"instancekey": {"Public", "ParsePublic"},
-	"report":      {"Report", "Version", "Markdown"},
-	"scope":       {"Entry", "Apply", "ParseGlobs", "NewProtection", "CheckPath"},
+	"report":      {"Report", "Merge", "RunRecord", "Version", "Markdown"},
+	"worldref":    {"Entry", "Judged", "Standing", "Fold", "Lists", "Read", "Ref"}, // no room, which writes
+	"scope":       {"Entry", "Apply", "ParseGlobs", "NewProtection", "CheckPath", "Display"},
 	"contract":    {"Contract", "Load", "Source", "Path"},
+	"sealed":      {"File", "Manifest", "Decode", "Is"},
 	"context":     {"Context"},
+	"json":        {"Unmarshal"},
 }
 
 // TestR7_NoClockNoSocketNoProcess: replay reads its arguments and its Repo, and

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -31,7 +32,8 @@ type record struct {
 // placed says whether the line is the record of its place.
 func (l line) placed() bool { return l.err == nil && l.rec.Seq == l.seq }
 
-// readLines splits the records, gives each line its place and reads it.
+// readLines splits the records, gives each line its place and reads it, up to the
+// first that is no record.
 func (v *verifier) readLines() {
 	data := v.pack[FileRecords]
 	if len(data) > maxRecordsBytes {
@@ -48,9 +50,10 @@ func (v *verifier) readLines() {
 		next(&l)
 		v.proveLine(&l)
 		v.lines = append(v.lines, l)
-		if l.err == nil {
-			v.records = append(v.records, record{l.rec, l.hash})
+		if l.err != nil {
+			return // what follows can't be placed
 		}
+		v.records = append(v.records, record{l.rec, l.hash})
 	}
 }
 
@@ -111,7 +114,8 @@ func (v *verifier) checkPlaces(f *findings) bool {
 	for i, l := range v.lines {
 		switch {
 		case l.err != nil:
-			f.record(v.seqNear(i), "It can't be read: %v.", l.err)
+			f.record(v.seqNear(i), "It can't be read: %v. What follows it wasn't looked at.", l.err)
+			return false
 		case l.seq == NoSeq:
 			f.record(l.rec.Seq, "It stands behind the last record that there is a proof of.")
 			return false
@@ -141,7 +145,7 @@ func (v *verifier) seqNear(i int) int64 {
 	case v.proofs != nil && v.lines[i].seq != NoSeq:
 		return v.lines[i].seq
 	case i > 0:
-		return v.seqNear(i-1) + 1
+		return v.lines[i-1].seq + 1
 	}
 	return 0
 }
@@ -205,17 +209,36 @@ func (v *verifier) checkEnvelopes(f *findings) {
 		switch {
 		case v.signed != nil && r.World != v.signed.World:
 			f.record(r.Seq, "It is of world %q, the checkpoint of %q.", r.World, v.signed.World)
-		case v.opts.World != "" && r.World != v.opts.World:
+		case !v.here(r.World):
 			f.record(r.Seq, "It is of world %q, not of %q.", r.World, v.opts.World)
-		case v.rep.Signer != r.Instance:
-			f.record(r.Seq, "It is of instance %s, HEAD is signed by %s.", r.Instance, v.rep.Signer)
+		case !v.instance(r.Instance):
+			f.record(r.Seq, "It is of instance %s, HEAD is signed by %s.", r.Instance, v.signer)
 		case r.Task != v.head.Task && (r.Task != 0 || r.Kind != kernel.KindReceipt):
 			f.record(r.Seq, "It is of task %d, not %d.", r.Task, v.head.Task)
+		case !v.ofThisRun(r):
+			f.record(r.Seq, "It is of run %q, the evidence of run %s.", r.Run, v.claim.RunID)
+		case kindOf(r.Body) != r.Kind:
+			f.record(r.Seq, "Its body says that it is a %q, the record a %s.", kindOf(r.Body), r.Kind)
 		case r.Time < last:
 			f.record(r.Seq, "Its time goes back.")
 		}
 		last = r.Time
 	}
+}
+
+// ofThisRun reports whether a record is of the run, or of the one whose work it went on
+// with. What an earlier run's effect came to may be told late.
+func (v *verifier) ofThisRun(r record) bool {
+	return v.claim == nil || r.Kind == kernel.KindOutcome || r.Run == "" || r.Run == v.claim.RunID || r.Run == v.dispatched()
+}
+
+// kindOf is what a body says that it is.
+func kindOf(body []byte) kernel.Kind {
+	var b struct {
+		Kind kernel.Kind `json:"kind"`
+	}
+	_ = json.Unmarshal(body, &b) // one that can't be read is of no kind
+	return b.Kind
 }
 
 // of are the records of one kind, in order.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/compliance/internal/visible"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -20,17 +21,35 @@ const (
 // to this HEAD held, on full evidence where the state has some. It says nothing
 // about who the signer is: that is Vouched.
 type Report struct {
-	OK       bool             `json:"ok"`
-	Task     int64            `json:"task_id"`
-	World    string           `json:"world_id"`
-	State    kernel.TaskState `json:"state"` // "" where HEAD is no state event
-	Head     string           `json:"head"`  // commit id
-	Signer   string           `json:"signer"`
-	Vouched  bool             `json:"vouched"` // somebody vouched for the signer's key
-	Evidence string           `json:"evidence"`
-	Checks   []Check          `json:"checks"`
-	FirstBad *BadRecord       `json:"first_bad"` // null if nothing is bad
-	Codes    []kernel.Code    `json:"codes"`
+	OK    bool   `json:"ok"`
+	Task  int64  `json:"task_id"`
+	World string `json:"world_id"`
+	// WorldVouched says that the caller knew which world the repository is.
+	WorldVouched bool `json:"world_vouched"`
+	// Repository is what people called the world when the task was claimed.
+	Repository string           `json:"repository"`
+	State      kernel.TaskState `json:"state"` // "" where HEAD is no state event
+	Head       string           `json:"head"`  // commit id
+	Signer     string           `json:"signer"`
+	Vouched    bool             `json:"vouched"` // somebody vouched for the signer's key
+	Evidence   string           `json:"evidence"`
+	// Acts are what was said of the world's keys and of other worlds, and what of it
+	// counts for the caller.
+	Acts []worldref.Judged `json:"acts"`
+	// Results are the task's other results, below the one that is verified or whatever
+	// else stands at HEAD. Nothing of them is verified.
+	Results  []Result      `json:"results_below"`
+	Checks   []Check       `json:"checks"`
+	FirstBad *BadRecord    `json:"first_bad"` // null if nothing is bad
+	Codes    []kernel.Code `json:"codes"`
+}
+
+// Result is what a commit below HEAD says of itself: that a run's work was accepted.
+type Result struct {
+	Commit string `json:"commit"`
+	Run    string `json:"run_id"`
+	Change string `json:"change_commit"`
+	Signer string `json:"signer"`
 }
 
 // Check is one check's outcome. Detail is a sentence.
@@ -59,7 +78,7 @@ func (r Report) Plain() string {
 	if state == "" {
 		state = "in no state that can be read"
 	}
-	line("task %d of %s is %s", r.Task, r.World, state)
+	line("task %d of %s is %s%s", r.Task, r.named(), state, r.doubt())
 	switch {
 	case r.Signer == "":
 		line("nobody's good signature")
@@ -67,6 +86,12 @@ func (r Report) Plain() string {
 		line("signed by %s, a key that you trust", r.Signer)
 	default:
 		line("signed by %s; nobody vouched for this key", r.Signer)
+	}
+	for _, j := range r.Acts {
+		line("act %s", j)
+	}
+	for _, x := range r.Results {
+		line("another result below, not verified here: %s of run %s, change %s, signed by %s", x.Commit, x.Run, x.Change, x.Signer)
 	}
 	for _, c := range r.Checks {
 		word := "FAILED"
@@ -83,6 +108,23 @@ func (r Report) Plain() string {
 	}
 	line("%s", r.verdict())
 	return b.String()
+}
+
+// named is the world's identity beside what it was called.
+func (r Report) named() string {
+	if r.Repository == "" || r.Repository == r.World {
+		return r.World
+	}
+	return r.Repository + " (" + r.World + ")"
+}
+
+// doubt is said where nobody vouched that the repository is the world that its
+// evidence names.
+func (r Report) doubt() string {
+	if r.WorldVouched {
+		return ""
+	}
+	return "; nobody vouched that this repository is it"
 }
 
 // String says where and what.

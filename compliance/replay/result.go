@@ -60,25 +60,23 @@ func (v *verifier) checkResult(f *findings) string {
 	if j == nil || v.seed == nil {
 		return ""
 	}
+	v.checkSealed(f)
 	v.checkVerdict(f, j)
 	v.checkProposals(f, j)
-	if v.rep.State == kernel.TaskCompleted {
+	if v.accepted() {
 		v.checkAccepted(f)
 	}
-	return fmt.Sprintf("The run was judged %s, and its records bear that out.", v.rep.State)
+	return fmt.Sprintf("The run was judged %s, and its records bear that out.", v.state)
 }
 
 // checkVerdict: HEAD says what was judged.
 func (v *verifier) checkVerdict(f *findings, j *verdict) {
 	d := j.decision
-	if d.Verdict != kernel.Allow || d.State != v.rep.State {
-		f.record(j.seq, "It judges the run %s, HEAD says %s.", d.State, v.rep.State)
+	if d.Verdict != kernel.Allow || d.State != v.state {
+		f.record(j.seq, "It judges the run %s, HEAD says %s.", d.State, v.state)
 	}
-	words := make([]string, len(d.Codes))
-	for i, c := range d.Codes {
-		words[i] = string(c)
-	}
-	v.needSame(f, j.seq, kernel.TrailerCodes, strings.Join(words, " "))
+	v.needSame(f, j.seq, kernel.TrailerWaitingFor, d.WaitingFor)
+	v.needSame(f, j.seq, kernel.TrailerCodes, joined(d.Codes))
 	notBefore := ""
 	if d.NotBefore > 0 {
 		notBefore = fmt.Sprint((d.NotBefore + 999) / 1000)
@@ -109,10 +107,10 @@ func (v *verifier) checkProposals(f *findings, j *verdict) {
 	if result == nil || diff == nil {
 		return
 	}
-	if result.body.Run != run.RunID || run.Exit == nil || *run.Exit != result.body.Exit {
+	if result.body.Run != v.dispatched() || run.Resumes != v.resumes() || run.Exit == nil || *run.Exit != result.body.Exit {
 		f.record(result.seq, "The verdict rests on another builder's end.")
 	}
-	if diff.body.Run != run.RunID || diff.body.Base != v.seed.Pins.BaseCommit {
+	if diff.body.Run != v.dispatched() || diff.body.Base != v.seed.Pins.BaseCommit {
 		f.record(diff.seq, "The diff is of another run or base.")
 	}
 	if int64(len(diff.body.Changes)) != run.Changes || !equal(diff.body.Violations, run.Scope) {
@@ -149,13 +147,17 @@ func (v *verifier) checkAccepted(f *findings) {
 	if planned == nil {
 		return
 	}
-	run, seq := kernel.RunResult{Run: v.diff.Run}, v.of(kernel.KindDiff)[0].Seq
+	diff := *v.diff
+	if v.claim != nil && diff.Run == v.resumes() {
+		diff.Run = v.claim.RunID // what the earlier run left is this one's to check
+	}
+	run, seq := kernel.RunResult{Run: diff.Run}, v.of(kernel.KindDiff)[0].Seq
 	if list := v.of(kernel.KindRunResult); len(list) > 0 {
 		if b := read[kernel.RunResult](f, list[len(list)-1]); b != nil {
 			run, seq = b.body, b.seq
 		}
 	}
-	for _, x := range plan.VerifyStep(planned.body, kernel.SingleStep, *v.diff, run) {
+	for _, x := range plan.VerifyStep(planned.body, kernel.SingleStep, diff, run) {
 		f.record(seq, "%s: %s", x.Subject, x.Detail)
 	}
 	v.checkRuns(f, run, seq)
@@ -168,7 +170,8 @@ func (v *verifier) checkRuns(f *findings, run kernel.RunResult, seq int64) {
 		return
 	}
 	same := slices.EqualFunc(v.seed.Checks, run.Checks, func(want kernel.Check, got kernel.CheckResult) bool {
-		return want.Name == got.Name && got.Runs == max(want.Repeat, 1)
+		ended := got.Exit.Cause == kernel.CauseExited && got.Exit.Signal == ""
+		return want.Name == got.Name && got.Runs == max(want.Repeat, 1) && ended
 	})
 	if !same {
 		f.record(seq, "The checks that ran are not those of the seed pack, as often as it wants.")
@@ -186,7 +189,7 @@ func (v *verifier) checkRuns(f *findings, run kernel.RunResult, seq int64) {
 func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 	var out []kernel.Violation
 	bad := func(code kernel.Code, path, detail string) {
-		out = append(out, kernel.Violation{Code: code, Subject: path, Detail: detail})
+		out = append(out, kernel.Violation{Code: code, Subject: scope.Display(path), Detail: detail})
 	}
 	allowed, faults := scope.ParseGlobs(v.seed.Spec.AllowedFiles)
 	guard, more := scope.NewProtection(v.rules.Paths.Protected, v.rules.Paths.Unprotect)
@@ -232,17 +235,62 @@ func (v *verifier) checkReport(f *findings) string {
 	if r.TaskID != v.head.Task || v.seed != nil && r.World != v.seed.World {
 		f.file(FileReport, "It is of task %d in %q.", r.TaskID, r.World)
 	}
+	v.checkStates(f, *r)
+	said := "The report %s says what was recorded, in both forms."
 	if v.ofRun() {
 		v.checkRunReport(f, *r)
+	} else {
+		v.checkNotice(f, *r)
+		said = "The report %s says what HEAD says, in both forms. What it says beyond that, such as of a run or its checks, is not verified: no records belong to this state."
 	}
 	switch same := v.event.Body == string(v.pack[FileMarkdown]); {
 	case same && r.Recorded() == v.event.Body:
 	case same && r.Wordless():
 		f.add(kernel.CodeReplayVersion, FileMarkdown, NoSeq, "The report was made before reports had the words of their codes: its text can't be told from it.")
+	case same && r.Escapes():
+		f.add(kernel.CodeReplayVersion, FileMarkdown, NoSeq, "The report names files that are shown with escapes, and may have been made before they were: its text can't be told from it.")
 	default:
 		f.file(FileMarkdown, "It is not the report's text.")
 	}
-	return fmt.Sprintf("The report %s says what was recorded, in both forms.", canon.Sum(data))
+	return fmt.Sprintf(said, canon.Sum(data))
+}
+
+// checkStates: the report ends the task, and accepts its work, as HEAD does.
+func (v *verifier) checkStates(f *findings, r report.Report) {
+	final := v.state
+	if !final.Final() {
+		final = kernel.TaskNone // verified work that waits for its merge has not ended
+	}
+	if r.FinalState != final || r.Verified != v.accepted() || r.WaitingFor != v.said(kernel.TrailerWaitingFor) {
+		f.file(FileReport, "It says %q, HEAD %s.", r.FinalState, v.state)
+	}
+}
+
+// checkNotice holds the report of a state that no run's pack belongs to against HEAD,
+// which was written with it.
+func (v *verifier) checkNotice(f *findings, r report.Report) {
+	for _, x := range []struct{ key, says string }{
+		{kernel.TrailerCodes, joined(r.Codes)}, {kernel.TrailerChange, r.ChangeCommit}, {kernel.TrailerLedgerHead, string(r.LedgerHead)},
+	} {
+		v.needTrailer(f, FileReport, x.key, x.says)
+	}
+	if r.Attempts != max(v.number(kernel.TrailerAttempt), 0) || r.Interruptions != max(v.number(kernel.TrailerInterruptions), 0) {
+		f.file(FileReport, "It says %d attempts and %d interruptions, HEAD %q and %q.",
+			r.Attempts, r.Interruptions, v.said(kernel.TrailerAttempt), v.said(kernel.TrailerInterruptions))
+	}
+	if v.claim != nil && r.RunID == v.claim.RunID && r.Dispatched {
+		if handed := trailer(*v.claim, kernel.TrailerDispatch); string(r.DispatchHash) != handed {
+			f.file(FileReport, "It says that the dispatch %s was handed out, the run was claimed with %s.", r.DispatchHash, handed)
+		}
+	}
+}
+
+func joined(codes []kernel.Code) string {
+	words := make([]string, len(codes))
+	for i, c := range codes {
+		words[i] = string(c)
+	}
+	return strings.Join(words, " ")
 }
 
 func (v *verifier) checkRunReport(f *findings, r report.Report) {
@@ -252,27 +300,27 @@ func (v *verifier) checkRunReport(f *findings, r report.Report) {
 			f.file(FileReport, "It is not the report that was recorded.")
 		}
 	}
-	if r.FinalState != v.rep.State || r.Verified != (v.rep.State == kernel.TaskCompleted) {
-		f.file(FileReport, "It says %q, HEAD %s.", r.FinalState, v.rep.State)
-	}
 	v.needTrailer(f, FileReport, kernel.TrailerGovernance, string(r.GovernanceHash))
 	v.needTrailer(f, FileReport, kernel.TrailerDispatch, string(r.DispatchHash))
 	v.needTrailer(f, FileReport, kernel.TrailerChange, r.ChangeCommit)
 	v.needTrailer(f, FileReport, kernel.TrailerBase, r.BaseCommit)
+	if !v.redacted() && !v.recordedRun(r.RunID).Agrees(r) {
+		f.file(FileReport, "It says of the run what its records don't.")
+	}
 	if v.claim != nil && r.RunID != v.claim.RunID {
 		f.file(FileReport, "It is of run %s, claimed was run %s.", r.RunID, v.claim.RunID)
 	}
-	if v.diff == nil {
-		return
+}
+
+// recordedRun is what the records say of a run.
+func (v *verifier) recordedRun(id string) report.RunRecord {
+	run := report.RunRecord{ID: id}
+	for _, r := range v.records {
+		if run.Take(r.Kind, r.Run, r.Body) != nil {
+			return report.RunRecord{ID: id} // said of that record elsewhere; nothing agrees with it
+		}
 	}
-	paths := make([]string, 0, len(v.diff.Changes))
-	for _, c := range v.diff.Changes {
-		paths = append(paths, c.Path)
-	}
-	slices.Sort(paths)
-	if !slices.Equal(paths, r.ChangedFiles) {
-		f.file(FileReport, "It lists other changed files than the diff.")
-	}
+	return run
 }
 
 // checkRetry: the next attempt is told what was recorded of this one.
@@ -285,8 +333,8 @@ func (v *verifier) checkRetry(f *findings) string {
 		return ""
 	case j == nil:
 		return ""
-	case v.rep.State != kernel.TaskRetryPending:
-		f.file(FileRetry, "The task is %s; there is no next attempt.", v.rep.State)
+	case v.state != kernel.TaskRetryPending:
+		f.file(FileRetry, "The task is %s; there is no next attempt.", v.state)
 	case r.Attempt != j.facts.Run.Attempt || r.Run != j.facts.Run.RunID:
 		f.file(FileRetry, "It is of attempt %d, run %s.", r.Attempt, r.Run)
 	case !equal(r.Violations, j.decision.Violations):

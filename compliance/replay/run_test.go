@@ -7,6 +7,7 @@ import (
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -21,6 +22,7 @@ const (
 
 // attempt is one run of the task, played to its result.
 type attempt struct {
+	says func(*report.Report) // what a report says that isn't so
 	*stage
 	id      string
 	number  int64
@@ -38,6 +40,7 @@ type attempt struct {
 	inputs  Pack
 	handed  []byte // dispatch.json
 	lease   git.OID
+	sealed  []byte // manifest
 	message []byte // of the lease
 	from    int64
 	head    kernel.HeadFacts
@@ -63,6 +66,7 @@ func (s *stage) play(number int64, passes bool, prior *kernel.Retry, options ...
 	a.dispatch()
 	a.heartbeat()
 	s.elsewhere()
+	a.seal()
 	a.check()
 	a.judge()
 	a.deliver()
@@ -141,7 +145,7 @@ func (a *attempt) edit() {
 
 // trailers are Writ's own, in the supervisor's order.
 func (a *attempt) trailers(extra ...lease.Trailer) []lease.Trailer {
-	return append([]lease.Trailer{
+	return slices.Concat(a.stage.stamp(), []lease.Trailer{
 		{Key: kernel.TrailerBase, Value: string(a.stage.base)},
 		{Key: kernel.TrailerAttempt, Value: fmt.Sprint(a.number)},
 		{Key: kernel.TrailerInterruptions, Value: "0"},
@@ -150,7 +154,7 @@ func (a *attempt) trailers(extra ...lease.Trailer) []lease.Trailer {
 		{Key: kernel.TrailerPlan, Value: string(a.dispatched().PlanHash)},
 		{Key: kernel.TrailerDispatch, Value: string(canon.Sum(a.handed))},
 		{Key: kernel.TrailerLedgerHead, Value: string(a.ledger.Chain().Head.Hash)},
-	}, extra...)
+	}, extra)
 }
 
 func (a *attempt) dispatched() kernel.Dispatch {
@@ -176,7 +180,9 @@ func (a *attempt) claim() {
 	s.must(err)
 	parent := refs.OID(stateRef)
 	if !parent.IsZero() {
-		a.head = kernel.HeadFacts{OID: string(parent), State: "retry_pending", Trust: kernel.TrustOwn, Signer: s.key.Fingerprint(),
+		c, err := s.repo.Commit(s.t.Context(), parent)
+		s.must(err)
+		a.head = kernel.HeadFacts{OID: string(parent), Parent: string(c.Parents[0]), State: "retry_pending", Trust: kernel.TrustOwn, Format: kernel.StateFormat, Seq: s.seq, Binding: kernel.BindHere, Signer: s.key.Fingerprint(),
 			Approval: a.seed.Approval.Digest, Attempt: a.number - 1}
 	}
 	a.from = s.ledger.Chain().Head.Seq + 1
@@ -192,7 +198,7 @@ func (a *attempt) claim() {
 		s.must(err)
 		a.inputs = Pack{FileSeedPack: seed, FileContract: []byte(testContract)}
 		a.pushLease(objs, parent)
-		r.intent = &kernel.Intent{Kind: "intent", Key: "claim:" + string(a.lease), Effect: kernel.ActionClaim, Ref: stateRef, New: string(a.lease)}
+		r.intent = &kernel.Intent{Kind: "intent", Key: "claim:" + string(a.lease), Effect: kernel.ActionClaim, Ref: stateRef, New: string(a.lease), Seq: s.seq}
 		r.late = []kernel.Draft{
 			s.draft(kernel.KindSeedPack, a.id, a.seed), s.draft(kernel.KindInterpretation, a.id, plan.Derive(a.seed)),
 			s.draft(kernel.KindSpec, a.id, a.spec), s.draft(kernel.KindPlan, a.id, a.plan),
@@ -223,7 +229,7 @@ func (a *attempt) pushLease(objs *git.Objects, parent git.OID) {
 	origin := a.head.State
 	if parent.IsZero() {
 		msg, err := lease.Format(lease.Message{Title: "writ: task 3 is open", Body: a.dispatched().Instruction,
-			Trailers: []lease.Trailer{{Key: lease.KeyState, Value: "open"}}})
+			Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: "open"}}, s.stamp()...)})
 		s.must(err)
 		parent, origin = s.commit(objs, tree, parent, msg), "open"
 	}
@@ -246,7 +252,7 @@ func (a *attempt) treeIn(objs *git.Objects, files Pack) git.OID {
 }
 
 func (a *attempt) seen(state string) {
-	a.head = kernel.HeadFacts{OID: string(a.lease), State: state, Trust: kernel.TrustOwn, Signer: a.key.Fingerprint(),
+	a.head = kernel.HeadFacts{OID: string(a.lease), State: state, Trust: kernel.TrustOwn, Format: kernel.StateFormat, Seq: a.seq, Binding: kernel.BindHere, Signer: a.key.Fingerprint(),
 		RunID: a.id, RunnerID: "host", OriginState: "open", Approval: a.seed.Approval.Digest, Attempt: a.number}
 }
 
@@ -264,10 +270,33 @@ func (a *attempt) heartbeat() {
 	r.prepare = func() {
 		ev, err := lease.ReadEvent(lease.Head{Message: a.message, CommitterSeconds: a.now / 1000, CommitterOK: true})
 		a.must(err)
-		msg, err := lease.Renew(ev, lease.Renewal{RunID: a.id})
+		msg, err := lease.Renew(ev, lease.Renewal{RunID: a.id, Replace: a.stamp()})
 		a.must(err)
 		a.lease = a.commit(objs, a.treeIn(git.NewObjects(), a.inputs), old, msg)
-		r.intent = &kernel.Intent{Kind: "intent", Key: "heartbeat:" + string(a.lease), Effect: kernel.ActionHeartbeat, Ref: stateRef, Old: string(old), New: string(a.lease)}
+		r.intent = &kernel.Intent{Kind: "intent", Key: "heartbeat:" + string(a.lease), Effect: kernel.ActionHeartbeat, Ref: stateRef, Old: string(old), New: string(a.lease), Seq: a.seq}
+	}
+	r.do = func() kernel.OutcomeStatus { return a.push(objs, git.Command{Ref: stateRef, Old: old, New: a.lease}) }
+	a.submit(r)
+	a.seen("working")
+}
+
+func (a *attempt) seal() {
+	objs, old := git.NewObjects(), a.lease
+	r := &request{run: a.id, facts: a.facts(&kernel.RunFacts{Phase: kernel.PhaseBuilt, Exit: &a.result.Exit, Changes: int64(len(a.diff.Changes))})}
+	r.staged = []kernel.Draft{a.draft(kernel.KindBuilderResult, a.id, a.result), a.draft(kernel.KindDiff, a.id, a.diff)}
+	r.prepare = func() {
+		files, err := sealed.New(a.dispatched(), a.result, a.diff, a.blobs).Files()
+		a.must(err)
+		a.sealed = files[sealed.File]
+		for name, data := range a.inputs {
+			files[name] = data
+		}
+		ev, err := lease.ReadEvent(lease.Head{Message: a.message, CommitterSeconds: a.now / 1000, CommitterOK: true})
+		a.must(err)
+		msg, err := lease.Renew(ev, lease.Renewal{RunID: a.id, Replace: a.stamp()})
+		a.must(err)
+		a.lease = a.commit(objs, a.treeIn(objs, files), old, msg)
+		r.intent = &kernel.Intent{Kind: "intent", Key: "seal:" + string(a.lease), Effect: kernel.ActionSeal, Ref: stateRef, Old: string(old), New: string(a.lease), Seq: a.seq}
 	}
 	r.do = func() kernel.OutcomeStatus { return a.push(objs, git.Command{Ref: stateRef, Old: old, New: a.lease}) }
 	a.submit(r)
@@ -275,8 +304,7 @@ func (a *attempt) heartbeat() {
 }
 
 func (a *attempt) check() {
-	r := &request{run: a.id, facts: a.facts(&kernel.RunFacts{Phase: kernel.PhaseBuilt, Exit: &a.result.Exit, Changes: int64(len(a.diff.Changes))})}
-	r.staged = []kernel.Draft{a.draft(kernel.KindBuilderResult, a.id, a.result), a.draft(kernel.KindDiff, a.id, a.diff)}
+	r := &request{run: a.id, facts: a.facts(&kernel.RunFacts{Phase: kernel.PhaseSealed, Exit: &a.result.Exit, Changes: int64(len(a.diff.Changes))})}
 	r.intent = &kernel.Intent{Kind: "intent", Key: "checks:" + a.id, Effect: kernel.ActionChecks, New: string(a.after)}
 	r.do = func() kernel.OutcomeStatus { return kernel.OutcomeDone }
 	a.submit(r)
@@ -293,6 +321,9 @@ func (a *attempt) judge() {
 			a.change = a.changeCommit(git.NewObjects(a.base))
 		}
 		rep := a.compose(r.decision)
+		if a.says != nil {
+			a.says(&rep)
+		}
 		var err error
 		a.report, err = rep.JSON()
 		a.must(err)
@@ -318,15 +349,21 @@ func (a *attempt) changeCommit(objs *git.Objects) git.OID {
 
 func (a *attempt) compose(d kernel.Decision) report.Report {
 	r := report.Report{
-		FinalState: d.State, Dispatched: true, Verified: a.passes, World: a.name, TaskID: testTask, RunID: a.id,
-		Codes: d.Codes, Violations: d.Violations, ChangeCommit: string(a.change), BaseCommit: string(a.stage.base), Attempts: a.number,
-		GovernanceHash: a.seed.Pins.Governance, ContractSource: contract.Path, DispatchHash: canon.Sum(a.handed),
-		LedgerHead: a.ledger.Chain().Head.Hash, Builder: "default", Sandbox: "bubblewrap",
-		Checks: []report.Check{{Name: "test", Passed: a.passes, Runs: 2, Stable: true, Exit: a.checks.Checks[0].Exit.Code}},
+		FinalState: d.State, World: a.name, TaskID: testTask, Codes: d.Codes, Violations: d.Violations,
+		ChangeCommit: string(a.change), LedgerHead: a.ledger.Chain().Head.Hash,
 	}
-	for _, c := range a.diff.Changes {
-		r.ChangedFiles = append(r.ChangedFiles, c.Path)
+	run := report.RunRecord{ID: a.id}
+	take := func(kind kernel.Kind, of string, body any) {
+		data, err := canon.Marshal(body)
+		a.must(err)
+		a.must(run.Take(kind, of, data))
 	}
+	for rec, err := range a.ledger.RecordsOfTask(a.t.Context(), testTask) {
+		a.must(err)
+		take(rec.Kind, rec.Run, rec.Body)
+	}
+	take(kernel.KindRunResult, a.id, a.checks)
+	run.Tell(&r, a.passes)
 	if d.NotBefore > 0 {
 		r.NotBefore = kernel.Timestamp((d.NotBefore + 999) / 1000)
 	}
@@ -339,7 +376,7 @@ func (a *attempt) verdict(d kernel.Decision) {
 	for _, c := range d.Codes {
 		words = append(words, string(c))
 	}
-	extra := []lease.Trailer{}
+	extra := []lease.Trailer{{Key: kernel.TrailerRun, Value: a.id}}
 	if d.NotBefore > 0 {
 		extra = append(extra, lease.Trailer{Key: kernel.TrailerNotBefore, Value: fmt.Sprint((d.NotBefore + 999) / 1000)})
 	}
@@ -361,7 +398,7 @@ func (a *attempt) verdict(d kernel.Decision) {
 func (a *attempt) deliver() {
 	ev, err := Collect(a.t.Context(), a.ledger, testTask, a.from)
 	a.must(err)
-	files := Pack{FileDispatch: a.handed, FileReport: a.report, FileMarkdown: []byte(a.text), FileProofs: ev.Proofs, FileCheckpoint: ev.Checkpoint}
+	files := Pack{FileSealed: a.sealed, FileDispatch: a.handed, FileReport: a.report, FileMarkdown: []byte(a.text), FileProofs: ev.Proofs, FileCheckpoint: ev.Checkpoint}
 	if !a.slim {
 		files[FileRecords] = ev.Records
 	}

@@ -37,7 +37,7 @@ func (s *stage) sample(from int64) sample {
 	s.t.Helper()
 	refs, err := s.repo.Refs(context.Background(), stateRef)
 	s.must(err)
-	r := reader{ctx: context.Background(), repo: s.repo, head: HeadInfo{Task: testTask}}
+	r := reader{ctx: context.Background(), repo: s.repo, head: HeadInfo{Task: testTask, Ref: stateRef}}
 	s.must(r.read(refs.OID(stateRef)))
 	return sample{s.t, s, from, s.key, r.pack, r.head}
 }

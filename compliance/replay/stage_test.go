@@ -13,6 +13,7 @@ import (
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
 	"github.com/writbot/writ/kernel/machine"
 	"github.com/writbot/writ/kernel/world"
 )
@@ -62,6 +63,13 @@ type stage struct {
 	now     int64
 	req     *request
 	name    string // of the world
+	seq     int64  // of the last state commit
+}
+
+// stamp is that of the next state commit.
+func (s *stage) stamp() []lease.Trailer {
+	s.seq++
+	return kernel.Stamp{Seq: s.seq, World: s.name, Ref: stateRef, Task: testTask, Issue: kernel.IssueName(2031, 1_700_000_000)}.Trailers()
 }
 
 // request is one request in flight.

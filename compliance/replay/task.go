@@ -2,10 +2,14 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -18,6 +22,7 @@ type Repo interface {
 	Commit(ctx context.Context, oid git.OID) (git.Commit, error)
 	Tree(ctx context.Context, commitOrTree git.OID) (git.Tree, error)
 	Blobs(ctx context.Context, oids []git.OID, f func(git.OID, []byte) error) error
+	Log(ctx context.Context, from, not []git.OID, most int) (commits []git.Commit, rest []git.OID, err error)
 }
 
 // Error is a failure to read what is to be verified: no verdict was reached.
@@ -47,7 +52,8 @@ func VerifyTask(ctx context.Context, repo Repo, ref string, o Options) (Report, 
 	if err != nil || number < 1 {
 		return Report{}, &Error{Code: kernel.CodeRefInvalid, Detail: fmt.Sprintf("%q is no task's ref", ref)}
 	}
-	refs, err := repo.Refs(ctx, ref)
+	said := worldref.Ref(ref[:strings.LastIndexByte(ref, '/')+1])
+	refs, err := repo.Refs(ctx, ref, said)
 	if err != nil {
 		return Report{}, unreadable("the refs", err)
 	}
@@ -55,14 +61,97 @@ func VerifyTask(ctx context.Context, repo Repo, ref string, o Options) (Report, 
 	if oid.IsZero() {
 		return Report{}, &Error{Code: kernel.CodeTargetIneligible, Detail: "the repository has no ref " + ref}
 	}
-	r := reader{ctx: ctx, repo: repo, head: HeadInfo{Task: number}}
+	r := reader{ctx: ctx, repo: repo, head: HeadInfo{Task: number, Ref: ref}}
+	if r.head.Acts, err = worldref.Read(ctx, repo, refs.OID(said)); err != nil {
+		return Report{}, unreadable(said, err)
+	}
 	if err := r.read(oid); err != nil {
+		return Report{}, err
+	}
+	if err := r.results(oid); err != nil {
+		return Report{}, err
+	}
+	r.held()
+	rep := Verify(r.pack, r.head, o)
+	if !slices.Contains(rep.Codes, kernel.CodeLeaseUntrusted) {
+		return rep, nil
+	}
+	if err := r.others(ref); err != nil {
 		return Report{}, err
 	}
 	return Verify(r.pack, r.head, o), nil
 }
 
+// results looks below HEAD for other results of the task.
+func (r *reader) results(top git.OID) error {
+	all, _, err := r.repo.Log(r.ctx, []git.OID{top}, nil, maxLeases)
+	if err != nil {
+		return gone(unreadable("what is below HEAD", err))
+	}
+	seen := map[Result]bool{resultOf(r.head.Commit): true}
+	for _, c := range all {
+		x := resultOf(c)
+		if x.Signer == "" || seen[x] {
+			continue
+		}
+		seen[x] = true
+		if c.OID != top {
+			x.Commit = string(c.OID)
+			r.head.Results = append(r.head.Results, x)
+		}
+	}
+	return nil
+}
+
+// resultOf is what a commit says as a result, without its id: that which a merge
+// completed and that which waited for it are one. What is no signed result has
+// no signer.
+func resultOf(c git.Commit) (x Result) {
+	ev, err := eventOf(c)
+	if err != nil || !(kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: trailer(ev, kernel.TrailerWaitingFor)}).Accepted() {
+		return x
+	}
+	if key, err := signer(c); err == nil {
+		x.Signer = git.Fingerprint(key)
+	}
+	x.Run, x.Change = trailer(ev, kernel.TrailerRun), trailer(ev, kernel.TrailerChange)
+	return x
+}
+
+// maxOthers bounds the tasks that are asked which acts there were.
+const maxOthers = 64
+
+// others reads the HEADs of other tasks, the highest numbers first.
+func (r *reader) others(ref string) error {
+	prefix := ref[:strings.LastIndexByte(ref, '/')+1]
+	refs, err := r.repo.Refs(r.ctx, prefix)
+	if err != nil {
+		return unreadable("the refs", err)
+	}
+	heads := map[int64]git.OID{}
+	for _, name := range refs.Names() {
+		if n, err := strconv.ParseInt(strings.TrimPrefix(name, prefix), 10, 64); err == nil && name != ref {
+			heads[n] = refs.OID(name)
+		}
+	}
+	numbers := slices.Sorted(maps.Keys(heads))
+	slices.Reverse(numbers)
+	for _, n := range numbers[:min(len(numbers), maxOthers)] {
+		c, err := r.commit(heads[n])
+		if gone(err) != nil {
+			return err
+		}
+		if err == nil {
+			r.head.Others = append(r.head.Others, Other{prefix + strconv.FormatInt(n, 10), c})
+		}
+	}
+	return nil
+}
+
 func unreadable(what string, err error) error {
+	if own := (*Error)(nil); errors.As(err, &own) {
+		return own
+	}
 	return &Error{Code: kernel.CodeEnvRepository, Detail: what + " can't be read", Err: err}
 }
 
@@ -72,6 +161,25 @@ type reader struct {
 	repo Repo
 	head HeadInfo
 	pack Pack
+	size int64 // of all that was read, in bytes
+}
+
+// What a repository that lies can have us read for one task. A state commit has its
+// instruction as its message, and all evidence together is some megabytes.
+const (
+	maxCommit = 4 << 20
+	maxRead   = 512 << 20
+)
+
+// take counts what is read.
+func (r *reader) take(what string, n, most int64) error {
+	if n > most {
+		return &Error{Code: kernel.CodeEvidenceTooLarge, Detail: fmt.Sprintf("%s has %d bytes, more than %d", what, n, most)}
+	}
+	if r.size += n; r.size > maxRead {
+		return &Error{Code: kernel.CodeEvidenceTooLarge, Detail: fmt.Sprintf("what is to be read comes to more than %d bytes", int64(maxRead))}
+	}
+	return nil
 }
 
 func (r *reader) read(oid git.OID) error {
@@ -79,13 +187,60 @@ func (r *reader) read(oid git.OID) error {
 	if r.head.Commit, err = r.commit(oid); err != nil {
 		return err
 	}
+	if _, err := signer(r.head.Commit); err != nil {
+		return nil //nolint:nilerr // the checks say so, and nothing else is read
+	}
 	if r.pack, err = r.files(oid); err != nil {
+		return err
+	}
+	if err := r.completed(); err != nil {
 		return err
 	}
 	if err := r.leases(); err != nil {
 		return err
 	}
-	return r.delivered()
+	if err := r.carried(); err != nil {
+		return err
+	}
+	if err := r.delivered(); err != nil {
+		return err
+	}
+	return r.merged()
+}
+
+// merged reads what the merge that completed a result brought.
+func (r *reader) merged() error {
+	if r.head.Completion == nil || r.head.Base == nil {
+		return nil
+	}
+	m, err := decoded[MergeRecord](r.head.Completion.Files[FileMerge])
+	if err != nil || !m.Facts.Merged() {
+		return nil //nolint:nilerr // the checks say so
+	}
+	c := m.Facts.Issue.Change
+	var found [3]*Snapshot
+	for i, name := range []string{c.Verified, c.Head, c.Merged} {
+		if found[i], err = r.snapshot(name); err != nil || found[i] == nil {
+			return err
+		}
+	}
+	r.head.Completion.Merged = &Merged{found[0], found[1], found[2]}
+	return nil
+}
+
+// completed reads the result below a HEAD that completed it at the merge of its change.
+func (r *reader) completed() error {
+	top := r.head.Commit
+	if r.pack[FileMerge] == nil || len(top.Parents) != 1 {
+		return nil
+	}
+	var err error
+	if r.head.Commit, err = r.commit(top.Parents[0]); err != nil {
+		return err
+	}
+	r.head.Completion = &Completion{Commit: top, Files: r.pack}
+	r.pack, err = r.files(top.Parents[0])
+	return err
 }
 
 // commit reads a commit. One that can be read in two ways is no error here: the
@@ -98,8 +253,11 @@ func (r *reader) commit(oid git.OID) (git.Commit, error) {
 	if c.OID != oid {
 		return c, &Error{Code: kernel.CodeEnvRepository, Detail: fmt.Sprintf("asked for commit %s, the repository gave %s", oid, c.OID)}
 	}
-	return c, nil
+	return c, r.take("commit "+string(oid), int64(len(c.Raw)), maxCommit)
 }
+
+// maxSealed bounds the sealed blobs of a lease that are read.
+const maxSealed = 1000
 
 // files reads the files of a state commit's tree. What isn't a plain file is
 // left out, so that the tree can't be that of the commit.
@@ -110,7 +268,7 @@ func (r *reader) files(commit git.OID) (Pack, error) {
 	}
 	var ids []git.OID
 	for _, e := range tree.Entries {
-		if e.Mode == git.ModeFile && len(ids) <= len(known) {
+		if e.Mode == git.ModeFile && len(ids) <= len(known)+maxSealed {
 			ids = append(ids, e.OID)
 		}
 	}
@@ -130,6 +288,9 @@ func (r *reader) files(commit git.OID) (Pack, error) {
 func (r *reader) blobs(ids []git.OID) (map[git.OID][]byte, error) {
 	out := map[git.OID][]byte{}
 	err := r.repo.Blobs(r.ctx, ids, func(oid git.OID, data []byte) error {
+		if err := r.take("file "+string(oid), int64(len(data)), maxRead); err != nil {
+			return err
+		}
 		out[oid] = append([]byte{}, data...)
 		return nil
 	})
@@ -148,10 +309,15 @@ func (r *reader) leases() error {
 		ev, err := eventOf(c)
 		isLease := err == nil && ev.State == lease.StateWorking
 		switch {
+		case err == nil && c.OID != r.head.Commit.OID && len(r.head.Leases) == 0 && awaitsRule(ev):
+			r.head.Waits = append(r.head.Waits, c)
 		case c.OID == r.head.Commit.OID && !isLease:
 			// A result stands on its run's last lease.
 		case !isLease || run != "" && ev.RunID != run:
-			return r.prior(c)
+			if err := r.prior(c); err != nil {
+				return err
+			}
+			return r.earlier(c)
 		default:
 			run = ev.RunID
 			r.head.Leases = append(r.head.Leases, c)
@@ -161,6 +327,68 @@ func (r *reader) leases() error {
 		}
 		if c, err = r.commit(c.Parents[0]); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// maxCarriers bounds the commits below HEAD that are asked for its tree.
+const maxCarriers = 100
+
+// carried looks below HEAD for the commit whose tree it has.
+func (r *reader) carried() error {
+	if !newVerifier(r.pack, r.head, Options{}).carries() {
+		return nil
+	}
+	c := r.head.Commit
+	for range maxCarriers {
+		if len(c.Parents) != 1 {
+			return nil
+		}
+		var err error
+		if c, err = r.commit(c.Parents[0]); err != nil {
+			return gone(err)
+		}
+		if c.Tree == r.head.Commit.Tree {
+			r.head.Carried = &c
+			return nil
+		}
+	}
+	return nil
+}
+
+// awaitsRule reports whether an event is the wait for a rule that a result then was put
+// on.
+func awaitsRule(ev lease.Event) bool {
+	return ev.State == string(kernel.TaskWaiting) && trailer(ev, kernel.TrailerWaitingFor) == kernel.WaitRule && trailer(ev, kernel.TrailerBase) != ""
+}
+
+// earlier looks below a claim that went on with sealed work for the claim of the run
+// that was dispatched. Whoever broke its lease, or went on before, stands between them.
+func (r *reader) earlier(c git.Commit) error {
+	if len(r.head.Leases) == 0 {
+		return nil
+	}
+	top, err := eventOf(r.head.Leases[len(r.head.Leases)-1])
+	run := trailer(top, kernel.TrailerResumes)
+	if err != nil || run == "" {
+		return nil //nolint:nilerr // what can't be read, the checks say
+	}
+	for range maxLeases {
+		ev, err := eventOf(c)
+		mine := err == nil && ev.State == lease.StateWorking && ev.RunID == run
+		switch {
+		case mine:
+			claim := c
+			r.head.Earlier = &claim
+		case r.head.Earlier != nil:
+			return nil
+		}
+		if len(c.Parents) != 1 {
+			return nil
+		}
+		if c, err = r.commit(c.Parents[0]); err != nil {
+			return gone(err)
 		}
 	}
 	return nil
@@ -225,6 +453,65 @@ func (r *reader) delivered() error {
 	}
 	r.head.Blobs, err = r.blobs(ids)
 	return gone(err)
+}
+
+// maxAboveBase bounds the commits of the default branch, above the pinned base, among
+// which the change is looked for.
+const maxAboveBase = 10_000
+
+// ChangePrefix is that of the branches that changes are delivered on, before the task's
+// number.
+const ChangePrefix = "refs/heads/writ/change/"
+
+// tracking is the prefix of the refs that a clone has of the branches elsewhere.
+const tracking = "refs/remotes/"
+
+// branch is where a branch is, by the repository itself and by what it has of others.
+func branch(refs git.Refs, full string) (tips []git.OID) {
+	short, is := strings.CutPrefix(full, "refs/heads/")
+	for _, name := range refs.Names() {
+		if name == full || is && strings.HasPrefix(name, tracking) && strings.HasSuffix(name, "/"+short) {
+			tips = append(tips, refs.OID(name))
+		}
+	}
+	return tips
+}
+
+// held looks for a branch that holds the change: at its tip, or below the tips of the
+// default branch and of the task's own. What can't be looked at isn't said, for branches
+// are as many as whoever pushes likes.
+func (r *reader) held() {
+	if r.head.Base == nil || r.head.Change == nil {
+		return
+	}
+	change := r.head.Change.Commit.OID
+	refs, err := r.repo.Refs(r.ctx, "refs/heads/", tracking)
+	if err != nil || slices.ContainsFunc(refs.Names(), func(name string) bool { return refs.OID(name) == change }) {
+		return
+	}
+	own := ChangePrefix + strconv.FormatInt(r.head.Task, 10)
+	u := &Unheld{Own: own, Default: refs.Head}
+	mains := branch(refs, refs.Head)
+	above, rest, err := r.repo.Log(r.ctx, append(branch(refs, own), mains...), []git.OID{r.head.Base.Commit.OID}, maxAboveBase)
+	if err != nil || len(rest) > 0 || slices.ContainsFunc(above, func(c git.Commit) bool { return c.OID == change }) {
+		return
+	}
+	for _, tip := range mains {
+		tree, err := r.repo.Tree(r.ctx, tip)
+		u.Landed = u.Landed || err == nil && sameFiles(newVerifier(r.pack, r.head, Options{}).diff, tree)
+	}
+	r.head.Unheld = u
+}
+
+// sameFiles reports whether a tree has all files of a diff as the diff left them.
+func sameFiles(d *kernel.Diff, tree git.Tree) bool {
+	return d != nil && !slices.ContainsFunc(d.Changes, func(c kernel.Change) bool {
+		e, there := tree.Find(c.Path)
+		if c.Op == kernel.OpDelete {
+			return there
+		}
+		return !there || string(e.OID) != c.AfterID || e.Mode.String() != c.AfterMode
+	})
 }
 
 // snapshot reads a commit and its tree; nil if the repository hasn't got it.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 
 	"golang.org/x/crypto/ssh"
@@ -8,6 +9,8 @@ import (
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/sealed"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -21,19 +24,38 @@ type Options struct {
 	// and that nobody vouched for it. Otherwise another signer is a failure
 	// (lease.untrusted).
 	Keys []ssh.PublicKey
-	// World is the world that the evidence must be of; "" takes its own word.
+	// World is the world that the evidence must be of; "" takes its own word, and the
+	// report then says that nobody vouched for it.
 	World string
 }
 
 // HeadInfo is what git says beside the pack. Commits must have been parsed from
 // the bytes of their ids.
 type HeadInfo struct {
-	Task   int64        // number in the ref's name
+	Task int64  // number in the ref's name
+	Ref  string // full name of the state ref
+	// Acts are those of the world, the oldest first.
+	Acts   []worldref.Entry
 	Commit git.Commit   // HEAD of the state ref
 	Leases []git.Commit // of HEAD's run, the newest first, the claim last
+	Waits  []git.Commit // for a rule, between HEAD and the leases, the newest first
 	Prior  []byte       // retry.json that stood at HEAD when the run was claimed; nil for none
 	Base   *Snapshot    // the pinned base; nil if it can't be read
 	Change *Snapshot    // the commit that writ-change names; nil if it can't be read
+	Unheld *Unheld      // nil if a branch holds that, or it couldn't be looked
+	// Carried is the commit below HEAD whose tree HEAD has; nil unless HEAD's files can't
+	// be its own.
+	Carried *git.Commit
+	// Earlier is the claim of the run whose sealed work HEAD's run went on with; nil if
+	// there is none, or it can't be found below.
+	Earlier *git.Commit
+	// Others are HEADs of other tasks, read where HEAD's signer doesn't count.
+	Others []Other
+	// Results are the other results of the task below HEAD, the newest first.
+	Results []Result
+	// Completion is HEAD where it completes a result that waited for the merge of its
+	// change; Commit is then the result below it, whose run all else speaks of.
+	Completion *Completion
 	// Blobs are the files that the recorded changes bring, by id.
 	Blobs map[git.OID][]byte
 }
@@ -42,6 +64,34 @@ type HeadInfo struct {
 type Snapshot struct {
 	Commit git.Commit
 	Tree   git.Tree
+}
+
+// Unheld says that no branch's tip is the change, and that neither the default branch
+// nor the task's own has it below its tip.
+type Unheld struct {
+	Own     string // full name of the task's own, which may be gone
+	Default string // full name, "" for none
+	Landed  bool   // the default branch's tip has the changed files as the change left them
+}
+
+// Other is the HEAD of another task's ref.
+type Other struct {
+	Ref    string
+	Commit git.Commit
+}
+
+// Completion is a commit that completed a result, with its files.
+type Completion struct {
+	Commit git.Commit
+	Files  Pack
+	Merged *Merged // nil if not all of it can be read
+}
+
+// Merged are the commits that say what a merge brought, beside the base.
+type Merged struct {
+	Verified *Snapshot // what it must bring
+	Head     *Snapshot // of the change's branch
+	Commit   *Snapshot // the merge on the base
 }
 
 // Verify evaluates every check that applies. It is a function of its arguments:
@@ -105,16 +155,24 @@ func codes(all []outcome) []kernel.Code {
 // first check, so that no check waits for another; what could not be read is
 // nil, and the check whose part it is says why.
 type verifier struct {
+	acts worldref.Standing // who counts
 	pack Pack
 	head HeadInfo
 	opts Options
 	rep  Report
 
-	key       *instancekey.Public // of HEAD's signer
+	state     kernel.TaskState    // of the run's result, which HEAD is or completes
+	signer    string              // of the result
+	key       *instancekey.Public // its
 	keyErr    error
 	event     lease.Event // at HEAD
 	eventErr  error
+	stamp     kernel.Stamp // HEAD's
+	stampErr  error
 	claim     *lease.Event // of the run
+	earlier   *lease.Event // of the run whose sealed work it went on with
+	sealed    *sealed.Manifest
+	sealedErr error
 	seed      *kernel.SeedPack
 	seedErr   error
 	rules     contract.Contract
@@ -130,20 +188,40 @@ type verifier struct {
 
 func newVerifier(pack Pack, head HeadInfo, o Options) *verifier {
 	v := &verifier{pack: pack, head: head, opts: o}
-	v.rep = Report{Task: head.Task, Head: string(head.Commit.OID), Evidence: EvidenceNone, Checks: []Check{}}
-	v.readSigner()
-	v.event, v.eventErr = eventOf(head.Commit)
+	v.rep = Report{Task: head.Task, Head: string(head.Commit.OID), Evidence: EvidenceNone, Results: append([]Result{}, head.Results...), Checks: []Check{}}
+	if v.readSigner(); v.keyErr != nil {
+		return v // nothing of what is there is an instance's word
+	}
 	if v.eventErr == nil {
-		v.rep.State, _ = kernel.TaskStateOf(v.event.State)
+		v.state, _ = kernel.TaskStateOf(v.event.State)
+	}
+	v.rep.State = v.state
+	if c := head.Completion; c != nil {
+		v.rep.Head = string(c.Commit.OID)
+		if ev, err := eventOf(c.Commit); err == nil {
+			v.rep.State, _ = kernel.TaskStateOf(ev.State)
+		}
 	}
 	if n := len(head.Leases); n > 0 {
 		if ev, err := eventOf(head.Leases[n-1]); err == nil {
 			v.claim = &ev
 		}
 	}
+	if head.Earlier != nil {
+		if ev, err := eventOf(*head.Earlier); err == nil {
+			v.earlier = &ev
+		}
+	}
+	if data := pack[FileSealed]; data != nil {
+		var m sealed.Manifest
+		if m, v.sealedErr = sealed.Decode(data); v.sealedErr == nil {
+			v.sealed = &m
+		}
+	}
 	v.seed, v.seedErr = decoded[kernel.SeedPack](pack[FileSeedPack])
+	v.readStamp()
 	if v.seed != nil {
-		v.rep.World = v.seed.World
+		v.rep.World, v.rep.Repository = cmp.Or(v.rep.World, v.seed.World), v.seed.Repository
 	}
 	v.readContract()
 	if v.ofRun() {
@@ -169,13 +247,31 @@ func decoded[T any](data []byte) (*T, error) {
 
 // ofRun reports whether HEAD is the result of a run, which owes a pack.
 func (v *verifier) ofRun() bool {
-	switch v.rep.State {
+	switch v.state {
 	case kernel.TaskCompleted, kernel.TaskRetryPending:
 		return true
+	case kernel.TaskWaiting:
+		return v.accepted()
 	case kernel.TaskBlocked:
 		return v.said(kernel.TrailerDispatch) != ""
 	}
 	return false
+}
+
+// accepted reports whether the run's work became the task's result.
+func (v *verifier) accepted() bool {
+	return kernel.Judgement{State: v.state, WaitingFor: v.said(kernel.TrailerWaitingFor)}.Accepted()
+}
+
+// resumes is the run whose sealed work HEAD's run went on with, "" for none.
+func (v *verifier) resumes() string { return v.said(kernel.TrailerResumes) }
+
+// dispatched is the run that the builder was started for.
+func (v *verifier) dispatched() string {
+	if run := v.resumes(); run != "" || v.claim == nil {
+		return run
+	}
+	return v.claim.RunID
 }
 
 // live reports whether HEAD is a lease.
@@ -183,6 +279,12 @@ func (v *verifier) live() bool { return v.eventErr == nil && v.event.State == ke
 
 // redacted reports whether the server took only hashes.
 func (v *verifier) redacted() bool { return v.pack[FileRecords] == nil }
+
+// leaseTree reports whether HEAD's tree is that of a lease: HEAD is one, or says that one
+// was broken or given back, or that its work waits for a rule.
+func (v *verifier) leaseTree() bool {
+	return v.live() || v.eventErr == nil && (v.event.State == kernel.HeadStalled || awaitsRule(v.event))
+}
 
 // said is the value of one of Writ's trailers at HEAD, "" unless it stands
 // there exactly once.
@@ -207,7 +309,22 @@ const (
 // checks are those that apply to this HEAD, in the order of the package
 // comment.
 func (v *verifier) checks() []check {
-	out := []check{{"signature", v.checkSignature}, {"head", v.checkHead}, {"tree", v.checkTree}}
+	if v.keyErr != nil {
+		return []check{{"signature", v.checkSignature}}
+	}
+	out := v.checksBelow()
+	if len(v.under()) > 0 {
+		out = append(out, check{"acts", v.checkActs})
+	}
+	if v.head.Completion != nil {
+		out = append(out, check{"merge", v.checkMerge})
+	}
+	return out
+}
+
+// checksBelow are those of the result that HEAD is or completes.
+func (v *verifier) checksBelow() []check {
+	out := []check{{"signature", v.checkSignature}, {"head", v.checkHead}, {"binding", v.checkBinding}, {"tree", v.checkTree}}
 	inputs := v.pack[FileSeedPack] != nil || v.pack[FileContract] != nil
 	switch {
 	case v.ofRun():
@@ -216,6 +333,8 @@ func (v *verifier) checks() []check {
 		return append(out,
 			check{"lease", v.checkLease}, check{"seed_pack", v.checkSeedPack}, check{"contract", v.checkContract},
 			check{"kernel", v.checkKernel}, check{"plan", v.checkPlan}, check{"dispatch", v.checkDispatch})
+	case v.head.Carried != nil:
+		return out
 	case inputs:
 		out = append(out, check{"seed_pack", v.checkSeedPack}, check{"contract", v.checkContract})
 	}
@@ -234,10 +353,10 @@ func (v *verifier) runChecks() []check {
 		{"effects", v.needsRecords(v.checkEffects)}, {"receipts", v.needsRecords(v.checkReceipts)},
 		{"result", v.needsRecords(v.checkResult)}, {"report", v.checkReport},
 	}
-	if v.rep.State == kernel.TaskRetryPending || v.pack[FileRetry] != nil {
+	if v.state == kernel.TaskRetryPending || v.pack[FileRetry] != nil {
 		out = append(out, check{"retry", v.needsRecords(v.checkRetry)})
 	}
-	if v.rep.State == kernel.TaskCompleted || v.said(kernel.TrailerChange) != "" {
+	if v.accepted() || v.said(kernel.TrailerChange) != "" {
 		out = append(out, check{"change", v.checkChange})
 	}
 	return out

@@ -171,9 +171,10 @@ func TestR8_ReportWithoutWords(t *testing.T) {
 	data, err := canon.Marshal(r)
 	s.must(err)
 	for posted, want := range map[string]kernel.Code{"what was posted then\n": kernel.CodeReplayVersion, "something else\n": kernel.CodeEvidenceInvalid} {
-		msg, err := lease.Format(lease.Message{Title: "writ: waiting", Body: posted, Trailers: []lease.Trailer{
-			{Key: lease.KeyState, Value: "waiting"}, {Key: kernel.TrailerWaitingFor, Value: "repair"},
-		}})
+		msg, err := lease.Format(lease.Message{Title: "writ: waiting", Body: posted, Trailers: append(s.stamp(),
+			lease.Trailer{Key: lease.KeyState, Value: "waiting"}, lease.Trailer{Key: kernel.TrailerWaitingFor, Value: "repair"},
+			lease.Trailer{Key: kernel.TrailerCodes, Value: string(kernel.CodeLeaseUntrusted)},
+		)})
 		s.must(err)
 		y := x.clone()
 		y.pack, y.head.Leases = Pack{FileReport: data, FileMarkdown: []byte("what was posted then\n")}, nil
@@ -191,18 +192,12 @@ func TestStates_WithoutAPack(t *testing.T) {
 	x := s.sample(played.from)
 	claim := x.head.Leases[len(x.head.Leases)-1]
 	inputs := Pack{FileSeedPack: x.pack[FileSeedPack], FileContract: x.pack[FileContract]}
-	rep := report.Report{World: testWorld, TaskID: testTask, WaitingFor: kernel.WaitRepair}.Finish()
-	data, err := rep.JSON()
-	s.must(err)
-	words := Pack{FileReport: data, FileMarkdown: []byte(report.Markdown(rep))}
-	event := func(state, body string, more ...lease.Trailer) string {
-		msg, err := lease.Format(lease.Message{Title: "writ: " + state, Body: body, Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: state}}, more...)})
-		s.must(err)
-		return string(msg)
-	}
+	words := s.notice(report.Report{WaitingFor: kernel.WaitRepair})
+	ended := s.notice(report.Report{FinalState: kernel.TaskBlocked, Codes: []kernel.Code{kernel.CodeEscalationBlocked}})
+	event := s.event
 	working, err := eventOf(claim)
 	s.must(err)
-	stalled, err := lease.Stalled(working, lease.Break{Extra: []lease.Trailer{{Key: kernel.TrailerApproval, Value: trailer(working, kernel.TrailerApproval)}}})
+	stalled, err := lease.Stalled(working, lease.Break{Extra: append(s.stamp(), lease.Trailer{Key: kernel.TrailerApproval, Value: trailer(working, kernel.TrailerApproval)})})
 	s.must(err)
 	for _, c := range []struct {
 		name    string
@@ -215,7 +210,7 @@ func TestStates_WithoutAPack(t *testing.T) {
 		{"working", inputs, string(claim.Message), nil, kernel.TaskClaimed, "in progress: attempt 1, run " + played.id + " of host, lease until 2027-01-15T08:10:01Z"},
 		{"stalled", inputs, string(stalled), nil, kernel.TaskOpen, "ended without a result"},
 		{"waiting", words, event("waiting", string(words[FileMarkdown]), lease.Trailer{Key: kernel.TrailerWaitingFor, Value: "repair"}), nil, kernel.TaskWaiting, "waits for repair"},
-		{"blocked", words, event("blocked", string(words[FileMarkdown])), nil, kernel.TaskBlocked, "without a run's result"},
+		{"blocked", ended, event("blocked", string(ended[FileMarkdown]), lease.Trailer{Key: kernel.TrailerCodes, Value: string(kernel.CodeEscalationBlocked)}), nil, kernel.TaskBlocked, "without a run's result"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			y := x.clone()
@@ -241,6 +236,24 @@ func TestStates_WithoutAPack(t *testing.T) {
 	if r.State != kernel.TaskNone || !slices.Contains(r.Codes, kernel.CodeLockViolation) {
 		t.Errorf("no event: %+v", r)
 	}
+}
+
+// notice is the files of a state with a report of its own.
+func (s *stage) notice(rep report.Report) Pack {
+	s.t.Helper()
+	rep.World, rep.TaskID = s.name, testTask
+	rep = rep.Finish()
+	data, err := rep.JSON()
+	s.must(err)
+	return Pack{FileReport: data, FileMarkdown: []byte(report.Markdown(rep))}
+}
+
+// event is the message of a state commit.
+func (s *stage) event(state, body string, more ...lease.Trailer) string {
+	s.t.Helper()
+	msg, err := lease.Format(lease.Message{Title: "writ: " + state, Body: body, Trailers: slices.Concat(s.stamp(), []lease.Trailer{{Key: lease.KeyState, Value: state}}, more)})
+	s.must(err)
+	return string(msg)
 }
 
 // TestVerifyTask_Unreadable: what can't be read is no verdict.
@@ -285,4 +298,25 @@ func TestVerifyTask_ChangeIsGone(t *testing.T) {
 	r, err := VerifyTask(t.Context(), fresh, stateRef, Options{})
 	s.must(err)
 	wantFailed(t, r, "change")
+}
+
+// TestD52_ReportSaysWhatTheRecordsSay: a report that was recorded, signed and pushed,
+// and tells of its run what the run's records don't, is found.
+func TestD52_ReportSaysWhatTheRecordsSay(t *testing.T) {
+	for name, change := range map[string]func(*report.Report){
+		"another check passed": func(r *report.Report) {
+			r.Checks = append(r.Checks, report.Check{Name: "lint", Passed: true, Runs: 1, Stable: true})
+		},
+		"a check's exit":  func(r *report.Report) { r.Checks[0].Exit = 7 },
+		"a file less":     func(r *report.Report) { r.ChangedFiles = r.ChangedFiles[1:] },
+		"a leftover":      func(r *report.Report) { r.Discarded = append(r.Discarded, "build/") },
+		"another sandbox": func(r *report.Report) { r.Sandbox = "none" },
+	} {
+		s := newStage(t, testWorld, 1)
+		played := s.play(1, true, nil, func(a *attempt) { a.says = change })
+		got := s.sample(played.from).verify()
+		if got.OK || got.FirstBad == nil || got.FirstBad.File != FileReport {
+			t.Errorf("%s: %v, first bad %v", name, got.OK, got.FirstBad)
+		}
+	}
 }

@@ -47,7 +47,7 @@ type Line struct {
 func Cycle(records []kernel.Record, run string) (Line, bool, error) {
 	line := Line{ExecutorCommand: []string{}, Codes: []kernel.Code{}, FilesCommitted: []string{}, VerificationOutcome: OutcomeInterrupted}
 	found, pushed := false, true
-	for _, r := range records {
+	for _, r := range untilMerge(records) {
 		if r.Run != run || run == "" {
 			continue
 		}
@@ -94,7 +94,48 @@ func (l *Line) interrupted() {
 	l.CommitCreated, l.CommitHash, l.FilesCommitted = false, "", []string{}
 }
 
-// Cycles derives the lines of every run, in the order of their dispatches.
+// merged derives the line of a run whose result waited for the merge of its change,
+// once it is merged: the task ended with that, long after the execution.
+func merged(records []kernel.Record, line Line) (Line, bool, error) {
+	rest := records[len(untilMerge(records)):]
+	if len(rest) == 0 || line.VerificationOutcome != OutcomeVerified {
+		return line, false, nil
+	}
+	done := false
+	for _, r := range rest[1:] {
+		var o struct {
+			Effect kernel.Action
+			Status kernel.OutcomeStatus
+		}
+		if r.Kind != kernel.KindIntent && r.Kind != kernel.KindOutcome {
+			continue
+		}
+		if err := json.Unmarshal(r.Body, &o); err != nil {
+			return line, false, err
+		}
+		if o.Effect == kernel.ActionComplete {
+			done = o.Status == kernel.OutcomeDone || o.Status == ""
+		}
+	}
+	line.FinalTaskState = kernel.TaskCompleted
+	return line, done, nil
+}
+
+// untilMerge are the records before the report that a merge has completed.
+func untilMerge(records []kernel.Record) []kernel.Record {
+	for i, r := range records {
+		var rep struct {
+			Merge json.RawMessage `json:"merge"`
+		}
+		if r.Kind == kernel.KindReport && json.Unmarshal(r.Body, &rep) == nil && rep.Merge != nil {
+			return records[:i]
+		}
+	}
+	return records
+}
+
+// Cycles derives the lines of every run, in the order of their dispatches. A run whose
+// result waited for the merge of its change has a second one, with the final state.
 func Cycles(records []kernel.Record) ([]Line, error) {
 	byRun := map[string][]kernel.Record{}
 	var order []string
@@ -115,7 +156,13 @@ func Cycles(records []kernel.Record) ([]Line, error) {
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if !ok {
+			continue
+		}
+		out = append(out, line)
+		if line, ok, err = merged(byRun[run], line); err != nil {
+			return nil, err
+		} else if ok {
 			out = append(out, line)
 		}
 	}

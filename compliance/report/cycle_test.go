@@ -90,8 +90,12 @@ func TestD54_Log(t *testing.T) {
 	if leaks(string(written), canary) {
 		t.Error("the log leaks")
 	}
+	states := map[string]kernel.TaskState{}
+	for _, l := range lines {
+		states[l.RunID] = l.FinalTaskState
+	}
 	for run, want := range map[string]bool{"r1": true, "r2": true, "r": false, "r3": false} {
-		if got, err := log.Has(run); got != want || err != nil {
+		if got, err := log.Has(Line{RunID: run, FinalTaskState: states[run]}); got != want || err != nil {
 			t.Errorf("has %s: %v %v", run, got, err)
 		}
 	}

@@ -10,7 +10,8 @@
 // for CommonMark as well as for forges that look for such lines with a regular
 // expression. References after closing keywords are broken up, because some
 // forges look for them inside code, too. Control characters, escape sequences
-// and invisible code points are shown as escapes (CASES F1).
+// and invisible code points are shown as escapes (CASES F1), in the names of files
+// also blanks that a page would not show, so that no two look alike.
 //
 // # Redaction
 //

@@ -59,6 +59,8 @@ func Explain(task int64, d kernel.Decision) string {
 	switch {
 	case d.State == kernel.TaskBlocked && d.Standing == kernel.StandFinal:
 		b.WriteString("- `/writ retry` by somebody with the permission: it begins anew.\n")
+	case d.WaitingFor == kernel.WaitMerge && !said:
+		b.WriteString("- The merge of its change. For other work instead: close the change unmerged, delete its branch, then `/writ retry`.\n")
 	case words[1] != "" && !said:
 		fmt.Fprintf(&b, "- %s\n", words[1])
 	case !said:

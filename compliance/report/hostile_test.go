@@ -119,3 +119,37 @@ func TestClean(t *testing.T) {
 		}
 	}
 }
+
+// TestF1_NamesOfFiles: two files never have the same name in a report, also where
+// something is made of their names that keeps a forge from reading them.
+func TestF1_NamesOfFiles(t *testing.T) {
+	names := []string{"d/a b.txt", "d/a  b.txt", "d/a\u00a0b.txt", "d/a\u2003b.txt", "d/a\u3000b.txt", "d/a\tb.txt", "d/a", "d/a\u3000", "d/a ", " d/a",
+		"d/.txt", "d/\x1b[31m.txt", `d/\x1b[31m.txt`, "d/\\u{1b}", "d/\u202e", "d/fix #1", "d/fix # 1", `d/fix \x231`, "d/close gh-1", "d/close gh- 1", "d/close GH-1", "d/closes !1"}
+	lines := func(r Report) map[string]bool {
+		out := map[string]bool{}
+		for line := range strings.SplitSeq(Markdown(r), "\n") {
+			if line = strings.TrimSuffix(strings.TrimPrefix(line, "| "), ": It is."); strings.Contains(line, "d/") {
+				out[line] = true
+			}
+		}
+		return out
+	}
+	plain := completed()
+	plain.ChangedFiles, plain.Discarded = nil, nil
+	changed, differing, violating, discarded := plain, plain, plain, plain
+	changed.ChangedFiles, differing.Merge = names, &Merge{Differs: names}
+	for _, n := range names {
+		shown := visible.Path(n)
+		violating.Violations = append(violating.Violations, kernel.Violation{Code: kernel.CodeScopeOutside, Subject: shown, Detail: "It is."})
+		discarded.Discarded = append(discarded.Discarded, shown)
+	}
+	for what, r := range map[string]Report{"changed": changed, "differing": differing, "violating": violating, "discarded": discarded} {
+		if got := lines(r); len(got) != len(names) || !r.Escapes() {
+			t.Errorf("%s: %d names of %d: %v", what, len(got), len(names), got)
+		}
+		checkInert(t, what, Markdown(r))
+	}
+	if completed().Escapes() || failed().Escapes() {
+		t.Error("a report without such names counts as one with escapes")
+	}
+}

@@ -48,9 +48,18 @@ func OpenLog(stateDir string, redactor *Redactor) (*Log, error) {
 // Path is the current file's path.
 func (l *Log) Path() string { return l.path }
 
-// Has reports whether a run has its line, in the current file or a kept one.
-func (l *Log) Has(run string) (bool, error) {
-	word := []byte(`"run_id":"` + run + `"`)
+// Has reports whether a line of the same run with the same final state is there, in the
+// current file or a kept one.
+func (l *Log) Has(line Line) (bool, error) {
+	run, state := []byte(`"run_id":"`+line.RunID+`"`), []byte(`"final_task_state":"`+string(line.FinalTaskState)+`"`)
+	there := func(data []byte) bool {
+		for one := range bytes.Lines(data) {
+			if bytes.Contains(one, run) && bytes.Contains(one, state) {
+				return true
+			}
+		}
+		return false
+	}
 	for i := range KeepLogs + 1 {
 		path := l.path
 		if i > 0 {
@@ -60,7 +69,7 @@ func (l *Log) Has(run string) (bool, error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, err
 		}
-		if bytes.Contains(data, word) {
+		if there(data) {
 			return true, nil
 		}
 	}

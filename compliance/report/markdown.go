@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -47,25 +49,54 @@ func (r Report) Recorded() string {
 }
 
 func headline(r Report) string {
+	stands := "is verified"
+	if r.FinalState != kernel.TaskNone {
+		stands = string(r.FinalState)
+	}
 	switch m := r.Merge; {
 	case m != nil && m.Reverted != "":
-		return string(r.FinalState) + ", and its change was reverted"
+		return stands + ", and its change was reverted"
+	case m != nil && m.Into != "":
+		return stands + ", and its change was merged into another branch than the base"
 	case m != nil && m.Commit == "":
-		return string(r.FinalState) + ", and its change was closed unmerged"
+		return stands + ", and its change was closed unmerged"
 	case m != nil:
-		return string(r.FinalState) + ", and its change is merged"
+		return stands + ", and its change is merged"
 	case r.awaitsMerge():
-		return string(r.FinalState) + ", and waits for the merge of its change"
+		return stands + ", and waits for the merge of its change"
+	case r.FinalState == kernel.TaskRetryPending:
+		return "failed, and will be tried again"
+	case r.FinalState == kernel.TaskBlocked:
+		return "is blocked"
 	case r.FinalState != kernel.TaskNone:
 		return string(r.FinalState)
 	case r.Held != nil:
 		return "is held by another runner"
+	case slices.Contains(r.Codes, kernel.CodeTaskHalted):
+		return "is halted"
+	case r.WaitingFor == kernel.WaitRule && slices.Contains(r.Codes, kernel.CodeBranchTaken):
+		return "waits: a branch is in the way of its change branch"
 	case r.WaitingFor != "":
-		return "is waiting"
+		return cmp.Or(waits[r.WaitingFor], "is waiting")
+	case slices.Contains(r.Codes, kernel.CodePushRefused):
+		return waits[kernel.WaitRule]
 	case len(r.Codes) > 0:
 		return "was not carried out"
 	}
 	return "goes on"
+}
+
+// waits say what a task waits for.
+var waits = map[string]string{
+	kernel.WaitMerge:       "waits for the merge of its change",
+	kernel.WaitPaths:       "waits for another task with the same files",
+	kernel.WaitPlan:        "waits for somebody to approve its plan",
+	kernel.WaitApproval:    "waits for somebody to approve it",
+	kernel.WaitBudget:      "waits for its budget",
+	kernel.WaitRule:        "waits: a rule of the repository's server refuses its push",
+	kernel.WaitEnvironment: "waits for what a run needs on writ's machine",
+	kernel.WaitPause:       "is paused",
+	kernel.WaitRepair:      "waits for somebody to look at its state",
 }
 
 // facts are the one-line facts, the seed's three first.
@@ -83,7 +114,13 @@ func facts(r Report) [][2]string {
 	if m := r.Merge; m != nil && m.Commit != "" {
 		add("merged_as_verified", fmt.Sprint(m.AsVerified))
 		add("merged commit", m.Commit)
+		if m.Verified != r.ChangeCommit {
+			add("verified commit, pushed by a person", m.Verified)
+		}
 		add("reverted by", m.Reverted)
+	}
+	if m := r.Merge; m != nil {
+		add("merged into", m.Into)
 	}
 	add("change commit", r.ChangeCommit)
 	add("base commit", r.BaseCommit)
@@ -142,11 +179,11 @@ func textSections(r Report) []section {
 	}
 	list("What broke a rule", violationLines(r.Violations))
 	if r.Merge != nil {
-		list("Merged otherwise than verified", r.Merge.Differs)
+		list("Merged otherwise than verified", paths(r.Merge.Differs))
 	}
 	list("Checks", checkLines(r.Checks))
-	list("Changed files", r.ChangedFiles)
-	list("Discarded leftovers", r.Discarded)
+	list("Changed files", paths(r.ChangedFiles))
+	list("Discarded leftovers", each(r.Discarded, unreferring))
 	list("Notes", append(append([]string{}, r.Warnings...), r.Notes...))
 	for _, o := range r.Outputs {
 		if strings.TrimSpace(o.Tail) != "" {
@@ -184,7 +221,7 @@ func violationLines(list []kernel.Violation) []string {
 	for _, v := range list {
 		line := string(v.Code)
 		if v.Subject != "" {
-			line += "  " + v.Subject
+			line += "  " + unreferring(v.Subject)
 		}
 		out = append(out, line+": "+v.Detail)
 	}

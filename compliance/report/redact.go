@@ -1,14 +1,16 @@
 package report
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // Redacted stands where a secret was.
@@ -81,18 +83,18 @@ func base64At(enc *base64.Encoding, secret string, offset int) string {
 
 // shapes are tokens that are known by their look, whoever's they are. In those
 // with a group only what follows the group is taken out. None spans a line end.
-var shapes = []*regexp.Regexp{
-	regexp.MustCompile(`\bgh[opusr]_[A-Za-z0-9]{16,255}`),
-	regexp.MustCompile(`\bgithub_pat_[A-Za-z0-9_]{16,255}`),
-	regexp.MustCompile(`\bgl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{16,255}`),
-	regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,255}`),
-	regexp.MustCompile(`\bxox[abeoprs]-[A-Za-z0-9-]{10,255}`),
-	regexp.MustCompile(`\bA(?:KI|SI)A[A-Z0-9]{16}\b`),
-	regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`),
-	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`),
-	regexp.MustCompile(`(?i)(\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?)[^\s"'][^\r\n"']*`),
-	regexp.MustCompile(`(?i)(\b(?:private-token|job-token|x-gitlab-token|x-api-key|set-cookie|cookie)["']?\s*:\s*["']?)[^\s"'][^\r\n"']*`),
-	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@"']+@`),
+var shapes = []lazyregexp.Regexp{
+	lazyregexp.New(`\bgh[opusr]_[A-Za-z0-9]{16,255}`),
+	lazyregexp.New(`\bgithub_pat_[A-Za-z0-9_]{16,255}`),
+	lazyregexp.New(`\bgl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{16,255}`),
+	lazyregexp.New(`\bsk-[A-Za-z0-9_-]{16,255}`),
+	lazyregexp.New(`\bxox[abeoprs]-[A-Za-z0-9-]{10,255}`),
+	lazyregexp.New(`\bA(?:KI|SI)A[A-Z0-9]{16}\b`),
+	lazyregexp.New(`\bAIza[A-Za-z0-9_-]{35}`),
+	lazyregexp.New(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`),
+	lazyregexp.New(`(?i)(\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?)[^\s"'][^\r\n"']*`),
+	lazyregexp.New(`(?i)(\b(?:private-token|job-token|x-gitlab-token|x-api-key|set-cookie|cookie)["']?\s*:\s*["']?)[^\s"'][^\r\n"']*`),
+	lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@"']+@`),
 }
 
 const (
@@ -101,7 +103,7 @@ const (
 )
 
 // privateKey is a key in PEM; the one shape of several lines.
-var privateKey = regexp.MustCompile(`(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)[^-]*(?:-----END [A-Z0-9 ]*PRIVATE KEY-----)?`)
+var privateKey = lazyregexp.New(`(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)[^-]*(?:-----END [A-Z0-9 ]*PRIVATE KEY-----)?`)
 
 // String returns s without the secrets.
 func (r *Redactor) String(s string) string {
@@ -110,22 +112,28 @@ func (r *Redactor) String(s string) string {
 			s = strings.ReplaceAll(s, n, Redacted)
 		}
 	}
-	s = privateKey.ReplaceAllString(s, "${1}"+Redacted)
+	s = privateKey().ReplaceAllString(s, "${1}"+Redacted)
 	for _, shape := range shapes {
 		s = redactShape(shape, s)
 	}
 	return s
 }
 
-func redactShape(shape *regexp.Regexp, s string) string {
-	if shape.NumSubexp() == 0 {
-		return shape.ReplaceAllLiteralString(s, Redacted)
+// Holds reports whether bytes have one of the secrets that the redactor knows. What only
+// looks like somebody's token isn't one.
+func (r *Redactor) Holds(data []byte) bool {
+	return r != nil && slices.ContainsFunc(r.needles, func(n string) bool { return bytes.Contains(data, []byte(n)) })
+}
+
+func redactShape(shape lazyregexp.Regexp, s string) string {
+	if shape().NumSubexp() == 0 {
+		return shape().ReplaceAllLiteralString(s, Redacted)
 	}
 	after := ""
-	if strings.HasSuffix(shape.String(), "@") {
+	if strings.HasSuffix(shape().String(), "@") {
 		after = "@"
 	}
-	return shape.ReplaceAllString(s, "${1}"+Redacted+after)
+	return shape().ReplaceAllString(s, "${1}"+Redacted+after)
 }
 
 // Strings redacts each of a list.

@@ -60,7 +60,7 @@ type Report struct {
 	Notes      []string `json:"notes"`       // of task, caps, language
 	Outputs    []Output `json:"outputs"`     // last part of what failed, redacted
 	// Merge is what became of the change, where a report is shown after it was
-	// delivered. The report in the evidence has none.
+	// delivered. In the evidence, the report that a merge has completed has one.
 	Merge *Merge `json:"merge,omitempty"`
 }
 
@@ -82,7 +82,9 @@ func (r Report) Wordless() bool { return len(r.Codes) > 0 && r.Words == nil }
 // Merge is what became of the change that delivered the work.
 type Merge struct {
 	Commit     string   `json:"commit"`             // on the base, "" where it was closed unmerged
-	AsVerified bool     `json:"merged_as_verified"` // each path has the verified content
+	Into       string   `json:"into,omitempty"`     // other branch that it was merged into instead of the base
+	Verified   string   `json:"verified,omitempty"` // commit that it is held against: the delivered one, or one pushed since that passed its review
+	AsVerified bool     `json:"merged_as_verified"` // each path has the content of that
 	Differs    []string `json:"differs"`            // paths that don't
 	Reverted   string   `json:"reverted"`           // commit on the base that takes it back, "" for none
 }
@@ -191,7 +193,9 @@ func (r Report) Validate() error {
 		{r.FinalState != kernel.TaskBlocked && has(kernel.CodeEscalationBlocked), "the code of a blocked task, which it is not"},
 		{ended && len(r.Codes) == 0 && r.FinalState != kernel.TaskCompleted, "failed without a code"},
 		{has(kernel.CodeVerificationFailed) && (r.Verified || !r.Dispatched), "execution.verification.failed without a failed dispatch"},
-		{ended && (r.Held != nil || r.WaitingFor != "" && !r.awaitsMerge()), "ended, and held or waiting as well"},
+		{ended && (r.Held != nil || r.WaitingFor != ""), "ended, and held or waiting as well"},
+		{r.awaitsMerge() && r.ChangeCommit == "", "waiting for a merge without a change commit"},
+		{!ended && r.Verified && !r.awaitsMerge(), "verified, and neither completed nor waiting for the merge"},
 		{r.FinalState == kernel.TaskCompleted && r.NotBefore != "", "completed, and a retry waits"},
 		{slices.ContainsFunc(r.Codes, func(c kernel.Code) bool { return !c.Known() }), "a code that the table lacks"},
 		{!slices.Equal(r.Codes, kernel.SortCodes(r.Codes)), "codes out of order"},
@@ -204,10 +208,15 @@ func (r Report) Validate() error {
 	return nil
 }
 
-// awaitsMerge reports whether the work is done and only its issue waits, for the
-// merge (`close_on: merged`).
-func (r Report) awaitsMerge() bool {
-	return r.FinalState == kernel.TaskCompleted && r.WaitingFor == kernel.WaitMerge
+// awaitsMerge reports whether the work is verified, and the merge of its change
+// completes the task (`close_on: merged`).
+func (r Report) awaitsMerge() bool { return r.Verified && r.WaitingFor == kernel.WaitMerge }
+
+// AtMerge is the report of a result that waited for the merge of its change, once the
+// change is merged: the task has its final state with it. Nothing else of it changes.
+func (r Report) AtMerge(m Merge) Report {
+	r.FinalState, r.WaitingFor, r.Merge = kernel.TaskCompleted, "", &m
+	return r.Finish()
 }
 
 func countsAttempt(c kernel.Code) bool { return c.Info().Counts == kernel.CountsAttempt }

@@ -110,8 +110,13 @@ func TestT26_Combinations(t *testing.T) {
 		"failed without dispatch": func(r *Report) {
 			r.FinalState, r.Verified, r.Dispatched, r.Codes = kernel.TaskNone, false, false, []kernel.Code{kernel.CodeVerificationFailed}
 		},
-		"ended and held":    func(r *Report) { r.Held = &Held{"x", "y"} },
-		"ended and waiting": func(r *Report) { r.WaitingFor = kernel.WaitRepair },
+		"ended and held":                  func(r *Report) { r.Held = &Held{"x", "y"} },
+		"ended and waiting":               func(r *Report) { r.WaitingFor = kernel.WaitRepair },
+		"ended, and its merge waited for": func(r *Report) { r.WaitingFor = kernel.WaitMerge },
+		"verified and nothing more":       func(r *Report) { r.FinalState = kernel.TaskNone },
+		"a merge of nothing waited for": func(r *Report) {
+			r.FinalState, r.WaitingFor, r.ChangeCommit = kernel.TaskNone, kernel.WaitMerge, ""
+		},
 		"retry, and merged": func(r *Report) {
 			r.FinalState, r.Verified, r.Codes, r.WaitingFor = kernel.TaskRetryPending, false, []kernel.Code{kernel.CodeVerificationFailed}, kernel.WaitMerge
 		},
@@ -125,9 +130,13 @@ func TestT26_Combinations(t *testing.T) {
 		}
 	}
 	waits := completed()
-	waits.WaitingFor = kernel.WaitMerge
-	if _, err := waits.JSON(); err != nil || !strings.Contains(Markdown(waits), "completed, and waits for the merge of its change") {
-		t.Errorf("completed, its issue waits for the merge: %v", err)
+	waits.FinalState, waits.WaitingFor = kernel.TaskNone, kernel.WaitMerge
+	if _, err := waits.JSON(); err != nil || !strings.Contains(Markdown(waits), "is verified, and waits for the merge of its change") {
+		t.Errorf("verified, and waits for the merge: %v", err)
+	}
+	done := waits.AtMerge(Merge{Commit: "c0ffee", AsVerified: true})
+	if _, err := done.JSON(); err != nil || done.FinalState != kernel.TaskCompleted || !strings.Contains(Markdown(done), "completed, and its change is merged") {
+		t.Errorf("once it is merged: %v", err)
 	}
 	raw := completed()
 	raw.Codes = []kernel.Code{kernel.CodeCommitAmbiguous, kernel.CodeLeaseHeld}
@@ -214,5 +223,13 @@ func TestR8_ReportsWithoutWords(t *testing.T) {
 	}
 	if completed().Finish().Wordless() || failed().Finish().Wordless() {
 		t.Error("a report of today has no words")
+	}
+}
+
+// TestMarkdown_BranchInTheWay: what keeps done work is a branch, and no rule of the server.
+func TestMarkdown_BranchInTheWay(t *testing.T) {
+	r := Report{WaitingFor: kernel.WaitRule, Codes: []kernel.Code{kernel.CodeBranchTaken}}
+	if got := Markdown(r); !strings.Contains(got, "a branch is in the way of its change branch") {
+		t.Error(got)
 	}
 }

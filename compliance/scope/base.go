@@ -58,6 +58,13 @@ func newBase(entries []Entry) (base, error) {
 	return b, nil
 }
 
+// CheckBase says why no workspace can hold a base, or nil: an error is a
+// [*TreeError]. What the files hold isn't looked at.
+func CheckBase(entries []Entry) error {
+	_, err := newBase(entries)
+	return err
+}
+
 // TreeError is a base tree that can't be laid out in a directory.
 type TreeError struct {
 	Path   string
@@ -66,12 +73,18 @@ type TreeError struct {
 
 // Error is one line.
 func (e *TreeError) Error() string {
-	return fmt.Sprintf("the base tree can't be used: %s: %s", display(e.Path), e.Reason)
+	return fmt.Sprintf("the base tree can't be used: %s: %s", Display(e.Path), e.Reason)
 }
 
-// Violation is the error as a broken rule, path.unsafe.
+// Violation is the error as a broken rule, environment.base.unusable.
 func (e *TreeError) Violation() kernel.Violation {
-	return kernel.Violation{Code: kernel.CodePathUnsafe, Subject: display(e.Path), Detail: "The base tree can't be used: " + e.Reason + "."}
+	return UnusableBase(e.Path, e.Reason)
+}
+
+// UnusableBase is the violation of a base tree that can't be used, for the reason
+// that one of its paths gives; "" is the whole tree.
+func UnusableBase(path, reason string) kernel.Violation {
+	return kernel.Violation{Code: kernel.CodeEnvBase, Subject: Display(path), Detail: "The base tree can't be used: " + reason + "."}
 }
 
 func treeError(path, reason string) error { return &TreeError{path, reason} }
@@ -80,14 +93,24 @@ func checkEntry(e Entry) error {
 	switch e.Mode {
 	case ModeFile, ModeExec, ModeSymlink, ModeGitlink:
 	default:
-		return treeError(e.Path, "its mode "+display(e.Mode)+" is unknown")
+		return treeError(e.Path, "its mode "+Display(e.Mode)+" is unknown")
 	}
-	if strings.IndexByte(e.Path, 0) >= 0 || len(e.Path) > maxBasePathBytes || strings.Count(e.Path, "/") >= maxWalkDepth {
-		return treeError(e.Path, "its path can't be laid out")
+	switch {
+	case strings.IndexByte(e.Path, 0) >= 0:
+		return treeError(e.Path, "its path holds a NUL")
+	case len(e.Path) > maxBasePathBytes:
+		return treeError(e.Path, fmt.Sprintf("its path is longer than %d bytes", maxBasePathBytes))
+	case strings.Count(e.Path, "/") >= maxWalkDepth:
+		return treeError(e.Path, fmt.Sprintf("it lies deeper than %d directories", maxWalkDepth))
 	}
 	for _, s := range strings.Split(e.Path, "/") {
-		if s == "" || s == "." || s == ".." || isDotGit(s) {
-			return treeError(e.Path, "it has an empty segment, . or .., or .git in its path")
+		switch {
+		case s == "" || s == "." || s == "..":
+			return treeError(e.Path, "it has an empty segment, . or .. in its path")
+		case isDotGit(s):
+			return treeError(e.Path, "some system reads a name in its path as .git, or as a file that steers git")
+		case len(s) > MaxSegmentBytes:
+			return treeError(e.Path, fmt.Sprintf("a name in its path is longer than %d bytes", MaxSegmentBytes))
 		}
 	}
 	return nil

@@ -98,8 +98,12 @@ func (s *Scope) judgePath(path string, faults *violations) {
 	if s.guard.Match(path) {
 		faults.add(kernel.CodeProtectedPath, path, "It is protected and paths.unprotect of the contract does not name it.")
 	}
-	if s.base.entries[path].Mode == ModeGitlink {
+	e, tracked := s.base.entries[path]
+	if e.Mode == ModeGitlink {
 		faults.add(kernel.CodeScopeFileType, path, "It is a submodule of the base, which must stay as it is.")
+	}
+	if tracked && !utf8.ValidString(path) {
+		faults.add(kernel.CodePathUnsafe, path, "The path is not valid UTF-8, and no record can hold its change: rename it in a change of your own first.")
 	}
 }
 
@@ -130,7 +134,7 @@ func (s *Scope) judgeAdded(ctx context.Context, changes []kernel.Change, unread 
 			faults.add(kernel.CodePathUnsafe, path, reason)
 		}
 		if twin := names.add(path); twin != "" {
-			faults.add(kernel.CodePathUnsafe, path, fmt.Sprintf("Some systems can't tell it from %s.", display(twin)))
+			faults.add(kernel.CodePathUnsafe, path, fmt.Sprintf("Some systems can't tell it from %s.", Display(twin)))
 		}
 	}
 	return nil
@@ -146,7 +150,7 @@ func (s *Scope) judgeSize(files int, bytes int64, faults *violations) {
 }
 
 // listed leaves out what a record can't hold; all of it is a violation
-// already or becomes one here.
+// already, as a path that isn't UTF-8 is, or becomes one here.
 func listed(changes []kernel.Change, faults *violations) []kernel.Change {
 	out := changes[:0:0]
 	for _, c := range changes {

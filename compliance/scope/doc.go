@@ -56,5 +56,6 @@
 // # Unsafe paths
 //
 // [CheckPath] has the rules. They hold for paths that a change adds: a base may
-// have aux.c or two names that differ in case, and its files may be edited.
+// have aux.c or two names that differ in case, and its files may be edited. A
+// path of the base that isn't UTF-8 must stay as it is: no record can hold it.
 package scope

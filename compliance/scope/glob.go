@@ -29,7 +29,7 @@ func (e *PatternError) Error() string { return fmt.Sprintf("pattern %q: %s", e.P
 
 // Violation is the error as a broken rule.
 func (e *PatternError) Violation() kernel.Violation {
-	return kernel.Violation{Code: kernel.CodeDispatchMalformed, Subject: display(e.Pattern), Detail: e.Reason}
+	return kernel.Violation{Code: kernel.CodeDispatchMalformed, Subject: Display(e.Pattern), Detail: e.Reason}
 }
 
 // anyDepth is the segment that stands for any number of segments.

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,18 @@ type job struct {
 	entries []Entry
 }
 
+// EntryError is an entry that could not be laid out, and why.
+type EntryError struct {
+	Path string
+	Err  error
+}
+
+// Error is one line.
+func (e *EntryError) Error() string { return "write " + Display(e.Path) + ": " + e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *EntryError) Unwrap() error { return e.Err }
+
 type materialiser struct {
 	blob   func(string) ([]byte, error)
 	jobs   chan job
@@ -106,7 +119,7 @@ func (m *materialiser) layout(ctx context.Context, root int, entries []Entry) er
 		}
 		fd, err := stack.open(dir)
 		if err != nil {
-			return fmt.Errorf("make %s: %w", display(dir), err)
+			return fmt.Errorf("make %s: %w", Display(dir), err)
 		}
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
@@ -127,7 +140,7 @@ func (m *materialiser) work() {
 	for j := range m.jobs {
 		for _, e := range j.entries {
 			if err := m.write(j.fd, e); err != nil {
-				m.cancel(fmt.Errorf("write %s: %w", display(e.Path), err))
+				m.cancel(&EntryError{e.Path, err})
 				break
 			}
 		}
@@ -145,6 +158,9 @@ func (m *materialiser) write(dir int, e Entry) error {
 		return err
 	}
 	if e.Mode == ModeSymlink {
+		if len(data) == 0 || len(data) >= maxBasePathBytes || bytes.IndexByte(data, 0) >= 0 {
+			return treeError(e.Path, "it is a link to no possible path")
+		}
 		return unix.Symlinkat(string(data), dir, name)
 	}
 	mode := uint32(0o644)

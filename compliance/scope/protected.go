@@ -24,7 +24,7 @@ var protectedCI = []string{
 	".github/**", ".gitlab/**", "**/.gitlab-ci.yml", ".gitea/**", ".forgejo/**", ".circleci/**",
 	".buildkite/**", ".woodpecker/**", ".woodpecker.yml", ".woodpecker.yaml", ".drone.yml", ".drone.star",
 	".travis.yml", ".appveyor.yml", "appveyor.yml", ".cirrus.yml", ".cirrus.star", ".semaphore/**",
-	"azure-pipelines.yml", "azure-pipelines.yaml", ".azure-pipelines/**", "bitbucket-pipelines.yml",
+	"azure-pipelines*.yml", "azure-pipelines*.yaml", ".azure-pipelines/**", "bitbucket-pipelines.yml",
 	"**/Jenkinsfile", ".teamcity/**", ".tekton/**", ".builds/**", ".build.yml", ".ci/**",
 	"cloudbuild.yaml", "cloudbuild.yml", "buildspec.yml", "wercker.yml", "codefresh.yml",
 	"**/action.yml", "**/action.yaml", "**/Earthfile",
@@ -34,12 +34,12 @@ var protectedCI = []string{
 // read from it with secrets of their own.
 var protectedServices = []string{
 	"renovate.json", ".renovaterc", ".renovaterc.json", "**/netlify.toml", "**/vercel.json",
-	".readthedocs.yaml", ".goreleaser.yml", ".goreleaser.yaml",
+	".readthedocs.yaml", ".readthedocs.yml", ".goreleaser.yml", ".goreleaser.yaml",
 }
 
 // Who decides, and by which rules.
 var protectedGovernance = []string{
-	".writ/**", "CODEOWNERS", "docs/CODEOWNERS", ".aynig/**",
+	"**/.writ/**", "**/CODEOWNERS", ".aynig/**",
 }
 
 // What coding agents and editors obey or run on opening a repository.
@@ -48,9 +48,11 @@ var protectedAgents = []string{
 	"**/.cursor/**", "**/.cursorrules", "**/.cursorignore", "**/.mcp.json", "**/.gemini/**",
 	"**/.windsurf/**", "**/.windsurfrules", "**/.clinerules", "**/.clinerules/**", "**/.roo/**", "**/.roorules",
 	"**/.aider.conf.yml", "**/.continue/**", "**/.junie/**", "**/.kiro/**", "**/.amazonq/**",
-	"**/.opencode/**", "opencode.json", "opencode.jsonc", "**/.augment/**", "**/.goosehints", "**/.agents/**",
-	"**/.vscode/**", "**/.devcontainer/**", ".devcontainer.json", "**/.envrc",
-	"**/AGENT.md", "**/JULES.md", "**/.claude.json",
+	"**/.opencode/**", "**/opencode.json", "**/opencode.jsonc", "**/.augment/**", "**/.goosehints", "**/.agents/**",
+	"**/.vscode/**", "**/*.code-workspace", "**/.idea/**", "**/.devcontainer/**", ".devcontainer.json", ".gitpod.yml", "**/.envrc",
+	"**/AGENT.md", "**/JULES.md", "**/.claude.json", "**/QWEN.md", "**/.qwen/**", "**/WARP.md", "**/CRUSH.md", "**/.crush.json",
+	"**/crush.json", "**/.crush/**", "**/.rules", "**/.zed/**", "**/.trae/**", "**/.amp/**", "**/.copilot/**",
+	"**/.openhands/**", "**/.kilocode/**", "**/.roomodes", "**/.agent/**",
 }
 
 // Hooks that run on a developer's machine.
@@ -59,14 +61,15 @@ var protectedHooks = []string{
 	"lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook/**", ".overcommit.yml",
 }
 
-// Lock files: they name the code that everybody downloads; .npmrc names where
-// it is from.
+// Lock files: they name the code that everybody downloads; .npmrc and its like name
+// where it is from, and what the package manager runs.
 var protectedLocks = []string{
 	"**/go.sum", "**/go.work.sum", "**/package-lock.json", "**/npm-shrinkwrap.json", "**/yarn.lock",
 	"**/pnpm-lock.yaml", "**/bun.lock", "**/bun.lockb", "**/deno.lock", "**/Cargo.lock", "**/poetry.lock",
 	"**/Pipfile.lock", "**/pdm.lock", "**/uv.lock", "**/conda-lock.yml", "**/Gemfile.lock", "**/composer.lock",
 	"**/mix.lock", "**/pubspec.lock", "**/Podfile.lock", "**/Package.resolved", "**/packages.lock.json",
 	"**/gradle.lockfile", "**/flake.lock", "**/.terraform.lock.hcl", "**/.npmrc",
+	"**/.yarnrc", "**/.yarnrc.yml", "**/.yarn/releases/**", "**/.yarn/plugins/**", "**/bunfig.toml", "**/pip.conf",
 }
 
 // Protection answers whether a path is protected.

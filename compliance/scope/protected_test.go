@@ -10,7 +10,9 @@ var protectedSamples = []string{
 	".github/workflows/ci.yml", ".GitHub/Workflows/ci.yml", ".gitlab-ci.yml", "sub/.gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile",
 	".githooks/pre-commit", ".husky/pre-push", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS", "CLAUDE.md", "pkg/Agents.md",
 	".claude/settings.json", ".codex/config.toml", ".cursor/rules/x", ".mcp.json", ".writ/contract.yaml", "go.sum", "web/package-lock.json",
-	"AGENT.md", "JULES.md", ".claude.json", ".npmrc", "action.yml", "action.yaml", "renovate.json", ".renovaterc", ".renovaterc.json", "netlify.toml",
+	"AGENT.md", "JULES.md", "QWEN.md", ".qwen/settings.json", "WARP.md", "a/CRUSH.md", ".crush.json", "crush.json", ".rules", ".zed/tasks.json", ".trae/rules", ".amp/settings.json", ".copilot/x",
+	"a/opencode.json", "shop.code-workspace", ".idea/runConfigurations/x.xml", ".gitpod.yml", ".readthedocs.yml", ".openhands/setup.sh", ".kilocode/rules/x", ".roomodes", ".agent/x",
+	"azure-pipelines-1.yml", "a/.writ/contract.yaml", "a/CODEOWNERS", ".yarnrc.yml", ".yarn/releases/yarn.cjs", "bunfig.toml", ".claude.json", ".npmrc", "action.yml", "action.yaml", "renovate.json", ".renovaterc", ".renovaterc.json", "netlify.toml",
 	"vercel.json", ".readthedocs.yaml", ".goreleaser.yml", ".goreleaser.yaml", "Earthfile", "Cargo.lock", ".gitattributes", "a/.gitattributes", ".gitmodules", ".gitignore",
 }
 
@@ -37,7 +39,7 @@ func TestS14_RefusedAlthoughAllowed(t *testing.T) {
 		w.layOut()
 		w.write(path, "changed\n")
 		r := w.rules()
-		r.Allowed = []string{".n*", ".r*", ".gor*", ".cl*", "**/*.yml", "**/*.y*", "*", "a*/**", "s*/**", "p*/**", "w*/**", "d*/**", ".c*/**", ".g*/**", ".G*/**", ".h*/**", ".w*/**"}
+		r.Allowed = []string{".n*", ".r*", ".gor*", ".cl*", "**/*.yml", "**/*.y*", "*", "a*/**", "s*/**", "sh*", ".i*/**", ".o*/**", ".k*/**", ".a*/**", "p*/**", "w*/**", "d*/**", ".c*/**", ".g*/**", ".G*/**", ".h*/**", ".w*/**"}
 		wantViolation(t, w.verify(r), kernel.CodeProtectedPath, path)
 		r.Unprotect = []string{path}
 		if v := w.verify(r); has(v, kernel.CodeProtectedPath, path) {

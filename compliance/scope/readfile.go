@@ -78,7 +78,7 @@ func (w *walker) unreadable(path string, st unix.Stat_t) (kernel.Code, string) {
 // changed is for a file that didn't hold still, or that the disk can't give.
 func (w *walker) changed(path string, err error) error {
 	if err != nil && !errors.Is(err, errUnsteady) {
-		return fmt.Errorf("read %s: %w", display(path), err)
+		return fmt.Errorf("read %s: %w", Display(path), err)
 	}
 	w.refuse(kernel.CodeScopeFileType, path, "It changed while it was read.")
 	return nil

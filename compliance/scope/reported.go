@@ -35,7 +35,7 @@ func CheckReported(reported []string, v Verdict) []kernel.Violation {
 			bad(p, "The result lists it twice.")
 		case !normal(p):
 			bad(p, "The result lists it in a form that is no path from the repository's root.")
-		case !actual[p] && !discardedBy(v.Discarded, p):
+		case !actual[p] && !discardedBy(v.Discarded, Display(p)):
 			bad(p, "The result lists it, and it did not change.")
 		}
 		seen[p] = true

@@ -1,8 +1,9 @@
 package scope
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -141,14 +142,13 @@ func Fold(s string) string {
 // maxShownPath is how much of a path stands in a message, in bytes.
 const maxShownPath = 256
 
-// display makes any file name fit for a record: valid UTF-8, nothing that a
-// terminal or reader takes for something else, of bounded length.
-func display(path string) string {
+// Display makes any file name fit for a record: valid UTF-8, nothing that a
+// terminal or reader takes for something else, no two names alike, of bounded
+// length. What is cut has the begin of the hash of the whole name behind it.
+func Display(path string) string {
 	if len(path) > maxShownPath {
-		path = path[:maxShownPath] + "…"
+		sum := sha256.Sum256([]byte(path))
+		return visible.Path(path[:maxShownPath]) + "…" + hex.EncodeToString(sum[:8])
 	}
-	if utf8.ValidString(path) && !visible.Any(path) {
-		return path
-	}
-	return strings.Trim(strconv.QuoteToASCII(path), `"`)
+	return visible.Path(path)
 }

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -69,4 +70,49 @@ func TestS12_OldNamesMayBeEdited(t *testing.T) {
 	w.write("calc/a", "2\n")
 	w.write("calc/b", "new\n")
 	wantClean(t, w.verify(w.rules()))
+}
+
+// A record can't hold such a path, so whatever became of it must be a violation.
+func TestS12_ChangedNamesThatAreNotUTF8(t *testing.T) {
+	const old, named = "calc/\xff.c", `calc/\xff.c`
+	for name, change := range map[string]func(w *world){
+		"modified": func(w *world) { w.write(old, "2\n") },
+		"deleted":  func(w *world) { w.remove(old) },
+		"its mode": func(w *world) { must(t, os.Chmod(w.path(old), 0o755)) },
+		"its type": func(w *world) { w.remove(old); w.write(old+"/x", "2\n") },
+		"its mode and bytes": func(w *world) {
+			w.write(old, "2\n")
+			must(t, os.Chmod(w.path(old), 0o755))
+		},
+	} {
+		w := newWorld(t, map[string]string{old: "1\n", "calc/a": "1\n"})
+		w.layOut()
+		w.write("calc/a", "2\n")
+		wantClean(t, w.verify(w.rules()))
+		change(w)
+		if v := w.verify(w.rules()); !has(v, kernel.CodePathUnsafe, named) {
+			t.Errorf("%s: %v", name, v.Violations)
+		}
+	}
+}
+
+// What was discarded is recorded as it is shown, and reported as it is.
+func TestS15_DiscardedNamesWithEscapes(t *testing.T) {
+	w := newWorld(t, baseFiles)
+	w.layOut()
+	w.write("build/a  b", "x")
+	w.write("a \u00a0.log", "x")
+	v := w.verify(w.rules())
+	if bad := CheckReported([]string{"build/a  b", "a \u00a0.log"}, v); len(bad) > 0 || len(v.Discarded) != 2 {
+		t.Errorf("%q: %v", v.Discarded, bad)
+	}
+}
+
+// TestS12_LongNamesDiffer: two names that begin alike are shown apart also where they are cut.
+func TestS12_LongNamesDiffer(t *testing.T) {
+	long := strings.Repeat("a/", 150)
+	one, other := Display(long+"one"), Display(long+"two")
+	if one == other || len(one) > maxShownPath+len("…")+16 {
+		t.Errorf("they are shown as %q and %q", one, other)
+	}
 }

@@ -107,7 +107,7 @@ func (v *violations) add(code kernel.Code, subject, detail string) {
 		v.more = map[kernel.Code]int{}
 	}
 	if v.more[code]++; v.more[code] <= maxPerCode {
-		v.list = append(v.list, kernel.Violation{Code: code, Subject: display(subject), Detail: detail})
+		v.list = append(v.list, kernel.Violation{Code: code, Subject: Display(subject), Detail: detail})
 	}
 }
 

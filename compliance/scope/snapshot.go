@@ -162,7 +162,7 @@ func (w *walker) names(fd int, path string) ([]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", display(path), err)
+			return nil, fmt.Errorf("list %s: %w", Display(path), err)
 		}
 		if n <= 0 {
 			break
@@ -263,7 +263,7 @@ func (w *walker) vanished(path string, err error) error {
 	case among(unix.EACCES, unix.EPERM):
 		w.refuse(kernel.CodeScopeMode, path, "Its mode does not let it be read.")
 	default:
-		return fmt.Errorf("%s: %w", display(path), err)
+		return fmt.Errorf("%s: %w", Display(path), err)
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (w *walker) discard(path string, isDir bool) bool {
 	if _, tracked := w.scope.base.entries[path]; tracked || !w.scope.ignore.match(path, isDir) {
 		return false
 	}
-	shown := display(path)
+	shown := Display(path)
 	if isDir {
 		if w.scope.base.dirs[path] || w.scope.allowed.reachBelow(path) {
 			return false

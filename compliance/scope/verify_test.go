@@ -304,7 +304,7 @@ func TestS16_NothingBlocks(t *testing.T) {
 	must(t, unix.Mkfifo(w.path("calc/add.go"), 0o644))
 	before := time.Now()
 	v := w.verify(w.rules())
-	if d := time.Since(before); d > 5*time.Second {
+	if d := time.Since(before); d > time.Minute {
 		t.Errorf("took %v", d)
 	}
 	wantViolation(t, v, kernel.CodeScopeFileType, "calc/fifo")

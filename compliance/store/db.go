@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/writbot/writ/compliance/filesystem"
 )
 
 const (
@@ -42,14 +46,19 @@ type DB struct {
 	busy    time.Duration
 	readers chan *conn // as many as there may be; nil is one not yet opened
 
-	writer *conn // used by the one goroutine that commits; nil if read-only
-	failed chan struct{}
+	writer  *conn       // used by the one goroutine that commits; nil if read-only
+	open    bool        // it was found sound, and could be opened
+	altered bool        // the file isn't what it was when it was closed
+	file    os.FileInfo // of the file that is written; nil if read-only
+	failed  chan struct{}
 
 	mu      sync.Mutex
 	counts  Counts
 	queue   []*call       // waiting, not begun
 	running chan struct{} // closed when the goroutine that commits ends; nil without one
 	err     error         // why nothing more is taken
+	held    error         // another process had the file when something was to be stored last
+	heldAt  time.Time     // when that was
 }
 
 var _ Store = (*DB)(nil)
@@ -92,6 +101,7 @@ func (db *DB) opened(ctx context.Context) (*DB, error) {
 	if err != nil {
 		return nil, db.unopened(err)
 	}
+	db.open = true
 	return db, nil
 }
 
@@ -99,26 +109,75 @@ func (db *DB) unopened(err error) error {
 	if closeErr := db.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
-	return &Error{Detail: "the store at " + db.path + " can't be opened", Err: asDamaged(err)}
+	return &Error{Detail: "the store at " + db.path + " can't be opened" + db.noRoom(err), Err: asDamaged(err)}
+}
+
+// noRoom adds to a sentence that the disk is full, where it is. SQLite says so only
+// of some writes; growing the shared memory ends as an input or output error.
+func (db *DB) noRoom(err error) string {
+	dir := filepath.Dir(db.path)
+	switch primary(err) {
+	case sqlite3.SQLITE_FULL:
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		if !filesystem.Full(dir) {
+			return ""
+		}
+	default:
+		if !filesystem.Refused(err) {
+			return ""
+		}
+	}
+	return ", for " + filesystem.NoRoom(dir)
 }
 
 func (db *DB) connect(ctx context.Context, mode string, pragmas ...string) (*conn, error) {
+	if err := db.regular(); err != nil {
+		return nil, err
+	}
 	q := url.Values{"mode": {mode}}
 	q.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", db.busy.Milliseconds()))
-	for _, p := range pragmas {
+	for _, p := range append(pragmas, "trusted_schema(0)", "cell_size_check(1)") {
 		q.Add("_pragma", p)
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: db.path, RawQuery: q.Encode()}
 	return connect(ctx, u.String())
 }
 
+// regular refuses what is no file where the database and its companions should be: a
+// named pipe would be waited for.
+func (db *DB) regular() error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		info, err := os.Stat(db.path + suffix)
+		if err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no regular file", db.path+suffix)
+		}
+	}
+	return nil
+}
+
 func (db *DB) openWriter(ctx context.Context) (err error) {
 	if err := createFile(db.path); err != nil {
+		return err
+	}
+	if db.file, err = os.Stat(db.path); err != nil {
+		return err
+	}
+	same, err := db.compare()
+	if err != nil {
 		return err
 	}
 	// temp_store: what a savepoint may have to undo is kept in memory.
 	db.writer, err = db.connect(ctx, "rw", "journal_mode(WAL)", "synchronous(FULL)", "temp_store(MEMORY)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
+	if err != nil {
+		return err
+	}
+	if !same {
+		err = db.examine(ctx)
+	}
+	if err == nil {
+		err = db.beginWriting()
+	}
 	if err != nil {
 		return err
 	}
@@ -154,6 +213,39 @@ func (db *DB) Err() error {
 	return db.err
 }
 
+// Ready is why nothing can be stored now, nil if it can as far as is known: the
+// store has failed, its file isn't where it was, or another process held it when
+// something was to be stored last, in the last five seconds: who asks before he sends
+// anything would else never learn that it is free again.
+func (db *DB) Ready() error {
+	db.mu.Lock()
+	err := db.err
+	if err == nil && time.Since(db.heldAt) < busyTimeout {
+		err = db.held
+	}
+	db.mu.Unlock()
+	if err == nil {
+		err = db.inPlace()
+	}
+	return err
+}
+
+// inPlace is an error unless the file that is written is the one of its name: what
+// is stored in a file that was removed or replaced is gone with the process.
+func (db *DB) inPlace() error {
+	if db.file == nil {
+		return nil
+	}
+	now, err := os.Stat(db.path)
+	if err == nil && !os.SameFile(now, db.file) {
+		err = errors.New("another file has its name now")
+	}
+	if err != nil {
+		return &Error{Detail: "the store's file is not where it was opened", Err: err}
+	}
+	return nil
+}
+
 // Counts is how much was stored since the store was opened.
 type Counts struct {
 	Writes  int64 // calls of Write that stored something durably
@@ -179,6 +271,7 @@ func (db *DB) Close() error {
 		db.mu.Unlock()
 		return nil
 	}
+	sound := db.err == nil
 	db.err = &Error{Detail: "nothing was stored", Err: errors.Join(ErrClosed, db.err)}
 	db.settleQueue(db.err)
 	running := db.running
@@ -195,6 +288,9 @@ func (db *DB) Close() error {
 	close(db.readers)
 	if db.writer != nil {
 		errs = append(errs, db.writer.close())
+		if sound && db.open && errors.Join(errs...) == nil {
+			errs = append(errs, db.endWriting())
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &Error{Detail: "the store can't be closed", Err: err}

@@ -5,7 +5,8 @@
 // It knows no tasks and no records. It opens the file, brings its tables up to
 // date, runs the callers' functions in transactions, and says honestly whether
 // what they wrote is durable. What the tables mean is the business of the one
-// room that each belongs to: compliance/ledger, webhook/inbox.
+// room that each belongs to: compliance/ledger, compliance/pushed,
+// compliance/shelf, webhook/inbox.
 //
 // # Writing
 //

@@ -7,10 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +45,10 @@ func TestMigrations_AreFixed(t *testing.T) {
 	want := []string{
 		"30febd96371e4080b914c6598c3432f1de5714bc2a4120dc2c1a72aab7373d01",
 		"697d65299bf2bee394547d92156de41c0b0ddda5284026ee7d414d17a6929344",
+		"c080bf24853558f7fdcf904614874ecc19a803df2ad281bc5988f2e088ed2226",
+		"364ec39b08c0225f1cf675da1675ffa9d6ec96a939a68b505fdce3005adeadc5",
+		"47589c55e1db399dfdd662c8c788e0b6809f39740c090bdd0ef1ed83f380b717",
+		"988f84de5432d1a852afe6090e34bc3a569a78f6729915593449782ede844dac",
 	}
 	var got []string
 	for _, text := range migrations() {
@@ -184,8 +191,98 @@ func TestCheck_FindsADamagedIndex(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if fault, err := openAt(t, path).Check(t.Context()); fault == "" {
+	ro, err := OpenReadOnly(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fault, err := ro.Check(t.Context()); fault == "" {
 		t.Errorf("an entry is gone from an index: %q %v", fault, err)
+	}
+	if err := ro.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + sumSuffix); err != nil { // as after an end without order
+		t.Fatal(err)
+	}
+	if db, err := Open(t.Context(), path, Options{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("opened for writing: %v %v", db, err)
+	}
+}
+
+// filled is a closed store in which every kind of byte is, and its path.
+func filled(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), FileName)
+	db := openAt(t, path)
+	if err := db.Write(t.Context(), run(table)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		if err := db.Write(t.Context(), insert(fmt.Sprintf("%0200d", n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A byte that changes while nobody has the store open is noticed, wherever it is.
+func TestR12_FlippedBytesAreNoticed(t *testing.T) {
+	path := filled(t)
+	sound, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile(path + sumSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	put := func(name string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 {
+		data := slices.Clone(sound)
+		at := r.IntN(len(data))
+		data[at] ^= 1 << r.IntN(8)
+		put(path, data)
+		put(path+sumSuffix, sum)
+		db, err := Open(t.Context(), path, Options{})
+		if err == nil && !db.Altered() {
+			t.Errorf("the byte %d of %d", at, len(data))
+		}
+		if err == nil {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, rest := range []string{"-wal", "-shm"} {
+			_ = os.Remove(path + rest)
+		}
+	}
+	put(path, sound)
+	put(path+sumSuffix, sum)
+	if db := openAt(t, path); db.Altered() {
+		t.Error("as it was, it is taken for another")
+	}
+	if _, err := os.Lstat(path + sumSuffix); err == nil {
+		t.Error("while the store is open, its last closing is still noted")
+	}
+}
+
+// A back-up in the place of the store is another file, and no alteration.
+func TestR12_ABackupIsNoAlteration(t *testing.T) {
+	path, other := filled(t), filled(t)
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	if db := openAt(t, path); db.Altered() {
+		t.Error("it is taken for the store that was altered")
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -30,6 +31,9 @@ func (db *DB) commitGroup() {
 		db.notBegun(err)
 		return
 	}
+	if err := db.inPlace(); err != nil {
+		g.bad = err
+	}
 	for len(g.calls) < maxGroup && g.bytes < maxGroupBytes && g.bad == nil && !g.ended {
 		w := db.next()
 		if w == nil {
@@ -48,7 +52,9 @@ func (db *DB) notBegun(err error) {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.settleQueue(&Error{Detail: "nothing was stored", Err: errors.Join(ErrBusy, err)})
+	db.held = &Error{Detail: "nothing was stored", Err: errors.Join(ErrBusy, err)}
+	db.heldAt = time.Now()
+	db.settleQueue(db.held)
 }
 
 func (db *DB) settle(g *group, err error) {
@@ -66,9 +72,10 @@ func (db *DB) settle(g *group, err error) {
 }
 
 func (db *DB) count(parts int) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.held = nil
 	if parts > 0 {
-		db.mu.Lock()
-		defer db.mu.Unlock()
 		db.counts.Commits++
 		db.counts.Writes += int64(parts)
 	}

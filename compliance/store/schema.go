@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // migrations brings a file from version i to i+1 (PRAGMA user_version). An
@@ -41,8 +42,43 @@ func migrations() []string {
 			raw    BLOB    NOT NULL
 		) STRICT;`,
 		inboxTables,
+		backlogColumn,
+		shelfTable,
+		pushedTable,
+		pushedClock,
 	}
 }
+
+// shelfTable belongs to compliance/shelf: one work of each task.
+const shelfTable = `CREATE TABLE shelf (
+			world TEXT    NOT NULL,
+			task  INTEGER NOT NULL,
+			run   TEXT    NOT NULL,
+			work  BLOB    NOT NULL,
+			PRIMARY KEY (world, task)
+		) STRICT, WITHOUT ROWID`
+
+// pushedTable belongs to compliance/pushed: the pushes of each task, the newest last.
+// old is the commit of the state ref that a push stands on, "" for none.
+const pushedTable = `CREATE TABLE pushed (
+			id    INTEGER PRIMARY KEY,
+			world TEXT    NOT NULL,
+			task  INTEGER NOT NULL,
+			head  TEXT    NOT NULL,
+			old   TEXT    NOT NULL,
+			at_ms INTEGER NOT NULL,
+			moves BLOB    NOT NULL,
+			pack  BLOB    NOT NULL,
+			UNIQUE (world, task, head)
+		) STRICT;
+		CREATE INDEX pushed_at ON pushed (at_ms)`
+
+// pushedClock belongs to compliance/pushed, too: one row.
+const pushedClock = `CREATE TABLE pushed_clock (
+			id      INTEGER PRIMARY KEY,
+			kept_ms INTEGER NOT NULL,
+			wall_ms INTEGER NOT NULL
+		) STRICT`
 
 // inboxTables belong to webhook/inbox. The body of a delivery stands apart from
 // it, so that looking through deliveries reads no bodies. due_ms 0 is no due
@@ -115,6 +151,11 @@ const inboxTables = `CREATE TABLE deliveries (
 			reason   TEXT    NOT NULL
 		) STRICT, WITHOUT ROWID;`
 
+// backlogColumn belongs to webhook/inbox, too: 1 is a task that nobody waits for,
+// and that others which are due go before.
+const backlogColumn = `ALTER TABLE schedule ADD COLUMN backlog INTEGER NOT NULL DEFAULT 0;
+		CREATE INDEX schedule_backlog ON schedule (world, backlog, due_ms) WHERE due_ms <> 0 AND taken_ms = 0;`
+
 // applicationID marks a file as writ's: "Writ" in ASCII.
 const applicationID = 0x57726974
 
@@ -172,4 +213,63 @@ func checkVersion(ctx context.Context, c *conn) error {
 		err = fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, len(migrations()))
 	}
 	return err
+}
+
+// maxObjects and maxDefinition bound what is read of a file's schema: far more than
+// writ's own.
+const (
+	maxObjects    = 256
+	maxDefinition = 16 << 10 // bytes
+)
+
+// CheckTables is an error where the file's tables and indexes aren't writ's very own. A
+// view, a trigger or a computed column in their place would run what somebody else wrote,
+// for as long as he likes: whoever reads a file comes here first.
+func (db *DB) CheckTables(ctx context.Context) error {
+	c, err := db.reader(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	defer func() { db.readers <- c }()
+	return unreadable(checkTables(ctx, c))
+}
+
+func checkTables(ctx context.Context, c *conn) error {
+	plain, err := connect(ctx, "file::memory:")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = plain.close() }() // nothing is in it
+	for _, step := range migrations() {
+		if err := plain.script(ctx, step); err != nil {
+			return err
+		}
+	}
+	want, err := definitions(ctx, plain)
+	if err != nil {
+		return err
+	}
+	have, err := definitions(ctx, c)
+	if err == nil && !slices.Equal(have, want) {
+		err = errors.Join(ErrDamaged, errors.New("its tables aren't those of writ: somebody else made or changed them"))
+	}
+	return err
+}
+
+// definitions are the objects of a schema, sorted.
+func definitions(ctx context.Context, c *conn) (list []string, err error) {
+	const text = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, ''),
+		octet_length(type) + octet_length(name) + octet_length(tbl_name) + coalesce(octet_length(sql), 0)
+		FROM sqlite_schema LIMIT $1 + 0`
+	err = c.query(ctx, text, []any{int64(maxObjects)}, func(r Row) error {
+		var one string
+		var size int64
+		if err := r.Scan(&one, &size); err != nil || size > maxDefinition {
+			return errors.Join(ErrDamaged, errors.New("its schema can't be read"))
+		}
+		list = append(list, one)
+		return nil
+	})
+	slices.Sort(list)
+	return list, err
 }

@@ -84,7 +84,8 @@ func unreadable(err error) error {
 	return &Error{Detail: "the store can't be read", Err: asDamaged(err)}
 }
 
-// Check has SQLite look at the structure of the file and its indexes.
+// Check has SQLite look at the structure of the file and its indexes, and for rows that
+// belong to nothing: records of a world that the store doesn't name.
 func (db *DB) Check(ctx context.Context) (fault string, err error) {
 	c, err := db.reader(ctx)
 	if err != nil {
@@ -94,8 +95,12 @@ func (db *DB) Check(ctx context.Context) (fault string, err error) {
 	if _, err = c.row(ctx, "PRAGMA integrity_check(1)", nil, []any{&fault}); err != nil {
 		return "", unreadable(err)
 	}
-	if fault == "ok" {
-		fault = ""
+	if fault != "ok" {
+		return fault, nil
 	}
-	return fault, nil
+	lost, err := c.row(ctx, "SELECT 1 FROM pragma_foreign_key_check LIMIT 1", nil, []any{new(int64)})
+	if err != nil || !lost {
+		return "", unreadable(err)
+	}
+	return "it holds records of a world that it doesn't name", nil
 }

@@ -120,8 +120,8 @@ func (db *DB) settleQueue(err error) {
 
 // fail ends all writing.
 func (db *DB) fail(cause error) error {
-	err := &Error{Detail: "it could not be made durable", Err: errors.Join(ErrFailed, cause)}
-	db.log.Error("store: storing failed; nothing more is taken", "err", cause)
+	err := &Error{Detail: "it could not be made durable" + db.noRoom(cause), Err: errors.Join(ErrFailed, cause)}
+	db.log.Error("store: storing failed; nothing more is taken", "err", err)
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.err == nil {

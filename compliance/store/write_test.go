@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -191,11 +192,61 @@ func TestW10_AnotherProcessHoldsTheFile(t *testing.T) {
 	if err := db.Write(t.Context(), insert("a")); !errors.Is(err, ErrBusy) {
 		t.Errorf("after the time to wait: %v, want busy", err)
 	}
+	if err := db.Ready(); !errors.Is(err, ErrBusy) || db.Err() != nil {
+		t.Errorf("it is said to be %v", err)
+	}
+	db.heldAt = db.heldAt.Add(-busyTimeout)
+	if err := db.Ready(); err != nil {
+		t.Errorf("long after, when nobody sends anything: %v", err)
+	}
 	release()
 	if err := db.Write(t.Context(), insert("b")); err != nil {
 		t.Errorf("a busy store is not a broken one: %v", err)
 	}
+	if err := db.Ready(); err != nil {
+		t.Error(err)
+	}
 	wantNames(t, db, "b")
+}
+
+// TestR4_FileTakenAway: what would be stored in a file that nobody finds again isn't
+// stored, and the store has failed.
+func TestR4_FileTakenAway(t *testing.T) {
+	for name, take := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+".old") },
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
+		},
+		"with its directory": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, FileName)
+			db, err := Open(t.Context(), path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if err := errors.Join(db.Write(t.Context(), run(table)), db.Ready(), take(path)); err != nil {
+				t.Fatal(err)
+			}
+			if db.Ready() == nil {
+				t.Error("it is said to be well")
+			}
+			if err := db.Write(t.Context(), insert("a")); err == nil || db.Err() == nil {
+				t.Errorf("stored: %v, %v", err, db.Err())
+			}
+			select {
+			case <-db.Failed():
+			default:
+				t.Error("nobody is told")
+			}
+		})
+	}
 }
 
 func TestW10_NobodyIsKeptWhileTheFileIsHeld(t *testing.T) {

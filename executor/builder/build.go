@@ -110,9 +110,12 @@ func (b *build) execute(ctx context.Context, w *watch) ending {
 		return stoppedEarly()
 	}
 	if err != nil {
+		b.l.doubt(err)
 		return notStarted(err)
 	}
-	return w.wait(ctx, p, buildTimes(b.job.Budgets))
+	end := w.wait(ctx, p, buildTimes(b.job.Budgets))
+	b.l.doubt(end.err)
+	return end
 }
 
 // newScope compiles what may change. The rules were checked before the claim.
@@ -129,9 +132,8 @@ func newScope(ctx context.Context, job executor.BuildJob) (*scope.Scope, error) 
 		}
 	}
 	s, err := scope.New(base, rules)
-	var te *scope.TreeError
-	if errors.As(err, &te) {
-		return nil, failed(kernel.CodeEnvRepository, "the base can't be laid out", err)
+	if v, bad := unusable(err); bad {
+		return nil, failed(v.Code, "the base can't be laid out", &baseError{v})
 	}
 	if err != nil {
 		return nil, failed(kernel.CodeDispatchMalformed, "the scope can't be used", err)

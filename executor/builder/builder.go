@@ -34,6 +34,8 @@ type Config struct {
 	WorkDir  string // workspaces are made below it and removed
 	// Redact takes secrets out of what is kept or shown; nil for none.
 	Redact func(string) string
+	// Holds reports whether a file has a secret in it, and may not be delivered; nil for none.
+	Holds func(data []byte) bool
 	// Now is the wall clock in Unix milliseconds.
 	Now func() int64
 	Log *slog.Logger // nil: none
@@ -53,13 +55,18 @@ type Local struct {
 
 // New returns an executor. It starts nothing.
 func New(cfg Config) *Local {
+	if cfg.Holds == nil {
+		cfg.Holds = func([]byte) bool { return false }
+	}
 	if cfg.Redact == nil {
 		cfg.Redact = func(s string) string { return s }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Local{cfg: cfg, stock: newStock(cfg.WorkDir, cfg.Log), judgeLimit: judgeLimit, live: map[string]bool{}}
+	l := &Local{cfg: cfg, stock: newStock(cfg.WorkDir, cfg.Log), judgeLimit: judgeLimit, live: map[string]bool{}}
+	l.stock.disk = func(need int64) bool { return !sandbox.DiskSpent(cfg.WorkDir, need, cfg.Limits.DiskReserveBytes) }
+	return l
 }
 
 // Close waits until every workspace is gone. Nothing may be started afterwards.
@@ -108,8 +115,8 @@ func (l *Local) leave(what string) {
 	delete(l.live, what)
 }
 
-// probe asks once in this process whether the sandbox works: a later failure to
-// start has its own code.
+// probe asks whether the sandbox works, until it does: once in this process, unless
+// it fails later.
 func (l *Local) probe(ctx context.Context) *kernel.Violation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,12 +130,25 @@ func (l *Local) probe(ctx context.Context) *kernel.Violation {
 	return nil
 }
 
+// doubt has the next look at the environment ask again, where the sandbox itself
+// could not start: what was there at the start of this process may be gone.
+func (l *Local) doubt(err error) {
+	if se, ok := errors.AsType[*sandbox.Error](err); ok && se.Code == sandbox.CodeUnavailable {
+		l.mu.Lock()
+		l.probed = false
+		l.mu.Unlock()
+	}
+}
+
 // faultOf turns what went wrong before anything ran into a violation.
 func faultOf(subject string, err error) kernel.Violation {
 	v := kernel.Violation{Code: kernel.CodeEnvBuilderFailed, Subject: subject, Detail: err.Error()}
 	var xe *executor.Error
 	var se *sandbox.Error
+	var be *baseError
 	switch {
+	case errors.As(err, &be):
+		return be.violation
 	case errors.As(err, &xe):
 		v.Code = xe.Code
 	case errors.As(err, &se) && se.Code == sandbox.CodeUnavailable:

@@ -51,6 +51,7 @@ func (k *checks) once(ctx context.Context, trees *trees, c kernel.Check, n int) 
 		var p *sandbox.Process
 		if p, err = k.l.cfg.Sandbox.Start(ctx, k.spec(c, n, t, w)); err == nil {
 			end := w.wait(ctx, p, checkTimes(c))
+			k.l.doubt(end.err)
 			if end.diskLow {
 				k.l.stock.discardNow(t)
 			}
@@ -60,6 +61,7 @@ func (k *checks) once(ctx context.Context, trees *trees, c kernel.Check, n int) 
 	if ctx.Err() != nil {
 		return stoppedEarly(), w
 	}
+	k.l.doubt(err)
 	return notStarted(err), w
 }
 

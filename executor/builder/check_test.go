@@ -40,6 +40,26 @@ func TestCheck_RunsOnTheChange(t *testing.T) {
 	}
 }
 
+// TestX10_RefusedCallIsNamed: at each level, a call that was refused during a failing
+// run is named, for the check as for the builder.
+func TestX10_RefusedCallIsNamed(t *testing.T) {
+	t.Parallel()
+	const text = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/1' 2>/dev/null; exit 3`
+	const named = "system calls that the sandbox refused: socket"
+	b := newBed(t)
+	c := b.check(changed(b), shCheck("asks", text), shCheck("asks nothing", "exit 3"))
+	if len(c.Violations) != 2 || !strings.Contains(c.Violations[0].Detail, named) || strings.Contains(c.Violations[1].Detail, "refused") {
+		t.Errorf("checks: %+v", c.Violations)
+	}
+	o := b.build(b.job(script(text)))
+	if !slices.ContainsFunc(o.Violations, func(v kernel.Violation) bool { return strings.Contains(v.Detail, named) }) {
+		t.Errorf("builder: %+v", o.Violations)
+	}
+	if !strings.HasPrefix(o.Result.Sandbox, b.cfg.Sandbox.Name()) {
+		t.Errorf("sandbox = %q", o.Result.Sandbox)
+	}
+}
+
 // TestT59_IgnoredFileIsAbsent has a check that would pass with what the builder
 // left in an ignored place.
 func TestT59_IgnoredFileIsAbsent(t *testing.T) {

@@ -37,8 +37,9 @@
 //	environment.*, sandbox.*     the host's doing, before or after the program
 //
 // Everything that is kept or shown goes through Config.Redact, but for the bytes
-// of the diff, which are what is delivered. A path that holds a secret is refused
-// (path.unsafe) and kept in its redacted form alone.
+// of the diff, which are what is delivered. A file that holds a secret is refused
+// (secret.detected), as is a path (path.unsafe), which is kept in its redacted form
+// alone.
 //
 // A run that used up the disk's reserve is not judged: its workspace is removed
 // before its outcome is there.

@@ -38,6 +38,13 @@ func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation
 	}
 	if err := l.makeWorkDir(); err != nil {
 		out = append(out, kernel.Violation{Code: kernel.CodeEnvState, Subject: "workspaces", Detail: err.Error()})
+	} else if s, ok := l.cfg.Sandbox.(interface{ Reaches(dir string) error }); ok {
+		if err := s.Reaches(l.cfg.WorkDir); err != nil {
+			out = append(out, kernel.Violation{Code: kernel.CodeSandboxUnavailable, Subject: l.cfg.Sandbox.Name(), Detail: err.Error()})
+		}
+	}
+	if reserve := l.cfg.Limits.DiskReserveBytes; sandbox.DiskLow(l.cfg.WorkDir, reserve) {
+		out = append(out, kernel.Violation{Code: kernel.CodeEnvDisk, Subject: "workspaces", Detail: fmt.Sprintf("Their file system has less than %d MiB free, the reserve, or too few files.", reserve>>20)})
 	}
 	return l.plain(out)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
 )
 
 const (
@@ -20,6 +21,9 @@ const (
 	// feedBatch is how many blobs are asked for at once: a server answers each
 	// request in one round trip.
 	feedBatch = 4096
+	// layBytes is what the files of a base may come to in a workspace: what a server may
+	// send in one fetch. Few objects can stand for any number of files with their bytes.
+	layBytes = git.DefaultMaxUnpacked
 )
 
 // errFull ends a batch that has reached feedBytes.
@@ -30,14 +34,18 @@ var errFull = errors.New("enough for now")
 type feed struct {
 	base  executor.Base
 	limit int64
-	order []string       // distinct ids in the order of their first use
-	place map[string]int // id → index in order
+	room  int64            // that a layout may take
+	order []string         // distinct ids in the order of their first use
+	place map[string]int   // id → index in order
+	files map[string]int64 // id → how many files it stands for
 
 	mu    sync.Mutex
+	step  int             // how many blobs are asked for at most
 	seen  map[string]bool // was read in this use; not read ahead again
 	have  map[string][]byte
 	held  int64 // bytes in have
 	total int64 // bytes of the blobs seen
+	laid  int64 // bytes of the files that these stand for
 	most  int64 // the largest total of any use
 	users int
 }
@@ -45,8 +53,10 @@ type feed struct {
 func newFeed(base executor.Base) *feed {
 	list := entries(base.Files)
 	slices.SortFunc(list, byDir)
-	f := &feed{base: base, limit: feedBytes, place: make(map[string]int, len(list)), seen: map[string]bool{}, have: map[string][]byte{}}
+	f := &feed{base: base, limit: feedBytes, room: layBytes, step: feedBatch, place: make(map[string]int, len(list)), files: make(map[string]int64, len(list)),
+		seen: map[string]bool{}, have: map[string][]byte{}}
 	for _, e := range list {
+		f.files[e.OID]++
 		if _, known := f.place[e.OID]; !known && e.Mode != scope.ModeGitlink {
 			f.place[e.OID] = len(f.order)
 			f.order = append(f.order, e.OID)
@@ -80,7 +90,7 @@ func (f *feed) release() {
 	defer f.mu.Unlock()
 	f.most = max(f.most, f.total)
 	if f.users--; f.users == 0 {
-		f.seen, f.have, f.held, f.total = map[string]bool{}, map[string][]byte{}, 0, 0
+		f.seen, f.have, f.held, f.total, f.laid = map[string]bool{}, map[string][]byte{}, 0, 0, 0
 	}
 }
 
@@ -106,7 +116,7 @@ func (f *feed) get(ctx context.Context, id string) ([]byte, error) {
 	if !known {
 		return nil, fmt.Errorf("blob %s is not of the base", id)
 	}
-	if err := f.read(ctx, f.batch(at)); err != nil {
+	if err := f.readAhead(ctx, at); err != nil {
 		return nil, err
 	}
 	if data, ok := f.have[id]; ok {
@@ -120,6 +130,25 @@ func (f *feed) get(ctx context.Context, id string) ([]byte, error) {
 		return data, nil
 	}
 	return nil, fmt.Errorf("blob %s is missing", id)
+}
+
+// readAhead reads the blob at an index and some behind it. One that can't be had
+// fails the whole batch: then fewer are asked for at a time, down to the one, so
+// that the failure is that of the blob which was asked for.
+func (f *feed) readAhead(ctx context.Context, at int) error {
+	for {
+		ids := f.batch(at)
+		ids = ids[:min(len(ids), f.step)]
+		err := f.read(ctx, ids)
+		switch {
+		case err == nil:
+			f.step = min(2*f.step, feedBatch)
+			return nil
+		case len(ids) == 1 || !git.Lasting(err):
+			return err
+		}
+		f.step = len(ids) / 2
+	}
 }
 
 // batch makes room and lists what to read: the blob at an index and what is
@@ -168,12 +197,18 @@ func (f *feed) ahead() int {
 }
 
 // read takes in blobs until half of the memory is full, one at least. The other
-// half is for those that come out of turn.
+// half is for those that come out of turn. One whose files would come to too much is
+// refused before the first of them is written.
 func (f *feed) read(ctx context.Context, ids []string) error {
 	n := 0
 	err := f.base.Blobs(ctx, ids, func(id string, data []byte) error {
 		if n > 0 && f.held+int64(len(data)) > f.limit/2 {
 			return errFull
+		}
+		if !f.seen[id] {
+			if f.laid += int64(len(data)) * f.files[id]; f.laid > f.room {
+				return &scope.TreeError{Reason: fmt.Sprintf("laid out, its files come to more than %d bytes", f.room)}
+			}
 		}
 		n++
 		if _, twice := f.have[id]; !twice {

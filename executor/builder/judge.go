@@ -62,34 +62,36 @@ func refused(code kernel.Code, detail string) scope.Verdict {
 	}}
 }
 
-// withoutSecrets refuses changes whose paths hold a secret: a path is published
-// as it is. The diff keeps a redacted form of each, once, and the bytes are
-// dropped, so that nothing of it can be delivered (case F3).
+// withoutSecrets refuses changes whose paths or contents hold a secret: both are
+// published as they are. Of paths the diff keeps a redacted form, each once, and the
+// bytes are dropped, so that nothing of it can be delivered (cases F3, S18).
 func (l *Local) withoutSecrets(d *kernel.Diff, contents map[string][]byte) map[string][]byte {
-	var clean, redacted []kernel.Change
-	for _, c := range d.Changes {
-		if l.cfg.Redact(c.Path) == c.Path {
-			clean = append(clean, c)
-			continue
-		}
-		c.Path = l.clean(c.Path, maxNameBytes)
-		redacted = append(redacted, c)
-		d.Violations = append(d.Violations, kernel.Violation{Code: kernel.CodePathUnsafe, Subject: c.Path, Detail: "The path holds a secret."})
+	refused, kept := false, map[string]bool{}
+	bad := func(code kernel.Code, path, detail string) {
+		refused = true
+		d.Violations = append(d.Violations, kernel.Violation{Code: code, Subject: path, Detail: detail})
 	}
-	if len(redacted) == 0 {
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		switch {
+		case l.cfg.Redact(c.Path) != c.Path:
+			c.Path = l.clean(c.Path, maxNameBytes)
+			bad(kernel.CodePathUnsafe, c.Path, "The path holds a secret.")
+		case l.cfg.Holds(contents[c.AfterID]):
+			bad(kernel.CodeSecretDetected, c.Path, "The file holds a secret.")
+		default:
+			kept[c.AfterID] = true
+		}
+	}
+	if !refused {
 		return contents
 	}
 	if !slices.ContainsFunc(d.Violations, func(v kernel.Violation) bool { return v.Code == kernel.CodeScopeViolation }) {
-		d.Violations = append(d.Violations, kernel.Violation{Code: kernel.CodeScopeViolation, Detail: "Paths hold a secret."})
-	}
-	kept := map[string]bool{}
-	for _, c := range clean {
-		kept[c.AfterID] = true
+		d.Violations = append(d.Violations, kernel.Violation{Code: kernel.CodeScopeViolation, Detail: "Paths or files hold a secret."})
 	}
 	contents = maps.Clone(contents)
 	maps.DeleteFunc(contents, func(id string, _ []byte) bool { return !kept[id] })
 	byPath := func(x, y kernel.Change) int { return strings.Compare(x.Path, y.Path) }
-	d.Changes = slices.Concat(clean, redacted)
 	slices.SortStableFunc(d.Changes, byPath)
 	d.Changes = slices.CompactFunc(d.Changes, func(x, y kernel.Change) bool { return x.Path == y.Path })
 	return contents

@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -10,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -49,23 +54,136 @@ echo one > "calc/x-$TOKEN/f"; echo '// changed' > calc/same.go; echo '// changed
 	}
 }
 
+// TestS18_SecretInAFile: a secret that writ was given is delivered in no file, as it is
+// or encoded, and none of its bytes are kept.
+func TestS18_SecretInAFile(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-token"
+	b := newBed(t, func(c *Config) {
+		r := report.NewRedactor([]string{secret})
+		c.Redact, c.Holds = r.String, r.Holds
+	})
+	s := script(`echo '// changed' >> calc/add.go; echo "key := $TOKEN" > calc/key.go; printf 'x:%s' "$TOKEN" | base64 > calc/other.go`)
+	s.Env = map[string]string{"TOKEN": secret}
+	o := b.build(b.job(s))
+	if got := codes(o); got != umbrella+"secret.detected" {
+		t.Errorf("codes = %q", got)
+	}
+	if got := paths(o.Diff); got != "modify calc/add.go, add calc/key.go, add calc/other.go" || len(o.Contents) != 1 {
+		t.Errorf("changes = %s, %d contents", got, len(o.Contents))
+	}
+	if !slices.Contains(o.Diff.Violations, kernel.Violation{Code: kernel.CodeSecretDetected, Subject: "calc/key.go", Detail: "The file holds a secret."}) {
+		t.Errorf("violations = %v", o.Diff.Violations)
+	}
+	for _, data := range o.Contents {
+		if bytes.Contains(data, []byte(secret)) {
+			t.Error("its bytes are kept")
+		}
+	}
+}
+
 // A builder that uses the disk up is not judged, and its workspace is gone when
-// its outcome is there.
+// its outcome is there. Of one whose disk others use up that is no fault: it is
+// judged if it succeeds, and interrupted if it fails or can't go on.
 func TestX8_FullDiskIsFreed(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, func(c *Config) { c.Limits.DiskReserveBytes = 1 << 60 })
-	r, err := b.local.Build(t.Context(), b.job(script("echo '// changed' >> calc/add.go")))
-	if err != nil {
+	var st unix.Statfs_t
+	if err := unix.Statfs(t.TempDir(), &st); err != nil {
 		t.Fatal(err)
 	}
-	b.await(r)
-	if dir := r.(*build).tree.dir; dir == "" {
-		t.Error("there was no workspace")
-	} else if _, err := os.Lstat(dir); !os.IsNotExist(err) {
-		t.Errorf("the workspace is there: %v", err)
+	free := int64(st.Bavail) * st.Bsize
+	for name, c := range map[string]struct {
+		script  string
+		reserve int64
+		codes   string
+		cause   string
+		freed   bool
+	}{
+		"by itself":               {"i=0; while :; do i=$((i+1)); head -c 16777216 /dev/zero > big$i; done", free - 64<<20, "execution.resource", kernel.CauseResource, true},
+		"by others":               {"echo '// changed' >> calc/add.go", free + 1<<30, "", kernel.CauseExited, false},
+		"by others, and it fails": {"echo '// changed' >> calc/add.go; exit 1", free + 1<<30, "task.interrupted", kernel.CauseStopped, true},
+		"by others, all of it":    {"sleep 1000", 1 << 60, "task.interrupted", kernel.CauseStopped, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, func(cfg *Config) { cfg.Limits.DiskReserveBytes = c.reserve })
+			b.local.stock.disk = func(int64) bool { return true } // it was laid out before others filled the disk
+			r, err := b.local.Build(t.Context(), b.job(script(c.script)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.await(r)
+			if dir := r.(*build).tree.dir; dir == "" {
+				t.Error("there was no workspace")
+			} else if _, err := os.Lstat(dir); c.freed && !os.IsNotExist(err) {
+				t.Errorf("the workspace is there: %v", err)
+			}
+			if o := r.Outcome(); codes(o) != c.codes || o.Result.Exit.Cause != c.cause {
+				t.Errorf("codes = %q, exit %+v", codes(o), o.Result.Exit)
+			}
+			low := slices.ContainsFunc(b.local.Environment(t.Context(), "script"), func(v kernel.Violation) bool { return v.Code == kernel.CodeEnvDisk })
+			if low != (name != "by itself") {
+				t.Errorf("before a claim, low is %v", low)
+			}
+		})
 	}
-	if o := r.Outcome(); codes(o) != "execution.resource" || o.Result.Exit.Cause != kernel.CauseResource {
-		t.Errorf("codes = %q, exit %+v", codes(o), o.Result.Exit)
+}
+
+// leaving is a sandbox whose program is taken away while writ runs, or whose programs
+// can't come to the workspaces.
+type leaving struct {
+	sandbox.Sandbox
+	gone, far bool
+}
+
+func (l *leaving) err() error {
+	if l.gone {
+		return &sandbox.Error{Code: sandbox.CodeUnavailable, Msg: "the program bwrap was not found"}
+	}
+	return nil
+}
+
+func (l *leaving) Probe(context.Context) error { return l.err() }
+
+func (l *leaving) Reaches(string) error {
+	if l.far {
+		return &sandbox.Error{Code: sandbox.CodeUnavailable, Msg: "the program's user can't pass through it"}
+	}
+	return nil
+}
+
+func (l *leaving) Start(ctx context.Context, s sandbox.Spec) (*sandbox.Process, error) {
+	if l.gone {
+		return nil, l.err()
+	}
+	return l.Sandbox.Start(ctx, s)
+}
+
+// TestX1_SandboxGoesAway: a sandbox that worked at the start and doesn't any more is
+// known before the next claim, and so is that it is back.
+func TestX1_SandboxGoesAway(t *testing.T) {
+	t.Parallel()
+	box := &leaving{}
+	b := newBed(t, func(c *Config) { box.Sandbox, c.Sandbox = c.Sandbox, box })
+	missing := func() bool {
+		return slices.ContainsFunc(b.local.Environment(t.Context(), "script"), func(v kernel.Violation) bool { return v.Code == kernel.CodeSandboxUnavailable })
+	}
+	if missing() {
+		t.Fatal("it isn't there at the start")
+	}
+	box.gone = true
+	if o := b.sh("true"); codes(o) != string(kernel.CodeSandboxUnavailable) {
+		t.Errorf("codes = %q", codes(o))
+	}
+	if !missing() {
+		t.Error("the next claim would be as vain")
+	}
+	box.gone, box.far = false, true
+	if !missing() {
+		t.Error("nobody could come to the next workspace")
+	}
+	box.far = false
+	if missing() {
+		t.Error("it is back, and nothing is claimed")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,9 +126,10 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun, swept := make(chan struct{}), make(chan struct{})
+	var once sync.Once
 	b.base.Blobs = func(blobs func(context.Context, []string, func(string, []byte) error) error) func(context.Context, []string, func(string, []byte) error) error {
 		return func(ctx context.Context, ids []string, f func(string, []byte) error) error {
-			close(begun)
+			once.Do(func() { close(begun) })
 			<-swept
 			return blobs(ctx, ids, f)
 		}

@@ -32,9 +32,6 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "act-descriptors":
 			actDescriptors()
-		case "act-remove":
-			actRemove(os.Args[2])
-			os.Exit(0)
 		}
 	}
 	os.Exit(m.Run())

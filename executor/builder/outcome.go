@@ -46,7 +46,7 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	b.out = executor.BuildOutcome{
 		Result: kernel.BuilderResult{
 			Kind: string(kernel.KindBuilderResult), Run: b.job.Run, Builder: b.job.Builder,
-			Argv: b.l.cleanAll(b.cfg.Argv, keepBytes), Sandbox: b.l.cfg.Sandbox.Name(),
+			Argv: b.l.cleanAll(b.cfg.Argv, keepBytes), Sandbox: end.level(b.l.cfg.Sandbox),
 			Composed: composed, Result: b.l.kept(result), Exit: end.exit,
 			Stdout: b.l.evidence(w.stdout), Stderr: b.l.evidence(w.stderr),
 			Started: started, Ended: ended, Faults: b.l.plain(faults),

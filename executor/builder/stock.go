@@ -14,6 +14,7 @@ import (
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
@@ -54,7 +55,8 @@ func (t *tree) workspace() string { return filepath.Join(t.dir, "workspace") }
 type stock struct {
 	dir  string
 	log  *slog.Logger
-	life context.Context // ends with close
+	disk func(need int64) bool // reports whether the disk has room for so many bytes
+	life context.Context       // ends with close
 	end  context.CancelFunc
 	busy sync.WaitGroup
 
@@ -65,7 +67,7 @@ type stock struct {
 }
 
 func newStock(dir string, log *slog.Logger) *stock {
-	s := &stock{dir: dir, log: log, ready: map[use]*tree{}, live: map[string]bool{}}
+	s := &stock{dir: dir, log: log, disk: func(int64) bool { return true }, ready: map[use]*tree{}, live: map[string]bool{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -109,6 +111,18 @@ func (s *stock) keep(f *feed, u use) *tree {
 		s.ready[u] = s.lay(f, u)
 	}
 	return s.ready[u]
+}
+
+// offer keeps a tree that is whole, if it is still of the base that is wanted and
+// there is none of its kind.
+func (s *stock) offer(f *feed, t *tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base != f || s.ready[t.use] != nil {
+		s.discard(t)
+		return
+	}
+	s.ready[t.use] = t
 }
 
 // ahead keeps a runner's tree, unless it would be too large.
@@ -201,22 +215,38 @@ func (s *stock) fill(ctx context.Context, t *tree, f *feed) error {
 		if err != nil {
 			return nil, &readError{err}
 		}
+		if !s.disk(int64(len(data))) {
+			return nil, failed(kernel.CodeEnvDisk, "the base can't be laid out", errDisk)
+		}
 		return data, nil
 	}
 	err := scope.Materialise(ctx, t.workspace(), entries(f.base.Files), get)
 	if err == nil && t.use.git {
 		err = s.writeGit(ctx, t, f)
 	}
-	var re *readError
-	var te *scope.TreeError
-	switch {
-	case err == nil:
+	return layoutFault(err)
+}
+
+// layoutFault gives what kept a base from being laid out its code: the base
+// itself, whoever should give it, or this machine.
+func layoutFault(err error) error {
+	if err == nil {
 		return nil
-	case errors.As(err, &re), errors.As(err, &te), errors.Is(err, context.DeadlineExceeded):
+	}
+	if e, ok := errors.AsType[*executor.Error](err); ok {
+		return e
+	}
+	if v, ok := unusable(err); ok {
+		return failed(v.Code, "the base can't be laid out", &baseError{v})
+	}
+	if _, reading := errors.AsType[*readError](err); reading || errors.Is(err, context.DeadlineExceeded) {
 		return failed(kernel.CodeEnvRepository, "the base can't be read", err)
 	}
 	return failed(kernel.CodeEnvState, "the workspace can't be laid out", err)
 }
+
+// errDisk is why a base isn't laid out further: the ledger may be on that disk, too.
+var errDisk = errors.New("it would take the last of what is to stay free on the file system")
 
 // readError marks a failure to read the base.
 type readError struct{ err error }
@@ -267,7 +297,7 @@ func (s *stock) discardNow(t *tree) {
 	if t.dir == "" {
 		return
 	}
-	removeAll(s.log, t.dir)
+	s.remove(t.dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, t.dir)
@@ -285,8 +315,14 @@ func (s *stock) sweep() error {
 		live := s.live[dir]
 		s.mu.Unlock()
 		if !live {
-			removeAll(s.log, dir)
+			s.remove(dir)
 		}
 	}
 	return err
+}
+
+func (s *stock) remove(dir string) {
+	if err := sandbox.RemoveTree(dir); err != nil {
+		s.log.Warn("a workspace could not be removed", "dir", dir, "error", err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,20 @@ type ending struct {
 	// diskLow says that the disk's reserve is used up: the workspace goes before
 	// anything else is done, unjudged.
 	diskLow bool
+	// watched says that nothing held the memory limit but looks from outside.
+	watched bool
 }
+
+// level is the isolation level for a report, with what it didn't hold.
+func (e ending) level(s sandbox.Sandbox) string {
+	if e.watched {
+		return s.Name() + levelWatched
+	}
+	return s.Name()
+}
+
+// levelWatched follows the level where no control group is delegated.
+const levelWatched = " (memory limit watched, not held: no control group)"
 
 func (e ending) succeeded() bool {
 	return e.exit.Cause == kernel.CauseExited && e.exit.Code == 0
@@ -74,7 +88,7 @@ func (w *watch) wait(ctx context.Context, p *sandbox.Process, t times) ending {
 	w.stdout.Flush()
 	w.stderr.Flush()
 	end := translate(e, cause, detail)
-	end.diskLow = e.DiskLow
+	end.diskLow, end.watched = e.DiskLow && !end.succeeded(), e.Watched
 	return end
 }
 
@@ -119,10 +133,13 @@ func translate(e sandbox.Exit, cause, detail string) ending {
 	switch {
 	case e.Cause == sandbox.CauseResource:
 		out.exit.Cause, out.detail = kernel.CauseResource, fmt.Sprintf("the limit %q of the sandbox was reached", e.Limit)
+	case e.DiskLow && e.Cause == sandbox.CauseExited && e.Code != 0, e.Limit == sandbox.LimitDisk:
+		out.exit = kernel.Exit{Code: -1, Cause: kernel.CauseStopped}
+		out.detail = "the file system of the workspaces has less free than its reserve, and others took it"
 	case e.Cause == sandbox.CauseExited:
-		out.detail = hints(e.Hints)
+		out.detail = joined(hints(e.Hints), denied(e.Denied))
 	case cause != "":
-		out.exit.Cause, out.detail = cause, detail
+		out.exit.Cause, out.detail = cause, joined(detail, denied(e.Denied))
 	case e.Cause == sandbox.CauseStartFailed:
 		out.exit.Cause, out.err = kernel.CauseStartFailed, e.Err
 		if out.err == nil {
@@ -144,6 +161,20 @@ func hints(list []sandbox.Limit) string {
 		words[i] = string(h)
 	}
 	return "limits that were reached: " + strings.Join(words, ", ")
+}
+
+// denied are system calls that the sandbox refused, in words: a program that
+// fails, or waits for ever, may do so because of them.
+func denied(calls []string) string {
+	if len(calls) == 0 {
+		return ""
+	}
+	return "system calls that the sandbox refused: " + strings.Join(calls, ", ")
+}
+
+// joined puts what there is to say into one.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
 // sentence says how it ended.

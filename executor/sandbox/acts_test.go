@@ -20,24 +20,36 @@ import (
 // The test binary is itself the program inside.
 func acts() map[string]func(args []string) {
 	return map[string]func([]string){
-		"act-net":       actNet,
-		"act-syscalls":  actSyscalls,
-		"act-flood":     actFlood,
-		"act-memory":    actMemory,
-		"act-shared":    actShared,
-		"act-hidden":    actHidden,
-		"act-zero":      actZero,
-		"act-allocate":  actAllocate,
-		"act-leader":    actLeader,
-		"act-files":     actFiles,
-		"act-tmpfiles":  actTmpFiles,
-		"act-bomb":      actBomb,
-		"act-spin":      actSpin,
-		"act-fds":       actFDs,
-		"act-server":    actServer,
-		"act-supervise": supervise,
-		"act-meddle":    actMeddle,
-		"act-fchmod":    actFchmod,
+		"act-net":      actNet,
+		"act-syscalls": actSyscalls,
+		"act-flood":    actFlood,
+		"act-memory":   actMemory,
+		"act-shared":   actShared,
+
+		"act-undumpable": actUndumpable,
+		"act-hidden":     actHidden,
+		"act-zero":       actZero,
+		"act-memfd":      actMemfd,
+		"act-tables":     actTables,
+		"act-mappings":   actMappings,
+
+		"act-kernel-memory": actKernelMemory,
+		"act-allocate":      actAllocate,
+		"act-leader":        actLeader,
+		"act-files":         actFiles,
+		"act-tmpfiles":      actTmpFiles,
+		"act-bomb":          actBomb,
+		"act-spin":          actSpin,
+		"act-fds":           actFDs,
+		"act-flight":        actFlight,
+		"act-server":        actServer,
+		"act-supervise":     supervise,
+		"act-meddle":        actMeddle,
+		"act-fchmod":        actFchmod,
+		"act-probe":         actProbe,
+		"act-alone":         actAlone,
+		"act-answer":        actAnswer,
+		"act-remove":        actRemove,
 	}
 }
 
@@ -67,11 +79,11 @@ func actNet(args []string) {
 	fmt.Println("net: end")
 }
 
-// actMeddle does to the process args[0] and the file args[1] what their owner may
+// actMeddle does to the process args[0] and the file args[1], one outside, what their owner may
 // do, and prints what succeeded.
 func actMeddle(args []string) {
 	pid, _ := strconv.Atoi(args[0])
-	file := args[1]
+	file := args[1][len(outside):]
 	cpus, limit := unix.CPUSet{1}, unix.Rlimit{Cur: 1, Max: 1}
 	proc := func(name string) func() error {
 		return func() error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name)); return err }
@@ -207,59 +219,6 @@ func floodBlock() []byte {
 // hold keeps a program alive until it is killed.
 func hold() { select {} }
 
-// actMemory touches args[0] MiB of private memory and stays.
-func actMemory(args []string) {
-	n, _ := strconv.Atoi(args[0])
-	mem, err := unix.Mmap(-1, 0, n<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	touch(mem, err)
-}
-
-// actShared touches args[0] MiB of shared memory, which no rlimit counts.
-func actShared(args []string) {
-	n, _ := strconv.Atoi(args[0])
-	if fd, err := unix.MemfdCreate("x", 0); err == nil {
-		fmt.Println("memfd: allowed")
-		unix.Close(fd)
-	}
-	for ; n > 0; n -= 16 {
-		touchOnce(unix.Mmap(-1, 0, min(n, 16)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON))
-	}
-	touch(nil, nil)
-}
-
-// actHidden touches args[0] mappings of shared memory, 1 MiB each, and has them
-// forgotten: they are in memory, and no process is seen to use them.
-func actHidden(args []string) {
-	n, _ := strconv.Atoi(args[0])
-	for range n {
-		mem := touchOnce(unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON))
-		if err := unix.Madvise(mem, unix.MADV_DONTNEED); err != nil || mem[0] != 1 {
-			fmt.Println("madvise:", err)
-			os.Exit(1)
-		}
-	}
-	touch(nil, nil)
-}
-
-// actZero tries all ways to memory that no process is seen to use.
-func actZero([]string) {
-	const rw = unix.PROT_READ | unix.PROT_WRITE
-	try := func(name string, fd, size, flags int) {
-		_, err := unix.Mmap(fd, 0, size, rw, flags)
-		fmt.Printf("%s: %v\n", name, err)
-	}
-	try("shared", -1, sharedBytes+1, unix.MAP_SHARED|unix.MAP_ANON)
-	try("huge", -1, 2<<20, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_HUGETLB)
-	try("small", -1, sharedBytes, unix.MAP_SHARED|unix.MAP_ANON)
-	try("private", -1, 4*sharedBytes, unix.MAP_PRIVATE|unix.MAP_ANON)
-	_, err := unix.Open("/dev/zero", unix.O_RDWR, 0)
-	fmt.Printf("zero for writing: %v\n", err)
-	fd, err := unix.Open("/dev/zero", unix.O_RDONLY, 0)
-	fmt.Printf("zero: %v\n", err)
-	try("zero shared", fd, 1<<20, unix.MAP_SHARED)
-	try("zero private", fd, 1<<20, unix.MAP_PRIVATE)
-}
-
 // actAllocate wants a file of 64 MiB at once.
 func actAllocate([]string) {
 	f, err := os.Create("big")
@@ -278,7 +237,8 @@ func init() { //nolint:gochecknoinits // only there the goroutine is known to be
 }
 
 // actLeader ends the process's first thread, so that the process itself seems to
-// have no memory, and touches args[0] MiB in another one.
+// have neither memory nor descriptors, and touches args[0] MiB in another one, or
+// makes a file in memory of that size where args[1] says so.
 func actLeader(args []string) {
 	n, _ := strconv.Atoi(args[0])
 	go func() {
@@ -289,6 +249,9 @@ func actLeader(args []string) {
 				break
 			}
 			runtime.Gosched()
+		}
+		if len(args) > 1 {
+			actMemfd(args)
 		}
 		touch(unix.Mmap(-1, 0, n<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))
 	}()
@@ -374,5 +337,13 @@ func actFDs([]string) {
 			return
 		}
 		n++
+	}
+}
+
+// actProbe tries the sandbox again and again, and says each time that it begins.
+func actProbe([]string) {
+	for {
+		fmt.Println("trying")
+		_ = NewBubblewrap(Config{}).Probe(context.Background()) // it is killed
 	}
 }

@@ -28,8 +28,9 @@ const (
 type Bubblewrap struct {
 	cfg Config
 
-	mu     sync.Mutex
-	userns *os.File // of the root level, made once
+	mu   sync.Mutex
+	free []*rootUser // those of the root level that no program is in
+	made int
 }
 
 // NewBubblewrap gives the usual level. It looks at nothing yet: see Probe.
@@ -46,14 +47,20 @@ func (b *Bubblewrap) Name() string { return "bubblewrap" }
 // Probe implements Sandbox. It runs the whole isolation once, about 20 ms.
 func (b *Bubblewrap) Probe(ctx context.Context) error { return probeLevel(ctx, b, Remedy) }
 
-// probeLevel runs a program that does nothing.
+// probeLevel runs a program that does nothing. What processes left that were killed
+// meanwhile is taken away first.
 func probeLevel(ctx context.Context, s Sandbox, remedy string) error {
-	dir, err := os.MkdirTemp("", "writ-probe-")
+	sweepScratch()
+	place, err := newScratch()
 	if err != nil {
 		return unavailable("there is no place for a temporary directory", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	p, err := s.Start(ctx, Spec{Argv: []string{initPath, wordProbe}, Workspace: dir})
+	defer func() { _ = place.remove() }() // the next one tries again
+	workspace := filepath.Join(place.dir, "workspace")
+	if err := errors.Join(os.Chmod(place.dir, 0o711), os.Mkdir(workspace, 0o700)); err != nil { //nolint:gosec // the sandbox's user passes through
+		return unavailable("there is no place for a temporary directory", err)
+	}
+	p, err := s.Start(ctx, Spec{Argv: []string{initPath, wordProbe}, Workspace: workspace})
 	if err != nil {
 		return err
 	}
@@ -81,7 +88,12 @@ func (b *Bubblewrap) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	spec.Limits = spec.Limits.withDefaults()
 	l := &launch{spec: spec, log: b.cfg.logger()}
-	if err := b.build(l, program, initProgram); err != nil {
+	asRoot, err := b.rootLevel()
+	if err != nil {
+		return nil, err
+	}
+	l.release = func() { b.leave(asRoot) }
+	if err := b.build(l, program, initProgram, asRoot); err != nil {
 		l.closeAll()
 		return nil, err
 	}
@@ -121,11 +133,7 @@ func (c Config) inner() (path string, err error) {
 }
 
 // build makes the command with its descriptors.
-func (b *Bubblewrap) build(l *launch, program, inner string) error {
-	asRoot, err := b.rootLevel()
-	if err != nil {
-		return err
-	}
+func (b *Bubblewrap) build(l *launch, program, inner string, asRoot *rootUser) error {
 	l.cgroup = newCgroup(b.cfg.Cgroup, l.spec.Limits, l.log)
 	a := &arguments{made: map[string]bool{}}
 	l.child = &a.extra
@@ -133,11 +141,13 @@ func (b *Bubblewrap) build(l *launch, program, inner string) error {
 		return unavailable("descriptors are exhausted", err)
 	}
 	if asRoot != nil {
-		if err := giveAway(b.cfg.RootUID, l.spec); err != nil {
+		if err := giveAway(asRoot.uid, l.spec); err != nil {
 			return &Error{Code: CodeSpec, Msg: "the workspace can't be given to the sandbox's user", Err: err}
 		}
 	}
-	a.namespaces(asRoot)
+	if err := a.namespaces(asRoot); err != nil {
+		return unavailable("descriptors are exhausted", err)
+	}
 	a.system()
 	a.places(l.spec)
 	a.on(initPath, "--ro-bind", inner)
@@ -145,7 +155,18 @@ func (b *Bubblewrap) build(l *launch, program, inner string) error {
 		return err
 	}
 	a.add("--remount-ro", "/dev", "--remount-ro", "/", "--", initPath, wordInit)
-	if err := a.config(l.initConfig(asRoot != nil, !b.cfg.WithoutLandlock)); err != nil {
+	notify, err := l.openNotify()
+	if err != nil {
+		return unavailable("descriptors are exhausted", err)
+	}
+	c := l.initConfig(asRoot != nil, !b.cfg.WithoutLandlock)
+	if c.Notify, err = strconv.Atoi(a.descriptor(notify)); err != nil {
+		return err
+	}
+	if l.answer, err = newAnswerer(c); err != nil {
+		return err
+	}
+	if err := a.config(c); err != nil {
 		return unavailable("descriptors are exhausted", err)
 	}
 	l.cmd = &exec.Cmd{Path: program, Args: append([]string{"bwrap"}, a.args...)}
@@ -161,7 +182,7 @@ func (l *launch) initConfig(drop, landlock bool) initConfig {
 	s := l.spec
 	c := initConfig{
 		Argv: s.Argv, Env: s.Env, Umask: s.umask(), Drop: drop, Loopback: s.Loopback, Limits: s.Limits,
-		Uncounted: !l.cgroup.holdsMemory(), Landlock: landlock,
+		Uncounted: !l.cgroup.holdsMemory(), Landlock: landlock, ABI: landlockABI(),
 		Writable: []string{TmpDir, HomeDir, "/dev/shm"},
 	}
 	if !s.ReadOnlyWorkspace {
@@ -206,35 +227,41 @@ func (a *arguments) descriptor(f *os.File) string {
 
 // namespaces asks for all of them. In the root level the user namespace exists
 // already and bwrap may keep what the inner stage needs to give up its own user.
-func (a *arguments) namespaces(root *os.File) {
+func (a *arguments) namespaces(root *rootUser) error {
 	a.add("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
 		"--hostname", hostName, "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 	if root == nil {
 		id := strconv.Itoa(insideID)
 		a.add("--unshare-user", "--uid", id, "--gid", id)
-		return
+		return nil
 	}
-	a.add("--userns", a.descriptor(root), "--uid", "0", "--gid", "0")
+	ns, err := dup(root.ns)
+	if err != nil {
+		return err
+	}
+	a.add("--userns", a.descriptor(ns), "--uid", "0", "--gid", "0")
 	for _, capability := range []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN"} {
 		a.add("--cap-add", capability)
 	}
+	return nil
 }
 
 // systemDirs are shown read-only, as links where the host has links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
 // systemFiles and systemGlobs are what programs need of /etc. None of them
-// holds a secret: /etc/ssl/private, package manager and git configuration are
-// not among them. Files are copied, since each mount costs bwrap more time than
+// holds a secret: /etc/ssl/private, package manager and git configuration, and
+// Maven's settings, are not among them. Files are copied, since each mount costs bwrap more time than
 // a copy; the globs are configuration that language runtimes link to.
 var (
 	systemFiles = []string{
 		"/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/os-release", "/etc/protocols", "/etc/services",
-		"/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf",
+		"/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/maven/m2.conf", "/etc/maven/toolchains.xml",
+		"/etc/debian_version", "/etc/lsb-release", "/etc/timezone",
 	}
 	systemGlobs = []string{
 		"/etc/alternatives", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
-		"/etc/java-*-openjdk", "/etc/python3*",
+		"/etc/java-*-openjdk", "/etc/python3*", "/etc/maven/logging",
 	}
 )
 

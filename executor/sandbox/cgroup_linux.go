@@ -56,6 +56,14 @@ func newCgroup(parent string, l Limits, log *slog.Logger) *cgroup {
 	return c
 }
 
+// HoldsMemory reports whether a control group of this host would hold a sandbox's
+// memory limit; otherwise each Exit is Watched.
+func HoldsMemory(cfg Config) bool {
+	c := newCgroup(cfg.Cgroup, DefaultLimits(), cfg.logger())
+	defer c.remove()
+	return c.holdsMemory()
+}
+
 // sweepCgroups removes the groups that a killed writ left. The kernel removes a
 // group only if it is empty, so no running one can be hit.
 func sweepCgroups(parent string) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,15 +20,17 @@ import (
 // is safe for concurrent use.
 type Landlocked struct {
 	cfg Config
+	abi int // the kernel's version of Landlock
 
 	mu   sync.Mutex
 	ids  map[int]bool // user ids in use, of a writ that runs as root
-	last int          // how far below Config.RootUID the newest is
+	last int          // how far below Config.RootUID the newest is; of two writs it begins elsewhere
 }
 
-// confinedIDs is how many sandboxes a writ that runs as root can have at once:
-// each has a user id of its own, from Config.RootUID downwards.
-const confinedIDs = 256
+// rootIDs is how many sandboxes a writ that runs as root can have at once:
+// each has a user id of its own, from Config.RootUID downwards. As many below those
+// are kept free for signalUser.
+const rootIDs = 256
 
 // The versions of Landlock that this level needs. Below the first a program
 // could empty files outside; below the second it could send signals to all that
@@ -41,7 +42,7 @@ const (
 
 // RemedyLandlock is what an operator does where this level isn't to be had.
 const RemedyLandlock = `Run Linux 6.12 or later with Landlock switched on (lsm=landlock,...).
-On Linux 6.2 to 6.11: start writ as root with CAP_SETUID, CAP_SETGID, CAP_CHOWN and CAP_KILL, so that each program gets a user of its own.
+On Linux 6.2 to 6.11: start writ as root with CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_CHOWN and CAP_KILL, so that each program gets a user of its own.
 Or allow user namespaces and set sandbox: bubblewrap.`
 
 // NewLandlocked gives the level without namespaces. It looks at nothing yet:
@@ -50,7 +51,7 @@ func NewLandlocked(cfg Config) *Landlocked {
 	if cfg.RootUID == 0 {
 		cfg.RootUID = DefaultRootUID
 	}
-	return &Landlocked{cfg: cfg, ids: map[int]bool{}}
+	return &Landlocked{cfg: cfg, abi: landlockABI(), ids: map[int]bool{}, last: os.Getpid() % rootIDs}
 }
 
 // Name implements Sandbox.
@@ -58,6 +59,19 @@ func (n *Landlocked) Name() string { return "landlock" }
 
 // Probe implements Sandbox. It runs the whole isolation once.
 func (n *Landlocked) Probe(ctx context.Context) error { return probeLevel(ctx, n, RemedyLandlock) }
+
+// LandlockLacks says what the level landlock doesn't hold on a kernel that can't keep
+// signals inside, and what to do; "" on others.
+func LandlockLacks() (what, remedy string) { return NewLandlocked(Config{}).lacks() }
+
+func (n *Landlocked) lacks() (what, remedy string) {
+	if n.abi >= abiScoped {
+		return "", ""
+	}
+	first := n.cfg.RootUID - 2*rootIDs + 1
+	return "This kernel can't keep signals inside, so a program is ended by its user: what else came to run under that user ends with it.",
+		fmt.Sprintf("Run Linux 6.12 or later, or set sandbox: bubblewrap. Until then let nothing else run under the users %d to %d.", first, n.cfg.RootUID)
+}
 
 // Start implements Sandbox. The places of the sandbox don't exist, so they are
 // replaced in Argv and Env, as by None.
@@ -79,9 +93,8 @@ func (n *Landlocked) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	spec.Limits = spec.Limits.withDefaults()
 	l := &launch{spec: spec, log: n.cfg.logger(), confined: true}
-	dir, err := n.build(l, inner, uid)
-	l.release = func() { n.release(dir, uid) }
-	if err != nil {
+	l.release = func() { n.release(l.scratch, uid) }
+	if err := n.build(l, inner, uid); err != nil {
 		l.closeAll()
 		return nil, err
 	}
@@ -92,66 +105,90 @@ func (n *Landlocked) Start(ctx context.Context, spec Spec) (*Process, error) {
 // ordinary one and the kernel keeps its signals inside. The ids take turns: what a
 // program left is still being read, and its owner could change its modes.
 func (n *Landlocked) user() (int, error) {
-	abi := landlockABI()
-	if abi < abiTruncate {
+	if n.abi < abiTruncate {
 		return 0, lacking("the kernel's Landlock is too old to keep files outside as they are", nil)
 	}
 	if os.Geteuid() != 0 {
-		if abi < abiScoped {
+		if n.abi < abiScoped {
 			return 0, lacking("the kernel's Landlock is too old to keep signals inside, and only root can give programs another user", nil)
 		}
 		return 0, nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for range confinedIDs {
-		n.last = (n.last + 1) % confinedIDs
-		if id := n.cfg.RootUID - n.last; id > 0 && !n.ids[id] {
+	for range rootIDs {
+		n.last = (n.last + 1) % rootIDs
+		if id := n.cfg.RootUID - n.last; id > 0 && !n.ids[id] && n.unused(id) {
 			n.ids[id] = true
 			return id, nil
 		}
 	}
-	return 0, lacking(fmt.Sprintf("%d programs run already", confinedIDs), nil)
+	return 0, lacking(fmt.Sprintf("all of the %d users for programs run something already", rootIDs), nil)
+}
+
+// unused reports whether no process has a user, or the one that is kept free with
+// him, where all that has him is ended with the program.
+func (n *Landlocked) unused(id int) bool {
+	if n.abi >= abiScoped {
+		return true
+	}
+	for _, user := range []int{id, id - rootIDs} {
+		if _, err := unix.Getpriority(unix.PRIO_USER, user); user <= 0 || !errors.Is(err, unix.ESRCH) {
+			return false
+		}
+	}
+	return true
+}
+
+// Reaches is why the user of a program can't come to its workspace below a directory,
+// nil where he can: a writ that runs as root gives programs users of their own.
+func (n *Landlocked) Reaches(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return reaches(dir)
+}
+
+func reaches(dir string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return unavailable("the place of the workspaces can't be looked at", err)
+		}
+		if mode := info.Mode().Perm(); mode&0o001 == 0 {
+			return &Error{Code: CodeUnavailable, Msg: fmt.Sprintf("the program's user can't pass through %s (mode %04o)", at, mode), Remedy: "chmod o+x " + at + ", run writ as an ordinary user, or set sandbox: bubblewrap."}
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // release gives back what a start took.
-func (n *Landlocked) release(dir string, uid int) {
-	if dir != "" {
-		openTree(dir)
-		if err := os.RemoveAll(dir); err != nil {
-			n.cfg.logger().Warn("sandbox: a temporary directory could not be removed", "dir", dir, "err", err)
-		}
+func (n *Landlocked) release(place *scratch, uid int) {
+	if err := place.remove(); err != nil {
+		n.cfg.logger().Warn("sandbox: a temporary directory could not be removed", "dir", place.dir, "err", err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.ids, uid)
 }
 
-// openTree opens directories that a program closed, as far as they are this
-// user's, so that they can be removed. Nobody changes them any more.
-func openTree(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory must be passable to be emptied
-		}
-		return nil
-	})
-}
-
 // build makes the places and the command.
-func (n *Landlocked) build(l *launch, inner string, uid int) (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "writ-landlock-"); err != nil {
-		return "", lacking("there is no place for a temporary directory", err)
+func (n *Landlocked) build(l *launch, inner string, uid int) (err error) {
+	if l.scratch, err = newScratch(); err != nil {
+		return lacking("there is no place for a temporary directory", err)
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return dir, err
+	dir, err := filepath.EvalSymlinks(l.scratch.dir)
+	if err != nil {
+		return err
 	}
 	if err := n.hand(l.spec, dir, inner, uid); err != nil {
-		return dir, err
+		return err
 	}
 	places, err := layOut(dir, l.spec)
 	if err != nil {
-		return dir, err
+		return err
 	}
 	places = slices.Concat([]Mount{{initPath, inner}}, places, []Mount{{TmpDir, filepath.Join(dir, "tmp")}})
 	c := n.initConfig(l, dir, inner, uid, places)
@@ -161,11 +198,11 @@ func (n *Landlocked) build(l *launch, inner string, uid int) (dir string, err er
 	a := &arguments{}
 	l.child = &a.extra
 	if err := l.openConfinedPipes(a, c); err != nil {
-		return dir, lacking("descriptors are exhausted", err)
+		return lacking("descriptors are exhausted", err)
 	}
 	l.cmd = &exec.Cmd{Path: inner, Args: []string{initPath, wordReap}, Env: []string{}, Dir: "/", ExtraFiles: a.extra}
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return dir, nil
+	return nil
 }
 
 // hand gives the program's user what he may write, and a way to it.
@@ -210,8 +247,8 @@ func closedTo(path string) string {
 func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []Mount) initConfig {
 	s := l.spec
 	c := initConfig{
-		Env: []string{}, Umask: s.umask(), Limits: s.Limits, Landlock: true,
-		Confined: true, UID: uid, Dir: s.Workspace,
+		Env: []string{}, Umask: s.umask(), Limits: s.Limits, Landlock: true, ABI: n.abi,
+		Confined: true, UID: uid, Dir: s.Workspace, Notify: notifyFD,
 		Writable: []string{filepath.Join(dir, "tmp"), filepath.Join(dir, "home")},
 		Readable: append(systemPaths(), inner, filepath.Join(dir, "files")),
 	}
@@ -224,8 +261,13 @@ func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []
 	if c.Program != "" {
 		c.Argv[0] = initPath // by which MaybeInit knows it
 	}
-	// A file that exists and can't be read is an error to git.
-	for _, entry := range append([]string{"GIT_CONFIG_NOSYSTEM=1"}, s.Env...) {
+	// A file that exists and can't be read is an error to git. Java knows neither
+	// TMPDIR nor HOME; it says at each start that it heard this.
+	env := append([]string{"GIT_CONFIG_NOSYSTEM=1"}, s.Env...)
+	if !slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, javaOptions) }) {
+		env = append(env, javaOptions+"-Djava.io.tmpdir="+filepath.Join(dir, "tmp")+" -Duser.home="+filepath.Join(dir, "home"))
+	}
+	for _, entry := range env {
 		key, value, _ := strings.Cut(entry, "=")
 		c.Env = append(c.Env, key+"="+onHost(value, places))
 	}
@@ -247,6 +289,9 @@ func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []
 	}
 	return c
 }
+
+// javaOptions begins the variable of options that each Java machine reads.
+const javaOptions = "JAVA_TOOL_OPTIONS="
 
 // confinedFiles are files of /etc, without secrets, that a sandbox with a view
 // of its own replaces, and what else programs read of the system.
@@ -287,7 +332,17 @@ func (l *launch) openConfinedPipes(a *arguments, c initConfig) error {
 	}
 	l.hold = hold
 	a.extra = append(a.extra, holdR)
-	return nil
+	notify, err := l.openNotify()
+	if err != nil {
+		return err
+	}
+	lock, err := dup(l.scratch.lock)
+	if err != nil {
+		return err
+	}
+	a.extra = append(a.extra, notify, lock) // the reaper only keeps it open
+	l.answer, err = newAnswerer(c)
+	return err
 }
 
 // lacking is the failure of a host that lacks what this level needs.
@@ -296,11 +351,8 @@ func lacking(msg string, err error) error {
 }
 
 // confine makes a process fit for a life beside others: it gets a user of its own
-// where that is possible, and is the first to go when memory runs out.
+// where that is possible.
 func confine(c initConfig) error {
-	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
-		return err
-	}
 	if c.UID == 0 {
 		if os.Geteuid() == 0 {
 			return errors.New("a program would run as root")
@@ -310,17 +362,21 @@ func confine(c initConfig) error {
 	return giveUpRoot(c.UID)
 }
 
-// reaped refuses to run a program whose parent isn't a reaper's.
+// reaped refuses to run a program whose parent isn't a reaper's. Of that one only
+// the thread that is in the same domain can be looked at.
 func reaped() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	parent, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", os.Getppid()))
-	if err != nil || parent != self {
-		return errors.Join(errors.New("nobody would end this program's children"), err)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/exe", os.Getppid()))
+	for _, thread := range threads {
+		var parent string
+		if parent, err = os.Readlink(thread); err == nil && parent == self {
+			return nil
+		}
 	}
-	return nil
+	return errors.Join(errors.New("nobody would end this program's children"), err)
 }
 
 // bound makes the program die with its reaper. A change of user would undo it.

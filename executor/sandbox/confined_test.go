@@ -126,7 +126,7 @@ func TestLandlock_OthersAreLeftAlone(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
 	pid := strconv.Itoa(victim.Process.Pid)
-	spec := act(t, "act-meddle", pid, file)
+	spec := act(t, "act-meddle", pid, outside+file)
 	if out := succeed(t, newLandlocked(t), spec); out != "meddle: end\n" {
 		t.Errorf("output:\n%s", out)
 	}
@@ -137,7 +137,7 @@ func TestLandlock_OthersAreLeftAlone(t *testing.T) {
 	if os.Geteuid() == 0 { // nothing can be seen of an attack that root may carry out
 		return
 	}
-	spec = act(t, "act-meddle", pid, file)
+	spec = act(t, "act-meddle", pid, outside+file)
 	if out := succeed(t, NewNone(Config{}), asSelf(t, spec)); !strings.Contains(out, "could: chmod") || !strings.Contains(out, "could: signal\n") {
 		t.Errorf("the attempts fail without a sandbox too:\n%s", out)
 	}
@@ -221,7 +221,7 @@ func TestLandlock_UsersOfTheirOwn(t *testing.T) {
 // has ended.
 func TestLandlock_UserIDs(t *testing.T) {
 	n, ids := NewLandlocked(Config{}), map[int]bool{}
-	for range confinedIDs {
+	for range rootIDs {
 		id, err := n.user()
 		if err != nil {
 			t.Fatal(err)
@@ -234,12 +234,39 @@ func TestLandlock_UserIDs(t *testing.T) {
 		}
 		return
 	}
-	if id, err := n.user(); err == nil || len(ids) != confinedIDs || ids[0] {
+	if id, err := n.user(); err == nil || len(ids) != rootIDs || ids[0] {
 		t.Errorf("%d ids, then %d", len(ids), id)
 	}
-	n.release("", DefaultRootUID-7)
+	n.release(nil, DefaultRootUID-7)
 	if id, err := n.user(); err != nil || id != DefaultRootUID-7 {
 		t.Errorf("then %d, %v", id, err)
+	}
+}
+
+// Where programs are ended by their users, one is free only if no process has it, or
+// the one that is kept free with it; and only root has users to give.
+func TestLandlock_UsersInUse(t *testing.T) {
+	n := NewLandlocked(Config{RootUID: ownUser + 600})
+	if what, _ := n.lacks(); what != "" { // these tests run where signals can be kept inside
+		t.Error(what)
+	}
+	n.abi, n.last = abiScoped-1, 0
+	if what, remedy := n.lacks(); what == "" || !strings.Contains(remedy, fmt.Sprintf("the users %d to %d", ownUser+600-511, ownUser+600)) {
+		t.Error(what, remedy)
+	}
+	var e *Error
+	if id, err := n.user(); os.Geteuid() != 0 {
+		if !errors.As(err, &e) || e.Code != CodeUnavailable {
+			t.Errorf("an ordinary user gets %d, %v", id, err)
+		}
+		return
+	}
+	n.last = 0
+	program(t, n.cfg.RootUID-1, "read line")
+	program(t, n.cfg.RootUID-2-rootIDs, "read line")
+	delete(n.ids, n.cfg.RootUID-1)
+	if id, err := n.user(); err != nil || id != n.cfg.RootUID-3 {
+		t.Errorf("of %d downwards the free one is %d, %v", n.cfg.RootUID, id, err)
 	}
 }
 
@@ -278,19 +305,27 @@ func TestLandlock_LeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := newLandlocked(t)
-	succeed(t, n, script(t, `mkdir -p "$HOME/a/b"; chmod 0 "$HOME/a" 2>/dev/null; echo x > "$TMPDIR/x"`))
-	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "writ-landlock-*"))
+	succeed(t, n, script(t, `mkdir -p "$HOME/a/b"; chmod 0 "$HOME/a" 2>/dev/null; echo x > "$TMPDIR/x"
+cd "$HOME"; d=$(printf %0200d 0); for i in $(seq 30); do mkdir $d && cd -P $d; done; (umask 477; mkdir shut); echo x > shut/x`))
+	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), scratchPrefix+"*"))
 	if err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+	if os.Geteuid() == 0 { // who may look into every directory
+		asOrdinaryUser(t, "^TestLandlock_LeavesNothing$", "TestLandlock_LeavesNothing")
 	}
 }
 
 func TestLandlock_SystemCalls(t *testing.T) {
 	const (
 		ok    = unix.SECCOMP_RET_ALLOW
+		over  = unix.SECCOMP_RET_USER_NOTIF
 		perm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+		inval = unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)
+		notty = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)
 		nosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 		noaf  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+		notup = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
 	)
 	for _, c := range []struct {
 		name       string
@@ -299,17 +334,46 @@ func TestLandlock_SystemCalls(t *testing.T) {
 		own, other uint32 // as writ's user, as another
 	}{
 		{"socket", unix.SYS_SOCKET, []uint64{unix.AF_UNIX}, noaf, noaf},
-		{"pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX}, ok, ok},
+		{"pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, ok, ok},
+		{"pair of packets", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, ok, ok},
+		{"pair of datagrams", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, noaf, noaf},
+		{"raw pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_RAW}, noaf, noaf},
+		{"another pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_TIPC, unix.SOCK_STREAM}, noaf, noaf},
+		{"connect", unix.SYS_CONNECT, nil, nosys, nosys},
 		{"shared memory", unix.SYS_SHMGET, nil, nosys, nosys},
+		{"semaphores", unix.SYS_SEMGET, nil, nosys, nosys},
 		{"message queue", unix.SYS_MQ_OPEN, nil, nosys, nosys},
-		{"mode by path", unix.SYS_FCHMODAT, nil, unix.SECCOMP_RET_USER_NOTIF, ok},
-		{"mode by path, newer", unix.SYS_FCHMODAT2, nil, unix.SECCOMP_RET_USER_NOTIF, ok},
-		{"mode by descriptor", unix.SYS_FCHMOD, nil, unix.SECCOMP_RET_USER_NOTIF, ok},
+		{"file in memory", unix.SYS_MEMFD_CREATE, nil, ok, ok},
+		{"restartable sequences", unix.SYS_RSEQ, nil, ok, ok},
+		{"nested rules", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, ok, ok},
+		{"nested filter", unix.SYS_SECCOMP, nil, ok, ok},
+		{"clone3", unix.SYS_CLONE3, nil, nosys, nosys},
+		{"io_uring", unix.SYS_IO_URING_SETUP, nil, nosys, nosys},
+		{"userfaultfd", unix.SYS_USERFAULTFD, nil, nosys, nosys},
+		{"bpf", unix.SYS_BPF, nil, nosys, nosys},
+		{"keys", unix.SYS_KEYCTL, nil, nosys, nosys},
+		{"mode by path", unix.SYS_FCHMODAT, nil, over, ok},
+		{"mode by path, newer", unix.SYS_FCHMODAT2, nil, over, ok},
+		{"mode by descriptor", unix.SYS_FCHMOD, nil, over, ok},
+		{"times", unix.SYS_UTIMENSAT, nil, over, over},
+		{"owner by descriptor", unix.SYS_FCHOWN, nil, perm, perm},
+		{"attribute by descriptor", unix.SYS_FSETXATTR, nil, notup, notup},
+		{"attribute, newer", unix.SYS_SETXATTRAT, nil, nosys, nosys},
+		{"flags of a file", unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_SETFLAGS}, notty, notty},
+		{"lease", unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE}, inval, inval},
+		{"signals to others", unix.SYS_FCNTL, []uint64{3, unix.F_SETOWN}, inval, inval},
+		{"core scheduling", unix.SYS_PRCTL, []uint64{unix.PR_SCHED_CORE}, inval, inval},
+		{"own memory shown", unix.SYS_PRCTL, []uint64{unix.PR_SET_DUMPABLE, 1}, ok, ok},
+		{"own memory hidden", unix.SYS_PRCTL, []uint64{unix.PR_SET_DUMPABLE, 0}, perm, perm},
 		{"own limit", unix.SYS_PRLIMIT64, []uint64{0}, ok, ok},
-		{"limit of another", unix.SYS_PRLIMIT64, []uint64{7}, perm, ok},
-		{"priority of another", unix.SYS_SETPRIORITY, []uint64{0, 7}, perm, ok},
+		{"limit of another", unix.SYS_PRLIMIT64, []uint64{7}, perm, perm},
+		{"own priority", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 0}, ok, ok},
+		{"priority of another", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 7}, perm, perm},
+		{"priority of the user", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_USER, 0}, perm, perm},
+		{"disk priority of the user", unix.SYS_IOPRIO_SET, []uint64{3, 0}, perm, perm},
 		{"own affinity", unix.SYS_SCHED_SETAFFINITY, []uint64{0}, ok, ok},
-		{"ptrace", unix.SYS_PTRACE, nil, perm, perm},
+		{"ptrace", unix.SYS_PTRACE, nil, nosys, nosys},
+		{"a number to come", 1 << 20, nil, nosys, nosys},
 	} {
 		for same, want := range map[bool]uint32{true: c.own, false: c.other} {
 			if got := verdictOf(t, filter{confined: true, sameUser: same}, auditArch, c.nr, c.args...); got != want {
@@ -352,5 +416,46 @@ func TestLandlock_MayWrite(t *testing.T) {
 		if got := a.mayWrite(path); got != want {
 			t.Errorf("%q: %v", path, got)
 		}
+	}
+}
+
+// Java looks at neither TMPDIR nor HOME.
+func TestLandlock_JavaKnowsItsPlaces(t *testing.T) {
+	const text = `test "$JAVA_TOOL_OPTIONS" = "-Djava.io.tmpdir=$TMPDIR -Duser.home=$HOME" && echo its places; echo "$JAVA_TOOL_OPTIONS" | grep own || true`
+	if out := succeed(t, newLandlocked(t), script(t, text)); out != "its places\n" {
+		t.Errorf("output:\n%s", out)
+	}
+	spec := script(t, text)
+	spec.Env = append(spec.Env, "JAVA_TOOL_OPTIONS=-Dtheir=own")
+	if out := succeed(t, newLandlocked(t), spec); out != "-Dtheir=own\n" {
+		t.Errorf("with options of the configuration:\n%s", out)
+	}
+}
+
+// TestX1_WorkspaceOutOfReach: a directory that the program's user can't pass through is
+// named before anything is claimed.
+func TestX1_WorkspaceOutOfReach(t *testing.T) {
+	root, err := os.MkdirTemp("/tmp", "writ-reaches-*") //nolint:usetesting // a test's own place may be closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	work := filepath.Join(root, "state", "workspaces")
+	if err := errors.Join(os.MkdirAll(work, 0o755), os.Chmod(root, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := reaches(work); err != nil {
+		t.Errorf("it is passable: %v", err)
+	}
+	closed := filepath.Join(root, "state")
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var e *Error
+	if err := reaches(work); !errors.As(err, &e) || e.Code != CodeUnavailable || e.Remedy == "" || !strings.Contains(e.Remedy, "chmod o+x "+closed+",") {
+		t.Errorf("%s is closed: %v", closed, err)
+	}
+	if err := NewLandlocked(Config{}).Reaches(work); (err != nil) != (os.Geteuid() == 0) {
+		t.Errorf("for user %d: %v", os.Geteuid(), err)
 	}
 }

@@ -16,7 +16,7 @@
 //     socket of a daemon or agent, no git or ssh configuration.
 //   - Processes. Only its own. It is user 1000 without capabilities and can't
 //     get any. On the host it is the caller's user; if that is root it is
-//     Config.RootUID, never root.
+//     Config.RootUID or one below that no other program has, never root.
 //   - Network. None. With Spec.Loopback, an interface that leads nowhere else.
 //   - Input. Its arguments, the environment of Spec.Env, three descriptors. No
 //     terminal.
@@ -35,15 +35,17 @@
 //     stays at the limit is killed.
 //   - Memory: memory.max where a cgroup with that controller is delegated.
 //     Otherwise a meter outside reads the use of the tree four times a second
-//     and kills it, and RLIMIT_DATA stops a faster process. Memory that no
-//     process is seen to use is refused: memfd, huge pages, large System V
-//     segments, shared mappings of /dev/zero, shared anonymous mappings above
-//     16 MiB. Of smaller ones a tree may have no more than the limit has room
-//     for at 16 MiB each, so that what is seen and what is hidden in them is at
-//     most twice the limit. The three tmpfs come on top, and so do 256 MiB of
-//     small System V segments and memory of the kernel, such as socket buffers:
-//     without a cgroup that is bounded by nothing but the number of processes
-//     and descriptors.
+//     and kills it, and RLIMIT_DATA stops a faster process. It counts page
+//     tables, mappings, and files in memory that somebody has open. Memory that no
+//     process is seen to use is refused: huge pages, System V segments above 4 KiB,
+//     semaphores, message queues, shared mappings of /dev/zero, shared anonymous
+//     mappings above 16 MiB, descriptors of a thread alone, and a process in the
+//     memory of another but by vfork. Of smaller ones a tree may have no more than the limit
+//     has room for at 16 MiB each, so that what is seen and what is hidden in them
+//     is at most twice the limit. Not held without a cgroup, see Exit.Watched: buffers
+//     of sockets and pipes, and files in memory that are on their way from one
+//     process to another or mapped in part; the number of processes and
+//     descriptors bounds them. The three tmpfs come on top.
 //   - Processor time: RLIMIT_CPU for each process, the meter for the tree. A
 //     parent that ignores its children's ends hides their time from the meter.
 //   - Files: RLIMIT_FSIZE for each file, the size of the tmpfs, the meter for
@@ -55,7 +57,9 @@
 //     it a file system or a quota of its own where that matters.
 //   - Output: counted, and the tree is killed above the limit.
 //
-// Exit tells which limit ended a program, or which it reached.
+// Exit tells which limit ended a program, or which it reached, and which system
+// calls were refused: the filter hands those over to writ, which refuses them and
+// remembers their names.
 //
 // # Ends
 //
@@ -76,17 +80,22 @@
 //     and files, and write its workspace, its result directory and two
 //     directories that stand in for /tmp and the home directory. They are
 //     counted by the meter, without what was removed and is still open.
+//   - Calls. Only those of a table (docs/security.md shows it), by name and by
+//     argument; any other is answered as by a kernel that doesn't have it.
 //   - Users. A writ that runs as root gives each program a user of its own, from
 //     Config.RootUID downwards. Otherwise the program has writ's user; Landlock
 //     keeps its signals inside, the filter refuses limits, priority and affinity
-//     of other processes, and the reaper changes modes in its place, of what it
-//     may write.
+//     of other processes, and writ changes modes in its place, of what it may
+//     write. Times it changes in its place for either.
+//   - Terminals. None: those of the host are its users', and none can be made.
 //   - Network. No socket can be made, not even a local one; a connected pair
-//     can. So there is no Spec.Loopback.
-//   - Processes. A reaper inherits every process that loses its parent. It stops
-//     and kills all of them when the program ends, when writ says so and when
-//     writ dies. If somebody outside kills the reaper itself, what it kept
-//     survives it.
+//     can, but for datagrams, which could be sent to a path. So there is no
+//     Spec.Loopback.
+//   - Processes. A reaper inherits every process that loses its parent. It kills
+//     all of them when the program ends, when writ says so and when writ dies, in
+//     one step: on Linux 6.12 it and they are in a domain that no signal leaves,
+//     before they are all that the program's user runs. If somebody outside kills
+//     the reaper itself, what it kept survives it.
 //   - What remains visible: which files exist (not what is in them), the names
 //     and arguments of other processes, and which mounts there are.
 //

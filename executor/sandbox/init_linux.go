@@ -60,6 +60,8 @@ type initConfig struct {
 	// use memory that no process is seen to use must be closed.
 	Uncounted bool `json:"uncounted"`
 	Landlock  bool `json:"landlock"` // fail without it
+	ABI       int  `json:"abi"`      // the version of Landlock, 0 for none
+	Notify    int  `json:"notify"`   // the socket for the filter's listener
 
 	// The rest is of the level without namespaces.
 	Confined bool     `json:"confined"`
@@ -120,7 +122,7 @@ func enter(status *os.File) (stage string, err error) {
 	if err := readConfig(&c); err != nil {
 		return "config", err
 	}
-	filter, err := seccompFilter(c.filter())
+	filters, err := newFilters(c.filter())
 	if err != nil {
 		return "seccomp", err
 	}
@@ -130,6 +132,7 @@ func enter(status *os.File) (stage string, err error) {
 	}{
 		{"isolation", c.isolated},
 		{"descriptors", closeOnExec},
+		{"memory", firstToGo},
 		{"user", func() error { return becomeUser(c) }},
 		{"reaper", c.bound},
 		{"workspace", func() error { return syscall.Chdir(c.workspace()) }},
@@ -149,14 +152,19 @@ func enter(status *os.File) (stage string, err error) {
 	if err := setRlimits(c); err != nil {
 		return "rlimits", err
 	}
-	listener, err := installSeccomp(filter, c.filter().sameUser)
+	listener, err := filters.install()
 	if err != nil {
 		return "seccomp", err
 	}
-	if c.filter().sameUser {
-		if err := sendListener(listener); err != nil {
+	if listener >= 0 {
+		if err := sendListener(c.Notify, listener); err != nil {
 			return "listener", err
 		}
+	}
+	// Now, since the kernel passes a descriptor on only as long as no more than this
+	// are on their way, those of all programs of this user.
+	if err := setRlimit(unix.RLIMIT_NOFILE, c.Limits.OpenFiles, c.Limits.OpenFiles); err != nil {
+		return "rlimits", err
 	}
 	if _, err := status.Write([]byte{readyByte}); err != nil {
 		return "status", err
@@ -164,10 +172,15 @@ func enter(status *os.File) (stage string, err error) {
 	return "exec", syscall.Exec(path, c.Argv, c.Env)
 }
 
+// readConfig leaves the descriptor as it is: a reaper hands it on.
 func readConfig(c *initConfig) error {
-	f := os.NewFile(configFD, "config")
+	fd, err := unix.FcntlInt(configFD, unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), "config")
 	defer f.Close()
-	if err := json.NewDecoder(f).Decode(c); err != nil {
+	if err := json.NewDecoder(io.NewSectionReader(f, 0, math.MaxInt64)).Decode(c); err != nil {
 		return err
 	}
 	if len(c.Argv) == 0 {
@@ -193,6 +206,10 @@ func (c initConfig) isolated() error {
 func closeOnExec() error {
 	return unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 }
+
+// firstToGo makes the program, and all that it starts, what the kernel ends first
+// when memory runs out, before the writ that watches it.
+func firstToGo() error { return os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) }
 
 // workspace is the working directory.
 func (c initConfig) workspace() string {

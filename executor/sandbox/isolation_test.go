@@ -328,3 +328,14 @@ func checkUnavailable(t *testing.T, err error) {
 		t.Errorf("error = %v, want %s with the remedy", err, CodeUnavailable)
 	}
 }
+
+// TestX10_FilesMove: a file or a directory is moved, and linked, from one directory to
+// another, as package managers do, in each place that the program may write.
+func TestX10_FilesMove(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s Sandbox) {
+		succeed(t, s, script(t, `for place in . "$HOME" "${TMPDIR:-/tmp}"; do
+	cd "$place" && mkdir -p a/d b && echo x > a/x && ln a/x b/y &&
+		perl -e 'rename("a/x", "b/x") && rename("a/d", "b/d") or die "$!\n"' || exit 1
+done`))
+	})
+}

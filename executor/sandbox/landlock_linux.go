@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -58,27 +59,29 @@ func landlockAttr(abi int) unix.LandlockRulesetAttr {
 // devices may be written, those of them that are there. /dev/zero is not among
 // them: a shared mapping of it is memory that no process is seen to use, and
 // writing to it is what /dev/null is for.
-var devices = []string{"/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/console"}
+var devices = []string{"/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+// terminals are devices that a view of its own has for the program alone. The
+// host's are those at which its user types. /dev/tty is one's own everywhere.
+var terminals = []string{"/dev/ptmx", "/dev/pts", "/dev/console"}
 
 // landlock restricts this thread: what may be read may be executed (with a view
 // of its own everything, since that is small already), the devices may be
 // written, and the writable paths may be changed. No mount, capability or user
 // id changes that later.
 func landlock(c initConfig) error {
-	abi := landlockABI()
-	if abi == 0 {
+	if c.ABI == 0 {
 		if c.Landlock {
 			return errNoLandlock
 		}
 		return nil
 	}
-	attr := landlockAttr(abi)
-	// The kernel accepts a longer structure as long as the rest is zero.
-	fd, _, no := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if no != 0 {
-		return fmt.Errorf("rule set: %w", no)
+	attr := landlockAttr(c.ABI)
+	fd, err := newRuleset(attr)
+	if err != nil {
+		return err
 	}
-	defer unix.Close(int(fd))
+	defer unix.Close(fd)
 	rules := map[string]uint64{}
 	if !c.Confined {
 		rules["/"] = landlockRead
@@ -86,7 +89,11 @@ func landlock(c initConfig) error {
 	for _, path := range c.Readable {
 		rules[path] = landlockRead
 	}
-	for _, path := range devices {
+	open := devices
+	if !c.Confined {
+		open = slices.Concat(devices, terminals)
+	}
+	for _, path := range open {
 		if _, err := os.Lstat(path); err == nil {
 			rules[path] = landlockRead | landlockFile
 		}
@@ -95,14 +102,50 @@ func landlock(c initConfig) error {
 		rules[path] = attr.Handled_access_fs
 	}
 	for path, access := range rules {
-		if err := landlockAllow(int(fd), path, access&attr.Handled_access_fs); err != nil {
+		if err := landlockAllow(fd, path, access&attr.Handled_access_fs); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if _, _, no := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); no != 0 {
+	return restrictSelf(fd)
+}
+
+func newRuleset(attr unix.LandlockRulesetAttr) (int, error) {
+	// The kernel accepts a longer structure as long as the rest is zero.
+	fd, _, no := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if no != 0 {
+		return -1, fmt.Errorf("rule set: %w", no)
+	}
+	return int(fd), nil
+}
+
+func restrictSelf(ruleset int) error {
+	if _, _, no := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); no != 0 {
 		return fmt.Errorf("restrict: %w", no)
 	}
 	return nil
+}
+
+// scopeSignals puts this thread, and what it starts from now on, into a domain that
+// no signal of theirs leaves. That it holds is seen before anybody trusts in it.
+func scopeSignals() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	// Each domain above a program must allow a file to be moved to another directory,
+	// also one that is about signals.
+	const moves = unix.LANDLOCK_ACCESS_FS_REFER
+	fd, err := newRuleset(unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL, Handled_access_fs: moves})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := landlockAllow(fd, "/", moves); err != nil {
+		return err
+	}
+	if err := restrictSelf(fd); err != nil {
+		return err
+	}
+	return onlyOwnSignals()
 }
 
 // landlockAllow adds one rule.

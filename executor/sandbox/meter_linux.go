@@ -2,11 +2,12 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -56,6 +57,7 @@ type meter struct {
 
 	uncounted bool // no control group counts memory, and the filter bounds mappings
 	reaper    bool // the root is a reaper, which isn't part of the tree
+	answer    *answerer
 	tmp       []string
 }
 
@@ -76,13 +78,19 @@ func (l *launch) startMeter() (stop func()) {
 
 // watch looks again and again.
 func (l *launch) watch(quit <-chan struct{}) {
+	runtime.LockOSThread() // see meter.look
+	defer func() {
+		if l.answer.lend(0) {
+			runtime.UnlockOSThread()
+		}
+	}()
 	<-l.known
 	root := l.inner
 	if l.status == nil {
 		root = l.cmd.Process.Pid
 	} else {
 		l.meter.uncounted = !l.cgroup.holdsMemory()
-		l.meter.reaper, l.meter.tmp = l.confined, l.tmp
+		l.meter.reaper, l.meter.tmp, l.meter.answer = l.confined, l.tmp, l.answer
 		if !l.confined {
 			l.meter.openTmpfs(root)
 		}
@@ -97,8 +105,12 @@ func (l *launch) watch(quit <-chan struct{}) {
 		case <-timer.C:
 		}
 		begin := time.Now()
-		if limit := l.meter.look(root, l.spec); limit != "" {
-			l.kill(killReason{cause: CauseResource, limit: limit})
+		limit, cause := l.meter.look(root, l.spec), CauseResource
+		if limit == "" {
+			limit, cause = l.lookDisk()
+		}
+		if limit != "" {
+			l.kill(killReason{cause: cause, limit: limit})
 			return
 		}
 		next = max(min(2*next, meterEvery), min(meterShare*time.Since(begin), meterSlowest))
@@ -107,11 +119,17 @@ func (l *launch) watch(quit <-chan struct{}) {
 
 // look takes one measure and names the limit that is exceeded.
 func (m *meter) look(root int, spec Spec) Limit {
-	limits, t := spec.Limits, m.measure(root)
-	memory := t.memory
+	limits := spec.Limits
+	// A root without CAP_SYS_PTRACE, as in a container, is shown the memory of its
+	// own processes only.
+	_ = m.answer.lend(m.answer.user())
+	t := m.measure(root)
+	memory := t.memory + t.filesInMemory() + t.mappings
 	if limits.MemoryBytes > 0 && memory > limits.MemoryBytes {
 		memory = t.proportional() // pages shared after a fork were counted twice
 	}
+	_ = m.answer.lend(0)
+	t.cpu += m.answer.cost()
 	m.cpu, m.peak = max(m.cpu, t.cpu), max(m.peak, memory)
 	if limits.Processes > 0 && t.threads*100 >= limits.Processes*crowdedPercent {
 		m.crowded, m.inARow = true, m.inARow+1
@@ -119,7 +137,7 @@ func (m *meter) look(root int, spec Spec) Limit {
 		m.inARow = 0
 	}
 	switch {
-	case limits.MemoryBytes > 0 && memory > limits.MemoryBytes:
+	case limits.MemoryBytes > 0 && (memory > limits.MemoryBytes || t.unseen):
 		return LimitMemory
 	case limits.MemoryBytes > 0 && int64(len(t.shared))*sharedBytes > limits.MemoryBytes:
 		return LimitMemory
@@ -127,8 +145,6 @@ func (m *meter) look(root int, spec Spec) Limit {
 		return LimitCPU
 	case m.inARow >= crowdedLooks, limits.Processes > 0 && t.threads > limits.Processes+2: // where the kernel doesn't hold it; a control group counts two of bwrap
 		return LimitProcesses
-	case diskLow(spec.Workspace, limits.DiskReserveBytes):
-		return LimitDisk
 	}
 	if limit := m.lookTmp(limits); limit != "" {
 		return limit
@@ -197,7 +213,8 @@ func (m *meter) lookTmpfs(limits Limits) Limit {
 // lastLook looks at the disk when nothing runs any more: what was written since
 // the meter's last look is there, too. Another reason to end it stands.
 func (l *launch) lastLook() {
-	if l.p.exit.DiskLow = diskLow(l.spec.Workspace, l.spec.Limits.DiskReserveBytes); !l.p.exit.DiskLow {
+	lacks := shortOf(l.spec.Workspace, l.spec.Limits.DiskReserveBytes)
+	if l.p.exit.DiskLow = lacks.any(); !l.p.exit.DiskLow || !l.spent(lacks) {
 		return
 	}
 	l.mu.Lock()
@@ -207,15 +224,83 @@ func (l *launch) lastLook() {
 	}
 }
 
-// diskLow reports whether the file system of the workspace has less than
-// reserve bytes, or less than its share of files, left for everybody else.
-func diskLow(dir string, reserve int64) bool {
+// lookDisk ends a tree without which the reserve would be free. Others share the
+// file system: what they took is no fault of this one, which goes on until so
+// little is left that nobody may go on.
+func (l *launch) lookDisk() (Limit, Cause) {
+	reserve := l.spec.Limits.DiskReserveBytes
+	switch lacks := shortOf(l.spec.Workspace, reserve); {
+	case !lacks.any():
+		return "", ""
+	case l.spent(lacks):
+		return LimitDisk, CauseResource
+	case shortOf(l.spec.Workspace, reserve/lastShare).any():
+		return LimitDisk, CauseKilled
+	}
+	return "", ""
+}
+
+// lastShare of the reserve is what no tree may go below, whoever took the rest.
+const lastShare = 4
+
+// DiskLow reports whether the file system of a directory has less than reserve
+// bytes, or less than its share of files, left for everybody else.
+func DiskLow(dir string, reserve int64) bool { return shortOf(dir, reserve).any() }
+
+// DiskSpent reports whether so many more bytes would take what no tree may go below,
+// with that reserve.
+func DiskSpent(dir string, need, reserve int64) bool {
+	return reserve > 0 && shortOf(dir, reserve/lastShare+need).any()
+}
+
+// shortage is what a file system has less than it should.
+type shortage struct{ bytes, files int64 }
+
+// since is how much more lacks than before; before may be less than nothing.
+func (s shortage) since(before shortage) shortage {
+	return shortage{s.bytes - before.bytes, s.files - before.files}
+}
+
+func (s shortage) any() bool { return s.bytes > 0 || s.files > 0 }
+
+func shortOf(dir string, reserve int64) (s shortage) {
 	var st unix.Statfs_t
 	if reserve <= 0 || unix.Statfs(dir, &st) != nil {
+		return s
+	}
+	s.bytes = reserve - int64(st.Bavail)*st.Bsize
+	if st.Files > 0 {
+		s.files = reserve/bytesPerFile - int64(st.Ffree)
+	}
+	return s
+}
+
+// spent reports whether what the tree wrote since its begin makes up for what
+// lacks. The time that counts is that of the inode's last change, which no program
+// can set; a mode or a link changes it, too, so that no more is charged than the
+// file system has lost since. What was removed and is still open is missed.
+func (l *launch) spent(lacks shortage) bool {
+	if lost := lacks.since(l.lacked); lost.bytes < lacks.bytes || lost.files < lacks.files {
 		return false
 	}
-	free := int64(st.Bavail) * st.Bsize
-	return free < reserve || st.Files > 0 && int64(st.Ffree) < reserve/bytesPerFile
+	begin := l.begin.UnixNano()
+	var wrote shortage
+	inodes := map[uint64]bool{}
+	for _, dir := range append([]string{l.spec.Workspace}, l.tmp...) {
+		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil //nolint:nilerr // it was removed meanwhile
+			}
+			if info, err := d.Info(); err == nil {
+				if st := info.Sys().(*syscall.Stat_t); st.Ctim.Nano() >= begin && !inodes[st.Ino] {
+					inodes[st.Ino] = true
+					wrote.bytes, wrote.files = wrote.bytes+st.Blocks*512, wrote.files+1
+				}
+			}
+			return nil
+		})
+	}
+	return wrote.bytes >= lacks.bytes && wrote.files >= lacks.files
 }
 
 func (m *meter) close() {
@@ -238,12 +323,24 @@ func (m *meter) hints() []Limit {
 
 // tree is a measure of all processes below one.
 type tree struct {
-	pids    []int
-	places  []string // the directories that tell their memory
-	threads int64
-	cpu     time.Duration   // of the living and of the dead they waited for
-	memory  int64           // bytes that aren't of a file on disk; shared ones count for each process
-	shared  map[string]bool // shared anonymous mappings by their inodes; nil: not looked for
+	pids     []int
+	places   []string // the directories that tell their memory
+	threads  int64
+	cpu      time.Duration    // of the living and of the dead they waited for
+	memory   int64            // bytes that aren't of a file on disk, page tables included; shared ones count for each process
+	shared   map[string]bool  // shared anonymous mappings by their inodes; nil: not looked for
+	mappings int64            // bytes that the kernel has for them
+	files    map[uint64]int64 // bytes of files in memory that somebody has open, by their inodes
+	unseen   bool             // a process of the program doesn't let its memory be read
+}
+
+// filesInMemory are the bytes of them.
+func (t *tree) filesInMemory() int64 {
+	var sum int64
+	for _, n := range t.files {
+		sum += n
+	}
+	return sum
 }
 
 // measure walks the tree. Orphans are children of the namespace's first
@@ -255,10 +352,10 @@ func (m *meter) measure(root int) tree {
 		t.addWaitedFor(root)
 	}
 	if m.uncounted {
-		t.shared = map[string]bool{}
+		t.shared, t.files = map[string]bool{}, map[uint64]int64{}
 	}
 	for i := 0; i < len(t.pids) && len(t.pids) < maxTree; i++ {
-		t.add(t.pids[i])
+		t.add(t.pids[i], m.reaper || i > 0)
 		t.pids = append(t.pids, children(t.pids[i])...)
 	}
 	return t
@@ -286,7 +383,6 @@ func children(pid int) []int {
 // Fields of /proc/PID/stat after the command, which ends with a parenthesis,
 // counted from there; see proc(5).
 const (
-	statParent  = 1
 	statUtime   = 11
 	statThreads = 17
 )
@@ -304,8 +400,9 @@ func statOf(pid int) [][]byte {
 	return f
 }
 
-// add counts one process; one that has gone counts nothing.
-func (t *tree) add(pid int) {
+// add counts one process; one that has gone counts nothing. The first one inside a
+// namespace is bwrap's own.
+func (t *tree) add(pid int, untrusted bool) {
 	f := statOf(pid)
 	if f == nil {
 		return
@@ -316,9 +413,12 @@ func (t *tree) add(pid int) {
 	t.threads += number(f[statThreads])
 	dir := memoryOf(pid, f[0])
 	t.places = append(t.places, dir)
-	t.memory += sumFields(dir+"/status", "RssAnon:", "RssShmem:", "VmSwap:")
+	t.memory += sumFields(dir+"/status", "RssAnon:", "RssShmem:", "VmSwap:", pageTables)
 	if t.shared != nil {
-		t.addShared(dir + "/maps")
+		if err := t.addShared(dir + "/maps"); untrusted && errors.Is(err, fs.ErrPermission) {
+			t.unseen = true
+		}
+		t.addFiles(dir)
 	}
 }
 
@@ -327,68 +427,4 @@ func (t *tree) addWaitedFor(pid int) {
 	if f := statOf(pid); f != nil {
 		t.cpu += time.Duration(number(f[statUtime+2])+number(f[statUtime+3])) * clockTick
 	}
-}
-
-// memoryOf is the directory that tells the memory of a process. When its first
-// thread has ended and others go on, only theirs do.
-func memoryOf(pid int, state []byte) string {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	if string(state) != "Z" {
-		return dir
-	}
-	threads, _ := os.ReadDir(dir + "/task")
-	for _, thread := range threads {
-		other := dir + "/task/" + thread.Name()
-		if thread.Name() != strconv.Itoa(pid) && sumFields(other+"/status", "VmRSS:") > 0 {
-			return other
-		}
-	}
-	return dir
-}
-
-// sharedName is how the kernel shows a shared anonymous mapping.
-var sharedName = []byte("/dev/zero (deleted)")
-
-// addShared notes the shared anonymous mappings of a process. One that it has in
-// common with others has the same inode. How much of one is in memory can't be
-// seen, only that the filter bounds it.
-func (t *tree) addShared(path string) {
-	data, _ := os.ReadFile(path)
-	for line := range bytes.Lines(data) {
-		if !bytes.Contains(line, sharedName) {
-			continue
-		}
-		// address, rights, offset, device, inode, name
-		if f := bytes.Fields(line); len(f) > 4 {
-			t.shared[string(f[4])] = true
-		}
-	}
-}
-
-// proportional is the memory of the tree with shared pages counted once. It is
-// exact and slow, so it has the last word only.
-func (t *tree) proportional() int64 {
-	var sum int64
-	for _, dir := range t.places {
-		sum += sumFields(dir+"/smaps_rollup", "Pss_Anon:", "Pss_Shmem:", "SwapPss:")
-	}
-	return sum
-}
-
-// sumFields adds lines like "RssAnon: 12 kB" of a file up, in bytes.
-func sumFields(path string, keys ...string) int64 {
-	data, _ := os.ReadFile(path)
-	var sum int64
-	for line := range bytes.Lines(data) {
-		if f := bytes.Fields(line); len(f) > 1 && slices.Contains(keys, string(f[0])) {
-			sum += number(f[1]) << 10
-		}
-	}
-	return sum
-}
-
-// number reads digits; anything else is 0.
-func number(b []byte) int64 {
-	n, _ := strconv.ParseInt(string(b), 10, 64)
-	return n
 }

@@ -35,22 +35,22 @@ func (n *None) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	spec.Limits = spec.Limits.withDefaults()
 	n.cfg.logger().Warn("sandbox: NONE. An untrusted program runs without isolation", "program", spec.Argv[0])
-	dir, err := os.MkdirTemp("", "writ-none-")
+	place, err := newScratch()
 	if err != nil {
 		return nil, unavailable("there is no place for a temporary directory", err)
 	}
 	l := &launch{spec: spec, log: n.cfg.logger()}
-	if err := n.build(l, dir); err != nil {
-		_ = os.RemoveAll(dir)
+	if err := n.build(l, place.dir); err != nil {
+		_ = place.remove()
 		return nil, err
 	}
 	l.cgroup = newCgroup(n.cfg.Cgroup, spec.Limits, l.log)
 	p, err := l.start(ctx)
 	if err != nil {
-		_ = os.RemoveAll(dir)
+		_ = place.remove()
 		return nil, err
 	}
-	go func() { <-p.Done(); _ = os.RemoveAll(dir) }()
+	go func() { <-p.Done(); _ = place.remove() }()
 	return p, nil
 }
 

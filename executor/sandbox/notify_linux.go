@@ -1,27 +1,25 @@
 package sandbox
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// Landlock has no rule for modes of files. Where programs run as writ's own user
-// the filter therefore hands each change of a mode over to the reaper, which
-// opens the file, looks where it is, and makes the change itself if that
-// is a place the program may write. What the program then does to its memory or
-// to the path changes nothing any more: the open file is what is changed.
-
-// notifyFD is where the program's stage finds the socket for the listener.
-const notifyFD = 5
+// The filter hands over to writ what it refuses, so that a failed run's report can
+// name it, and what Landlock has no rule for: changes of modes and times. Writ
+// opens the file, looks where it is, and makes the change itself if that is a
+// place the program may write. What the program then does to its memory or to the
+// path changes nothing any more: the open file is what is changed.
 
 // The kernel's structures and requests; see seccomp_unotify(2).
 type (
@@ -49,37 +47,114 @@ const (
 	notifIDValid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 )
 
-// sendListener passes the filter's listener on to the reaper.
-func sendListener(fd int) error {
-	return unix.Sendmsg(notifyFD, []byte{readyByte}, unix.UnixRights(fd), nil, 0)
+// sendListener passes the filter's listener on to writ.
+func sendListener(socket, fd int) error {
+	return unix.Sendmsg(socket, []byte{readyByte}, unix.UnixRights(fd), nil, 0)
 }
 
-// answerer changes modes for the tree.
+// maxDenied bounds how many calls are remembered by name. More would not be read.
+const maxDenied = 16
+
+// answerer answers what one tree's filter hands over.
 type answerer struct {
-	listener int
+	filter   filter
+	uid      int      // as whom files are changed; 0: as writ's own user
 	writable []string // directories, as the kernel names them
+	verdict  *bpf.VM
+	listener int
+	before   int64        // processor time of the thread when it began
+	used     atomic.Int64 // processor time of the answers, in nanoseconds
+
+	mu     sync.Mutex
+	denied []string
 }
 
-// answer serves what comes in over the socket until the reaper ends. Without a
-// listener nothing is to be served, and a call that nobody answers fails.
-func answer(socket int, writable []string) {
+// newAnswerer prepares the answers for a start.
+func newAnswerer(c initConfig) (*answerer, error) {
+	vm, err := bpf.NewVM(seccompProgram(c.filter()))
+	return &answerer{filter: c.filter(), uid: c.UID, writable: c.Writable, verdict: vm}, err
+}
+
+// serve answers until stop ends. Without a listener nothing is to be served, and a
+// call that nobody answers fails. It keeps its thread, which it lends to the
+// program's user: no file is changed with more rights than the program's.
+func (a *answerer) serve(socket, stop *os.File) {
+	defer socket.Close()
+	runtime.LockOSThread()
+	if !readable(int(socket.Fd()), stop) || !a.receive(int(socket.Fd())) {
+		runtime.UnlockOSThread()
+		return
+	}
+	defer unix.Close(a.listener)
+	if a.lend(a.uid) {
+		var ru unix.Rusage
+		_ = unix.Getrusage(unix.RUSAGE_THREAD, &ru)
+		a.before = ru.Utime.Nano() + ru.Stime.Nano()
+		for readable(a.listener, stop) && a.one() {
+			if unix.Getrusage(unix.RUSAGE_THREAD, &ru) == nil {
+				a.used.Store(ru.Utime.Nano() + ru.Stime.Nano() - a.before)
+			}
+		}
+	}
+	if a.lend(0) { // a thread that isn't writ's again ends with this goroutine
+		runtime.UnlockOSThread()
+	}
+}
+
+// user is the program's user where that isn't writ's, or 0.
+func (a *answerer) user() int {
+	if a == nil {
+		return 0
+	}
+	return a.uid
+}
+
+// lend gives this thread a user's rights on files and processes, and with 0 writ's
+// own again. Where the program has writ's user there is nothing to do.
+func (a *answerer) lend(id int) bool {
+	if a.user() == 0 {
+		return true
+	}
+	for _, nr := range []uintptr{unix.SYS_SETFSGID, unix.SYS_SETFSUID} {
+		_, _, _ = unix.RawSyscall(nr, uintptr(id), 0, 0)
+		if now, _, _ := unix.RawSyscall(nr, uintptr(id), 0, 0); int(now) != id { // the one before is the answer
+			return false
+		}
+	}
+	return true
+}
+
+// readable waits until fd can be read; false when stop has ended first, or fd.
+func readable(fd int, stop *os.File) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop.Fd()), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		if err == nil {
+			return fds[1].Revents == 0 && fds[0].Revents&unix.POLLIN != 0
+		}
+		if err != unix.EINTR {
+			return false
+		}
+	}
+}
+
+// receive takes the listener from the program's stage.
+func (a *answerer) receive(socket int) bool {
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
 	if err != nil || n == 0 {
-		return
+		return false
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {
-		return
+		return false
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return
+		return false
 	}
-	a := &answerer{listener: fds[0], writable: writable}
-	for a.one() {
-		continue
-	}
+	a.listener = fds[0]
+	return true
 }
 
 // one takes and answers one call. It reports whether there can be more.
@@ -93,7 +168,7 @@ func (a *answerer) one() bool {
 		return false
 	}
 	r := seccompResp{id: n.id}
-	if err := a.chmod(&n); err != nil {
+	if err := a.decide(&n); err != nil {
 		no := unix.EPERM
 		_ = errors.As(err, &no) // EPERM where it is no call's
 		r.err = -int32(no)
@@ -102,113 +177,98 @@ func (a *answerer) one() bool {
 	return true
 }
 
+// decide refuses a call as the filter says, or does what it asks for.
+func (a *answerer) decide(n *seccompNotif) error {
+	answer := a.judge(n.data)
+	switch {
+	case answer == handOver.Val && isTimes(uintptr(n.data.nr)):
+		return a.change(n, a.times)
+	case answer == handOver.Val:
+		return a.change(n, a.mode)
+	case answer&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO:
+		a.note(uintptr(n.data.nr))
+		return unix.Errno(answer & unix.SECCOMP_RET_DATA)
+	}
+	return unix.EPERM // the filter doesn't hand over what it allows
+}
+
+// judge runs the filter once more, for its own answer. The virtual machine reads
+// big-endian words, and the kernel native ones at the same places.
+func (a *answerer) judge(d seccompData) uint32 {
+	data := make([]byte, dataArgs+len(d.args)*8)
+	binary.BigEndian.PutUint32(data[dataNr:], d.nr)
+	binary.BigEndian.PutUint32(data[dataArch:], d.arch)
+	for i, arg := range d.args {
+		binary.BigEndian.PutUint32(data[dataArgs+8*i:], uint32(arg))
+		binary.BigEndian.PutUint32(data[dataArgs+8*i+4:], uint32(arg>>32))
+	}
+	answer, err := a.verdict.Run(data)
+	if err != nil {
+		return unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	}
+	return uint32(answer)
+}
+
+// note remembers a refused call by its name.
+func (a *answerer) note(nr uintptr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if name := callName(runtime.GOARCH, nr); len(a.denied) < maxDenied && !slices.Contains(a.denied, name) {
+		a.denied = append(a.denied, name)
+	}
+}
+
+// refused are the names of calls that were refused, in the order of the first.
+func (a *answerer) refused() []string {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.denied)
+}
+
+// cost is the processor time that the answers took, which is the tree's doing.
+func (a *answerer) cost() time.Duration {
+	if a == nil {
+		return 0
+	}
+	return time.Duration(a.used.Load())
+}
+
 func (a *answerer) ioctl(request uintptr, p unsafe.Pointer) unix.Errno {
 	_, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(a.listener), request, uintptr(p))
 	runtime.KeepAlive(p)
 	return no
 }
 
-// chmod makes the change that a call asks for.
-func (a *answerer) chmod(n *seccompNotif) error {
-	file, mode, err := a.open(n)
+// openNotify makes the socket over which the filter's listener comes, and gives
+// the child's end.
+func (l *launch) openNotify() (*os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer unix.Close(file)
-	// Only now is it sure that all of this was the caller's and not a successor's.
-	if no := a.ioctl(notifIDValid, unsafe.Pointer(&n.id)); no != 0 {
-		return no
-	}
-	link := fmt.Sprintf("/proc/self/fd/%d", file)
-	where, err := os.Readlink(link)
-	if err != nil || !a.mayWrite(where) {
-		return unix.EPERM
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(file, &st); err != nil {
-		return err
-	}
-	if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFLNK {
-		return unix.EOPNOTSUPP
-	}
-	return unix.Fchmodat(unix.AT_FDCWD, link, mode&0o7777, 0)
+	l.notify = os.NewFile(uintptr(pair[0]), "notify")
+	return os.NewFile(uintptr(pair[1]), "notify"), nil
 }
 
-// open opens the file that a call names, and reads which mode it is to have.
-func (a *answerer) open(n *seccompNotif) (file int, mode uint32, err error) {
-	args, dir, flags := n.data.args[:], int32(unix.AT_FDCWD), 0
-	switch nr := uintptr(n.data.nr); {
-	case nr == unix.SYS_FCHMOD:
-		file, err = openOf(n.pid, int32(args[0]), "", unix.AT_EMPTY_PATH)
-		return file, uint32(args[1]), err
-	case slices.Contains(chmodHere, nr):
-	case nr == unix.SYS_FCHMODAT2:
-		flags = int(args[3])
-		fallthrough
-	default:
-		dir, args = int32(args[0]), args[1:]
+// startAnswers answers what the filter hands over until the function it returns is
+// called, which waits for the last answer.
+func (l *launch) startAnswers() (stop func()) {
+	if l.answer == nil {
+		return func() {}
 	}
-	path, err := pathOf(n.pid, args[0])
+	r, w, err := os.Pipe()
 	if err != nil {
-		return -1, 0, err
+		_ = l.notify.Close() // nobody answers, so all that is handed over is refused
+		return func() {}
 	}
-	file, err = openOf(n.pid, dir, path, flags)
-	return file, uint32(args[1]), err
-}
-
-// mayWrite reports whether a path is below a directory that the program may
-// change.
-func (a *answerer) mayWrite(path string) bool {
-	return slices.ContainsFunc(a.writable, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
-}
-
-// pathOf reads a path from a caller's memory.
-func pathOf(pid uint32, address uint64) (string, error) {
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		return "", err
+	var wg sync.WaitGroup
+	wg.Go(func() { l.answer.serve(l.notify, r) })
+	return func() {
+		_ = w.Close() // nothing is written through it
+		wg.Wait()
+		_ = r.Close()
 	}
-	defer mem.Close()
-	buf := make([]byte, 0, unix.PathMax)
-	page := uint64(os.Getpagesize())
-	for len(buf) < unix.PathMax { // page by page: the next one may not be there
-		at := address + uint64(len(buf))
-		part := make([]byte, min(page-at%page, uint64(unix.PathMax-len(buf))))
-		n, err := mem.ReadAt(part, int64(at))
-		if n == 0 {
-			return "", errors.Join(unix.EFAULT, err)
-		}
-		buf = append(buf, part[:n]...)
-		if i := bytes.IndexByte(buf, 0); i >= 0 {
-			return string(buf[:i]), nil
-		}
-	}
-	return "", unix.ENAMETOOLONG
-}
-
-// openOf opens a path as a caller would find it, without touching it.
-func openOf(pid uint32, dir int32, path string, flags int) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
-	if flags&unix.AT_SYMLINK_NOFOLLOW != 0 {
-		how.Flags |= unix.O_NOFOLLOW
-	}
-	if path == "" && flags&unix.AT_EMPTY_PATH == 0 {
-		return -1, unix.ENOENT
-	}
-	if filepath.IsAbs(path) {
-		return unix.Openat2(unix.AT_FDCWD, path, &how)
-	}
-	from := fmt.Sprintf("/proc/%d/cwd", pid)
-	if dir != unix.AT_FDCWD {
-		from = fmt.Sprintf("/proc/%d/fd/%d", pid, dir)
-	}
-	base, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, unix.EBADF
-	}
-	if path == "" {
-		return base, nil
-	}
-	defer unix.Close(base)
-	return unix.Openat2(base, path, &how)
 }

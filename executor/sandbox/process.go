@@ -12,7 +12,8 @@ const (
 	CauseStartFailed Cause = "start_failed"
 	// CauseResource: a limit ended it. Exit.Limit names the limit.
 	CauseResource Cause = "resource"
-	// CauseKilled: Kill was called or the context was done.
+	// CauseKilled: Kill was called or the context was done, or, where Exit.Limit is
+	// LimitDisk, others left too little of the file system for anybody to go on.
 	CauseKilled Cause = "killed"
 	// CauseExited: the program ended by itself; see Exit.Code.
 	CauseExited Cause = "exited"
@@ -42,11 +43,20 @@ type Exit struct {
 	Code int
 	// Signal is the signal that ended the program, 0 if none.
 	Signal int
-	// Limit is the limit behind CauseResource.
+	// Limit is the limit behind CauseResource, and LimitDisk behind some CauseKilled.
 	Limit Limit
 	// Hints are limits that were reached without ending the program. A builder
 	// that failed may have failed because of them.
 	Hints []Limit
+	// Denied are the names of system calls that the sandbox refused, in the order
+	// of the first of each, at most 16. A program that failed may have failed
+	// because of them. Calls that every program tries and can do without aren't
+	// among them.
+	Denied []string
+	// Watched says that no control group held the memory limit: the tree was looked
+	// at from outside, and some of the kernel's memory is counted nowhere; see the
+	// package comment.
+	Watched bool
 	// DiskLow says that the reserve of Limits.DiskReserveBytes was not free when
 	// the tree was dead: remove the workspace before anything else is done.
 	DiskLow bool

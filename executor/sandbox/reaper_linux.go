@@ -19,6 +19,13 @@ import (
 // kernel closes it when writ dies, kill -9 included.
 const holdFD = 5
 
+// The socket for the filter's listener: as the reaper finds it, and as it hands it
+// on to the program's stage.
+const (
+	reaperNotifyFD = 6
+	notifyFD       = 5
+)
+
 // reapEvery is how often a tree that is to die is gone through.
 const reapEvery = 2 * time.Millisecond
 
@@ -28,7 +35,7 @@ const reapEvery = 2 * time.Millisecond
 // never returns.
 func runReaper() {
 	status := os.NewFile(statusFD, "status")
-	pid, err := startInner(readWritable())
+	r, err := newReaper()
 	if err != nil {
 		var no syscall.Errno
 		_ = errors.As(err, &no) // 0 where it is no call's
@@ -36,21 +43,23 @@ func runReaper() {
 		os.Exit(initExit)
 	}
 	_ = status.Close() // the program's stage has its own
-	r := &reaper{main: pid}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.NewFile(holdFD, "hold"))
 		r.end()
 	}()
-	syscall.Exit(r.reap()) // at once: there is nothing to flush
+	go func() { syscall.Exit(r.reap()) }() // at once: there is nothing to flush
+	<-r.dying
+	r.slay()
 }
 
 // reaper ends a tree of processes.
 type reaper struct {
 	main int // the program, and its process group
+	uid  int // the user that the tree alone has; 0: it is all that the thread that kills can reach
 
 	mu     sync.Mutex
-	dying  bool
-	reaped bool // the program's number may be another's
+	dying  chan struct{} // has a word when all are to be killed
+	reaped bool          // the program's number may be another's
 }
 
 // end begins to kill all of them. Most are of the program's group, which the
@@ -61,9 +70,9 @@ func (r *reaper) end() {
 	if !r.reaped {
 		_ = unix.Kill(-r.main, unix.SIGKILL)
 	}
-	if !r.dying {
-		r.dying = true
-		go slayTree()
+	select {
+	case r.dying <- struct{}{}:
+	default:
 	}
 }
 
@@ -106,25 +115,32 @@ func endedChild() (int, error) {
 // siginfoPid is where a siginfo of a child has its number, on 64-bit systems.
 const siginfoPid = 16
 
-// readWritable reads from the configuration, which is the other stage's, where
-// the program may change files.
-func readWritable() []string {
+// newReaper starts the tree. The thread that does is the only one in the tree's
+// domain: none but it may kill. The parent-death signal that the program's stage
+// sets follows it, too, so it never ends. Where the kernel has no such domain, the
+// tree is known by its user.
+func newReaper() (*reaper, error) {
+	runtime.LockOSThread()
 	var c initConfig
-	data := make([]byte, maxConfig)
-	n, err := unix.Pread(configFD, data, 0) // the offset is the other stage's
-	if err != nil || json.Unmarshal(data[:n], &c) != nil {
-		return nil // and then nothing may be changed
+	if err := readConfig(&c); err != nil {
+		return nil, err
 	}
-	return c.Writable
+	r := &reaper{dying: make(chan struct{}, 1)}
+	alone := scopeSignals
+	if c.ABI < abiScoped {
+		r.uid = c.UID
+		alone = func() error { return signalUser(r.uid, 0) }
+	}
+	if err := alone(); err != nil {
+		return nil, err
+	}
+	var err error
+	r.main, err = startInner()
+	return r, err
 }
 
-// maxConfig bounds what the stages are told.
-const maxConfig = 4 << 20
-
-// startInner forks the program's stage. The parent-death signal that the stage
-// sets follows this thread, which therefore never ends.
-func startInner(writable []string) (int, error) {
-	runtime.LockOSThread()
+// startInner forks the program's stage.
+func startInner() (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("subreaper: %w", err)
 	}
@@ -132,85 +148,79 @@ func startInner(writable []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, err
-	}
 	pid, err := syscall.ForkExec(self, []string{initPath, wordInit}, &syscall.ProcAttr{
-		Env: []string{}, Files: []uintptr{0, 1, 2, configFD, statusFD, uintptr(pair[1])},
+		Env: []string{}, Files: []uintptr{0, 1, 2, configFD, statusFD, reaperNotifyFD},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		return 0, err
 	}
-	_ = unix.Close(pair[1])
-	go answer(pair[0], writable)
-	for _, fd := range []int{0, configFD} {
-		_ = unix.Close(fd) // the reaper reads nothing
+	for _, fd := range []int{0, configFD, reaperNotifyFD} {
+		_ = unix.Close(fd) // the reaper reads nothing more
 	}
 	return pid, nil
 }
 
-// slayTree kills until nobody is left, which the reaper's own wait finds out.
-// All are stopped before any is killed, so that none can fork while the rest is
-// looked for; at the limit on processes nobody new can come either.
-func slayTree() {
+// slay kills until nobody is left, which reap finds out.
+func (r *reaper) slay() {
 	tick := time.NewTicker(reapEvery)
 	defer tick.Stop()
-	for {
-		stopped := map[int]bool{}
-		for range 20 { // passes until one finds nobody new
-			fresh := 0
-			for pid, parent := range descendants(os.Getpid()) {
-				if !stopped[pid] {
-					stopped[pid] = true
-					fresh++
-					sendTo(pid, parent, unix.SIGSTOP)
-				}
-			}
-			if fresh == 0 {
-				break
-			}
-		}
-		for pid, parent := range descendants(os.Getpid()) {
-			sendTo(pid, parent, unix.SIGKILL)
-		}
-		<-tick.C
+	for ; ; <-tick.C {
+		r.slayOnce()
 	}
 }
 
-// descendants gives all processes below one, with their parents.
-func descendants(root int) map[int]int {
-	found := map[int]int{}
-	for queue := []int{root}; len(queue) > 0 && len(found) < maxTree; queue = queue[1:] {
-		for _, pid := range children(queue[0]) {
-			if _, seen := found[pid]; !seen {
-				found[pid] = queue[0]
-				queue = append(queue, pid)
-			}
-		}
-	}
-	return found
-}
-
-// sendTo sends to a process as long as it is the child that it was: a number
-// that was given to somebody else meanwhile is left alone.
-func sendTo(pid, parent int, sig unix.Signal) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
+// slayOnce kills everybody. In a domain that no signal leaves, all but the reaper are
+// the tree: the kernel kills it in one step, in which nobody can be born. So it does
+// with all processes of a user.
+func (r *reaper) slayOnce() {
+	if r.uid != 0 {
+		_ = signalUser(r.uid, unix.SIGKILL) // it worked at the start
 		return
 	}
-	defer unix.Close(fd)
-	if p := parentOf(pid); p == parent || p == os.Getpid() {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
-	}
+	_ = unix.Kill(-1, unix.SIGKILL)
 }
 
-// parentOf is a process's parent now, 0 if it is gone.
-func parentOf(pid int) int {
-	f := statOf(pid)
-	if f == nil {
-		return 0
+// signalUser sends a signal to all processes of a user who isn't root, and to no
+// other, in one step.
+func signalUser(uid int, sig unix.Signal) error {
+	return asUser(uid, func() error {
+		if err := onlyOwnSignals(); err != nil {
+			return err
+		}
+		_ = unix.Kill(-1, sig) // that there is nobody is no failure
+		return nil
+	})
+}
+
+// asUser does something while this thread of root's has another effective user. Its
+// real one is meanwhile somebody whom nobody else has, and root the saved one: by
+// those two a signal finds it, so that none of that user does.
+func asUser(uid int, do func() error) error {
+	if uid <= rootIDs {
+		return fmt.Errorf("user %d is no program's", uid)
 	}
-	return int(number(f[statParent]))
+	if err := setUsers(uid-rootIDs, uid, 0); err != nil {
+		return err
+	}
+	err := do()
+	// Who changed his user can't be looked at; the program's stage does, see reaped.
+	return errors.Join(err, setUsers(0, 0, 0), unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0))
+}
+
+// setUsers sets real, effective and saved user of this thread alone.
+func setUsers(own, effective, saved int) error {
+	if _, _, no := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(own), uintptr(effective), uintptr(saved)); no != 0 {
+		return no
+	}
+	return nil
+}
+
+// onlyOwnSignals refuses to go on where a signal reaches what isn't of the tree. What
+// is meant for the tree would reach all that runs.
+func onlyOwnSignals() error {
+	if err := unix.Kill(os.Getppid(), 0); !errors.Is(err, unix.EPERM) {
+		return errors.New("signals reach more than the program")
+	}
+	return nil
 }

@@ -26,7 +26,7 @@ const othersRoom = 256
 // setRlimits sets what the kernel holds for each process, and, for processes
 // and threads, for the user id inside the namespace. A negative limit leaves
 // the inherited one. The order matters: afterwards this process itself must be
-// able to do nothing but exec.
+// able to do nothing but exec. The one on descriptors comes later, see enter.
 func setRlimits(c initConfig) error {
 	l := c.Limits
 	if c.Confined && c.UID == 0 && l.Processes > 0 {
@@ -53,7 +53,7 @@ func setRlimits(c initConfig) error {
 			return err
 		}
 	}
-	return setRlimit(unix.RLIMIT_NOFILE, l.OpenFiles, l.OpenFiles)
+	return nil
 }
 
 // setRlimit sets one limit, never above the inherited hard one. It goes through

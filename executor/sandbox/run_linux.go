@@ -20,23 +20,28 @@ import (
 // launch is one start: what is needed before, while and after the tree runs.
 // Both levels use it.
 type launch struct {
-	spec   Spec
-	log    *slog.Logger
-	cmd    *exec.Cmd
-	cgroup *cgroup
-	child  *[]*os.File // the child's descriptors, closed here after the start
-	status *os.File    // nil when the program is executed directly
-	info   *os.File
+	spec    Spec
+	log     *slog.Logger
+	cmd     *exec.Cmd
+	cgroup  *cgroup
+	child   *[]*os.File // the child's descriptors, closed here after the start
+	status  *os.File    // nil when the program is executed directly
+	info    *os.File
+	notify  *os.File // where the filter's listener comes in
+	answer  *answerer
+	scratch *scratch // of a level without namespaces
+
+	release func() // gives back what the start took, once nothing runs
 
 	// The level without namespaces.
 	confined bool
 	hold     *os.File // the reaper ends its tree when this is closed
 	tmp      []string // directories that stand in for tmpfs
-	release  func()   // gives back what the start took, once nothing runs
 
 	p      *Process
 	out    output
 	begin  time.Time
+	lacked shortage // of the file system then; less than nothing where more than the reserve was free
 	report chan statusReport
 
 	mu     sync.Mutex
@@ -85,7 +90,7 @@ func (l *launch) openPipes(a *arguments) error {
 // closeAll undoes a launch that didn't come to run.
 func (l *launch) closeAll() {
 	l.closeChild()
-	for _, f := range []*os.File{l.status, l.info, l.hold} {
+	for _, f := range []*os.File{l.status, l.info, l.hold, l.notify} {
 		if f != nil {
 			_ = f.Close() // nothing was written through it
 		}
@@ -148,7 +153,7 @@ func (l *launch) connect() {
 func (l *launch) run(ctx context.Context, spawned chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l.begin = time.Now()
+	l.begin, l.lacked = time.Now(), shortOf(l.spec.Workspace, l.spec.Limits.DiskReserveBytes)
 	l.joinCgroup()
 	err := l.cmd.Start()
 	l.closeChild()
@@ -161,10 +166,11 @@ func (l *launch) run(ctx context.Context, spawned chan<- error) {
 	go l.readStatus()
 	go l.readInfo()
 	stopWatching := context.AfterFunc(ctx, func() { l.kill(killReason{cause: CauseKilled}) })
-	stopMeter := l.startMeter()
+	stopMeter, stopAnswers := l.startMeter(), l.startAnswers()
 	waitErr := l.cmd.Wait()
 	l.awaitDeath()
 	stopMeter()
+	stopAnswers()
 	stopWatching()
 	l.settle(waitErr)
 	close(l.p.done)
@@ -324,11 +330,14 @@ func (l *launch) settle(waitErr error) {
 	state := l.cmd.ProcessState
 	e.CPU = max(l.meter.cpu, l.cgroup.cpu(), state.UserTime()+state.SystemTime())
 	e.PeakMemoryBytes = max(l.meter.peak, l.cgroup.peak())
-	e.Hints = l.hints()
+	e.Hints, e.Denied = l.hints(), l.answer.refused()
+	e.Watched = l.status != nil && !l.cgroup.holdsMemory()
 	l.cause(e, status, state.ExitCode())
 	l.closeFirst()
 	if l.confined {
 		_ = l.hold.Close() // nothing is written through it
+	}
+	if l.release != nil {
 		l.release()
 	}
 	l.meter.close()

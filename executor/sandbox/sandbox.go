@@ -56,8 +56,10 @@ type Config struct {
 	// such a kernel is sandbox.unavailable.
 	WithoutLandlock bool
 	// RootUID is the host user id that untrusted programs get when writ itself
-	// runs as root: kernel limits on processes don't bind user id 0. Zero:
-	// DefaultRootUID. Start gives Spec.Workspace and Spec.OutDir to that id.
+	// runs as root: kernel limits on processes don't bind user id 0. Programs that
+	// run at once have this and the ids below, 512 in all that nothing else should
+	// have. Zero: DefaultRootUID. Start gives
+	// Spec.Workspace and Spec.OutDir to that id.
 	RootUID int
 	// Cgroup is a delegated cgroup v2 directory, writable by this user, in
 	// which a child is created per sandbox. Empty: writ's own cgroup is tried,

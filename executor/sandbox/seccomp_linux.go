@@ -26,11 +26,17 @@ const (
 	unshareFlags = namespaceFlags | unix.CLONE_NEWTIME
 )
 
-// ioctls that type into a terminal or drive the console.
+// ioctls that type into a terminal or drive the console, and those that are
+// fallocate by another name.
 const (
 	tiocsti   = 0x5412
 	tioclinux = 0x541c
+	resvsp    = 0x40305828 // FS_IOC_RESVSP
+	resvsp64  = 0x4030582a
+	zeroRange = 0x40305839
 )
+
+var deniedRequests = []uint32{tiocsti, tioclinux, resvsp, resvsp64, zeroRange}
 
 // personalityQuery asks for the execution domain without changing it.
 const personalityQuery = 0xffffffff
@@ -61,11 +67,10 @@ var deniedEverywhere = []uintptr{
 }
 
 // absent are system calls for which programs have a fallback when the kernel is
-// too old: they are answered that way. clone3 hides its flags in memory where a
-// filter can't look; io_uring does other calls past the filter.
-var absent = []uintptr{
-	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-}
+// too old: they are answered that way. io_uring does other calls past the filter;
+// of what io_setup takes the whole machine has one stock, so that one program could
+// have all of it.
+var absent = []uintptr{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_IO_SETUP}
 
 // errno makes a call fail with no.
 func errno(no unix.Errno) bpf.Instruction {
@@ -85,22 +90,44 @@ type filter struct {
 	sameUser  bool // it runs as writ's own user
 }
 
-// seccompFilter assembles the filter for this architecture.
-func seccompFilter(f filter) ([]bpf.RawInstruction, error) {
+// seccompFilters are the assembled filter: for a start at which writ listens, and
+// for one at which it can't.
+type seccompFilters struct{ listened, alone []unix.SockFilter }
+
+// newFilters assembles the filter for this architecture.
+func newFilters(f filter) (out seccompFilters, err error) {
 	if auditArch == 0 {
-		return nil, fmt.Errorf("no system call table for %s", runtime.GOARCH)
+		return out, fmt.Errorf("no system call table for %s", runtime.GOARCH)
 	}
-	return bpf.Assemble(seccompProgram(f))
+	if out.listened, err = assemble(listenedProgram(f)); err != nil {
+		return out, err
+	}
+	if !f.confined { // that level can't do without
+		out.alone, err = assemble(seccompProgram(f))
+	}
+	return out, err
 }
 
-// hiddenMemory are calls that take memory which belongs to no process, so that
-// only a control group can count it. Programs have a fallback for them.
-var hiddenMemory = []uintptr{unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET}
+func assemble(prog []bpf.Instruction) ([]unix.SockFilter, error) {
+	raw, err := bpf.Assemble(prog)
+	out := make([]unix.SockFilter, len(raw))
+	for i, in := range raw {
+		out[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	return out, err
+}
+
+// hiddenMemory are calls that take memory of the kernel which belongs to no
+// process, so that only a control group can count it: a gigabyte of semaphores or
+// of messages. Hardly a build needs them.
+var hiddenMemory = []uintptr{
+	unix.SYS_MEMFD_SECRET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
+}
 
 // shmBytes bounds a System V segment where no control group counts: with the
-// kernel's 4096 segments a quarter of a gigabyte, and enough for the marker
-// that database servers make.
-const shmBytes = 64 << 10
+// kernel's 4096 segments 16 MiB, and enough for the marker that database servers
+// make.
+const shmBytes = 4 << 10
 
 // sharedBytes bounds a shared anonymous mapping where no control group counts.
 // Its pages stay in memory though no process is seen to use them, once they are
@@ -126,9 +153,57 @@ func visibleMappings() []bpf.Instruction {
 	}, size...)
 }
 
-// seccompProgram is the filter: everything not named is allowed. Calls whose
-// answer doesn't depend on arguments cost nothing, since the kernel caches it.
+// unshareRule refuses namespaces, and where the meter counts memory, descriptors for a
+// thread alone: it looks at those of processes.
+func unshareRule(f filter) []bpf.Instruction {
+	if f.uncounted {
+		return flagsDenied(0, unshareFlags|unix.CLONE_FILES)
+	}
+	return flagsDenied(0, unshareFlags)
+}
+
+// cloneRule refuses namespaces, and where the meter counts memory, also a thread with
+// descriptors of its own, and a process that has its parent's memory and goes on beside
+// it: memory that is handed from one process to the next is nowhere when it is looked
+// for. A parent that waits for its child, as vfork has it, is there, as long as the
+// child doesn't kill it; a look in between misses that memory.
+func cloneRule(f filter) []bpf.Instruction {
+	if !f.uncounted {
+		return flagsDenied(0, namespaceFlags)
+	}
+	return []bpf.Instruction{
+		loadArg(0),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipTrue: 5},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipFalse: 1},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_FILES, SkipTrue: 2, SkipFalse: 3},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_VM, SkipFalse: 1},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_VFORK, SkipFalse: 1},
+		allow,
+		errno(unix.EPERM),
+	}
+}
+
+// seccompProgram is the filter. Calls whose answer doesn't depend on arguments
+// cost nothing, since the kernel caches it.
 func seccompProgram(f filter) []bpf.Instruction {
+	return append(prolog(f), judgement(f)...)
+}
+
+// listenedProgram is the filter for a start at which writ listens: what is refused
+// is handed over to it, so that it knows of the call, and refuses it.
+func listenedProgram(f filter) []bpf.Instruction {
+	body := judgement(f)
+	for i, in := range body {
+		if r, ok := in.(bpf.RetConstant); ok && r.Val&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO {
+			body[i] = handOver
+		}
+	}
+	return append(prolog(f), body...)
+}
+
+// prolog answers what nobody needs to know of: foreign interfaces, and calls that
+// every program makes and has another way for.
+func prolog(f filter) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -136,32 +211,50 @@ func seccompProgram(f filter) []bpf.Instruction {
 		bpf.LoadAbsolute{Off: dataNr, Size: 4},
 	}
 	prog = append(prog, archProlog...)
+	// Its flags are in memory, where a filter can't look. Libraries try it first.
+	prog = append(prog, onCall(unix.SYS_CLONE3, errno(unix.ENOSYS))...)
+	// A gigabyte would be taken from the disk between two looks of the meter.
+	// Programs write the blocks instead.
+	prog = append(prog, onCall(unix.SYS_FALLOCATE, errno(unix.EOPNOTSUPP))...)
+	if f.confined {
+		prog = append(prog, allowed(f, runtime.GOARCH, true)...)
+	}
+	return prog
+}
+
+// judgement is the filter after the prolog: an allow-list where no namespaces
+// stand around the program, otherwise a list of what is denied.
+func judgement(f filter) []bpf.Instruction {
+	if f.confined {
+		return append(allowed(f, runtime.GOARCH, false), errno(unix.ENOSYS))
+	}
+	return append(denied(f), allow)
+}
+
+// denied is what namespaces don't hold.
+func denied(f filter) []bpf.Instruction {
+	var prog []bpf.Instruction
 	for _, nr := range slices.Concat(deniedHere, deniedEverywhere) {
 		prog = append(prog, onCall(nr, errno(unix.EPERM))...)
 	}
 	for _, nr := range absent {
 		prog = append(prog, onCall(nr, errno(unix.ENOSYS))...)
 	}
-	if f.confined {
-		prog = append(prog, withoutNamespaces(f.sameUser)...)
-	}
 	if f.uncounted {
 		for _, nr := range hiddenMemory {
 			prog = append(prog, onCall(nr, errno(unix.ENOSYS))...)
 		}
 		prog = append(prog, onCall(unix.SYS_SHMGET, atMost(1, shmBytes, unix.EINVAL)...)...)
+		prog = append(prog, onCall(unix.SYS_MEMFD_CREATE, flagsDenied(1, unix.MFD_HUGETLB)...)...)
 		prog = append(prog, onCall(unix.SYS_MMAP, visibleMappings()...)...)
+		prog = append(prog, onCall(unix.SYS_CLOSE_RANGE, flagsDenied(2, unix.CLOSE_RANGE_UNSHARE)...)...)
 	}
-	// A gigabyte would be taken from the disk between two looks of the meter.
-	// Programs write the blocks instead.
-	prog = append(prog, onCall(unix.SYS_FALLOCATE, errno(unix.EOPNOTSUPP))...)
-	prog = append(prog, onCall(unix.SYS_CLONE, flagsDenied(0, namespaceFlags)...)...)
-	prog = append(prog, onCall(unix.SYS_UNSHARE, flagsDenied(0, unshareFlags)...)...)
+	prog = append(prog, onCall(unix.SYS_CLONE, cloneRule(f)...)...)
+	prog = append(prog, onCall(unix.SYS_UNSHARE, unshareRule(f)...)...)
 	prog = append(prog, onCall(unix.SYS_PERSONALITY, onlyValues(0, unix.EPERM, 0, personalityQuery)...)...)
-	prog = append(prog, onCall(unix.SYS_IOCTL, exceptValues(1, unix.EPERM, tiocsti, tioclinux)...)...)
+	prog = append(prog, onCall(unix.SYS_IOCTL, exceptValues(1, unix.EPERM, deniedRequests...)...)...)
 	prog = append(prog, onCall(unix.SYS_SOCKET, families(f.loopback)...)...)
-	prog = append(prog, onCall(unix.SYS_SOCKETPAIR, onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)...)
-	return append(prog, allow)
+	return append(prog, onCall(unix.SYS_SOCKETPAIR, onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)...)
 }
 
 // onCall runs body, which must return, for the system call nr. The accumulator
@@ -231,22 +324,24 @@ func families(loopback bool) []bpf.Instruction {
 	return append(append(prog, netlink...), errno(unix.EAFNOSUPPORT))
 }
 
-// installSeccomp puts the filter on this thread. It needs no_new_privs. With
-// listen it gives the descriptor at which calls are handed over.
-func installSeccomp(filter []bpf.RawInstruction, listen bool) (int, error) {
-	sock := make([]unix.SockFilter, len(filter))
-	for i, in := range filter {
-		sock[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+// install puts the filter on this thread. It needs no_new_privs. It gives the
+// descriptor at which calls are handed over, or -1 where somebody around writ
+// listens already and the level can do without.
+func (f seccompFilters) install() (int, error) {
+	fd, no := loadSeccomp(f.listened, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	if no != 0 && f.alone != nil {
+		_, no = loadSeccomp(f.alone, 0)
+		fd = -1
 	}
-	prog := unix.SockFprog{Len: uint16(len(sock)), Filter: &sock[0]}
-	flags := uintptr(0)
-	if listen {
-		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
-	}
-	fd, _, no := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
-	runtime.KeepAlive(sock)
 	if no != 0 {
 		return -1, no
 	}
-	return int(fd), nil
+	return fd, nil
+}
+
+func loadSeccomp(filter []unix.SockFilter, flags uintptr) (int, unix.Errno) {
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	fd, _, no := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(filter)
+	return int(fd), no
 }

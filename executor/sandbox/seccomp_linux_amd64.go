@@ -22,9 +22,3 @@ var deniedHere = []uintptr{
 	unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS_USTAT, unix.SYS_SYSFS,
 	unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE, unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE,
 }
-
-// chmodHere and chownHere are calls on files by path that only this architecture has.
-var (
-	chmodHere = []uintptr{unix.SYS_CHMOD}
-	chownHere = []uintptr{unix.SYS_CHOWN, unix.SYS_LCHOWN}
-)

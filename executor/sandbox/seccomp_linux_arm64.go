@@ -12,6 +12,3 @@ var archProlog []bpf.Instruction
 
 // deniedHere are calls that only this architecture has: none.
 var deniedHere []uintptr
-
-// chmodHere and chownHere are calls on files by path that only this architecture has.
-var chmodHere, chownHere []uintptr

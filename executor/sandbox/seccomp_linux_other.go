@@ -10,6 +10,4 @@ const auditArch = 0
 var (
 	archProlog []bpf.Instruction
 	deniedHere []uintptr
-	chmodHere  []uintptr
-	chownHere  []uintptr
 )

@@ -2,7 +2,10 @@
 
 package sandbox
 
-import "context"
+import (
+	"context"
+	"os"
+)
 
 // MaybeInit does nothing on this system.
 func MaybeInit() {}
@@ -18,6 +21,15 @@ func NewNone(Config) Sandbox { return unsupported("none") }
 
 // KillStrays finds nothing on this system.
 func KillStrays(string) int { return 0 }
+
+// RemoveTree removes a directory with all that is in it.
+func RemoveTree(dir string) error { return os.RemoveAll(dir) }
+
+// HoldsMemory is false on this system.
+func HoldsMemory(Config) bool { return false }
+
+// LandlockLacks says nothing on this system.
+func LandlockLacks() (what, remedy string) { return "", "" }
 
 type unsupported string
 

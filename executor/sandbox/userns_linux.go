@@ -12,29 +12,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// rootUser is as whom a program of a writ that runs as root runs: a user namespace,
+// and the host's user id of insideID in it.
+type rootUser struct {
+	ns  *os.File
+	uid int
+}
+
 // rootLevel gives the user namespace for a writ that runs as root, nil for an
 // ordinary user. The kernel doesn't count the processes of user id 0, so a
 // program of root must have another id on the host too: the namespace maps
 // inner root, which only sets the mounts up, to root and insideID to
-// Config.RootUID, and the inner stage becomes insideID for good.
-func (b *Bubblewrap) rootLevel() (*os.File, error) {
+// Config.RootUID or one below, and the inner stage becomes insideID for good. No
+// two programs that run have one of them in common: the kernel counts processes
+// for each namespace, and descriptors on their way for each id.
+func (b *Bubblewrap) rootLevel() (*rootUser, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.userns == nil {
-		f, err := newUserns(b.cfg.RootUID)
-		if err != nil && innerRoot() {
-			b.cfg.logger().Info("sandbox: this root can't map a second user id; its programs run with its own", "err", err)
-			return nil, nil
-		}
-		if err != nil {
-			return nil, unavailable("user namespaces are not allowed", err)
-		}
-		b.userns = f
+	if last := len(b.free) - 1; last >= 0 {
+		u := b.free[last]
+		b.free = b.free[:last]
+		return u, nil
 	}
-	return dup(b.userns)
+	u := &rootUser{uid: b.cfg.RootUID - b.made}
+	if u.uid <= 0 || b.made == rootIDs {
+		return nil, unavailable(fmt.Sprintf("%d programs run already", b.made), nil)
+	}
+	var err error
+	if u.ns, err = newUserns(u.uid); err != nil && innerRoot() {
+		b.cfg.logger().Info("sandbox: this root can't map a second user id; its programs run with its own", "err", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable("user namespaces are not allowed", err)
+	}
+	b.made++
+	return u, nil
+}
+
+// leave gives back what a start had from rootLevel, once nothing runs.
+func (b *Bubblewrap) leave(u *rootUser) {
+	if u == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free = append(b.free, u)
 }
 
 // innerRoot reports whether this root is root of a user namespace only: then

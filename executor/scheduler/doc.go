@@ -19,7 +19,14 @@
 // back, so that short ticks never wait behind long builds. Without one it
 // returns, and is run again when its turn has come, with the slot kept for it:
 // nobody waits in memory with half-read state, and a stop reaches a task that
-// waits as it reaches any other. At most Ticks+Builds tasks run at once.
+// waits as it reaches any other. At most Ticks+Builds tasks run at once, besides those that
+// wait for a server.
+//
+// A run that waits for its server, and of which nothing runs, lends its slot to
+// other worlds ([Job.Idle]). It counts for its own world all the same, so that a
+// world whose server hangs has no more runs than ever wait at once and holds up
+// nobody else. A build slot that it lent it asks for again before it starts anything;
+// one for a look it doesn't, and goes on once its server answers.
 //
 // Fair between worlds: worlds are served in turn, the one served longest ago
 // first, and each has bounds of its own. A world with a thousand due tasks

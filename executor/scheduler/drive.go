@@ -16,6 +16,7 @@ type outcome struct {
 // drive takes a task, has it run, and gives it back with its next time. It is
 // the only goroutine of the task while it is in the table.
 func (s *Scheduler) drive(ctx context.Context, j *Job) {
+	defer s.contain(ctx, "the scheduler panicked with a task in hand: the others go on")
 	defer s.remove(j)
 	t, note, ok := s.take(ctx, j)
 	if !ok {
@@ -26,6 +27,15 @@ func (s *Scheduler) drive(ctx context.Context, j *Job) {
 	s.o.Observer.Started(j.key)
 	j.log.Debug("task taken", "failures", note.Failures, "acts", len(note.Acts))
 	out.res, out.err = j.run(ctx)
+}
+
+// contain is deferred where what isn't the task's own may panic: whoever observes,
+// or the scheduler itself. It goes on after a while, later each time.
+func (s *Scheduler) contain(ctx context.Context, what string) {
+	if p := recover(); p != nil {
+		s.log.Error(what, "panic", p, "stack", string(debug.Stack()))
+		s.troubled(ctx, &PanicError{p})
+	}
 }
 
 // run calls the Runner. Its panic is the run's error.
@@ -114,7 +124,7 @@ func (s *Scheduler) finish(ctx context.Context, j *Job, t Ticket, note Note, out
 	took := time.Since(j.since)
 	s.leave(j, out.err == nil && !out.res.Ended)
 	carried, left := j.collect(ctx)
-	if left && out.err == nil {
+	if left && out.err == nil && !out.res.Unable {
 		out.err = errUnanswered
 	}
 	v := s.judge(ctx, j, note, out)
@@ -135,20 +145,14 @@ func (s *Scheduler) leave(j *Job, mayWait bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.over = true
-	w := s.worldOf(j.key.World)
-	if j.slot != nil {
-		s.dropSlot(w, j.key)
-		j.slot = nil
-		s.ticks++
-		w.ticks++
-	}
+	s.toTick(j)
 	j.wants = j.wants && mayWait
 	if j.kept && j.wants { // it wants something else than was kept: not in circles
 		s.passed[j.key] = time.Now().Add(passTime)
 	}
 	if q := s.queue[j.key]; q != nil && !j.wants {
 		if q.granted {
-			s.dropSlot(w, j.key)
+			s.revoke(q)
 		}
 		s.dequeue(q)
 	}
@@ -188,6 +192,8 @@ func (s *Scheduler) judge(ctx context.Context, j *Job, note Note, out outcome) v
 	switch {
 	case out.err == nil && out.res.Ended:
 		return verdict{out.res.Outcome, 0, 0}
+	case out.err == nil && out.res.Unable:
+		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(sweep)), note.Failures}
 	case out.err == nil && j.wants:
 		return verdict{OutcomeQueued, in(s.o.Recheck), 0}
 	case out.err == nil && out.res.Next <= 0:

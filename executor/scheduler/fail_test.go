@@ -238,3 +238,74 @@ func TestW10_TheStoreIsAway(t *testing.T) {
 		})
 	}
 }
+
+// TestJ2_APanicOfTheStore: a store that panics is one that doesn't answer, wherever
+// it is asked, and everything goes on when it is mended.
+func TestJ2_APanicOfTheStore(t *testing.T) {
+	for _, op := range []string{"Hasten", "Due", "Next", "Take", "Done", "Load", "Settle"} {
+		t.Run(op, func(t *testing.T) {
+			inBubble(t, scheduler.Options{}, func(b *bench) {
+				b.do(func(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
+					if op == "Settle" && b.count(j.Key()) == 1 {
+						return scheduler.Result{}, errAway
+					}
+					return scheduler.Result{Outcome: "final", Ended: true}, nil
+				})
+				asked := 0
+				b.mem.SetFault(func(o string, _ scheduler.Key) error {
+					if o == op {
+						asked++
+						panic("index out of range")
+					}
+					return nil
+				})
+				b.mark(key("w", 1))
+				b.start()
+				b.pass(10 * time.Minute)
+				if asked == 0 || asked > 120 {
+					t.Errorf("asked %d times in ten minutes", asked)
+				}
+				b.mem.SetFault(nil)
+				b.pass(time.Minute)
+				if b.outcome(key("w", 1)) != "final" {
+					t.Errorf("it came to %q", b.outcome(key("w", 1)))
+				}
+			})
+		})
+	}
+}
+
+// panicky is an observer that panics.
+type panicky struct{ scheduler.Observer }
+
+func (panicky) Load(scheduler.Load)                        { panic("no metrics") }
+func (panicky) Started(scheduler.Key)                      { panic("no metrics") }
+func (panicky) Ended(scheduler.Key, string, time.Duration) { panic("no metrics") }
+
+// TestJ2_APanicOfTheObserver: who only watches ends nothing.
+func TestJ2_APanicOfTheObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := schedulertest.NewMemory()
+		ran := 0
+		run := runs(func(context.Context, *scheduler.Job) (scheduler.Result, error) {
+			ran++
+			return scheduler.Result{Ended: true}, nil
+		})
+		s, err := scheduler.New(mem, mem, run, scheduler.Options{NewID: func() string { return "id" }, Observer: panicky{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := mem.Mark(t.Context(), key("w", 1), time.Now().UnixMilli()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if left := s.Run(ctx); len(left) > 0 {
+			t.Errorf("left are %v", left)
+		}
+	})
+}
+
+type runs func(context.Context, *scheduler.Job) (scheduler.Result, error)
+
+func (r runs) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) { return r(ctx, j) }

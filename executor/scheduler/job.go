@@ -21,6 +21,7 @@ type Job struct {
 	orders []*order
 	onKill func()
 	slot   *slot // nil: it holds a tick slot
+	lent   bool  // others may have that slot, see [Job.Idle]
 	wants  bool  // asked for a build slot in vain
 	over   bool  // Run has returned
 	more   bool  // there are more acts than it was handed
@@ -63,6 +64,14 @@ func (j *Job) Acts() <-chan Order { return j.acts }
 // Nudges has a token when the task was marked while it runs: something outside
 // may have changed. Whoever takes no notice is run once more all the same.
 func (j *Job) Nudges() <-chan struct{} { return j.looks }
+
+// nudge leaves a token in Nudges.
+func (j *Job) nudge() {
+	select {
+	case j.looks <- struct{}{}:
+	default: // there is one
+	}
+}
 
 // OnKill leaves the function that ends all that the run has started and returns
 // when nothing of it runs. It is called by other goroutines, maybe several at

@@ -8,7 +8,13 @@ import (
 
 // look reads pauses and schedule once and starts what may start. It returns how
 // long nothing has to be done, unless something wakes the scheduler.
-func (s *Scheduler) look(ctx context.Context) time.Duration {
+func (s *Scheduler) look(ctx context.Context) (rest time.Duration) {
+	rest = storeFirst //nolint:wastedassign // it counts if lookNow panics; then it rests longer by itself
+	defer s.contain(ctx, "a look at the schedule panicked: it is looked at again")
+	return s.lookNow(ctx)
+}
+
+func (s *Scheduler) lookNow(ctx context.Context) time.Duration {
 	s.mu.Lock()
 	rest := time.Until(s.restUntil)
 	s.mu.Unlock()
@@ -106,9 +112,8 @@ func (s *Scheduler) startKept(ctx context.Context, p Paused) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, q := range s.queue {
-		if q.granted && (p.Has(k.World) || s.paused.Has(k.World)) { // others need the slot now
-			s.dropSlot(s.worldOf(k.World), k)
-			q.granted = false
+		if q.granted && (!q.back && (p.Has(k.World) || s.paused.Has(k.World)) || s.rests(k.World)) { // others need the slot now
+			s.revoke(q)
 		}
 	}
 	s.grantSlots()
@@ -173,10 +178,16 @@ func (s *Scheduler) startOne(ctx context.Context, line []Key, p Paused) []Key {
 	return nil
 }
 
+// rests reports whether the server of a world can't serve its tasks now.
+func (s *Scheduler) rests(world string) bool { return s.o.Rest != nil && s.o.Rest(world) > 0 }
+
 // begin puts a task into the table of running tasks and starts it, if it isn't
 // there, nobody paused it, and there is a slot for it; s.mu is held.
 func (s *Scheduler) begin(ctx context.Context, k Key, p Paused) bool {
 	if s.running[k] != nil || ctx.Err() != nil || p.Has(k.World) || s.paused.Has(k.World) {
+		return false
+	}
+	if s.rests(k.World) && !slices.Contains(s.urgent, k) {
 		return false
 	}
 	if until, ok := s.passed[k]; ok && time.Now().Before(until) {

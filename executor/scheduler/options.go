@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 )
 
@@ -71,6 +72,10 @@ type Options struct {
 	Sweep, Recheck            time.Duration
 	ShutdownTime              time.Duration
 
+	// Rest is how long tasks of a world need not be begun, since its server can't
+	// serve them and somebody's try comes first; nil for never. It must return at
+	// once. A person's act is handed over all the same.
+	Rest     func(world string) time.Duration
 	Pauses   []Pauses      // besides Scheduler.Pause
 	NewID    func() string // a fresh id for each act; required
 	Observer Observer      // nil for nobody
@@ -126,9 +131,17 @@ func complete[T int | time.Duration](name string, value *T, usual T) error {
 	return nil
 }
 
-// within runs one operation on a store with its time limit.
-func within(ctx context.Context, f func(context.Context) error) error {
+// within runs one operation on a store with its time limit. Its panic is an
+// error like any other: the store is asked again, later each time.
+func within(ctx context.Context, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", errPanicked, p, debug.Stack())
+		}
+	}()
 	return f(ctx)
 }
+
+var errPanicked = errors.New("scheduler: the store panicked")

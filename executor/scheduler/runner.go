@@ -34,6 +34,9 @@ type Result struct {
 	RunID   string // of the run that was driven, "" without one
 	Next    int64  // Unix milliseconds; 0 if only the sweep needs to look again
 	Ended   bool   // for good: not looked at again until it is marked
+	// Unable: the world's server can't do what is asked of it. That is no failure of
+	// the task, which is run again at Next, and its acts are handed over again.
+	Unable bool
 }
 
 // ErrHalted says that the task's kernel is halted. It is not counted as a

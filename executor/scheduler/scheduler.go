@@ -30,8 +30,8 @@ type Scheduler struct {
 	paused    Paused            // by Pause
 	seen      Paused            // by all sources, when they were read last
 	blind     bool              // a source could not be read then
-	ticks     int               // tick slots held
-	builds    int               // build slots held or granted
+	ticks     int               // tick slots held, and not lent
+	builds    int               // build slots held or granted, and not lent
 	turn      uint64            // counts what was started and granted
 	trouble   int               // times in a row that the store didn't answer
 	restUntil time.Time         // the store is left alone until then
@@ -106,10 +106,7 @@ func (s *Scheduler) Marked(keys ...Key) {
 	s.mu.Lock()
 	for _, k := range keys {
 		if j := s.running[k]; j != nil {
-			select {
-			case j.looks <- struct{}{}:
-			default:
-			}
+			j.nudge()
 		}
 	}
 	s.mu.Unlock()

@@ -13,6 +13,7 @@ type waiter struct {
 	key     Key
 	scope   scope
 	granted bool // the slot is kept for it; it counts as held
+	back    bool // its run has lent the slot, and keeps all of it but the right to run something
 }
 
 // Build asks for a build slot and, for a scope with patterns, for the paths that
@@ -24,27 +25,30 @@ type waiter struct {
 // turn has come. Slot and paths are kept for it from then until that run ends;
 // so a task that waits for both never holds one of them in vain.
 //
+// A slot that was lent, see [Job.Idle], is taken back in the same way. Not ok then
+// means that others have it: Run may go on with what needs no slot, has a token in
+// [Job.Nudges] when its turn has come, and asks again.
+//
 // An empty scope stands for `overlap: allow`: it is in nobody's way.
 func (j *Job) Build(scope []string) (release func(), ok bool) {
 	s, wanted := j.s, parseScope(scope)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.worldOf(j.key.World)
-	q := s.queue[j.key]
 	switch {
 	case j.over:
 		return nil, false
 	case j.slot != nil && j.slot.scope.equal(wanted): // kept for this run, or asked for again
+		if j.lent && !s.takeBack(w, j) {
+			return nil, false
+		}
 		mine := j.slot
 		return func() { j.release(mine) }, true
-	case j.slot != nil:
-		s.dropSlot(w, j.key)
-		j.slot = nil
-		s.ticks++
-		w.ticks++
-	case q != nil && q.granted:
-		s.dropSlot(w, j.key)
-		q.granted = false
+	}
+	s.toTick(j)
+	q := s.queue[j.key]
+	if q != nil && q.granted {
+		s.revoke(q)
 	}
 	if !s.free(w) || s.inTheWay(w, j.key, wanted) {
 		s.enqueue(w, j.key, wanted)
@@ -74,13 +78,90 @@ func (j *Job) release(mine *slot) {
 	if j.slot != mine {
 		return
 	}
+	s.toTick(j)
+	s.grantSlots()
+	s.Nudge()
+}
+
+// Idle lends the run's slot to other worlds: nothing of it runs, and it waits for a
+// server. The slot still counts for its own world, and the paths are kept, so that a
+// world whose server hangs holds up nobody but itself, and no more of its tasks than
+// ever wait at once. It may be called again while the run waits, and gives up what was
+// kept for the run meanwhile.
+func (j *Job) Idle() {
+	s := j.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j.over {
+		return
+	}
+	s.unqueue(j)
+	if q := s.queue[j.key]; q != nil && q.granted {
+		s.revoke(q)
+	}
+	if !j.lent {
+		j.lent = true
+		*s.counter(j)--
+	}
+	s.grantSlots()
+	s.Nudge()
+}
+
+// counter counts the slots of the run's kind that are held by whoever uses them.
+func (s *Scheduler) counter(j *Job) *int {
+	if j.slot != nil {
+		return &s.builds
+	}
+	return &s.ticks
+}
+
+// takeBack takes a lent build slot back, or has the run stand first in its world's line.
+func (s *Scheduler) takeBack(w *world, j *Job) bool {
+	q := s.queue[j.key]
+	if q == nil && s.builds >= s.o.Builds {
+		q = &waiter{key: j.key, scope: j.slot.scope, back: true}
+		s.queue[j.key] = q
+		w.waiting = slices.Insert(w.waiting, 0, q)
+	}
+	switch {
+	case q == nil:
+		s.builds++
+	case !q.granted:
+		return false
+	default:
+		s.dequeue(q)
+	}
+	j.lent = false
+	return true
+}
+
+// unqueue takes a run out of the line that stands there for what it has lent.
+func (s *Scheduler) unqueue(j *Job) {
+	q := s.queue[j.key]
+	if q == nil || !q.back {
+		return
+	}
+	if q.granted {
+		s.revoke(q)
+	}
+	s.dequeue(q)
+}
+
+// toTick leaves a run with a tick slot, whatever it has.
+func (s *Scheduler) toTick(j *Job) {
+	s.unqueue(j)
+	if j.lent {
+		j.lent = false
+		*s.counter(j)++
+	}
+	if j.slot == nil {
+		return
+	}
 	w := s.worldOf(j.key.World)
 	s.dropSlot(w, j.key)
 	j.slot = nil
 	s.ticks++
 	w.ticks++
-	s.grantSlots()
-	s.Nudge()
 }
 
 // free reports whether a build slot is free for the world.
@@ -92,6 +173,25 @@ func (s *Scheduler) holdSlot(w *world, k Key, sc scope) {
 	s.builds++
 	w.builds++
 	w.held[k] = sc
+}
+
+// keep keeps a free slot for who waits, and revoke gives it to the others.
+func (s *Scheduler) keep(q *waiter) {
+	q.granted = true
+	if q.back {
+		s.builds++
+		return
+	}
+	s.holdSlot(s.worldOf(q.key.World), q.key, q.scope)
+}
+
+func (s *Scheduler) revoke(q *waiter) {
+	q.granted = false
+	if q.back {
+		s.builds--
+		return
+	}
+	s.dropSlot(s.worldOf(q.key.World), q.key)
 }
 
 func (s *Scheduler) dropSlot(w *world, k Key) {
@@ -155,18 +255,19 @@ func (s *Scheduler) grantSlots() {
 		if q == nil {
 			return
 		}
-		w := s.worldOf(q.key.World)
-		q.granted = true
-		s.holdSlot(w, q.key, q.scope)
+		s.keep(q)
 		s.turn++
-		w.granted = s.turn
+		s.worldOf(q.key.World).granted = s.turn
+		if j := s.running[q.key]; q.back && j != nil {
+			j.nudge()
+		}
 	}
 }
 
 func (s *Scheduler) nextWaiter() *waiter {
 	var order []*world
 	for _, w := range s.worlds {
-		if len(w.waiting) > 0 && s.free(w) && !s.seen.Has(w.name) && !s.paused.Has(w.name) {
+		if len(w.waiting) > 0 && !s.rests(w.name) {
 			order = append(order, w)
 		}
 	}
@@ -174,11 +275,19 @@ func (s *Scheduler) nextWaiter() *waiter {
 		return cmp.Or(cmp.Compare(a.granted, b.granted), cmp.Compare(a.name, b.name))
 	})
 	for _, w := range order {
+		open := s.free(w) && !s.seen.Has(w.name) && !s.paused.Has(w.name)
 		for _, q := range w.waiting[:min(len(w.waiting), lookahead)] {
-			if !q.granted && !s.inTheWay(w, q.key, q.scope) {
+			if !q.granted && (q.back || open && !s.idles(q.key) && !s.inTheWay(w, q.key, q.scope)) {
 				return q
 			}
 		}
 	}
 	return nil
+}
+
+// idles reports whether a task is being looked at, and waits for a server: it can't use
+// a slot now.
+func (s *Scheduler) idles(k Key) bool {
+	j := s.running[k]
+	return j != nil && j.lent
 }

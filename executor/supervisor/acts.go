@@ -8,38 +8,43 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// Halt halts the task's kernel durably: recorded first, then no request of this
-// epoch is taken any more, and nothing of the task runs. Only
-// [Supervisor.Resume] opens another epoch. A lease that the task holds is not given
-// back, it ends by itself: that is the part of who drives it.
-func (t *Task) Halt(ctx context.Context, actor, reason string) error {
-	t.kill() // first: a request may hang in the network
-	if err := t.recordHalt(ctx, actor, reason); err != nil {
+// haltKernel ends the kernel of a task that is halted, once its issue is told: in this
+// epoch nothing more is written of it and no command answered, here or in another process.
+func (t *Task) haltKernel(ctx context.Context) error {
+	a, err := t.haltAct(ctx)
+	if err != nil {
 		return err
 	}
-	return t.haltKernel(actor, reason)
-}
-
-func (t *Task) recordHalt(ctx context.Context, actor, reason string) error {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	return t.s.act(ctx, t.number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
+	if !t.view().Halted {
+		return nil // resumed while its issue was told: another kernel's epoch
+	}
+	return t.machine.Halt(a.Actor, a.Reason, t.s.now().WallMs)
 }
 
-func (t *Task) haltKernel(actor, reason string) error {
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	return t.machine.Halt(actor, reason, t.s.now().WallMs)
+// haltAct is the act by which a person halted the task last.
+func (t *Task) haltAct(ctx context.Context) (last kernel.OperatorAct, err error) {
+	err = t.s.eachAct(ctx, t.number, func(a kernel.OperatorAct) {
+		if a.Act == kernel.ActHalt {
+			last = a
+		}
+	}, func() {})
+	return last, err
+}
+
+// halted reports whether a person halted the task in this epoch.
+func (t *Task) halted() (is bool) {
+	t.s.locked(func() { is = t.view().Halted })
+	return is
 }
 
 // halt halts the task that is driven: what runs dies, its lease is given back, so
-// that nobody has to wait for it and nobody is told that the task is worked on, the
-// halt is recorded, and the issue shows it, for afterwards nobody speaks for the
-// task. Neither git nor the forge keeps it from being halted.
+// that nobody has to wait for it and nobody is told that the task is worked on, and the
+// halt is recorded. Neither git nor the forge keeps it from being halted. The looks that
+// follow tell the issue, until when the kernel isn't at its end.
 func (d *drive) halt(ctx context.Context, a Act) error {
 	t := d.task
 	t.kill()
@@ -49,12 +54,11 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 			t.say("the lease could not be given back, and ends by itself: %v", err)
 		}
 	}
-	if err := t.recordHalt(ctx, a.Actor, a.Reason); err != nil {
+	if err := t.s.Halt(ctx, t.number, a.Actor, a.Reason); err != nil {
 		return err
 	}
-	t.haltedBy = a.Actor
-	d.tellOf(ctx, a.Actor, tellMost)
-	return t.haltKernel(a.Actor, a.Reason)
+	t.setRun(nil) // nothing of it runs, though its lease may stand until it ends by itself
+	return nil
 }
 
 // handTime bounds the push by which a halted task is handed over.
@@ -68,32 +72,23 @@ func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) 
 }
 
 // Halt records a durable halt of a task, whether or not it is driven; what runs
-// of it here is killed first.
+// of it here is killed first. Only [Supervisor.Resume] opens another epoch. Whoever
+// looks at the task next finds it halted, and tells the issue.
 func (s *Supervisor) Halt(ctx context.Context, number int64, actor, reason string) error {
-	for {
+	kill := func() {
 		var t *Task
-		s.locked(func() { t = s.open[number] })
-		if t != nil {
-			return t.Halt(ctx, actor, reason)
-		}
-		if done, err := s.haltUnopened(ctx, number, actor, reason); done {
-			return err
+		if s.locked(func() { t = s.open[number] }); t != nil {
+			t.kill()
 		}
 	}
-}
-
-// haltUnopened halts a task that isn't open, and is not done where it was opened
-// meanwhile: its kernel has to hear of it.
-func (s *Supervisor) haltUnopened(ctx context.Context, number int64, actor, reason string) (done bool, err error) {
+	kill() // first: a request may hang in the network
+	defer kill()
 	turn := s.turn(number)
 	turn.Lock()
 	defer turn.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[number] != nil {
-		return false, nil
-	}
-	return true, s.act(ctx, number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
+	return s.act(ctx, number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
 }
 
 // Resume records that a person moves on: a new epoch of the task's kernel
@@ -111,16 +106,27 @@ func (s *Supervisor) Resume(ctx context.Context, number int64, actor, reason str
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resume(ctx, number, kernel.OperatorAct{Actor: actor, Reason: reason, Head: plain(refs.OID(ref))})
+	return s.resume(ctx, number, kernel.OperatorAct{Actor: actor, Reason: reason, Head: resumedAt(plain(refs.OID(ref)))})
 }
 
-// resume opens the next epoch. The task's turn and the world are held.
+// resume opens the next epoch. Who takes a halt back has the last push go on that the
+// server acknowledged, unless a stop came before; who moves on from HEAD without a halt
+// leaves it. The task's turn and the world are held.
 func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.OperatorAct) error {
-	a.Act, a.Epoch = kernel.ActResume, s.world.TaskView(number).Epoch+1
+	v := s.world.TaskView(number)
+	if a.Act, a.Epoch = kernel.ActResume, v.Epoch+1; v.Halted && v.Stop == "" {
+		a.Unshown = v.Unshown
+	}
 	if err := s.act(ctx, number, a); err != nil {
 		return err
 	}
+	if p := s.parked[number]; p != nil && a.Unshown == "" {
+		p.unseen = nil
+	}
 	if t := s.open[number]; t != nil {
+		if a.Unshown == "" {
+			t.unseen = nil
+		}
 		return t.boot(ctx)
 	}
 	return nil
@@ -128,5 +134,8 @@ func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.Operator
 
 func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct) error {
 	a.Kind = string(kernel.KindOperatorAct)
+	if a.Act == kernel.ActHalt {
+		s.outage.leave(number) // it doesn't wait for the server any more
+	}
 	return s.write(ctx, s.now().WallMs, []kernel.Draft{{Kind: kernel.KindOperatorAct, Task: number, Body: a}}, true)
 }

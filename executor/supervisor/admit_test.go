@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
@@ -37,5 +38,41 @@ func TestX8_NoClaimWithoutRoom(t *testing.T) {
 	must(t, err)
 	if st.Decision.Standing != kernel.StandFinal || asked != 2 {
 		t.Errorf("%s after %d questions, want final after two", st.Decision.Standing, asked)
+	}
+}
+
+// TestG7_LentForOwnTrouble: a task lends its place at once where it met trouble with the
+// server itself, and not for what a neighbour met.
+func TestG7_LentForOwnTrouble(t *testing.T) {
+	b := newBench(t, newRepo(t), nil)
+	lent := 0
+	b.task.enter(DriveOptions{Idle: func() { lent++ }})
+	b.task.room.since = time.Now().Add(time.Hour)
+	b.sup.outage.failed(2, b.clock.Now(), "a lock is left", true, false)
+	if b.task.lend(); lent != 0 {
+		t.Error("its place is lent for its neighbour's trouble")
+	}
+	b.sup.outage.failed(1, b.clock.Now(), "no answer", true, false)
+	if b.task.lend(); lent != 1 {
+		t.Error("its place isn't lent for its own trouble")
+	}
+}
+
+// TestX6_NoStartAfterTheDeadline: a builder that stands in line for room is not started
+// once the deadline of its dispatch is over. The lease is given back, and no attempt is
+// counted.
+func TestX6_NoStartAfterTheDeadline(t *testing.T) {
+	b := newBench(t, newRepo(t), func(b *bench) { b.place.terms = "version: 1\nbudgets: {build_timeout: 10s}\n" })
+	b.reach(kernel.ActionClaim)
+	b.task.enter(DriveOptions{Admit: func([]string) bool { return false }})
+	b.clock.advance(9_000)
+	if st := b.tick(); !st.crowded {
+		t.Errorf("before its deadline it stands %s", st.Decision.Standing)
+	}
+	b.clock.advance(4_000)
+	st := b.tick()
+	want(t, st, kernel.ActionRelease, kernel.OutcomeDone, kernel.CodeTaskInterrupted)
+	if d := st.Decision; d.Attempt != 1 || d.Interruptions != 1 || len(b.exec.builds) != 0 {
+		t.Errorf("attempt %d, %d interruptions, %d builds", d.Attempt, d.Interruptions, len(b.exec.builds))
 	}
 }

@@ -125,7 +125,11 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 	switch cmd := a.Command; {
 	case !a.May:
 		return forge.ReactionRefused, ""
-	case a.Edited:
+	case cmd.Verb == approval.Stop && t.tooLateFor(c, a):
+		return forge.ReactionConfused, "Nothing was stopped: the result came first. " + t.resultWords(c)
+	case cmd.Verb == approval.Stop && cmd.Loose:
+		return forge.ReactionDone, "Read as `/writ stop`. What else the line says counts for nothing.\n"
+	case a.Edited && cmd.Verb != approval.Stop:
 		return forge.ReactionConfused, "A comment that was edited is no command, for whoever edited it need not be who wrote it. Write a new one.\n"
 	case cmd.Fault != "":
 		return forge.ReactionConfused, "That is no command. " + cmd.Fault + "\n\n" + helpText
@@ -135,18 +139,35 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 		return forge.ReactionDone, report.Explain(t.number, stands) + t.approveLine(c, stands)
 	case cmd.Verb == approval.Stop:
 		return forge.ReactionDone, ""
-	case a.ID == c.facts.Act && slices.Contains(stands.Codes, kernel.CodeApprovalUnproven):
-		return forge.ReactionConfused, "" // the status comment has the line that approves
 	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
 		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
-	case completedHead(head) && c.turnedDown && cmd.Verb != approval.Retry:
-		return forge.ReactionConfused, "Its work was turned down. Only `/writ retry` has it done again.\n"
-	case completedHead(head) && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
+	case a.ID == c.facts.Act && slices.Contains(stands.Codes, kernel.CodeApprovalUnproven):
+		return forge.ReactionConfused, "" // the status comment has the line that approves
+	case c.facts.Delivered() && c.turnedDown && cmd.Verb != approval.Retry:
+		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + t.againWords()
+	case c.facts.AwaitsMerge() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
+		return forge.ReactionConfused, "The work is verified and waits for the merge of its change. To have other work instead, close the change unmerged first. " + t.againWords()
+	case c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
 		return forge.ReactionConfused, "The task is completed, and what is completed is not done again. File another issue for what is missing.\n"
 	case stands.WaitingFor == kernel.WaitRepair && cmd.Verb != approval.Retry:
 		return forge.ReactionConfused, "The task waits for repair; the status comment says why. Only `/writ retry` moves it on.\n"
 	}
 	return forge.ReactionDone, ""
+}
+
+// tooLateFor reports whether a stop came to a result that git has, and stopped no review of
+// what was pushed to its change.
+func (t *Task) tooLateFor(c *cycle, a approval.Asked) (is bool) {
+	t.s.locked(func() { is = t.s.stopped[t.number] == nil })
+	return is && c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, c.facts.Head.Act)
+}
+
+// resultWords say what becomes of a result that nobody stopped.
+func (t *Task) resultWords(c *cycle) string {
+	if c.facts.AwaitsMerge() {
+		return "The work waits for the merge of its change; close that unmerged to turn the work down.\n"
+	}
+	return "The task is completed.\n"
 }
 
 // approveWords is the line that approves the text as it is now.

@@ -56,3 +56,16 @@ func TestI4_WithoutTheRight(t *testing.T) {
 		})
 	}
 }
+
+// TestI16_NothingRuns: under a contract with a rule that nobody would keep
+// nothing is claimed, and once the rule is out the same approval counts.
+func TestI16_NothingRuns(t *testing.T) {
+	for _, rule := range []string{"mechanisms: [{deny: all}]", "overlap: wait", "budgets: {cost_cents: 100}", "paths: {tests: [tests/**]}"} {
+		f := newForged(t, func(f *forged) { f.place.terms = "version: 1\n" + rule + "\n" })
+		f.label(f.scene.Owner)
+		f.wants(f.tick(), kernel.StandRefused, kernel.CodeGovernanceInvalid)
+		if f.ref(stateRef) != "" || f.started() != 0 {
+			t.Errorf("%s: it was claimed", rule)
+		}
+	}
+}

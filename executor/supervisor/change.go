@@ -6,25 +6,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
-// completedHead reports whether HEAD is a result that counts and was accepted.
-func completedHead(h kernel.HeadFacts) bool {
-	return h.State == string(kernel.TaskCompleted) && h.Trust.Trusted()
-}
-
-// readChange looks for the change that delivers a completed task's branch, and how
+// readChange looks for the change that delivers an accepted result's branch, and how
 // far it has come. It is nil where no change delivers the work.
 func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, error) {
-	h := c.facts.Head
-	if !c.intake.byChange || t.run != nil || !completedHead(h) {
+	if !c.intake.byChange || t.run != nil || !c.facts.Delivered() {
 		return nil, nil //nolint:nilnil // there is none, which is no failure
 	}
-	found, err := t.findChange(ctx)
+	found, err := t.findChange(ctx, c.intake.baseBranch())
 	if forge.IsReason(err, forge.NotFound) {
 		return &kernel.ChangeFacts{}, nil
 	}
@@ -39,8 +34,10 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 	out := &kernel.ChangeFacts{
 		Number: found.Number, Run: run, Open: found.State == forge.ChangeOpen, Own: found.Author.ID == self.ID, Head: found.HeadOID,
 	}
-	out.Old = !out.Open && run != "" && run != h.Run()
 	verified := c.verified()
+	if out.Old, err = t.endedBefore(ctx, c, found, run, out.Own); err != nil {
+		return nil, err
+	}
 	if out.Pushed = !out.Old && out.Head != "" && out.Head != string(verified); out.Pushed {
 		out.Review = t.reviewOf(out.Head)
 		if t.reviewPassed(c, out.Head) {
@@ -51,12 +48,78 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 	if found.State != forge.ChangeMerged || out.Old {
 		return out, nil
 	}
-	out.Merged = found.MergedOID
+	if delivers, err := t.merged(ctx, c.intake, found); err != nil || !delivers {
+		out.Into = found.Base
+		return out, err
+	}
+	out.Merged, out.Verified = found.MergedOID, string(verified)
 	if out.Differs, err = t.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), git.OID(found.MergedOID)); err != nil {
 		return nil, err
 	}
 	out.Reverted, err = t.revertedBy(ctx, c.intake.BaseCommit, found, verified)
 	return out, err
+}
+
+// endedBefore reports whether a change has ended, and with it another work than
+// HEAD's result: it was merged before that was begun, its text names another run,
+// or its branch has nothing of the result, unless it is writ's own and says so. A
+// text is anybody's who may write: it makes no change one of this result.
+func (t *Task) endedBefore(ctx context.Context, c *cycle, change forge.Change, run string, own bool) (bool, error) {
+	switch {
+	case change.State == forge.ChangeOpen:
+		return false, nil
+	case run != "" && run != c.facts.Head.Run():
+		return true, nil
+	case (run == "" || !own) && change.HeadOID != string(c.verified()):
+		if holds, err := t.holds(ctx, git.OID(change.HeadOID), c.verified()); err != nil || !holds {
+			return true, err
+		}
+	}
+	if change.State != forge.ChangeMerged {
+		return false, nil
+	}
+	return t.holds(ctx, c.builtOn(), git.OID(change.MergedOID))
+}
+
+// holds reports whether a commit is the other one or has it below it. Commits never
+// change, so what was found last is kept.
+func (t *Task) holds(ctx context.Context, commit, other git.OID) (bool, error) {
+	if commit == "" || other == "" {
+		return false, nil
+	}
+	key := [2]git.OID{commit, other}
+	if known, ok := t.ancestry[key]; ok {
+		return known, nil
+	}
+	missing, _, err := t.s.deps.Repo.Log(ctx, []git.OID{other}, []git.OID{commit}, 1)
+	if git.CodeOf(err) == git.CodeObjectMissing {
+		return false, nil // whoever took it away, it can't be shown
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(t.ancestry) >= maxAncestry {
+		t.ancestry = nil
+	}
+	if t.ancestry == nil {
+		t.ancestry = map[[2]git.OID]bool{}
+	}
+	t.ancestry[key] = len(missing) == 0
+	return t.ancestry[key], nil
+}
+
+// maxAncestry bounds the pairs of commits of which a task remembers whether one has the
+// other below it.
+const maxAncestry = 64
+
+// merged reports whether a change's merge is on the base. One into another branch
+// delivers nothing until that branch is merged itself: whoever may push chooses the
+// branches that changes are for. The base's name may have changed since.
+func (t *Task) merged(ctx context.Context, in *Intake, change forge.Change) (bool, error) {
+	if change.Base == in.baseBranch() {
+		return true, nil
+	}
+	return t.holds(ctx, in.BaseCommit, git.OID(change.MergedOID))
 }
 
 // verified is the commit that HEAD's result delivers, and builtOn the base that it
@@ -77,20 +140,14 @@ func (c *cycle) named(key string) git.OID {
 // undone reports whether a person asks again for work that was turned down.
 func (t *Task) undone(ctx context.Context, c *cycle, issue Issue) (bool, error) {
 	h := c.facts.Head
-	if !t.remote || !issue.Retry || issue.ByBot || !completedHead(h) || !kernel.NewerAct(issue.Act, h.Act) {
+	if !t.remote || !issue.Retry || issue.ByBot || !c.facts.Delivered() || !kernel.NewerAct(issue.Act, h.Act) {
 		return false, nil
 	}
 	change, err := t.readChange(ctx, c)
 	return change.Undone(), err
 }
 
-// maxDiffers bounds the paths that a record names.
-const maxDiffers = 50
-
-// differs lists the paths whose merged content isn't the verified one: of those
-// that the verified commit changed, and of those that were changed on the branch
-// after it. Whether the change was merged, squashed or rebased makes no difference
-// to it.
+// differs is [replay.Differs] of these commits.
 func (t *Task) differs(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
 	key := mergeKey{verified, head, merged}
 	if t.merge.key == key {
@@ -101,9 +158,9 @@ func (t *Task) differs(ctx context.Context, base, verified, head, merged git.OID
 		return nil, err
 	}
 	if err != nil {
-		out = []string{"(a commit of it can't be read any more)"}
+		out = []string{replay.DiffersUnread}
 	}
-	t.merge = compared{key, out[:min(len(out), maxDiffers)]}
+	t.merge = compared{key, out}
 	return t.merge.differs, nil
 }
 
@@ -116,42 +173,14 @@ type compared struct {
 type mergeKey struct{ verified, head, merged git.OID }
 
 func (t *Task) compare(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
-	oids := []git.OID{base, verified, head, merged}
-	trees := make([]map[string]git.Entry, 0, len(oids))
-	for _, oid := range oids {
-		tree, err := t.s.deps.Repo.Tree(ctx, oid)
-		if err != nil {
+	var trees [4]git.Tree
+	for i, oid := range []git.OID{base, verified, head, merged} {
+		var err error
+		if trees[i], err = t.s.deps.Repo.Tree(ctx, oid); err != nil {
 			return nil, err
 		}
-		trees = append(trees, byPath(tree))
 	}
-	before, ours, theirs, now := trees[0], trees[1], trees[2], trees[3]
-	touched := append(unequal(before, ours), unequal(ours, theirs)...)
-	slices.Sort(touched)
-	return slices.DeleteFunc(slices.Compact(touched), func(path string) bool { return ours[path] == now[path] }), nil
-}
-
-func byPath(tree git.Tree) map[string]git.Entry {
-	out := make(map[string]git.Entry, len(tree.Entries))
-	for _, e := range tree.Entries {
-		out[e.Path] = e
-	}
-	return out
-}
-
-// unequal lists the paths at which two trees differ.
-func unequal(a, b map[string]git.Entry) (out []string) {
-	for path, e := range a {
-		if b[path] != e {
-			out = append(out, path)
-		}
-	}
-	for path := range b {
-		if _, there := a[path]; !there {
-			out = append(out, path)
-		}
-	}
-	return out
+	return replay.Differs(trees[0], trees[1], trees[2], trees[3]), nil
 }
 
 // maxReverts is how many commits of the base are looked at for a revert in one look
@@ -269,7 +298,7 @@ const (
 // delivery was lost (case W12). 0 where nothing is waited for.
 func mergeWake(f kernel.Facts) int64 {
 	is := f.Issue
-	if is == nil || is.Change == nil || !is.Change.Open || !completedHead(f.Head) || f.Head.WaitingFor != kernel.WaitMerge {
+	if is == nil || is.Change == nil || !is.Change.Open || !f.AwaitsMerge() || f.View.Halted {
 		return 0
 	}
 	return f.Now + min(max((f.Now-is.HeadAt)/4, mergeSoonest), mergeLatest)
@@ -280,7 +309,7 @@ func mergeOf(c *kernel.ChangeFacts) *report.Merge {
 	if c == nil || c.Old || c.Merged == "" && !c.Undone() {
 		return nil
 	}
-	return &report.Merge{Commit: c.Merged, AsVerified: c.Merged != "" && len(c.Differs) == 0, Differs: c.Differs, Reverted: c.Reverted}
+	return &report.Merge{Commit: c.Merged, Into: c.Into, Verified: c.Verified, AsVerified: c.Merged != "" && len(c.Differs) == 0, Differs: c.Differs, Reverted: c.Reverted}
 }
 
 // checkName is the name under which the result stands on a commit.

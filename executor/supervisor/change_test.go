@@ -10,9 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
@@ -22,7 +26,7 @@ const mergeTerms = "version: 1\nclose_on: merged\n"
 
 func (f *forged) changeOf() forge.Change {
 	f.t.Helper()
-	c, err := f.scene.Owner.FindChange(f.t.Context(), f.scene.Repo, "writ/change/1")
+	c, err := f.scene.Owner.FindChange(f.t.Context(), f.scene.Repo, "writ/change/1", "main")
 	must(f.t, err)
 	return c
 }
@@ -66,17 +70,24 @@ func (f *forged) later() Status {
 func TestD44_ClosedAtTheMerge(t *testing.T) {
 	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
 	st := f.drive()
-	f.wants(st, kernel.StandFinal)
-	if f.trailer("writ-waiting-for") != "merge" || f.trailer("aynig-state") != "completed" {
+	f.wants(st, kernel.StandWaiting)
+	if f.trailer("writ-waiting-for") != "merge" || f.trailer("aynig-state") != "waiting" {
 		t.Errorf("HEAD is %s, waiting for %q", f.trailer("aynig-state"), f.trailer("writ-waiting-for"))
 	}
-	f.shows("task 1 completed, and waits for the merge of its change", kernel.LabelCompleted, true)
+	f.shows("task 1 is verified, and waits for the merge of its change", "", true)
 	f.later()
-	f.shows("waits for the merge", kernel.LabelCompleted, true)
+	f.shows("waits for the merge", "", true)
+	if strings.Contains(f.marked("task")[0].Body, "task_final_state") {
+		t.Errorf("it has a final state before the merge: %s", f.marked("task")[0].Body)
+	}
 	f.verify(stateRef)
 	merged := f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
-	f.later()
+	f.wants(f.later(), kernel.StandFinal)
 	f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
+	if f.trailer("writ-waiting-for") != "" || f.trailer("aynig-state") != "completed" {
+		t.Errorf("merged, and HEAD is %s, waiting for %q", f.trailer("aynig-state"), f.trailer("writ-waiting-for"))
+	}
+	f.verify(stateRef)
 	if k := f.marked("task")[0].Body; !strings.Contains(k, merged) || !strings.Contains(k, "and its change is merged") {
 		t.Errorf("it says %s", k)
 	}
@@ -119,6 +130,7 @@ func TestD44_MergedAsVerified(t *testing.T) {
 		"another content":            {nil, map[string]string{"out.txt": "hello, evil\n"}, []string{"out.txt"}},
 		"not merged really":          {nil, map[string]string{"else": "x"}, []string{"out.txt"}},
 		"a reviewer's other file":    {func(f *forged) { f.reviewer(map[string]string{"out.txt": "hello\n", "more.txt": "x"}) }, map[string]string{"out.txt": "hello\n", "more.txt": "x"}, []string{"more.txt"}},
+		"a name that is not UTF-8":   {func(f *forged) { f.reviewer(map[string]string{"out.txt": "hello\n", "\xff": "x"}) }, map[string]string{"out.txt": "hello\n", "\xff": "y"}, []string{`\xff`}},
 		"a reviewer's push left out": {func(f *forged) { f.reviewer(map[string]string{"out.txt": "hello\n", "more.txt": "x"}) }, map[string]string{"out.txt": "hello\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,12 +146,41 @@ func TestD44_MergedAsVerified(t *testing.T) {
 			if !slices.Equal(d.Change.Differs, c.want) {
 				t.Errorf("differing are %v, want %v", d.Change.Differs, c.want)
 			}
+			if v := d.Change.Verified; v != f.trailer("writ-change") || f.reportOf(f.ref(stateRef)).Merge.Verified != v {
+				t.Errorf("the verified commit is %q", v)
+			}
+			f.verify(stateRef)
 			for _, path := range c.want {
-				if !strings.Contains(f.marked("task")[0].Body, "| "+path) {
+				if !strings.Contains(f.marked("task")[0].Body, "| "+strings.ReplaceAll(path, `\`, `\\`)) {
 					t.Errorf("%s isn't named", path)
 				}
 			}
 		})
+	}
+}
+
+// TestD44_MergeIsComparedAgain: who verifies compares what was merged himself. That an
+// instance says, signed and in all its evidence, that it is as verified, shows nothing.
+func TestD44_MergeIsComparedAgain(t *testing.T) {
+	f := newWaiting(t)
+	oid := git.OID(f.ref(changeRef))
+	merged := f.merge("Merge it", map[string]string{"out.txt": "hello, evil\n"})
+	f.task.merge = compared{key: mergeKey{oid, oid, git.OID(merged)}} // as one that never compared
+	f.later()
+	f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
+	verify := func() replay.Report {
+		r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+		must(t, err)
+		return r
+	}
+	if r := verify(); r.OK || !strings.Contains(r.Plain(), `compared again, the paths merged otherwise than verified are "out.txt"`) {
+		t.Errorf("verified: %v\n%s", r.OK, r.Plain())
+	}
+	gittest.Git(t, f.bare, "update-ref", "refs/heads/main", string(oid)+"^")
+	gittest.Git(t, f.bare, "reflog", "expire", "--expire=now", "--all")
+	gittest.Git(t, f.bare, "prune", "--expire=now")
+	if r := verify(); !r.OK || !strings.Contains(r.Plain(), "isn't held against the verified commit here") {
+		t.Errorf("without the merge: %v\n%s", r.OK, r.Plain())
 	}
 }
 
@@ -249,13 +290,10 @@ func TestF7_DoneAgain(t *testing.T) {
 	}
 	must(t, f.scene.Owner.CloseChange(t.Context(), f.scene.Repo, first))
 	f.later()
-	if f.started() != 1 {
-		t.Fatal("a spent act had it done again")
-	}
 	f.comment(f.scene.Owner, "/writ run")
 	f.later()
 	id := f.says(f.scene.Owner, "/writ retry say it louder")
-	f.wants(f.later(), kernel.StandRefused, kernel.CodeTargetIneligible) // its branch is there
+	f.wants(f.later(), kernel.StandRefused, kernel.CodeBranchTaken) // its branch is there
 	gittest.Git(t, f.bare, "update-ref", "-d", changeRef)
 	f.exec.build = writes(map[string]string{"out.txt": "HELLO\n"})
 	f.later()
@@ -265,6 +303,49 @@ func TestF7_DoneAgain(t *testing.T) {
 		t.Errorf("%d builders, change %+v", f.started(), f.changeOf())
 	}
 	f.verify(stateRef)
+}
+
+// TestF7_AnAnswerSettlesARetry: a retry that was answered "no" doesn't count later, once
+// the change is closed or the state ref is gone, before and after a restart. A later one
+// counts, and one that nobody had answered.
+func TestF7_AnAnswerSettlesARetry(t *testing.T) {
+	closes := func(f *forged) {
+		must(t, f.scene.Owner.CloseChange(t.Context(), f.scene.Repo, f.changeOf().Number))
+		gittest.Git(t, f.bare, "update-ref", "-d", changeRef)
+	}
+	removes := func(f *forged) { gittest.Git(t, f.bare, "update-ref", "-d", stateRef, f.ref(stateRef)) }
+	restarts := func(f *forged) { f.open() }
+	retries := func(f *forged) { f.comment(f.scene.Owner, "/writ retry") }
+	looks := func(f *forged) { f.later() }
+	for name, c := range map[string]struct {
+		terms  string
+		acts   []func(*forged)
+		builds int
+	}{
+		"closed":                     {"", []func(*forged){retries, looks, closes}, 1},
+		"closed after a restart":     {"", []func(*forged){retries, looks, restarts, closes}, 1},
+		"closed before a restart":    {mergeTerms, []func(*forged){retries, looks, closes, restarts}, 1},
+		"the state ref is removed":   {"", []func(*forged){retries, looks, restarts, closes, removes}, 1},
+		"another one afterwards":     {"", []func(*forged){retries, looks, closes, looks, retries}, 2},
+		"another, after a restart":   {mergeTerms, []func(*forged){retries, looks, closes, restarts, retries}, 2},
+		"nobody had answered":        {"", []func(*forged){retries, closes}, 2},
+		"nobody had, when it starts": {mergeTerms, []func(*forged){retries, closes, restarts}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newTold(t, func(f *forged) { f.place.terms = c.terms })
+			f.drive()
+			for _, act := range c.acts {
+				act(f)
+			}
+			for range 3 {
+				f.later()
+			}
+			if f.started() != c.builds {
+				t.Errorf("%d builds, want %d", f.started(), c.builds)
+			}
+		})
+	}
 }
 
 // TestD45_CheckOnTheChange: the change's commit bears one check with the report,
@@ -338,7 +419,7 @@ func TestF7_ReviewersPush(t *testing.T) {
 			} else if len(jobs) != 0 {
 				t.Errorf("checks ran on what is out of scope")
 			}
-			f.shows("Somebody pushed to `writ/change/1` after the verification.", kernel.LabelCompleted, true)
+			f.shows("Somebody pushed to `writ/change/1` after the verification.", "", true)
 			f.merge("Merge it", c.push)
 			f.later()
 			f.shows(fmt.Sprintf("merged_as_verified: `%v`", c.state == forge.CheckPassed), kernel.LabelCompleted, false)
@@ -368,5 +449,23 @@ func TestF7_ReviewIsCutOff(t *testing.T) {
 	f.later()
 	if got := f.scene.Checks(f.scene.Repo, head); len(got) != 1 || got[0].State != forge.CheckPassed || ran != 2 {
 		t.Errorf("checks %+v, run %d times", got, ran)
+	}
+}
+
+// TestF7_HoldsWhatIsBelow: a commit holds itself and what lies below it, and nothing else,
+// in a repository on disk, too.
+func TestF7_HoldsWhatIsBelow(t *testing.T) {
+	b := newBench(t, newRepo(t), nil)
+	first := git.OID(gittest.RefOID(b.bare, "refs/heads/main"))
+	second := git.OID(gittest.Commit(t, b.bare, "refs/heads/main", string(first), map[string]string{"a": "x"}))
+	third := git.OID(gittest.Commit(t, b.bare, "refs/heads/main", string(second), map[string]string{"b": "x"}))
+	beside := git.OID(gittest.Commit(t, b.bare, "refs/heads/beside", string(first), map[string]string{"c": "x"}))
+	for _, c := range []struct {
+		commit, other git.OID
+		want          bool
+	}{{third, third, true}, {third, second, true}, {third, first, true}, {second, third, false}, {third, beside, false}, {beside, second, false}} {
+		if got, err := b.task.holds(t.Context(), c.commit, c.other); err != nil || got != c.want {
+			t.Errorf("%s holds %s: %v, %v", c.commit, c.other, got, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
@@ -53,6 +54,9 @@ type claimObjects struct {
 // prepareClaim composes the first push of a run: the event, where HEAD is none
 // for this approval, and our lease on it. HEAD becomes the lease.
 func (t *Task) prepareClaim(c *cycle) (*effect, error) {
+	if c.decision.Resumes != "" {
+		return t.prepareResume(c)
+	}
 	r := &run{
 		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
 		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
@@ -74,21 +78,31 @@ func (t *Task) prepareClaim(c *cycle) (*effect, error) {
 	if err := t.inputTree(objs, r); err != nil {
 		return nil, err
 	}
-	oid, msg, err := t.claimCommits(c, objs, r)
+	e, err := t.pushClaim(c, objs, r)
 	if err != nil {
 		return nil, err
 	}
-	head := git.OID(c.facts.Head.OID)
-	at := c.clock
-	e := t.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: oid}}, pack: objs.Pack(),
-		won: func() {
-			r.claim = oid
-			t.renewed(r, oid, r.date, msg, at)
-			t.setRun(r)
-		},
-	}, t.claimDrafts(r)...)
 	return t.preparedMeanwhile(e, r), nil
+}
+
+// pushClaim composes the push that begins a run. What an earlier one left in the store
+// is of no more use once it is won, unless this one goes on with it from there.
+func (t *Task) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
+	made, err := t.claimCommits(c, objs, r)
+	if err != nil {
+		return nil, err
+	}
+	at := c.clock
+	return t.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: t.StateRef(), Old: git.OID(c.facts.Head.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		stored: r.resumes != "" && t.left.stored && !r.shelved, unshelves: !r.shelved,
+		won: func() {
+			r.claim, r.stray = made.oid, c.stray
+			t.renewed(r, made.oid, r.date, made.message, at)
+			t.setRun(r)
+			t.ruling = ruling{}
+		},
+	}, t.claimDrafts(r)...), nil
 }
 
 // preparedMeanwhile has the executor lay out the base while the claim is pushed:
@@ -126,7 +140,7 @@ func (t *Task) seedPack(c *cycle) kernel.SeedPack {
 		retry = nil // a new approval starts over
 	}
 	return kernel.SeedPack{
-		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: t.s.cfg.World, Task: t.number,
+		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: t.s.cfg.World, Repository: t.s.cfg.Repository, Task: t.number,
 		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
 		Checks: in.Checks, Budgets: in.Budgets,
 		Pins: kernel.Pins{
@@ -134,6 +148,7 @@ func (t *Task) seedPack(c *cycle) kernel.SeedPack {
 			Kernel: kernel.Version(), Policy: in.PolicyVersion,
 		},
 		ContractSource: in.Source, CommitMessage: in.CommitMessage, Retry: retry, Remark: in.Remark,
+		Warnings: append([]string{}, in.Warnings...), Notes: append([]string{}, in.Notes...),
 	}
 }
 
@@ -153,46 +168,50 @@ func (t *Task) inputTree(objs *git.Objects, r *run) error {
 }
 
 // claimCommits adds the event, if HEAD is none for this approval, and the lease.
-func (t *Task) claimCommits(c *cycle, objs *git.Objects, r *run) (git.OID, []byte, error) {
-	parent := git.OID(c.facts.Head.OID)
-	origin := c.facts.Head.State
+func (t *Task) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, error) {
+	parent, origin, seq := c.head.OID, c.facts.Head.State, c.facts.NextSeq() // no commit is no parent
 	if t.needsEvent(c) {
-		w := trailers{base: string(r.intake.BaseCommit), approval: string(r.pack.Approval.Digest), governance: string(r.pack.Pins.Governance)}
-		msg, err := lease.Format(lease.Message{
-			Title:    fmt.Sprintf("writ: task %d is open", t.number),
-			Body:     r.dispatch.Instruction,
-			Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: string(kernel.TaskOpen)}}, w.list()...),
-		})
+		event, err := t.openEvent(c, objs, r, seq)
 		if err != nil {
-			return "", nil, err
+			return stated{}, err
 		}
-		if parent, err = t.stateCommit(objs, r.tree, parent, msg, r.date); err != nil {
-			return "", nil, err
-		}
-		origin = string(kernel.TaskOpen)
+		parent, origin, seq = event.oid, string(kernel.TaskOpen), seq+1
 	}
 	w := t.runTrailers(r)
 	w.interruptions = c.decision.Interruptions
-	msg, err := lease.Working(lease.Claim{
-		OriginState: origin, RunID: r.id, RunnerID: t.s.cfg.RunnerID, LeaseSeconds: t.s.cfg.LeaseSeconds,
-		Title: fmt.Sprintf("writ: attempt %d at task %d", r.attempt, t.number),
-		Body:  r.dispatch.Instruction, Extra: w.list(),
+	made, err := t.stateCommit(c, objs, stateCommit{
+		tree: r.tree, parent: parent, date: r.date, seq: seq, trailers: &w,
+		message: func(extra []lease.Trailer) ([]byte, error) {
+			return lease.Working(lease.Claim{
+				OriginState: origin, RunID: r.id, RunnerID: t.s.cfg.RunnerID, LeaseSeconds: t.s.cfg.LeaseSeconds,
+				Title: fmt.Sprintf("writ: attempt %d at task %d", r.attempt, t.number),
+				Body:  r.dispatch.Instruction, Extra: extra,
+			})
+		},
 	})
-	if err != nil {
-		return "", nil, err
-	}
-	r.objects.lease, r.objects.seconds = msg, r.date
-	oid, err := t.stateCommit(objs, r.tree, parent, msg, r.date)
-	return oid, msg, err
+	r.objects.lease, r.objects.seconds = made.message, r.date
+	return made, err
 }
 
-// needsEvent: the ref is new, or a new approval starts over (REQUIREMENTS T13).
+// openEvent adds the event that a claim is made on.
+func (t *Task) openEvent(c *cycle, objs *git.Objects, r *run, seq int64) (stated, error) {
+	return t.stateCommit(c, objs, stateCommit{
+		tree: r.tree, parent: c.head.OID, date: r.date, seq: seq,
+		trailers: &trailers{base: string(r.intake.BaseCommit), approval: string(r.pack.Approval.Digest), governance: string(r.pack.Pins.Governance)},
+		message: func(extra []lease.Trailer) ([]byte, error) {
+			return lease.Format(lease.Message{
+				Title:    fmt.Sprintf("writ: task %d is open", t.number),
+				Body:     r.dispatch.Instruction,
+				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: string(kernel.TaskOpen)}}, extra...),
+			})
+		},
+	})
+}
+
+// needsEvent: the ref is new, or a person begins the task anew (REQUIREMENTS T13).
 func (t *Task) needsEvent(c *cycle) bool {
 	h := c.facts.Head
-	if h.OID == "" || h.State == "" || h.Approval != c.facts.Approved || h.Reapproved {
-		return true
-	}
-	return h.OID == t.view().ResumedHead
+	return h.OID == "" || h.State == "" || h.Approval != c.facts.Approved || c.facts.BeginsAnew()
 }
 
 // checkDispatch builds the dispatch again from what was pushed, at the last
@@ -207,10 +226,11 @@ func (t *Task) checkDispatch(c *cycle) []kernel.Violation {
 			Detail: "Built again from the claim, the dispatch differs.",
 		})
 	}
-	if c.intake.Governance != r.intake.Governance {
+	vs = append(vs, r.contractMoved(c)...)
+	if at, err := time.Parse(time.RFC3339, r.dispatch.Deadline); err == nil && c.clock.WallMs > at.UnixMilli() {
 		vs = append(vs, kernel.Violation{
-			Code: kernel.CodeGovernanceMismatch, Subject: r.intake.Source,
-			Detail: fmt.Sprintf("Pinned at the claim was %s, the file now has %s.", r.intake.Governance, c.intake.Governance),
+			Code: kernel.CodeTaskInterrupted, Subject: r.id,
+			Detail: "The dispatch's deadline, " + r.dispatch.Deadline + ", was over before its builder could be started.",
 		})
 	}
 	if r.build != nil {
@@ -220,6 +240,17 @@ func (t *Task) checkDispatch(c *cycle) []kernel.Violation {
 		vs = append(vs, kernel.Violation{Code: kernel.CodeDispatchInvalid, Subject: r.id, Detail: "There is no claim of this run at HEAD."})
 	}
 	return vs
+}
+
+// contractMoved: the contract in force at the start is the pinned one.
+func (r *run) contractMoved(c *cycle) []kernel.Violation {
+	if c.intake.Governance == r.intake.Governance {
+		return nil
+	}
+	return []kernel.Violation{{
+		Code: kernel.CodeGovernanceMismatch, Subject: r.intake.Source,
+		Detail: fmt.Sprintf("Pinned at the claim was %s, the file now has %s.", r.intake.Governance, c.intake.Governance),
+	}}
 }
 
 // rebuildDispatch makes a dispatch from a claim's pushed bytes alone.
@@ -278,12 +309,16 @@ func (t *Task) notStarted(r *run, key string, a kernel.Action, err error) kernel
 }
 
 // baseOf hands the pinned tree to the executor.
-func (t *Task) baseOf(r *run) executor.Base {
-	b := executor.Base{Commit: r.pack.Pins.BaseCommit}
-	for _, e := range r.base.Entries {
+func (t *Task) baseOf(r *run) executor.Base { return t.baseAt(git.OID(r.pack.Pins.BaseCommit), r.base) }
+
+// baseAt is a commit's tree for the executor.
+func (t *Task) baseAt(commit git.OID, tree git.Tree) executor.Base {
+	b := executor.Base{Commit: string(commit)}
+	for _, e := range tree.Entries {
 		b.Files = append(b.Files, executor.File{Path: e.Path, Mode: e.Mode.String(), ID: string(e.OID)})
 	}
 	b.Blobs = func(ctx context.Context, ids []string, f func(string, []byte) error) error {
+		ctx = (*Task)(nil).on(git.Unbudgeted(ctx)) // a whole base is read, within its own bounds of size and time
 		oids := make([]git.OID, len(ids))
 		for i, id := range ids {
 			oids[i] = git.OID(id)

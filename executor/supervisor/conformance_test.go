@@ -234,6 +234,21 @@ func TestD12_DispatchInvalid(t *testing.T) {
 	}
 }
 
+// TestD12_ContractMoved: a person who changes the contract or the text between claim
+// and start is told that the dispatch isn't admissible, and nothing is spawned.
+func TestD12_ContractMoved(t *testing.T) {
+	b := claimed(t)
+	gittest.Commit(t, b.bare, "refs/heads/main", b.ref("refs/heads/main"), map[string]string{".writ/contract.yaml": "version: 1\nbudgets: {attempts: 7}\n"})
+	b.releases(kernel.CodeDispatchInvalid)
+
+	b = claimed(t)
+	b.issue.issue.Body += "\nAnd more."
+	st := b.tick()
+	if st.Decision.Action != kernel.ActionWait || !slices.Contains(st.Decision.Codes, kernel.CodeDispatchInvalid) || len(b.exec.builds) > 0 {
+		t.Errorf("after an edit: %s %v, %d builders", st.Decision.Action, st.Decision.Codes, len(b.exec.builds))
+	}
+}
+
 // D13, D7: a dispatch that is built twice and differs in a byte, or whose words
 // leave a choice, is execution.dispatch.nondeterministic.
 func TestD13_DispatchNondeterministic(t *testing.T) {

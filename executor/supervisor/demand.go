@@ -49,8 +49,8 @@ func (d *drive) watchActs(ctx context.Context) (stop func()) {
 // take notes an act before it kills, so that what then ends isn't taken for the
 // builder's failure.
 func (d *drive) take(a Act) {
-	d.task.setStopping(true)
 	d.mu.Lock()
+	d.task.setStopping(true)
 	d.queue = append(d.queue, a)
 	d.mu.Unlock()
 	select {
@@ -90,11 +90,35 @@ func (d *drive) obey(ctx context.Context, a Act) {
 		if d.task.stopReview(a.Actor) {
 			d.told = "" // its check is to say so
 		}
+		d.task.recordStop(ctx, a)
 		d.task.wishes = append(d.task.wishes, a)
 	default:
 		a.answer(nil)
 		d.task.setStopping(len(d.task.wishes) > 0)
 	}
+}
+
+// recordStop has the stop outlive this process, until it is carried out or a person moves
+// on. What can't be recorded is refused by what follows, too.
+func (t *Task) recordStop(ctx context.Context, a Act) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	err := t.s.act(context.WithoutCancel(ctx), t.number, kernel.OperatorAct{Act: kernel.ActStop, Actor: a.Actor, Reason: a.Reason})
+	if err != nil {
+		t.log().Warn("a stop is not recorded", "error", err)
+	}
+}
+
+// stopFirst has a look carry out the stop that isn't obeyed yet, if there is one.
+func (t *Task) stopFirst(req kernel.Request, actor string) (kernel.Request, string) {
+	var stop string
+	t.s.locked(func() { stop = t.view().Stop })
+	if stop == "" || req != kernel.RequestTick {
+		return req, actor
+	}
+	return kernel.RequestStop, stop
 }
 
 // answerStops answers the stops that are carried out, or can't be any more.

@@ -2,12 +2,14 @@ package supervisor
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/pushed"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
@@ -36,6 +38,8 @@ type Ledger interface {
 	Chain() kernel.Chain
 	Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error)
 	Evidence(ctx context.Context, task, fromSeq int64) (replay.Evidence, error)
+	// RecordsOfTask gives the records of one task in their order.
+	RecordsOfTask(ctx context.Context, task int64) iter.Seq2[kernel.Record, error]
 }
 
 // Issue is the text of a task as it is now, and what is known of its approval.
@@ -87,6 +91,22 @@ type Observations interface {
 	Save(o lease.Observation) error
 }
 
+// Shelf keeps one sealed work of each task in the instance's store, until it is pushed
+// or of no more use.
+type Shelf interface {
+	Put(ctx context.Context, task int64, run string, work []byte) error
+	Get(ctx context.Context, task int64) (run string, work []byte, err error)
+	Drop(ctx context.Context, task int64) error
+}
+
+// Pushes keep what is pushed to the tasks' refs in the instance's store, for the day that
+// the forge loses it.
+type Pushes interface {
+	Keep(ctx context.Context, task, now int64, p pushed.Push) error
+	Since(ctx context.Context, task int64, from, head string) (list []pushed.Push, gap string, err error)
+	Forget(ctx context.Context, task int64, head string) error
+}
+
 // Deps are the parts that a supervisor works with.
 type Deps struct {
 	Repo         Repo
@@ -97,6 +117,14 @@ type Deps struct {
 	NewRunID     func() string // a fresh UUID at each call
 	Signer       git.Signer
 	Log          *slog.Logger
+	// Acts are what was said of keys and worlds; nil where nothing can have been.
+	Acts Acts
+	// Shelf keeps sealed work that the server doesn't take; nil keeps none.
+	Shelf Shelf
+	// Pushes keeps what is pushed; nil keeps nothing.
+	Pushes Pushes
+	// Holds reports whether text has a secret in it that writ was given; nil knows none.
+	Holds func(text []byte) bool
 	// Forge is where the world's issues are; nil where tasks come from files.
 	Forge *Forge
 	// Progress gets a sentence for the person who watches; nil for nobody.
@@ -105,6 +133,9 @@ type Deps struct {
 	Tail func(line string)
 	// Fault is called at every registered fault point; nil outside tests.
 	Fault func(Point)
+	// Healed is told the tasks that waited for the server's recovery, which is there;
+	// nil for nobody.
+	Healed func(tasks []int64)
 	// Ended is called once for every cycle that ended with a report.
 	Ended func(Cycle)
 }
@@ -118,7 +149,8 @@ type Cycle struct {
 
 // Config is what the operator decided.
 type Config struct {
-	World         string
+	World         string        // its identity, see docs/architecture.md
+	Repository    string        // what people call it
 	RunnerID      string        // this state directory on this host
 	RefPrefix     string        // of state refs; DefaultRefPrefix if empty
 	ChangePrefix  string        // of change branches; DefaultChangePrefix if empty
@@ -143,5 +175,5 @@ type ContractFile struct {
 // The places of a task's refs (DESIGN §4).
 const (
 	DefaultRefPrefix    = "refs/writ/task/"
-	DefaultChangePrefix = "refs/heads/writ/change/"
+	DefaultChangePrefix = replay.ChangePrefix
 )

@@ -40,9 +40,16 @@ type DriveOptions struct {
 	Acts <-chan Act
 	// Nudges ask to look at the task again now; nil for none.
 	Nudges <-chan struct{}
-	// Admit is asked before anything is claimed; nil admits. Where there is no
-	// room Drive returns, with StandDue and nothing recorded. It needs Yield.
+	// Admit is asked before anything is claimed, and again before a builder or checks
+	// are started; nil admits. Where there is no room for a claim Drive returns, with
+	// StandDue and nothing recorded; later it waits, and its lease is renewed. It needs
+	// Yield.
 	Admit Admit
+	// Idle is told that nothing of the task runs while it waits for somebody outside,
+	// and from then on until it has ended: Admit is asked again before anything is
+	// started, which waits for a nudge where there is no room. It may be told again.
+	// Nil for nobody.
+	Idle func()
 	// OnRun is told which run the task is about as soon as that is known, and
 	// whether this process holds its lease; "" when it holds none any more. Nil
 	// for nobody.
@@ -53,19 +60,21 @@ type DriveOptions struct {
 // halted. When ctx ends it gives its lease back (stalled) and returns. The
 // status is that of the last request.
 func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
+	t.onRun = o.OnRun
+	t.enter(o)
 	stopGuard := t.startGuard()
 	defer stopGuard()
 	defer t.kill()
-	t.admit, t.admitted, t.onRun = o.Admit, false, o.OnRun
 	d := &drive{task: t, o: o, came: make(chan struct{}, 1)}
 	for {
 		stopWatch := d.watchActs(ctx)
 		st, err := d.run(ctx)
 		stopWatch()
-		if err == nil && d.waiting() {
+		if (err == nil || Passing(err)) && d.waiting() {
 			continue // a person's act came at the last moment
 		}
-		d.answerAll(err)
+		st.Unable = d.resting > 0
+		d.answerAll(d.undone(err))
 		st.Wake = d.wakeAt(st)
 		return st, err
 	}
@@ -75,30 +84,53 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 	t, o := d.task, d.o
 	for {
 		d.obeyAll(ctx)
-		if t.machine.State() == machine.Halted {
+		if t.kernelEnded() {
 			t.setRun(nil) // nothing of it runs
 			return d.last, machine.ErrHalted
 		}
 		if ctx.Err() != nil {
 			return d.part(ctx)
 		}
+		may, yield := d.mayTry(ctx)
+		switch {
+		case yield:
+			return d.last, nil
+		case !may:
+			if d.heard {
+				d.heard = !t.heed(ctx, false)
+			}
+			continue
+		}
 		t.quiet = o.Nudges != nil && !d.heard
 		st, err := t.Tick(ctx, d.request(), d.actor())
 		d.heard = false
+		d.tried(st, err)
+		if err == nil && unabled(st) {
+			d.tellOutage(ctx)
+		}
 		if err == nil {
-			d.outages, d.last = 0, st
+			if d.last = st; !unheard(st) {
+				d.outages = 0
+			}
 			again, err := d.next(ctx, st)
 			if err != nil || !again {
 				return st, err
 			}
 			continue
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errActFirst) && d.waiting() {
 			continue
 		}
 		d.giveBack(ctx, err)
-		if !Passing(err) || (t.run == nil && (o.Yield || d.outages >= outageTries)) {
-			if t.run != nil {
+		if !t.heed(ctx, t.quiet) && !t.quiet {
+			d.heard = true // what somebody said there is to see, wasn't seen
+		}
+		if unreadable(err) {
+			d.resting = t.unread(err)
+			d.tellNoBase(ctx, err)
+		}
+		if !Passing(err) || (!d.running() && (o.Yield || t.run == nil && d.outages >= outageTries)) {
+			if d.running() {
 				_, _ = d.part(ctx) // the first error counts
 			}
 			return d.last, err
@@ -106,8 +138,8 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		d.outages++
 		t.say("can't look at the task: %v", err)
 		t.giveUpIfFenced()
-		if err := d.pause(ctx, backoff(d.outages), nil); err != nil {
-			return d.last, err
+		if !unreadable(err) {
+			_ = d.pause(ctx, backoff(d.outages), nil)
 		}
 	}
 }
@@ -117,10 +149,13 @@ type drive struct {
 	task            *Task
 	o               DriveOptions
 	outages, failed int
-	attempted       bool // the one attempt of Once is over
-	heard           bool // somebody said that there is something to see
+	resting         int64           // when the server is tried again, Unix milliseconds; 0 where it works
+	takenIn         <-chan struct{} // what ended while the server couldn't be asked
+	attempted       bool            // the one attempt of Once is over
+	heard           bool            // somebody said that there is something to see
 	last            Status
 
+	moved    bool   // HEAD was, while the issue was moved
 	told     string // how the task stood when the issue was moved last
 	tellWake int64  // when to look at the issue again, Unix milliseconds; 0 for never
 
@@ -157,8 +192,9 @@ func Passing(err error) bool {
 		audit  *machine.AuditError
 		panics *machine.PanicError
 		fatal  *machine.FatalError
+		older  *RollbackError
 	)
-	return !errors.Is(err, machine.ErrHalted) && !errors.As(err, &broken) && !errors.As(err, &audit) &&
+	return !errors.As(err, &older) && !errors.Is(err, machine.ErrHalted) && !errors.As(err, &broken) && !errors.As(err, &audit) &&
 		!errors.As(err, &panics) && !errors.As(err, &fatal)
 }
 
@@ -179,16 +215,6 @@ func (d *drive) giveBack(ctx context.Context, err error) {
 	}
 }
 
-// giveUpIfFenced forgets a run whose lease can't be kept because nothing can be
-// read: its processes are dead, and HEAD decides what becomes of the task.
-func (t *Task) giveUpIfFenced() {
-	if t.run != nil && t.run.tenure.MustFence(t.s.now()) {
-		t.kill()
-		t.setRun(nil)
-		t.say("the lease could not be renewed; the run is given up")
-	}
-}
-
 func backoff(n int) time.Duration {
 	d := outageFirst
 	for ; n > 1 && d < outageMost; n-- {
@@ -205,18 +231,29 @@ const longestWait = time.Hour
 func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	t := d.task
 	if len(t.wishes) > 0 && d.stopped(st) {
-		return st.Decision.Action == kernel.ActionWait || d.told == "" && st.Decision.Standing == kernel.StandFinal, nil
+		return st.Decision.Action == kernel.ActionWait || d.told == "" && (st.Decision.Standing == kernel.StandFinal || st.Facts.Head.State == string(kernel.TaskWaiting)), nil
+	}
+	if st.crowded {
+		return true, d.awaitRoom(ctx)
 	}
 	if speaksAt(st) {
 		if err := d.tell(ctx, st); err != nil {
 			return false, err
 		}
+		if d.moved {
+			d.moved = false
+			return true, nil
+		}
 	}
 	switch st.Decision.Standing {
-	case kernel.StandFinal:
+	case kernel.StandFinal, kernel.StandWaiting:
 		return d.awaitReview(ctx)
+	case kernel.StandHalted:
+		if told := d.told != "" && d.tellWake == 0; told || !t.remote {
+			return false, t.haltKernel(ctx)
+		}
 	case kernel.StandActing:
-		if d.o.Yield && t.run == nil && t.pending == nil && d.failed >= outageTries {
+		if d.o.Yield && t.run == nil && t.pending == nil && d.failed >= outageTries && !unabled(st) {
 			return false, nil // it fails again and again: somebody else's turn
 		}
 		return true, d.afterEffect(ctx, st)
@@ -224,7 +261,15 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 		d.attempted = d.attempted || d.o.Once
 		return true, nil
 	case kernel.StandRunning:
-		return true, d.pause(ctx, t.renewIn(), t.jobDone())
+		if unheard(st) && d.o.Yield {
+			return false, nil // somebody else's turn, until wakeAt
+		}
+		wait := t.renewIn()
+		if unheard(st) {
+			d.outages++ // the forge is asked again, ever more seldom
+			wait = min(wait, backoff(d.outages))
+		}
+		return true, d.pause(ctx, wait, t.jobDone())
 	case kernel.StandDue:
 		if d.o.Once || d.o.Yield {
 			return false, nil
@@ -239,10 +284,13 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	return false, nil
 }
 
+// unheard reports whether accepted work waits until the issue can be asked.
+func unheard(st Status) bool { return st.Facts.Run != nil && st.Facts.Run.Unheard }
+
 // stopped answers a person's stop once it is carried out: the task was handed
 // over at HEAD, or there was nothing of ours to stop.
 func (d *drive) stopped(st Status) bool {
-	done := st.Decision.Action != kernel.ActionWait || (st.Outcome != nil && st.Outcome.Status == kernel.OutcomeDone)
+	done := st.Decision.Action == kernel.ActionNone || st.Decision.Action == kernel.ActionAbandon || st.Decision.Action == kernel.ActionWait && (st.Outcome != nil && st.Outcome.Status == kernel.OutcomeDone)
 	if !done {
 		return false
 	}
@@ -255,13 +303,25 @@ func (d *drive) stopped(st Status) bool {
 func (d *drive) wakeAt(st Status) int64 {
 	var at int64
 	switch st.Decision.Standing {
-	case kernel.StandDue, kernel.StandHeld:
+	case kernel.StandDue, kernel.StandHeld, kernel.StandWaiting:
 		at = st.Decision.Wake
+	case kernel.StandRunning:
+		if unheard(st) { // its lease is renewed meanwhile
+			at = d.task.s.now().WallMs + min(d.task.renewIn(), outageMost).Milliseconds()
+		}
+	case kernel.StandRefused:
+		at = d.task.baseWake
 	case kernel.StandActing:
 		at = d.task.s.now().WallMs + outageMost.Milliseconds()
 	}
+	if refused := len(d.task.refused) > 0; refused && st.Decision.Standing == kernel.StandRefused {
+		at = d.task.s.now().WallMs + ruleAgain.Milliseconds()
+	}
 	if d.tellWake > 0 && (at == 0 || d.tellWake < at) {
 		at = d.tellWake
+	}
+	if d.resting > 0 {
+		at = d.resting
 	}
 	return at
 }
@@ -284,6 +344,9 @@ func (d *drive) afterEffect(ctx context.Context, st Status) error {
 		return nil
 	}
 	d.task.say("%s: %s (%s)", st.Outcome.Effect, st.Outcome.Status, st.Outcome.Detail)
+	if unabled(st) {
+		return nil // when it is tried again, the server's outage decides
+	}
 	return d.pause(ctx, backoff(d.failed), nil)
 }
 
@@ -333,14 +396,21 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	if t.run == nil && t.pending == nil {
 		return last, ctx.Err()
 	}
-	if t.machine.State() == machine.Halted {
+	if t.judged() {
+		t.say("shutting down: what is judged could not be delivered")
+	}
+	if t.kernelEnded() {
 		t.say("the task is halted: its lease runs out by itself")
 		return last, ctx.Err()
 	}
 	t.say("shutting down: the lease is given back")
 	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()
-	if st, err := t.Tick(parting, kernel.RequestShutdown, actor); err == nil {
+	req := kernel.RequestShutdown
+	if t.judged() {
+		req = kernel.RequestTick // there is nothing to give back: it only has to be delivered
+	}
+	if st, err := t.Tick(parting, req, actor); err == nil {
 		last = st
 	}
 	if t.run == nil && t.pending == nil {
@@ -350,12 +420,12 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	return last, ctx.Err()
 }
 
-// tellOf says on the issue how the task was handed over, with so many effects at
-// most. What can't be told isn't.
-func (d *drive) tellOf(ctx context.Context, actor string, most int) {
+// tellOf says on the issue how the task stands, with so many effects at most. What can't
+// be told isn't. It reports whether all is told.
+func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
 	t := d.task
 	if !t.remote {
-		return
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellRunning)
 	defer cancel()
@@ -364,27 +434,8 @@ func (d *drive) tellOf(ctx context.Context, actor string, most int) {
 	for range most {
 		told, err := t.Tick(ctx, kernel.RequestTell, actor)
 		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {
-			return
+			return err == nil && told.Decision.Action == kernel.ActionNone
 		}
 	}
-}
-
-// startGuard looks at the fence on its own, for a tick may hang in the network.
-func (t *Task) startGuard() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(guardEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				t.Guard(t.s.now())
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
+	return false
 }

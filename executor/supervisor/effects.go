@@ -2,8 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -18,6 +16,7 @@ type effect struct {
 	drafts []kernel.Draft
 	run    string // of a claim: the run that it begins
 	do     func(context.Context) kernel.Outcome
+	push   *push // that it consists of, nil for none
 }
 
 // prepare composes the effect of a decision.
@@ -34,6 +33,8 @@ func (t *Task) prepare(c *cycle) (*effect, error) {
 		return t.prepareHeartbeat(c)
 	case kernel.ActionDispatch:
 		return t.prepareDispatch(c)
+	case kernel.ActionSeal:
+		return t.prepareSeal(c)
 	case kernel.ActionChecks:
 		return t.prepareChecks(c)
 	case kernel.ActionJudge:
@@ -44,6 +45,10 @@ func (t *Task) prepare(c *cycle) (*effect, error) {
 		return t.prepareWait(c)
 	case kernel.ActionAbandon:
 		return t.prepareAbandon(c)
+	case kernel.ActionComplete:
+		return t.prepareComplete(c)
+	case kernel.ActionRedeliver:
+		return t.prepareRedeliver(c)
 	}
 	return nil, nil
 }
@@ -53,14 +58,18 @@ func (t *Task) prepare(c *cycle) (*effect, error) {
 func (t *Task) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
 	p.action = c.decision.Action
 	p.key = string(p.action) + ":" + string(p.to())
+	if c.facts.Repairs() {
+		p.repair = resumedAt(c.facts.Head.OID)
+	}
+	p.of = string(p.action) + ":" + c.facts.Head.Run() + ":" + string(c.facts.Approved)
 	digest := canon.Sum(p.pack.Data)
 	return &effect{
-		drafts: drafts, run: run,
+		drafts: drafts, run: run, push: p,
 		intent: kernel.Intent{
 			Kind: string(kernel.KindIntent), Key: p.key, Effect: p.action, Digest: digest,
-			Ref: p.cmds[0].Ref, Old: plain(p.from()), New: string(p.to()),
+			Ref: p.cmds[0].Ref, Old: plain(p.from()), New: string(p.to()), Seq: p.seq,
 		},
-		do: func(ctx context.Context) kernel.Outcome { return t.do(ctx, p) },
+		do: func(ctx context.Context) kernel.Outcome { return t.do(ctx, c.request, p) },
 	}
 }
 
@@ -77,58 +86,10 @@ func (t *Task) person(seconds int64) git.Person {
 	return git.Person{Name: t.s.cfg.Name, Email: t.s.cfg.Email, Seconds: seconds, TZ: "+0000", OK: true}
 }
 
-// stateCommit adds a signed commit of the state ref.
-func (t *Task) stateCommit(o *git.Objects, tree git.OID, parent git.OID, message []byte, seconds int64) (git.OID, error) {
-	spec := git.CommitSpec{Tree: tree, Author: t.person(seconds), Committer: t.person(seconds), Message: message}
-	if !parent.IsZero() {
-		spec.Parents = []git.OID{parent}
-	}
-	return o.Commit(spec, t.s.deps.Signer)
-}
-
 // nextDate is the committer date of the commit that follows HEAD: now, and
 // never earlier than what it follows (REQUIREMENTS A28).
 func (c *cycle) nextDate() int64 {
 	return lease.NextCommitterSeconds(c.event.CommitterSeconds, c.clock.WallMs)
-}
-
-// trailers are Writ's own, in the order of DESIGN §4; empty ones are left out.
-type trailers struct {
-	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act string
-	attempt, interruptions, notBefore                                             int64
-	codes                                                                         []kernel.Code
-}
-
-func (w trailers) list() []lease.Trailer {
-	var out []lease.Trailer
-	add := func(key, value string) {
-		if value != "" {
-			out = append(out, lease.Trailer{Key: key, Value: value})
-		}
-	}
-	add(kernel.TrailerBase, w.base)
-	if w.attempt > 0 {
-		add(kernel.TrailerAttempt, strconv.FormatInt(w.attempt, 10))
-	}
-	add(kernel.TrailerInterruptions, strconv.FormatInt(w.interruptions, 10))
-	if w.notBefore > 0 {
-		add(kernel.TrailerNotBefore, strconv.FormatInt((w.notBefore+999)/1000, 10))
-	}
-	add(kernel.TrailerApproval, w.approval)
-	add(kernel.TrailerGovernance, w.governance)
-	add(kernel.TrailerPlan, w.plan)
-	add(kernel.TrailerDispatch, w.dispatch)
-	add(kernel.TrailerLedgerHead, w.ledger)
-	add(kernel.TrailerRun, w.run)
-	add(kernel.TrailerAct, w.act)
-	add(kernel.TrailerWaitingFor, w.waiting)
-	add(kernel.TrailerChange, w.change)
-	words := make([]string, len(w.codes))
-	for i, c := range w.codes {
-		words[i] = string(c)
-	}
-	add(kernel.TrailerCodes, strings.Join(words, " "))
-	return out
 }
 
 // runTrailers are those of the live run.
@@ -136,7 +97,7 @@ func (t *Task) runTrailers(r *run) trailers {
 	return trailers{
 		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
 		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act,
+		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes,
 	}
 }
 
@@ -147,27 +108,55 @@ func (t *Task) prepareStalled(c *cycle) (*effect, error) {
 		interruptions: c.decision.Interruptions, notBefore: c.decision.NotBefore, codes: c.decision.Codes,
 		act: c.facts.Head.Act, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
 	}
-	extra := append([]lease.Trailer{{Key: "writ-origin-state", Value: originOf(c.event)}}, w.list()...)
-	msg, err := lease.Stalled(c.event, lease.Break{Extra: extra})
+	objs := git.NewObjects()
+	head := git.OID(c.facts.Head.OID)
+	tree, err := c.stateTree(objs)
 	if err != nil {
 		return nil, err
 	}
-	objs := git.NewObjects()
-	head := git.OID(c.facts.Head.OID)
-	oid, err := t.stateCommit(objs, c.head.Tree, head, msg, c.nextDate())
+	parent, seq := head, c.facts.NextSeq()
+	late, work, err := t.sealLate(c, objs)
+	if err != nil {
+		return nil, err
+	}
+	if late.oid != "" {
+		parent, tree, seq = late.oid, work, seq+1
+	}
+	made, err := t.stateCommit(c, objs, stateCommit{
+		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &w,
+		message: func(all []lease.Trailer) ([]byte, error) {
+			extra := append([]lease.Trailer{{Key: "writ-origin-state", Value: originOf(c.event)}}, all...)
+			return lease.Stalled(c.event, lease.Break{Extra: extra})
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
 	run := c.facts.Head.RunID
 	own := t.run
 	e := t.pushed(c, run, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: oid}}, pack: objs.Pack(),
-		won: func() { t.setRun(nil) },
+		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: late.oid == "",
+		unshelves: late.oid != "",
+		won:       func() { t.setRun(nil) },
+		failed:    func() { t.bare = false },
 	})
 	if own == nil {
 		return e, nil
 	}
 	return t.killFirst(e), nil
+}
+
+// stateTree is the tree of the task's state, empty where there is none. That of an unlisted writer's lease is
+// none: what lies there would reach a builder under our signature.
+func (c *cycle) stateTree(objs *git.Objects) (git.OID, error) {
+	switch {
+	case c.facts.Head.OID == "", c.facts.Head.Foreign():
+	case !c.facts.Head.UnlistedLock():
+		return c.head.Tree, nil
+	case c.below.Tree != "":
+		return c.below.Tree, nil
+	}
+	return objs.Tree(nil)
 }
 
 // killFirst makes an effect end our processes before it tells the world that
@@ -191,20 +180,21 @@ func originOf(ev lease.Event) string {
 // prepareHeartbeat renews the lease: one commit, same tree, same run id.
 func (t *Task) prepareHeartbeat(c *cycle) (*effect, error) {
 	r := t.run
-	msg, err := lease.Renew(r.event, lease.Renewal{RunID: r.id})
-	if err != nil {
-		return nil, err
-	}
 	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
 	objs := git.NewObjects()
-	oid, err := t.stateCommit(objs, r.tree, r.head, msg, date)
+	made, err := t.stateCommit(c, objs, stateCommit{
+		tree: r.tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
+		message: func(stamp []lease.Trailer) ([]byte, error) {
+			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	renewed := c.clock
+	renewed, before := c.clock, r.tenure
 	return t.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: r.head, New: oid}}, pack: objs.Pack(),
-		won: func() { t.renewed(r, oid, date, msg, renewed) },
+		cmds: []git.Command{{Ref: t.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
+		won: func() { t.renewed(r, made.oid, date, made.message, renewed) },
 	}), nil
 }
 
@@ -224,12 +214,15 @@ func (t *Task) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.Clo
 
 // prepareAbandon ends our processes and forgets the run; nothing is pushed, for
 // HEAD isn't ours any more.
-func (t *Task) prepareAbandon(_ *cycle) (*effect, error) {
+func (t *Task) prepareAbandon(c *cycle) (*effect, error) {
 	r := t.run
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon},
 		do: func(context.Context) kernel.Outcome {
 			t.kill()
+			if _, unable := t.s.outage.of(t.number); (unable || r.late) && c.facts.Head.OID == string(r.head) {
+				t.lapsed = r.head
+			}
 			t.setRun(nil)
 			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon, Status: kernel.OutcomeDone}
 		},

@@ -21,7 +21,7 @@ func PointOf(a kernel.Action, stage string) Point { return Point(string(a) + ":"
 func Points() []Point {
 	actions := []kernel.Action{
 		kernel.ActionTakeOver, kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionHeartbeat,
-		kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait,
+		kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait,
 		kernel.ActionAbandon, kernel.ActionNone,
 	}
 	var out []Point
@@ -36,10 +36,15 @@ func Points() []Point {
 	return out
 }
 
-// IssuePoints lists the fault points of the effects on an issue.
+// RepairSaid is the fault point between what is said of a repair on the ref of the world's
+// acts, and its push.
+const RepairSaid Point = "repair:said"
+
+// IssuePoints lists the fault points of the effects on an issue, and of the one on the
+// task that the issue's change brings about.
 func IssuePoints() []Point {
 	var out []Point
-	for _, a := range kernel.ForgeActions() {
+	for _, a := range append(kernel.ForgeActions(), kernel.ActionComplete) {
 		for _, s := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
 			out = append(out, PointOf(a, s))
 		}

@@ -1,6 +1,9 @@
 package supervisor
 
 import (
+	"context"
+	"time"
+
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/kernel/lease"
 )
@@ -41,5 +44,40 @@ func (t *Task) kill() {
 	}
 	if again != nil {
 		again.Kill()
+	}
+}
+
+// startGuard looks at the fence on its own, for a tick may hang in the network.
+func (t *Task) startGuard() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(guardEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				t.Guard(t.s.now())
+				t.lend()
+				t.noteSilence()
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// giveUpIfFenced forgets a run whose lease can't be kept because nothing can be
+// read: its processes are dead, and HEAD decides what becomes of the task. What a builder
+// left meanwhile is kept.
+func (t *Task) giveUpIfFenced() {
+	t.keepEnded()
+	if t.run != nil && !t.judged() && t.run.tenure.MustFence(t.s.now()) {
+		t.kill()
+		t.lapsed = t.run.head
+		t.setRun(nil)
+		t.say("the lease could not be renewed; the run is given up")
 	}
 }

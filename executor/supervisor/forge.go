@@ -64,13 +64,20 @@ func (f *forgeIssues) judged(facts approval.Facts, terms Terms) Issue {
 	}
 	v := approval.Judge(facts)
 	out.Actor, out.Evidence, out.Approved, out.Time = v.Approval.Actor, v.Approval.Evidence, v.Approval.Digest, v.Approval.Time
-	out.Act, out.Retry, out.Said = v.Act.ID(), v.Act.Verb == approval.Retry, v.Act.Text
+	out.Act, out.Retry, out.Said = v.Act.ID(), v.Act.Verb == approval.Retry && !f.settled(facts, v.Act), v.Act.Text
 	out.ByBot = v.Act.Actor.Kind == forge.Bot
 	out.Policy, out.Human = v.Violations, v.Human
 	if terms.Brief {
 		out.Policy = nil
 	}
 	return out
+}
+
+// settled reports whether a command was answered in words, which the issue shows to
+// whoever looks: a retry is, where the task then stood so that it couldn't count. It
+// doesn't count later either, however the task stands then.
+func (f *forgeIssues) settled(facts approval.Facts, a approval.Act) bool {
+	return marker{world: f.s.cfg.World, task: f.number}.repliesOn(ownComments(facts)).told[a.Ref]
 }
 
 func (f *forgeIssues) name() string { return fmt.Sprintf("%s#%d", f.s.deps.Forge.Repo, f.number) }
@@ -83,7 +90,7 @@ func (f *forgeIssues) read(ctx context.Context, terms Terms) (approval.Facts, er
 		Target:      approval.Target{Wanted: p.Repo, Found: &forge.Repository{Repo: p.Repo}, Allowed: true},
 		Permissions: map[int64]forge.Permission{},
 	}
-	f.s.locked(func() { facts.Earlier = f.s.proven[f.number] })
+	f.s.locked(func() { facts.Earlier, facts.Stopped = f.s.proven[f.number], f.s.world.TaskView(f.number).Stopped })
 	var err error
 	if facts.Self, err = f.s.self(ctx); err != nil {
 		return facts, err

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 )
 
 // forged is an installation whose task is an issue on a fake forge, over a real
@@ -105,6 +107,50 @@ func TestI1_EditedAfterTheLabel(t *testing.T) {
 	}
 }
 
+// TestI3_DigestOfNoText: whoever names a digest that the issue doesn't have is told
+// so, and not that an issue that nobody touched was changed.
+func TestI3_DigestOfNoText(t *testing.T) {
+	f := newForged(t, func(f *forged) { f.withBranch() })
+	f.says(f.scene.Owner, "/writ approve "+string(canon.Sum([]byte("x"))))
+	f.wants(f.drive(), kernel.StandRefused, kernel.CodeApprovalUnproven)
+	right := "/writ approve " + string(digestText("Say hello", issueBody))
+	if told := f.marked("task")[0].Body; !strings.Contains(told, "named isn't that of the issue as it is now. Read it, then comment: "+right) {
+		t.Errorf("the issue says %s", told)
+	}
+	f.says(f.scene.Owner, right)
+	f.wants(f.drive(), kernel.StandFinal)
+}
+
+// TestS18_SecretInTheIssue: what an issue says is kept as evidence and in the subject of
+// its commit, so one that shows a known secret is refused, and nothing of it is pushed.
+func TestS18_SecretInTheIssue(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	held := func(text []byte) bool { return bytes.Contains(text, []byte(secret)) }
+	for name, c := range map[string]struct{ title, body, says, subject string }{
+		"title":                   {"Log in with " + secret, issueBody, "/writ run", "title"},
+		"title that comes to one": {"Log in with hunter2*-hunter2", issueBody, "/writ run", "title"},
+		"body":                    {"Say hello", issueBody + "\n" + secret + "\n", "/writ run", "body"},
+		"retry":                   {"Say hello", issueBody, "/writ retry use " + secret, "retry"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForged(t, func(f *forged) { f.withBranch() })
+			f.sup.deps.Holds = held
+			must(t, f.scene.Owner.EditIssue(t.Context(), f.scene.Repo, 1, c.title, c.body))
+			f.says(f.scene.Owner, c.says)
+			st := f.drive()
+			f.wants(st, kernel.StandRefused, kernel.CodeSecretDetected)
+			if v := st.Decision.Violations[0]; v.Subject != c.subject || f.ref(stateRef) != "" || f.started() != 0 {
+				t.Errorf("refused for %+v, HEAD %q", v, f.ref(stateRef))
+			}
+			for _, k := range f.marked("task") {
+				if held([]byte(k.Body)) {
+					t.Errorf("the status comment says %s", k.Body)
+				}
+			}
+		})
+	}
+}
+
 // TestI2_EditedBetweenClaimAndDispatch: the text is compared at the last moment
 // before the start. What the bot itself does, labels and comments, is no edit.
 func TestI2_EditedBetweenClaimAndDispatch(t *testing.T) {
@@ -115,7 +161,7 @@ func TestI2_EditedBetweenClaimAndDispatch(t *testing.T) {
 	must(t, f.scene.Owner.AddLabel(t.Context(), f.scene.Repo, 1, "bug"))
 	f.edit(issueBody + "more\n")
 	st := f.tick()
-	f.wants(st, kernel.StandActing, kernel.CodeInstructionChanged)
+	f.wants(st, kernel.StandActing, kernel.CodeDispatchInvalid, kernel.CodeInstructionChanged)
 	if f.started() != 0 || f.trailer("aynig-state") != "waiting" || f.trailer("writ-waiting-for") != "approval" {
 		t.Errorf("%d builders, HEAD %s", f.started(), f.trailer("aynig-state"))
 	}
@@ -169,6 +215,14 @@ func TestI5_RevokedBeforeTheStart(t *testing.T) {
 	}
 	f.scene.Grant(f.scene.Repo, f.scene.Owner.ID, forge.Admin)
 	f.wants(f.tick(), kernel.StandWaiting) // the old label is spent
+	other := newBench(t, f.bare, func(b *bench) {
+		b.clock, b.issue = f.clock, nil
+		b.place.clock, b.place.issue, b.place.forge, b.place.terms = f.clock, nil, f.place.forge, f.place.terms
+		b.place.cfg.Trusted = append(b.place.cfg.Trusted, f.key)
+	})
+	if st := other.tick(); st.Decision.Standing != kernel.StandWaiting { // HEAD says so to whoever has no memory of it
+		t.Errorf("another installation stands %s", st.Decision.Standing)
+	}
 }
 
 func TestI6_OwnLabel(t *testing.T) {
@@ -186,12 +240,36 @@ func TestI10_ContractChanges(t *testing.T) {
 	f.label(f.scene.Owner)
 	f.reach(kernel.ActionClaim)
 	gittest.Commit(t, f.bare, "refs/heads/main", f.ref("refs/heads/main"), map[string]string{".writ/contract.yaml": "version: 1\nbudgets: {attempts: 7}\n"})
-	f.wants(f.tick(), kernel.StandActing, kernel.CodeGovernanceMismatch)
+	f.wants(f.tick(), kernel.StandActing, kernel.CodeDispatchInvalid, kernel.CodeGovernanceMismatch)
 	if f.started() != 0 || f.trailer("aynig-state") != "stalled" {
 		t.Errorf("%d builders, HEAD %s", f.started(), f.trailer("aynig-state"))
 	}
 	if st := f.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted || st.Facts.Budgets.Attempts != 7 {
 		t.Errorf("%s under %+v", st.Decision.State, st.Facts.Budgets)
+	}
+}
+
+// TestI1_EditedBehindTheResult: an edit that comes once the work is judged undoes nothing,
+// and is noted as long as it stands; with it the issue says another thing than was done.
+func TestI1_EditedBehindTheResult(t *testing.T) {
+	for _, terms := range []string{"", mergeTerms} {
+		f := newTold(t, func(f *forged) { f.place.terms = terms })
+		f.drive()
+		notes := func() bool {
+			return strings.Contains(f.marked("task")[0].Body, "was edited after this work was judged")
+		}
+		if notes() {
+			t.Errorf("%q: nobody edited it", terms)
+		}
+		f.edit(issueBody + "more\n")
+		f.drive()
+		if !notes() || f.started() != 1 {
+			t.Errorf("%q: edited, %d builders, and the comment says\n%s", terms, f.started(), f.marked("task")[0].Body)
+		}
+		f.edit(issueBody)
+		if f.drive(); notes() {
+			t.Errorf("%q: the edit was taken back", terms)
+		}
 	}
 }
 
@@ -369,7 +447,7 @@ func TestI8_ModeObserve(t *testing.T) {
 }
 
 // TestF4_ForgeDown: a forge that gives no answer keeps nothing from renewing its
-// lease, and nothing is started that can't be asked about.
+// lease, and nothing is started or accepted that can't be asked about.
 func TestF4_ForgeDown(t *testing.T) {
 	f := newForged(t, func(f *forged) { f.exec.hold = true })
 	f.label(f.scene.Owner)
@@ -391,6 +469,15 @@ func TestF4_ForgeDown(t *testing.T) {
 		t.Errorf("it does %s", st.Decision.Action)
 	}
 	f.exec.finish()
+	f.reach(kernel.ActionJudge)
+	if st := f.tick(); !st.Facts.Run.Unheard || st.Decision.Standing != kernel.StandRunning || f.ref(changeRef) != "" {
+		t.Errorf("unasked before the result: %s, %s", st.Decision.Standing, st.Decision.Action)
+	}
+	f.clock.advance(400_000)
+	if st := f.tick(); st.Decision.Action != kernel.ActionHeartbeat {
+		t.Errorf("while nobody can be asked it does %s", st.Decision.Action)
+	}
+	f.scene.Bot.Clear()
 	if st := f.reach(kernel.ActionResult); st.Outcome.Status != kernel.OutcomeDone {
 		t.Errorf("the result: %+v", st.Outcome)
 	}

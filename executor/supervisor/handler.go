@@ -20,12 +20,8 @@ func (h *handler) Validate(machine.Request) []machine.Fault {
 	t := (*Task)(h)
 	c := t.cycle
 	_, s := span(c.ctx, "decide")
-	d, err := kernel.Decide(c.facts)
-	endSpan(s, err)
-	if err != nil {
-		return []machine.Fault{{Code: string(kernel.CodeDispatchInvalid), Detail: err.Error()}}
-	}
-	c.decision = d
+	c.decision = kernel.DecideOn(c.facts, canon.Sum(c.sealed.Bytes))
+	endSpan(s, nil)
 	return faults(kernel.Validate(c.facts))
 }
 
@@ -160,14 +156,10 @@ func (t *Task) opening(c *cycle) []kernel.Draft {
 	run := c.runID()
 	drafts := append([]kernel.Draft{}, c.staged...)
 	drafts = append(drafts,
-		kernel.Draft{Kind: kernel.KindObservation, Task: t.number, Run: run, Body: c.facts},
+		kernel.Draft{Kind: kernel.KindObservation, Task: t.number, Run: run, Body: c.sealed},
 		kernel.Draft{Kind: kernel.KindDecision, Task: t.number, Run: run, Body: c.decision})
 	if c.decision.Verdict == kernel.Deny {
-		var rests []canon.Digest
-		if h, err := canon.Hash(c.facts); err == nil {
-			rests = append(rests, h)
-		}
-		refusal := kernel.NewRefusal(t.s.cfg.World, t.number, c.decision, rests)
+		refusal := kernel.NewRefusal(t.s.cfg.World, t.number, c.decision, []canon.Digest{c.decision.Facts})
 		drafts = append(drafts, kernel.Draft{Kind: kernel.KindRefusal, Task: t.number, Run: run, Body: refusal})
 	}
 	drafts = append(drafts, c.late...)

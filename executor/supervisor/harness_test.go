@@ -16,7 +16,11 @@ import (
 
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/pushed"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/shelf"
+	"github.com/writbot/writ/compliance/store"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -59,6 +63,12 @@ type keptObservations map[string]lease.Observation
 func (k keptObservations) Load(ref string) (lease.Observation, bool) { o, ok := k[ref]; return o, ok }
 func (k keptObservations) Save(o lease.Observation) error            { k[o.Ref] = o; return nil }
 
+// forgetful keeps nothing of the acts that were seen.
+type forgetful struct{}
+
+func (forgetful) Load() ([]byte, error) { return nil, nil }
+func (forgetful) Save([]byte) error     { return nil }
+
 // fileObservations keeps them in a state directory.
 type fileObservations struct{ path string }
 
@@ -85,7 +95,10 @@ func sayHello() *fixedIssue {
 }
 
 // evidenceLedger is a real ledger with its evidence.
-type evidenceLedger struct{ *ledger.Ledger }
+type evidenceLedger struct {
+	*ledger.Ledger
+	seen *witness
+}
 
 func (l evidenceLedger) Evidence(ctx context.Context, task, from int64) (replay.Evidence, error) {
 	return replay.Collect(ctx, l.Ledger, task, from)
@@ -107,21 +120,27 @@ type place struct {
 	newID func() string   // nil for fresh ones
 	forge *Forge          // where the issue is, without issue
 	wrap  func(Repo) Repo // between supervisor and client; nil for nothing
+	acts  bool            // what was said of the world's keys is read
 }
 
 // opened is a process's hold of a place, with the real ledger and client.
 type opened struct {
+	db    *store.DB
 	store *ledger.Store
 	led   *ledger.Ledger
 	repo  *git.Repo
 	sup   *Supervisor
 	task  *Task
 	key   ssh.PublicKey
+	seen  *witness
 }
 
 func (o *opened) close() {
 	if o.store != nil {
 		_ = o.store.Close() // nothing is lost by it
+	}
+	if o.db != nil {
+		_ = o.db.Close() // nor by this
 	}
 	if o.repo != nil {
 		_ = o.repo.Close()
@@ -130,15 +149,16 @@ func (o *opened) close() {
 
 // open starts an installation's process over its state directory.
 func (p place) open(ctx context.Context) (o *opened, err error) {
-	o = &opened{}
+	o = &opened{seen: &witness{}}
 	key, _, err := instancekey.LoadOrCreate(p.dir)
 	if err != nil {
 		return o, err
 	}
 	o.key = key.SSHSigner().PublicKey()
-	if o.store, err = ledger.Open(ctx, filepath.Join(p.dir, "writ.db"), key, ledger.Options{}); err != nil {
+	if o.db, err = store.Open(ctx, filepath.Join(p.dir, "writ.db"), store.Options{}); err != nil {
 		return o, err
 	}
+	o.store = ledger.New(o.db, key, ledger.Options{})
 	if o.led, err = o.store.World(ctx, p.cfg.World); err != nil {
 		return o, err
 	}
@@ -154,11 +174,16 @@ func (p place) open(ctx context.Context) (o *opened, err error) {
 		return o, err
 	}
 	deps := Deps{
-		Repo: o.repo, Ledger: evidenceLedger{o.led}, Executor: p.exec, Clock: p.clock, Observations: p.obs,
+		Repo: o.repo, Ledger: evidenceLedger{o.led, o.seen}, Executor: p.exec, Clock: p.clock, Observations: p.obs,
 		NewRunID: func() string { return uuid.Must(uuid.NewRandomFromReader(rand.Reader)).String() },
 		Signer:   git.NewSigner(key.SSHSigner()), Log: slog.New(slog.DiscardHandler), Fault: p.fault, Progress: p.say, Tail: p.tail,
 	}
-	deps.Forge = p.forge
+	deps.Forge, deps.Shelf, deps.Pushes = p.forge, shelf.Of(o.db, p.cfg.World), pushed.Of(o.db, p.cfg.World)
+	if p.acts {
+		if deps.Acts, err = worldref.Open(o.repo, p.cfg.World, worldref.Ref(DefaultRefPrefix), forgetful{}); err != nil {
+			return o, err
+		}
+	}
 	if p.newID != nil {
 		deps.NewRunID = p.newID
 	}
@@ -169,6 +194,7 @@ func (p place) open(ctx context.Context) (o *opened, err error) {
 		p.cfg.Contract = &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(p.terms), nil }}
 	}
 	o.sup = New(p.cfg, deps, h)
+	o.seen.sup = o.sup
 	o.task, err = o.sup.Open(ctx, 1, p.issue)
 	return o, err
 }

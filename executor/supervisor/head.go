@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -17,65 +15,104 @@ import (
 )
 
 // readHead reads the commit at HEAD and what it says. A commit that can be read
-// in two ways is no event; the observation rule then ends it.
+// in two ways is no event; the observation rule then ends it. Of a commit that was
+// made for another place nothing is read but that.
 func (t *Task) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
 	if oid.IsZero() {
 		return kernel.HeadFacts{Trust: kernel.TrustNone}, nil
 	}
-	h := kernel.HeadFacts{OID: string(oid), Trust: kernel.TrustNone}
+	h := kernel.HeadFacts{OID: string(oid), Trust: kernel.TrustNone, Binding: kernel.BindNone}
 	commit, err := t.s.deps.Repo.Commit(ctx, oid)
+	if errors.Is(err, git.ErrWrongType) { // a blob or a tag: no event, and no parent either
+		c.acts = t.s.standing(c.intake.runners)
+		h.Fault = git.Reason(err)
+		return h, nil
+	}
 	if err != nil && git.CodeOf(err) != string(kernel.CodeCommitAmbiguous) {
 		return h, err
 	}
-	ambiguous := err != nil
 	c.head = commit
-	h.Trust, h.Signer = t.s.trust(commit, c.intake.runners)
-	ev, err := lease.ReadEvent(lease.Head{
-		OID: string(oid), Message: commit.Message,
-		CommitterSeconds: commit.Committer.Seconds, CommitterOK: commit.Committer.OK && !ambiguous,
-	})
+	c.acts = t.s.standing(c.intake.runners)
+	h.Trust, h.Signer = t.s.trust(commit, t.StateRef(), c.acts)
+	ev, err := eventOf(commit, err != nil)
 	if err != nil {
 		h.Fault = strings.ToValidUTF8(faultWords(err), "?")
 		return h, nil
 	}
+	if t.bind(&h, ev, c.acts); h.Foreign() {
+		c.event.CommitterSeconds = ev.CommitterSeconds
+		return h, nil
+	}
 	c.event = ev
 	h.State, h.RunID, h.RunnerID, h.OriginState = ev.State, ev.RunID, ev.RunnerID, ev.OriginState
-	readTrailers(&h, ev)
-	t.boundTrailers(c, &h)
 	t.judgeLease(c, &h)
-	return h, t.readOver(ctx, commit, &h)
+	if h.UnlistedLock() {
+		return h, t.readBelow(ctx, c, commit, &h)
+	}
+	readTrailers(&h, ev)
+	boundTrailers(c.intake.Budgets, t.dated(c, ev.CommitterSeconds, h.OID), &h)
+	return h, t.readParent(ctx, c, commit, &h)
+}
+
+// eventOf reads a commit as a state event.
+func eventOf(c git.Commit, ambiguous bool) (lease.Event, error) {
+	return lease.ReadEvent(lease.Head{
+		OID: string(c.OID), Message: c.Message,
+		CommitterSeconds: c.Committer.Seconds, CommitterOK: c.Committer.OK && !ambiguous,
+	})
 }
 
 // boundTrailers limits what trailers can do. A due time lies within the largest
-// back-off from its commit, whatever a clock said, and that of an untrusted
-// writer counts for nothing: he could freeze a task. Counts are taken from
-// anybody, for a lease that changes hands must not reset them, but only up to
-// the budgets.
-func (t *Task) boundTrailers(c *cycle, h *kernel.HeadFacts) {
-	b := c.intake.Budgets
-	if !h.Trust.Trusted() {
+// back-off from its commit (see [Task.dated]), whatever a clock said, and that of an untrusted
+// writer counts for nothing: he could freeze a task.
+func boundTrailers(b kernel.Budgets, committedMs int64, h *kernel.HeadFacts) {
+	if !h.Trusted() {
 		h.NotBefore = 0
 		h.Attempt, h.Interruptions = min(h.Attempt, b.Attempts), min(h.Interruptions, b.Interruptions)
 		return
 	}
 	const rounding = 1000 // trailers are whole seconds, rounded up
-	h.NotBefore = min(h.NotBefore, c.event.CommitterSeconds*1000+b.RetryBackoffMaxMs+rounding)
+	most := b.RetryBackoffMaxMs
+	if h.AwaitsRule() {
+		most = kernel.RuleLeft
+	}
+	h.NotBefore = min(h.NotBefore, committedMs+most+rounding)
 }
 
-// readOver looks below an untrusted lease: laid over the end of a task, or over
-// a wait, it opens nothing again.
-func (t *Task) readOver(ctx context.Context, commit git.Commit, h *kernel.HeadFacts) error {
-	if h.State != kernel.HeadWorking || h.Trust.Trusted() || !h.LeaseExpired || len(commit.Parents) == 0 {
+// readParent finds the commit that HEAD was put on, where the numbers leave open
+// whether that is the one seen last.
+func (t *Task) readParent(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
+	v := c.facts.View
+	if !h.Trusted() || v.Seen == "" || h.OID == v.Seen || h.Seq != v.SeenSeq+1 {
 		return nil
 	}
-	below, err := t.s.deps.Repo.Commit(ctx, commit.Parents[0])
-	if err != nil {
+	if len(commit.Parents) > 0 && string(commit.Parents[0]) == v.Seen {
+		h.Parent = v.Seen // trusted when it was seen, whatever was said of its key since
+		return nil
+	}
+	_, err := t.trustedBelow(ctx, c, commit, h)
+	return err
+}
+
+// readBelow takes the task's state from below an unlisted writer's lease, which
+// opens nothing, ends nothing and counts nothing.
+func (t *Task) readBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
+	if h.State == kernel.HeadWorking && !h.LeaseExpired {
+		return nil
+	}
+	below, err := t.trustedBelow(ctx, c, commit, h)
+	if err != nil || h.Parent == "" {
 		return err
 	}
-	ev, err := lease.ReadEvent(lease.Head{OID: string(below.OID), Message: below.Message, CommitterSeconds: below.Committer.Seconds, CommitterOK: below.Committer.OK})
+	ev, err := eventOf(below, false)
 	if err != nil {
-		return nil //nolint:nilerr // no event below: nothing that could be opened again
+		return nil //nolint:nilerr // it was an event when it was looked for
 	}
+	c.below = below
+	was := kernel.HeadFacts{Trust: kernel.TrustListed, Binding: kernel.BindHere}
+	readTrailers(&was, ev)
+	boundTrailers(c.intake.Budgets, t.dated(c, ev.CommitterSeconds, h.OID), &was)
+	h.Approval, h.Attempt, h.Interruptions, h.NotBefore, h.Act = was.Approval, was.Attempt, was.Interruptions, was.NotBefore, was.Act
 	switch kernel.TaskState(ev.State) {
 	case kernel.TaskCompleted, kernel.TaskBlocked, kernel.TaskWaiting:
 		h.Over = ev.State
@@ -83,20 +120,61 @@ func (t *Task) readOver(ctx context.Context, commit git.Commit, h *kernel.HeadFa
 	return nil
 }
 
-// trust says whose commit it is. Besides our own key those count that the
-// operator or the contract lists.
-func (s *Supervisor) trust(commit git.Commit, runners []ssh.PublicKey) (kernel.Trust, string) {
-	own := s.deps.Signer.PublicKey()
-	signer, err := commit.Verify(slices.Concat(s.cfg.Trusted, runners, []ssh.PublicKey{own}))
-	switch {
-	case err == nil && signer == git.Fingerprint(own):
-		return kernel.TrustOwn, signer
-	case err == nil:
-		return kernel.TrustListed, signer
-	case signer != "":
-		return kernel.TrustUnlisted, signer
+// maxUnlisted bounds the commits of unlisted writers below HEAD that are looked
+// through: three hours of heartbeats. A task with more of them waits for a person.
+const maxUnlisted = 256
+
+// trustedBelow is the first commit below HEAD that is trusted and bound here; its id
+// is the fact [kernel.HeadFacts.Parent]. None is no error.
+func (t *Task) trustedBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) (git.Commit, error) {
+	for range maxUnlisted {
+		if len(commit.Parents) == 0 {
+			break
+		}
+		oid := commit.Parents[0]
+		var err error
+		if commit, err = t.s.deps.Repo.Commit(ctx, oid); err != nil {
+			switch git.CodeOf(err) {
+			case git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeCommitAmbiguous:
+				err = nil
+			}
+			return commit, err
+		}
+		if below, err := eventOf(commit, false); err == nil {
+			was := kernel.HeadFacts{OID: string(oid)}
+			was.Trust, _ = t.s.trust(commit, t.StateRef(), c.acts)
+			if t.bind(&was, below, c.acts); was.Trusted() {
+				h.Parent = string(oid)
+				return commit, nil
+			}
+		}
 	}
-	return kernel.TrustNone, ""
+	return git.Commit{}, nil
+}
+
+// observed is since when this installation has seen HEAD where it is.
+func (t *Task) observed(c *cycle, head string) lease.Observation {
+	var prev *lease.Observation
+	if o, ok := t.s.deps.Observations.Load(t.StateRef()); ok {
+		prev = &o
+	}
+	obs := lease.Observe(prev, t.StateRef(), head, c.clock)
+	if err := t.s.deps.Observations.Save(obs); err != nil {
+		// Without the kept observation what waits for it only comes later.
+		t.log().Warn("observation not kept", "error", err)
+	}
+	return obs
+}
+
+// dated is the date of HEAD, or of what it stands on, in Unix milliseconds. One that lies
+// ahead of our clock says nothing, and would keep everybody waiting until then: HEAD
+// counts from when it was first seen here.
+func (t *Task) dated(c *cycle, seconds int64, head string) int64 {
+	if seconds = max(seconds, 0); seconds <= c.clock.WallMs/1000 {
+		return seconds * 1000
+	}
+	seen := t.observed(c, head)
+	return (c.clock.WallMs - (c.clock.BootMs - seen.FirstSeenBootMs)) / 1000 * 1000
 }
 
 // judgeLease asks lease arithmetic about a lease that isn't our live run's.
@@ -104,17 +182,10 @@ func (t *Task) judgeLease(c *cycle, h *kernel.HeadFacts) {
 	if h.State != kernel.HeadWorking || (t.run != nil && h.OID == string(t.run.head)) {
 		return
 	}
-	var prev *lease.Observation
-	if o, ok := t.s.deps.Observations.Load(t.StateRef()); ok {
-		prev = &o
-	}
-	obs := lease.Observe(prev, t.StateRef(), h.OID, c.clock)
-	if err := t.s.deps.Observations.Save(obs); err != nil {
-		// Without the kept observation a takeover only comes later.
-		t.log().Warn("observation not kept", "error", err)
-	}
-	h.Predecessor = t.run == nil && h.Trust == kernel.TrustOwn && h.RunnerID == t.s.cfg.RunnerID
+	obs := t.observed(c, h.OID)
+	h.Predecessor = t.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == t.s.cfg.RunnerID
 	v := lease.Judge(c.event, obs, c.clock, t.s.cfg.Lease, h.Predecessor)
+	h.Unrenewed = t.run == nil && t.lapsed != "" && h.OID == string(t.lapsed)
 	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.Expired, v.UntilWallMs, string(v.Reason)
 }
 
@@ -147,9 +218,9 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	}
 	h.Attempt, h.Interruptions = number(kernel.TrailerAttempt), number(kernel.TrailerInterruptions)
 	h.NotBefore = number(kernel.TrailerNotBefore) * 1000
-	switch w := get(kernel.TrailerWaitingFor); w {
-	case kernel.WaitMerge, kernel.WaitPlan, kernel.WaitApproval, kernel.WaitBudget, kernel.WaitPause, kernel.WaitRepair:
+	if w := get(kernel.TrailerWaitingFor); slices.Contains(kernel.Waits(), w) {
 		h.WaitingFor = w
+		h.Kept = h.AwaitsRule() && get(kernel.TrailerBase) != ""
 	}
 }
 

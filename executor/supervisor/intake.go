@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/instruction"
+	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -35,8 +39,7 @@ type Intake struct {
 	Scope         executor.ScopeRules
 	CommitMessage string
 	Message       []kernel.Violation // commit rules
-	SignCommit    bool
-	TakeTurns     bool // tasks whose scopes overlap (overlap: wait)
+	TakeTurns     bool               // tasks whose scopes overlap (overlap: wait, which no contract can ask for yet)
 	Input         []kernel.Violation
 	Policy        []kernel.Violation
 	Warnings      []string // of configuration and contract
@@ -44,10 +47,11 @@ type Intake struct {
 	BaseRef       string
 	BaseCommit    git.OID
 
-	base    git.Tree
-	runners []ssh.PublicKey // whose results count, by the contract
-	trigger contract.Trigger
-	notify  []string
+	base      git.Tree
+	misplaced []kernel.Violation // what stands where the contract should
+	runners   []ssh.PublicKey    // whose results count, by the contract
+	trigger   contract.Trigger
+	notify    []string
 	// byChange: accepted work is delivered by a change, as a draft or not.
 	byChange, draft bool
 	closeOn         string // kernel.CloseMerged, or "" for the default
@@ -71,23 +75,32 @@ type terms struct {
 // readTerms reads the contract at the tip of the base branch.
 func (t *Task) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
 	in := &Intake{PolicyVersion: PolicyVersion}
-	if err := t.readBase(ctx, refs, in); err != nil {
-		return terms{}, err
+	c, faults, err := t.readInForce(ctx, refs, in)
+	if err != nil {
+		c = contract.Contract{}
+		faults, err = t.unreadable(ctx, refs, in, err)
 	}
-	in.contractRef, in.contractCommit = in.BaseRef, in.BaseCommit
-	if err := t.readContract(ctx, in); err != nil {
-		return terms{}, err
-	}
-	c, faults, err := t.loadContract(ctx, refs, in)
 	if len(faults) > 0 {
 		c.Trigger = contract.Default().Trigger // so that an answer can be given
 	}
 	in.trigger, in.notify = c.Trigger, c.Notify
 	in.byChange, in.draft = c.Deliver.As == contract.DeliverPullRequest, c.Deliver.Draft
-	if in.byChange && c.CloseOn == contract.CloseMerged {
+	if t.remote && in.byChange && c.CloseOn == contract.CloseMerged { // of a text in a file nobody would see the merge
 		in.closeOn = kernel.CloseMerged
 	}
 	return terms{in, c, faults}, err
+}
+
+// readInForce reads base and contract.
+func (t *Task) readInForce(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
+	if err := t.readBase(ctx, refs, in); err != nil {
+		return contract.Contract{}, nil, err
+	}
+	in.contractRef, in.contractCommit = in.BaseRef, in.BaseCommit
+	if err := t.readContract(ctx, in); err != nil {
+		return contract.Contract{}, nil, err
+	}
+	return t.loadContract(ctx, refs, in)
 }
 
 // contractNow is the governance hash as it is now, for a run that has pinned one
@@ -154,13 +167,63 @@ func (t *Task) readBase(ctx context.Context, refs git.Refs, in *Intake) error {
 	if in.BaseRef == "" {
 		in.BaseRef = refs.Head
 	}
-	in.BaseCommit = refs.OID(in.BaseRef)
-	if in.BaseCommit.IsZero() {
-		return &executor.Error{Code: kernel.CodeEnvRepository, Detail: fmt.Sprintf("the base branch %q has no commit", in.BaseRef)}
-	}
 	var err error
+	if in.BaseCommit, err = t.s.branch(ctx, refs, in.BaseRef); err != nil {
+		return err
+	}
+	if in.BaseCommit.IsZero() {
+		return &noBaseError{executor.Error{Code: kernel.CodeEnvRepository, Detail: t.noCommit(ctx, in.BaseRef)}}
+	}
 	in.base, err = t.readTree(ctx, in.BaseCommit)
 	return err
+}
+
+// noBaseError says that the base branch isn't there: the server can do what it is asked.
+type noBaseError struct{ err executor.Error }
+
+func (e *noBaseError) Error() string { return e.err.Error() }
+
+func (e *noBaseError) Unwrap() error { return &e.err }
+
+// baseRefs are the refs at which the base is looked for: the operator's, or the one
+// that HEAD names and the contract's, as it was last.
+func (s *Supervisor) baseRefs() []string {
+	if s.cfg.Base != "" {
+		return []string{s.cfg.Base}
+	}
+	names := []string{git.OnlyHead}
+	if named := s.named.Load(); named != nil {
+		names = append(names, *named)
+	}
+	return names
+}
+
+// branch is where a branch is, which is asked for where it wasn't. A name that can be
+// none is nowhere.
+func (s *Supervisor) branch(ctx context.Context, refs git.Refs, name string) (git.OID, error) {
+	if oid := refs.OID(name); !oid.IsZero() || !askable(name) {
+		return oid, nil
+	}
+	refs, err := s.deps.Repo.Refs(ctx, name)
+	return refs.OID(name), err
+}
+
+func askable(ref string) bool { return git.ValidateRef(ref) == nil }
+
+// noCommit says what a repository needs whose base branch has no commit: that nothing is
+// there to work on isn't a matter of path or permission. A git server doesn't name a
+// branch that was deleted, the forge does.
+func (t *Task) noCommit(ctx context.Context, ref string) string {
+	name := strings.TrimPrefix(ref, "refs/heads/")
+	if p := t.s.deps.Forge; name == "" && p != nil {
+		if about, err := p.Client.Repository(ctx, p.Repo.ID); err == nil {
+			name = about.DefaultBranch
+		}
+	}
+	if name == "" {
+		return "the repository's HEAD names no branch that is there: push the one that is meant, or name another branch as base"
+	}
+	return fmt.Sprintf("the base branch %q isn't there, or has no commit: make its first one (git commit) or push it, or name another branch as base", name)
 }
 
 // readTree reads a commit's tree, or the one that was read last.
@@ -198,22 +261,35 @@ func (t *Task) readContract(ctx context.Context, in *Intake) error {
 		return nil
 	}
 	in.Contract, in.Source = contract.Template(), contract.SourceDefault
-	for _, e := range in.base.Entries {
-		if e.Path != contract.Path {
-			continue
-		}
-		in.Source = contract.Path
-		in.Contract = nil
+	e, found := in.base.Find(contract.Path)
+	switch {
+	case found:
+		in.Source, in.Contract = contract.Path, nil
 		if e.Mode == git.ModeGitlink {
 			break
 		}
 		err := t.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, data []byte) error { in.Contract = data; return nil })
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", contract.Path, err)
+		}
+	default:
+		if in.misplaced = contract.Misplaced(paths(in.base)); len(in.misplaced) > 0 {
+			in.Contract = nil
 		}
 	}
 	in.Governance = canon.Sum(in.Contract)
 	return nil
+}
+
+// paths are those of a tree's entries.
+func paths(tree git.Tree) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, e := range tree.Entries {
+			if !yield(e.Path) {
+				return
+			}
+		}
+	}
 }
 
 // mode is the git mode of the contract's entry, "" where it isn't from git.
@@ -229,23 +305,33 @@ func (in *Intake) mode() string {
 // loadContract parses the contract, which may name another base branch than
 // the one that it is read from.
 func (t *Task) loadContract(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
+	if len(in.misplaced) > 0 {
+		return contract.Contract{}, in.misplaced, nil
+	}
 	c, warnings, faults := t.parse(in.Contract, contract.Source{Name: in.Source, Mode: in.mode()})
 	in.Warnings = append(append([]string{}, t.s.cfg.Warnings...), warnings...)
 	if len(faults) > 0 || c.Base == "" || t.s.cfg.Base != "" || in.BaseRef == "refs/heads/"+c.Base {
 		return c, faults, nil
 	}
-	in.BaseRef = "refs/heads/" + c.Base
-	in.BaseCommit = refs.OID(in.BaseRef)
+	named := "refs/heads/" + c.Base
+	in.BaseRef = named
+	var err error
+	if in.BaseCommit, err = t.s.branch(ctx, refs, in.BaseRef); err != nil {
+		return c, nil, err
+	}
 	if in.BaseCommit.IsZero() {
 		return c, []kernel.Violation{{Code: kernel.CodeGovernanceInvalid, Subject: "base", Detail: fmt.Sprintf("The repository has no branch %q.", c.Base)}}, nil
 	}
-	var err error
+	if askable(named) { // a server may put anything at any name
+		t.s.named.Store(&named)
+	}
 	in.base, err = t.readTree(ctx, in.BaseCommit)
 	return c, nil, err
 }
 
-// parsed is a contract as it was last read. Every request reads its bytes
-// again, but holding them against all rules costs more than the rest of a look.
+// parsed is a contract as it was last read, for whichever task of the world. Every
+// request reads its bytes again, but holding them against all rules costs more than
+// the rest of a look. Nobody writes to it.
 type parsed struct {
 	data     []byte
 	source   contract.Source
@@ -255,11 +341,12 @@ type parsed struct {
 }
 
 func (t *Task) parse(data []byte, source contract.Source) (contract.Contract, []string, []kernel.Violation) {
-	p := t.parsed
+	p := t.s.parsed.Load()
 	if p == nil || p.source != source || !bytes.Equal(p.data, data) {
 		p = &parsed{data: data, source: source}
 		p.contract, p.warnings, p.faults = contract.Load(data, source)
-		t.parsed = p
+		p.faults = slices.Clip(p.faults) // others are appended to it
+		t.s.parsed.Store(p)
 	}
 	return p.contract, p.warnings, p.faults
 }
@@ -281,14 +368,33 @@ func (t *Task) resolve(in *Intake, c contract.Contract) {
 	budgets, checks, notes, over := c.Apply(t.s.cfg.Caps, res.Checks)
 	in.Budgets, in.Checks = budgets, checks
 	in.Notes = append(in.Notes, notes...)
+	in.Notes = append(in.Notes, scope.Unmatched(in.Spec.AllowedFiles, paths(in.base))...)
 	in.Policy = append(in.Policy, over...)
 	in.Scope = executor.ScopeRules{
 		Allowed: in.Spec.AllowedFiles, Protected: c.Paths.Protected, Unprotect: c.Paths.Unprotect,
 		KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
 	}
 	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
-	in.SignCommit = c.Commit.Sign
 	in.TakeTurns = c.Overlap == contract.OverlapWait
+}
+
+// secretsIn refuses text that holds a secret: the evidence has it as it is, and the
+// subjects of commit and change what they make of its title (cases F3, S18).
+func (t *Task) secretsIn(in *Intake) (list []kernel.Violation) {
+	said := ""
+	if in.Remark != nil {
+		said = in.Remark.Text
+	}
+	for _, c := range []struct{ subject, text, detail string }{
+		{"title", in.Title + "\n" + in.CommitMessage, "The issue's title holds a secret."},
+		{"body", in.Body, "The issue's text holds a secret."},
+		{"retry", said, "What the retry says to the builder holds a secret."},
+	} {
+		if t.s.deps.Holds != nil && t.s.deps.Holds([]byte(c.text)) {
+			list = append(list, kernel.Violation{Code: kernel.CodeSecretDetected, Subject: c.subject, Detail: c.detail})
+		}
+	}
+	return list
 }
 
 // listRunners reads the keys whose results count in this repository. Where the

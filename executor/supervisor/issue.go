@@ -31,28 +31,31 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 	if f.Gone {
 		return nil
 	}
+	if c.noBase != nil {
+		t.tellNoBase(c, f)
+		return nil //nolint:nilerr // the issue is told of it
+	}
 	var err error
 	if f.Change, err = t.readChange(ctx, c); err != nil {
 		return err
 	}
 	c.turnedDown = f.Change.Undone()
+	if c.facts.Merged() {
+		if c.waited, err = t.readWaited(ctx, c); err != nil {
+			return err
+		}
+	}
 	tick := c.facts
 	tick.Request, tick.Issue = kernel.RequestTick, nil
-	stands, err := kernel.Decide(tick)
-	if err != nil {
-		return err
-	}
+	stands := kernel.DecideOn(tick, "")
 	if err := t.readCommands(ctx, c, f, seen, stands); err != nil {
 		return err
 	}
 	return t.compose(ctx, c, f, stands)
 }
 
-// headAt is the committer time of HEAD in Unix milliseconds, whatever it claims
-// not later than now.
-func (c *cycle) headAt() int64 {
-	return min(max(c.event.CommitterSeconds, 0), c.clock.WallMs/1000) * 1000
-}
+// headAt is the committer time of HEAD in Unix milliseconds, as far as it can be.
+func (c *cycle) headAt() int64 { return c.task.dated(c, c.event.CommitterSeconds, c.facts.Head.OID) }
 
 // shown is what the issue shows of writ's.
 func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
@@ -81,21 +84,30 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 			told = told || strings.Contains(k.Body, "task_final_state: ")
 			f.Comments = append(f.Comments, kernel.CommentFacts{ID: k.ID, Run: run, Digest: textDigest(k.Body)})
 		}
-		if run, ok := marks.alert(k.Body); ok && run == c.facts.Head.Run() {
+		if run, ok := marks.alert(k.Body); ok && run == c.alertOf() {
 			f.Alerts++
 		}
 	}
+	c.ended = told
 	f.Others = t.othersTell(c, f, told)
 	return f
 }
+
+// othersRetry is how long past its due time a retry is left to the installation that
+// owes it, in milliseconds: longer than an update or a restart of it takes.
+const othersRetry = 3_600_000
 
 // othersTell reports whether the issue is another installation's to tell of. A
 // forged HEAD is not such: no status comment of writ's account is of a run that this
 // installation doesn't know, unless another one wrote it. Nor is one whose end isn't
 // told: its disk may be lost, and then nobody else says why the task stands still.
+// The same holds of a retry that is long due.
 func (t *Task) othersTell(c *cycle, f *kernel.IssueFacts, told bool) (is bool) {
 	h := c.facts.Head
 	if _, ended := kernel.TaskStateOf(h.State); ended && h.State != string(kernel.TaskWaiting) && !told {
+		return c.intake.unlisted
+	}
+	if h.State == string(kernel.TaskRetryPending) && c.clock.WallMs > f.HeadAt+c.intake.Budgets.RetryBackoffMaxMs+othersRetry {
 		return c.intake.unlisted
 	}
 	if c.intake.unlisted || h.Trust != kernel.TrustUnlisted || h.Run() == "" || len(f.Comments) == 0 || f.Comments[0].Run != h.Run() {
@@ -179,6 +191,9 @@ func stateLabels(f approval.Facts) (labels, touched []string) {
 	}
 	return labels, touched
 }
+
+// baseBranch is the short name of the branch that work is for.
+func (in *Intake) baseBranch() string { return strings.TrimPrefix(in.BaseRef, "refs/heads/") }
 
 // changeBranch is the short name of the change branch.
 func (t *Task) changeBranch() string { return strings.TrimPrefix(t.ChangeRef(), "refs/heads/") }

@@ -28,32 +28,48 @@ type kept struct {
 	change *forge.Change // nil where it wasn't looked for
 	at     int64         // Clock.BootMs
 	since  bool          // something was done since it was read
+	live   bool          // a look that held a run read it
+}
+
+// serves reports whether a request may go by what is kept: one that moves the issue,
+// and the first one after a run has ended.
+func (k *kept) serves(t *Task, c *cycle, terms Terms) bool {
+	if k == nil || !k.full && !terms.Brief || c.clock.BootMs-k.at >= keptFor {
+		return false
+	}
+	if c.request == kernel.RequestTell {
+		return t.telling
+	}
+	return k.live && t.quiet && t.run == nil && c.request == kernel.RequestTick
 }
 
 // askIssue reads the issue, or takes what is kept of it.
 func (t *Task) askIssue(ctx context.Context, c *cycle, terms Terms) (Issue, error) {
 	f, remote := t.issues.(*forgeIssues)
-	if k := t.kept; remote && t.telling && c.request == kernel.RequestTell && k != nil && (k.full || terms.Brief) && c.clock.BootMs-k.at < keptFor {
+	if k := t.kept; remote && k.serves(t, c, terms) {
 		facts := k.facts
 		facts.Trigger, facts.Prior = terms.Trigger, terms.Prior
 		return f.judged(facts, terms), nil
 	}
 	t.kept = nil
 	issue, err := t.issues.Issue(ctx, terms)
+	if err == nil {
+		t.nameIssue(issue.seen)
+	}
 	if err == nil && remote && issue.seen.Issue.ID != 0 {
-		t.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs}
+		t.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: t.run != nil && c.request == kernel.RequestTick}
 		t.looked = c.clock.BootMs
 	}
 	return issue, err
 }
 
 // findChange finds the change of the task's branch, or takes what is kept of it.
-func (t *Task) findChange(ctx context.Context) (forge.Change, error) {
+func (t *Task) findChange(ctx context.Context, base string) (forge.Change, error) {
 	if t.telling && t.kept != nil && t.kept.change != nil {
 		return *t.kept.change, nil
 	}
 	p := t.s.deps.Forge
-	found, err := p.Client.FindChange(ctx, p.Repo, t.changeBranch())
+	found, err := p.Client.FindChange(ctx, p.Repo, t.changeBranch(), base)
 	if err == nil && t.kept != nil {
 		t.kept.change = &found
 	}

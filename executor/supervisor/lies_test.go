@@ -113,7 +113,7 @@ func TestI3_OlderText(t *testing.T) {
 	l.body = nil
 	f.reach(kernel.ActionClaim)
 	l.body = &older
-	f.wants(f.tick(), kernel.StandActing, kernel.CodeInstructionChanged)
+	f.wants(f.tick(), kernel.StandActing, kernel.CodeDispatchInvalid, kernel.CodeInstructionChanged)
 	if f.started() != 0 || f.trailer("aynig-state") != "waiting" {
 		t.Errorf("%d builders, HEAD %s", f.started(), f.trailer("aynig-state"))
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -17,6 +18,9 @@ func (t *Task) narrate(c *cycle) {
 	switch d.Action {
 	case kernel.ActionClaim:
 		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.run.id, t.run.pack.Pins.BaseCommit)
+		for _, note := range scopeNotes(t.run.pack) {
+			t.say("%s", note)
+		}
 	case kernel.ActionTakeOver:
 		t.say("lease of %s broken (%s), interruption %d", c.facts.Head.RunnerID, c.facts.Head.LeaseReason, d.Interruptions)
 	case kernel.ActionDispatch:
@@ -38,6 +42,18 @@ func (t *Task) narrate(c *cycle) {
 			t.say("issue: %s", strings.TrimSpace(string(d.Action)+" "+d.Issue.Label))
 		}
 	}
+}
+
+// scopeNotes are those that somebody wants to read before a builder has run for
+// nothing.
+func scopeNotes(p kernel.SeedPack) []string {
+	var notes []string
+	for _, n := range p.Notes {
+		if strings.HasPrefix(n, scope.UnmatchedIn) {
+			notes = append(notes, n)
+		}
+	}
+	return notes
 }
 
 func checkNames(list []kernel.Check) string {

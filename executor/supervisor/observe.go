@@ -1,11 +1,16 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -20,15 +25,27 @@ type cycle struct {
 	request  kernel.Request
 	clock    lease.Clock
 	facts    kernel.Facts
+	sealed   kernel.Sealed // the facts, once all is seen
 	intake   *Intake
 	head     git.Commit
+	acts     worldref.Standing // who counts
+	below    git.Commit        // under an unlisted writer's lease: the task's state
 	event    lease.Event
-	change   git.OID // at the change branch
+	unpushed map[string][]byte // sealed work of the lease at HEAD that only our store has
+	inputs   []git.Entry       // of that lease's tree
+	change   git.OID           // at the change branch
+	stray    git.OID           // that, where it is what a run of this task delivered and HEAD doesn't tell of
+	unheard  bool              // the issue couldn't be asked before accepted work is pushed
+	noBase   *noBaseError      // why nobody knows the contract: the issue is only told of that
+	ended    bool              // the issue tells how the task ended
+	inWay    string            // a branch beside which it can't be, "" for none
 	retry    *kernel.Retry
 	evidence replay.Evidence // once judged
 	judged   *kernel.Judgement
 	late     []kernel.Draft  // records that the decision makes
 	settled  bool            // the outcome is recorded
+	last     *push           // of ours that won, where no look had shown it before
+	again    bool            // it was made again, and taken
 	broken   error           // the effect's bytes could not be made
 	ctx      context.Context // of the tick
 	decision kernel.Decision
@@ -44,10 +61,12 @@ type cycle struct {
 	changeText      string
 	wrote           forge.Comment // that the effect wrote
 	turnedDown      bool          // the work that HEAD tells of
+	waited          *waited       // the result at HEAD, where its change is merged
 	pages           string        // where the repository's pages are, "" if that isn't known
 	forgeErr        error
 	check           forge.Check       // that the change's commit is owed
 	said            replies           // writ's answers to commands, as the issue shows them
+	toldSeq         int64             // the highest number of a state commit that the issue tells of
 	replies         map[int64]wording // to be given, by the command's comment
 	task            *Task
 }
@@ -55,56 +74,146 @@ type cycle struct {
 // observe reads everything that the decision depends on. HEAD is read over git;
 // issue and contract are read again at every request, so that an edit is seen.
 func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
+	c, err := t.observeOnce(ctx, req, actor)
+	if errors.Is(err, errMovedOn) { // once: a server may show another HEAD for ever
+		c, err = t.observeOnce(ctx, req, actor)
+	}
+	return c, err
+}
+
+// errMovedOn says that HEAD was moved, and the issue told so, while both were read.
+var errMovedOn = errors.New("supervisor: HEAD moves while it is read; it is looked at again")
+
+func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
 	c := &cycle{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t, ctx: ctx}
+	t.baseWake = 0
 	if err := t.settle(ctx, c); err != nil {
 		return nil, err
 	}
-	refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef(), t.ChangeRef(), "refs/heads/")
+	refs, err := t.look(ctx, c)
+	if c.again {
+		refs, err = t.look(ctx, c) // nothing else is to be waited for
+	}
 	if err != nil {
 		return nil, err
 	}
-	c.change = refs.OID(t.ChangeRef())
+	t.s.keepActs(ctx)
+	c.change, c.inWay = refs.OID(t.ChangeRef()), inWay(refs, t.ChangeRef())
 	t.s.locked(func() { t.lookUpUnknown(c, refs.OID(t.StateRef())) })
 	issue, err := t.readIssue(ctx, c, refs)
 	if err != nil {
 		return nil, err
 	}
-	head, err := t.readHead(ctx, c, refs.OID(t.StateRef()))
+	t.s.locked(func() { c.facts.View = t.view() })
+	head, err := t.headFacts(ctx, c, refs.OID(t.StateRef()))
 	if err != nil {
 		return nil, err
 	}
-	if t.first == nil {
-		t.first = &head.OID
+	if c.noBase != nil && head.Trust != kernel.TrustOwn {
+		return nil, c.noBase // whose HEAD counts, the contract says
 	}
 	c.facts = kernel.Facts{
-		Kind: string(kernel.KindObservation), Request: req, Actor: actor,
+		Kind: string(kernel.KindObservation), Request: req, Actor: actor, View: c.facts.View,
 		World: t.s.cfg.World, Task: t.number, Head: head, SameIssue: t.remote,
 	}
-	if c.facts.Undone, err = t.undone(ctx, c, issue); err != nil {
+	if err := t.readTold(ctx, c, issue); err != nil {
 		return nil, err
 	}
-	c.facts.Head.Reapproved = t.reapproved(issue, head) || c.facts.Undone
-	if err := t.readView(ctx, c, issue); err != nil {
+	if err := t.movedSince(ctx, c.facts.Head); err != nil {
 		return nil, err
 	}
 	t.readTask(ctx, c, issue)
+	for _, read := range []func(context.Context, *cycle) error{t.readSealed, t.readUnpushed, t.readStray} {
+		if err := read(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	c.facts.Policy = append(c.facts.Policy, t.changeBranchFree(c)...)
 	t.readRun(c)
 	if err := t.readForge(ctx, c, issue.seen); err != nil {
 		return nil, err
 	}
 	t.s.locked(func() { t.lookUpForge(c) })
+	if err := t.noteSecond(ctx, c); err != nil {
+		return nil, err
+	}
 	return c, t.readRetry(ctx, c)
+}
+
+// headFacts are HEAD's, with what this installation knows of it.
+func (t *Task) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kernel.HeadFacts, err error) {
+	if head, err = t.readHead(ctx, c, oid); err != nil {
+		return head, err
+	}
+	if err := t.own(c, head, c.facts.View); err != nil {
+		return head, err
+	}
+	if head.Lost, err = t.lost(ctx, c, head); err != nil {
+		return head, err
+	}
+	if head.Lost && t.unseen != nil {
+		if head.Owed = t.unseen.owed; t.halted() {
+			head.Owed = cmp.Or(head.Owed, &kernel.OwedFacts{Refused: []kernel.Violation{}})
+		}
+	}
+	if t.first == nil {
+		t.first = &head.OID
+	}
+	if t.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
+		head.Predecessor = true // who had this ledger before is dead
+	}
+	return head, nil
+}
+
+// look reads the refs, and holds them against what was pushed.
+func (t *Task) look(ctx context.Context, c *cycle) (git.Refs, error) {
+	refs, err := t.s.deps.Repo.Refs(ctx, t.lookedAt()...)
+	if err != nil {
+		return refs, err
+	}
+	if err := t.s.lookAtActs(ctx, refs); err != nil {
+		return refs, err
+	}
+	return refs, t.shows(ctx, c, refs)
+}
+
+// readTold reads what the issue tells of the task: of which run, and whether a person
+// asks anew for what was done.
+func (t *Task) readTold(ctx context.Context, c *cycle, issue Issue) (err error) {
+	told, toldAt, seq := t.told(issue.seen)
+	c.facts.Told, c.toldSeq = toldAt > 0, seq
+	if seq > c.facts.Head.Seq && t.run == nil {
+		c.facts.Head.Told = seq
+	}
+	if c.facts.Head.Behind, err = t.behind(ctx, c.facts.Head, c.facts.View, told); err != nil {
+		return err
+	}
+	if err := t.readMissing(ctx, c); err != nil {
+		return err
+	}
+	if c.facts.Undone, err = t.undone(ctx, c, issue); err != nil {
+		return err
+	}
+	c.facts.Head.Reapproved = t.reapproved(issue, c.facts) || c.facts.Undone
+	if c.facts.Head.Reapproved && c.urges(issue) {
+		c.facts.Head.Reapproved, c.facts.Head.Urged = false, true
+	}
+	return t.readView(ctx, c, issue, toldAt)
 }
 
 // reapproved reports whether a person approved anew while HEAD stood where it
 // stands: at the keyboard by running the task again, on a forge by an act after
 // the one that HEAD rests on. A bot's act is none, for bots that answer one
 // another would go on for ever (case I6).
-func (t *Task) reapproved(issue Issue, head kernel.HeadFacts) bool {
+func (t *Task) reapproved(issue Issue, f kernel.Facts) bool {
+	head := f.Head
+	if r := t.run; r != nil && r.waitsAtHead() {
+		return t.beganAnew(r, issue)
+	}
 	if issue.Act == "" {
 		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
 	}
-	if issue.ByBot || !head.Trust.Trusted() || !kernel.NewerAct(issue.Act, head.Act) {
+	if issue.ByBot || !f.HeadCounts() || !kernel.NewerAct(issue.Act, head.Act) {
 		return false
 	}
 	switch kernel.TaskState(head.State) {
@@ -112,21 +221,6 @@ func (t *Task) reapproved(issue Issue, head kernel.HeadFacts) bool {
 		return true
 	}
 	return head.State == kernel.HeadStalled
-}
-
-// readView reads what the fold knows of the task. Where a person asked on the
-// forge to move on from somebody else's commit, that is recorded first (case
-// L12).
-func (t *Task) readView(ctx context.Context, c *cycle, issue Issue) (err error) {
-	t.s.locked(func() {
-		c.facts.View, c.facts.Now = t.view(), t.virtualNow(c.clock)
-		if !issue.Retry || issue.ByBot || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) && !c.facts.Undone {
-			return
-		}
-		err = t.s.resume(ctx, t.number, kernel.OperatorAct{Actor: issue.Actor, Reason: "/writ retry", Head: c.facts.Head.OID, ActID: issue.Act})
-		c.facts.View = t.view()
-	})
-	return err
 }
 
 // readShared reads what other tasks of the world change, at the last moment and
@@ -138,7 +232,7 @@ func (t *Task) readShared(ctx context.Context, c *cycle) {
 		c.facts.Policy = append(c.facts.Policy, t.s.world.Admit(t.number, c.intake.Spec.AllowedFiles)...)
 		return
 	}
-	if t.run.phase == kernel.PhaseJudged && !t.run.slim {
+	if t.run.phase == kernel.PhaseJudged {
 		var err error
 		if c.evidence, err = t.s.deps.Ledger.Evidence(ctx, t.number, t.run.from); err != nil {
 			t.say("the evidence can't be packed whole: %v", err)
@@ -154,6 +248,10 @@ func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, e
 		return t.readPinned(ctx, c, refs)
 	}
 	terms, err := t.readTerms(ctx, refs)
+	if noBase, lacks := errors.AsType[*noBaseError](err); lacks && c.request == kernel.RequestTell {
+		terms.faults, c.noBase, err = []kernel.Violation{{Code: noBase.err.Code, Detail: noBase.err.Detail}}, noBase, nil
+		terms.contract.Trigger = contract.Default().Trigger
+	}
 	if err != nil {
 		return Issue{}, err
 	}
@@ -164,6 +262,7 @@ func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, e
 		return issue, err
 	}
 	c.intake = t.assess(terms, issue)
+	issue.Retry = issue.Retry && c.noBase == nil
 	if issue.Asked {
 		issue.Policy = append(issue.Policy, t.s.observeOnly(terms.contract)...)
 	}
@@ -187,24 +286,27 @@ func (s *Supervisor) observeOnly(c contract.Contract) []kernel.Violation {
 // readPinned reads the text again for a run, which goes by what was pinned at
 // its claim. Before the start, and only then, contract and approval are read
 // whole once more, and what can't be read keeps it from starting; afterwards it
-// doesn't keep the run from renewing its lease.
+// doesn't keep the run from renewing its lease. Right before accepted work is pushed
+// the issue is read in any case: an act that takes the approval back wins, whether or
+// not anybody told of it, and where that can't be read the work is kept and waits.
 func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
 	r := t.run
 	pinned := *r.intake
 	c.intake = &pinned
-	starting := r.phase == kernel.PhaseClaimed && c.request == kernel.RequestTick
+	starting := kernel.RunFacts{Phase: r.phase, Resumes: r.resumes}.Starts() && c.request == kernel.RequestTick
 	tell := c.request == kernel.RequestTell
-	brief := tell || r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking
-	if t.remote && !starting && !brief {
+	delivering := t.judged() && r.judgement.Accepted() && c.request == kernel.RequestTick
+	brief := tell || !delivering && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking || r.waitsAtHead())
+	if t.remote && !starting && !delivering && !brief {
 		// What the build came to is taken in: it is the kernel's now. What isn't
 		// started yet is only handed over, for which nobody need be asked.
-		return Issue{}, nil
+		return r.heeded, nil
 	}
 	if t.quiet && brief && !tell && c.clock.BootMs-t.looked < lookEvery {
-		return Issue{}, nil // nobody says that there is anything to see
+		return r.heeded, nil // nobody says that there is anything to see
 	}
 	asking := ctx
-	if starting && !tell {
+	if (starting || delivering) && !tell {
 		asking = forge.Urgent(ctx) // the lease is held, and isn't renewed by who asks
 	}
 	issue, err := t.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
@@ -212,8 +314,12 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 		if t.remote && (starting || tell) {
 			return Issue{}, err
 		}
+		c.unheard = t.remote && delivering
 		t.say("the issue can't be read at the moment: %v", err)
-		return Issue{}, nil
+		return r.heeded, nil
+	}
+	if len(issue.Human) == 0 {
+		issue.Human = r.heeded.Human // its builder was stopped for that
 	}
 	pinned.Current = digestOf(issue)
 	if starting && !tell {
@@ -239,33 +345,90 @@ func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
 		c.facts.Human = issue.Human
 		return
 	}
-	c.facts.Policy = slices.Concat(c.facts.Policy, t.refused, t.changeBranchFree(c))
+	c.facts.Policy = slices.Concat(c.facts.Policy, t.refused, t.secretsIn(in))
+	c.facts.Mended = t.mendedSince(c)
+	if c.facts.Refused = t.ruling.refused; len(c.facts.Refused) > 0 {
+		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
+	}
 	if kernel.WantsClaim(c.facts) {
-		c.facts.Environment = t.s.deps.Executor.Environment(ctx, in.Spec.Builder)
+		c.facts.Environment = slices.Concat(t.s.deps.Executor.Environment(ctx, in.Spec.Builder), t.baseFaults(c))
 	}
 }
 
-// changeBranchFree: nobody's commit on the change branch is ever forced over.
+// changeBranchFree: nobody's commit on the change branch is ever forced over. It matters
+// to a task of which nothing else keeps: who approved nothing is told nothing.
 func (t *Task) changeBranchFree(c *cycle) []kernel.Violation {
-	if c.change.IsZero() || !kernel.WantsClaim(c.facts) {
+	if t.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
 		return nil
 	}
-	return []kernel.Violation{{
-		Code: kernel.CodeTargetIneligible, Subject: t.ChangeRef(),
-		Detail: "The change branch exists already, at " + string(c.change) + ". Delete or rename it, or give another number.",
-	}}
+	return t.branchTaken(c)
 }
 
-// changeBranchTaken: somebody made the change branch while the work was done. It
-// is theirs, and the result can't be delivered.
-func (t *Task) changeBranchTaken(c *cycle) []kernel.Violation {
-	if t.run.phase != kernel.PhaseJudged || t.run.change == "" || c.change.IsZero() {
+// branchTaken is the branch that is in the way of the change branch, if any.
+func (t *Task) branchTaken(c *cycle) []kernel.Violation {
+	v := kernel.Violation{Code: kernel.CodeBranchTaken, Subject: t.ChangeRef()}
+	switch {
+	case c.inWay != "":
+		v.Subject, v.Detail = c.inWay, "Git can't have the change branch "+t.ChangeRef()+" beside "+c.inWay+". Delete or rename that."
+	case c.change.IsZero(), c.change == c.stray:
 		return nil
+	default:
+		v.Detail = "The change branch " + t.ChangeRef() + " exists already, at " + string(c.change) + ". Delete or rename it."
 	}
-	return []kernel.Violation{{
-		Code: kernel.CodeTargetIneligible, Subject: t.ChangeRef(),
-		Detail: "Somebody made the change branch during the run, at " + string(c.change) + ".",
-	}}
+	return []kernel.Violation{v}
+}
+
+// lookedAt are the refs that a look needs, and no others: the repository's branches are
+// as many as whoever pushes likes.
+func (t *Task) lookedAt() []string {
+	names := slices.Concat(t.s.actsRef(), []string{t.StateRef(), t.ChangeRef(), t.ChangeRef() + "/"}, t.s.baseRefs())
+	if t.run != nil && askable(t.run.intake.contractRef) { // HEAD names what it likes
+		names = append(names, t.run.intake.contractRef)
+	}
+	for dir := path.Dir(t.ChangeRef()); strings.Count(dir, "/") > 1; dir = path.Dir(dir) {
+		names = append(names, dir) // a branch of that name would be in the way
+	}
+	return names
+}
+
+// inWay is a branch beside which another can't be: git keeps refs as files, and one is
+// the other's directory. "" for none.
+func inWay(refs git.Refs, branch string) string {
+	for _, name := range refs.Names() {
+		if strings.HasPrefix(name, branch+"/") || strings.HasPrefix(branch, name+"/") {
+			return name
+		}
+	}
+	return ""
+}
+
+// changeBranchTaken: somebody made a branch in the way of the change branch while the work
+// was done. It is theirs, and the result waits until it is gone, which each look sees; HEAD
+// says so anew before others may move on. Where not even that is taken from writ's account,
+// the rule about the account is waited for first.
+func (t *Task) changeBranchTaken(c *cycle) {
+	r := t.run
+	if r.phase != kernel.PhaseJudged || r.change == "" || r.ruling.denied {
+		return
+	}
+	taken := t.branchTaken(c)
+	if len(taken) == 0 && !inTheWay(r.ruling.refused) {
+		return
+	}
+	r.ruling.refused, r.again = taken, 0
+	if len(taken) == 0 {
+		return
+	}
+	r.slim = false // the push before was refused for the branch
+	due := r.date*1000 + ruleAgain.Milliseconds()
+	if r.waitsAtHead() && r.ruling.branch == taken[0].Subject && c.clock.WallMs < due {
+		r.again = due
+	}
+}
+
+// inTheWay reports whether a branch keeps work from being delivered, and no rule.
+func inTheWay(vs []kernel.Violation) bool {
+	return len(vs) > 0 && vs[0].Code == kernel.CodeBranchTaken
 }
 
 // readRun fills in the facts of the live run and takes in what its processes
@@ -276,20 +439,25 @@ func (t *Task) readRun(c *cycle) {
 		return
 	}
 	t.takeIn(c)
+	r.mended(c.clock.WallMs)
+	t.changeBranchTaken(c)
 	rf := &kernel.RunFacts{
 		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
-		RenewDue: r.tenure.RenewDue(c.clock), FenceDue: r.tenure.MustFence(c.clock),
-		ClaimedAt: r.claimed, Refused: slices.Concat(r.refused, t.changeBranchTaken(c)), Judgement: r.judgement,
+		RenewDue: r.tenure.RenewDue(c.clock) && !t.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
+		ClaimedAt: r.claimed, Resumes: r.resumes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard,
 	}
 	switch r.phase {
 	case kernel.PhaseClaimed:
 		rf.Dispatch = t.checkDispatch(c)
-	case kernel.PhaseBuilt, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged:
+	case kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged:
 		exit := r.built.Result.Exit
 		rf.Exit, rf.Build = &exit, slices.Concat(r.fails, r.built.Violations)
 		rf.Scope, rf.Changes = r.built.Diff.Violations, int64(len(r.built.Diff.Changes))
 		rf.CheckFails = r.checked.Violations
 		rf.Message = r.intake.Message
+		if rf.Starts() {
+			rf.Dispatch = r.contractMoved(c)
+		}
 	}
 	c.facts.Run = rf
 }
@@ -302,8 +470,13 @@ func (t *Task) takeIn(c *cycle) {
 		// Only the issue is moved.
 	case t.isStopping() && c.request == kernel.RequestTick:
 		// What a person's act killed didn't fail: his request comes next.
+	case r.phase == kernel.PhaseSealed && r.resumes != "":
+		t.takeInSealed(c)
 	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):
 		r.built, r.phase = bounded(r.build.Outcome()), kernel.PhaseBuilt
+		if vs := condemned(r.built.Violations); len(vs) > 0 {
+			t.s.surveys.condemn(r.intake.BaseCommit, vs)
+		}
 		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
 		c.stage(kernel.KindDiff, r.id, r.built.Diff)
 		t.say("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
@@ -328,7 +501,7 @@ func (t *Task) readRetry(ctx context.Context, c *cycle) error {
 	default:
 		return nil
 	}
-	if !c.facts.Head.Trust.Trusted() {
+	if !c.facts.HeadCounts() {
 		return nil // a stranger's words don't reach a builder this way
 	}
 	pack := replay.Pack{}

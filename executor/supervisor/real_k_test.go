@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/kerneltest"
@@ -97,7 +98,7 @@ func killedAroundTheStart(_ *testing.T, w *town) {
 // TestK4_TheTreeDiesWithItsSupervisor kills the supervisor while a real builder
 // runs in a real sandbox: nothing of its tree is left, and the task goes on.
 func TestK4_TheTreeDiesWithItsSupervisor(t *testing.T) {
-	t.Parallel()
+	t.Setenv("TMPDIR", disk)
 	w := newTown(t)
 	mark := fmt.Sprintf("marker-%d-%d", os.Getpid(), time.Now().UnixNano())
 	script := "trap '' TERM INT HUP; setsid sleep 1000 & echo started; while :; do sleep 1000; done"
@@ -226,10 +227,22 @@ func (w *town) diesAt(name string, at Point) {
 			s.Build = "bad" // a good result would be the end
 		}
 	})
+	if w.stopped[name] {
+		r.ask("resume")
+	}
+	w.stopped[name] = strings.HasPrefix(string(at), string(kernel.ActionWait)+":")
 	if strings.HasPrefix(string(at), string(kernel.ActionTakeOver)) && w.head().State != kernel.HeadWorking {
 		r.reach(kernel.ActionDispatch)
 		r.kill()
 		r = w.runner(name)
+	}
+	if strings.HasPrefix(string(at), "seal:") || strings.HasPrefix(string(at), "result:") {
+		if w.head().State == kernel.HeadWorking {
+			r.reach(kernel.ActionTakeOver)
+		}
+		if w.sealed() {
+			r.ask("stop") // what a person stopped is built anew
+		}
 	}
 	r.provoke(at)
 	if r.alive {
@@ -237,11 +250,17 @@ func (w *town) diesAt(name string, at Point) {
 	}
 }
 
+// sealed reports whether HEAD holds sealed work.
+func (w *town) sealed() bool {
+	w.t.Helper()
+	return strings.Contains(gittest.Git(w.t, w.bare, "ls-tree", "--name-only", "refs/writ/task/1"), sealed.File)
+}
+
 // ends brings the task to its end and holds it against what must be so.
 func (w *town) ends(name string) {
 	w.t.Helper()
 	r := w.runner(name)
-	if w.head().State == string(kernel.TaskWaiting) {
+	if w.stopped[name] || w.head().State == string(kernel.TaskWaiting) {
 		r.ask("resume")
 	}
 	r.final()

@@ -31,8 +31,8 @@ func TestL8_Clocks(t *testing.T) {
 		}
 		r.a.close() // it is gone
 		taken := false
-		for i := 0; i < 400 && !taken; i++ {
-			r.b.clock.advance(20_000)
+		for i := 0; i < 80 && !taken; i++ {
+			r.b.clock.advance(100_000)
 			taken = r.b.tick().Decision.Action == kernel.ActionTakeOver
 		}
 		if !taken {

@@ -198,8 +198,27 @@ func TestL4_RefRewoundBeforeThePush(t *testing.T) {
 		t.Error("a ref moved")
 	}
 	want(t, r.a.tick(), kernel.ActionAbandon, kernel.OutcomeDone, kernel.CodeLeaseLost)
+	r.waitsForRepair(r.a, kernel.CodeStateRollback)
+	must(t, r.a.sup.Resume(t.Context(), 1, "alice", "I looked"))
 	r.a.until(kernel.StandFinal)
 	delivered(t, r.bare)
+}
+
+// waitsForRepair: an installation leaves HEAD as it is, however often it looks.
+func (r *rivals) waitsForRepair(b *bench, code kernel.Code) {
+	b.t.Helper()
+	head := b.ref(stateRef)
+	for range 3 {
+		st := b.tick()
+		want(b.t, st, kernel.ActionNone, "", code)
+		if st.Decision.Standing != kernel.StandWaiting || st.Decision.WaitingFor != kernel.WaitRepair {
+			b.t.Errorf("it stands %s, waiting for %q", st.Decision.Standing, st.Decision.WaitingFor)
+		}
+		b.clock.advance(4_000_000)
+	}
+	if b.ref(stateRef) != head {
+		b.t.Error("what waits for a person was moved")
+	}
 }
 
 func TestL5_TwoCreators(t *testing.T) {

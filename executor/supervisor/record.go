@@ -17,11 +17,18 @@ type History struct {
 	last   map[int64]machine.Entry // last audit entry of each task's kernel
 	works  works
 	proven proven
+	ours   *ours
+}
+
+// NoHistory is that of an installation that has seen nothing of a world. No task can
+// be driven with it.
+func NoHistory() *History {
+	return &History{last: map[int64]machine.Entry{}, works: works{}, proven: proven{}, ours: newOurs()}
 }
 
 // Replay folds a world's records, genesis first.
 func Replay(records iter.Seq2[kernel.Record, error]) (*History, error) {
-	h := &History{last: map[int64]machine.Entry{}, works: works{}, proven: proven{}}
+	h := NoHistory()
 	for r, err := range records {
 		if err != nil {
 			return nil, err
@@ -52,6 +59,9 @@ func (h *History) take(r kernel.Record) error {
 	if err := h.proven.take(r); err != nil {
 		return err
 	}
+	if err := h.ours.take(r); err != nil {
+		return err
+	}
 	return h.World.Apply(r)
 }
 
@@ -76,11 +86,18 @@ func (s *Supervisor) write(ctx context.Context, now int64, drafts []kernel.Draft
 		return err
 	}
 	for _, d := range drafts {
-		switch b := d.Body.(type) {
+		said := d.Body
+		if sealed, ok := said.(kernel.Sealed); ok {
+			said = sealed.Value
+		}
+		switch b := said.(type) {
 		case machine.Entry:
 			s.last[d.Task] = b
 		case kernel.Facts:
 			s.works.note(b)
+			s.ours.see(b)
+		case kernel.Intent:
+			s.ours.intend(d.Task, b)
 		case kernel.SeedPack:
 			s.proven.note(b)
 		}
@@ -127,7 +144,7 @@ func (t *Task) lookUpUnknown(c *cycle, head git.OID) {
 		switch {
 		case c.answer != nil && c.answer.Key == o.Intent.Key:
 			out = *c.answer
-		case o.Intent.New != "" && o.Intent.New == string(head):
+		case o.Intent.New != "" && (o.Intent.New == string(head) || o.Intent.New == string(c.change)):
 			out.Status, out.Code, out.Detail = kernel.OutcomeDone, "", ""
 		}
 		c.stage(kernel.KindOutcome, o.Run, out)

@@ -1,8 +1,9 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
-	"sort"
+	"slices"
 
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
@@ -10,18 +11,84 @@ import (
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
 )
 
-// buildReport composes the compliance report of the request in flight.
-func (t *Task) buildReport(c *cycle) report.Report {
+// buildReport composes the compliance report of the request in flight. What it says
+// of a run is what the records say, and those that this request adds.
+func (t *Task) buildReport(c *cycle) (report.Report, error) {
 	r := t.notice(c.decision, c.facts, c.intake, t.s.deps.Ledger.Chain().Head.Hash)
 	if d := c.decision; d.State.Final() {
 		r.FinalState = d.State
 	}
-	if t.run != nil {
-		t.reportRun(&r, t.run, c.decision.State == kernel.TaskCompleted)
+	seen := kernel.Draft{Kind: kernel.KindObservation, Run: c.runID(), Body: c.facts}
+	run, err := t.recorded(c.ctx, c.facts, append(slices.Clone(c.staged), seen)...)
+	if err != nil {
+		return r, err
 	}
-	return r.Finish()
+	run.Tell(&r, accepted(c.decision))
+	return r.Finish(), nil
+}
+
+// recorded is what the ledger holds of the run that HEAD tells of, and what drafts
+// add to it. Where HEAD isn't the task's state, it is the last run of this instance. A
+// run that this instance didn't dispatch has no records here.
+func (t *Task) recorded(ctx context.Context, f kernel.Facts, drafts ...kernel.Draft) (report.RunRecord, error) {
+	known, _ := t.s.world.Task(t.number)
+	run := report.RunRecord{ID: known.Run.ID}
+	switch {
+	case t.run != nil:
+		run.ID = t.run.id
+	case f.HeadCounts() && f.Head.Run() != "":
+		run.ID = f.Head.Run()
+	}
+	if run.ID != known.Run.ID {
+		return run, nil
+	}
+	for r, err := range t.s.deps.Ledger.RecordsOfTask(ctx, t.number) {
+		if err != nil {
+			return run, err
+		}
+		if err := run.Take(r.Kind, r.Run, r.Body); err != nil {
+			return run, err
+		}
+	}
+	for _, d := range drafts {
+		body, err := canon.Marshal(d.Body)
+		if err != nil {
+			return run, err
+		}
+		if err := run.Take(d.Kind, d.Run, body); err != nil {
+			return run, err
+		}
+	}
+	return run, nil
+}
+
+// noticeOf is the notice of a task, with what is recorded of a run that has no report at
+// HEAD: that is its broken lease, its wait with the work that is kept, or no state of the task.
+// Of work that another instance keeps, HEAD says what it was dispatched as.
+func (t *Task) noticeOf(ctx context.Context, d kernel.Decision, f kernel.Facts, head git.Commit, in *Intake, ledger canon.Digest) (report.Report, error) {
+	r := t.notice(d, f, in, ledger)
+	switch {
+	case f.Head.State == kernel.HeadStalled, f.Head.State == kernel.HeadWorking, !f.HeadCounts():
+	case f.Head.Kept:
+		r.WaitingFor = cmp.Or(r.WaitingFor, f.Head.WaitingFor)
+	default:
+		return r, nil
+	}
+	var run report.RunRecord
+	var err error
+	t.s.locked(func() { run, err = t.recorded(ctx, f) })
+	if said, _ := lease.Parse(head.Message).Get(kernel.TrailerDispatch); f.Head.Kept && run.Dispatch == "" {
+		run.Dispatch = canon.Digest(said)
+	}
+	if err != nil || run.Dispatch == "" {
+		return r, err
+	}
+	run.Tell(&r, false)
+	r.Codes, r.Violations, r.Attempts = d.Codes, d.Violations, d.Attempt
+	return r, nil
 }
 
 // notice is the part of a report that needs no run. ledger is the last record, ""
@@ -45,40 +112,12 @@ func (t *Task) notice(d kernel.Decision, f kernel.Facts, in *Intake, ledger cano
 	return r
 }
 
-// reportRun adds what a run came to.
-func (t *Task) reportRun(r *report.Report, run *run, verified bool) {
-	r.RunID, r.Attempts, r.BaseCommit = run.id, run.attempt, run.pack.Pins.BaseCommit
-	r.GovernanceHash, r.ContractSource = run.pack.Pins.Governance, run.intake.Source
-	r.Warnings, r.Notes, r.Builder = run.intake.Warnings, run.intake.Notes, run.pack.Spec.Builder
-	if run.build == nil {
-		return
-	}
-	r.Dispatched, r.Verified, r.DispatchHash = true, verified, run.dispatchHash
-	r.Sandbox = run.built.Result.Sandbox
-	for _, ch := range run.built.Diff.Changes {
-		r.ChangedFiles = append(r.ChangedFiles, ch.Path)
-	}
-	sort.Strings(r.ChangedFiles)
-	r.Discarded = run.built.Diff.Discarded
-	for _, k := range run.checked.Run.Checks {
-		r.Checks = append(r.Checks, report.Check{Name: k.Name, Passed: k.Passed, Runs: k.Runs, Stable: k.Stable, Exit: k.Exit.Code})
-		if !k.Passed {
-			r.Outputs = append(r.Outputs, report.Output{Name: "check " + k.Name, Tail: k.Output.Tail})
-		}
-	}
-	if len(run.built.Violations) > 0 {
-		r.Outputs = append(r.Outputs,
-			report.Output{Name: "builder stdout", Tail: run.built.Result.Stdout.Tail},
-			report.Output{Name: "builder stderr", Tail: run.built.Result.Stderr.Tail})
-	}
-}
-
 // Report is the report to show for a status: the one at HEAD where the task has
 // ended, which any instance reads alike, or the notice of why it goes no
 // further.
 func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 	d := st.Decision
-	if d.Verdict == kernel.Allow && st.Facts.Head.Trust.Trusted() &&
+	if d.Verdict == kernel.Allow && st.Facts.HeadCounts() && st.Facts.Missing == nil &&
 		(d.Standing == kernel.StandFinal || d.Standing == kernel.StandDue || d.Standing == kernel.StandWaiting) {
 		r, ok, err := t.reportAt(ctx, st.Head)
 		if ok || err != nil {
@@ -87,7 +126,10 @@ func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 	}
 	var ledger canon.Digest
 	t.s.locked(func() { ledger = t.s.deps.Ledger.Chain().Head.Hash })
-	r := t.notice(d, st.Facts, st.Intake, ledger)
+	r, err := t.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
+	if err != nil {
+		return r, err
+	}
 	switch d.Standing {
 	case kernel.StandFinal:
 		return r, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + st.Facts.Head.OID + ", can't be read"}

@@ -2,9 +2,11 @@ package supervisor
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -20,9 +22,12 @@ func (t *Task) judge(c *cycle) error {
 		State: c.decision.State, NotBefore: c.decision.NotBefore, Codes: c.decision.Codes, WaitingFor: c.decision.WaitingFor,
 	}
 	r.violations = c.decision.Violations
-	rep := t.buildReport(c)
-	if j.State == kernel.TaskCompleted {
-		commit, err := t.changeCommit(git.NewObjects(r.base), r)
+	rep, err := t.buildReport(c)
+	if err != nil {
+		return err
+	}
+	if j.Accepted() {
+		commit, err := changeCommit(git.NewObjects(r.base), r, t.person(0))
 		if err != nil {
 			return err
 		}
@@ -30,7 +35,6 @@ func (t *Task) judge(c *cycle) error {
 	} else {
 		r.change = ""
 	}
-	var err error
 	if r.report, err = rep.JSON(); err != nil {
 		return err
 	}
@@ -41,21 +45,22 @@ func (t *Task) judge(c *cycle) error {
 	return nil
 }
 
-// changeCommit adds the one clean commit that delivers the work.
-func (t *Task) changeCommit(objs *git.Objects, r *run) (git.OID, error) {
+// changeCommit adds the one clean commit by which somebody delivers the work. Its date is
+// the dispatch's, so that it is the same whoever goes on with the work.
+func changeCommit(objs *git.Objects, r *run, who git.Person) (git.OID, error) {
 	tree, err := changedTree(objs, r)
 	if err != nil {
 		return "", err
 	}
-	var signer git.Signer
-	if r.intake.SignCommit {
-		signer = t.s.deps.Signer
+	at, err := time.Parse(time.RFC3339, r.dispatch.Timestamp)
+	if err != nil {
+		return "", err
 	}
+	who.Seconds = at.Unix()
 	return objs.Commit(git.CommitSpec{
-		Tree: tree, Parents: []git.OID{git.OID(r.pack.Pins.BaseCommit)},
-		Author: t.person(r.objects.seconds), Committer: t.person(r.objects.seconds),
+		Tree: tree, Parents: []git.OID{git.OID(r.pack.Pins.BaseCommit)}, Author: who, Committer: who,
 		Message: []byte(r.pack.CommitMessage),
-	}, signer)
+	}, nil)
 }
 
 // prepareResult composes the commit point of a result: one request with the
@@ -68,7 +73,7 @@ func (t *Task) prepareResult(c *cycle) (*effect, error) {
 	r := t.run
 	objs := git.NewObjects(r.base)
 	if r.change != "" {
-		if _, err := t.changeCommit(objs, r); err != nil {
+		if _, err := changeCommit(objs, r, t.person(0)); err != nil {
 			return nil, err
 		}
 	}
@@ -79,48 +84,37 @@ func (t *Task) prepareResult(c *cycle) (*effect, error) {
 	w := t.runTrailers(r)
 	w.interruptions, w.run = c.facts.Head.Interruptions, r.id
 	w.notBefore, w.codes, w.change = c.decision.NotBefore, c.decision.Codes, string(r.change)
-	oid, err := t.output(objs, tree, r.head, c, w, r.markdown)
+	made, err := t.output(objs, tree, r.head, c, w, r.markdown)
 	if err != nil {
 		return nil, err
 	}
-	cmds := []git.Command{{Ref: t.StateRef(), Old: r.head, New: oid}}
-	if r.change != "" {
-		cmds = append(cmds, git.Command{Ref: t.ChangeRef(), Old: git.ZeroOID, New: r.change})
+	cmds := []git.Command{{Ref: t.StateRef(), Old: r.head, New: made.oid}}
+	if r.change != "" && r.change != c.change {
+		cmds = append(cmds, git.Command{Ref: t.ChangeRef(), Old: old(c.change), New: r.change})
 	}
 	rep := r.report
-	e := t.pushed(c, r.id, &push{cmds: cmds, pack: objs.Pack(), won: func() { t.ended(r.from, rep); t.setRun(nil) }})
+	e := t.pushed(c, r.id, &push{cmds: cmds, pack: objs.Pack(), seq: made.seq, unshelves: r.shelved && r.sealed == nil, accepted: r.judgement.Accepted(), won: func() {
+		t.ended(r.from, rep)
+		t.setRun(nil)
+		t.s.gotThrough()
+	}})
 	return t.killFirst(e), nil
 }
 
-// serverSays notes a refusal of a result. The first time the evidence falls back
-// to hashes; the second time the task is blocked with the server's words; if
-// even that is refused the run is given up, which is reported. Nothing is pushed
-// again unchanged (case G6).
-func (t *Task) serverSays(r *run, words string) (giveUp bool) {
-	switch {
-	case !r.slim:
-		r.slim = true
-	case r.judgement != nil && r.judgement.State == kernel.TaskBlocked:
-		return true
-	default:
-		r.refused = []kernel.Violation{{Code: kernel.CodePushRefused, Subject: t.ChangeRef(), Detail: words}}
-	}
-	return false
-}
-
 // output adds a commit of the state ref that is neither lease nor stalled.
-func (t *Task) output(objs *git.Objects, tree, parent git.OID, c *cycle, w trailers, body string) (git.OID, error) {
+func (t *Task) output(objs *git.Objects, tree, parent git.OID, c *cycle, w trailers, body string) (stated, error) {
 	w.waiting = c.decision.WaitingFor
 	state := string(c.decision.State)
-	msg, err := lease.Format(lease.Message{
-		Title:    fmt.Sprintf("writ: task %d is %s", t.number, state),
-		Body:     body,
-		Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: state}}, w.list()...),
+	return t.stateCommit(c, objs, stateCommit{
+		tree: tree, parent: parent, date: c.nextDate(), seq: c.facts.NextSeq(), trailers: &w,
+		message: func(extra []lease.Trailer) ([]byte, error) {
+			return lease.Format(lease.Message{
+				Title:    fmt.Sprintf("writ: task %d is %s", t.number, state),
+				Body:     body,
+				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: state}}, extra...),
+			})
+		},
 	})
-	if err != nil {
-		return "", err
-	}
-	return t.stateCommit(objs, tree, parent, msg, c.nextDate())
 }
 
 // evidenceTree makes the tree of a result: inputs, records, proofs and report.
@@ -129,6 +123,9 @@ func (t *Task) evidenceTree(c *cycle, objs *git.Objects, r *run) (git.OID, error
 	files := map[string][]byte{
 		replay.FileDispatch: r.dispatchBytes, replay.FileReport: r.report, replay.FileMarkdown: []byte(r.markdown),
 		replay.FileProofs: ev.Proofs, replay.FileCheckpoint: ev.Checkpoint,
+	}
+	if r.sealed != nil {
+		files[sealed.File] = r.sealed
 	}
 	if !r.slim {
 		files[replay.FileRecords] = ev.Records
@@ -164,13 +161,22 @@ func (t *Task) retryOf(r *run) kernel.Retry {
 // prepareBlocked ends a task at whose HEAD nobody works any more: the budget of
 // attempts or interruptions is spent.
 func (t *Task) prepareBlocked(c *cycle) (*effect, error) {
-	rep := t.buildReport(c)
+	rep, err := t.buildReport(c)
+	if err != nil {
+		return nil, err
+	}
 	return t.endWithoutRun(c, rep)
 }
 
 // prepareWait hands the task to a person: a stop, an edit.
 func (t *Task) prepareWait(c *cycle) (*effect, error) {
-	rep := t.buildReport(c)
+	if c.decision.WaitingFor == kernel.WaitRule {
+		return t.prepareRuleWait(c)
+	}
+	rep, err := t.buildReport(c)
+	if err != nil {
+		return nil, err
+	}
 	e, err := t.endWithoutRun(c, rep)
 	if err != nil {
 		return nil, err
@@ -190,7 +196,10 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 	if t.run != nil {
 		inputs = append(inputs, t.run.entries...)
 	}
-	tree, err := evidence(objs, inputs, map[string][]byte{replay.FileReport: data, replay.FileMarkdown: []byte(md)})
+	tree, err := c.stateTree(objs)
+	if !t.bare && err == nil {
+		tree, err = evidence(objs, inputs, map[string][]byte{replay.FileReport: data, replay.FileMarkdown: []byte(md)})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +211,7 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 	if w.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Act, w.act) {
 		w.act = c.facts.Act // spent: only what comes after it moves on
 	}
-	oid, err := t.output(objs, tree, head, c, w, md)
+	made, err := t.output(objs, tree, head, c, w, md)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +220,9 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 		from = t.run.from
 	}
 	e := t.pushed(c, c.facts.Head.RunID, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: oid}}, pack: objs.Pack(),
-		won: func() { t.ended(from, data); t.setRun(nil) },
+		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: t.bare,
+		won:    func() { t.ended(from, data); t.setRun(nil) },
+		failed: func() { t.bare = false },
 	}, kernel.Draft{Kind: kernel.KindReport, Task: t.number, Run: c.facts.Head.RunID, Body: rep})
 	return e, nil
 }

@@ -79,7 +79,7 @@ func (t *Task) startReview(ctx context.Context, c *cycle, head git.OID) error {
 	if err != nil {
 		return err
 	}
-	r := &review{head: head, found: judgePushed(pack, rules, byPath(base), byPath(c.intake.base), byPath(tree))}
+	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, tree)}
 	if len(pack.Checks) > 0 && len(r.found) == 0 {
 		job := executor.CheckJob{
 			Task: t.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: t.s.deps.Tail,
@@ -128,7 +128,7 @@ func (t *Task) stopReview(by string) bool {
 // live run it is a request of its own.
 func (t *Task) stopAsked(list []approval.Asked) {
 	for _, a := range list {
-		if a.May && !a.Edited && a.Command.Fault == "" && a.Command.Verb == approval.Stop && t.run == nil {
+		if a.May && a.Command.Fault == "" && a.Command.Verb == approval.Stop && t.run == nil {
 			t.stopReview(a.Author.Login)
 		}
 	}
@@ -172,10 +172,10 @@ func (t *Task) pinnedAt(ctx context.Context, c *cycle) (pack kernel.SeedPack, ru
 
 // judgePushed holds every path that the branch changes against the scope that the
 // task was approved with. What stands on the base branch by now is no change of it.
-func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head map[string]git.Entry) []kernel.Violation {
+func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head git.Tree) []kernel.Violation {
 	var out []kernel.Violation
 	bad := func(code kernel.Code, path, detail string) {
-		out = append(out, kernel.Violation{Code: code, Subject: path, Detail: detail})
+		out = append(out, kernel.Violation{Code: code, Subject: scope.Display(path), Detail: detail})
 	}
 	allowed, faults := scope.ParseGlobs(pack.Spec.AllowedFiles)
 	guard, more := scope.NewProtection(rules.Paths.Protected, rules.Paths.Unprotect)
@@ -183,9 +183,9 @@ func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head 
 		bad(kernel.CodeGovernanceInvalid, "", "The patterns can't be read.")
 	}
 	changed := 0
-	for _, path := range unequal(base, head) {
-		entry, there := head[path]
-		if now, known := tip[path]; known == there && now == entry {
+	for _, path := range git.Unequal(base, head) {
+		entry, there := head.Find(path)
+		if now, known := tip.Find(path); known == there && now == entry {
 			continue
 		}
 		changed++
@@ -195,7 +195,7 @@ func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head 
 		case !allowed.Match(path):
 			bad(kernel.CodeScopeOutside, path, "No allowed pattern covers it.")
 		}
-		if _, before := base[path]; there && !before {
+		if _, before := base.Find(path); there && !before {
 			if why := scope.CheckPath(path); why != "" {
 				bad(kernel.CodePathUnsafe, path, why)
 			}

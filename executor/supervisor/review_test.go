@@ -87,7 +87,7 @@ func TestF7_ReviewIsStopped(t *testing.T) {
 				f.later()
 				f.open()
 			}
-			if ran != 1 || f.trailer("aynig-state") != "completed" {
+			if ran != 1 || f.trailer("aynig-state") != "waiting" {
 				t.Errorf("%d checks, the task is %s", ran, f.trailer("aynig-state"))
 			}
 			f.exec.held = nil

@@ -1,20 +1,36 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
 )
 
 // push is one effect on refs: an explicit compare-and-swap of the state ref and
 // perhaps of the change branch, all or none.
 type push struct {
-	key    string
-	action kernel.Action
-	cmds   []git.Command // the state ref's first
-	pack   git.Pack
-	won    func() // what this process then knows
+	key       string
+	action    kernel.Action
+	cmds      []git.Command // the state ref's first
+	pack      git.Pack
+	seq       int64             // of the state commit
+	bare      bool              // no blob is in it: no rule about contents can be against it
+	stored    bool              // it brings work that only our store has
+	keeps     bool              // it says that judged work waits, which is kept if it is refused
+	unshelves bool              // once it is shown, what the store keeps of the task is of no more use
+	of        string            // action, run and text, which stay the same while what it brings does
+	won       func()            // what this process then knows
+	failed    func()            // what it knows where the server didn't take it; nil for nothing
+	repair    string            // HEAD that a person moved on from by it; "" for none, see [resumedAt]
+	hidden    int64             // when a look first didn't show it, though it won, Clock.BootMs; 0 for never
+	before    *lease.Tenure     // of a renewal: what the run had without it
+	owed      *kernel.OwedFacts // of a result that was lost, and that a rule refuses now
+	accepted  bool              // it brings work that was accepted
 }
 
 func (p *push) from() git.OID { return p.cmds[0].Old }
@@ -25,26 +41,47 @@ const settleTries = 3
 
 // do pushes and settles what it can: an unknown answer is looked up, and the
 // very same objects are pushed again, never others for the same expectation
-// (cases L6, L7).
-func (t *Task) do(ctx context.Context, p *push) kernel.Outcome {
-	out := t.s.deps.Repo.CompareAndSwap(ctx, p.cmds, p.pack)
-	for try := 0; out.Status == git.Unknown && try < settleTries; try++ {
-		out = t.lookUp(ctx, p)
+// (cases L6, L7), unless a person's word changes what is to be done.
+func (t *Task) do(ctx context.Context, req kernel.Request, p *push) kernel.Outcome {
+	t.setDelivering(p.result())
+	out := t.push(ctx, p)
+	answered := out.Status != git.Unknown
+	tries := settleTries
+	if t.s.outage.rest(t.s.now()) > 0 {
+		tries = 0 // one try, for all tasks
 	}
+	for try := 0; out.Status == git.Unknown && try < tries; try++ {
+		next, kept := t.lookUp(ctx, req, p)
+		if kept != nil {
+			break // the next look settles it
+		}
+		out = next
+	}
+	t.setDelivering(p.result() && out.Status == git.Unknown)
+	out = t.doubted(ctx, p, t.denied(ctx, p, out))
+	t.judgedBy(p, &out)
 	o := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: p.key, Effect: p.action, Detail: out.Reason}
 	switch out.Status {
 	case git.Won:
 		o.Status = kernel.OutcomeDone
-		p.won()
+		t.took(p)
 	case git.Lost:
 		o.Status, o.Code = kernel.OutcomeLost, kernel.CodeLeaseLost
 	case git.Refused:
 		o.Status, o.Code = kernel.OutcomeRefused, kernel.CodePushRefused
+	case git.Unable:
+		o.Status, o.Code = kernel.OutcomeUnable, unableCode(out.Err)
 	case git.Unknown:
 		o.Status, o.Code = kernel.OutcomeUnknown, kernel.CodeEffectUnknown
 		t.pending = p
 	default:
 		o.Status, o.Code = kernel.OutcomeFailed, kernel.CodeForgeUnreachable
+	}
+	if out.Status == git.Unable || out.Status == git.Unknown {
+		t.unable(cmp.Or(out.Reason, errorText(out.Err)), true, out.Space)
+	}
+	if answered {
+		t.forgetPush(p, out.Status)
 	}
 	if o.Detail == "" && out.Err != nil {
 		o.Detail = out.Err.Error()
@@ -52,47 +89,94 @@ func (t *Task) do(ctx context.Context, p *push) kernel.Outcome {
 	return o
 }
 
-// lookUp reads the ref again. Where it hasn't moved, the same push is repeated.
+// lookUp reads the refs again. Where HEAD hasn't moved, what lacks of the push is
+// pushed again, or kept says why not: see [Task.mayRepeat].
 // That the repetition never left says nothing about the push before it, which
 // may still arrive: unknown stays unknown.
-func (t *Task) lookUp(ctx context.Context, p *push) git.Outcome {
-	refs, err := t.s.deps.Repo.Refs(ctx, p.cmds[0].Ref)
+func (t *Task) lookUp(ctx context.Context, req kernel.Request, p *push) (out git.Outcome, kept error) {
+	refs, err := t.refsOf(ctx, p)
 	if err != nil {
-		return git.Outcome{Status: git.Unknown, Err: err}
+		return git.Outcome{Status: git.Unknown, Err: err}, nil //nolint:nilerr // the outcome has it
 	}
 	switch plain(refs.OID(p.cmds[0].Ref)) {
 	case plain(p.to()):
-		return git.Outcome{Status: git.Won, AlreadyApplied: true}
+		return git.Outcome{Status: git.Won, AlreadyApplied: true}, nil
 	case plain(p.from()):
-		out := t.s.deps.Repo.Reassert(ctx, p.cmds, p.pack)
-		if out.Status == git.Unsent {
+		if kept = t.mayRepeat(ctx, req, p); kept != nil {
+			return git.Outcome{}, kept
+		}
+		out = t.denied(ctx, p, t.s.deps.Repo.Reassert(ctx, p.left(refs), p.pack))
+		if out.Status == git.Unable {
 			out.Status = git.Unknown
 		}
-		return out
+		return out, nil
 	}
-	return git.Outcome{Status: git.Lost, Reason: "HEAD is another commit"}
+	return git.Outcome{Status: git.Lost, Reason: "HEAD is another commit"}, nil
 }
 
 // settle closes an own push whose answer was lost, before anything is observed.
-// Its outcome becomes a record of the next request.
+// Its outcome becomes a record of the next request. Of a halted task nothing is pushed
+// again, nor is what a person took back: what HEAD shows is what became of it, as after a
+// crash. What is decided instead is pushed onto the same commit, and whichever of the two
+// the server takes counts.
 func (t *Task) settle(ctx context.Context, c *cycle) error {
 	p := t.pending
 	if p == nil {
 		return nil
 	}
+	if t.halted() {
+		t.giveUp()
+		return nil
+	}
+	out, kept := t.lookUp(ctx, c.request, p)
+	switch {
+	case errors.Is(kept, errTakenBack):
+		t.giveUp()
+		return nil
+	case kept != nil:
+		return fmt.Errorf("%w: %w", ErrUnsettled, kept)
+	}
 	o := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: p.key, Effect: p.action}
-	switch out := t.lookUp(ctx, p); out.Status {
+	switch out.Status {
 	case git.Won:
 		o.Status = kernel.OutcomeDone
-		p.won()
+		t.took(p)
 	case git.Lost:
 		o.Status, o.Code = kernel.OutcomeLost, kernel.CodeLeaseLost
 	case git.Refused:
+		t.judgedBy(p, &out)
+		if out.Status == git.Unable {
+			return &UnsettledError{cmp.Or(out.Reason, errorText(out.Err))}
+		}
 		o.Status, o.Code, o.Detail = kernel.OutcomeRefused, kernel.CodePushRefused, out.Reason
 	default:
-		return ErrUnsettled
+		return &UnsettledError{cmp.Or(out.Reason, errorText(out.Err))}
 	}
-	t.pending, c.answer = nil, &o
-	t.noteRefusal(&o)
+	t.giveUp()
+	c.answer = &o
+	t.noteRefusal(&o, p)
 	return nil
 }
+
+// giveUp forgets the push that is to be settled.
+func (t *Task) giveUp() {
+	t.pending = nil
+	t.setDelivering(false)
+}
+
+// ErrUnsettled says that a push of ours may still be applied by the server:
+// nothing else may be tried until it is settled. The tick stays due.
+var ErrUnsettled = errors.New("supervisor: the outcome of an own push is still unknown")
+
+// UnsettledError is [ErrUnsettled], with what the server said.
+type UnsettledError struct{ Words string }
+
+func (e *UnsettledError) Error() string {
+	if e.Words == "" {
+		return ErrUnsettled.Error()
+	}
+	return ErrUnsettled.Error() + ": " + e.Words
+}
+
+// Is makes it an ErrUnsettled.
+func (e *UnsettledError) Is(target error) bool { return target == ErrUnsettled }

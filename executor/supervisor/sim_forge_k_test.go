@@ -9,6 +9,7 @@ import (
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/kerneltest"
 )
 
 // TestSim_K5_KilledBeforeTheClose: recovery closes once and dispatches nothing,
@@ -48,24 +49,32 @@ func TestSim_K6_EveryPointOfTheIssue(t *testing.T) {
 			for _, lost := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/other=%v/lost=%v", at, other, lost), func(t *testing.T) {
 					t.Parallel()
-					everyIssuePoint(t, at, other, lost)
+					everyIssuePoint(at, other, lost, func(terms string, rules kerneltest.Rules) *sim {
+						return newSimForged(t, 1, terms, rules, 0, 0)
+					})
 				})
 			}
 		}
 	}
 }
 
-func everyIssuePoint(t *testing.T, at Point, other, lost bool) {
+// blockedOnce is a contract whose first failure is the last, of which somebody is told.
+const blockedOnce = "version: 1\nchecks: [{name: test, run: ['true']}]\nbudgets: {attempts: 1}\nnotify: [ana]\n"
+
+func everyIssuePoint(at Point, other, lost bool, begun func(terms string, rules kerneltest.Rules) *sim) {
 	action, _, _ := strings.Cut(string(at), ":")
 	terms, state := simContract, "completed"
 	if kernel.Action(action) == kernel.ActionAlert {
-		terms, state = "version: 1\nbudgets: {attempts: 1}\nnotify: [ana]\n", "blocked"
+		terms, state = blockedOnce, "blocked"
+	}
+	if kernel.Action(action) == kernel.ActionComplete {
+		terms = simContract + "close_on: merged\n"
 	}
 	rules := simRules
 	if state == "blocked" {
 		rules.Attempts = 1
 	}
-	s := newSimForged(t, 1, terms, rules, 0, 0)
+	s := begun(terms, rules)
 	a, b := s.runners[0], s.runners[1]
 	s.setStage(kernel.Action(action), a)
 	if lost {
@@ -90,7 +99,7 @@ func everyIssuePoint(t *testing.T, at Point, other, lost bool) {
 	a.client.Clear()
 	a.build, b.build = "good", "good"
 	if state == "blocked" {
-		a.build, b.build = "bad", "bad"
+		a.build, b.build = "fails", "fails"
 	}
 	next := a
 	if other {
@@ -146,13 +155,13 @@ func (s *sim) setStage(a kernel.Action, r *simRunner) {
 	ctx, f := context.Background(), s.forged
 	switch a {
 	case kernel.ActionAlert:
-		r.build = "bad"
+		r.build = "fails"
 	case kernel.ActionRevise, kernel.ActionUnlabel:
-		r.build = "bad"
+		r.build = "fails"
 		r.until(kernel.StandDue)
 		r.build = "good"
 	case kernel.ActionReopen:
-		r.build = "bad"
+		r.build = "fails"
 		r.until(kernel.StandDue)
 		r.build = "good"
 		must(s.t, f.Robot.SetState(ctx, f.Repo, 1, forge.Closed))
@@ -164,6 +173,10 @@ func (s *sim) setStage(a kernel.Action, r *simRunner) {
 		s.showBranch()
 	case kernel.ActionReact, kernel.ActionAnswer:
 		s.says("/writ help")
+	case kernel.ActionComplete:
+		r.until(kernel.StandWaiting)
+		r.looked = -1
+		s.mergeChange()
 	case kernel.ActionUncomment:
 		r.until(kernel.StandFinal)
 		s.twice()
@@ -174,6 +187,18 @@ func (s *sim) setStage(a kernel.Action, r *simRunner) {
 		_, err := f.Robot.OpenChange(ctx, f.Repo, forge.Change{Title: "older", Body: "<!-- writ:task:" + r.ledger.chain.World + ":1 run=older -->\n", Head: "writ/change/1", Base: "main"})
 		must(s.t, err)
 	}
+}
+
+// mergeChange has a person merge the change, as it was verified.
+func (s *sim) mergeChange() {
+	s.t.Helper()
+	s.logf("the change is merged")
+	ctx, f := context.Background(), s.forged
+	oid := s.commit(s.server.Ref("refs/heads/main"), "merge\n", map[string]string{"README": "hi\n", "out.txt": "hello\n"})
+	s.server.Force("refs/heads/main", oid)
+	found, err := f.Scene.Owner.FindChange(ctx, f.Repo, "writ/change/1", "")
+	must(s.t, err)
+	must(s.t, f.Scene.Owner.Merge(ctx, f.Repo, found.Number, oid))
 }
 
 // twice leaves a second status comment, as two replicas do that tell at once.

@@ -147,7 +147,7 @@ func (s *sim) settleForged() {
 func (s *sim) delivered() bool {
 	return !slices.ContainsFunc(s.runners, func(r *simRunner) bool {
 		d := r.last.Decision
-		kept := d.Standing == kernel.StandRefused && slices.Contains(d.Codes, kernel.CodeTargetIneligible)
+		kept := d.Standing == kernel.StandRefused && slices.Contains(d.Codes, kernel.CodeBranchTaken)
 		return !kept && (d.Standing != kernel.StandFinal || d.State != kernel.TaskCompleted)
 	})
 }

@@ -242,7 +242,7 @@ func (s *sim) history(kind forge.EventKind) (n int) {
 func (s *sim) expectIssue(state string) {
 	s.t.Helper()
 	i, comments := s.onForge()
-	if len(comments) != 1 || !strings.Contains(comments[0].Body, "task 1 "+state) {
+	if len(comments) != 1 || !strings.Contains(comments[0].Body, "- task_final_state: `"+state+"`") {
 		s.fail("%d status comments, want one that says %s: %+v", len(comments), state, comments)
 	}
 	var ours []string
@@ -277,7 +277,9 @@ func (s *sim) finishForged(r *simRunner) {
 			}
 			s.advance(61_000)
 		case kernel.StandWaiting:
-			s.says("/writ retry")
+			if !st.Facts.AwaitsMerge() {
+				s.says("/writ retry")
+			}
 		case kernel.StandDue, kernel.StandHeld:
 			s.advance(max(st.Decision.Wake-r.clock.Now().WallMs, 1000))
 		}

@@ -10,42 +10,50 @@ import (
 )
 
 // TestSim_G6_Refused: a server that refuses by a rule is not asked again with
-// the same bytes. A result falls back to hashes, then the task is blocked with
-// the server's words; what has no result is given up with them.
+// the same bytes. A result falls back to hashes, then it is kept with the server's
+// words and pushed again after an hour; what has no result is given up with them.
 func TestSim_G6_Refused(t *testing.T) {
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionJudge)
 	a.push = kerneltest.Refuse
 	full := a.tick()
-	a.push = kerneltest.Refuse
-	slim := a.tick()
-	if outcomeOf(full) != kernel.OutcomeRefused || outcomeOf(slim) != kernel.OutcomeRefused || full.Outcome.Key == slim.Outcome.Key {
-		s.fail("%+v then %+v", full.Outcome, slim.Outcome)
-	}
-	st := a.reach(kernel.ActionResult)
+	st := a.tick()
 	s.wantCode(st, kernel.CodePushRefused)
 	if !strings.Contains(fmt.Sprint(st.Decision.Violations), "pre-receive hook declined") {
 		s.fail("the server's words are lost: %v", st.Decision.Violations)
 	}
-	s.expect("blocked", 1, 1, 0)
+	s.expect("waiting", 1, 1, 0)
+	a.push = kerneltest.Refuse
+	again := a.tick()
+	a.push = kerneltest.Refuse
+	slim := a.tick()
+	if outcomeOf(full) != kernel.OutcomeRefused || outcomeOf(again) != kernel.OutcomeRefused || outcomeOf(slim) != kernel.OutcomeRefused || full.Outcome.Key == slim.Outcome.Key {
+		s.fail("%+v then %+v", full.Outcome, slim.Outcome)
+	}
+	if st = a.tick(); st.Decision.Standing != kernel.StandDue || st.Decision.WaitingFor != kernel.WaitRule {
+		s.fail("%s for %q", st.Decision.Standing, st.Decision.WaitingFor)
+	}
+	s.advance(ruleSoon.Milliseconds())
+	a.tick()
+	s.expect("completed", 1, 1, 1)
 	s.expectCounts(1, 0)
 
 	s = newSim(t, 1, 0)
 	a = s.runners[0]
 	a.push = kerneltest.Refuse
 	a.tick()
-	for range 5 {
-		st := a.tick()
-		s.wantCode(st, kernel.CodePushRefused)
-		if st.Decision.Standing != kernel.StandRefused {
-			s.fail("%s", st.Decision.Standing)
-		}
-		s.advance(60_000)
+	st = a.tick()
+	s.wantCode(st, kernel.CodePushRefused)
+	if h := s.head(); h.State != "waiting" || h.Waiting != "rule" || h.Attempt != 0 {
+		s.fail("HEAD is %+v", h)
 	}
-	if a.pushes != 1 {
-		s.fail("%d pushes of a claim that was refused", a.pushes)
+	if st = a.tick(); st.Decision.Standing != kernel.StandDue || a.pushes != 2 {
+		s.fail("%s after %d pushes", st.Decision.Standing, a.pushes)
 	}
+	a.until(kernel.StandFinal)
+	s.expect("completed", 1, 1, 1)
+	s.expectCounts(1, 0)
 }
 
 // TestSim_G6_RefusedUnknown: the refusal may come by way of an unknown answer.
@@ -59,13 +67,10 @@ func TestSim_G6_RefusedUnknown(t *testing.T) {
 	a.push = kerneltest.Refuse // what the repetition of that push meets
 	pushes := a.pushes
 	a.push = kerneltest.Refuse
-	a.tick() // settles as refused, and goes on with less
-	if a.pushes != pushes+2 {
-		s.fail("%d pushes", a.pushes-pushes)
+	a.tick() // settles as refused, and asks what else is taken
+	if a.pushes != pushes+2 || s.head().Waiting != kernel.WaitRule {
+		s.fail("%d pushes, HEAD is %+v", a.pushes-pushes, s.head())
 	}
+	a.tick()
 	s.expect("completed", 1, 1, 1)
-	tree := s.head().Tree
-	if o, _ := s.server.Object(tree); strings.Contains(string(o.Data), "records.jsonl") {
-		s.fail("what the server refused is pushed again unchanged")
-	}
 }

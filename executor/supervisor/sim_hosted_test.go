@@ -35,11 +35,19 @@ type simHosted struct {
 	post   []*simRunner
 }
 
+// hostedPlace makes an empty repository on a forge with that clock.
+type hostedPlace func(now func() time.Time) *worldtest.World
+
 // newSimHosted files an issue and approves it.
-func newSimHosted(t testing.TB, seed int64, place func(now func() time.Time) *worldtest.World, skews ...int64) *sim {
-	s := simOf(t, seed, simContract, simRules)
-	began := time.Now()
-	h := &simHosted{now: func() time.Time { return began.Add(time.Duration(s.time.Now()-kerneltest.Start) * time.Millisecond) }}
+func newSimHosted(t testing.TB, seed int64, place hostedPlace, skews ...int64) *sim {
+	return newSimHostedUnder(t, seed, place, simContract, simRules, skews...)
+}
+
+func newSimHostedUnder(t testing.TB, seed int64, place hostedPlace, terms string, rules kerneltest.Rules, skews ...int64) *sim {
+	s := simOf(t, seed, terms, rules)
+	s.time.Advance(time.Now().UnixMilli() - s.began) // the emulator's clock is the real one
+	s.began = s.time.Now()
+	h := &simHosted{now: func() time.Time { return time.UnixMilli(s.time.Now()) }}
 	h.world = place(h.now)
 	w, ctx := h.world, context.Background()
 	owner, err := w.Maintainer.Self(ctx)
@@ -75,9 +83,7 @@ func (s *sim) evidence(kind approval.RowKind, comment int64) {
 // hosted is a process's client: the adapter as it starts, with nothing remembered.
 func (p *simProc) hosted() *Forge {
 	r, h := p.r, p.r.s.forged.hosted
-	now := func() time.Time {
-		return h.now().Add(time.Duration(r.clock.Now().WallMs-r.s.time.Now()) * time.Millisecond)
-	}
+	now := func() time.Time { return time.UnixMilli(r.clock.Now().WallMs) }
 	if r.liar == nil {
 		r.liar = forgetest.NewLiar(h.now, func(l forgetest.Lie, q *http.Request) {
 			r.s.logf("%s: %s %s meets %q", r.name, q.Method, q.URL.Path, l)
@@ -245,7 +251,7 @@ func (s *sim) calmHosted() {
 	}
 }
 
-func simulateHosted(t testing.TB, name string, seed int64, place func(now func() time.Time) *worldtest.World) *sim {
+func simulateHosted(t testing.TB, name string, seed int64, place hostedPlace) *sim {
 	c := kerneltest.NewChoice(-seed)
 	s := newSimHosted(t, seed, place, c.Between(-40_000, 40_000), c.Between(-2_000, 2_000))
 	s.trace = append([]string{fmt.Sprintf("rerun with -run %s/%s -seed %d", "TestSim_F5_F6_LyingForges", name, seed)}, s.trace...)
@@ -275,19 +281,13 @@ func simulateHosted(t testing.TB, name string, seed int64, place func(now func()
 	return s
 }
 
-// hostedForges make a world for a seed, by the names of the forges.
-func hostedForges(t *testing.T) map[string]func(t *testing.T, seed int64) *sim {
+// hostedWorlds make an empty repository with that clock, by the names of the forges.
+func hostedWorlds(t *testing.T) map[string]hostedPlace {
 	t.Helper()
 	github, gitlab := worldtest.Emulated(t), worldtest.Faked()
-	return map[string]func(*testing.T, int64) *sim{
-		"github": func(t *testing.T, seed int64) *sim {
-			t.Helper()
-			return simulateHosted(t, "github", seed, func(func() time.Time) *worldtest.World { return github(t) })
-		},
-		"gitlab": func(t *testing.T, seed int64) *sim {
-			t.Helper()
-			return simulateHosted(t, "gitlab", seed, func(now func() time.Time) *worldtest.World { return gitlab(t, now) })
-		},
+	return map[string]hostedPlace{
+		"github": func(func() time.Time) *worldtest.World { return github(t) },
+		"gitlab": func(now func() time.Time) *worldtest.World { return gitlab(t, now) },
 	}
 }
 
@@ -303,9 +303,9 @@ func TestSim_F5_F6_LyingForges(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(hostedSeeds(*simHostedSeeds))) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run := hostedForges(t)[name]
+			place := hostedWorlds(t)[name]
 			if *simSeed != 0 {
-				for _, line := range run(t, *simSeed).trace {
+				for _, line := range simulateHosted(t, name, *simSeed, place).trace {
 					t.Log(line)
 				}
 				return
@@ -315,7 +315,7 @@ func TestSim_F5_F6_LyingForges(t *testing.T) {
 				for seed := int64(1); seed <= int64(count); seed++ {
 					t.Run(fmt.Sprint(seed), func(t *testing.T) {
 						t.Parallel()
-						run(t, seed)
+						simulateHosted(t, name, seed, place)
 					})
 				}
 			})
@@ -328,4 +328,27 @@ func TestSim_F5_F6_LyingForges(t *testing.T) {
 func hostedSeeds(all int) map[string]int {
 	const share = 5
 	return map[string]int{"github": all / share, "gitlab": all - all/share}
+}
+
+// TestI3_OwnReactionsAreNoEdits: writ answers commands by reactions, which on GitLab move
+// the time of the comment. No command is another one for it, nor given later: the retry
+// after a stop stays the newest act, and the run on a command goes on.
+func TestI3_OwnReactionsAreNoEdits(t *testing.T) {
+	for name, place := range hostedWorlds(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimHosted(t, 1, place, 0)
+			a := s.runners[0]
+			s.says("/writ stop")
+			s.says("/writ retry")
+			a.reach(kernel.ActionDispatch)
+			for range 3 {
+				s.advance(20_000)
+				a.tell(a.tick())
+			}
+			s.finishForged(a)
+			s.expect("completed", 1, 1, 1)
+			s.expectIssue("completed")
+		})
+	}
 }

@@ -2,9 +2,12 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/compliance/sealed"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/kerneltest"
 )
@@ -68,14 +71,14 @@ func TestSim_K7_EveryPoint(t *testing.T) {
 		for _, other := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/other=%v", at, other), func(t *testing.T) {
 				t.Parallel()
-				everyPoint(t, at, other)
+				s := newSim(t, 1, 0, 0)
+				everyPoint(s, at, other, s.finishBy)
 			})
 		}
 	}
 }
 
-func everyPoint(t *testing.T, at Point, other bool) {
-	s := newSim(t, 1, 0, 0)
+func everyPoint(s *sim, at Point, other bool, finish func(*simRunner)) {
 	a, b := s.runners[0], s.runners[1]
 	for i := range 2 {
 		a.build = "good"
@@ -97,7 +100,7 @@ func everyPoint(t *testing.T, at Point, other bool) {
 		s.pastLease(b)
 	}
 	a.build = "good"
-	s.finishBy(next)
+	finish(next)
 	if s.check.Accepted != 1 || s.head().State != "completed" {
 		s.fail("HEAD %q, %d results accepted", s.head().State, s.check.Accepted)
 	}
@@ -125,10 +128,24 @@ func (s *sim) finishBy(r *simRunner) {
 	s.fail("it doesn't end")
 }
 
+// sealedAtHead reports whether HEAD holds sealed work.
+func (s *sim) sealedAtHead() bool {
+	tree := git.Tree{}
+	err := (&simRepo{&simProc{r: s.runners[0]}}).walk(s.head().Tree, "", &tree)
+	return err == nil && slices.ContainsFunc(tree.Entries, func(e git.Entry) bool { return e.Path == sealed.File })
+}
+
 // provoke brings a runner to a fault point, where it dies.
 func provoke(s *sim, r *simRunner, at Point) {
 	action, _, _ := strings.Cut(string(at), ":")
-	if s.head().State == string(kernel.TaskWaiting) { // where the first death left it
+	if s.head().State == string(kernel.TaskWaiting) || r.proc.sup.View(1).Stop != "" { // where the first death left it
+		must(s.t, r.proc.sup.Resume(s.t.Context(), 1, "alice", "go on"))
+	}
+	if a := kernel.Action(action); (s.sealedAtHead() || r.shelf.run != "") && (a == kernel.ActionSeal || a == kernel.ActionResult) {
+		if s.head().State == kernel.HeadWorking {
+			r.reach(kernel.ActionTakeOver)
+		}
+		_, _ = r.ask(kernel.RequestStop) // what a person stopped is built anew
 		must(s.t, r.proc.sup.Resume(s.t.Context(), 1, "alice", "go on"))
 	}
 	switch kernel.Action(action) {
@@ -148,6 +165,9 @@ func provoke(s *sim, r *simRunner, at Point) {
 		_, _ = r.ask(request[kernel.Action(action)]) // it dies under it
 		return
 	case kernel.ActionAbandon:
+		if r.tick().Decision.WaitingFor == kernel.WaitRepair { // since the first death
+			must(s.t, r.proc.sup.Resume(s.t.Context(), 1, "alice", "go on"))
+		}
 		r.reach(kernel.ActionDispatch)
 		s.server.Force(s.check.StateRef, s.head().Parent)
 	case kernel.ActionNone:

@@ -98,6 +98,8 @@ func TestSim_L4_RefRewound(t *testing.T) {
 		s.fail("the change branch moved")
 	}
 	s.wantCode(a.tick(), kernel.CodeLeaseLost)
+	s.waitsForRepair(a, kernel.CodeStateRollback)
+	must(t, a.proc.sup.Resume(t.Context(), 1, "alice", "I looked"))
 	a.until(kernel.StandFinal)
 	s.expect("completed", 2, 2, 1)
 }

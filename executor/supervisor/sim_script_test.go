@@ -142,3 +142,20 @@ func TestSim_Plain(t *testing.T) {
 	s.expect("completed", 1, 1, 1)
 	s.expectCounts(1, 0)
 }
+
+// waitsForRepair: the runner leaves HEAD as it is, however long and often it looks.
+func (s *sim) waitsForRepair(r *simRunner, code kernel.Code) {
+	s.t.Helper()
+	head, pushes := s.server.Ref(s.check.StateRef), r.pushes
+	for range 3 {
+		st := r.tick()
+		s.wantCode(st, code)
+		if st.Decision.Standing != kernel.StandWaiting || st.Decision.WaitingFor != kernel.WaitRepair {
+			s.fail("%s stands %s, waiting for %q", r.name, st.Decision.Standing, st.Decision.WaitingFor)
+		}
+		s.advance(1_200_000)
+	}
+	if s.server.Ref(s.check.StateRef) != head || r.pushes != pushes {
+		s.fail("%s moved what waits for a person", r.name)
+	}
+}

@@ -137,6 +137,8 @@ func (s *sim) disturb() {
 		func() { _, _ = r.ask(kernel.RequestShutdown); r.crash() },
 		func() { r.crash(); r.newDisk() },
 		s.meddle,
+		func() { r.snapshot() },
+		func() { r.snapshot() },
 		func() { r.beforePush = func() { s.others(r, 1) } },
 		func() { r.beforePush = func() { s.others(r, 1+s.choice.Intn(12)) } },
 		func() {
@@ -157,6 +159,7 @@ func (s *sim) disturb() {
 // others work while a runner stands between its reading and its push.
 func (s *sim) others(but *simRunner, steps int) {
 	s.logf("%s has read and not pushed", but.name)
+	s.check.Outage = s.check.Outage || steps > 1 // an answer that comes after the lease, whoever was slow, is nobody's interruption
 	for range steps {
 		if o := kerneltest.Pick(s.choice, s.runners); o != but {
 			o.tick()
@@ -171,13 +174,22 @@ func (s *sim) others(but *simRunner, steps int) {
 // meddle is a person with push rights.
 func (s *sim) meddle() {
 	head := s.head()
-	switch n := s.choice.Intn(4); {
+	switch n := s.choice.Intn(7); {
 	case n == 0 || head.OID == "":
 		s.server.Force(s.check.StateRef, s.commit(head.OID, "hello from a person\n", map[string]string{"x": "y"}))
 	case n == 1:
 		s.server.Force(s.check.StateRef, s.commit(head.OID, "done\n\naynig-state: completed\n", nil))
 	case n == 2 && s.server.Late() == 0:
 		s.server.Force(s.check.StateRef, head.Parent) // to an ancestor, or none
+	case n == 4:
+		s.copied(kerneltest.Pick(s.choice, s.runners), head.OID, kerneltest.Pick(s.choice, elsewhere()))
+	case n == 5 && s.server.Late() == 0:
+		for range s.choice.Intn(6) {
+			if o, ok := s.server.Object(head.Parent); ok {
+				head = kerneltest.ReadHead(head.Parent, o)
+			}
+		}
+		s.server.Force(s.check.StateRef, head.OID)
 	default:
 		s.server.Force(s.check.StateRef, "")
 	}
@@ -217,6 +229,10 @@ func (s *sim) settle() {
 			}
 			st := r.last
 			switch {
+			case r.older():
+				ended = false
+				s.logf("a person adopts the ledger of %s", r.name)
+				r.adopt()
 			case r.lastError != nil || !standsStill(st):
 				ended = false
 			case st.Decision.WaitingFor == kernel.WaitRepair:

@@ -53,6 +53,7 @@ type memLedger struct {
 	chain   kernel.Chain
 	records []kernel.Record
 	fail    bool // the next write
+	seen    witness
 }
 
 func (l *memLedger) Chain() kernel.Chain { return l.chain }
@@ -64,6 +65,9 @@ func (l *memLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) 
 	if l.fail {
 		l.fail = false
 		return nil, errors.New("sim: the disk is full")
+	}
+	if len(l.records)%8 == 0 { // looking at all of them is a fifth of a simulation's cost
+		l.seen.see(drafts)
 	}
 	records, next, err := l.chain.Seal(now, drafts)
 	if err != nil {
@@ -82,6 +86,17 @@ func (l *memLedger) Evidence(_ context.Context, task, from int64) (replay.Eviden
 	return replay.Evidence{Records: []byte(text), Proofs: []byte("{}"), Checkpoint: []byte(l.chain.Head.Hash)}, nil
 }
 
+// RecordsOfTask implements Ledger.
+func (l *memLedger) RecordsOfTask(_ context.Context, task int64) iter.Seq2[kernel.Record, error] {
+	return func(yield func(kernel.Record, error) bool) {
+		for _, r := range l.records {
+			if r.Task == task && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (l *memLedger) all() iter.Seq2[kernel.Record, error] {
 	return func(yield func(kernel.Record, error) bool) {
 		for _, r := range l.records {
@@ -95,8 +110,8 @@ func (l *memLedger) all() iter.Seq2[kernel.Record, error] {
 // simExecutor starts jobs that end when the simulation says so.
 type simExecutor struct{ p *simProc }
 
-// simJob is a builder. What it does: "good", "bad" (exit status 1), or "leaks"
-// (it writes a secret outside its scope).
+// simJob is a builder. What it does: "good", "bad" (exit status 1), "leaks" (it writes
+// a secret outside its scope), or "fails" (good to look at, and the checks fail).
 type simJob struct {
 	fakeJob[executor.BuildOutcome]
 	run string
@@ -131,7 +146,12 @@ func (e *simExecutor) Check(_ context.Context, job executor.CheckJob) (executor.
 	if e.p.dead {
 		return nil, &executor.Error{Code: kernel.CodeEnvBuilderFailed, Detail: "dead"}
 	}
-	j := &fakeJob[executor.CheckOutcome]{done: make(chan struct{}), out: passed(job)}
+	out := passed(job)
+	if e.p.r.build == "fails" {
+		out.Run.Checks[0].Passed, out.Run.Checks[0].Exit.Code = false, 1
+		out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "exit status 1"}}
+	}
+	j := &fakeJob[executor.CheckOutcome]{done: make(chan struct{}), out: out}
 	j.finish()
 	return j, nil
 }
@@ -156,8 +176,13 @@ func (s *simRepo) reachable() error {
 	if s.p.dead {
 		return errDead
 	}
+	if s.p.r.s.blind {
+		s.p.r.s.check.Outage = true
+		return errNoNetwork
+	}
 	if s.p.r.noReads > 0 {
 		s.p.r.noReads--
+		s.p.r.s.check.Outage = true
 		return errNoNetwork
 	}
 	return nil
@@ -282,6 +307,15 @@ func (s *simRepo) CompareAndSwap(_ context.Context, cmds []git.Command, pack git
 	must(r.s.t, err)
 	fault := r.push
 	r.push = kerneltest.NoFault
+	if fault == kerneltest.NoFault {
+		fault = r.s.broken
+	}
+	vague := false
+	if rule := r.s.rule; rule != nil && slices.ContainsFunc(objects, rule) {
+		if fault = kerneltest.Refuse; r.s.vague {
+			fault, vague = kerneltest.Down, true
+		}
+	}
 	answer := r.s.server.Swap(r.instance(), movesOf(cmds), objects, fault)
 	if fault != kerneltest.NoFault {
 		r.s.logf("%s: push meets %q: %s", r.name, fault, answer)
@@ -289,9 +323,16 @@ func (s *simRepo) CompareAndSwap(_ context.Context, cmds []git.Command, pack git
 	out := git.Outcome{Status: git.Status(answer)}
 	switch out.Status {
 	case git.Refused:
-		out.Reason = "pre-receive hook declined"
-	case git.Unsent:
+		out.Reason, out.Account = "pre-receive hook declined", r.s.account
+	case git.Unable:
+		r.s.check.Outage = true
 		out.Err = errNoNetwork
+		if vague {
+			out.Err = &git.Error{Code: git.CodeUnable, Msg: "internal server error"}
+		}
+		if fault == kerneltest.Disk {
+			out.Reason, out.Space = "unpack unable to write loose object: No space left on device", true
+		}
 	}
 	return out
 }

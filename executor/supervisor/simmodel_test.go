@@ -37,12 +37,18 @@ const canary = "CANARY-5f1c0b"
 type sim struct {
 	t       testing.TB
 	choice  *kerneltest.Choice
+	began   int64 // true time
 	time    *kerneltest.Time
 	server  *kerneltest.Server
 	check   *kerneltest.Checker
 	issue   *fixedIssue
 	runners []*simRunner
-	terms   string // the contract
+	terms   string                       // the contract
+	broken  kerneltest.Fault             // of every push
+	rule    func(kerneltest.Object) bool // of the server, which takes no such object
+	vague   bool                         // it says of that only that it was unable
+	account bool                         // it says that the account may not push it
+	blind   bool                         // nothing can be read either
 	trace   []string
 	reader  *git.Repo  // turns the server's refs into git.Refs
 	forged  *simForged // where the issue is, nil for a file
@@ -68,7 +74,9 @@ func simOf(t testing.TB, seed int64, terms string, rules kerneltest.Rules) *sim 
 	}
 	s.check = kerneltest.NewChecker(s.server, "refs/writ/task/1", "refs/heads/writ/change/1", rules)
 	s.check.Canary = []byte(canary)
+	s.check.Trusts, s.check.Foreign = s.trusts, s.foreign
 	s.server.Force("refs/heads/main", s.commit("", "base\n", map[string]string{"README": "hi\n"}))
+	s.began = s.time.Now()
 	var err error
 	s.reader, err = git.Open(context.Background(), git.Endpoint{URL: "http://127.0.0.1/repo.git"},
 		git.Options{HTTPClient: &http.Client{Transport: lsRefs{s.server}}})
@@ -92,7 +100,7 @@ func startSim(s *sim, skews ...int64) *sim {
 
 // logf notes what happens, for who looks at a failure.
 func (s *sim) logf(format string, args ...any) {
-	s.trace = append(s.trace, fmt.Sprintf("%7.1fs ", float64(s.time.Now()-kerneltest.Start)/1000)+fmt.Sprintf(format, args...))
+	s.trace = append(s.trace, fmt.Sprintf("%7.1fs ", float64(s.time.Now()-s.began)/1000)+fmt.Sprintf(format, args...))
 }
 
 // commit stores a commit that a person made.
@@ -118,6 +126,23 @@ func (s *sim) commit(parent, message string, files map[string]string) string {
 	return string(oid)
 }
 
+// trusts reports whether an installation's process lists the key that signed a
+// commit.
+func (s *sim) trusts(instance, id string) bool {
+	o, _ := s.server.Object(id)
+	commit, err := git.ParseCommit(o.Data)
+	if err != nil {
+		return false
+	}
+	for _, r := range s.runners {
+		if r.instance() == instance && r.proc != nil && r.proc.sup != nil {
+			trust, _ := r.proc.sup.trust(commit, "", r.proc.sup.standing(nil))
+			return trust.Trusted()
+		}
+	}
+	return true // a late push, or that of a dead process
+}
+
 func (s *sim) head() kerneltest.Head { h, _ := s.server.At(s.check.StateRef); return h }
 
 // simRunner is one installation: a machine's clocks, a disk with ledger and
@@ -127,8 +152,11 @@ type simRunner struct {
 	name   string
 	clock  *kerneltest.Clock
 	obs    keptObservations
-	disks  int // how many it had
+	disks  int        // how many it had
+	snap   *memLedger // a copy of its disk, as it was some time ago
 	ledger *memLedger
+	shelf  *memShelf
+	kept   *memPushes
 	signer git.Signer
 	others []ssh.PublicKey // keys listed beside its own
 
@@ -170,6 +198,7 @@ func (r *simRunner) instance() string { return r.name + strconv.Itoa(r.disks) }
 // newDisk gives the runner an empty disk: ledger, key and observations are new.
 func (r *simRunner) newDisk() {
 	r.disks++
+	r.snap = nil
 	seed := make([]byte, ed25519.SeedSize)
 	r.s.choice.Bytes(seed)
 	key, err := ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seed))
@@ -180,7 +209,7 @@ func (r *simRunner) newDisk() {
 			o.others, r.others = append(o.others, r.signer.PublicKey()), append(r.others, o.signer.PublicKey())
 		}
 	}
-	r.obs = keptObservations{}
+	r.obs, r.shelf, r.kept = keptObservations{}, &memShelf{}, &memPushes{}
 	r.ledger = &memLedger{r: r, chain: kernel.Chain{World: "forge.example/owner/repo", Instance: git.Fingerprint(r.signer.PublicKey()), Head: kernel.NoHead()}}
 	_, err = r.ledger.Write(context.Background(), r.clock.Now().WallMs, kernel.Draft{Kind: kernel.KindGenesis, Body: kernel.Genesis{
 		Kind: string(kernel.KindGenesis), World: r.ledger.chain.World, InstanceKey: string(ssh.MarshalAuthorizedKey(key.PublicKey())),
@@ -210,9 +239,10 @@ func (r *simRunner) start() {
 		Name: "writ", Email: "writ@localhost", Trusted: r.others,
 		Contract: &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(r.s.terms), nil }},
 	}, Deps{
-		Repo: repo, Ledger: r.ledger, Executor: &simExecutor{p}, Clock: r.clock, Observations: r.obs,
+		Repo: repo, Ledger: r.ledger, Shelf: r.shelf, Pushes: r.kept, Executor: &simExecutor{p}, Clock: r.clock, Observations: r.obs,
 		NewRunID: r.newID, Signer: r.signer, Log: slog.New(slog.DiscardHandler), Fault: p.fault, Forge: p.forge(),
 	}, h)
+	r.ledger.seen = witness{sup: p.sup}
 	r.s.logf("%s starts", r.name)
 	_ = p.run(func() error {
 		var err error

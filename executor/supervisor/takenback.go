@@ -131,18 +131,27 @@ func (l *search) commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 // the title of a squash, and of a merge.
 var merges = regexp.MustCompile(`([#!][0-9]{1,18})\b`)
 
-// Base is the branch that work is delivered to, by the contract in force, and its
-// tip.
-func (s *Supervisor) Base(ctx context.Context) (ref string, tip git.OID, err error) {
-	refs, err := s.deps.Repo.Refs(ctx, "refs/heads/")
+// Base is the branch that work is delivered to, by the contract in force.
+type Base struct {
+	Ref string
+	Tip git.OID
+	// Terms is a digest of the contract and of what is wrong with it: while it stays,
+	// the contract refuses what it refused before.
+	Terms canon.Digest
+}
+
+// Base reads the base and the contract as they are now.
+func (s *Supervisor) Base(ctx context.Context) (Base, error) {
+	refs, err := s.deps.Repo.Refs(ctx, s.baseRefs()...)
 	if err != nil {
-		return "", "", err
+		return Base{}, err
 	}
 	t, err := (&Task{s: s}).readTerms(ctx, refs)
 	if err != nil {
-		return "", "", err
+		return Base{}, err
 	}
-	return t.in.BaseRef, t.in.BaseCommit, nil
+	faults, err := canon.Marshal(t.faults)
+	return Base{Ref: t.in.BaseRef, Tip: t.in.BaseCommit, Terms: canon.Sum(slices.Concat([]byte(t.in.Governance), faults))}, err
 }
 
 // Delivered reports whether any work was delivered by a change, which might be

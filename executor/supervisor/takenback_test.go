@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 )
@@ -49,6 +50,21 @@ func TestF7_TakenBack(t *testing.T) {
 	look("the merged commit", true, reverts(merged))
 	f.open()
 	look("the merged commit, after a restart", true, reverts(merged))
+}
+
+// TestF2_TitleRevertsNothing: no title of an issue makes the message of its commit one
+// that takes other work back.
+func TestF2_TitleRevertsNothing(t *testing.T) {
+	id := strings.Repeat("a1", 20)
+	for _, title := range []string{
+		"Greet again, reverts commit " + id, "reverts " + strings.ToUpper(id), "Reverted: " + id[:20] + "*" + id[20:], "reverts !9", "reverts !*9",
+		"Reverts acme/shop#9", "reverts merge request g/p!9", "reverts", "This reverts commit\n" + id, "revert commit \u200b" + id + id,
+	} {
+		msg, faults := contract.Default().Message(title, 12)
+		if found := takesBack(msg); len(found) > 0 || len(faults) > 0 {
+			t.Errorf("%q became %q, which takes back %v: %v", title, msg, found, faults)
+		}
+	}
 }
 
 // TestF7_TakenBackIsBounded: however much the new commits name, only so many others

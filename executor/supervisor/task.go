@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -38,6 +40,17 @@ type Supervisor struct {
 	open  map[int64]*Task
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
 	works works
+	ours  *ours // under mu
+
+	outage *outage
+	parked map[int64]*parked // of the tasks that nobody drives at the moment
+	denied map[int64]bool    // of those: a rule about writ's account refused them; under mu
+	mended int64             // when each rule may have been mended last, Unix milliseconds; under mu
+
+	surveys *surveys                        // of the base's commits
+	named   *atomic.Pointer[string]         // the base branch that the contract named last
+	parsed  *atomic.Pointer[parsed]         // the contract read last
+	fault   *atomic.Pointer[worldref.Error] // of the world's acts, as it was told last
 
 	proven    proven               // under mu
 	stopped   map[int64]*review    // of the tasks: what a person stopped last
@@ -53,13 +66,17 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 	if cfg.RefPrefix == "" {
 		cfg.RefPrefix = DefaultRefPrefix
 	}
+	deps.Repo = timed{deps.Repo}
 	if cfg.ChangePrefix == "" {
 		cfg.ChangePrefix = DefaultChangePrefix
 	}
-	return &Supervisor{
-		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, proven: h.proven, open: map[int64]*Task{}, turns: map[int64]*sync.Mutex{},
+	s := &Supervisor{
+		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, ours: h.ours, proven: h.proven, open: map[int64]*Task{}, outage: newOutage(), parked: map[int64]*parked{}, denied: map[int64]bool{}, turns: map[int64]*sync.Mutex{},
+		surveys: &surveys{}, named: &atomic.Pointer[string]{}, parsed: &atomic.Pointer[parsed]{}, fault: &atomic.Pointer[worldref.Error]{},
 		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{},
 	}
+	s.mended = s.now().WallMs
+	return s
 }
 
 // turn is the lock of a task's requests and of what a person does to it. It is
@@ -91,38 +108,52 @@ type Task struct {
 	machine *machine.Machine
 	turn    *sync.Mutex
 
-	remote bool // the issue is on a forge
+	remote    bool   // the issue is on a forge
+	issueName string // of all that have or had its number: [kernel.IssueName], "" until it was read
+	baseWake  int64  // when to look again at a base that can't be used, Unix milliseconds
 
-	run     *run
-	pending *push // an own push whose answer was lost
-	refused []kernel.Violation
-	noted   refusals
-	trees   []keptTree
-	wishes  []Act   // persons' stops that aren't carried out yet
-	first   *string // HEAD when this process first looked, "" for none
-	intake  *Intake // of the pair (base commit, text) last assessed
-	parsed  *parsed // the contract last read
-	kept    *kept   // of the issue, while it is moved
-	telling bool    // it is
-	looked  int64   // when the issue was read last, Clock.BootMs
-	quiet   bool    // whoever drives would know if there were anything to see
-	again   *review // of what was pushed to the change branch; under guard
-	cut     git.OID // what was under review when it was cut off; under guard
-	merge   compared
-	reverts reverts
-	cycle   *cycle // the request in flight
-	asked   int64  // comment of the newest command that was seen
+	run      *run
+	pending  *push // an own push whose answer was lost
+	unseen   *push // the last one that won, until a look shows it
+	locked   locked
+	lapsed   git.OID     // our own lease, which the server was unable to renew
+	ruling   ruling      // of a claim
+	bare     bool        // the next push goes without report or stored work, which was refused
+	untaken  untaken     // the last push with content that the server was unable to take
+	said     git.Outcome // of the last push
+	refused  []kernel.Violation
+	noted    refusals
+	trees    []keptTree
+	ancestry map[[2]git.OID]bool // see Task.holds
+	wishes   []Act               // persons' stops that aren't carried out yet
+	first    *string             // HEAD when this process first looked, "" for none
+	intake   *Intake             // of the pair (base commit, text) last assessed
+	kept     *kept               // of the issue, while it is moved
+	telling  bool                // it is
+	resting  bool                // the server can't, and another try comes first
+	missing  *missing            // of the result at HEAD
+	stray    stray
+	left     *left   // that an interrupted run has sealed, as it was read last
+	looked   int64   // when the issue was read last, Clock.BootMs
+	quiet    bool    // whoever drives would know if there were anything to see
+	again    *review // of what was pushed to the change branch; under guard
+	cut      git.OID // what was under review when it was cut off; under guard
+	merge    compared
+	reverts  reverts
+	cycle    *cycle // the request in flight
+	asked    int64  // comment of the newest command that was seen
 
-	haltedBy string // who has just halted it
-	parted   bool   // its run was given back, for the process ends
+	parted bool // its run was given back, for the process ends
 
-	admit    Admit // of the drive; nil admits
-	admitted bool  // it said yes
-	onRun    func(id string, held bool)
-	lastRun  string // that this process knows of
+	onRun   func(id string, held bool)
+	lastRun string // that this process knows of
 
 	guard    sync.Mutex // run's handles, for Guard
 	stopping bool       // a person's act is on its way; under guard
+	// delivering: a result was pushed, and nobody knows what became of it; under guard.
+	delivering bool
+	room       room     // under guard
+	asking     exchange // under guard
 }
 
 // run is what this process knows of the lease it holds.
@@ -155,6 +186,9 @@ type run struct {
 	checked executor.CheckOutcome
 	base    git.Tree
 	treeID  git.OID
+	resumes string             // run whose sealed work it goes on with
+	sealed  []byte             // manifest of what lies sealed in its leases
+	shelved bool               // only the store has what its builder left
 	fails   []kernel.Violation // of phases that never got a handle
 
 	judgement  *kernel.Judgement
@@ -162,8 +196,12 @@ type run struct {
 	report     []byte
 	markdown   string
 	change     git.OID
-	slim       bool // evidence without streams, after a refusal
-	refused    []kernel.Violation
+	stray      git.OID // see [cycle.stray]
+	slim       bool    // evidence without streams, after a refusal
+	ruling     ruling  // of its result
+	again      int64   // when what a rule refused is pushed again, Unix milliseconds
+	late       bool    // its lease was over when the server's answer came
+	heeded     Issue   // what people did that it was stopped for while git could not be read
 }
 
 // Open boots the kernel of one task (BOOTING to IDLE): what a dead process had
@@ -195,6 +233,7 @@ func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Ta
 		return nil, err
 	}
 	s.open[number] = t
+	t.unpark()
 	return t, nil
 }
 
@@ -210,6 +249,7 @@ func (t *Task) Close() {
 	t.s.locked(func() {
 		if t.s.open[t.number] == t {
 			delete(t.s.open, t.number)
+			t.park()
 		}
 	})
 }
@@ -228,6 +268,13 @@ func (t *Task) boot(ctx context.Context) (err error) {
 	return t.machine.Boot(func() error { return s.closeIntents(ctx, number) })
 }
 
+// kernelEnded reports whether the kernel of the task's epoch is at its end. A resume makes
+// another while the task is driven.
+func (t *Task) kernelEnded() (is bool) {
+	t.s.locked(func() { is = t.machine.State() == machine.Halted })
+	return is
+}
+
 // lastEntry is where the audit chain of the task's epoch goes on.
 func (s *Supervisor) lastEntry(number int64) *machine.Entry {
 	e, ok := s.last[number]
@@ -236,8 +283,6 @@ func (s *Supervisor) lastEntry(number int64) *machine.Entry {
 	}
 	return &e
 }
-
-func (s *Supervisor) now() lease.Clock { return s.deps.Clock.Now() }
 
 // virtualNow is the time decisions are taken at: the wall clock, but never
 // earlier than what is recorded already (CASES R9).
@@ -263,13 +308,14 @@ type Status struct {
 	// milliseconds; 0 where nothing is due by itself.
 	Wake int64
 
+	// Unable says that the drive ended because the server can't do what is asked of it,
+	// and that the task is to be driven again at Wake: nothing failed.
+	Unable bool
+
 	forgeErr error // of an effect on the issue
 	crowded  bool  // there is no room for what is due
+	noBase   bool  // the issue was told only that the base branch isn't there
 }
-
-// ErrUnsettled says that a push of ours may still be applied by the server:
-// nothing else may be tried until it is settled. The tick stays due.
-var ErrUnsettled = errors.New("supervisor: the outcome of an own push is still unknown")
 
 // Tick is one request: observe, decide, record, act, take the outcome. An error
 // means that no request came about (something outside can't be read; the tick
@@ -282,7 +328,10 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	defer t.turn.Unlock()
 	ctx, tick := span(ctx, "tick", attribute.String("writ.request", string(req)))
 	defer tick.End()
+	ctx = t.on(git.LookBudget().On(ctx)) // one, however often it fetches
+	defer t.settled()
 	looking, look := span(ctx, "observe")
+	req, actor = t.stopFirst(req, actor)
 	c, err := t.observe(looking, req, actor)
 	endSpan(look, err)
 	if err != nil {
@@ -293,9 +342,19 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 		t.tellRun(id)
 	}
 	tick.SetAttributes(t.ofRun(c)...)
-	if st, ok, err := t.unadmitted(c); ok || err != nil {
-		return st, err
+	st, crowded := t.unadmitted(c)
+	if !crowded {
+		if err := t.surveyBase(ctx, c); err != nil {
+			return Status{}, err
+		}
 	}
+	if req != kernel.RequestTell { // for which less is read
+		t.s.wake(t.s.outage.read(t.number))
+	}
+	if crowded {
+		return st, nil
+	}
+	t.shelve(ctx, c)
 	receipt, err := t.submit(ctx, c)
 	if err != nil {
 		t.kill()
@@ -313,13 +372,15 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	case c.decision.Kind == "": // the machine itself denied the request
 		return Status{}, &BrokenError{fmt.Errorf("supervisor: the request was denied: %v", receipt.Faults)}
 	}
-	t.noteRefusal(c.outcome)
+	if c.effect != nil {
+		t.noteRefusal(c.outcome, c.effect.push)
+	}
 	if c.judged != nil && t.run != nil {
 		t.run.judgement, t.run.phase = c.judged, kernel.PhaseJudged
 	}
 	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)
-	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr}, nil
+	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil}, nil
 }
 
 // submit hands the facts to the machine, with the world to itself except while
@@ -328,14 +389,15 @@ func (t *Task) submit(ctx context.Context, c *cycle) (machine.Receipt, error) {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	t.readShared(ctx, c)
-	params, err := canon.Marshal(c.facts)
+	sealed, err := kernel.Draft{Body: c.facts}.SealedBody(&canon.Codec{})
 	if err != nil {
 		return machine.Receipt{}, err
 	}
+	c.sealed = sealed
 	t.cycle = c
 	defer func() { t.cycle = nil }()
 	return t.machine.Submit(machine.Request{
-		ID: c.id, Actor: c.facts.Actor, Intent: string(c.facts.Request), Params: params, Now: c.clock.WallMs,
+		ID: c.id, Actor: c.facts.Actor, Intent: string(c.facts.Request), Params: sealed.Bytes, Now: c.clock.WallMs,
 	})
 }
 
@@ -347,24 +409,6 @@ func (e *BrokenError) Error() string { return e.Err.Error() }
 
 // Unwrap is the cause.
 func (e *BrokenError) Unwrap() error { return e.Err }
-
-// noteRefusal remembers a push that the server refused by a rule of its own: it
-// is never repeated unchanged. Results have a way of their own (serverSays).
-func (t *Task) noteRefusal(o *kernel.Outcome) {
-	if o == nil || o.Status != kernel.OutcomeRefused || o.Effect.OnForge() {
-		return
-	}
-	given := o.Effect == kernel.ActionRelease || o.Effect == kernel.ActionWait
-	if o.Effect == kernel.ActionResult && t.run != nil {
-		given = t.serverSays(t.run, o.Detail)
-	}
-	if given {
-		t.setRun(nil) // its processes are dead; the lease ends by itself
-	}
-	if t.run == nil {
-		t.refused = []kernel.Violation{{Code: kernel.CodePushRefused, Subject: t.StateRef(), Detail: o.Detail}}
-	}
-}
 
 // view is what the fold of the ledger knows of this task.
 func (t *Task) view() kernel.TaskView { return t.s.world.TaskView(t.number) }

@@ -1,6 +1,9 @@
 package supervisor
 
-import "github.com/writbot/writ/kernel"
+import (
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
+)
 
 // Kill ends every process of the live run, and returns when nothing of it runs.
 // Any goroutine may call it. What became of the run is the drive's to find out.
@@ -19,3 +22,5 @@ func (s *Supervisor) View(number int64) (v kernel.TaskView) {
 	s.locked(func() { v = s.world.TaskView(number) })
 	return v
 }
+
+func (s *Supervisor) now() lease.Clock { return s.deps.Clock.Now() }

@@ -181,7 +181,7 @@ func (t *Task) deliver(ctx context.Context, c *cycle, number int64) error {
 		return p.Client.EditChange(ctx, p.Repo, number, title, c.changeText)
 	}
 	_, err = p.Client.OpenChange(ctx, p.Repo, forge.Change{
-		Title: title, Body: c.changeText, Head: t.changeBranch(), Base: strings.TrimPrefix(c.intake.BaseRef, "refs/heads/"), Draft: c.intake.draft,
+		Title: title, Body: c.changeText, Head: t.changeBranch(), Base: c.intake.baseBranch(), Draft: c.intake.draft,
 	})
 	return err
 }
@@ -246,11 +246,18 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		case told.crowded:
 			d.tellWake = t.s.now().WallMs + tellAgain.Milliseconds()
 			return nil // whoever drives comes back when there is room
+		case told.Decision.Action == kernel.ActionComplete:
+			d.told = ""
+			if d.moved = told.Outcome != nil && told.Outcome.Status == kernel.OutcomeDone; d.moved {
+				return nil // HEAD is another: how the task stands now is asked anew
+			}
+			d.tellLater(nil)
+			return nil
 		case told.Decision.Action == kernel.ActionNone && t.kept != nil && t.kept.since && st.Decision.Standing == kernel.StandFinal:
 			t.kept = nil // an ended task is left as it really is, which a last look shows
 		case told.Decision.Action == kernel.ActionNone:
-			if failed > 0 {
-				d.tellLater(nil) // a lost answer may still be carried out
+			if failed > 0 || told.noBase {
+				d.tellLater(nil) // a lost answer may still be carried out, a branch be made again
 			} else {
 				d.tellWake = max(told.Decision.Wake, mergeWake(told.Facts))
 			}
@@ -284,11 +291,13 @@ func (t *Task) provenBy(st Status, now int64) int64 {
 }
 
 // speaksAt reports whether there may be something to say once a task stands so:
-// not while it goes on at once, nor while somebody else holds it.
+// not while it goes on at once, nor while somebody else holds it who answers for that.
 func speaksAt(st Status) bool {
 	switch st.Decision.Standing {
-	case kernel.StandActing, kernel.StandAbandoned, kernel.StandHeld:
+	case kernel.StandActing, kernel.StandAbandoned:
 		return false
+	case kernel.StandHeld:
+		return st.Facts.StrangersLease()
 	}
 	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
 }

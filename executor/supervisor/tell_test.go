@@ -105,6 +105,29 @@ func (f *forged) effects(a kernel.Action, s kernel.OutcomeStatus) (n int) {
 	return n
 }
 
+// showsInstruction expects the exact instruction in the status comment, folded
+// and as code.
+func (f *forged) showsInstruction(told string) {
+	f.t.Helper()
+	want := "<details>\n<summary>The exact instruction</summary>\n\n```text\n" + told + "```\n\n</details>\n"
+	if body := f.marked("task")[0].Body; told == "" || strings.Count(body, want) != 1 {
+		f.t.Errorf("the instruction isn't there once:\n%s", body)
+	}
+}
+
+// TestI15_TheInstructionIsCode: nothing in it ends the block, and what is too
+// long for a comment is in the evidence.
+func TestI15_TheInstructionIsCode(t *testing.T) {
+	if got := instructionText("> ```\n> ````\n", 1000); !strings.Contains(got, "`````text\n> ```\n> ````\n`````\n") {
+		t.Errorf("%s", got)
+	}
+	for _, told := range []string{"", strings.Repeat("x\n", 500)} {
+		if got := instructionText(told, 500); !strings.Contains(got, "evidence, in `dispatch.json`") || len(got) > 200 {
+			t.Errorf("%q: %s", told, got)
+		}
+	}
+}
+
 // TestE2_TheWholeIssue: what people see from the claim to the end, and the
 // evidence of a run verifies with what was told in the middle of it.
 func TestE2_TheWholeIssue(t *testing.T) {
@@ -118,13 +141,16 @@ func TestE2_TheWholeIssue(t *testing.T) {
 		}
 	}
 	f.shows("is being worked on", kernel.LabelClaimed, true)
+	told := f.task.run.dispatch.Instruction
+	f.showsInstruction(told)
 	f.exec.finish()
 	if st := f.drive(); st.Decision.State != kernel.TaskCompleted || st.Wake != 0 {
 		t.Errorf("%s, wake %d", st.Decision.State, st.Wake)
 	}
 	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	f.showsInstruction(told)
 	f.verify(stateRef)
-	change, err := f.scene.Owner.FindChange(t.Context(), f.scene.Repo, "writ/change/1")
+	change, err := f.scene.Owner.FindChange(t.Context(), f.scene.Repo, "writ/change/1", "")
 	must(t, err)
 	if change.Title != "writ: Say hello (#1)" || change.Base != "main" || !strings.Contains(f.marked("task")[0].Body, change.URL) {
 		t.Errorf("the change is %+v", change)
@@ -347,7 +373,7 @@ func TestK8_BlockedAlertsOnce(t *testing.T) {
 		f.clock.advance(60_000)
 		f.open()
 	}
-	f.shows("task 1 blocked", kernel.LabelBlocked, true)
+	f.shows("task 1 is blocked", kernel.LabelBlocked, true)
 	if list := f.marked("alert"); len(list) != 1 || !strings.Contains(list[0].Body, "@ana, @acme/leads") {
 		t.Errorf("alerts: %+v", list)
 	}

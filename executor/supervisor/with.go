@@ -12,5 +12,6 @@ func (s *Supervisor) With(cfg Config, deps Deps) *Supervisor {
 	out := *s
 	cfg.RefPrefix, cfg.ChangePrefix = s.cfg.RefPrefix, s.cfg.ChangePrefix
 	out.cfg, out.deps, out.account = cfg, deps, nil
+	out.mayBeMended()
 	return &out
 }

@@ -193,7 +193,7 @@ func (a *Account) FileIssue(ctx context.Context, r forge.Repo, title, body strin
 func (a *Account) add(repo *fakeRepo, title, body string) *item {
 	repo.lastItem++
 	it := &item{reacted: map[int64][]forge.Reaction{}, issue: forge.Issue{
-		Number: repo.lastItem, ID: a.f.id(), Title: title, Body: body, State: forge.Open, Author: a.User, UpdatedAt: a.f.now(),
+		Number: repo.lastItem, ID: a.f.id(), Title: title, Body: body, State: forge.Open, Author: a.User, CreatedAt: a.f.now(), UpdatedAt: a.f.now(),
 		URL: repo.about.URL + "/issues",
 	}}
 	repo.items[it.issue.Number] = it

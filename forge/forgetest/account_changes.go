@@ -9,7 +9,7 @@ import (
 )
 
 // FindChange is forge.Changes.
-func (a *Account) FindChange(ctx context.Context, r forge.Repo, head string) (forge.Change, error) {
+func (a *Account) FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error) {
 	repo, err := a.enter(ctx, r, forge.Read, FindChange)
 	if err != nil {
 		return forge.Change{}, err
@@ -17,7 +17,7 @@ func (a *Account) FindChange(ctx context.Context, r forge.Repo, head string) (fo
 	defer a.f.mu.Unlock()
 	var newest *forge.Change
 	for _, it := range repo.items {
-		if it.change != nil && it.change.Head == head && (newest == nil || newest.Number < it.change.Number) {
+		if it.change != nil && it.change.Head == head && (newest == nil || it.change.Delivers(*newest, base)) {
 			newest = it.change
 		}
 	}
@@ -39,7 +39,7 @@ func (a *Account) OpenChange(ctx context.Context, r forge.Repo, c forge.Change) 
 		return forge.Change{}, fail(forge.Invalid, "open a change from %s to %s in %s", c.Head, c.Base, r)
 	}
 	for _, it := range repo.items {
-		if it.change != nil && it.change.Head == c.Head && it.change.State == forge.ChangeOpen {
+		if it.change != nil && it.change.Head == c.Head && it.change.Base == c.Base && it.change.State == forge.ChangeOpen {
 			return forge.Change{}, fail(forge.Conflict, "%s#%d is open from %s", r, it.change.Number, c.Head)
 		}
 	}
@@ -74,6 +74,17 @@ func (a *Account) withChange(ctx context.Context, r forge.Repo, number int64, op
 			return fail(forge.NotFound, "%s#%d is no change", r, number)
 		}
 		return act(repo, it)
+	})
+}
+
+// Retarget has a change be for another branch.
+func (a *Account) Retarget(ctx context.Context, r forge.Repo, number int64, base string) error {
+	return a.withChange(ctx, r, number, "Retarget", func(repo *fakeRepo, it *item) error {
+		if repo.branches[base] == "" {
+			return fail(forge.Invalid, "%s has no branch %s", r, base)
+		}
+		it.change.Base, it.issue.UpdatedAt = base, a.f.now()
+		return nil
 	})
 }
 

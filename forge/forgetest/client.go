@@ -132,9 +132,9 @@ func (f *Faults) Permission(ctx context.Context, r forge.Repo, user int64) (forg
 }
 
 // FindChange is forge.Changes.
-func (f *Faults) FindChange(ctx context.Context, r forge.Repo, head string) (forge.Change, error) {
+func (f *Faults) FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error) {
 	c := Call{Op: FindChange, Repo: r, Texts: []string{head}}
-	return do(ctx, f, c, func() (forge.Change, error) { return f.inner.FindChange(ctx, r, head) })
+	return do(ctx, f, c, func() (forge.Change, error) { return f.inner.FindChange(ctx, r, head, base) })
 }
 
 // OpenChange is forge.Changes.

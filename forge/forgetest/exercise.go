@@ -201,7 +201,7 @@ func everyCall(ctx context.Context, c forge.Client, r forge.Repo, n int64) map[s
 		"RemoveLabel":   func() error { return c.RemoveLabel(ctx, r, n, "x") },
 		"Self":          func() error { _, err := c.Self(ctx); return err },
 		"Permission":    func() error { _, err := c.Permission(ctx, r, n); return err },
-		"FindChange":    func() error { _, err := c.FindChange(ctx, r, "no-such-branch"); return err },
+		"FindChange":    func() error { _, err := c.FindChange(ctx, r, "no-such-branch", ""); return err },
 		"OpenChange": func() error {
 			_, err := c.OpenChange(ctx, r, forge.Change{Title: "x", Head: "no-such-branch", Base: "main"})
 			return err

@@ -22,7 +22,7 @@ func (p *Place) change(t *testing.T, branch string) forge.Change {
 
 func (p *Place) find(t *testing.T, head string) forge.Change {
 	t.Helper()
-	return must[forge.Change](t)(p.Bot.FindChange(t.Context(), p.Repo, head))
+	return must[forge.Change](t)(p.Bot.FindChange(t.Context(), p.Repo, head, ""))
 }
 
 // exerciseChange: opened, found by its branch, edited, talked about.
@@ -47,8 +47,8 @@ func exerciseChange(t *testing.T, p *Place) {
 	wantBodies(t, p.comments(t, got.Number), "on the change")
 	wantBodies(t, p.comments(t, issue.Number))
 	wantReason(t, "edit an issue as a change", p.Bot.EditChange(ctx, r, issue.Number, "x", "y"), forge.NotFound)
-	wantReason(t, "find by another branch", second(p.Bot.FindChange(ctx, r, "writ/change/2")), forge.NotFound)
-	wantReason(t, "find by the beginning of its name", second(p.Bot.FindChange(ctx, r, "writ/change/")), forge.NotFound)
+	wantReason(t, "find by another branch", second(p.Bot.FindChange(ctx, r, "writ/change/2", "")), forge.NotFound)
+	wantReason(t, "find by the beginning of its name", second(p.Bot.FindChange(ctx, r, "writ/change/", "")), forge.NotFound)
 }
 
 func second[T any](_ T, err error) error { return err }

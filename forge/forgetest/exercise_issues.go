@@ -27,11 +27,11 @@ func exerciseIssue(t *testing.T, p *Place) {
 	if got.ID == 0 || got.Number != filed.Number || got.State != forge.Open || got.Locked || got.IsChange || len(got.Labels) > 0 {
 		t.Errorf("a new issue is %+v", got)
 	}
-	if owner := self(t, p.Owner); got.Author != owner || got.UpdatedAt.IsZero() || got.URL == "" {
+	if owner := self(t, p.Owner); got.Author != owner || got.CreatedAt.IsZero() || got.UpdatedAt.IsZero() || got.URL == "" {
 		t.Errorf("issue %+v, want the author %+v, a time and a page", got, owner)
 	}
 	ok(t, p.Owner.EditIssue(t.Context(), p.Repo, filed.Number, "Another title", "another text"))
-	if after := p.issue(t, filed.Number); after.Title != "Another title" || after.Body != "another text" || after.ID != got.ID {
+	if after := p.issue(t, filed.Number); after.Title != "Another title" || after.Body != "another text" || after.ID != got.ID || !after.CreatedAt.Equal(got.CreatedAt) {
 		t.Errorf("after the edit: %+v", after)
 	}
 }

@@ -3,6 +3,7 @@ package git
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/writbot/writ/forge/git/internal/pkt"
@@ -58,6 +59,9 @@ func readAdvert(r io.Reader, names []string) (*advert, error) {
 		default:
 			a.ref(text, first, names)
 			first = false
+			if err := tooMany(a.refs); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
@@ -81,12 +85,23 @@ func (a *advert) ref(line string, first bool, names []string) {
 		}
 	}
 	oid, name, ok := strings.Cut(line, " ")
+	if name == OnlyHead && OID(oid).Valid() {
+		a.refs.head = OID(oid)
+	}
 	if !ok || !OID(oid).Valid() || OID(oid).IsZero() || !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, "^{}") {
 		return // HEAD, .have, shallow, capabilities^{}
 	}
 	if wanted(name, names) {
 		a.refs.byName[name] = OID(oid)
 	}
+}
+
+// tooMany ends a list of refs in which more are wanted than maxRefs.
+func tooMany(refs Refs) error {
+	if len(refs.byName) <= maxRefs {
+		return nil
+	}
+	return fail(CodeTooLarge, "the server lists more than "+strconv.Itoa(maxRefs)+" branches or state refs", "delete what nobody needs: each costs every look", nil)
 }
 
 // lsRefsRequest asks a version 2 server for refs. Prefixes match more than exact
@@ -97,9 +112,11 @@ func lsRefsRequest(names []string) []byte {
 	b = append(b, "0001"...)
 	b = pkt.Append(b, "symrefs\n")
 	if len(names) > 0 {
-		b = pkt.Append(b, "ref-prefix HEAD\n")
+		b = pkt.Append(b, "ref-prefix "+OnlyHead+"\n")
 		for _, n := range names {
-			b = pkt.Append(b, "ref-prefix %s\n", n)
+			if n != OnlyHead {
+				b = pkt.Append(b, "ref-prefix %s\n", n)
+			}
 		}
 	}
 	return append(b, "0000"...)
@@ -121,7 +138,10 @@ func readLsRefs(r io.Reader, names []string) (Refs, error) {
 		if len(f) < 2 || !OID(f[0]).Valid() && f[0] != "unborn" {
 			return out, fail(CodeProtocol, "the server's list of refs is malformed", "", nil)
 		}
-		if f[1] == "HEAD" {
+		if f[1] == OnlyHead {
+			if f[0] != "unborn" {
+				out.head = OID(f[0])
+			}
 			for _, attr := range f[2:] {
 				if target, ok := strings.CutPrefix(attr, "symref-target:"); ok {
 					out.Head = target
@@ -129,6 +149,9 @@ func readLsRefs(r io.Reader, names []string) (Refs, error) {
 			}
 		} else if wanted(f[1], names) && f[0] != "unborn" {
 			out.byName[f[1]] = OID(f[0])
+			if err := tooMany(out); err != nil {
+				return out, err
+			}
 		}
 	}
 }

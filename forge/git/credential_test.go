@@ -72,7 +72,7 @@ func TestF3_AskedPasswordsAreTakenOut(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprintf(w, "no: %s-1 %s-%d %s", canary, canary, n, r.Header.Get("Authorization"))
+			fmt.Fprintf(w, "access denied: %s-1 %s-%d %s", canary, canary, n, r.Header.Get("Authorization"))
 		})
 	})
 	for range 2 {

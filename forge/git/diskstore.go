@@ -139,7 +139,7 @@ func (s *diskStore) openPack(name string) (*diskPack, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.Open(strings.TrimSuffix(name, ".idx") + ".pack")
+	file, err := openFile(strings.TrimSuffix(name, ".idx") + ".pack")
 	if err != nil {
 		index.close()
 		return nil, err
@@ -159,7 +159,7 @@ func (s *diskStore) openPack(name string) (*diskPack, error) {
 
 // loose reads objects/ab/cdef….
 func (s *diskStore) loose(dir string, oid OID) (objType, []byte, error) {
-	f, err := os.Open(filepath.Join(dir, string(oid[:2]), string(oid[2:])))
+	f, err := openFile(filepath.Join(dir, string(oid[:2]), string(oid[2:])))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil, errMissing
 	}
@@ -232,7 +232,7 @@ const (
 )
 
 func openIndex(name string) (*packIndex, error) {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}

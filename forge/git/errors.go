@@ -13,6 +13,7 @@ const (
 	CodeObjectMissing   = "git.object_missing"   // the repository has no such object
 	CodeObjectInvalid   = "git.object_invalid"   // an object that can't be read
 	CodeTooLarge        = "git.too_large"        // over one of the Limits
+	CodeBudget          = "git.budget"           // over what fetches may come to together, or hold at one time
 	CodeProtocol        = "git.protocol"         // the other side does not speak git as expected
 	CodeUnsupported     = "git.unsupported"      // a feature this package does not support
 	CodeAuthInvalid     = "git.auth_invalid"     // the credentials given can't be used
@@ -25,6 +26,7 @@ const (
 	CodeUnreachable     = "forge.unreachable"    // the server can't be reached, or did not answer
 	CodeUnauthorized    = "forge.unauthorized"   // the server wants other credentials
 	CodePushRefused     = "forge.push_refused"   // the server refused by a rule of its own
+	CodeUnable          = "forge.unable"         // the server answers, and can't do it now
 	CodeLocal           = "git.local"            // this machine: a file, a process
 )
 
@@ -62,6 +64,27 @@ func CodeOf(err error) string {
 		return e.Code
 	}
 	return ""
+}
+
+// Lasting reports whether an error of reading lies in what the repository holds:
+// asked again, it holds the same. A server or network that fails is no such
+// error. An object that isn't there is one, though a copy that lags behind may
+// have it a moment later.
+func Lasting(err error) bool {
+	switch CodeOf(err) {
+	case CodeObjectMissing, CodeObjectInvalid, CodeTooLarge, CodePathInvalid, CodeOIDInvalid:
+		return true
+	}
+	return false
+}
+
+// Reason is the sentence of the first *Error in err's chain, without code and
+// remedy, or err's own words.
+func Reason(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Msg
+	}
+	return err.Error()
 }
 
 // fail makes an *Error.

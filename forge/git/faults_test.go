@@ -65,7 +65,7 @@ func TestG3_RedirectToAnotherHost(t *testing.T) {
 			_, err := r.Refs(t.Context(), stateRef)
 			wantCode(t, err, CodeRedirectRefused)
 			out := r.CompareAndSwap(t.Context(), []Command{{stateRef, ZeroOID, oid}}, pack)
-			wantStatus(t, out, Refused)
+			wantStatus(t, out, Unable) // a server in maintenance does so, too
 			wantCode(t, out.Err, CodeRedirectRefused)
 			_, err = r.Tree(t.Context(), oid)
 			wantCode(t, err, CodeRedirectRefused)
@@ -127,7 +127,7 @@ func TestAuthentication(t *testing.T) {
 		_, err := r.Refs(t.Context(), stateRef)
 		wantCode(t, err, CodeUnauthorized)
 		out := r.CompareAndSwap(t.Context(), cmd, pack)
-		wantStatus(t, out, Refused)
+		wantStatus(t, out, Unable) // nothing of ours is taken, and a credential is mended
 		wantCode(t, out.Err, CodeUnauthorized)
 	}
 	r := openAt(t, Endpoint{URL: s.http.URL, Auth: Auth{Username: "u", Password: canary}}, opts)
@@ -212,8 +212,7 @@ func TestG6_Status(t *testing.T) {
 	old := claim(t, r, stateRef, runID(1))
 	next, pack := lease(t, old, runID(2))
 	for code, want := range map[int]Status{
-		401: Refused, 403: Refused, 404: Refused, 413: Refused, 422: Refused,
-		408: Unsent, 429: Unsent, 500: Unknown, 502: Unknown, 503: Unknown, 504: Unknown,
+		401: Unable, 403: Unable, 404: Unable, 408: Unable, 410: Unable, 413: Unable, 422: Refused, 429: Unable, 507: Unable, 500: Unknown, 502: Unknown, 503: Unknown, 504: Unknown,
 	} {
 		s.http.Set(gittest.OnPush(gittest.Status(code, "why not: "+canary)))
 		auth := Auth{Token: canary}
@@ -227,17 +226,17 @@ func TestG6_Status(t *testing.T) {
 	wantRef(t, s.dir, stateRef, old)
 }
 
-func TestUnsent(t *testing.T) {
+func TestNotSent(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()
 	oid, pack := lease(t, ZeroOID, runID(1))
 	out := openAt(t, Endpoint{URL: srv.URL + "/r"}, Options{}).CompareAndSwap(t.Context(), []Command{{stateRef, ZeroOID, oid}}, pack)
-	wantStatus(t, out, Unsent)
+	wantStatus(t, out, Unable)
 	wantCode(t, out.Err, CodeUnreachable)
 
 	s := onFile(t)
 	out = openAt(t, Endpoint{URL: s.dir}, Options{GitBinary: "/nonexistent/git"}).CompareAndSwap(t.Context(), []Command{{stateRef, ZeroOID, oid}}, pack)
-	wantStatus(t, out, Unsent)
+	wantStatus(t, out, Unable)
 	wantCode(t, out.Err, CodeLocal)
 
 	_, err := Open(t.Context(), Endpoint{URL: "ssh://git@127.0.0.1:1/r", Auth: Auth{SSHKeys: []ssh.Signer{gittest.NewKey(t)},
@@ -304,18 +303,18 @@ func TestPostReceiveIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestWordsOfGit(t *testing.T) {
 	for words, want := range map[string]Status{
 		"pre-receive hook declined": Refused, "hook declined": Refused, "push declined due to repository rule violations": Refused,
 		"deletion prohibited": Refused, "non-fast-forward": Refused, "branch is currently checked out": Refused,
-		"protected branch hook declined": Refused, "deny updating a hidden ref": Refused, "unpacker error": Refused,
+		"protected branch hook declined": Refused, "deny updating a hidden ref": Refused, "unpacker error": Unable,
 		"cannot lock ref 'refs/a/b': 'refs/a' exists; cannot create 'refs/a/b'":                       Refused,
 		"cannot lock ref 'refs/a': is at 1 but expected 2":                                            Lost,
 		"cannot lock ref 'refs/a': Unable to create '/srv/protected/r.git/refs/a.lock': File exists.": Lost,
 		"reference already exists": Lost, "stale info": Lost, "fetch first": Lost, "failed to lock": Lost, "LOCK_FAILURE": Lost,
 		"failed to update ref": Unknown, "atomic transaction failed": Unknown, "atomic push failure": Unknown, "": Unknown,
 	} {
-		if got := classify(words); got != want {
+		if got := read(words).status; got != want {
 			t.Errorf("%q: %s, want %s", words, got, want)
 		}
 	}

@@ -54,12 +54,16 @@ func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) er
 	if err != nil {
 		return nil, err
 	}
-	var s spool
+	s := r.newSpool()
 	defer s.close()
-	if _, err := io.Copy(&s, &limitReader{r: pack, n: r.limits.Pack, what: "the pack"}); err != nil {
+	if _, err := io.Copy(s, &limitReader{r: pack, n: r.limits.Pack, what: "the pack", budget: BudgetOf(ctx)}); err != nil {
 		return nil, err
 	}
-	return cut, unpack(ctx, s.readerAt(), s.size, r.limits, r.outside, f)
+	u := newUnpacker(s.readerAt(), s.size, r.limits, r.outside, f)
+	u.memory.of = &r.pool.memory
+	defer u.memory.close()
+	u.budget = BudgetOf(ctx)
+	return cut, u.run(ctx)
 }
 
 // outside finds a delta's base that the server left out of a pack. It should
@@ -83,7 +87,7 @@ func (r *Repo) uploadAdvert(ctx context.Context, c conn) (*advert, error) {
 	if err != nil {
 		return nil, err
 	}
-	ad, err := readAdvert(&limitReader{r: stream, n: r.limits.Advert, what: "the list of refs"}, nil)
+	ad, err := readAdvert(r.list(ctx, stream), []string{OnlyHead})
 	if err != nil {
 		return nil, err
 	}

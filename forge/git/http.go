@@ -240,6 +240,7 @@ func (c *httpConn) answer(res *http.Response, kind string) (io.Reader, error) {
 type httpError struct {
 	err    *Error
 	status int
+	text   string // the server's own words, cleaned; "" for none
 }
 
 func (e *httpError) Error() string { return e.err.Error() }
@@ -251,22 +252,34 @@ func (c *httpConn) statusError(res *http.Response) error {
 	text := ""
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/plain") {
 		b, _ := io.ReadAll(io.LimitReader(res.Body, maxWords)) // what came is enough
-		text = ": " + c.t.clean.clean(string(b))
+		text = strings.TrimSpace(c.t.clean.clean(string(b)))
 	}
-	say := "the server answers " + res.Status + text
+	say := "the server answers " + res.Status
+	if text != "" {
+		say += ": " + text
+	}
 	var e *Error
 	switch res.StatusCode {
 	case http.StatusUnauthorized:
 		e = fail(CodeUnauthorized, say, "check the credentials and their expiry", nil)
 	case http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		e = fail(CodePushRefused, say, "ask the server's administrator for the permission or the limit", nil)
-		if c.service == uploadPack {
-			e.Code = CodeUnauthorized
-		}
+		e = c.forbidden(res.StatusCode, say, text)
 	case http.StatusNotFound, http.StatusGone:
 		e = fail(CodeNotFound, say, "check the URL, and that the credentials may see the repository", nil)
 	default:
 		e = unreachable(say, nil)
 	}
-	return &httpError{e, res.StatusCode}
+	return &httpError{e, res.StatusCode, text}
+}
+
+// forbidden tells a server that won't from one that can't. A maintenance window
+// is answered with 403, too.
+func (c *httpConn) forbidden(status int, say, text string) *Error {
+	switch g := statusGuess(&httpError{status: status, text: text}, false); {
+	case g.status != Refused:
+		return fail(CodeUnable, say, "it is tried again until the server can; look at its state, and at what stands before it", nil)
+	case c.service == uploadPack:
+		return fail(CodeUnauthorized, say, "ask the server's administrator for the permission", nil)
+	}
+	return fail(CodePushRefused, say, "ask the server's administrator for the permission or the limit", nil)
 }

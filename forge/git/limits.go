@@ -17,8 +17,9 @@ const (
 	DefaultMaxUnpacked = 8 << 30
 	// DefaultMaxTrees is in bytes: a million files in three hundred thousand directories.
 	DefaultMaxTrees = 256 << 20
-	// DefaultMaxAdvert is in bytes: some ten million refs.
-	DefaultMaxAdvert = 1 << 30
+	// DefaultMaxAdvert is in bytes: some two million refs, of which maxRefs may be
+	// wanted.
+	DefaultMaxAdvert = 128 << 20
 	// DefaultMaxEntries is in files: ten times the Linux kernel's tree.
 	DefaultMaxEntries = 1_000_000
 	// DefaultCached is in bytes: the trees and small files of a middling
@@ -33,6 +34,9 @@ const (
 	maxTreePaths = 128 << 20
 	// maxTreeDepth is in directories. PATH_MAX allows 2048 of one letter each.
 	maxTreeDepth = 2048
+	// maxRefs is how many refs are kept of one list: each takes some hundred bytes of
+	// memory, several times what it takes on the wire.
+	maxRefs = 250_000
 	// maxReport is in bytes: what receive-pack answers, progress included.
 	maxReport = 1 << 20
 	// maxAlternates is how deep alternates may nest, as in git.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // maxSmallFile bounds HEAD, .git files, loose refs and configuration, in bytes.
@@ -107,10 +108,29 @@ func extensions(path string) (map[string]string, error) {
 }
 
 func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, maxSmallFile))
+}
+
+// openFile opens a file of a repository on disk. One that is no regular file, such as
+// a pipe or a device, would never end. A directory is left to whoever reads it, as
+// where a ref is the beginning of another's name.
+func openFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		_ = f.Close() // opened for reading
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return f, nil
 }

@@ -3,10 +3,12 @@ package git
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // maxSymref is how many symbolic refs are followed, as in git.
@@ -24,6 +26,9 @@ func (l *local) refs(names []string) (Refs, error) {
 	}
 	if target, ok := strings.CutPrefix(string(head), "ref:"); ok {
 		out.Head = strings.TrimSpace(target)
+		if out.head, err = l.followSymref(out.Head, 0); err != nil {
+			return out, err
+		}
 	}
 	exact := true
 	for _, n := range names {
@@ -43,6 +48,9 @@ func (l *local) exactRefs(names []string, out Refs) error {
 	var packed []byte
 	read := false
 	for _, n := range names {
+		if n == OnlyHead {
+			continue
+		}
 		oid, err := l.looseRef(n, 0)
 		if err != nil {
 			return err
@@ -65,10 +73,9 @@ func (l *local) exactRefs(names []string, out Refs) error {
 
 func (l *local) allRefs(names []string, out Refs) error {
 	loose := map[string]struct{}{}
-	root := filepath.Join(l.common, "refs")
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed while we walk
+	note := func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil // removed while we walk, or never there
 		}
 		if err != nil || d.IsDir() {
 			return err
@@ -78,9 +85,16 @@ func (l *local) allRefs(names []string, out Refs) error {
 			loose[name] = struct{}{}
 		}
 		return err
-	})
-	if err != nil {
-		return refsError(err)
+	}
+	for _, n := range names {
+		if !strings.HasSuffix(n, "/") && n != OnlyHead {
+			loose[n] = struct{}{}
+		}
+	}
+	for _, root := range prefixes(names) {
+		if err := filepath.WalkDir(filepath.Join(l.common, filepath.FromSlash(root)), note); err != nil {
+			return refsError(err)
+		}
 	}
 	for n := range loose {
 		oid, err := l.looseRef(n, 0)
@@ -102,6 +116,19 @@ func (l *local) allRefs(names []string, out Refs) error {
 		}
 	}
 	return nil
+}
+
+// prefixes are the directories that are asked for, refs/ for all refs.
+func prefixes(names []string) (out []string) {
+	for _, n := range names {
+		if strings.HasSuffix(n, "/") {
+			out = append(out, n)
+		}
+	}
+	if len(names) == 0 {
+		out = []string{"refs/"}
+	}
+	return out
 }
 
 // wanted says whether a ref is asked for: by its name, or by a prefix that ends in a slash.
@@ -147,11 +174,19 @@ func (l *local) followSymref(target string, depth int) (OID, error) {
 }
 
 func (l *local) packedRefs() ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(l.common, "packed-refs"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := openFile(filepath.Join(l.common, "packed-refs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, refsError(err)
 	}
-	return b, nil
+	defer f.Close()
+	b, err := io.ReadAll(&limitReader{r: f, n: DefaultMaxAdvert, what: "the file of packed refs"})
+	if err != nil && CodeOf(err) == "" {
+		err = refsError(err)
+	}
+	return b, err
 }
 
 // packedRef finds "<oid> <name>\n".

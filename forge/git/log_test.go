@@ -23,7 +23,9 @@ func TestF7_NewCommits(t *testing.T) {
 		tree := strings.TrimSpace(gittest.Git(t, s.dir, "rev-parse", string(next)+"^{tree}"))
 		tip := OID(strings.TrimSpace(gittest.Git(t, s.dir, "-c", "user.name=ana", "-c", "user.email=ana@example.com",
 			"commit-tree", tree, "-p", string(next), "-p", string(side), "-m", "merge")))
-		gittest.Git(t, s.dir, "update-ref", "refs/heads/main", string(tip))
+		for name, oid := range map[string]OID{"main": tip, "before": before, "first": first, "next": next} {
+			gittest.Git(t, s.dir, "update-ref", "refs/heads/"+name, string(oid))
+		}
 		r := s.open(t)
 		reads := func(from, not, want []OID, most int) (rest []OID) {
 			t.Helper()
@@ -47,7 +49,33 @@ func TestF7_NewCommits(t *testing.T) {
 		}
 		reads([]OID{tip}, []OID{tip}, nil, 100)
 		reads([]OID{tip}, nil, []OID{tip, next, side, before, first}, 100)
+		reads([]OID{before}, []OID{tip}, nil, 1)
+		reads([]OID{first, next}, []OID{side}, []OID{next}, 100)
+		reads([]OID{tip}, []OID{side}, []OID{tip, next}, 100)                                    // they left before it
 		reads([]OID{side}, []OID{OID(strings.Repeat("a", 40))}, []OID{side, before, first}, 100) // forced over
+	})
+}
+
+// TestF7_AnOldBranch: what is there already isn't read again for a branch that left it
+// long before.
+func TestF7_AnOldBranch(t *testing.T) {
+	everywhere(t, func(t *testing.T, s served) {
+		var b strings.Builder
+		commit := func(ref, from string, day int) {
+			b.WriteString("commit refs/heads/" + ref + "\ncommitter a <a@example.com> " + strconv.Itoa(1_700_000_000+day*86_400) + " +0000\ndata 1\nx\n" + from)
+		}
+		for i := range 20 {
+			commit("main", "", 3*i)
+			if i == 4 {
+				commit("side", "from refs/heads/main\n", 58)
+			}
+		}
+		gittest.GitInput(t, s.dir, b.String(), "fast-import", "--quiet")
+		side := OID(gittest.RefOID(s.dir, "refs/heads/side"))
+		got, rest, err := s.open(t).Log(t.Context(), []OID{side}, []OID{OID(gittest.RefOID(s.dir, "refs/heads/main"))}, 100)
+		if err != nil || len(got) != 1 || got[0].OID != side || rest != nil {
+			t.Errorf("%d commits, left %v, %v", len(got), rest, err)
+		}
 	})
 }
 

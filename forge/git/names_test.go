@@ -65,7 +65,7 @@ func TestG1_Refs(t *testing.T) {
 	wantCode(t, err, CodeRefInvalid)
 	oid, pack := lease(t, ZeroOID, runID(1))
 	out := s.open(t).CompareAndSwap(t.Context(), []Command{{"refs/heads/--exec=x", ZeroOID, oid}}, pack)
-	wantStatus(t, out, Unsent)
+	wantStatus(t, out, Refused)
 	wantCode(t, out.Err, CodeRefInvalid)
 }
 

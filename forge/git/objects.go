@@ -108,6 +108,9 @@ func (o *Objects) Commit(spec CommitSpec, signer Signer) (OID, error) {
 	return c.OID, nil
 }
 
+// Again adds a commit that was read before, byte for byte.
+func (o *Objects) Again(c Commit) { o.add(objCommit, c.OID, c.Raw) }
+
 func encodeCommit(spec CommitSpec, signer Signer) ([]byte, error) {
 	var b bytes.Buffer
 	for _, oid := range append([]OID{spec.Tree}, spec.Parents...) {

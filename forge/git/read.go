@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -18,8 +19,12 @@ func missing(oid OID) error {
 	return fail(CodeObjectMissing, "the repository has no object "+string(oid), "it may be gone, or the clone be partial", nil)
 }
 
+// ErrWrongType says that the repository has the object, and that it is of another
+// type than was asked for. It will be the next time, too.
+var ErrWrongType = errors.New("git: the object is of another type")
+
 func wrongType(oid OID, want string) error {
-	return fail(CodeObjectInvalid, "object "+string(oid)+" is no "+want, "", nil)
+	return fail(CodeObjectInvalid, "object "+string(oid)+" is no "+want, "", ErrWrongType)
 }
 
 // Commit reads one commit object, and nothing else from the server if it can.
@@ -36,6 +41,58 @@ func (r *Repo) Commit(ctx context.Context, oid OID) (Commit, error) {
 		return Commit{}, wrongType(oid, "commit")
 	}
 	return ParseCommit(o.data)
+}
+
+// Commits reads many commit objects and calls f once for each distinct id, in no
+// order that counts. Those that are on no disk of ours are asked for together.
+// One that two readers may read differently is left out.
+func (r *Repo) Commits(ctx context.Context, oids []OID, f func(Commit)) error {
+	oids = slices.Clone(oids)
+	slices.Sort(oids)
+	give := func(o rawObject) error {
+		if o.kind != objCommit {
+			return wrongType(o.oid, "commit")
+		}
+		if c, err := ParseCommit(o.data); err == nil {
+			f(c)
+		}
+		return nil
+	}
+	absent := map[OID]bool{}
+	for _, oid := range slices.Compact(oids) {
+		if err := checkOID(oid); err != nil {
+			return err
+		}
+		o, err := r.stored(oid)
+		switch {
+		case errors.Is(err, errMissing) && r.local == nil:
+			absent[oid] = true
+			continue
+		case errors.Is(err, errMissing):
+			err = missing(oid)
+		case err == nil:
+			err = give(o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(absent)), wantsPerRequest) {
+		err := r.fetch(ctx, want{oids: chunk, depth: 1, filter: "tree:0"}, func(o rawObject) error {
+			if !absent[o.oid] {
+				return nil
+			}
+			delete(absent, o.oid)
+			return give(o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for oid := range absent {
+		return missing(oid)
+	}
+	return nil
 }
 
 // object returns one object: from disk, from the cache, or by a fetch.
@@ -60,9 +117,9 @@ func (r *Repo) object(ctx context.Context, oid OID, w want) (rawObject, error) {
 	return found, err
 }
 
-// stored returns an object that is on this disk or in the cache, or errMissing.
-// Commits and trees are checked against their id; a blob is judged by its
-// reader, which hashes what it uses.
+// stored returns an object that is on this disk or in the cache, or errMissing. It
+// is checked against its id: a disk may have changed it. What is read of a blob is
+// hashed again where it counts, so the fast hash will do.
 func (r *Repo) stored(oid OID) (rawObject, error) {
 	if r.local == nil {
 		if o, ok := r.cache.get(oid); ok {
@@ -74,7 +131,7 @@ func (r *Repo) stored(oid OID) (rawObject, error) {
 	if err != nil {
 		return rawObject{}, err
 	}
-	if kind != objBlob && hashObject(kind, data) != oid {
+	if kind == objBlob && plainHash("blob", data) != oid || kind != objBlob && hashObject(kind, data) != oid {
 		return rawObject{}, badObject("object "+string(oid)+" does not hash to its name", nil)
 	}
 	return rawObject{oid, kind, data}, nil
@@ -87,7 +144,8 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	if err := checkOID(commitOrTree); err != nil {
 		return Tree{}, err
 	}
-	got := fetchedTrees{byID: map[OID]rawObject{}, limit: r.limits.Trees}
+	got := fetchedTrees{byID: map[OID]rawObject{}, limit: r.limits.Trees, memory: hold{of: &r.pool.memory, what: "memory"}}
+	defer got.memory.close()
 	t, err := r.flattenStored(commitOrTree, got.byID)
 	if !errors.Is(err, errMissing) {
 		return t, err
@@ -122,6 +180,7 @@ const treeOverhead = 128
 type fetchedTrees struct {
 	byID        map[OID]rawObject
 	size, limit int64
+	memory      hold
 }
 
 func (t *fetchedTrees) add(o rawObject) error {
@@ -132,7 +191,7 @@ func (t *fetchedTrees) add(o rawObject) error {
 		return tooLarge("what the server sends for one tree", t.limit)
 	}
 	t.byID[o.oid] = o
-	return nil
+	return t.memory.set(t.size)
 }
 
 // speaksV2 finds out, at the cost of one exchange, once.

@@ -233,6 +233,12 @@ func TestRefsAgree(t *testing.T) {
 				t.Errorf("%v (-git +ours):\n%s", ask, diff)
 			}
 		}
+		for _, ask := range [][]string{{OnlyHead}, {"refs/writ/task/15/"}, {"refs/writ/task/15/", OnlyHead}} {
+			refs, err := r.Refs(t.Context(), ask...)
+			if err != nil || refs.Head != "refs/heads/main" || refs.OID(refs.Head) != OID(at) || len(refs.Names()) > 0 {
+				t.Errorf("%v: %+v, %v", ask, refs, err)
+			}
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -36,12 +37,13 @@ const (
 	// not there, Reassert the same commands and pack. Never mint another object
 	// for the same expectation.
 	Unknown Status = "unknown"
-	// Refused: by a rule of the server's own. Nothing was applied; repeating it
-	// unchanged is no use.
+	// Refused: by a rule of the server's own. Nothing was applied, and the same
+	// will be refused until somebody mends the rule.
 	Refused Status = "refused"
-	// Unsent: the request did not reach the repository. Nothing was applied; it
-	// may be repeated.
-	Unsent Status = "unsent"
+	// Unable: the server can't take it now, or can't be reached. Nothing was
+	// applied; the same may be pushed again. Whether it is this or a rule is
+	// guessed from the server's words, so that whoever pushes may find out better.
+	Unable Status = "unable"
 )
 
 // RefStatus is the answer about one ref.
@@ -56,6 +58,12 @@ type Outcome struct {
 	Status Status
 	PerRef []RefStatus // in the order of the commands; empty if there was no report
 	Reason string      // the server's words, cleaned and redacted
+	// Space comes with Unable where the words are about space, size or quota: a
+	// smaller push may be taken where this one isn't.
+	Space bool
+	// Account comes with Refused where the words are about what the account may do:
+	// every push of it is refused so, however small.
+	Account bool
 	// AlreadyApplied comes with Won from Reassert only: the refs were at New
 	// already, so the earlier push of the same objects had been applied.
 	AlreadyApplied bool
@@ -65,7 +73,7 @@ type Outcome struct {
 // CompareAndSwap moves refs, all or none, in one receive-pack request. The
 // server compares: whatever was read before is only a hint, and where the
 // transport allows it the request goes without reading anything first. Two or
-// more commands are sent as atomic; a server that can't is Unsent with
+// more commands are sent as atomic; a server that never can is Refused with
 // git.unsupported. With one command atomic is not asked for, since it hides the
 // reason.
 //
@@ -87,7 +95,7 @@ func (r *Repo) Reassert(ctx context.Context, cmds []Command, pack Pack) Outcome 
 func (r *Repo) swap(ctx context.Context, cmds []Command, pack Pack, again bool) Outcome {
 	cmds = slices.Clone(cmds)
 	if err := checkCommands(cmds); err != nil {
-		return Outcome{Status: Unsent, Err: err}
+		return Outcome{Status: Refused, Err: err}
 	}
 	for _, c := range cmds {
 		if c.Old == c.New {
@@ -205,7 +213,7 @@ func (r *Repo) request(ctx context.Context, cmds []Command, pack Pack) Outcome {
 	}
 	body, err := encodeRequest(cmds, pack, r.local == nil)
 	if err != nil {
-		return Outcome{Status: Unsent, Err: err}
+		return Outcome{Status: Refused, Err: err}
 	}
 	answer, err := c.send(ctx, body, false)
 	if err != nil {
@@ -230,7 +238,7 @@ func (r *Repo) guardDeletion(ctx context.Context, cmds []Command) (Outcome, bool
 		}
 		refs, err := r.Refs(ctx, c.Ref)
 		if err != nil {
-			return Outcome{Status: Unsent, Err: err}, true
+			return Outcome{Status: Unable, Err: err}, true
 		}
 		if at := refs.OID(c.Ref); at != c.Old {
 			return r.lost(cmds, fmt.Sprintf("%s is at %s, not at %s", c.Ref, at, c.Old)), true
@@ -251,7 +259,7 @@ func (r *Repo) receiveAdvert(ctx context.Context, c conn, names []string) (*adve
 	if err != nil {
 		return nil, err
 	}
-	ad, err := readAdvert(&limitReader{r: stream, n: r.limits.Advert, what: "the list of refs"}, names)
+	ad, err := readAdvert(r.list(ctx, stream), names)
 	if err != nil {
 		return nil, err
 	}
@@ -267,11 +275,11 @@ func (r *Repo) receiveAdvert(ctx context.Context, c conn, names []string) (*adve
 // judgeAdvert ends what can't be won, before anything is sent.
 func (r *Repo) judgeAdvert(ad *advert, cmds []Command) (Outcome, bool) {
 	if len(cmds) > 1 && !ad.has("atomic") {
-		return Outcome{Status: Unsent, Err: fail(CodeUnsupported,
+		return Outcome{Status: Refused, Err: fail(CodeUnsupported,
 			"the server can't move several refs at once", "use a server with atomic pushes", nil)}, true
 	}
 	if !ad.has("report-status") {
-		return Outcome{Status: Unsent, Err: fail(CodeUnsupported,
+		return Outcome{Status: Refused, Err: fail(CodeUnsupported,
 			"the server does not report what became of a push", "use a server with report-status", nil)}, true
 	}
 	if ad.refs.byName == nil { // capabilities only
@@ -346,26 +354,31 @@ func (r *Repo) sendFailed(err error, said string) Outcome {
 	out := Outcome{Status: Unknown, Err: coded, Reason: r.clean.clean(said)}
 	switch {
 	case errors.As(err, &status):
-		out.Reason = status.err.Msg
-		out.Status = statusOutcome(status.status, errors.Is(err, errUnsent))
-	case CodeOf(coded) == CodeRedirectRefused:
-		out.Status = Refused
-	case errors.Is(err, errUnsent):
-		out.Status = Unsent
+		g := statusGuess(status, errors.Is(err, errUnsent))
+		out.Status, out.Space, out.Account, out.Reason = g.status, g.space, g.account, status.err.Msg
+	case CodeOf(coded) == CodeRedirectRefused, errors.Is(err, errUnsent):
+		out.Status = Unable
 	}
 	return out
 }
 
-// statusOutcome judges an HTTP status. A 4xx is an answer: nothing was applied.
-// After a 5xx a proxy may have given up on a server that went on.
-func statusOutcome(status int, discovery bool) Status {
+// statusGuess judges an HTTP status. A 4xx is an answer: nothing was applied. It
+// is a rule where it names one, or the account's permission; most others are
+// those of a server in maintenance, or of what stands before it. After a 5xx a
+// proxy may have given up on a server that went on.
+func statusGuess(e *httpError, discovery bool) guess {
 	switch {
-	case status == 408 || status == 429:
-		return Unsent
-	case status >= 400 && status < 500:
-		return Refused
-	case discovery:
-		return Unsent
+	case e.status == http.StatusRequestEntityTooLarge, e.status == http.StatusInsufficientStorage:
+		return guess{status: Unable, space: true}
+	case e.status == http.StatusUnprocessableEntity:
+		return guess{status: Refused}
+	case e.status == http.StatusForbidden:
+		if g := read(e.text); g.status == Refused || g.space {
+			return g
+		}
+		return guess{status: Unable}
+	case e.status >= 400 && e.status < 500, discovery:
+		return guess{status: Unable}
 	}
-	return Unknown
+	return guess{status: Unknown}
 }

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"crypto/x509"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -46,6 +47,7 @@ type Options struct {
 	HTTPClient *http.Client   // only its Transport is used; nil: one of our own
 	RootCAs    *x509.CertPool // over HTTPS with our own transport; nil: the system's
 	Limits     Limits
+	Pool       *Pool        // what all repositories of the process hold together; nil: one of its own
 	Logger     *slog.Logger // nil: nothing is logged
 	GitBinary  string       // the git program, for repositories on disk; empty: "git"
 }
@@ -55,6 +57,7 @@ type Repo struct {
 	tr      transport
 	local   *local // nil: the repository is not on this disk
 	limits  Limits
+	pool    *Pool // this repository's part
 	timeout time.Duration
 	clean   redactor
 	log     *slog.Logger
@@ -81,6 +84,10 @@ func Open(_ context.Context, ep Endpoint, opts Options) (*Repo, error) {
 	if r.timeout <= 0 {
 		r.timeout = DefaultTimeout
 	}
+	if opts.Pool == nil {
+		opts.Pool = NewPool(PoolDisk, PoolMemory)
+	}
+	r.pool = opts.Pool.half()
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -127,13 +134,23 @@ func (r *Repo) deadline(ctx context.Context) (context.Context, context.CancelFun
 // Refs is what a repository advertised at one moment.
 type Refs struct {
 	Head   string // the ref that HEAD points to, such as refs/heads/main; "" if detached or unknown
+	head   OID    // what HEAD comes to
 	byName map[string]OID
 }
 
-// OID returns the object id of the ref of that full name, the zero id if there is none.
-func (r Refs) OID(name string) OID { return r.byName[name].orZero() }
+// OID returns the object id of the ref of that full name, the zero id if there is none
+// or it wasn't asked for. That of Head is always there.
+func (r Refs) OID(name string) OID {
+	if oid, ok := r.byName[name]; ok {
+		return oid
+	}
+	if name != "" && name == r.Head {
+		return r.head.orZero()
+	}
+	return OID("").orZero()
+}
 
-// Names returns the names of all refs, sorted.
+// Names returns the names of the refs that were asked for, sorted.
 func (r Refs) Names() []string {
 	out := make([]string, 0, len(r.byName))
 	for n := range r.byName {
@@ -143,9 +160,13 @@ func (r Refs) Names() []string {
 	return out
 }
 
+// OnlyHead is a name for [Repo.Refs]: where HEAD points, and no other ref.
+const OnlyHead = "HEAD"
+
 // Refs reads refs from the source of truth, never from a cache. A name that
-// ends in a slash is a prefix. Without names all refs are read. Head is filled
-// where the server tells it; of an empty repository only one on disk does.
+// ends in a slash is a prefix. Without names all refs are read; [OnlyHead] asks for
+// nothing but Head, which is filled in any case where the server tells it; of an
+// empty repository only one on disk does.
 func (r *Repo) Refs(ctx context.Context, names ...string) (Refs, error) {
 	for _, n := range names {
 		if err := validatePattern(n); err != nil {
@@ -187,8 +208,13 @@ func (r *Repo) lsRefsOn(ctx context.Context, c conn, names []string) (Refs, erro
 	if err != nil {
 		return Refs{}, r.readError(err, c.words())
 	}
-	refs, err := readLsRefs(&limitReader{r: answer, n: r.limits.Advert, what: "the list of refs"}, names)
+	refs, err := readLsRefs(r.list(ctx, answer), names)
 	return refs, r.readError(err, c.words())
+}
+
+// list bounds a list of refs.
+func (r *Repo) list(ctx context.Context, from io.Reader) io.Reader {
+	return &limitReader{r: from, n: r.limits.Advert, what: "the list of refs", budget: BudgetOf(ctx)}
 }
 
 func (r *Repo) advertisedRefs(ctx context.Context, names []string) (Refs, error) {
@@ -201,7 +227,7 @@ func (r *Repo) advertisedRefs(ctx context.Context, names []string) (Refs, error)
 	if err != nil {
 		return Refs{}, r.readError(err, c.words())
 	}
-	ad, err := readAdvert(&limitReader{r: stream, n: r.limits.Advert, what: "the list of refs"}, names)
+	ad, err := readAdvert(r.list(ctx, stream), names)
 	if err != nil {
 		return Refs{}, r.readError(err, c.words())
 	}

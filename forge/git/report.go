@@ -20,6 +20,14 @@ func refusedError(why string) *Error {
 		"ask the server's administrator to allow it, or change what is pushed", nil)
 }
 
+func unableError(why string) *Error {
+	if why == "" {
+		why = "it gives no reason"
+	}
+	return fail(CodeUnable, "the server can't take the push: "+why,
+		"it is tried again until the server can; look at its disk, its state and its log", nil)
+}
+
 // judgeReport turns the server's report into an outcome.
 func (r *Repo) judgeReport(ctx context.Context, cmds []Command, report *packp.ReportStatus, said string, err error) Outcome {
 	said = r.clean.clean(said)
@@ -28,7 +36,12 @@ func (r *Repo) judgeReport(ctx context.Context, cmds []Command, report *packp.Re
 	}
 	out := Outcome{Status: Won, Reason: said}
 	if report.UnpackStatus != "ok" {
-		return r.refusedAll(cmds, strings.TrimSpace("unpack "+r.clean.clean(report.UnpackStatus)+"\n"+said))
+		unpack := "unpack " + r.clean.clean(report.UnpackStatus)
+		g := readAll(unpack, said)
+		if g.space = g.space || read(said).space; g.status != Refused {
+			g.status = Unable // nothing was moved, so nobody was first
+		}
+		return r.all(cmds, g, strings.TrimSpace(unpack+"\n"+said))
 	}
 	reasons := map[string]string{}
 	for _, s := range report.CommandStatuses {
@@ -44,7 +57,7 @@ func (r *Repo) judgeReport(ctx context.Context, cmds []Command, report *packp.Re
 			out.PerRef = append(out.PerRef, RefStatus{c.Ref, Won, ""})
 		default:
 			words := r.clean.clean(reason)
-			out.PerRef = append(out.PerRef, RefStatus{c.Ref, classify(words), words})
+			out.PerRef = append(out.PerRef, RefStatus{c.Ref, read(words).status, words})
 		}
 	}
 	return r.settle(ctx, cmds, out, said)
@@ -57,14 +70,14 @@ func (r *Repo) noReport(ctx context.Context, cmds []Command, err error, said str
 	var server *errServer
 	if errors.As(err, &server) {
 		words := r.clean.clean(server.words)
-		if classify(words) == Refused {
-			return r.refusedAll(cmds, words)
+		if g := read(words); g.status == Refused || g.status == Unable {
+			return r.all(cmds, g, words)
 		}
 		said = strings.TrimSpace(words + "\n" + said)
 	}
-	if r.local != nil && ctx.Err() == nil && classify(said) == Refused {
+	if g := read(said); r.local != nil && ctx.Err() == nil && (g.status == Refused || g.status == Unable) {
 		if refs, err := r.Refs(ctx, refNames(cmds)...); err == nil && allAtOld(refs, cmds) {
-			return r.refusedAll(cmds, said)
+			return r.all(cmds, g, said)
 		}
 	}
 	return Outcome{Status: Unknown, Reason: said, Err: unreachable("the server's report did not arrive", err)}
@@ -79,48 +92,42 @@ func allAtOld(refs Refs, cmds []Command) bool {
 	return true
 }
 
-func (r *Repo) refusedAll(cmds []Command, why string) Outcome {
-	out := Outcome{Status: Refused, Reason: why, Err: refusedError(why)}
+// all is an answer that is about every ref.
+func (r *Repo) all(cmds []Command, g guess, why string) Outcome {
+	out := Outcome{Status: g.status, Space: g.space, Account: g.account, Reason: why}
 	for _, c := range cmds {
-		out.PerRef = append(out.PerRef, RefStatus{c.Ref, Refused, why})
+		out.PerRef = append(out.PerRef, RefStatus{c.Ref, g.status, why})
 	}
-	return out
+	return finishOutcome(out)
 }
 
 // settle decides over all refs. Requests of several commands are atomic, so one
 // failure is the failure of all; the others' reasons say nothing then.
 func (r *Repo) settle(ctx context.Context, cmds []Command, out Outcome, said string) Outcome {
-	var reasons []string
-	won, refused, lost := 0, false, false
+	var reasons, words []string
+	won := 0
 	for _, s := range out.PerRef {
 		if s.Status == Won {
 			won++
 			continue
 		}
-		reasons = append(reasons, s.Ref+": "+s.Reason)
-		refused = refused || s.Status == Refused
-		lost = lost || s.Status == Lost
+		reasons, words = append(reasons, s.Ref+": "+s.Reason), append(words, s.Reason)
 	}
 	if won == len(cmds) {
 		return out
 	}
 	out.Reason = strings.TrimSpace(strings.Join(reasons, "\n") + "\n" + said)
-	switch {
-	case won > 0:
+	if won > 0 {
 		return Outcome{Status: Unknown, PerRef: out.PerRef, Reason: out.Reason,
 			Err: fail(CodeProtocol, "the server moved some refs and not others", "read the refs again", nil)}
-	case refused:
-		out.Status = Refused
-	case lost:
-		out.Status = Lost
-	default:
-		// The reasons are general ones: the words of git's own ref code, which it
-		// writes beside the report, are more exact. Where they say nothing
-		// either, the refs tell.
-		if out.Status = classify(said); out.Status == Unknown {
-			return r.reread(ctx, cmds, out)
-		}
 	}
+	// Where the reasons are general ones, the words that git or a hook wrote beside
+	// the report are more exact. Where they say nothing either, the refs tell.
+	g := readAll(strings.Join(words, "\n"), said)
+	if g.status == Unknown {
+		return r.reread(ctx, cmds, out)
+	}
+	out.Status, out.Space, out.Account = g.status, g.space, g.account
 	return finishOutcome(out)
 }
 
@@ -128,16 +135,19 @@ func finishOutcome(out Outcome) Outcome {
 	for i := range out.PerRef {
 		out.PerRef[i].Status = out.Status
 	}
-	if out.Status == Lost {
+	switch out.Status {
+	case Lost:
 		out.Err = lostError(out.Reason)
-	} else {
+	case Unable:
+		out.Err = unableError(out.Reason)
+	default:
 		out.Err = refusedError(out.Reason)
 	}
 	return out
 }
 
-// reread asks the repository itself: a ref that has left Old was lost, refs that
-// all stand still were refused.
+// reread asks the repository itself: a ref that has left Old was lost. Where all
+// stand still, and no word names a rule, the server wasn't able to move them.
 func (r *Repo) reread(ctx context.Context, cmds []Command, out Outcome) Outcome {
 	refs, err := r.Refs(ctx, refNames(cmds)...)
 	if err != nil {
@@ -148,41 +158,7 @@ func (r *Repo) reread(ctx context.Context, cmds []Command, out Outcome) Outcome 
 	}
 	out.Status = Lost
 	if allAtOld(refs, cmds) {
-		out.Status = Refused
+		out.Status = Unable
 	}
 	return finishOutcome(out)
-}
-
-// What servers say. The words are git's, and those of the forges that differ.
-// They are the protocol's only way to give a reason. lostExactly comes first:
-// these words say nothing else, while the refusals are looked for in text that
-// may hold a path as well.
-var (
-	lostExactly  = []string{"but expected", "reference already exists", "file exists"}
-	refusedWords = []string{
-		"declined", "prohibited", "denied", "protected", "not allowed", "not permitted", "forbidden", "quota", "exceed",
-		"too large", "checked out", "unpacker error", "missing necessary objects", "hidden ref", "funny refname",
-		"non-fast-forward", "read-only", "read only", "aborted by hook", "cannot create", "rule violation", "violate",
-		"bad pack", "index-pack", "permission", "no space left",
-	}
-	lostWords = []string{
-		"already exists", "stale info", "fetch first", "cannot lock ref", "unable to lock",
-		"failed to lock", "lock failure", "lock_failure", "unable to resolve reference", "does not exist",
-	}
-)
-
-// classify judges a reason. Unknown: the words do not tell.
-func classify(words string) Status {
-	s := strings.ToLower(words)
-	for _, group := range []struct {
-		words  []string
-		status Status
-	}{{lostExactly, Lost}, {refusedWords, Refused}, {lostWords, Lost}} {
-		for _, w := range group.words {
-			if strings.Contains(s, w) {
-				return group.status
-			}
-		}
-	}
-	return Unknown
 }

@@ -11,10 +11,23 @@ type spool struct {
 	mem  bytes.Buffer
 	file *os.File
 	size int64
+
+	memory, disk hold
+}
+
+func (r *Repo) newSpool() *spool {
+	return &spool{memory: hold{of: &r.pool.memory, what: "memory"}, disk: hold{of: &r.pool.disk, what: "room in temporary files"}}
 }
 
 func (s *spool) Write(b []byte) (int, error) {
-	if s.file == nil && s.mem.Len()+len(b) > spoolMemory {
+	in := &s.memory
+	if s.file != nil || s.mem.Len()+len(b) > spoolMemory {
+		in = &s.disk
+	}
+	if err := in.set(s.size + int64(len(b))); err != nil {
+		return 0, err
+	}
+	if s.file == nil && in == &s.disk {
 		if err := s.toFile(); err != nil {
 			return 0, err
 		}
@@ -35,6 +48,7 @@ func (s *spool) toFile() error {
 	s.file = f
 	_, err = f.Write(s.mem.Bytes())
 	s.mem = bytes.Buffer{}
+	s.memory.close()
 	return err
 }
 
@@ -46,6 +60,8 @@ func (s *spool) readerAt() io.ReaderAt {
 }
 
 func (s *spool) close() {
+	s.memory.close()
+	s.disk.close()
 	if s.file != nil {
 		_ = s.file.Close() // it has no name
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,13 +28,27 @@ func (m Mode) String() string {
 	return strings.Repeat("0", max(0, 6-len(s))) + s
 }
 
-// valid says whether git writes such an entry. 100664 is in old repositories.
+// valid says whether git writes such an entry.
 func (m Mode) valid() bool {
 	switch m {
-	case ModeFile, ModeExec, ModeSymlink, ModeGitlink, ModeTree, 0o100664:
+	case ModeFile, ModeExec, ModeSymlink, ModeGitlink, ModeTree:
 		return true
 	}
 	return false
+}
+
+// canonical is the mode that git reads a stored one as: of a file's permissions
+// only the owner's right to execute counts. Old programs stored all of them, so
+// 100664 stands in the history of many repositories.
+func (m Mode) canonical() Mode {
+	const kind, permissions = 0o170000, 0o777
+	switch {
+	case m&kind != ModeFile&kind || m&^(kind|permissions) != 0:
+		return m
+	case m&0o100 != 0:
+		return ModeExec
+	}
+	return ModeFile
 }
 
 // Entry is one file of a tree.
@@ -60,24 +75,46 @@ func (t Tree) Find(path string) (Entry, bool) {
 	return t.Entries[i], true
 }
 
+// Unequal lists the paths at which two trees differ, sorted bytewise.
+func Unequal(a, b Tree) (paths []string) {
+	for i, j := 0, 0; i < len(a.Entries) || j < len(b.Entries); {
+		switch {
+		case j == len(b.Entries) || i < len(a.Entries) && a.Entries[i].Path < b.Entries[j].Path:
+			paths = append(paths, a.Entries[i].Path)
+			i++
+		case i == len(a.Entries) || b.Entries[j].Path < a.Entries[i].Path:
+			paths = append(paths, b.Entries[j].Path)
+			j++
+		default:
+			if a.Entries[i] != b.Entries[j] {
+				paths = append(paths, a.Entries[i].Path)
+			}
+			i, j = i+1, j+1
+		}
+	}
+	return paths
+}
+
 // parseTree reads one tree object. Names come out as they are; order is git's.
 func parseTree(data []byte) ([]Entry, error) {
-	bad := func(why string) error { return fail(CodeObjectInvalid, "a tree object "+why, "", nil) }
+	bad := func(name []byte, why string) error {
+		return &TreeError{string(name), fail(CodeObjectInvalid, "a tree object "+why, "", nil)}
+	}
 	var out []Entry
 	for len(data) > 0 {
 		modeText, rest, ok := bytes.Cut(data, []byte(" "))
 		name, rest, ok2 := bytes.Cut(rest, []byte{0})
 		if !ok || !ok2 || len(rest) < oidLen/2 {
-			return nil, bad("is cut short")
+			return nil, bad(nil, "is cut short")
 		}
 		mode, err := strconv.ParseUint(string(modeText), 8, 32)
-		if err != nil || !Mode(mode).valid() {
-			return nil, bad("holds a mode that git does not write")
+		if err != nil || !Mode(mode).canonical().valid() {
+			return nil, bad(name, "holds a mode that git does not write")
 		}
 		if !treeName(name) {
-			return nil, bad("holds a name that git forbids")
+			return nil, bad(name, "holds a name that git forbids")
 		}
-		out = append(out, Entry{string(name), Mode(mode), OID(hex.EncodeToString(rest[:oidLen/2]))})
+		out = append(out, Entry{string(name), Mode(mode).canonical(), OID(hex.EncodeToString(rest[:oidLen/2]))})
 		data = rest[oidLen/2:]
 	}
 	return out, nil
@@ -89,53 +126,137 @@ func treeName(n []byte) bool {
 	return len(n) > 0 && bytes.IndexByte(n, '/') < 0 && string(n) != "." && string(n) != ".."
 }
 
-// flatten walks a tree, reading tree objects through read.
+// flatten walks a tree, reading tree objects through read. What the tree unfolds
+// to is measured first: a few objects can stand for any number of files.
 func flatten(root OID, maxEntries int, read func(OID) ([]byte, error)) (Tree, error) {
-	t := Tree{OID: root, trees: map[OID]struct{}{}}
-	left := maxTreePaths
-	var walk func(oid OID, prefix string, depth int) error
-	walk = func(oid OID, prefix string, depth int) error {
-		if depth > maxTreeDepth {
-			return fail(CodeTooLarge, "a tree is nested too deeply", "", nil)
-		}
-		data, err := read(oid)
-		if err != nil {
-			return err
-		}
-		entries, err := parseTree(data)
-		if err != nil {
-			return err
-		}
+	m := measurer{maxEntries: maxEntries, read: read, known: map[OID]measured{}}
+	if _, err := m.measure(root, 0); err != nil {
+		return Tree{}, err
+	}
+	t := Tree{OID: root, trees: make(map[OID]struct{}, len(m.known)), Entries: make([]Entry, 0, m.known[root].files)}
+	var walk func(oid OID, prefix string)
+	walk = func(oid OID, prefix string) {
 		t.trees[oid] = struct{}{}
-		for _, e := range entries {
-			size := len(prefix) + len(e.Path)
-			if size > maxPath {
-				return fail(CodeTooLarge, "the tree holds a path longer than "+strconv.Itoa(maxPath)+" bytes", "", nil)
-			}
-			if left -= size; left < 0 {
-				return fail(CodeTooLarge, "the tree's paths are longer than "+strconv.Itoa(maxTreePaths)+" bytes together", "", nil)
-			}
+		for _, e := range m.known[oid].entries {
 			e.Path = prefix + e.Path
 			if e.Mode == ModeTree {
-				err = walk(e.OID, e.Path+"/", depth+1)
+				walk(e.OID, e.Path+"/")
 			} else {
 				t.Entries = append(t.Entries, e)
 			}
-			if err != nil {
-				return err
-			}
-			if len(t.Entries) > maxEntries {
-				return fail(CodeTooLarge, "the tree holds more than "+strconv.Itoa(maxEntries)+" files",
-					"raise the limit if this is right", nil)
-			}
 		}
-		return nil
 	}
-	if err := walk(root, "", 0); err != nil {
-		return Tree{}, err
-	}
+	walk(root, "")
 	sortEntries(t.Entries)
 	return t, nil
+}
+
+// measurer works out how large trees are, each distinct one once, and holds that
+// against the limits. Its time and memory are those of the objects read, never
+// those of what they unfold to.
+type measurer struct {
+	maxEntries int
+	read       func(OID) ([]byte, error)
+	known      map[OID]measured
+}
+
+// measured is what a tree unfolds to, seen from its own root. All numbers are
+// within the limits, so that sums and products of two of them fit.
+type measured struct {
+	entries []Entry // as they stand in the object
+	files   int     // and links and submodules
+	nodes   int     // directories too
+	bytes   int     // of the paths of all nodes
+	longest int     // of these paths
+	depth   int     // directories nested in it
+}
+
+func (m *measurer) measure(oid OID, depth int) (measured, error) {
+	if t, ok := m.known[oid]; ok {
+		return t, nil
+	}
+	if depth > maxTreeDepth {
+		return measured{}, &TreeError{"", tooDeep()}
+	}
+	data, err := m.read(oid)
+	if err != nil {
+		return measured{}, err
+	}
+	var t measured
+	if t.entries, err = parseTree(data); err != nil {
+		return t, err
+	}
+	for _, e := range t.entries {
+		if err := m.add(&t, e, depth); err != nil {
+			return t, below(e.Path, err)
+		}
+	}
+	m.known[oid] = t
+	return t, nil
+}
+
+// add adds an entry of a tree, and what lies below it, to the tree's measures.
+func (m *measurer) add(t *measured, e Entry, depth int) error {
+	sub := measured{files: 1}
+	if e.Mode == ModeTree {
+		var err error
+		if sub, err = m.measure(e.OID, depth+1); err != nil {
+			return err
+		}
+		t.depth = max(t.depth, sub.depth+1)
+		sub.longest++ // the slash behind this name
+		sub.bytes += sub.nodes
+	}
+	t.files += sub.files
+	t.nodes += sub.nodes + 1
+	t.longest = max(t.longest, len(e.Path)+sub.longest)
+	t.bytes += sub.bytes + (sub.nodes+1)*len(e.Path)
+	return m.within(t)
+}
+
+// within holds a tree's measures against the limits.
+func (m *measurer) within(t *measured) error {
+	over := func(msg, remedy string) error { return &TreeError{"", fail(CodeTooLarge, msg, remedy, nil)} }
+	switch {
+	case t.depth > maxTreeDepth:
+		return &TreeError{"", tooDeep()}
+	case t.longest > maxPath:
+		return over("the tree holds a path longer than "+strconv.Itoa(maxPath)+" bytes", "")
+	case t.bytes > maxTreePaths:
+		return over("the tree's paths are longer than "+strconv.Itoa(maxTreePaths)+" bytes together", "")
+	case t.files > m.maxEntries:
+		return over("the tree holds more than "+strconv.Itoa(m.maxEntries)+" files", "raise the limit if this is right")
+	}
+	return nil
+}
+
+func tooDeep() *Error { return fail(CodeTooLarge, "a tree is nested too deeply", "", nil) }
+
+// TreeError says that a tree's own objects can't be used: the same objects are as
+// bad the next time. What a server failed to give is no TreeError.
+type TreeError struct {
+	Path string // of the entry that is at fault, as the tree has it; "" is the root
+	Err  *Error
+}
+
+// Error is one line.
+func (e *TreeError) Error() string {
+	if e.Path == "" {
+		return e.Err.Error()
+	}
+	return e.Err.Code + ": at " + strconv.QuoteToASCII(e.Path) + ": " + e.Err.Msg
+}
+
+// Unwrap is the error with its code.
+func (e *TreeError) Unwrap() error { return e.Err }
+
+// below puts a directory's name before the path of what is wrong in it. Beyond
+// what a path may be nothing more is told.
+func below(name string, err error) error {
+	if te, ok := errors.AsType[*TreeError](err); ok && len(te.Path)+len(name) < maxPath {
+		return &TreeError{strings.TrimSuffix(name+"/"+te.Path, "/"), te.Err}
+	}
+	return err
 }
 
 func sortEntries(e []Entry) {

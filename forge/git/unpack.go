@@ -27,6 +27,8 @@ type unpacker struct {
 	emit    func(rawObject) error
 	held    int64 // bytes of the bases that are kept
 	maxHeld int64 // bytes of bases that are kept at one time, but for the last one
+	memory  hold  // of the process's, for what is held
+	budget  *Budget
 
 	// Deltas that wait for their base, by its offset or its id. The bases' ids are
 	// also in the order in which they were first asked for.
@@ -54,8 +56,9 @@ func newUnpacker(r io.ReaderAt, size int64, l Limits, outside func(OID) (objType
 		if left -= n; left < 0 {
 			return tooLarge("what a pack holds, inflated,", l.Unpacked)
 		}
-		return nil
+		return u.budget.inflate(n)
 	}
+	u.memory.what = "memory"
 	return u
 }
 
@@ -112,6 +115,9 @@ func (u *unpacker) entry(off int64, h entryHead, data io.Reader) error {
 		}
 		u.byID[h.ref] = append(u.byID[h.ref], off)
 	default:
+		if err := u.memory.set(h.size); err != nil {
+			return err
+		}
 		b, err := inflate(data, h.size)
 		if err != nil {
 			return err
@@ -216,6 +222,9 @@ func (u *unpacker) walk(ctx context.Context, b base) error {
 		}
 		stack = append(stack, next)
 		u.held += int64(len(next.object.data))
+		if err := u.memory.set(u.held); err != nil {
+			return err
+		}
 		for ; u.held > u.maxHeld && low < len(stack)-1; low++ {
 			u.held -= int64(len(stack[low].object.data))
 			stack[low].object, stack[low].loaded = rawObject{}, false

@@ -157,9 +157,10 @@ func refFault(name string) string {
 	return ""
 }
 
-// validatePattern accepts a full ref name, or a prefix below refs/ that ends in a slash.
+// validatePattern accepts a full ref name, a prefix below refs/ that ends in a slash,
+// or OnlyHead.
 func validatePattern(name string) error {
-	if name == "refs/" {
+	if name == "refs/" || name == OnlyHead {
 		return nil
 	}
 	if p, ok := strings.CutSuffix(name, "/"); ok {

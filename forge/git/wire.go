@@ -92,16 +92,21 @@ type limitReader struct {
 	r    io.Reader
 	n    int64
 	what string
+
+	budget *Budget
 }
 
 func (l *limitReader) Read(b []byte) (int, error) {
 	if l.n <= 0 {
-		return 0, tooLarge(l.what, 0)
+		return 0, fail(CodeTooLarge, l.what+" is larger than the limit", "raise the limit if this is right", nil)
 	}
 	if int64(len(b)) > l.n {
 		b = b[:l.n]
 	}
 	n, err := l.r.Read(b)
 	l.n -= int64(n)
+	if over := l.budget.receive(int64(n)); over != nil {
+		return 0, over
+	}
 	return n, err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // FindChange is forge.Changes. A branch of that name in a fork is another one.
-func (c *client) FindChange(ctx context.Context, r forge.Repo, head string) (out forge.Change, err error) {
+func (c *client) FindChange(ctx context.Context, r forge.Repo, head, base string) (out forge.Change, err error) {
 	a := act{op: fmt.Sprintf("find the change from %s in %s", head, r), scope: toRead}
 	err = c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
 		out = forge.Change{}
@@ -22,12 +22,19 @@ func (c *client) FindChange(ctx context.Context, r forge.Repo, head string) (out
 		err := pages(func(p *api.ListOptions) (*api.Response, error) {
 			o.ListOptions = *p
 			got, res, err := at.PullRequests.List(ctx, at.owner, at.name, o)
-			for _, g := range got {
-				if g.GetHead().GetRef() == head && g.GetHead().GetRepo().GetID() == at.about.ID && int64(g.GetNumber()) > out.Number {
-					out = change(g)
-				}
+			if err != nil {
+				return nil, err
 			}
-			return res, err
+			return res, readEach(got, func(g *api.PullRequest) (forge.Change, error) {
+				if g.GetHead().GetRef() != head || g.GetHead().GetRepo().GetID() != at.about.ID {
+					return forge.Change{}, nil
+				}
+				return change(g)
+			}, func(c forge.Change) {
+				if c.Number != 0 && (out.Number == 0 || c.Delivers(out, base)) {
+					out = c
+				}
+			})
 		})
 		if err == nil && out.Number == 0 {
 			return &forge.Error{Reason: forge.NotFound, Op: a.op}
@@ -48,7 +55,7 @@ func (c *client) OpenChange(ctx context.Context, r forge.Repo, ch forge.Change) 
 		var said *transport.StatusError
 		switch {
 		case err == nil:
-			out = change(made)
+			out, err = change(made)
 		case errors.As(err, &e) && errors.As(err, &said) && strings.Contains(string(said.Body), "already exists"):
 			there := *e
 			there.Reason = forge.Conflict
@@ -116,8 +123,14 @@ func (at spot) findRun(ctx context.Context, app int64, oid, name string) (*api.C
 	if err != nil {
 		return nil, err
 	}
+	if got == nil {
+		return nil, odd("it is null")
+	}
 	var last *api.CheckRun
 	for _, run := range got.CheckRuns {
+		if run.GetID() <= 0 {
+			return nil, odd("a check without an id")
+		}
 		if run.GetName() == name && (last == nil || run.GetID() > last.GetID()) {
 			last = run
 		}

@@ -118,14 +118,21 @@ func invalid(op, format string, args ...any) error {
 
 // pages asks for page after page until there is none, or f has had enough.
 func pages(f func(*api.ListOptions) (*api.Response, error)) error {
-	o := &api.ListOptions{PerPage: pageSize}
+	o := &api.ListOptions{PerPage: pageSize, Page: 1}
+	var read transport.List
 	for range maxPages {
 		res, err := f(o)
+		if err == nil {
+			err = read.Add(res.Response)
+		}
 		if err != nil {
 			return err
 		}
 		if res.NextPage == 0 {
 			return nil
+		}
+		if res.NextPage <= o.Page {
+			return &forge.Error{Reason: forge.Invalid, Err: fmt.Errorf("page %d is said to follow page %d", res.NextPage, o.Page)}
 		}
 		o.Page = res.NextPage
 	}

@@ -93,11 +93,11 @@ func TestI4_KindsOfAccounts(t *testing.T) {
 		{"acme", "Organization", forge.Bot}, //nolint:misspell // GitHub's own word
 		{"imported", "Mannequin", forge.Bot}, {"unknown", "", forge.Bot},
 	} {
-		if got := user(&api.User{Login: &c.login, Type: &c.kind, ID: api.Int64(7)}); got.Kind != c.want || got.ID != 7 {
+		if got := mustUser(t, &api.User{Login: &c.login, Type: &c.kind, ID: api.Int64(7)}); got.Kind != c.want || got.ID != 7 {
 			t.Errorf("%s, a %q, is %+v", c.login, c.kind, got)
 		}
 	}
-	if got := user(nil); got.Kind == forge.Person || got.ID != 0 {
+	if got := mustUser(t, nil); got.Kind == forge.Person || got.ID != 0 {
 		t.Errorf("nobody is %+v", got)
 	}
 }
@@ -108,4 +108,13 @@ func TestCut(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.in, got, c.want)
 		}
 	}
+}
+
+func mustUser(t *testing.T, u *api.User) forge.User {
+	t.Helper()
+	out, err := user(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

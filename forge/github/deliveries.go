@@ -50,6 +50,8 @@ func (h *Host) FailedDeliveries(ctx context.Context, since time.Time) ([]Deliver
 		}
 		for _, d := range got {
 			switch {
+			case d.GetID() <= 0:
+				return nil, fail(op, transport.Read, odd("a delivery without an id"))
 			case d.GetDeliveredAt().Time.Before(since):
 				return out, nil
 			case d.GetStatusCode() >= http.StatusOK && d.GetStatusCode() < http.StatusMultipleChoices:

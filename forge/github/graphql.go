@@ -99,6 +99,9 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 		}
 		page := make([]version, 0, len(i.UserContentEdits.Nodes)+len(out.versions))
 		for _, n := range i.UserContentEdits.Nodes {
+			if n.EditedAt.IsZero() || n.Editor != nil && n.Editor.DatabaseID < 0 {
+				return out, odd("an edit without a time, or by an account that can't be")
+			}
 			page = append(page, n.version())
 		}
 		out.versions = append(page, out.versions...)
@@ -110,6 +113,9 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 				out.versions = []version{{at: *at, unknown: true, by: forge.User{Login: ghost, Kind: forge.Bot}}}
 			}
 			return out, nil
+		}
+		if info.StartCursor == "" || before != nil && *before == info.StartCursor {
+			return out, odd("the edits' pages lead nowhere")
 		}
 		before = &info.StartCursor
 	}

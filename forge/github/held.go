@@ -43,6 +43,9 @@ func (h *Host) Held(ctx context.Context, r forge.Repo) (Installation, error) {
 	if err != nil {
 		return Installation{}, fail(op, transport.Read, err)
 	}
+	if found.GetID() <= 0 {
+		return Installation{}, fail(op, transport.Read, odd("an installation without an id"))
+	}
 	out := Installation{ID: found.GetID(), App: found.GetAppSlug(), Suspended: found.SuspendedAt != nil, Events: found.Events}
 	// The library has a field for each permission; by their names is how they are
 	// asked for and shown.

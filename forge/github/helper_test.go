@@ -61,7 +61,7 @@ func exercised(t *testing.T, p *githubtest.Place, bot forge.Client) *forgetest.P
 		},
 		Merge: func(t *testing.T, number int64) {
 			t.Helper()
-			c := must[forge.Change](t)(bot.FindChange(t.Context(), p.Repo, "writ/change/3"))
+			c := must[forge.Change](t)(bot.FindChange(t.Context(), p.Repo, "writ/change/3", ""))
 			if c.Number != number {
 				t.Fatalf("change %d isn't the one to merge, %d", c.Number, number)
 			}

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -48,20 +49,14 @@ func (c *client) History(ctx context.Context, r forge.Repo, number int64) (out [
 func (at spot) events(ctx context.Context, number int64) (out []entry, err error) {
 	err = pages(func(o *api.ListOptions) (*api.Response, error) {
 		got, res, err := at.Issues.ListIssueEvents(ctx, at.owner, at.name, itemNumber(number), o)
-		for _, g := range got {
-			kind, wanted := eventKinds[g.GetEvent()]
-			if !wanted {
-				continue
-			}
-			e := entry{Event: forge.Event{
-				ID: g.GetID() * eventGap, Kind: kind, Actor: user(g.Actor), Label: g.GetLabel().GetName(), At: g.GetCreatedAt().Time,
-			}}
-			if g.Rename != nil {
-				e.renamedFrom = g.Rename.From
-			}
-			out = append(out, e)
+		if err != nil {
+			return nil, err
 		}
-		return res, err
+		return res, readEach(got, event, func(e entry) {
+			if e.Kind != "" {
+				out = append(out, e)
+			}
+		})
 	})
 	slices.SortStableFunc(out, func(a, b entry) int {
 		if c := a.At.Compare(b.At); c != 0 {
@@ -70,6 +65,32 @@ func (at spot) events(ctx context.Context, number int64) (out []entry, err error
 		return int(min(max(a.ID-b.ID, -1), 1))
 	})
 	return out, err
+}
+
+// event reads an entry; one that doesn't matter here has no kind.
+func event(g *api.IssueEvent) (entry, error) {
+	if g.GetEvent() == "" {
+		return entry{}, odd("an event that doesn't say what happened")
+	}
+	kind, wanted := eventKinds[g.GetEvent()]
+	if !wanted {
+		return entry{}, nil
+	}
+	actor, err := user(g.Actor)
+	if err != nil {
+		return entry{}, err
+	}
+	if g.GetID() <= 0 || g.GetID() > math.MaxInt64/eventGap || g.GetCreatedAt().IsZero() {
+		return entry{}, odd("an event without id or time")
+	}
+	e := entry{Event: forge.Event{ID: g.GetID() * eventGap, Kind: kind, Actor: actor, Label: g.GetLabel().GetName(), At: g.GetCreatedAt().Time}}
+	if named := kind == forge.EventLabeled || kind == forge.EventUnlabeled; named && e.Label == "" {
+		return entry{}, odd("an event of a label without its name")
+	}
+	if g.Rename != nil {
+		e.renamedFrom = g.Rename.From
+	}
+	return e, nil
 }
 
 // tell puts the edits of the body among the events, and the digests to them.

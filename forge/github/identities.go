@@ -30,10 +30,17 @@ func (c *client) Self(ctx context.Context) (forge.User, error) {
 	if err != nil {
 		return forge.User{}, fail(op, transport.Read, err)
 	}
+	self, err := user(u)
+	if err == nil && self.ID == 0 {
+		err = odd("it names no account")
+	}
+	if err != nil {
+		return forge.User{}, fail(op, transport.Read, err)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.self = user(u)
-	return h.self, nil
+	h.self = self
+	return self, nil
 }
 
 func (h *Host) askSelf(ctx context.Context, op string, home forge.Repo) (*api.User, error) {
@@ -98,6 +105,9 @@ func (c *client) Permission(ctx context.Context, r forge.Repo, account int64) (p
 		}
 		if err != nil {
 			return err
+		}
+		if who.GetID() != account || who.GetLogin() == "" {
+			return odd("it is not about account %d", account)
 		}
 		p, err = at.level(ctx, who)
 		return err

@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,8 +32,11 @@ func (c *client) Repository(ctx context.Context, id int64) (forge.Repository, er
 func (c *client) Issue(ctx context.Context, r forge.Repo, number int64) (out forge.Issue, err error) {
 	err = c.h.do(ctx, r, act{op: onItem("read", r, number), scope: toRead}, func(ctx context.Context, at spot) error {
 		i, _, err := at.Issues.Get(ctx, at.owner, at.name, itemNumber(number))
-		if err == nil {
-			out = issue(i)
+		if err != nil {
+			return err
+		}
+		if out, err = issue(i); err == nil && out.Number != number {
+			err = odd("it is about issue %d", out.Number)
 		}
 		return err
 	})
@@ -53,13 +57,28 @@ func (c *client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, 
 			if err != nil {
 				return err
 			}
-			for _, i := range got {
-				if err := w.tell(issue(i), since, f); err != nil {
+			news := false
+			for n, i := range got {
+				if i == nil {
+					return odd("entry %d of the list is null", n)
+				}
+				one, err := issue(i)
+				if err != nil {
+					return err
+				}
+				if !w.isNews(one) {
+					continue
+				}
+				news = true
+				if err := w.tell(one, since, f); err != nil {
 					return caller{err}
 				}
 			}
 			if len(got) < pageSize {
 				return nil
+			}
+			if !w.goesOn(news) {
+				break
 			}
 			w.move(got[len(got)-1].GetUpdatedAt().Time)
 		}
@@ -71,7 +90,28 @@ func (c *client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, 
 type window struct {
 	since time.Time
 	page  int
-	told  map[int64]time.Time // issue to the update that was told
+	told  map[int64]time.Time // entry to the update that was told, of now's window
+	idle  int                 // full pages in a row that had nothing new
+}
+
+// isNews reports whether an entry wasn't on a page before as it is now.
+func (w *window) isNews(i forge.Issue) bool {
+	at, told := w.told[i.Number]
+	w.told[i.Number] = i.UpdatedAt
+	return !told || !at.Equal(i.UpdatedAt)
+}
+
+// mostIdle is how many full pages may have nothing new in a row: a window that
+// begins anew at a second with many updates repeats one.
+const mostIdle = 3
+
+// goesOn reports whether the list still comes to an end.
+func (w *window) goesOn(news bool) bool {
+	w.idle++
+	if news {
+		w.idle = 0
+	}
+	return w.idle <= mostIdle
 }
 
 // move goes on at the time of the last update. More than a page of issues of one
@@ -79,6 +119,7 @@ type window struct {
 func (w *window) move(last time.Time) {
 	if last = last.Truncate(time.Second); last.After(w.since) {
 		w.since, w.page = last, 1
+		maps.DeleteFunc(w.told, func(_ int64, at time.Time) bool { return at.Before(last) }) // it isn't listed any more
 		return
 	}
 	w.page++
@@ -88,10 +129,6 @@ func (w *window) tell(i forge.Issue, since time.Time, f func(forge.Issue) error)
 	if i.IsChange || i.UpdatedAt.Before(since) {
 		return nil
 	}
-	if at, told := w.told[i.Number]; told && at.Equal(i.UpdatedAt) {
-		return nil
-	}
-	w.told[i.Number] = i.UpdatedAt
 	return f(i)
 }
 
@@ -113,10 +150,10 @@ func (c *client) Comments(ctx context.Context, r forge.Repo, number int64) (out 
 		out = nil
 		return pages(func(o *api.ListOptions) (*api.Response, error) {
 			got, res, err := at.Issues.ListComments(ctx, at.owner, at.name, itemNumber(number), &api.IssueListCommentsOptions{ListOptions: *o})
-			for _, g := range got {
-				out = append(out, comment(g))
+			if err != nil {
+				return nil, err
 			}
-			return res, err
+			return res, readEach(got, comment, func(c forge.Comment) { out = append(out, c) })
 		})
 	})
 	slices.SortStableFunc(out, func(a, b forge.Comment) int { return a.CreatedAt.Compare(b.CreatedAt) })
@@ -129,7 +166,7 @@ func (c *client) AddComment(ctx context.Context, r forge.Repo, number int64, bod
 	err = c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
 		made, _, err := at.Issues.CreateComment(ctx, at.owner, at.name, itemNumber(number), &api.IssueComment{Body: &body})
 		if err == nil {
-			out = comment(made)
+			out, err = comment(made)
 		}
 		return err
 	})

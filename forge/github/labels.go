@@ -42,10 +42,10 @@ func (c *client) labels(ctx context.Context, r forge.Repo, op string) (out []for
 		out = nil
 		return pages(func(o *api.ListOptions) (*api.Response, error) {
 			got, res, err := at.Issues.ListLabels(ctx, at.owner, at.name, o)
-			for _, l := range got {
-				out = append(out, forge.Label{Name: l.GetName(), Color: l.GetColor(), Description: l.GetDescription()})
+			if err != nil {
+				return nil, err
 			}
-			return res, err
+			return res, readEach(got, label, func(l forge.Label) { out = append(out, l) })
 		})
 	})
 	return out, err

@@ -195,11 +195,18 @@ func TestI12_ChangeOfAFork(t *testing.T) {
 		return do()
 	})
 	list = "[" + pull(9, p.Repo.ID+1) + `,{"number":8,"head":{"ref":"work","repo":null}},` + pull(7, p.Repo.ID) + "," + pull(5, p.Repo.ID) + "]"
-	got := must[forge.Change](t)(c.FindChange(t.Context(), p.Repo, "work"))
+	got := must[forge.Change](t)(c.FindChange(t.Context(), p.Repo, "work", ""))
 	if got.Number != 7 || got.HeadOID != "of-7" || got.MergedOID != "" || got.State != forge.ChangeOpen {
 		t.Errorf("found %+v", got)
 	}
+	// One that is for another branch delivers only where none is for the base.
+	list = "[" + strings.Replace(pull(9, p.Repo.ID), `"ref":"main"`, `"ref":"playground"`, 1) + "," + pull(7, p.Repo.ID) + "," + pull(5, p.Repo.ID) + "]"
+	for base, want := range map[string]int64{"main": 7, "playground": 9, "gone": 9, "": 9} {
+		if got := must[forge.Change](t)(c.FindChange(t.Context(), p.Repo, "work", base)); got.Number != want {
+			t.Errorf("for %q it is %d, want %d", base, got.Number, want)
+		}
+	}
 	list = "[" + pull(9, p.Repo.ID+1) + "]"
-	_, err := c.FindChange(t.Context(), p.Repo, "work")
+	_, err := c.FindChange(t.Context(), p.Repo, "work", "")
 	wantReason(t, "only in a fork", err, forge.NotFound)
 }

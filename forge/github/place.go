@@ -1,9 +1,12 @@
 package github
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -157,7 +160,10 @@ func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place,
 	if err != nil {
 		return nil, fail(op, transport.Read, err)
 	}
-	about := repository(found)
+	about, err := repository(found)
+	if err != nil {
+		return nil, fail(op, transport.Read, err)
+	}
 	if !strings.EqualFold(about.String(), owner+"/"+name) {
 		return nil, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("GitHub answers with %s", about.Repo)}
 	}
@@ -189,6 +195,9 @@ func (h *Host) installationOf(ctx context.Context, op, owner, name string) (int6
 	if err != nil {
 		return 0, fail(op, transport.Read, err)
 	}
+	if found.GetID() <= 0 {
+		return 0, fail(op, transport.Read, odd("an installation without an id"))
+	}
 	if want := h.cfg.App.Installation; want != 0 && found.GetID() != want {
 		return 0, &forge.Error{Reason: forge.Forbidden, Op: op, Err: fmt.Errorf("the repository belongs to installation %d, and %d is configured", found.GetID(), want)}
 	}
@@ -211,13 +220,17 @@ func (h *Host) byID(ctx context.Context, op string, id, installation int64) (for
 	if err != nil {
 		return forge.Repository{}, fail(op, transport.Read, err)
 	}
+	if found == nil {
+		return forge.Repository{}, fail(op, transport.Read, odd("it is null"))
+	}
 	return known(op, id, found.Repositories...)
 }
 
 func known(op string, id int64, found ...*api.Repository) (forge.Repository, error) {
 	for _, r := range found {
 		if r.GetID() == id {
-			return repository(r), nil
+			about, err := repository(r)
+			return about, fail(op, transport.Read, err)
 		}
 	}
 	return forge.Repository{}, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("the repository %d is not there", id)}
@@ -263,7 +276,28 @@ func (m minting) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	call := transport.Call{Op: "token of the App's installation", Account: appAccount, Lane: transport.Read, Live: true}
 	res, err := m.next.RoundTrip(req.WithContext(transport.With(req.Context(), call)))
-	return res, mintError(err)
+	if err != nil {
+		return res, mintError(err)
+	}
+	return res, tokenIn(res)
+}
+
+// tokenIn makes sure that there is a token with an end in an answer: the library
+// takes what it finds for one, and ends the process at a null.
+func tokenIn(res *http.Response) error {
+	body, err := io.ReadAll(res.Body) // it is in memory
+	if err != nil {
+		return err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	var said struct {
+		Token   string    `json:"token"`
+		Expires time.Time `json:"expires_at"`
+	}
+	if err := json.Unmarshal(body, &said); err != nil || said.Token == "" || said.Expires.IsZero() {
+		return &forge.Error{Reason: forge.Unavailable, Err: odd("it holds no token")}
+	}
+	return nil
 }
 
 // mintError says what a refused token means: the installation is gone, or the

@@ -59,9 +59,9 @@ func (p Pattern) Admits(text string) (admits, known bool) {
 }
 
 // Rules lists the rules in force for a branch, which needn't be there. Rulesets
-// are all that GitHub shows to who may not administer the repository: a branch
-// protection of the older kind is seen by [Host.Protected] alone. A private
-// repository whose plan has no rulesets has no rules.
+// are all that GitHub shows to who may not administer the repository: what a
+// branch protection of the older kind asks can't be seen. A private repository
+// whose plan has no rulesets has no rules.
 func (h *Host) Rules(ctx context.Context, r forge.Repo, branch string) (out []Rule, err error) {
 	a := act{op: fmt.Sprintf("read the rules for %s of %s", branch, r), scope: toRead, live: true}
 	err = h.do(ctx, r, a, func(ctx context.Context, at spot) error {
@@ -112,6 +112,9 @@ func (at spot) rules(ctx context.Context, branch string, out *[]Rule) error {
 		}
 		res, err := at.Do(ctx, req, &some)
 		for _, one := range some {
+			if one.Type == "" {
+				return nil, odd("a rule without a type")
+			}
 			*out = append(*out, Rule{
 				Type: one.Type, Ruleset: one.Ruleset, Source: one.Source, AfterCreation: one.With.AfterCreation,
 				Pattern: Pattern{one.With.Operator, one.With.Pattern, one.With.Negate},
@@ -133,25 +136,6 @@ func (at spot) bypasses(ctx context.Context, ruleset int64) bool {
 	}
 	_, err = at.Do(ctx, req, &about)
 	return err == nil && (about.May == "always" || about.May == "exempt")
-}
-
-// Protected reports whether a branch is protected, by whatever kind of rule. A
-// branch that isn't there is NotFound.
-func (h *Host) Protected(ctx context.Context, r forge.Repo, branch string) (protected bool, err error) {
-	a := act{op: fmt.Sprintf("ask whether %s of %s is protected", branch, r), scope: forGit, live: true}
-	err = h.do(ctx, r, a, func(ctx context.Context, at spot) error {
-		req, err := at.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/branches/%s", at.owner, at.name, url.PathEscape(branch)), nil)
-		if err != nil {
-			return err
-		}
-		var about struct {
-			Protected bool `json:"protected"`
-		}
-		_, err = at.Do(ctx, req, &about)
-		protected = about.Protected
-		return err
-	})
-	return protected, err
 }
 
 // AppHook is where GitHub sends the App's webhooks.

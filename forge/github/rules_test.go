@@ -52,12 +52,6 @@ func TestRules(t *testing.T) {
 	if got := must[[]github.Rule](t)(h.Rules(t.Context(), p.Repo, "tested")); len(got) > 0 {
 		t.Errorf("a plan without rulesets has the rules %v", got)
 	}
-	if protected := must[bool](t)(h.Protected(t.Context(), p.Repo, "main")); protected {
-		t.Error("main is said to be protected")
-	}
-	if _, err := h.Protected(t.Context(), p.Repo, "nowhere"); !forge.IsReason(err, forge.NotFound) {
-		t.Errorf("a branch that isn't there: %v", err)
-	}
 }
 
 // TestPattern: what GitHub would take is told from what it would not, and from

@@ -29,7 +29,7 @@ func mergePath(r forge.Repo, iid int) string {
 
 // FindChange is forge.Changes. Somebody may open a merge request from a branch
 // of that name in a fork: those don't count.
-func (h *Host) FindChange(ctx context.Context, r forge.Repo, head string) (forge.Change, error) {
+func (h *Host) FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error) {
 	w := reading("find the merge request from %s in %s", head, r)
 	var found *mergeAnswer
 	err := pages(w, func(o gitlab.ListOptions) (some []*mergeAnswer, res *gitlab.Response, err error) {
@@ -38,9 +38,11 @@ func (h *Host) FindChange(ctx context.Context, r forge.Repo, head string) (forge
 		}, &some)
 		return some, res, err
 	}, func(m *mergeAnswer) error {
-		if m.SourceBranch == head && m.SourceProjectID == int(r.ID) {
-			found = m
-			return errFound
+		if m.SourceBranch != head || m.SourceProjectID != int(r.ID) || found != nil && m.TargetBranch != base {
+			return nil
+		}
+		if found = m; base == "" || m.TargetBranch == base {
+			return errFound // the newest come first
 		}
 		return nil
 	})
@@ -62,7 +64,7 @@ var changeStates = map[string]forge.ChangeState{
 }
 
 func (h *Host) change(ctx context.Context, m *mergeAnswer) (forge.Change, error) {
-	if err := reading("read a merge request").other(m.IID > 0 && changeStates[m.State] != ""); err != nil {
+	if err := reading("read a merge request").other(m.IID > 0 && int64(m.IID) < changeBase && changeStates[m.State] != ""); err != nil {
 		return forge.Change{}, err
 	}
 	out := forge.Change{

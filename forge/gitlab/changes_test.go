@@ -15,14 +15,14 @@ func TestI12_ChangeFromAFork(t *testing.T) {
 	w := newWorld(t)
 	stranger := w.AddUser("mallory")
 	w.ForkMerge(w.repo.ID, stranger.ID, "writ/change/1")
-	if err := second(w.bot.FindChange(t.Context(), w.repo, "writ/change/1")); !forge.IsReason(err, forge.NotFound) {
+	if err := second(w.bot.FindChange(t.Context(), w.repo, "writ/change/1", "")); !forge.IsReason(err, forge.NotFound) {
 		t.Errorf("with nothing but a fork's: %v", err)
 	}
 	ours := w.change(t, "writ/change/1", "Fix it", "")
 	for range 130 {
 		w.ForkMerge(w.repo.ID, stranger.ID, "writ/change/1")
 	}
-	if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "writ/change/1")); got != ours {
+	if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "writ/change/1", "")); got != ours {
 		t.Errorf("found %+v, ours is %+v", got, ours)
 	}
 }
@@ -46,7 +46,7 @@ func TestNumbers(t *testing.T) {
 func TestDrafts(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	find := func(head string) forge.Change { return must[forge.Change](t)(w.bot.FindChange(ctx, w.repo, head)) }
+	find := func(head string) forge.Change { return must[forge.Change](t)(w.bot.FindChange(ctx, w.repo, head, "")) }
 	w.Branch(w.repo.ID, w.bot.user.ID, "writ/change/1", map[string]string{"1": "x"})
 	draft := must[forge.Change](t)(w.bot.OpenChange(ctx, w.repo, forge.Change{Title: "Fix it", Head: "writ/change/1", Base: "main", Draft: true}))
 	if !draft.Draft || draft.Title != "Fix it" {
@@ -66,6 +66,24 @@ func TestDrafts(t *testing.T) {
 		got := w.change(t, head, title, "")
 		if got.Draft || strings.TrimSpace(got.Title) != strings.TrimSpace(title) {
 			t.Errorf("%q was opened as %+v", title, got)
+		}
+	}
+}
+
+// TestFind_OntoTheBase: a change that is for another branch delivers only where none
+// is for the base.
+func TestFind_OntoTheBase(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.Branch(w.repo.ID, w.bot.user.ID, "work", map[string]string{"1": "x"})
+	w.Branch(w.repo.ID, w.bot.user.ID, "playground", map[string]string{"2": "x"})
+	numbers := map[string]int64{}
+	for _, base := range []string{"main", "playground"} {
+		numbers[base] = must[forge.Change](t)(w.bot.OpenChange(ctx, w.repo, forge.Change{Title: "Fix it", Head: "work", Base: base})).Number
+	}
+	for base, want := range map[string]string{"main": "main", "playground": "playground", "gone": "playground", "": "playground"} {
+		if got := must[forge.Change](t)(w.bot.FindChange(ctx, w.repo, "work", base)); got.Number != numbers[want] {
+			t.Errorf("for %q it is that onto %s, want %s", base, got.Base, want)
 		}
 	}
 }
@@ -95,7 +113,7 @@ func TestMerged_Kinds(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.Lie("GET", "/merge_requests", 1, gitlabtest.Fault{Status: 200, Body: `[{"iid": 1, "state": "merged", "source_branch": "b", "source_project_id": ` + strconv.FormatInt(w.repo.ID, 10) + `, ` + said + `}]`})
-		if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "b")); got.MergedOID != want || got.State != forge.ChangeMerged {
+		if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "b", "")); got.MergedOID != want || got.State != forge.ChangeMerged {
 			t.Errorf("%s: %+v", said, got)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 // internal ones: they are for fewer people than what writ records.
 func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forge.Comment, error) {
 	at := threadOf(number)
-	notes, err := h.listNotes(ctx, reading("list comments of %s#%d", r, number), r, at)
+	w := reading("list comments of %s#%d", r, number)
+	notes, err := h.listNotes(ctx, w, r, at)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forg
 		}
 		out = append(out, c)
 	}
-	return out, nil
+	return out, h.edits(ctx, w.op, out)
 }
 
 // listNotes reads a thread, oldest first.
@@ -53,14 +54,11 @@ func (h *Host) listNotes(ctx context.Context, w how, r forge.Repo, at thread) ([
 
 // comment is a note in our words; our own text is as it was before [quiet].
 func (h *Host) comment(ctx context.Context, r forge.Repo, at thread, n *gitlab.Note) (forge.Comment, error) {
+	if n.ID <= 0 || n.CreatedAt == nil || n.UpdatedAt == nil {
+		return forge.Comment{}, reading("read the comments of %s", r).odd("a comment without id or time")
+	}
 	h.remember(int64(n.ID), at)
-	out := forge.Comment{ID: int64(n.ID), Body: n.Body, URL: h.threadURL(r, at) + fmt.Sprintf("#note_%d", n.ID)}
-	if n.CreatedAt != nil {
-		out.CreatedAt = *n.CreatedAt
-	}
-	if n.UpdatedAt != nil {
-		out.UpdatedAt = *n.UpdatedAt
-	}
+	out := forge.Comment{ID: int64(n.ID), Body: n.Body, CreatedAt: *n.CreatedAt, UpdatedAt: *n.UpdatedAt, URL: h.threadURL(r, at) + fmt.Sprintf("#note_%d", n.ID)}
 	var err error
 	if out.Author, err = h.user(ctx, n.Author.ID, n.Author.Username); err != nil {
 		return out, err

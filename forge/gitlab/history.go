@@ -36,13 +36,13 @@ type entry struct {
 	login string
 }
 
-func newEntry(from source, id int, at *time.Time, kind forge.EventKind, user int, login string) (entry, bool) {
-	if at == nil {
-		return entry{}, false
+func newEntry(from source, id int, at *time.Time, kind forge.EventKind, user int, login string) (entry, error) {
+	if at == nil || at.IsZero() || id <= 0 || user < 0 {
+		return entry{}, reading("read an issue's history").odd("an event without id or time")
 	}
 	when := at.Truncate(time.Millisecond)
 	number := when.UnixMilli()<<(sourceBits+idBits) | int64(from)<<idBits | int64(id)&(1<<idBits-1)
-	return entry{forge.Event{ID: number, Kind: kind, At: when}, user, login}, true
+	return entry{forge.Event{ID: number, Kind: kind, At: when}, user, login}, nil
 }
 
 // History is forge.Issues.
@@ -60,7 +60,11 @@ func (h *Host) History(ctx context.Context, r forge.Repo, number int64) ([]forge
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(labels, states, noteEvents(notes))
+	told, err := noteEvents(notes)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(labels, states, told)
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.ID, b.ID) })
 	out := make([]forge.Event, 0, len(all))
 	for _, e := range all {
@@ -79,13 +83,19 @@ func (h *Host) labelEvents(ctx context.Context, w how, r forge.Repo, number int)
 	var out []entry
 	for _, e := range all {
 		kind := forge.EventUnlabeled
-		if e.Action == "add" {
+		switch e.Action {
+		case "add":
 			kind = forge.EventLabeled
+		case "remove":
+		default:
+			return nil, w.odd("a label event that doesn't say what happened")
 		}
-		if one, ok := newEntry(fromLabels, e.ID, e.CreatedAt, kind, e.User.ID, e.User.Username); ok {
-			one.Label = e.Label.Name
-			out = append(out, one)
+		one, err := newEntry(fromLabels, e.ID, e.CreatedAt, kind, e.User.ID, e.User.Username)
+		if err != nil {
+			return nil, err
 		}
+		one.Label = e.Label.Name
+		out = append(out, one)
 	}
 	return out, err
 }
@@ -104,9 +114,11 @@ func (h *Host) stateEvents(ctx context.Context, w how, r forge.Repo, number int)
 		if user == nil {
 			user = &gitlab.BasicUser{}
 		}
-		if one, ok := newEntry(fromStates, e.ID, e.CreatedAt, kind, user.ID, user.Username); ok {
-			out = append(out, one)
+		one, err := newEntry(fromStates, e.ID, e.CreatedAt, kind, user.ID, user.Username)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, one)
 	}
 	return out, err
 }
@@ -118,8 +130,7 @@ var notices = map[forge.EventKind][]string{
 	forge.EventTransferred: {"moved to ", "promoted to "},
 }
 
-func noteEvents(notes []*gitlab.Note) []entry {
-	var out []entry
+func noteEvents(notes []*gitlab.Note) (out []entry, err error) {
 	for _, n := range notes {
 		if !n.System {
 			continue
@@ -129,10 +140,12 @@ func noteEvents(notes []*gitlab.Note) []entry {
 			if !slices.ContainsFunc(beginnings, says) {
 				continue
 			}
-			if one, ok := newEntry(fromNotes, n.ID, n.CreatedAt, kind, n.Author.ID, n.Author.Username); ok {
-				out = append(out, one)
+			one, err := newEntry(fromNotes, n.ID, n.CreatedAt, kind, n.Author.ID, n.Author.Username)
+			if err != nil {
+				return nil, err
 			}
+			out = append(out, one)
 		}
 	}
-	return out
+	return out, nil
 }

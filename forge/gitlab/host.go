@@ -70,7 +70,9 @@ type Host struct {
 	self  forge.User
 	kinds map[int64]forge.Kind
 	notes map[int64]thread
-	names map[int64]forge.Repo // as they were last seen
+	// edited is when texts were last edited, by what listings showed of them.
+	edited map[noteVersion]time.Time
+	names  map[int64]forge.Repo // as they were last seen
 }
 
 // How many accounts' kinds, and comments' places, are remembered. Neither ever
@@ -110,7 +112,7 @@ func New(_ context.Context, c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: c, base: base, web: tr.Client(), tr: tr, log: c.Logger, kinds: map[int64]forge.Kind{}, notes: map[int64]thread{}, names: map[int64]forge.Repo{}}
+	h := &Host{cfg: c, base: base, web: tr.Client(), tr: tr, log: c.Logger, kinds: map[int64]forge.Kind{}, notes: map[int64]thread{}, edited: map[noteVersion]time.Time{}, names: map[int64]forge.Repo{}}
 	h.api, err = gitlab.NewClient(c.Token, //nolint:staticcheck // see api
 		gitlab.WithBaseURL(base.String()), gitlab.WithHTTPClient(h.web), gitlab.WithoutRetries(),
 		gitlab.WithCustomRetryMax(0), gitlab.WithCustomRetry(never), gitlab.WithCustomLimiter(unlimited{}))

@@ -25,7 +25,7 @@ func (h *Host) Self(ctx context.Context) (forge.User, error) {
 	w := reading("read our own account").live()
 	u, _, err := h.api.Users.CurrentUser(w.in(ctx))
 	if err == nil {
-		err = w.other(u.ID > 0)
+		err = w.other(u.ID > 0 && u.Username != "")
 	}
 	if err != nil {
 		return forge.User{}, w.err(err)
@@ -54,6 +54,9 @@ func kindOf(u *gitlab.User) forge.Kind {
 // is a bot.
 func (h *Host) user(ctx context.Context, id int, login string) (forge.User, error) {
 	out := forge.User{ID: int64(id), Login: login, Kind: forge.Person}
+	if id < 0 {
+		return out, reading("read an account").odd("an account with the id %d", id)
+	}
 	if id == 0 { // a deleted account's act
 		return out, nil
 	}

@@ -3,7 +3,9 @@ package gitlab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,6 +95,15 @@ func (h *Host) hidden(ctx context.Context, r forge.Repo, i *issueAnswer) (bool, 
 }
 
 func (h *Host) issue(ctx context.Context, i *issueAnswer) (forge.Issue, error) {
+	w := reading("read an issue")
+	switch {
+	case i.ID <= 0 || i.IID <= 0 || int64(i.IID) >= changeBase || i.State != stateOpened && i.State != stateClosed:
+		return forge.Issue{}, w.odd("an issue without id, number or state")
+	case i.CreatedAt == nil || i.UpdatedAt == nil || i.CreatedAt.IsZero() || i.UpdatedAt.IsZero():
+		return forge.Issue{}, w.odd("issue %d has no time", i.IID)
+	case slices.Contains(i.Labels, ""):
+		return forge.Issue{}, w.odd("a label of issue %d has no name", i.IID)
+	}
 	out := forge.Issue{
 		Number: int64(i.IID), ID: int64(i.ID), Title: i.Title, Body: i.Description, State: forge.Closed,
 		Labels: i.Labels, Locked: i.DiscussionLocked, URL: i.WebURL,
@@ -100,9 +111,7 @@ func (h *Host) issue(ctx context.Context, i *issueAnswer) (forge.Issue, error) {
 	if i.State == stateOpened {
 		out.State = forge.Open
 	}
-	if i.UpdatedAt != nil {
-		out.UpdatedAt = *i.UpdatedAt
-	}
+	out.CreatedAt, out.UpdatedAt = *i.CreatedAt, *i.UpdatedAt
 	var err error
 	if i.Author != nil {
 		out.Author, err = h.user(ctx, i.Author.ID, i.Author.Username)
@@ -124,7 +133,7 @@ type seen struct {
 func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
 	w := reading("list issues of %s", r).sweep()
 	known := map[seen]bool{}
-	from, page := since.Truncate(time.Second), 1
+	from, page, idle := since.Truncate(time.Second), 1, 0
 	for n := 0; ; n++ {
 		if n == maxPages {
 			return w.refuse(forge.Invalid, "%w", errTooMany)
@@ -141,8 +150,15 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 		if err != nil {
 			return err
 		}
+		news := len(known)
 		if err := h.each(ctx, r, some, since, known, f); err != nil {
 			return err
+		}
+		if idle++; len(known) > news {
+			idle = 0
+		}
+		if idle > mostIdle {
+			return w.refuse(forge.Invalid, "the list doesn't end")
 		}
 		if res.NextPage == 0 || len(some) == 0 {
 			return nil
@@ -150,9 +166,14 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 		page++
 		if last := lastUpdate(some); last.Truncate(time.Second).After(from) {
 			from, page = last.Truncate(time.Second), 1
+			maps.DeleteFunc(known, func(s seen, _ bool) bool { return s.at.Before(from) }) // it isn't listed any more
 		}
 	}
 }
+
+// mostIdle is how many pages may have nothing new in a row: a listing that begins
+// anew at a second with many updates repeats one.
+const mostIdle = 3
 
 // lastUpdate is the time of the last issue of a page.
 func lastUpdate(some []*issueAnswer) time.Time {
@@ -164,8 +185,11 @@ func lastUpdate(some []*issueAnswer) time.Time {
 
 // each hands on the issues of a page that are new in this listing.
 func (h *Host) each(ctx context.Context, r forge.Repo, some []*issueAnswer, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
-	for _, i := range some {
-		if i == nil || i.UpdatedAt == nil || i.UpdatedAt.Before(since) || known[seen{i.ID, *i.UpdatedAt}] {
+	for n, i := range some {
+		if i == nil || i.ID <= 0 || i.UpdatedAt == nil {
+			return reading("list issues of %s", r).odd("entry %d of the list is null, or has no id or time", n)
+		}
+		if i.UpdatedAt.Before(since) || known[seen{i.ID, *i.UpdatedAt}] {
 			continue
 		}
 		known[seen{i.ID, *i.UpdatedAt}] = true

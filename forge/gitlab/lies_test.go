@@ -52,10 +52,10 @@ func (w *world) writes(t *testing.T) map[string]write {
 		}, nil},
 		"OpenChange": {"POST", "/merge_requests", func(ctx context.Context) error {
 			return second(bot.OpenChange(ctx, r, forge.Change{Title: "x", Head: "writ/change/2", Base: "main"}))
-		}, func(t *testing.T) bool { return second(bot.FindChange(t.Context(), r, "writ/change/2")) == nil }},
+		}, func(t *testing.T) bool { return second(bot.FindChange(t.Context(), r, "writ/change/2", "")) == nil }},
 		"EditChange": {"PUT", "/merge_requests/", func(ctx context.Context) error { return bot.EditChange(ctx, r, change.Number, "New", "") },
 			func(t *testing.T) bool {
-				return must[forge.Change](t)(bot.FindChange(t.Context(), r, change.Head)).Title == "New"
+				return must[forge.Change](t)(bot.FindChange(t.Context(), r, change.Head, "")).Title == "New"
 			}},
 		"SetCheck": {"POST", "/statuses/", func(ctx context.Context) error {
 			return bot.SetCheck(ctx, r, change.HeadOID, forge.Check{Name: "writ", State: forge.CheckPassed})
@@ -240,7 +240,7 @@ func TestI14_AnyShape(t *testing.T) {
 		"Comments":   func() error { return second(w.bot.Comments(ctx, r, 1)) },
 		"Self":       func() error { return second(w.person(t, w.bot.user, w.bot.token).Self(ctx)) },
 		"Permission": func() error { return second(w.bot.Permission(ctx, r, 1)) },
-		"FindChange": func() error { return second(w.bot.FindChange(ctx, r, "writ/change/1")) },
+		"FindChange": func() error { return second(w.bot.FindChange(ctx, r, "writ/change/1", "")) },
 		"Token":      func() error { return second(w.bot.host.Token(ctx)) },
 		"Hooks":      func() error { return second(w.bot.host.Hooks(ctx, r)) },
 		"Thread":     func() error { return w.person(t, w.bot.user, w.bot.token).EditComment(ctx, r, 1, "x") },

@@ -56,7 +56,7 @@ func TestF1_QuickActions(t *testing.T) {
 		change := w.change(t, "writ/change/"+string(rune('a'+n)), "Fix it", text)
 		ok(t, bot.EditChange(ctx, w.repo, change.Number, "Fix it", "harmless"))
 		ok(t, bot.EditChange(ctx, w.repo, change.Number, "Fix it", text))
-		if got := must[forge.Change](t)(bot.FindChange(ctx, w.repo, change.Head)); got.Body != sent || change.Body != sent || got.State != forge.ChangeOpen {
+		if got := must[forge.Change](t)(bot.FindChange(ctx, w.repo, change.Head, "")); got.Body != sent || change.Body != sent || got.State != forge.ChangeOpen {
 			t.Errorf("change %q was found as %+v", text, got)
 		}
 		now := w.issue(t, i.Number)

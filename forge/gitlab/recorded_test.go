@@ -41,7 +41,7 @@ func TestRecorded(t *testing.T) {
 	for _, one := range all {
 		w.Lie("GET", "/merge_requests", 1, gitlabtest.Fault{Status: http.StatusOK, Body: raw})
 		w.Lie("GET", "/users/", 1, gitlabtest.Refuse(http.StatusNotFound))
-		got := must[forge.Change](t)(w.bot.FindChange(t.Context(), forge.Repo{ID: one.Project}, one.Head))
+		got := must[forge.Change](t)(w.bot.FindChange(t.Context(), forge.Repo{ID: one.Project}, one.Head, ""))
 		if got.Head != one.Head || got.HeadOID != one.SHA || got.Number <= changeBase || got.State == "" || got.Author.ID == 0 || !strings.Contains(one.Title, got.Title) {
 			t.Errorf("%+v was read as %+v", one, got)
 		}

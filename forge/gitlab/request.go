@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 
@@ -93,6 +94,19 @@ func (w how) other(ours bool) error {
 	return &forge.Error{Reason: forge.Unavailable, Op: w.op, Applied: w.write, Err: errors.New("the answer is not about what was asked")}
 }
 
+// odd is an answer of success that has something which no such answer can have: a
+// null in a list, an id that nothing has. Nothing of it is believed.
+func (w how) odd(format string, args ...any) error {
+	return &forge.Error{Reason: forge.Unavailable, Op: w.op, Applied: w.write, Err: fmt.Errorf("the answer can't be used: "+format, args...)}
+}
+
+func response(res *gitlab.Response) *http.Response {
+	if res == nil {
+		return nil
+	}
+	return res.Response
+}
+
 // answered reports whether GitLab refused with that status and those words.
 func answered(err error, status int, words string) bool {
 	var s *transport.StatusError
@@ -102,6 +116,7 @@ func answered(err error, status int, words string) bool {
 // pages reads a list to its end. A page may be shorter than asked for and not be
 // the last, so that only the header counts.
 func pages[T any](w how, ask func(gitlab.ListOptions) ([]T, *gitlab.Response, error), each func(T) error) error {
+	var read transport.List
 	for at, n := 1, 0; at > 0; n++ {
 		if n == maxPages {
 			return w.refuse(forge.Invalid, "%w", errTooMany)
@@ -110,9 +125,12 @@ func pages[T any](w how, ask func(gitlab.ListOptions) ([]T, *gitlab.Response, er
 		if err != nil {
 			return w.err(err)
 		}
-		for _, one := range some {
-			if v := reflect.ValueOf(one); v.Kind() == reflect.Pointer && v.IsNil() {
-				continue // a null in the list
+		if err := read.Add(response(res)); err != nil { //nolint:bodyclose // the library has read and closed it
+			return w.err(err)
+		}
+		for n, one := range some {
+			if v := reflect.ValueOf(one); v.IsZero() {
+				return w.odd("entry %d of the list is null", n)
 			}
 			if err := each(one); err != nil {
 				return err

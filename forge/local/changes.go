@@ -66,22 +66,22 @@ func (x *session) branches(r repoRow, names ...string) ([]git.OID, error) {
 }
 
 // FindChange is forge.Changes.
-func (c *Client) FindChange(ctx context.Context, r forge.Repo, head string) (out forge.Change, err error) {
+func (c *Client) FindChange(ctx context.Context, r forge.Repo, head, base string) (out forge.Change, err error) {
 	what := fmt.Sprintf("find the change from %s in %s", head, r)
 	err = c.in(ctx, r, reads(what), func(x *session, in scope) error {
-		found, err := x.changeFrom(in.repoRow, head, false)
+		found, err := x.changeFrom(in.repoRow, head, base, false)
 		out = found.Change
 		return err
 	})
 	return out, err
 }
 
-// changeFrom finds the newest change from a branch.
-func (x *session) changeFrom(r repoRow, head string, open bool) (changeRow, error) {
+// changeFrom finds the newest change from a branch, rather one onto base.
+func (x *session) changeFrom(r repoRow, head, base string, open bool) (changeRow, error) {
 	var number int64
 	err := x.one(to(&number), `SELECT i.number FROM changes c JOIN items i ON i.id = c.item
-		WHERE c.head = ? AND i.repo = ? AND (c.state = ? OR NOT ?) ORDER BY i.number DESC LIMIT 1`,
-		head, r.ID, string(forge.ChangeOpen), open)
+		WHERE c.head = ? AND i.repo = ? AND (c.state = ? OR NOT ?) ORDER BY c.base = ? DESC, i.number DESC LIMIT 1`,
+		head, r.ID, string(forge.ChangeOpen), open, base)
 	if err != nil {
 		return changeRow{}, noRows(err, "a change from %s", head)
 	}
@@ -141,7 +141,7 @@ func (c *Client) OpenChange(ctx context.Context, r forge.Repo, want forge.Change
 		case oids[0] == oids[1]:
 			return refuse(forge.Invalid, "%s has nothing that %s lacks", want.Head, want.Base)
 		}
-		switch there, err := x.changeFrom(in.repoRow, want.Head, true); {
+		switch there, err := x.changeFrom(in.repoRow, want.Head, "", true); {
 		case err == nil:
 			return refuse(forge.Conflict, "#%d is open from %s already", there.Number, want.Head)
 		case !forge.IsReason(err, forge.NotFound):

@@ -66,8 +66,24 @@ func TestMerge_Conflict(t *testing.T) {
 		t.Errorf("after the conflict: %+v, main at %s", got, w.git(t, "rev-parse", "main"))
 	}
 	ok(t, w.owner.CloseChange(t.Context(), w.repo, c.Number))
-	if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "work")); got.State != forge.ChangeClosed {
+	if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "work", "")); got.State != forge.ChangeClosed {
 		t.Errorf("after closing: %+v", got)
+	}
+}
+
+// TestFind_OntoTheBase: a change that is for another branch delivers only where none
+// is for the base.
+func TestFind_OntoTheBase(t *testing.T) {
+	w := newWorld(t)
+	w.branch(t, "work", "main", map[string]string{"README.md": "# Their shop\n"})
+	w.branch(t, "playground", "main", map[string]string{"README.md": "# A playground\n"})
+	first := w.open(t, "work")
+	ok(t, w.owner.CloseChange(t.Context(), w.repo, first.Number))
+	second := must[forge.Change](t)(w.owner.OpenChange(t.Context(), w.repo, forge.Change{Title: "Mine", Head: "work", Base: "playground"}))
+	for base, want := range map[string]int64{"main": first.Number, "playground": second.Number, "gone": second.Number, "": second.Number} {
+		if got := must[forge.Change](t)(w.bot.FindChange(t.Context(), w.repo, "work", base)); got.Number != want {
+			t.Errorf("for %q it is %d, want %d", base, got.Number, want)
+		}
 	}
 }
 

@@ -97,6 +97,8 @@ type sender struct {
 	s    *Store
 	hook Hook
 	wake chan struct{}
+
+	unnoted int64 // tries in a row of which nothing could be written down
 }
 
 // AddHook tells somebody of everything that happens from now on, and sends what
@@ -194,7 +196,12 @@ func (n *sender) next(ctx context.Context) time.Duration {
 		if wait := d.Due.Sub(n.s.now()); wait > 0 {
 			return min(wait, n.s.retry.Max)
 		}
-		n.deliver(ctx, d)
+		if n.deliver(ctx, d) {
+			n.unnoted = 0
+			continue
+		}
+		n.unnoted++
+		return n.s.retry.after(n.unnoted)
 	}
 	return 0
 }
@@ -208,11 +215,12 @@ func (n *sender) oldest(ctx context.Context) (d Delivery, err error) {
 	return d, err
 }
 
-// deliver makes one try and writes down how it went.
-func (n *sender) deliver(ctx context.Context, d Delivery) {
+// deliver makes one try and writes down how it went. Where that can't be written,
+// the delivery is as due as before, and the next try has to wait all the same.
+func (n *sender) deliver(ctx context.Context, d Delivery) (noted bool) {
 	status, err := n.post(ctx, d)
 	if ctx.Err() != nil {
-		return // the forge is being closed; the try doesn't count
+		return true // the forge is being closed; the try doesn't count
 	}
 	d.Attempts++
 	d.Status, d.State, d.Fault = status, DeliveryDelivered, ""
@@ -228,6 +236,7 @@ func (n *sender) deliver(ctx context.Context, d Delivery) {
 	if err != nil && ctx.Err() == nil {
 		n.s.log.Warn("a delivery can't be noted and will come again", "delivery", d.ID, "error", err)
 	}
+	return err == nil
 }
 
 func (n *sender) post(ctx context.Context, d Delivery) (status int, err error) {

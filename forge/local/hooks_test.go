@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -112,7 +113,9 @@ func actions(got []received) []string {
 	return out
 }
 
-func quick(o *Options) { o.Retry = Retry{Min: time.Millisecond, Max: 4 * time.Millisecond} }
+func quick(o *Options) { o.Retry = quickRetry }
+
+var quickRetry = Retry{Min: time.Millisecond, Max: 4 * time.Millisecond}
 
 // TestHooks_EverythingIsTold: signed, in order, in the shape that the receiver
 // reads, with the text as it stood right after the act.
@@ -181,6 +184,30 @@ func TestW12_ReceiverDown(t *testing.T) {
 	defer r.mu.Unlock()
 	if len(ids) != 4 || ids[got[0].id] != 8 {
 		t.Errorf("tries by id: %v", ids)
+	}
+}
+
+// TestW10_HookCannotBeNoted: where the file takes nothing, a delivery is as due as
+// before, and is tried again as one that failed is: later each time.
+func TestW10_HookCannotBeNoted(t *testing.T) {
+	r := newReceiver(t)
+	w := newWorld(t, quick)
+	s := w.Store
+	ok(t, s.update(t.Context(), "break", func(x *session) error {
+		return errors.Join(
+			x.do(`INSERT INTO hooks (url, at) VALUES (?, ?)`, r.hook().URL, x.now),
+			x.do(`CREATE TRIGGER full BEFORE UPDATE ON hook_deliveries BEGIN SELECT RAISE(FAIL, 'no space'); END`))
+	}))
+	w.file(t, "Issue", "")
+	n := &sender{s: s, hook: r.hook(), wake: make(chan struct{}, 1)}
+	for tries, want := range []time.Duration{quickRetry.Min, 2 * quickRetry.Min, quickRetry.Max, quickRetry.Max} {
+		if got := n.next(t.Context()); got != want || len(r.wait(t, tries+1)) != tries+1 {
+			t.Errorf("try %d is followed by %v, want %v", tries+1, got, want)
+		}
+	}
+	ok(t, s.update(t.Context(), "mend", func(x *session) error { return x.do(`DROP TRIGGER full`) }))
+	if got := n.next(t.Context()); got != idle || n.unnoted != 0 {
+		t.Errorf("mended, the next look is after %v", got)
 	}
 }
 

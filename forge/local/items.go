@@ -15,7 +15,6 @@ import (
 // itemRow is an issue or a change as the database has it.
 type itemRow struct {
 	forge.Issue
-	created time.Time
 }
 
 const itemColumns = `i.id, i.number, i.change, i.title, i.body, i.state, i.locked, i.at, i.updated, u.id, u.login, u.kind
@@ -25,7 +24,7 @@ func scanItem(r repoRow, scan func(...any) error) (it itemRow, err error) {
 	var at, updated int64
 	err = scan(&it.ID, &it.Number, &it.IsChange, &it.Title, &it.Body, &it.State, &it.Locked, &at, &updated,
 		&it.Author.ID, &it.Author.Login, &it.Author.Kind)
-	it.created, it.UpdatedAt = time.UnixMilli(at).UTC(), time.UnixMilli(updated).UTC()
+	it.CreatedAt, it.UpdatedAt = time.UnixMilli(at).UTC(), time.UnixMilli(updated).UTC()
 	it.URL = itemURL(r, it.IsChange, it.Number)
 	return it, err
 }

@@ -103,6 +103,9 @@ func (m *merger) merge(c forge.Change) (start, merged git.OID, err error) {
 	case git.Lost, git.Refused:
 		return "", "", refuse(forge.Conflict, "the base %s could not be moved: %s", c.Base, out.Reason)
 	}
+	if out.Status == git.Unable {
+		return "", "", out.Err
+	}
 	return "", "", errors.Join(out.Err, errors.New("whether the base has moved is not known; merging again finds out"))
 }
 

@@ -237,6 +237,21 @@ func TestF1_PageEscapes(t *testing.T) {
 	}
 }
 
+// TestF1_PageShowsHidden: what turns the direction of a title is seen.
+func TestF1_PageShowsHidden(t *testing.T) {
+	if got := shown("a\u202eb\x1b[1mc\u200b 🙂 ü"); got != `a\u{202e}b\u{1b}[1mc\u{200b} 🙂 ü` {
+		t.Errorf("%q", got)
+	}
+	w := newWorld(t)
+	must[forge.Issue](t)(w.owner.FileIssue(t.Context(), w.repo, "Fix \u202eevil", "text"))
+	b := w.browse(t, w.serve(t), nil)
+	for _, path := range []string{"/acme/shop/issues", "/acme/shop/issues/1"} {
+		if page := b.get(path).text; strings.Contains(page, "\u202e") || !strings.Contains(page, `\u{202e}`) {
+			t.Errorf("%s turns the direction", path)
+		}
+	}
+}
+
 // TestPage_RefreshTakesNoTyping: without scripts, a page that has a form to type
 // into is never loaded again by itself.
 func TestPage_RefreshTakesNoTyping(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/writbot/writ/forge"
 )
@@ -17,6 +18,7 @@ func functions() template.FuncMap {
 		"markdown": func(text string) template.HTML { return markdown(md, text) },
 		"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"shown":    shown,
 		"short":    func(oid string) string { return shorten(oid, shortOID) },
 		"digest":   func(d string) string { return shorten(strings.TrimPrefix(d, "sha256:"), shortDigest) },
 		"op":       opClass,
@@ -28,6 +30,21 @@ func functions() template.FuncMap {
 		"mark":     checkMark,
 		"label":    func(name, class string) labelView { return labelView{name, class} },
 	}
+}
+
+// shown is a line of somebody's text in which controls, and what turns the reading
+// direction or can't be seen, stand as escapes: a title must not pass for another one.
+// Parts of emoji stay.
+func shown(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || strings.ContainsRune("\u200b\u2060\ufeff\u00ad", r) || r >= 0xe0000 && r <= 0xe007f {
+			fmt.Fprintf(&b, "\\u{%x}", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 const (

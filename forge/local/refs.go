@@ -50,7 +50,7 @@ func (x *session) pushed(in scope, m RefUpdate) error {
 
 // moveChange notes that the head of an open change has moved.
 func (x *session) moveChange(in scope, branch string, head git.OID) error {
-	c, err := x.changeFrom(in.repoRow, branch, true)
+	c, err := x.changeFrom(in.repoRow, branch, "", true)
 	if err != nil {
 		return ignoreMissing(err)
 	}

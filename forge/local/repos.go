@@ -64,8 +64,8 @@ func (s *Store) CreateRepo(ctx context.Context, spec RepoSpec) (made forge.Repos
 			return refuse(forge.Conflict, "%s/%s is there already", spec.Owner, spec.Name)
 		}
 		var id int64
-		err := x.one(to(&id), `INSERT INTO repos (owner, name, branch, private, archived, fork, last_item)
-			VALUES (?, ?, ?, ?, 0, ?, 0) RETURNING id`, spec.Owner, spec.Name, spec.Branch, spec.Private, spec.Fork)
+		err := x.one(to(&id), `INSERT INTO repos (owner, name, branch, private, archived, fork, last_item, uid)
+			VALUES (?, ?, ?, ?, 0, ?, 0, lower(hex(randomblob(8)))) RETURNING id`, spec.Owner, spec.Name, spec.Branch, spec.Private, spec.Fork)
 		if err != nil {
 			return err
 		}
@@ -76,6 +76,13 @@ func (s *Store) CreateRepo(ctx context.Context, spec RepoSpec) (made forge.Repos
 		if err := initBare(s.GitDir(id), spec.Branch); err != nil {
 			return err
 		}
+		world, err := x.world(id)
+		if err != nil {
+			return err
+		}
+		if err := git.SetIdentity(s.GitDir(id), world); err != nil {
+			return err
+		}
 		r, err := x.repo(id)
 		made = r.Repository
 		return err
@@ -84,6 +91,35 @@ func (s *Store) CreateRepo(ctx context.Context, spec RepoSpec) (made forge.Repos
 		return made, err
 	}
 	return made, s.firstCommit(ctx, made, spec)
+}
+
+// World is the identity of a repository: which forge this is, and which of its
+// repositories, both random. Names change hands, and a forge that is made anew
+// gives the same numbers again; this stays with the one repository.
+func (s *Store) World(ctx context.Context, repo int64) (world string, err error) {
+	err = s.view(ctx, "look up the repository", func(x *session) error {
+		world, err = x.world(repo)
+		return err
+	})
+	return world, err
+}
+
+func (x *session) world(repo int64) (string, error) {
+	var forgeID, uid string
+	err := x.one(to(&forgeID, &uid), `SELECT forge.id, repos.uid FROM forge, repos WHERE repos.id = ?`, repo)
+	return identityPrefix + forgeID + "#" + uid, noRows(err, "the repository %d", repo)
+}
+
+// identityPrefix is what the identity of each embedded forge begins with.
+const identityPrefix = "local-"
+
+// Identity is which forge this is, and what the identities of its repositories
+// begin with.
+func (s *Store) Identity(ctx context.Context) (identity string, err error) {
+	err = s.view(ctx, "look up the forge", func(x *session) error {
+		return x.one(to(&identity), `SELECT id FROM forge`)
+	})
+	return identityPrefix + identity, err
 }
 
 // GitDir is where the bare repository lies.

@@ -12,8 +12,17 @@ const applicationID = 0x466f7267
 // migrations brings a file from version i to i+1 (PRAGMA user_version). An
 // entry that was released never changes. Times are Unix milliseconds.
 func migrations() []string {
-	return []string{accounts + repositories + items + hooks}
+	return []string{accounts + repositories + items + hooks, identities}
 }
+
+// Which forge this is, and which repository each one is, whatever they are called
+// and whatever numbers another forge of this kind gives: random, and never given
+// again.
+const identities = `
+CREATE TABLE forge (id TEXT NOT NULL) STRICT;
+INSERT INTO forge (id) VALUES (lower(hex(randomblob(8))));
+ALTER TABLE repos ADD COLUMN uid TEXT NOT NULL DEFAULT '';
+UPDATE repos SET uid = lower(hex(randomblob(8)));`
 
 const accounts = `
 CREATE TABLE users (

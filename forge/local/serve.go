@@ -15,6 +15,10 @@ import (
 	"github.com/writbot/writ/forge/git/smarthttp"
 )
 
+// fsck has git look at each object that is pushed: what clients couldn't read, or
+// what would be written where it doesn't belong (.git in a tree), is not taken.
+var fsck = []string{"receive.fsckObjects=true"}
+
 // Handler serves git at /<owner>/<name>.git, /healthz and /readyz, and the page
 // everywhere else. Unless
 // Options.Remote says otherwise only the loopback interface is answered, and
@@ -22,7 +26,7 @@ import (
 func (s *Store) Handler() (http.Handler, error) {
 	gits, err := smarthttp.New(smarthttp.Options{
 		Root: filepath.Join(s.dir, "repos"), Logger: s.log,
-		Authorize: s.authorizeGit, PostReceive: s.postReceive,
+		Authorize: s.authorizeGit, PostReceive: s.postReceive, Config: fsck,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("serve the embedded forge: %w", err)

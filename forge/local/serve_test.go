@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +64,33 @@ func TestGit_CloneAndPush(t *testing.T) {
 	want := []string{"push refs/heads/work", "change openedrefs/heads/work", "push refs/heads/work", "change pushedrefs/heads/work"}
 	if texts := actions(r.wait(t, 4)); !slices.Equal(texts, want) {
 		t.Errorf("told %q, want %q", texts, want)
+	}
+}
+
+// TestServe_PushIsChecked: a tree that git would lay out into .git, and an object that
+// lacks what it must have, are refused by name, and nothing of the push is taken.
+func TestServe_PushIsChecked(t *testing.T) {
+	w := newWorld(t)
+	srv := w.serve(t)
+	dir := filepath.Join(t.TempDir(), "clone")
+	remote := withToken(t, srv.URL+"/acme/shop.git", w.token(t, w.bot))
+	gittest.Git(t, "/", "clone", "--quiet", srv.URL+"/acme/shop.git", dir)
+	blob := gittest.GitInput(t, dir, "x\n", "hash-object", "-w", "--stdin")
+	for name, c := range map[string]struct {
+		tree []gittest.TreeEntry
+		want string
+	}{
+		"a .git":        {[]gittest.TreeEntry{{Mode: "100644", Name: ".git", OID: blob}}, "hasDotgit"},
+		"a name twice":  {[]gittest.TreeEntry{{Mode: "100644", Name: "a", OID: blob}, {Mode: "100644", Name: "a", OID: blob}}, "duplicateEntries"},
+		"out of order":  {[]gittest.TreeEntry{{Mode: "100644", Name: "b", OID: blob}, {Mode: "100644", Name: "a", OID: blob}}, "treeNotSorted"},
+		"nothing wrong": {[]gittest.TreeEntry{{Mode: "100644", Name: "a", OID: blob}, {Mode: "100644", Name: "b", OID: blob}}, ""},
+	} {
+		gittest.CommitTree(t, dir, "refs/heads/odd", gittest.RawTree(t, dir, c.tree...))
+		out, err := exec.Command("git", "-C", dir, "push", remote, "+refs/heads/odd:refs/heads/odd").CombinedOutput()
+		if (err == nil) != (c.want == "") || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		gittest.Git(t, dir, "update-ref", "-d", "refs/heads/odd")
 	}
 }
 

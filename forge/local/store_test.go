@@ -11,6 +11,7 @@ import (
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
@@ -129,6 +130,34 @@ func TestI1_EveryVersionIsKept(t *testing.T) {
 	if len(events) != 3 || events[0].Digest != versions[0].Digest || events[1].Digest != versions[1].Digest || events[2].Digest != versions[0].Digest {
 		t.Errorf("history %+v", events)
 	}
+}
+
+// TestI12_WorldsAreNeverGivenTwice: the identity of a repository outlives its name,
+// is noted in its git directory, and is neither that of another repository nor that
+// of one with the same name and number at a forge that was made anew.
+func TestI12_WorldsAreNeverGivenTwice(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	world := must[string](t)(w.World(ctx, w.repo.ID))
+	if noted := must[string](t)(git.Identity(w.GitDir(w.repo.ID))); noted != world {
+		t.Errorf("%q is noted of %q", noted, world)
+	}
+	forgeID := must[string](t)(w.Identity(ctx))
+	if !strings.HasPrefix(world, forgeID+"#") {
+		t.Errorf("%q is of another forge than %q", world, forgeID)
+	}
+	ok(t, w.RenameRepo(ctx, w.repo.ID, "acme", "old-shop"))
+	again := must[forge.Repository](t)(w.CreateRepo(ctx, RepoSpec{Owner: "acme", Name: "shop"}))
+	if got := must[string](t)(w.World(ctx, w.repo.ID)); got != world {
+		t.Errorf("after the rename %q, before it %q", got, world)
+	}
+	if got := must[string](t)(w.World(ctx, again.ID)); got == world {
+		t.Error("who took the name is the same world")
+	}
+	anew := newWorld(t)
+	if got := must[string](t)(anew.World(ctx, anew.repo.ID)); got == world || anew.repo.ID != w.repo.ID || strings.HasPrefix(got, forgeID) {
+		t.Errorf("made anew it is %q, before it was %q", got, world)
+	}
+	wantReason(t, "a repository that isn't there", second(w.World(ctx, 4711)), forge.NotFound)
 }
 
 // TestI12_IdentityIsTheNumber: renamed, made again under the old name, archived,

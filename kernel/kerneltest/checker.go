@@ -10,7 +10,10 @@ import (
 )
 
 // Checker holds what happens against the invariants E1 to E7 and against the
-// oracle. What is wrong is kept in Wrong; the caller looks after every step. E8
+// oracle. A run that goes on with sealed work has no dispatch: for it, E4 says that the
+// run which it names was dispatched on a decision that allowed it, with the very bytes
+// that its claim names, and E5 that its effects count only while HEAD is the last commit
+// that it pushed itself, not the run which it goes on with. What is wrong is kept in Wrong; the caller looks after every step. E8
 // (everything ends) is the caller's, who knows when faults stop.
 type Checker struct {
 	Server    *Server
@@ -18,9 +21,15 @@ type Checker struct {
 	StateRef  string
 	ChangeRef string
 	Canary    []byte // must never leave the kernel
+	// Trusts says whether a pusher acts on what a state commit says; nil for always.
+	Trusts func(pusher, id string) bool
+	// Foreign says whether a state commit was made for another place; nil for never.
+	Foreign func(id string) bool
+	Outage  bool // the server is or was unable
 
 	Wrong    []string
 	Claims   int // leases taken
+	Resumed  int // ... that go on with sealed work
 	Accepted int // completed tasks
 
 	ledgers  map[string]*ledgerView
@@ -28,6 +37,7 @@ type Checker struct {
 	started  map[string]bool          // runs that a builder was started for
 	accepted map[string]string        // approval to the commit that completed it
 	runs     map[string]tenure        // of the runs that hold or held a lease
+	earlier  map[string]string        // of a run: the dispatched one whose sealed work it goes on with
 	resumed  map[string]bool          // commits that a person moved on from
 	moving   map[string]kernel.Intent // by instance: the effect on the issue that is announced
 }
@@ -47,14 +57,17 @@ type intent struct {
 }
 
 // tenure is who holds a run, and the last commit it pushed.
-type tenure struct{ instance, last string }
+type tenure struct {
+	instance, last string
+	before         string // HEAD that the last one came onto: a server that forgets shows it again
+}
 
 // NewChecker watches a server.
 func NewChecker(s *Server, stateRef, changeRef string, rules Rules) *Checker {
 	c := &Checker{
 		Server: s, Rules: rules, StateRef: stateRef, ChangeRef: changeRef,
 		ledgers: map[string]*ledgerView{}, intents: map[string]intent{}, started: map[string]bool{},
-		accepted: map[string]string{}, runs: map[string]tenure{}, resumed: map[string]bool{},
+		accepted: map[string]string{}, runs: map[string]tenure{}, resumed: map[string]bool{}, earlier: map[string]string{},
 		moving: map[string]kernel.Intent{},
 	}
 	s.Moved = c.moved
@@ -130,10 +143,17 @@ func (c *Checker) Reopened(instance string, head kernel.Head) {
 	}
 }
 
+// Restored is a ledger that was put back from an earlier copy of its disk: what it
+// had since is gone, and it grows from there.
+func (c *Checker) Restored(instance string, head kernel.Head) { c.ledger(instance).head = head }
+
 // Started is a builder that is being started.
 func (c *Checker) Started(instance, run string, dispatch []byte) {
 	if c.started[run] {
 		c.wrong("P5: run %s is dispatched a second time", run)
+	}
+	if c.earlier[run] != "" {
+		c.wrong("E4: run %s goes on with sealed work and starts a builder", run)
 	}
 	c.started[run] = true
 	l := c.ledger(instance)
@@ -175,10 +195,20 @@ func (c *Checker) moved(pusher string, moves []Move) {
 		return // a person may do anything
 	}
 	if state == nil {
-		c.wrong("E2: %s moves %s alone", pusher, moves[0].Ref)
-		return
+		if change != nil && change.Old == "" && c.Server.strays[change.New] {
+			return // of a result whose state didn't move with it
+		}
+		if head, _ := c.Server.At(c.StateRef); change == nil || change.Old != "" || change.New != head.Change {
+			c.wrong("E2: %s moves %s alone", pusher, moves[0].Ref)
+		} else if i := c.intents[string(kernel.ActionRedeliver)+":"+change.New]; i.to != change.New {
+			c.wrong("E3: %s pushes %s without an intent", pusher, change.New)
+		}
+		return // what a server left out of an accepted result
 	}
-	step := Step{Old: c.read(state.Old), New: c.read(state.New), Resumed: c.resumed[state.Old]}
+	step := Step{Old: c.counted(pusher, state.Old), New: c.read(state.New), Resumed: c.resumed[state.Old], Outage: c.Outage}
+	if c.Foreign != nil && c.Foreign(state.Old) {
+		step.Old, step.Foreign = Head{OID: state.Old}, true
+	}
 	if step.New.Parent != state.Old {
 		between := c.read(step.New.Parent)
 		step.Between = &between
@@ -192,7 +222,22 @@ func (c *Checker) moved(pusher string, moves []Move) {
 		c.wrong("oracle: %s of %s: %s", in.effect, pusher, wrong)
 	}
 	c.fence(pusher, in, step)
-	c.result(step, change)
+	c.result(step, in.run, change)
+}
+
+// counted is HEAD as its pusher counts it: what an unlisted writer's lease says of
+// the task is what the trusted commit below it says.
+func (c *Checker) counted(pusher, id string) Head {
+	h := c.read(id)
+	if c.Trusts == nil || h.State != kernel.HeadWorking && h.State != kernel.HeadStalled {
+		return h
+	}
+	below := h
+	for below.OID != "" && !c.Trusts(pusher, below.OID) {
+		below = c.read(below.Parent)
+	}
+	h.Attempt, h.Interruptions, h.Approval = below.Attempt, below.Interruptions, below.Approval
+	return h
 }
 
 func (c *Checker) read(id string) Head {
@@ -205,7 +250,7 @@ func (c *Checker) read(id string) Head {
 
 // intended finds the intent of a push (E3).
 func (c *Checker) intended(pusher, to string, s Step) intent {
-	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionTakeOver, kernel.ActionHeartbeat, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait} {
+	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionTakeOver, kernel.ActionHeartbeat, kernel.ActionSeal, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait, kernel.ActionComplete} {
 		if i, ok := c.intents[string(a)+":"+to]; ok {
 			if i.instance != pusher || i.to != to || i.effect != a {
 				c.wrong("E3: %s pushes what %s intended", pusher, i.instance)
@@ -226,33 +271,60 @@ func (c *Checker) fence(pusher string, in intent, s Step) {
 			c.wrong("L2: run %s takes a second lease", s.New.Run)
 		}
 		c.Claims++
-		c.runs[s.New.Run] = tenure{pusher, s.New.OID}
+		c.resumes(s.New)
+		c.runs[s.New.Run] = tenure{pusher, s.New.OID, s.Old.OID}
+	case s.Old.Waiting == kernel.WaitRule && (in.effect == kernel.ActionResult || in.effect == kernel.ActionWait && s.New.Waiting == kernel.WaitRule) && in.run != "":
+		if held := c.runs[in.run]; held.instance != pusher || held.last != s.Old.OID {
+			c.wrong("E5: %s of run %s by %s onto the wait %s, which %s left there", in.effect, in.run, pusher, s.Old.OID, held.instance)
+		}
+		c.runs[in.run] = tenure{pusher, s.New.OID, s.Old.OID}
 	case in.effect == kernel.ActionTakeOver || s.Old.State != "working":
 	default:
 		held := c.runs[s.Old.Run]
-		if held.instance != pusher || held.last != s.Old.OID || in.run != s.Old.Run {
+		if held.instance != pusher || held.last != s.Old.OID && held.before != s.Old.OID || in.run != s.Old.Run {
 			c.wrong("E5: %s of run %s by %s onto %s, which %s left there", in.effect, in.run, pusher, s.Old.OID, held.instance)
 		}
-		c.runs[s.Old.Run] = tenure{pusher, s.New.OID}
+		c.runs[s.Old.Run] = tenure{pusher, s.New.OID, s.Old.OID}
 	}
 }
 
+// resumes is E4 of a run that goes on with sealed work: it has no dispatch of its own,
+// and names one that was handed out, by whichever instance, on a decision that allowed it.
+func (c *Checker) resumes(h Head) {
+	if h.Resumes == "" {
+		return
+	}
+	c.Resumed++
+	if i, ok := c.intents["dispatch:"+h.Resumes]; !ok || !c.started[h.Resumes] || string(i.digest) != h.Dispatch {
+		c.wrong("E4: run %s goes on with run %s, and names the dispatch %s", h.Run, h.Resumes, h.Dispatch)
+	}
+	c.earlier[h.Run] = h.Resumes
+}
+
 // result is E1 and E2: one accepted result, and the change only with it.
-func (c *Checker) result(s Step, change *Move) {
-	completed := s.New.State == string(kernel.TaskCompleted)
+func (c *Checker) result(s Step, run string, change *Move) {
+	if s.Effect == kernel.ActionComplete {
+		if c.accepted[s.New.Approval] != s.Old.OID || change != nil {
+			c.wrong("E2: %s completes %s, which isn't the accepted result", s.New.OID, s.Old.OID)
+		}
+		c.accepted[s.New.Approval] = s.New.OID
+		return
+	}
+	completed := s.New.State == string(kernel.TaskCompleted) || s.New.State == string(kernel.TaskWaiting) && s.New.Waiting == kernel.WaitMerge
 	switch {
+	case completed && change == nil && c.Server.Ref(c.ChangeRef) == s.New.Change && c.Server.strays[s.New.Change]:
 	case completed && (change == nil || change.New != s.New.Change):
-		c.wrong("E2: completed without the change it names")
+		c.wrong("E2: accepted without the change it names")
 	case !completed && change != nil:
 		c.wrong("E2: the change moves with %q", s.New.State)
-	case change != nil && change.Old != "":
+	case change != nil && change.Old != "" && !c.Server.strays[change.Old]:
 		c.wrong("E2: somebody's commit on the change branch is forced over")
 	}
 	if !completed {
 		return
 	}
-	if !c.started[s.Old.Run] {
-		c.wrong("E1: run %s completes and was never dispatched", s.Old.Run)
+	if !c.started[run] && !c.started[c.earlier[run]] {
+		c.wrong("E1: run %s completes and was never dispatched", run)
 	}
 	c.Accepted++
 	if first := c.accepted[s.New.Approval]; first != "" {

@@ -125,6 +125,13 @@ func TestChecker(t *testing.T) {
 		}},
 		{"a result of nothing", "E1", func(s *scene) { s.claim("A", run1); s.complete("A", run1) }},
 		{"the change alone", "E2", func(s *scene) { s.c.Server.Swap("A", []Move{{change, "", "c0ffee"}}, nil, NoFault) }},
+		{"the change of a result unannounced", "E3", func(s *scene) {
+			s.claim("A", run1)
+			s.dispatch("A", run1)
+			s.complete("A", run1)
+			s.c.Server.Force(change, "")
+			s.c.Server.Swap("B", []Move{{change, "", "c0ffee"}}, nil, NoFault)
+		}},
 		{"the change with a failure", "E2", func(s *scene) {
 			s.claim("A", run1)
 			to := s.commit(s.c.Server.Ref(ref), "aynig-state: retry_pending\nwrit-attempt: 1\n")

@@ -83,6 +83,7 @@ type Head struct {
 	OID, Parent, Tree                 string
 	State, Run, Runner, Stalled       string
 	Approval, Waiting, Change         string
+	Resumes, Dispatch                 string
 	Attempt, Interruptions, NotBefore int64
 	Codes                             string
 }
@@ -118,6 +119,10 @@ func ReadHead(oid string, o Object) Head {
 			h.Waiting = t.Value
 		case kernel.TrailerChange:
 			h.Change = t.Value
+		case kernel.TrailerResumes:
+			h.Resumes = t.Value
+		case kernel.TrailerDispatch:
+			h.Dispatch = t.Value
 		case kernel.TrailerCodes:
 			h.Codes = t.Value
 		case kernel.TrailerAttempt:

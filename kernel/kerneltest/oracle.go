@@ -17,6 +17,10 @@ type Step struct {
 	Old, New       Head
 	Between        *Head
 	Resumed, Human bool // a person moved on from Old; a person made the move
+	Foreign        bool // Old was made for another place: it is a parent only
+	// Outage says that the server was unable to renew a lease: what ends over that
+	// isn't counted.
+	Outage bool
 }
 
 // Judge is a dumb second opinion on what may follow what at a state ref, and on
@@ -34,26 +38,66 @@ func (r Rules) Judge(s Step) string {
 		return all(
 			is(old.State, "working", "only a lease is broken or given back"), is(now.State, "stalled", "a broken lease is stalled"),
 			is(now.Stalled, old.Run, "stalled names the run it breaks"), is(now.Attempt, old.Attempt, "an interruption is no attempt"),
-			is(now.Interruptions, old.Interruptions+1, "it counts one interruption"), is(now.Approval, old.Approval, "the approval stays"))
+			is(now.Interruptions == old.Interruptions+1 || s.Outage && s.Effect == kernel.ActionTakeOver && now.Interruptions == old.Interruptions, true, "it counts one interruption"), is(now.Approval, old.Approval, "the approval stays"), sealedLate(s))
 	case kernel.ActionHeartbeat:
 		return all(
 			is(old.State, "working", "only a lease is renewed"), is(now.State, "working", "a heartbeat is a lease"),
 			is(now.Run, old.Run, "of the same run"), is(now.Runner, old.Runner, "by the same runner"), is(now.Tree, old.Tree, "with the same tree"),
 			is(now.Attempt, old.Attempt, "attempt"), is(now.Interruptions, old.Interruptions, "interruptions"), is(now.Approval, old.Approval, "approval"))
+	case kernel.ActionSeal:
+		return all(
+			is(old.State, "working", "only under a lease is work sealed"), is(now.State, "working", "sealing is a heartbeat"),
+			is(now.Run, old.Run, "of the same run"), is(now.Runner, old.Runner, "by the same runner"), is(now.Tree != old.Tree, true, "with the work in its tree"),
+			is(now.Attempt, old.Attempt, "attempt"), is(now.Interruptions, old.Interruptions, "interruptions"), is(now.Approval, old.Approval, "approval"))
 	case kernel.ActionResult:
 		return r.result(old, now)
+	case kernel.ActionComplete:
+		return all(
+			is(old.State+" "+old.Waiting, "waiting merge", "only a result that waits for its merge is completed by it"),
+			is(now.State+" "+now.Waiting, "completed ", "who is merged is completed"), is(now.Change, old.Change, "the change stays"),
+			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "a merge is no attempt"),
+			is(now.Interruptions, old.Interruptions, "nor an interruption"))
 	case kernel.ActionWait:
+		if now.Waiting == "rule" {
+			return r.awaitRule(old, now)
+		}
 		return all(is(now.State, "waiting", "who waits says so"), is(now.Attempt, old.Attempt, "waiting is no attempt"),
 			is(now.Interruptions, old.Interruptions, "waiting is no interruption"))
 	}
 	return fmt.Sprintf("%s moves no ref", s.Effect)
 }
 
+// sealedLate: between a lease and the word that it is broken stands at most its own
+// renewal, with the work in its tree.
+func sealedLate(s Step) string {
+	b := s.Between
+	if b == nil || s.Effect == kernel.ActionTakeOver && b.State == "working" && b.Run == s.Old.Run && b.Runner == s.Old.Runner &&
+		b.Tree != s.Old.Tree && b.Tree == s.New.Tree && b.Attempt == s.Old.Attempt && b.Interruptions == s.Old.Interruptions {
+		return ""
+	}
+	return fmt.Sprintf("%q of run %s stands between a lease and its end", b.State, b.Run)
+}
+
+// awaitRule: the wait for a rule adds nothing but itself. Of a claim it says what that
+// would have been counted as, or where a person began the task anew, nothing.
+func (r Rules) awaitRule(old, now Head) string {
+	begins := now.Approval == "" || old.State == "retry_pending" && now.Attempt == old.Attempt+1
+	return all(is(now.State, "waiting", "who waits says so"), is(now.Change, "", "nothing is delivered"),
+		is(old.OID == "" || now.Tree == old.Tree, true, "the wait has the tree of HEAD"), is(now.Interruptions == old.Interruptions || now.Approval == "", true, "waiting is no interruption"),
+		is(begins || now.Attempt == old.Attempt || old.Attempt == 0 && now.Attempt == 1, true, "waiting is no attempt"))
+}
+
 func (r Rules) claim(s Step) string {
 	old, now := s.Old, s.New
 	attempt, interruptions := max(old.Attempt, 1), old.Interruptions
+	rule := old.State == "waiting" && old.Waiting == "rule"
+	if rule && now.Interruptions == interruptions+1 && s.Between == nil {
+		interruptions++ // who had the work has lost it
+	}
 	switch {
-	case s.Between != nil && old.State != "waiting":
+	case rule && old.Approval == "":
+		attempt, interruptions = 1, 0
+	case s.Between != nil && (old.State != "waiting" || old.Waiting == "merge"):
 		attempt, interruptions = 1, 0 // a new approval, or a person who moves on
 	case old.State == "retry_pending":
 		attempt++
@@ -65,7 +109,7 @@ func (r Rules) claim(s Step) string {
 	}
 	// A person begins anew what waits or is blocked; that is an event of its own.
 	anew := s.Between != nil && (old.State == "waiting" || old.State == "blocked")
-	free := old.OID == "" || s.Resumed || old.State == "open" || old.State == "stalled" || old.State == "retry_pending" || anew
+	free := old.OID == "" || rule || s.Foreign || s.Resumed || old.State == "open" || old.State == "stalled" || old.State == "retry_pending" || anew
 	switch {
 	case !free:
 		return fmt.Sprintf("claimed over %q", old.State)
@@ -73,6 +117,8 @@ func (r Rules) claim(s Step) string {
 		return fmt.Sprintf("attempt %d of %d", now.Attempt, r.Attempts)
 	case s.Between != nil && s.Between.State != "open":
 		return fmt.Sprintf("the event is %q", s.Between.State)
+	case now.Resumes != "" && (old.State != "stalled" && !rule || s.Between != nil):
+		return fmt.Sprintf("sealed work is gone on with over %q", old.State)
 	case s.Between == nil && old.Approval != now.Approval:
 		return "a new approval needs an event of its own"
 	}
@@ -80,13 +126,16 @@ func (r Rules) claim(s Step) string {
 }
 
 func (r Rules) result(old, now Head) string {
+	if old.State == "waiting" && old.Waiting == "rule" {
+		old.State = "working" // a result that a rule refused is pushed onto the wait
+	}
 	wrong := all(is(now.Attempt, old.Attempt, "a result doesn't change the attempt"), is(now.Interruptions, old.Interruptions, "nor interruptions"))
 	if wrong != "" {
 		return wrong
 	}
 	refused := strings.Contains(now.Codes, string(kernel.CodePushRefused))
 	switch {
-	case old.State == "working" && now.State == "completed":
+	case old.State == "working" && (now.State == "completed" || now.State == "waiting" && now.Waiting == "merge"):
 		return is(now.Change != "", true, "a completed task names its change")
 	case old.State == "working" && now.State == "retry_pending":
 		return is(now.Attempt < r.Attempts, true, "the last attempt blocks")

@@ -14,7 +14,7 @@ const (
 	Lost    Answer = "lost"
 	Unknown Answer = "unknown"
 	Refused Answer = "refused"
-	Unsent  Answer = "unsent"
+	Unable  Answer = "unable"
 )
 
 // Fault is what goes wrong with one push.
@@ -28,10 +28,16 @@ const (
 	Delayed    Fault = "delayed"     // applied later, nobody hears of it
 	Refuse     Fault = "refuse"      // a rule of the server's own
 	Down       Fault = "down"        // the request never got there
+	Disk       Fault = "disk"        // the server can't take anything
+	Forgotten  Fault = "forgotten"   // won, it says, and has nothing of it
+	Half       Fault = "half"        // won, it says, and has moved the first ref only
+	Rear       Fault = "rear"        // the other half: nobody hears of it, and of two refs the second has moved
 )
 
 // Faults lists the faults that a push can meet.
-func Faults() []Fault { return []Fault{LostAnswer, Dropped, Delayed, Refuse, Down} }
+func Faults() []Fault {
+	return []Fault{LostAnswer, Dropped, Delayed, Refuse, Down, Disk, Forgotten, Half, Rear}
+}
 
 // Server is a model of a git server: objects and refs, moved by compare-and-swap
 // only, all or none. Readers see what is there now.
@@ -47,6 +53,7 @@ type Server struct {
 	refs    map[string]string
 	objects map[string]Object
 	late    []request
+	strays  map[string]bool // commits that came to the second ref of a push alone
 }
 
 type request struct {
@@ -56,7 +63,7 @@ type request struct {
 
 // NewServer is an empty repository.
 func NewServer() *Server {
-	return &Server{Head: "refs/heads/main", refs: map[string]string{}, objects: map[string]Object{}}
+	return &Server{Head: "refs/heads/main", refs: map[string]string{}, objects: map[string]Object{}, strays: map[string]bool{}}
 }
 
 // Ref is the commit at a ref, "" for none.
@@ -82,21 +89,35 @@ func (s *Server) Put(list ...Object) {
 // Swap takes one push. Objects arrive wherever the request does.
 func (s *Server) Swap(pusher string, moves []Move, objects []Object, f Fault) Answer {
 	switch f {
-	case Down:
-		return Unsent
+	case Down, Disk:
+		return Unable
 	case Refuse:
 		return Refused
 	case Dropped:
 		return Unknown
+	case Forgotten:
+		if s.free(moves) {
+			return Won
+		}
+		return Lost
 	}
 	s.Put(objects...)
 	if f == Delayed {
 		s.late = append(s.late, request{pusher, moves})
 		return Unknown
 	}
-	won := s.apply(request{pusher, moves})
+	made := moves
 	switch {
-	case f == LostAnswer:
+	case f == Half:
+		made = moves[:1]
+	case f == Rear && len(moves) > 1 && s.free(moves):
+		made = moves[1:]
+		s.strays[made[0].New] = true
+		moves = made
+	}
+	won := s.apply(request{pusher, moves}, made)
+	switch {
+	case f == LostAnswer || f == Rear:
 		return Unknown
 	case won:
 		return Won
@@ -104,14 +125,23 @@ func (s *Server) Swap(pusher string, moves []Move, objects []Object, f Fault) An
 	return Lost
 }
 
-// apply moves all refs or none. What is where it is to go already is no move.
-func (s *Server) apply(r request) bool {
-	for _, m := range r.moves {
+// free reports whether all refs are as expected. What is where it is to go already is
+// no move.
+func (s *Server) free(moves []Move) bool {
+	for _, m := range moves {
 		if s.refs[m.Ref] != m.Old || m.Old == m.New {
 			return false
 		}
 	}
-	for _, m := range r.moves {
+	return true
+}
+
+// apply moves all refs or none, but for a server that moves only those that are made.
+func (s *Server) apply(r request, made []Move) bool {
+	if !s.free(r.moves) {
+		return false
+	}
+	for _, m := range made {
 		s.put(m.Ref, m.New)
 	}
 	if s.Moved != nil {
@@ -139,7 +169,7 @@ func (s *Server) Deliver() {
 	}
 	r := s.late[0]
 	s.late = s.late[1:]
-	s.apply(r)
+	s.apply(r, r.moves)
 }
 
 // Force is a person who moves a ref whatever it was.

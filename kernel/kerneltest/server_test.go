@@ -29,7 +29,7 @@ func TestServer_Swap(t *testing.T) {
 		{"delayed", "a", Move{ref, "a", "b"}, Delayed, Unknown, "a", "b"},
 		{"delayed and lost", "c", Move{ref, "a", "b"}, Delayed, Unknown, "c", "c"},
 		{"refused", "a", Move{ref, "a", "b"}, Refuse, Refused, "a", "a"},
-		{"down", "a", Move{ref, "a", "b"}, Down, Unsent, "a", "a"},
+		{"down", "a", Move{ref, "a", "b"}, Down, Unable, "a", "a"},
 	} {
 		s := NewServer()
 		s.Force(ref, tt.at)

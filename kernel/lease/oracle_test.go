@@ -33,7 +33,11 @@ const marker = "zz-end-of-message"
 
 func gitTrailersOnce(t testing.TB, messages [][]byte) [][]string {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp(t.TempDir(), "batch-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a million messages are as many files
 	write(t, dir, "m", []byte("t\n\n"+marker+": x\n"))
 	args := []string{"interpret-trailers", "--parse", "--no-divider"}
 	for i, m := range messages {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"flag"
 	"math/rand"
 	"strings"
 	"testing"
@@ -41,11 +42,14 @@ func nastyMessage(r *rand.Rand) []byte {
 	return []byte(b.String())
 }
 
+// messagesToParse is how many random messages git is asked about.
+var messagesToParse = flag.Int("messages", 3000, "random messages that are parsed by git too")
+
 // TestL13_ParseAgreesWithGit is the first layer of case L13: our reading of
 // some thousand random messages is git's.
 func TestL13_ParseAgreesWithGit(t *testing.T) {
 	r := rand.New(rand.NewSource(13))
-	messages := make([][]byte, 3000)
+	messages := make([][]byte, *messagesToParse)
 	for i := range messages {
 		messages[i] = nastyMessage(r)
 	}

@@ -94,8 +94,8 @@ func (e Entry) transition() (from, to State, err error) {
 	return from, to, nil
 }
 
-// check refuses an entry that lacks what each entry must have (SM36).
-func (e Entry) check() error {
+// Check refuses an entry that lacks what each entry must have (SM36).
+func (e Entry) Check() error {
 	_, to, err := e.transition()
 	switch {
 	case err != nil:
@@ -142,7 +142,7 @@ func Verify(kernel string, epoch int64, entries []Entry) error {
 		if e.Seq != seq || e.Prev != prev || e.Kernel != kernel || e.Epoch != epoch {
 			return &ChainError{seq, fmt.Errorf("it doesn't follow the entry before")}
 		}
-		if err := e.check(); err != nil {
+		if err := e.Check(); err != nil {
 			return &ChainError{seq, err}
 		}
 		if err := follows(last, e); err != nil {

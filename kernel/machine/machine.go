@@ -99,7 +99,7 @@ func New(c Config) (*Machine, error) {
 
 // resume continues the chain after the last entry of the machine before.
 func (m *Machine) resume(last Entry) error {
-	if err := last.check(); err != nil || last.Kernel != m.kernel || last.Epoch != m.epoch {
+	if err := last.Check(); err != nil || last.Kernel != m.kernel || last.Epoch != m.epoch {
 		return &ConfigError{"the last entry is not one of this kernel and epoch"}
 	}
 	hash, err := last.Digest()

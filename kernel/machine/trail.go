@@ -139,7 +139,7 @@ func (t *trail) seal() (position, error) {
 	for i := range t.entries {
 		e := &t.entries[i]
 		e.Seq, e.Prev = p.seq+1, p.hash
-		if err := e.check(); err != nil {
+		if err := e.Check(); err != nil {
 			return p, err
 		}
 		hash, err := t.codec.Hash(e)

@@ -18,9 +18,9 @@
 //	err = k.Commit(r, records)
 //
 // Until Commit nothing happened: a round that is dropped leaves no trace.
-// Commit sends the stored records through Apply, so that what recovery does is
-// done on every good day. Both ways run the same rules and reach the same
-// state, byte for byte.
+// Observe and SettleRound fold what they get by the rules of Apply; Commit takes the
+// round's fold over once the very bytes that it folded are stored. Both ways run the
+// same rules and reach the same state, byte for byte.
 //
 // A round belongs to one instance; its number counts that instance's settled
 // rounds (REQUIREMENTS T53). Drafts of several appends may share a round, and a
@@ -39,14 +39,17 @@
 //   - consume: attempts, interruptions and builders' counters are charged,
 //     reservations are taken and given up;
 //   - environment: what was seen of HEAD, the approval and the contract is
-//     taken in; HEAD decides, so it comes last. Only what is older than an
-//     effect of this round is left out.
+//     taken in; HEAD decides, so it comes last. Of what is older than an effect
+//     of this round only that it was seen is taken in. What was pushed is seen
+//     once a later look shows it: until then the server's word for it is kept
+//     apart ([Unshown]), and a result that didn't last accepted nothing.
 //
 // Then completed tasks go to the archive, the state is hashed, and the receipt
 // says the hash before and after. A receipt that says anything else than the
 // fold is `ledger.corrupt`.
 //
-// Audit entries, reports and adoptions change nothing and belong to no round.
+// Audit entries, reports, adoptions and rotations of keys change nothing and belong
+// to no round.
 //
 // # What is enforced here
 //
@@ -62,6 +65,8 @@
 //   - A dispatch is of the committed plan and the pinned contract, follows the
 //     decision that allows it, and what is handed out has its digest (E4). A
 //     run is dispatched once (P5).
+//   - A run that goes on with sealed work was claimed on facts that hold of it. It
+//     has no dispatch, and its result and diff are those of the run that had one.
 //   - A run is accepted with its result, diff and checks recorded, by a verdict
 //     before its push, and at most one per approval and epoch (E1), counting
 //     one whose push may still come to be.

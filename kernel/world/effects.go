@@ -11,7 +11,7 @@ import (
 // before the outcome of the effect before is known.
 func (f *fold) intent(e entry) error {
 	var i kernel.Intent
-	if err := f.decode(e, &i, &i.Kind); err != nil {
+	if err := decode(f, e, &i, &i.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -59,11 +59,11 @@ func (f *fold) begin(t *Task, i kernel.Intent, run string) error {
 			return refuse(ErrLand, nil, "%s", list[0].Detail)
 		}
 		f.end(t)
-		t.Run = Run{ID: run}
+		t.Run = Run{ID: run, Resumes: t.Ruling.Resumes}
 		return nil
 	case kernel.ActionDispatch:
 		return t.beginDispatch(i, run)
-	case kernel.ActionChecks, kernel.ActionHeartbeat, kernel.ActionRelease:
+	case kernel.ActionSeal, kernel.ActionChecks, kernel.ActionHeartbeat, kernel.ActionRelease:
 		if !t.live() || t.Run.ID != run {
 			return refuse(ErrOrder, nil, "run %q is no live run of task %d", run, t.Number)
 		}
@@ -79,6 +79,8 @@ func (t *Task) beginDispatch(i kernel.Intent, run string) error {
 		return refuse(ErrDispatch, nil, "run %q is no live run of task %d", run, t.Number)
 	case t.Dispatch.Run != run || t.Dispatch.Hash != i.Digest:
 		return refuse(ErrDispatch, nil, "the dispatch of run %q with this digest isn't recorded", run)
+	case t.Run.Resumes != "":
+		return refuse(ErrSecondDispatch, nil, "run %q goes on with sealed work and has no dispatch of its own", run)
 	case t.Run.Dispatched:
 		return refuse(ErrSecondDispatch, nil, "run %q was dispatched before", run)
 	}
@@ -90,7 +92,7 @@ func (t *Task) beginDispatch(i kernel.Intent, run string) error {
 // is looked up.
 func (f *fold) outcome(e entry) error {
 	var o kernel.Outcome
-	if err := f.decode(e, &o, &o.Kind); err != nil {
+	if err := decode(f, e, &o, &o.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -109,10 +111,10 @@ func (f *fold) outcome(e entry) error {
 	case kernel.OutcomeLost:
 		// A lost heartbeat or result ends no run by itself: whether HEAD is
 		// still ours, the next observation says.
-		if o.Effect != kernel.ActionHeartbeat && o.Effect != kernel.ActionResult && !o.Effect.OnForge() {
+		if o.Effect != kernel.ActionHeartbeat && o.Effect != kernel.ActionSeal && o.Effect != kernel.ActionResult && !o.Effect.OnForge() {
 			f.end(&t)
 		}
-	case kernel.OutcomeRefused, kernel.OutcomeFailed:
+	case kernel.OutcomeRefused, kernel.OutcomeFailed, kernel.OutcomeUnable:
 		if o.Effect == kernel.ActionClaim {
 			f.end(&t)
 		}
@@ -143,7 +145,12 @@ func (f *fold) came(t *Task, o OpenIntent) {
 		f.now.charges = append(f.now.charges, charge{t.Builder, countDispatched})
 	case kernel.ActionResult:
 		t.Run.Over = true
-	case kernel.ActionTakeOver, kernel.ActionRelease, kernel.ActionWait, kernel.ActionAbandon:
+	case kernel.ActionWait:
+		if o.Ruling.WaitingFor == kernel.WaitRule && t.Run.ID == o.Run && t.Run.Judged {
+			return // what was judged is kept, and delivered once the server takes it
+		}
+		f.end(t)
+	case kernel.ActionTakeOver, kernel.ActionRelease, kernel.ActionAbandon:
 		f.end(t)
 	}
 }

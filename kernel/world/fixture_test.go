@@ -183,7 +183,7 @@ func (j job) facts(head string, phase kernel.Phase) kernel.Facts {
 	}
 	f.Current = f.Approved
 	if head != "" {
-		f.Head = kernel.HeadFacts{OID: "c-" + head, State: head, Trust: kernel.TrustOwn, RunID: j.run, Approval: f.Approved, Attempt: 1}
+		f.Head = kernel.HeadFacts{OID: "c-" + head, State: head, Trust: kernel.TrustOwn, Format: kernel.StateFormat, Seq: f.View.SeenSeq + 2, Binding: kernel.BindHere, RunID: j.run, Approval: f.Approved, Attempt: 1}
 	}
 	if phase != "" {
 		f.Run = &kernel.RunFacts{RunID: j.run, LeaseOID: f.Head.OID, Attempt: 1, Phase: phase}

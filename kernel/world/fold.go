@@ -14,12 +14,13 @@ type entry struct {
 	task int64
 	run  string
 	body []byte // canonical JSON
+	said any    // what it says, where the process itself made it; nil: not read yet
 }
 
 // neutral kinds change nothing in the world, belong to no round and may stand
 // anywhere after the genesis.
 func neutral(k kernel.Kind) bool {
-	return k == kernel.KindAudit || k == kernel.KindReport || k == kernel.KindAdoption
+	return k == kernel.KindAudit || k == kernel.KindReport || k == kernel.KindAdoption || k == kernel.KindKeyRotation
 }
 
 // maxTask is the greatest task number: canonical JSON keeps it exact.
@@ -97,8 +98,10 @@ func (e entry) check() error {
 }
 
 // decode reads the body strictly; kind is the field of v that must name it.
-func (f *fold) decode(e entry, v any, kind *string) error {
-	if err := f.codec.UnmarshalCanonical(e.body, v); err != nil {
+func decode[T any](f *fold, e entry, v *T, kind *string) error {
+	if said, ok := e.said.(T); ok {
+		*v = said
+	} else if err := f.codec.UnmarshalCanonical(e.body, v); err != nil {
 		return refuse(ErrBody, err, "the body of a %s record", e.kind)
 	}
 	if *kind != string(e.kind) {
@@ -117,7 +120,7 @@ func with[T any](list []T, x T) []T { return append(slices.Clip(list), x) }
 // them in when the round is settled.
 func (f *fold) observation(e entry) error {
 	var facts kernel.Facts
-	if err := f.decode(e, &facts, &facts.Kind); err != nil {
+	if err := decode(f, e, &facts, &facts.Kind); err != nil {
 		return err
 	}
 	if facts.World != f.config.WorldID || facts.Task != e.task {
@@ -145,14 +148,14 @@ func (f *fold) seen(task int64) *observed {
 // builder's outcome in as an action.
 func (f *fold) decision(e entry) error {
 	var d kernel.Decision
-	if err := f.decode(e, &d, &d.Kind); err != nil {
+	if err := decode(f, e, &d, &d.Kind); err != nil {
 		return err
 	}
 	t, seen := f.task(e.task), f.seen(e.task)
 	if seen == nil || seen.hash != d.Facts {
 		return refuse(ErrUnknownProposal, nil, "the decision rests on facts that this round has no observation of")
 	}
-	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore}
+	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore, d.Resumes}
 	if err := f.admissible(t, r, seen.facts, e.run); err != nil {
 		return err
 	}
@@ -161,6 +164,11 @@ func (f *fold) decision(e entry) error {
 	}
 	if r.Action == kernel.ActionJudge {
 		f.judge(&t, r.accepts(), firstCode(d))
+	}
+	if seen.facts.Request == kernel.RequestStop {
+		if t.Stop = ""; r.Action != kernel.ActionNone {
+			t.Stop = seen.facts.Actor
+		}
 	}
 	t.Ruling = &r
 	f.put(t)
@@ -172,7 +180,7 @@ func (f *fold) decision(e entry) error {
 func (f *fold) judge(t *Task, accepted bool, code kernel.Code) {
 	r := &t.Run
 	switch {
-	case !t.live() || !r.Started:
+	case !t.live() || !r.begun():
 	case r.Judged:
 		if r.Accepted && !accepted {
 			r.Accepted = false
@@ -196,6 +204,15 @@ func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) erro
 	if t.Halted && r.needsAllow() {
 		return refuse(ErrHalted, nil, "task %d is halted: %s", t.Number, t.HaltReason)
 	}
+	if r.Resumes != "" && (r.Action != kernel.ActionClaim || !facts.Resumable() || r.Resumes != facts.Sealed.Run) {
+		return refuse(ErrUnproven, nil, "the facts know of no sealed work of run %q that could be gone on with", r.Resumes)
+	}
+	if r.Action == kernel.ActionComplete && (r.State != kernel.TaskCompleted || !facts.Merged()) {
+		return refuse(ErrUnproven, nil, "task %d is completed by the merge of its change, of which the facts say nothing", t.Number)
+	}
+	if r.Action == kernel.ActionRedeliver && facts.Missing == nil {
+		return refuse(ErrUnproven, nil, "the facts know of no change branch of task %d that is missing", t.Number)
+	}
 	if r.accepts() {
 		return f.acceptable(t, r, facts, run)
 	}
@@ -207,8 +224,8 @@ func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) erro
 func (f *fold) acceptable(t Task, ruling Ruling, facts kernel.Facts, run string) error {
 	r := t.Run
 	switch {
-	case !t.live() || r.ID != run || !r.Started:
-		return refuse(ErrUnproven, nil, "run %q is no live, dispatched run of task %d", run, t.Number)
+	case !t.live() || r.ID != run || !r.begun():
+		return refuse(ErrUnproven, nil, "run %q is no live, dispatched or resuming run of task %d", run, t.Number)
 	case facts.Run == nil || facts.Run.RunID != run:
 		return refuse(ErrUnproven, nil, "the facts of the decision are of another run")
 	case r.Result == "" || r.Diff == "":
@@ -249,7 +266,7 @@ func (f *fold) acceptedRun(t Task) string {
 func (f *fold) view(task int64) kernel.TaskView {
 	t := f.task(task)
 	return kernel.TaskView{Task: task, Halted: t.Halted, HaltReason: t.HaltReason, Epoch: t.Epoch, ResumedHead: t.ResumedHead,
-		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act, Answered: t.Answered, Checked: t.Checked}
+		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act, Stop: t.Stop, Stopped: t.Stopped, Answered: t.Answered, Checked: t.Checked, Seen: t.Seen, SeenSeq: t.SeenSeq, Told: t.Told, Shown: t.Shown, Unshown: t.Unshown.New}
 }
 
 func acceptedApproval(t Task) canon.Digest {
@@ -273,6 +290,10 @@ func firstCode(d kernel.Decision) kernel.Code {
 	return kernel.CodeVerificationFailed
 }
 
+// begun reports whether work of the run can exist: it was dispatched, or goes on with
+// what a dispatched run left.
+func (r Run) begun() bool { return r.Started || r.Resumes != "" }
+
 // accepts reports whether the ruling makes a builder's work the task's result:
 // first by judging it, then by pushing it.
 func (r Ruling) accepts() bool {
@@ -289,7 +310,7 @@ func (r Ruling) verified() bool {
 // needsAllow reports whether the effect starts or accepts work.
 func (r Ruling) needsAllow() bool {
 	switch r.Action {
-	case kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionChecks:
+	case kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionChecks, kernel.ActionComplete:
 		return true
 	}
 	return r.verified()
@@ -298,7 +319,7 @@ func (r Ruling) needsAllow() bool {
 // refusal needs the decision that it explains.
 func (f *fold) refusal(e entry) error {
 	var r kernel.Refusal
-	if err := f.decode(e, &r, &r.Kind); err != nil {
+	if err := decode(f, e, &r, &r.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -311,13 +332,16 @@ func (f *fold) refusal(e entry) error {
 	return nil
 }
 
-// operatorAct halts and resumes.
+// operatorAct halts, resumes and puts back.
 func (f *fold) operatorAct(e entry) error {
 	var a kernel.OperatorAct
-	if err := f.decode(e, &a, &a.Kind); err != nil {
+	if err := decode(f, e, &a, &a.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
+	if a.Unshown != "" && (a.Act != kernel.ActResume || a.Unshown != t.Unshown.New) {
+		return refuse(ErrOrder, nil, "%s goes on with the push of %s, and %q is the last that nobody saw", a.Act, a.Unshown, t.Unshown.New)
+	}
 	switch a.Act {
 	case kernel.ActHalt:
 		t.Halted, t.HaltReason = true, a.Reason
@@ -325,9 +349,17 @@ func (f *fold) operatorAct(e entry) error {
 		if a.Epoch != t.Epoch+1 {
 			return refuse(ErrOrder, nil, "a resume opens epoch %d, not %d", t.Epoch+1, a.Epoch)
 		}
-		t.Halted, t.HaltReason, t.Epoch, t.ResumedHead, t.AcceptedRun = false, "", a.Epoch, a.Head, ""
+		t.Halted, t.HaltReason, t.Epoch, t.ResumedHead, t.Stop = false, "", a.Epoch, a.Head, ""
+		if a.Unshown == "" {
+			t.Unshown, t.AcceptedRun = Unshown{}, "" // from HEAD as it is, whatever was pushed
+		}
 		t.act(a.ActID)
 	case kernel.ActStop: // ends a run by the decision that follows
+		t.Stop = a.Actor
+	case kernel.ActPutBack: // the state is what it was
+		if a.Head == "" || a.Head != t.Seen {
+			return refuse(ErrOrder, nil, "what is put back is the commit seen last, %q, not %q", t.Seen, a.Head)
+		}
 	default:
 		return refuse(ErrBody, nil, "the act %q is unknown", a.Act)
 	}

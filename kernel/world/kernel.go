@@ -69,19 +69,30 @@ func OpenGenesis(first kernel.Record) (*Kernel, error) {
 // isn't so is an [*Error] with the code `ledger.corrupt` and the record's
 // sequence number, and changes nothing.
 func (k *Kernel) Apply(r kernel.Record) error {
-	hash, err := k.follows(r)
-	if err != nil {
-		return atSeq(err, r.Seq)
+	next := *k
+	if err := next.passed(r); err != nil {
+		return err
 	}
 	e := entry{kind: r.Kind, task: r.Task, run: r.Run, body: r.Body}
+	var err error
 	switch r.Kind {
 	case kernel.KindGenesis:
 		err = k.genesis(e)
 	case kernel.KindReceipt:
-		err = k.settled(e, r)
+		err = next.settled(e, r)
 	default:
 		err = k.fold.take(e)
 	}
+	if err != nil {
+		return atSeq(err, r.Seq)
+	}
+	*k = next
+	return nil
+}
+
+// passed moves the kernel's place in the chain on to a record that follows.
+func (k *Kernel) passed(r kernel.Record) error {
+	hash, err := k.follows(r)
 	if err != nil {
 		return atSeq(err, r.Seq)
 	}
@@ -129,7 +140,7 @@ func (k *Kernel) genesis(e entry) error {
 // settled makes the receipt again and compares.
 func (k *Kernel) settled(e entry, r kernel.Record) error {
 	var said RoundReceipt
-	if err := k.fold.decode(e, &said, &said.Kind); err != nil {
+	if err := decode(k.fold, e, &said, &said.Kind); err != nil {
 		return err
 	}
 	if said.Timestamp < k.fold.time || said.Timestamp > r.Time {

@@ -26,8 +26,7 @@ type Round struct {
 	started bool  // the kernel has its genesis
 	now     int64
 	phase   phase
-	drafts  []kernel.Draft // not committed yet
-	bodies  [][]byte       // of the drafts
+	drafts  []kernel.Draft // not committed yet, sealed
 	invalid []string       // ids of actions that are none of this round's
 	receipt *RoundReceipt
 }
@@ -45,7 +44,7 @@ const (
 // at a time in Unix milliseconds, which counts only if it doesn't go back. The
 // kernel is unchanged. Before the genesis a round takes nothing ([ErrOrder]).
 func (k *Kernel) Begin(now int64) *Round {
-	return &Round{fold: k.fold.clone(), base: k.version, started: k.head.Seq >= 0, now: max(now, k.time)}
+	return &Round{fold: k.fold, base: k.version, started: k.head.Seq >= 0, now: max(now, k.time)}
 }
 
 // Number is the round's number.
@@ -68,20 +67,18 @@ func (r *Round) Observe(drafts ...kernel.Draft) error {
 		return refuse(ErrOrder, nil, "the round takes no records now")
 	}
 	next := r.fold.clone()
-	var bodies [][]byte
-	for _, d := range drafts {
-		body, err := next.codec.Marshal(d.Body)
+	sealed := slices.Clone(drafts)
+	for i, d := range drafts {
+		body, err := d.SealedBody(next.codec)
 		if err != nil {
 			return refuse(ErrBody, err, "the body of a %s record", d.Kind)
 		}
-		if err := next.take(entry{kind: d.Kind, task: d.Task, run: d.Run, body: body}); err != nil {
+		if err := next.take(entry{kind: d.Kind, task: d.Task, run: d.Run, body: body.Bytes, said: body.Value}); err != nil {
 			return err
 		}
-		bodies = append(bodies, body)
+		sealed[i].Body = body
 	}
-	r.fold = next
-	r.drafts = append(r.drafts, drafts...)
-	r.bodies = append(r.bodies, bodies...)
+	r.fold, r.drafts = next, append(r.drafts, sealed...)
 	return nil
 }
 
@@ -186,13 +183,12 @@ func (r *Round) SettleRound(seed int64) (RoundReceipt, error) {
 	if err != nil {
 		return RoundReceipt{}, err
 	}
-	body, err := next.codec.Marshal(receipt)
-	if err != nil {
+	d := kernel.Draft{Kind: kernel.KindReceipt, Body: receipt}
+	if d.Body, err = d.SealedBody(next.codec); err != nil {
 		return RoundReceipt{}, refuse(ErrBody, err, "the receipt")
 	}
 	r.fold, r.receipt, r.phase = next, &receipt, settled
-	r.drafts = append(r.drafts, kernel.Draft{Kind: kernel.KindReceipt, Body: receipt})
-	r.bodies = append(r.bodies, body)
+	r.drafts = append(r.drafts, d)
 	return copyReceipt(r.receipt)
 }
 
@@ -207,8 +203,9 @@ func (r *Round) Snapshot() (WorldSnapshot, error) { return r.fold.copySnapshot()
 // none, and then committed.
 func (r *Round) Drafts() []kernel.Draft { return slices.Clone(r.drafts) }
 
-// Commit takes the round's drafts in once their records are durable. They go
-// through [Kernel.Apply], as they will in recovery, and must be exactly
+// Commit takes the round's drafts in once their records are durable. The round has
+// folded these very bytes, by the rules of [Kernel.Apply], so they are not folded
+// again. The records must follow the kernel's last one and be exactly
 // [Round.Drafts]; audit entries and reports may be more or fewer. On an error
 // the kernel is unchanged: a round of another state is [ErrOrder], records
 // that aren't the round's are [ErrReceipt].
@@ -220,17 +217,16 @@ func (k *Kernel) Commit(r *Round, records []kernel.Record) error {
 		return refuse(ErrReceipt, nil, "the records are not the round's")
 	}
 	next := *k
-	next.fold = k.fold.clone()
 	for _, rec := range records {
-		if err := next.Apply(rec); err != nil {
+		if err := next.passed(rec); err != nil {
 			return err
 		}
 	}
-	if next.fold.hash != r.fold.hash {
-		return refuse(ErrReceipt, nil, "the fold of the records differs from the round")
+	if next.fold = r.fold; r.phase == settled {
+		next.receipt = r.receipt
 	}
 	*k = next
-	r.base, r.drafts, r.bodies = k.version, nil, nil
+	r.base, r.drafts = k.version, nil
 	return nil
 }
 
@@ -248,7 +244,7 @@ func (r *Round) recorded(records []kernel.Record) bool {
 			return false
 		}
 		d := r.drafts[i]
-		if rec.Kind != d.Kind || rec.Task != d.Task || rec.Run != d.Run || !bytes.Equal(rec.Body, r.bodies[i]) {
+		if rec.Kind != d.Kind || rec.Task != d.Task || rec.Run != d.Run || !bytes.Equal(rec.Body, d.Body.(kernel.Sealed).Bytes) {
 			return false
 		}
 		i++

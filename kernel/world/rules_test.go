@@ -219,7 +219,7 @@ func TestHaltAndResume(t *testing.T) {
 	b := open(t, config())
 	j := b.job(1, "r1").to(atClaimed)
 	b.round(j.act(kernel.ActHalt, 0))
-	same(t, "view", kernel.TaskView{Task: 1, Halted: true, HaltReason: "looks odd"}, b.k.TaskView(1))
+	same(t, "view", kernel.TaskView{Task: 1, Halted: true, HaltReason: "looks odd", Unshown: "c-r1-claim"}, b.k.TaskView(1))
 	wants(t, b.try(j.dispatches()...), world.ErrHalted)
 	wants(t, b.try(b.job(1, "r2").claims()...), world.ErrHalted)
 	abandon := j.decided(j.facts("working", kernel.PhaseClaimed), kernel.ActionAbandon, kernel.TaskClaimed)
@@ -227,7 +227,7 @@ func TestHaltAndResume(t *testing.T) {
 	wants(t, b.try(j.act(kernel.ActResume, 2)), world.ErrOrder)
 	wants(t, b.try(j.act("shrug", 0)), world.ErrBody)
 	b.round(j.act(kernel.ActResume, 1))
-	same(t, "view", kernel.TaskView{Task: 1, Epoch: 1, ResumedHead: "c-head"}, b.k.TaskView(1))
+	same(t, "view", kernel.TaskView{Task: 1, Epoch: 1, ResumedHead: "c-head", Seen: "c-working", SeenSeq: 2}, b.k.TaskView(1))
 	b.job(1, "r2").to(atPushed)
 	policy := b.job(2, "r3")
 	b.round(policy.decided(policy.facts("", ""), kernel.ActionNone, kernel.TaskNone, func(d *kernel.Decision) {
@@ -320,8 +320,8 @@ func TestHeadIsCopied(t *testing.T) {
 	if task = see(func(f *kernel.Facts) { f.Head.State, f.Head.Trust = "working", kernel.TrustUnlisted }); task.State != kernel.TaskClaimed {
 		t.Errorf("an unlisted lease is no lock: %+v", task)
 	}
-	if task = see(func(f *kernel.Facts) { f.Head = kernel.HeadFacts{Trust: kernel.TrustNone} }); task.State != kernel.TaskNone || task.Head != "" {
-		t.Errorf("task %+v", task)
+	if task = see(func(f *kernel.Facts) { f.Head = kernel.HeadFacts{Trust: kernel.TrustNone} }); task.State != kernel.TaskClaimed || task.Head != "" {
+		t.Errorf("a ref that is gone took the task's state along: %+v", task)
 	}
 	see(func(f *kernel.Facts) { f.Governance = digest("c") })
 	contracts := snapshot(t, b.k).ActiveContracts

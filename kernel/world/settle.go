@@ -12,13 +12,20 @@ import (
 func stages() []func(*fold) { return []func(*fold){produce, consume, environment} }
 
 // produce lets work enter the world: what came to be of effects, the accepted
-// run of an approval, and the answers to actions.
+// run of an approval, and the answers to actions. What a look showed of earlier pushes
+// comes before.
 func produce(f *fold) {
+	for _, o := range f.now.observed {
+		t := f.task(o.task)
+		t.lookedAfter(o.facts.Head)
+		f.put(t)
+	}
 	for _, d := range f.now.done {
 		t := f.task(d.task)
 		t.State, t.WaitingFor = d.Ruling.State, d.Ruling.WaitingFor
-		if d.Intent.New != "" {
+		if d.Intent.New != "" && d.Intent.Effect != kernel.ActionRedeliver {
 			t.Head = d.Intent.New
+			t.Unshown = Unshown{Old: d.Intent.Old, New: d.Intent.New, Seq: d.Intent.Seq, Run: d.Run}
 		}
 		if d.Ruling.accepts() {
 			t.AcceptedRun = d.Run
@@ -64,29 +71,73 @@ func environment(f *fold) {
 		if a := o.facts.Approved; a != "" && a != t.Approval {
 			t.Approval, t.AcceptedRun, t.Answers = a, "", nil
 		}
-		if !o.stale {
-			t.see(o.facts.Head)
-		}
+		t.see(o.facts.Head, o.stale)
+		t.stop(o.facts.StopSeen())
 		f.put(t)
 		f.govern(o.facts.Governance)
 	}
 }
 
-// see copies HEAD. The state and counters of a commit that isn't trusted are
-// not acted on, but its lease is honoured, so its state may be claimed.
-func (t *Task) see(h kernel.HeadFacts) {
-	t.Head = h.OID
+// see copies HEAD. The state and counters of a commit that isn't trusted, or that
+// the ref was set back to, are not acted on, but a lease is honoured, so its state
+// may be claimed. Of a ref that is gone nothing is known but what was seen before. Where
+// an effect of ours came to be after it, it only was seen.
+func (t *Task) see(h kernel.HeadFacts, stale bool) {
+	v := kernel.TaskView{Seen: t.Seen, SeenSeq: t.SeenSeq, Unshown: t.Unshown.New}
+	counts := h.Trusted() && v.Follows(h)
+	if counts {
+		t.follow(h.OID, h.Seq)
+	}
+	if counts && h.Shown != "" {
+		t.Shown = h.Shown
+	}
+	if stale {
+		return
+	}
+	t.Head, t.Told = h.OID, h.Told
+	t.lookedAfter(h)
 	state, known := kernel.TaskStateOf(h.State)
-	trusted := h.Trust.Trusted()
 	switch {
-	case h.OID == "":
+	case h.OID == "" && t.Seen == "":
 		t.State, t.WaitingFor = kernel.TaskNone, ""
-	case known && (trusted || state == kernel.TaskClaimed):
+	case known && (counts || !h.Trusted() && state == kernel.TaskClaimed):
 		t.State, t.WaitingFor = state, h.WaitingFor
 	}
-	if trusted {
+	if counts {
 		t.Attempts, t.Interruptions, t.NotBefore = h.Attempt, h.Interruptions, h.NotBefore
 		t.act(h.Act)
+	}
+}
+
+// lookedAfter takes in what the first look after a push says of it. One that didn't last
+// accepted nothing. A stranger's commit says nothing of what is below it, unless that was
+// looked for.
+func (t *Task) lookedAfter(h kernel.HeadFacts) {
+	u := t.Unshown
+	switch {
+	case u.New == "", h.Owed != nil:
+		return
+	case h.Lost:
+		if t.AcceptedRun == u.Run {
+			t.AcceptedRun = ""
+		}
+	case !h.Trusted() && h.Parent == u.New:
+		t.follow(u.New, u.Seq)
+	case !h.Trusted():
+		return
+	}
+	t.Unshown = Unshown{}
+}
+
+// follow takes in a legitimate HEAD. What a person moved on from is behind it: if
+// the ref is set back there, somebody has to look again.
+func (t *Task) follow(oid string, seq int64) {
+	if oid == t.Seen || seq <= t.SeenSeq {
+		return
+	}
+	t.Seen, t.SeenSeq = oid, seq
+	if t.ResumedHead != oid {
+		t.ResumedHead = ""
 	}
 }
 
@@ -94,6 +145,13 @@ func (t *Task) see(h kernel.HeadFacts) {
 func (t *Task) act(id string) {
 	if kernel.NewerAct(id, t.Act) {
 		t.Act = id
+	}
+}
+
+// stop takes in a stop on the forge.
+func (t *Task) stop(id string) {
+	if kernel.NewerAct(id, t.Stopped) {
+		t.Stopped = id
 	}
 }
 

@@ -20,17 +20,22 @@ const open = `due_ms <> 0 AND taken_ms = 0`
 
 // Due lists tasks that are due and that nobody has in hand: the longest due of
 // each world, then each world's second, and so on, so that a world with a
-// thousand tasks keeps nobody else waiting. Fewer than limit means that there
-// are no more.
+// thousand tasks keeps nobody else waiting. Within a world the backlog comes last,
+// but for each fourth call, in which it comes first: whatever else comes in, it
+// is worked off. Fewer than limit means that there are no more.
 func (b *Inbox) Due(ctx context.Context, nowMs int64, limit int) (all []Due, err error) {
 	limit = max(limit, 0)
+	order := [2]int64{0, 1}
+	if b.asked.Add(1)%backlogTurn == 0 {
+		order = [2]int64{1, 0}
+	}
 	err = b.store.View(ctx, func(q store.Queries) error {
 		lines, err := earliest(q)
 		if err != nil {
 			return err
 		}
 		lines = slices.DeleteFunc(lines, func(l *line) bool { return l.first > nowMs })
-		all, err = inTurn(q, lines, nowMs, limit)
+		all, err = inTurn(q, lines, order, nowMs, limit)
 		return err
 	})
 	if err != nil {
@@ -38,6 +43,9 @@ func (b *Inbox) Due(ctx context.Context, nowMs int64, limit int) (all []Due, err
 	}
 	return all, nil
 }
+
+// backlogTurn is in which call of Due the backlog comes first.
+const backlogTurn = 4
 
 // line is what waits in a world.
 type line struct {
@@ -68,11 +76,11 @@ func earliest(q store.Queries) (lines []*line, err error) {
 
 // inTurn takes one of each line in turn. It reads from each line as many as
 // there would be of each if all were long, and more only if some are short.
-func inTurn(q store.Queries, lines []*line, nowMs int64, limit int) ([]Due, error) {
+func inTurn(q store.Queries, lines []*line, order [2]int64, nowMs int64, limit int) ([]Due, error) {
 	for turns := limit/max(len(lines), 1) + 1; ; turns *= 2 {
 		read, ended := 0, true
 		for _, l := range lines {
-			if err := l.read(q, nowMs, turns); err != nil {
+			if err := l.read(q, order, nowMs, turns); err != nil {
 				return nil, err
 			}
 			read += len(l.found)
@@ -85,19 +93,23 @@ func inTurn(q store.Queries, lines []*line, nowMs int64, limit int) ([]Due, erro
 }
 
 // read has the line's first tasks found, as many as asked for if there are.
-func (l *line) read(q store.Queries, nowMs int64, most int) error {
+func (l *line) read(q store.Queries, order [2]int64, nowMs int64, most int) (err error) {
 	if l.ended {
 		return nil
 	}
-	const text = `SELECT task, due_ms FROM schedule WHERE ` + open + ` AND world = $1 AND due_ms <= $2
-		ORDER BY due_ms, task LIMIT $3 + 0`
+	const text = `SELECT task, due_ms FROM schedule WHERE ` + open + ` AND world = $1 AND backlog = $2 AND due_ms <= $3
+		ORDER BY due_ms, task LIMIT $4 + 0`
 	l.found = l.found[:0]
-	err := q.Rows(text, []any{l.world, nowMs, int64(most)}, func(r store.Row) error {
-		d := Due{Key: Key{World: l.world}}
-		err := r.Scan(&d.Key.Task, &d.DueMs)
-		l.found = append(l.found, d)
-		return err
-	})
+	for _, backlog := range order {
+		if err == nil && len(l.found) < most {
+			err = q.Rows(text, []any{l.world, backlog, nowMs, int64(most - len(l.found))}, func(r store.Row) error {
+				d := Due{Key: Key{World: l.world}}
+				err := r.Scan(&d.Key.Task, &d.DueMs)
+				l.found = append(l.found, d)
+				return err
+			})
+		}
+	}
 	l.ended = len(l.found) < most
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/writbot/writ/compliance/store"
@@ -41,7 +42,8 @@ func (k Key) check() error {
 type Inbox struct {
 	store   store.Store
 	wake    chan struct{}
-	packers sync.Pool // of *packer
+	packers sync.Pool     // of *packer
+	asked   atomic.Uint64 // how often Due was
 }
 
 // New is the inbox in a store that is open for writing.

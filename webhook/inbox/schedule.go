@@ -17,6 +17,31 @@ type Ticket struct {
 // Mark makes tasks due at that time, or leaves them due earlier. Tasks in hand
 // stay so, and the mark counts when they are given back.
 func (b *Inbox) Mark(ctx context.Context, keys []Key, atMs int64) error {
+	return b.markAll(ctx, keys, atMs, mark)
+}
+
+// MarkBehind makes tasks due as Mark does, but behind those that were marked
+// otherwise, and behind what is due within [soonMs] anyway: for old work that is
+// found in masses, so that it keeps nothing waiting that somebody asks for now.
+func (b *Inbox) MarkBehind(ctx context.Context, keys []Key, atMs int64) error {
+	return b.markAll(ctx, keys, atMs, markBehind)
+}
+
+// MarkWorld makes all tasks of a world due behind the others, as MarkBehind does: those
+// that have a due time, and those in hand, whose look may have begun before what
+// makes them due.
+func (b *Inbox) MarkWorld(ctx context.Context, world string, atMs int64) error {
+	const text = `UPDATE schedule SET due_ms = $2,
+			backlog = CASE WHEN due_ms <> 0 AND due_ms < $2 + $3 THEN backlog ELSE 1 END
+		WHERE world = $1 AND (due_ms > $2 OR due_ms = 0 AND taken_ms <> 0)`
+	if err := b.exec(ctx, text, world, max(atMs, 1), int64(soonMs)); err != nil {
+		return err
+	}
+	b.awake()
+	return nil
+}
+
+func (b *Inbox) markAll(ctx context.Context, keys []Key, atMs int64, mark func(store.Tx, []Key, int64) (bool, error)) error {
 	for _, k := range keys {
 		if err := k.check(); err != nil {
 			return err
@@ -40,12 +65,30 @@ func (b *Inbox) Mark(ctx context.Context, keys []Key, atMs int64) error {
 
 // mark says whether something is due sooner than it was.
 func mark(tx store.Tx, keys []Key, atMs int64) (sooner bool, err error) {
-	const text = `INSERT INTO schedule (world, task, due_ms, taken_ms, generation, failures) VALUES ($1, $2, $3, 0, 0, 0)
-		ON CONFLICT (world, task) DO UPDATE SET due_ms = excluded.due_ms
+	const text = `INSERT INTO schedule (world, task, due_ms, taken_ms, generation, failures, backlog) VALUES ($1, $2, $3, 0, 0, 0, 0)
+		ON CONFLICT (world, task) DO UPDATE SET backlog = 0,
+			due_ms = CASE WHEN schedule.due_ms = 0 OR excluded.due_ms < schedule.due_ms THEN excluded.due_ms ELSE schedule.due_ms END
+		WHERE schedule.due_ms = 0 OR excluded.due_ms < schedule.due_ms OR schedule.backlog = 1`
+	return marked(tx, text, keys, atMs)
+}
+
+// soonMs is how soon a task must be due to keep its place before the backlog, in
+// milliseconds.
+const soonMs = 60_000
+
+// markBehind is mark for the backlog.
+func markBehind(tx store.Tx, keys []Key, atMs int64) (sooner bool, err error) {
+	const text = `INSERT INTO schedule (world, task, due_ms, taken_ms, generation, failures, backlog) VALUES ($1, $2, $3, 0, 0, 0, 1)
+		ON CONFLICT (world, task) DO UPDATE SET due_ms = excluded.due_ms,
+			backlog = CASE WHEN schedule.due_ms <> 0 AND schedule.due_ms < excluded.due_ms + $4 THEN schedule.backlog ELSE 1 END
 		WHERE schedule.due_ms = 0 OR excluded.due_ms < schedule.due_ms`
+	return marked(tx, text, keys, atMs, int64(soonMs))
+}
+
+func marked(tx store.Tx, text string, keys []Key, atMs int64, more ...any) (sooner bool, err error) {
 	atMs = max(atMs, 1) // 0 is no due time
 	for _, k := range keys {
-		changed, err := tx.Exec(text, k.World, k.Task, atMs)
+		changed, err := tx.Exec(text, append([]any{k.World, k.Task, atMs}, more...)...)
 		if err != nil {
 			return false, err
 		}
@@ -76,6 +119,7 @@ func (b *Inbox) Take(ctx context.Context, k Key) (t Ticket, ok bool, err error) 
 // nothing has changed.
 func (b *Inbox) Done(ctx context.Context, t Ticket, nextMs int64) error {
 	const text = `UPDATE schedule SET taken_ms = 0,
+			backlog = CASE WHEN due_ms = 0 OR $4 <> 0 AND $4 < due_ms THEN 0 ELSE backlog END,
 			due_ms = CASE WHEN due_ms = 0 OR $4 <> 0 AND $4 < due_ms THEN $4 ELSE due_ms END
 		WHERE world = $1 AND task = $2 AND generation = $3 AND taken_ms <> 0`
 	changed := int64(0)

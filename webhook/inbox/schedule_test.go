@@ -3,6 +3,8 @@ package inbox
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -287,4 +289,77 @@ func TestHasten_WhatWasNearIsDueInItsOrder(t *testing.T) {
 	e.due(2000, 10, a(2), a(4), a(1), a(3))
 	e.must(e.in.Hasten(t.Context(), 1000, 5000)) // there were no 4000 ms before
 	e.next(1)
+}
+
+func TestMarkWorld_AlsoWhatIsInHand(t *testing.T) {
+	e := tried{t, sample(t)}
+	e.mark(90_000, a(1), a(2), a(3), b(1))
+	e.mark(900, a(4)) // is due already
+	ended := e.take(a(3))
+	e.done(ended, 0)
+	ticket := e.take(a(2))
+	e.woken(true)
+	e.must(e.in.MarkWorld(t.Context(), worldA, 1000))
+	e.woken(true)
+	e.due(1000, 10, a(4), a(1))
+	e.done(ticket, 80_000) // its look had begun before
+	e.due(1000, 10, a(4), a(1), a(2))
+}
+
+// Old work that is found in masses keeps nothing waiting that somebody asks for
+// now, wherever it stood before; and it is worked off all the same.
+func TestW13_TheBacklogComesLast(t *testing.T) {
+	in, _ := openAt(t, filepath.Join(t.TempDir(), store.FileName))
+	ctx := t.Context()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const old = 50_000
+	var keys []Key
+	for n := range int64(old) {
+		keys = append(keys, Key{World: "w", Task: n + 1})
+	}
+	ok(in.Mark(ctx, keys[:2], 500))           // due before, and stays so
+	ok(in.Mark(ctx, keys[2:4], 1_000+soonMs)) // not due soon
+	ok(in.MarkBehind(ctx, keys, 1_000))
+	asked := Key{World: "w", Task: old + 1}
+	ok(in.Mark(ctx, []Key{asked, keys[7]}, 2_000)) // one of the old is asked for, too
+	other := Key{World: "x", Task: 1}
+	ok(in.Mark(ctx, []Key{other}, 3_000))
+	first := func() (tasks []int64) {
+		t.Helper()
+		due, err := in.Due(ctx, 5_000, 6)
+		ok(err)
+		for _, d := range due {
+			if d.Key.World == "w" {
+				tasks = append(tasks, d.Key.Task)
+			}
+		}
+		return tasks
+	}
+	for turn := range 2 * backlogTurn {
+		want := []int64{1, 2, 8, old + 1, 3}
+		if (turn+1)%backlogTurn == 0 {
+			want = []int64{3, 4, 5, 6, 7}
+		}
+		if got := first(); !slices.Equal(got, want) {
+			t.Errorf("call %d: first are %v, want %v", turn, got, want)
+		}
+	}
+	for _, next := range []int64{4_000, 0} { // a task that was taken comes back among the others
+		ticket, taken, err := in.Take(ctx, keys[9])
+		if err != nil || !taken {
+			t.Fatal(taken, err)
+		}
+		if next == 0 {
+			ok(in.MarkBehind(ctx, keys[9:10], 4_000))
+		}
+		ok(in.Done(ctx, ticket, next))
+		if got := first(); slices.Contains(got, 10) != (next != 0) {
+			t.Errorf("given back for %d: first are %v", next, got)
+		}
+	}
 }

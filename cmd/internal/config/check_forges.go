@@ -3,14 +3,16 @@ package config
 import (
 	"net/url"
 	"path/filepath"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 var (
-	githubName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
-	gitlabName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_.][A-Za-z0-9._-]*){1,20}$`)
+	githubName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
+	gitlabName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_.][A-Za-z0-9._-]*){1,20}$`)
 )
 
 // forgeCheck collects the faults of one forge.
@@ -32,13 +34,15 @@ func (r *reader) forges(c *Config) {
 		r.github(c.Forges.GitHub, poll)
 	}
 	if g := &c.Forges.GitLab; g.On() {
-		if _, given := r.lines["forges.gitlab.hook_secrets"]; len(g.HookKeys) > 0 && !given {
+		if _, given := r.lines["forges.gitlab.hook_secrets"]; len(g.HookKeys)+len(g.Hooks) > 0 && !given {
 			g.HookSecrets = []string{}
 		}
 		r.gitlab(*g, poll)
 	}
 	if c.Forges.Local.On() {
 		r.local(c.Forges.Local, poll)
+	} else if !reflect.DeepEqual(c.Forges.Local, Default().Forges.Local) {
+		r.doubt("forges.local.dir", "Without it there is no such forge, and nothing here is governed: give the forge's directory, or take the section out.")
 	}
 }
 
@@ -48,8 +52,9 @@ func (r *reader) github(g GitHubForge, poll bool) {
 	f.bad(g.API != "" && !address(g.API), "api", wantAddress)
 	f.bad(g.AppID == 0 && g.Token == "", "app_id", "Give the App's id, or in token the name of the variable with a personal token.")
 	f.bad(g.AppID != 0 && g.Token != "", "token", "There is an App already, by app_id; take out one of the two.")
-	f.bad(g.AppID != 0 && !envName.MatchString(g.PrivateKey), "private_key", wantName)
-	f.bad(g.Token != "" && !envName.MatchString(g.Token), "token", wantName)
+	f.bad(g.AppID != 0 && !envName().MatchString(g.PrivateKey), "private_key", wantName)
+	f.bad(g.Token != "" && !envName().MatchString(g.Token), "token", wantName)
+	f.bad(g.AppID == 0 && g.PrivateKey != Default().Forges.GitHub.PrivateKey, "private_key", "It is an App's, and there is no app_id: give the App's id, or take the key out.")
 	f.names("hook_secrets", g.HookSecrets)
 	f.bad(len(g.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
 	f.repositories(g.Repositories, githubName, "owner/name")
@@ -59,13 +64,34 @@ func (r *reader) github(g GitHubForge, poll bool) {
 func (r *reader) gitlab(g GitLabForge, poll bool) {
 	f := forgeCheck{r, "gitlab"}
 	f.bad(!address(g.URL), "url", wantAddress)
-	f.bad(!envName.MatchString(g.Token), "token", wantName)
+	f.bad(!envName().MatchString(g.Token), "token", wantName)
 	f.names("hook_secrets", g.HookSecrets)
 	f.names("hook_keys", g.HookKeys)
 	f.bad(len(g.HookKeys) > 0 && len(g.HookSecrets) > 0, "hook_keys", "Give hook_keys or hook_secrets: with keys no delivery is taken for its secret token.")
-	f.bad(len(g.HookKeys)+len(g.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
+	f.bad(len(g.HookKeys)+len(g.HookSecrets)+len(g.Hooks) == 0 && !poll, "hook_secrets", wantSecrets)
+	f.bad(len(g.Hooks) > 0 && len(g.HookKeys)+len(g.HookSecrets) > 0, "hooks", "Give hooks, or hook_keys or hook_secrets: those speak for every project.")
+	f.bound(g)
 	f.repositories(g.Repositories, gitlabName, "group/name or group/subgroup/name")
 	f.network(g.CAFile, g.Proxy)
+}
+
+// bound are the hooks with projects of their own.
+func (f forgeCheck) bound(g GitLabForge) {
+	for i, h := range g.Hooks {
+		key := join("hooks", itoa(i))
+		f.bad((h.Key == "") == (h.Secret == ""), key, "It must have a key or a secret, one of them.")
+		f.bad(h.Key != "" && !envName().MatchString(h.Key), join(key, "key"), wantName)
+		f.bad(h.Secret != "" && !envName().MatchString(h.Secret), join(key, "secret"), wantName)
+		f.bad(len(h.Projects) == 0, join(key, "projects"), "It must list the projects that the hook speaks for: [acme/shop].")
+		for j, p := range h.Projects {
+			known := slices.ContainsFunc(g.Repositories, GitLabHook{Projects: []string{p}}.Covers)
+			f.bad(!known, join(join(key, "projects"), itoa(j)), "It must be one of repositories, or a group of one.")
+		}
+	}
+	for i, name := range g.Repositories {
+		covered := len(g.Hooks) == 0 || slices.ContainsFunc(g.Hooks, func(h GitLabHook) bool { return h.Covers(name) })
+		f.bad(!covered, join("repositories", itoa(i)), "No hook speaks for it: name it, or its group, in projects of one of hooks.")
+	}
 }
 
 func (r *reader) local(l LocalForge, poll bool) {
@@ -73,7 +99,7 @@ func (r *reader) local(l LocalForge, poll bool) {
 	u, err := url.Parse(l.URL)
 	f.bad(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil, "url",
 		"It must be the forge's address, such as http://127.0.0.1:8715, without a name or password in it.")
-	f.bad(!envName.MatchString(l.Token), "token", wantName)
+	f.bad(!envName().MatchString(l.Token), "token", wantName)
 	f.names("hook_secrets", l.HookSecrets)
 	f.bad(len(l.HookSecrets) == 0 && !poll, "hook_secrets", wantSecrets)
 	f.repositories(l.Repositories, repoName, "owner/name")
@@ -88,18 +114,18 @@ const (
 
 func (f forgeCheck) names(key string, list []string) {
 	for i, name := range list {
-		f.bad(!envName.MatchString(name), join(key, itoa(i)), wantName)
+		f.bad(!envName().MatchString(name), join(key, itoa(i)), wantName)
 	}
 }
 
 // repositories are the allow-list. Forges don't tell names apart by their case.
-func (f forgeCheck) repositories(list []string, form *regexp.Regexp, words string) {
+func (f forgeCheck) repositories(list []string, form lazyregexp.Regexp, words string) {
 	const key = "repositories"
 	f.bad(len(list) == 0, key, "It must list the repositories that writ may touch: [acme/shop].")
 	for i, name := range list {
 		parts := strings.Split(name, "/")
 		dots := slices.Contains(parts, ".") || slices.Contains(parts, "..") || strings.HasSuffix(name, ".git")
-		f.bad(!form.MatchString(name) || dots || len(name) > maxWorld, join(key, itoa(i)), wantRepository(name, words))
+		f.bad(!form().MatchString(name) || dots || len(name) > maxWorld, join(key, itoa(i)), wantRepository(name, words))
 		twice := slices.ContainsFunc(list[:i], func(other string) bool { return strings.EqualFold(name, other) })
 		f.bad(twice, join(key, itoa(i)), "It is there twice, whatever its upper and lower case; delete one.")
 	}

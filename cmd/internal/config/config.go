@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"net/netip"
 	"time"
 
 	"github.com/writbot/writ/compliance/contract"
@@ -41,19 +43,22 @@ type Config struct {
 	TrustedRunners  []string           `key:"trusted_runners" doc:"OpenSSH public keys (ssh-ed25519 …) of other installations whose results count here. writ key prints one."`
 	Base            string             `key:"base" doc:"The branch that tasks start from, such as main. Empty: the contract's, or else the repository's default branch."`
 	Refs            string             `key:"refs" restart:"yes" oneof:"hidden heads" doc:"Where state refs live: hidden is refs/writ/task/<n>; heads is refs/heads/writ/task/<n>, for a server that refuses hidden refs."`
-	World           string             `key:"world" doc:"The name of the governed repository in records. Empty: made of the repository's path or URL."`
+	World           string             `key:"world" doc:"What the governed repository is called in texts for people; it decides nothing. Empty: made of the repository's path or URL."`
 	Identity        Identity           `key:"identity" doc:"Author and committer of what writ commits."`
 	Server          Server             `key:"server" doc:"What writ serve does; writ task run doesn't read it."`
 	Forges          Forges             `key:"forges" doc:"Where issues come from, for writ serve."`
-	Redact          []string           `key:"redact" doc:"Names of environment variables whose values are hidden wherever text is shown or kept. The values themselves never stand here."`
+	Redact          []string           `key:"redact" doc:"Names of environment variables whose values are hidden wherever text is shown or kept, and refused in files that a builder changes (secret.detected). The values themselves never stand here."`
 }
 
 // Server is how writ serve runs.
 type Server struct {
 	StateDir       string        `key:"state_dir" restart:"yes" doc:"The directory that holds store, key and logs of this installation. It is yours alone (mode 0700)."`
-	Listen         string        `key:"listen" restart:"yes" doc:"Address and port for webhooks, health and metrics."`
+	Listen         string        `key:"listen" restart:"yes" doc:"Address and port for webhooks, and for health and metrics where probes is empty."`
+	Probes         string        `key:"probes" restart:"yes" doc:"Address and port for /healthz, /readyz and /metrics alone, such as 127.0.0.1:8716, out of reach of whoever floods the other one. Empty: they are at listen."`
+	Hosts          []string      `key:"hosts" restart:"yes" doc:"Names under which /readyz and /metrics may be asked for, beside addresses and localhost."`
+	TrustedProxies []string      `key:"trusted_proxies" restart:"yes" doc:"Addresses or networks of your own proxies. Whom they name in X-Forwarded-For is believed, and no address may then hold more than 64 connections, or deliveries that aren't received yet. Empty: everybody may come from one proxy's address, so nobody is counted by address."`
 	Builds         int64         `key:"builds" restart:"yes" min:"1" max:"256" doc:"How many tasks may have a builder or checks running at once."`
-	BuildsPerWorld int64         `key:"builds_per_world" restart:"yes" min:"1" max:"256" doc:"The same, for each repository."`
+	BuildsPerWorld int64         `key:"builds_per_world" restart:"yes" min:"1" max:"256" doc:"The same, for each repository. Not given, it is at most builds."`
 	Intake         string        `key:"intake" restart:"yes" oneof:"webhook poll" doc:"How writ learns that something happened. poll asks the forges and needs no address that they reach: it takes no webhooks, and listens for health and metrics only."`
 	Poll           time.Duration `key:"poll" min:"1s" max:"24h" doc:"With intake: poll, how often each repository is asked what changed."`
 	Sweep          time.Duration `key:"sweep" min:"1s" max:"24h" doc:"How often each repository is searched for issues whose webhooks were lost."`
@@ -65,6 +70,28 @@ type Server struct {
 	Log            string        `key:"log" restart:"yes" oneof:"text json" doc:"The form of the log on standard error."`
 	LogLevel       string        `key:"log_level" oneof:"debug info warn error" doc:"debug, info, warn or error. What is less than this is not logged."`
 	Traces         Traces        `key:"traces" restart:"yes" doc:"Where traces go, if anywhere."`
+}
+
+// ProbesAt is where health and metrics are.
+func (s Server) ProbesAt() string { return cmp.Or(s.Probes, s.Listen) }
+
+// Proxies are TrustedProxies, which were checked as the file was read.
+func (s Server) Proxies() (list []netip.Prefix) {
+	for _, text := range s.TrustedProxies {
+		if p, err := network(text); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// network is an address or a network, as 10.0.0.0/8.
+func network(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Prefix(a.BitLen())
+	}
+	p, err := netip.ParsePrefix(text)
+	return p.Masked(), err
 }
 
 // Traces are sent to an OpenTelemetry collector.

@@ -146,6 +146,8 @@ func TestParse_Refuses(t *testing.T) {
 		"variable's name":    {"checks: {env: {\"A=B\": x}}\n", "f:1: checks.env.A=B: It must be the name"},
 		"writ's variable":    {"checks: {env: {WRIT_RESULT: x}}\n", "Writ sets it itself"},
 		"margin":             {"lease: {seconds: 15}\n", "lease.margin: It must be shorter than lease.seconds"},
+		"builder's loopback": {"sandbox: landlock\nbuilders: {default: {argv: [a], loopback: true}}\n", "f:2: builders.default.loopback: The level landlock has no loopback"},
+		"checks' loopback":   {"sandbox: landlock\nchecks: {loopback: true}\n", "f:2: checks.loopback: The level landlock has no loopback"},
 		"half seconds":       {"lease: {grace: 1500ms}\n", "lease.grace: It must be whole seconds"},
 		"no key":             {"trusted_runners: [ssh-foo AAAA]\n", "f:1: trusted_runners.0: It must be one OpenSSH public key"},
 		"world":              {"world: ../../x\n", "f:1: world: It must be a name"},
@@ -225,6 +227,9 @@ func TestShow_RoundTrips(t *testing.T) {
 
 func TestServer_RefusesWhatCannotWork(t *testing.T) {
 	for text, key := range map[string]string{
+		"server: {probes: here}":                                                                  "server.probes",
+		"server: {hosts: ['writ:8714']}":                                                          "server.hosts.0",
+		"server: {trusted_proxies: [proxy]}":                                                      "server.trusted_proxies.0",
 		"server: {listen: here}":                                                                  "server.listen",
 		"server: {state_dir: relative}":                                                           "server.state_dir",
 		"server: {log: xml}":                                                                      "server.log",
@@ -251,6 +256,17 @@ func TestServer_RefusesWhatCannotWork(t *testing.T) {
 	const good = "server: {traces: {endpoint: 'http://127.0.0.1:4318', headers: H}}\nforges: {local: {dir: /f, url: 'http://127.0.0.1:1', repositories: [o/n]}}"
 	if _, err := Parse("writ.yaml", []byte(good)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServer_DefaultFollowsBuilds: who lowers one limit alone isn't told of another
+// that he never wrote.
+func TestServer_DefaultFollowsBuilds(t *testing.T) {
+	for text, want := range map[string]int64{"": 2, "server: {builds: 1}": 1, "server: {builds: 9}": 2, "server: {builds: 9, builds_per_world: 4}": 4} {
+		c, err := Parse("writ.yaml", []byte(text))
+		if err != nil || c.Server.BuildsPerWorld != want {
+			t.Errorf("%q: builds_per_world is %d, want %d: %v", text, c.Server.BuildsPerWorld, want, err)
+		}
 	}
 }
 

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
 
 // The ways in which a server learns that something happened.
 const (
@@ -33,13 +37,29 @@ func (g GitHubForge) On() bool { return !reflect.DeepEqual(g, Default().Forges.G
 
 // GitLabForge is a GitLab, with an access token.
 type GitLabForge struct {
-	URL          string   `key:"url" restart:"yes" doc:"Where its pages and git are; also below a path."`
-	Token        string   `key:"token" doc:"Name of the environment variable with the access token: of a project or group, with the scope api and the role Developer. With _FILE at its end the variable names a file that holds it."`
-	HookSecrets  []string `key:"hook_secrets" doc:"Names of the environment variables, as with token, whose values are the webhooks' secret tokens. Several while one is being replaced."`
-	HookKeys     []string `key:"hook_keys" doc:"The same for signing tokens (whsec_…), for a GitLab that signs. With one of them no delivery is taken for its secret token."`
-	Repositories []string `key:"repositories" doc:"The projects that are governed, with their groups: group/subgroup/name. No other is ever touched."`
-	CAFile       string   `key:"ca_file" restart:"yes" doc:"A PEM file with authorities beside the system's, for a server with a certificate of its own."`
-	Proxy        string   `key:"proxy" restart:"yes" doc:"URL of a proxy. Empty: the environment's HTTPS_PROXY and NO_PROXY. none: none."`
+	URL          string       `key:"url" restart:"yes" doc:"Where its pages and git are; also below a path."`
+	Token        string       `key:"token" doc:"Name of the environment variable with the access token: of a project or group, with the scope api and the role Developer. With _FILE at its end the variable names a file that holds it."`
+	HookSecrets  []string     `key:"hook_secrets" doc:"Names of the environment variables, as with token, whose values are the webhooks' secret tokens. Several while one is being replaced."`
+	HookKeys     []string     `key:"hook_keys" doc:"The same for signing tokens (whsec_…), for a GitLab that signs. With one of them no delivery is taken for its secret token."`
+	Hooks        []GitLabHook `key:"hooks" doc:"In their place, where there are several projects: a secret for each webhook, which speaks for its projects alone."`
+	Repositories []string     `key:"repositories" doc:"The projects that are governed, with their groups: group/subgroup/name. No other is ever touched."`
+	CAFile       string       `key:"ca_file" restart:"yes" doc:"A PEM file with authorities beside the system's, for a server with a certificate of its own."`
+	Proxy        string       `key:"proxy" restart:"yes" doc:"URL of a proxy. Empty: the environment's HTTPS_PROXY and NO_PROXY. none: none."`
+}
+
+// GitLabHook is a webhook and what it may speak for. Several may cover one project while
+// a secret is being replaced.
+type GitLabHook struct {
+	Key      string   `key:"key" doc:"Name of the environment variable with its signing token, as in hook_keys."`
+	Secret   string   `key:"secret" doc:"Or of the one with its secret token, as in hook_secrets."`
+	Projects []string `key:"projects" doc:"Some of repositories, or groups: each covers the projects below it."`
+}
+
+// Covers reports whether the hook may speak for a project.
+func (h GitLabHook) Covers(project string) bool {
+	return slices.ContainsFunc(h.Projects, func(p string) bool {
+		return strings.EqualFold(p, project) || len(project) > len(p) && strings.EqualFold(p+"/", project[:len(p)+1])
+	})
 }
 
 // On reports whether the file speaks of it.
@@ -68,7 +88,7 @@ func defaultForges() Forges {
 		},
 		GitLab: GitLabForge{
 			URL: "https://gitlab.com", Token: "WRIT_GITLAB_TOKEN",
-			HookSecrets: []string{"WRIT_GITLAB_HOOK_SECRET"}, HookKeys: []string{}, Repositories: []string{},
+			HookSecrets: []string{"WRIT_GITLAB_HOOK_SECRET"}, HookKeys: []string{}, Hooks: []GitLabHook{}, Repositories: []string{},
 		},
 		Local: LocalForge{Token: "WRIT_LOCAL_TOKEN", HookSecrets: []string{"WRIT_LOCAL_HOOK_SECRET"}, Repositories: []string{}},
 	}

@@ -1,12 +1,11 @@
 package config
 
 import (
-	"fmt"
 	"net/url"
 	"path"
-	"regexp"
-	"strconv"
 	"strings"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // What to write instead, for mistakes that many make.
@@ -62,40 +61,13 @@ func didYouMean(word string, known []string) string {
 }
 
 var (
-	yamlLine  = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): (.*)$`)
-	loneCount = regexp.MustCompile(`^[0-9]{1,12}$`)
-	shortSize = regexp.MustCompile(`^([0-9]{1,10}) ?([kKMGT])i?[bB]?$`)
+	loneCount = lazyregexp.New(`^[0-9]{1,12}$`)
+	shortSize = lazyregexp.New(`^([0-9]{1,10}) ?([kKMGT])i?[bB]?$`)
 )
-
-// notYAML is the fault that a syntax error is, with its line.
-func notYAML(text string, data []byte) Fault {
-	f := Fault{Detail: strings.TrimPrefix(text, "yaml: ")}
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		f.Line, _ = strconv.Atoi(m[1]) // digits
-		f.Detail = m[2]
-	}
-	hint := "mend the syntax"
-	switch lines := strings.Split(string(data), "\n"); {
-	case f.Line > 0 && f.Line <= len(lines) && strings.Contains(indent(lines[f.Line-1]), "\t"):
-		hint = "a tab can't indent; write spaces in its place"
-	case strings.Contains(f.Detail, "cannot start any token"):
-		hint = "a value that begins with @, % or ` needs quotes"
-	case strings.Contains(f.Detail, "mapping values are not allowed"):
-		hint = "the line is indented further than the one above it, or a value with a colon in it needs quotes"
-	case strings.Contains(f.Detail, "end of stream"):
-		hint = "a quote or a bracket isn't closed"
-	case strings.Contains(f.Detail, "did not find expected"):
-		hint = "look at the indentation and the brackets here and above"
-	}
-	f.Detail = fmt.Sprintf("It is not YAML (%s): %s.", f.Detail, hint)
-	return f
-}
-
-func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 
 // withUnit says how a bare number is written with its unit, "" for what is none.
 func withUnit(text, units string) string {
-	if !loneCount.MatchString(text) {
+	if !loneCount().MatchString(text) {
 		return ""
 	}
 	example := text + "s, " + text + "m or " + text + "h"
@@ -107,7 +79,7 @@ func withUnit(text, units string) string {
 
 // inBinary is a size in the units that are taken, "" for what looks like none.
 func inBinary(text string) string {
-	m := shortSize.FindStringSubmatch(text)
+	m := shortSize().FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}

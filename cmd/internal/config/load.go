@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/writbot/writ/compliance/yamlfault"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -139,7 +140,8 @@ func (r *reader) document(data []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		r.faults = append(r.faults, notYAML(err.Error(), data))
+		line, detail := yamlfault.Explain(err, data)
+		r.fail(line, "", "%s", detail)
 		return nil
 	}
 	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // worded reads the values that are written as words: times, sizes, mounts.
@@ -70,10 +71,10 @@ func ParseMount(text string) (Mount, error) {
 	return Mount{Source: source, Target: target}, nil
 }
 
-var timeForm = regexp.MustCompile(`^(0|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?)$`)
+var timeForm = lazyregexp.New(`^(0|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?)$`)
 
 func parseTime(s string) (time.Duration, error) {
-	if !timeForm.MatchString(s) {
+	if !timeForm().MatchString(s) {
 		return 0, strconv.ErrSyntax
 	}
 	return time.ParseDuration(s)
@@ -95,7 +96,7 @@ func showTime(d time.Duration) string {
 const maxSize Size = 1 << 50
 
 var (
-	sizeForm = regexp.MustCompile(`^([0-9]{1,10})(B|KiB|MiB|GiB|TiB)$`)
+	sizeForm = lazyregexp.New(`^([0-9]{1,10})(B|KiB|MiB|GiB|TiB)$`)
 	units    = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 )
 
@@ -103,7 +104,7 @@ func parseSize(s string) (Size, bool) {
 	if s == "0" {
 		return 0, true
 	}
-	m := sizeForm.FindStringSubmatch(s)
+	m := sizeForm().FindStringSubmatch(s)
 	if m == nil {
 		return 0, false
 	}

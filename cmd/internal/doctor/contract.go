@@ -11,24 +11,13 @@ import (
 
 // terms are what a contract says that other checks ask for.
 type terms struct {
-	label, base string
-	push        bool // deliver: push
+	label string
 }
 
 func defaultTerms() terms { return termsOf(contract.Default()) }
 
 func termsOf(c contract.Contract) terms {
-	return terms{label: c.Trigger.Label, base: c.Base, push: c.Deliver.As == contract.DeliverPush}
-}
-
-// base is the branch that tasks start from.
-func (p *patient) base() string {
-	for _, name := range []string{p.Base, p.terms.base} {
-		if name != "" {
-			return name
-		}
-	}
-	return p.about.DefaultBranch
+	return terms{label: c.Trigger.Label}
 }
 
 const contractPath = contract.Path

@@ -14,7 +14,6 @@ import (
 type gitHub interface {
 	Held(ctx context.Context, r forge.Repo) (github.Installation, error)
 	Rules(ctx context.Context, r forge.Repo, branch string) ([]github.Rule, error)
-	Protected(ctx context.Context, r forge.Repo, branch string) (bool, error)
 }
 
 var _ gitHub = (*github.Host)(nil)

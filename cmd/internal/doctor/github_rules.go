@@ -36,17 +36,17 @@ var stopping = map[string]struct {
 	"code_scanning":          {"commits need a code scan first", mayStop, stops},
 }
 
-// pushedBranch is a branch that writ pushes, and how.
+// pushedBranch is a branch that writ makes, and perhaps moves.
 type pushedBranch struct {
-	name           string
-	creates, moves bool
+	name  string
+	moves bool
 }
 
 // gitHubPushes are the branches of a task 1. A change's is made in one push and
 // never moved by writ.
 func (p *patient) gitHubPushes() (out []pushedBranch) {
 	for _, name := range p.pushed() {
-		out = append(out, pushedBranch{name, name != p.base(), name == p.base() || name == taskBranch})
+		out = append(out, pushedBranch{name, name == taskBranch})
 	}
 	return out
 }
@@ -60,7 +60,7 @@ func (p *patient) rule(r github.Rule, b pushedBranch) (v verdict, why string) {
 		return p.pattern(r, b)
 	}
 	one := stopping[r.Type]
-	if b.creates && !r.AfterCreation {
+	if !r.AfterCreation {
 		v = one.creates
 	}
 	if b.moves {
@@ -76,9 +76,6 @@ func (p *patient) pattern(r github.Rule, b pushedBranch) (verdict, string) {
 	case "commit_author_email_pattern", "committer_email_pattern":
 		text, why = p.Identity.Email, "identity.email "+p.Identity.Email+" isn't one that it takes"
 	case "branch_name_pattern":
-		if !b.creates {
-			return lets, "" // it has its name
-		}
 		text, why = b.name, "it doesn't take the name"
 	case "commit_message_pattern":
 		if b.name != taskBranch {
@@ -114,21 +111,6 @@ func (p *patient) gitHubBranches(ctx context.Context, h gitHub) result {
 		return bad(remedy, "Rules would stop writ. %s.", strings.Join(stop, "; "))
 	} else if len(stop) > 0 {
 		return warn(remedy, "Rules may stop writ; what they ask can't be tried here. %s.", strings.Join(stop, "; "))
-	}
-	return p.olderProtection(ctx, h)
-}
-
-// olderProtection looks for what no ruleset tells of.
-func (p *patient) olderProtection(ctx context.Context, h gitHub) result {
-	if p.terms.push {
-		protected, err := h.Protected(ctx, p.at(), p.base())
-		switch {
-		case err != nil:
-			return p.unseen(err)
-		case protected:
-			return warn("See Settings, Branches: writ's account must be among those who may push to "+p.base()+" without a pull request and without a check.",
-				"The contract says deliver: push, and %s is protected. No ruleset stops writ; whether the protection does can't be seen.", p.base())
-		}
 	}
 	return ok("No ruleset stops writ. Branch protections of the older kind can't be seen with the App's permissions; none may cover writ/**.")
 }

@@ -119,7 +119,7 @@ func TestGitHub_Repository(t *testing.T) {
 }
 
 // TestGitHub_Rules: with `refs: heads` the state branches count, too; a rule that
-// lets the App past stops nothing; with deliver: push the base counts.
+// lets the App past stops nothing, and one for the base neither.
 func TestGitHub_Rules(t *testing.T) {
 	d, err := githubtest.Describe(githubtest.Cloud)
 	must(t, err)
@@ -132,8 +132,6 @@ func TestGitHub_Rules(t *testing.T) {
 	wants(t, p.repository(t), NameBranches, OK, "", "")
 	heads := func(t *Target) { t.Refs = config.RefsHeads }
 	wants(t, p.repository(t, heads), NameBranches, Failed, "writ/task/1: new branches are restricted", "writ/**")
-	p.Commit(t, "main", "main", map[string]string{contractPath: goodContract + "deliver: {as: push}\n"})
-	wants(t, p.repository(t), NameBranches, Failed, "main: changes must come by pull request", "")
 	p.Commit(t, "main", "main", map[string]string{contractPath: "version: 2\n"})
 	wants(t, p.repository(t), NameContract, Failed, "version", "writ contract lint")
 	p.Commit(t, "main", "main", map[string]string{contractPath: goodContract + "trigger: {label: go}\n"})
@@ -152,7 +150,6 @@ func TestGitHub_RulesThatWritKeeps(t *testing.T) {
 	must(t, err)
 	e := githubtest.Start(t)
 	p := newOnGitHub(t, e, d, githubtest.Options{})
-	p.Commit(t, "main", "main", map[string]string{contractPath: goodContract + "deliver: {as: push}\n"})
 	p.AddRuleset(t, githubtest.Ruleset{Branch: "main", Types: []string{"creation", "branch_name_pattern"}, With: map[string]any{"operator": "starts_with", "pattern": "writ/"}})
 	p.AddRuleset(t, githubtest.Ruleset{Branch: "**", Types: []string{"commit_author_email_pattern", "committer_email_pattern"}, With: map[string]any{"operator": "ends_with", "pattern": "@acme.example"}})
 	p.AddRuleset(t, githubtest.Ruleset{Branch: "writ/**", Types: []string{"branch_name_pattern"}, With: map[string]any{"operator": "regex", "pattern": "^[a-z]+/"}})

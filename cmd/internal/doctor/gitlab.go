@@ -151,12 +151,12 @@ func (p *patient) pushRules(r gitlab.PushRules) (stops []string) {
 		}
 	}
 	say(r.Signed, "unsigned commits are rejected, and GitLab doesn't know writ's key")
-	say(r.SignedOff, "commits without Signed-off-by are rejected (the contract's commit.signoff: true is for changes, not for state)")
+	say(r.SignedOff, "commits without Signed-off-by are rejected")
 	say(!fits(r.Email, p.Identity.Email), "identity.email "+p.Identity.Email+" doesn't match "+r.Email)
 	say(!fits(r.Message, taskMessage), "messages must match "+r.Message)
 	say(r.NotMessage != "" && matches(r.NotMessage, taskMessage), "messages must not match "+r.NotMessage)
 	for _, branch := range p.pushed() {
-		say(branch != p.base() && !fits(r.Branch, branch), "the branch "+branch+" doesn't match "+r.Branch)
+		say(!fits(r.Branch, branch), "the branch "+branch+" doesn't match "+r.Branch)
 	}
 	return stops
 }

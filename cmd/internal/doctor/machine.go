@@ -26,6 +26,11 @@ type Machine struct {
 	Git func(ctx context.Context) (string, error)
 	// Sandbox tries a level by its name in the configuration: it starts a program.
 	Sandbox func(ctx context.Context, level string) error
+	// Memory reports whether a control group holds the limits on memory.
+	Memory func() bool
+	// Lacks is what the level landlock doesn't hold on this kernel and does on others,
+	// and what to do.
+	Lacks func() (what, remedy string)
 	// Builders are the names that a task can give, and Environment is what is
 	// wrong with one's surroundings.
 	Builders    []string
@@ -129,10 +134,23 @@ func (h *house) sandbox(ctx context.Context) result {
 			"sandbox: none. Builders and checks run with all that writ's own account may do.")
 	case config.SandboxLandlock:
 		if h.Sandbox(ctx, config.SandboxBubblewrap) == nil {
-			return warn("Set sandbox: bubblewrap.", "The level landlock works. The stronger level bubblewrap would work here, too.")
+			return warn("Set sandbox: bubblewrap.", "The level landlock works. The stronger level bubblewrap would work here, too.%s", h.memory())
+		}
+		if what, remedy := h.Lacks(); what != "" {
+			return warn(remedy, "The level landlock works. %s%s", what, h.memory())
 		}
 	}
-	return ok("The level %s works: a program was started in it.", level)
+	return ok("The level %s works: a program was started in it.%s", level, h.memory())
+}
+
+// memory says so where no control group holds the limits on memory. A server that
+// a service manager starts is in another group than a shell.
+func (h *house) memory() string {
+	if h.Memory() {
+		return ""
+	}
+	return " Limits on memory are watched here, not held: no control group with the memory controller is writ's own." +
+		" A server may have one where the shell has none (Delegate=yes): its reports say so. docs/security.md says what is not counted then."
 }
 
 func sandboxRemedy(err error) string {

@@ -30,6 +30,8 @@ func sound(t *testing.T) Machine {
 		State:       func(string) (string, string) { return "", "" },
 		Git:         func(context.Context) (string, error) { return "2.39.5", nil },
 		Sandbox:     func(context.Context, string) error { return nil },
+		Memory:      func() bool { return true },
+		Lacks:       func() (string, string) { return "", "" },
 		Builders:    []string{"default"},
 		Environment: func(context.Context, string) []kernel.Violation { return nil },
 	}
@@ -126,6 +128,11 @@ func TestInstallation_EachFault(t *testing.T) {
 		"another sandbox":      {func(_ *testing.T, m *Machine, _ string) { m.Sandbox = only(config.SandboxLandlock) }, NameSandbox, Failed, "no namespaces", "set sandbox: landlock"},
 		"sandbox: none":        {func(_ *testing.T, m *Machine, _ string) { m.Config.Sandbox = config.SandboxNone }, NameSandbox, Warning, "sandbox: none", "bubblewrap works here"},
 		"weaker than could be": {func(_ *testing.T, m *Machine, _ string) { m.Config.Sandbox = config.SandboxLandlock }, NameSandbox, Warning, "would work here, too", "sandbox: bubblewrap"},
+		"an older kernel": {func(_ *testing.T, m *Machine, _ string) {
+			m.Config.Sandbox, m.Sandbox = config.SandboxLandlock, only(config.SandboxLandlock)
+			m.Lacks = func() (string, string) { return "Signals leave.", "Run Linux 6.12." }
+		}, NameSandbox, Warning, "Signals leave", "Linux 6.12"},
+		"memory is watched": {func(_ *testing.T, m *Machine, _ string) { m.Memory = func() bool { return false } }, NameSandbox, OK, "watched here, not held", ""},
 		"builder not inside": {func(_ *testing.T, m *Machine, _ string) {
 			m.Environment = func(context.Context, string) []kernel.Violation {
 				return []kernel.Violation{{Code: kernel.CodeEnvBuilder, Subject: "gofmt", Detail: "The program isn't there."}}

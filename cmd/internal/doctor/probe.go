@@ -161,7 +161,17 @@ func (pr *probe) single(ctx context.Context) result {
 	if _, err := pr.p.repo.Commit(ctx, pr.commits[0]); err != nil {
 		return pr.p.gitTrouble(err, "The commit of a state ref can't be read back")
 	}
-	return ok("Refs below %s are taken, with a signed state commit.", pr.p.statePrefix())
+	return ok("Refs below %s are taken, with a signed state commit. %s", pr.p.statePrefix(), pr.p.leavesOpen())
+}
+
+// leavesOpen says what the form of the state refs leaves to those who may push. What
+// protects them is looked for by branches.
+func (p *patient) leavesOpen() string {
+	const all = "Whoever may push there can set them back or remove them, and the task then waits for a person (state.rollback). "
+	if p.Refs == config.RefsHeads {
+		return "refs: heads is in force. " + all + "A ruleset or protected branch for writ/task/** that only writ's account may pass keeps others out; without one nothing does."
+	}
+	return "refs: hidden is in force. " + all + "No ruleset covers hidden refs: where people with push rights aren't trusted, set refs: heads and a ruleset for writ/task/**."
 }
 
 // atomic moves two refs at once, and then tries to move them where one must be

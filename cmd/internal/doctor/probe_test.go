@@ -20,7 +20,7 @@ func TestProbe_AGoodServer(t *testing.T) {
 			if !Good(all) {
 				t.Errorf("checks failed: %v", all)
 			}
-			wants(t, all, NameStateRefs, OK, "signed state commit", "")
+			wants(t, all, NameStateRefs, OK, "refs: "+refs+" is in force", "")
 			wants(t, all, NameAtomic, OK, "", "")
 			if left := w.probes(t); left != "" {
 				t.Errorf("the probe left %s", left)
@@ -37,7 +37,7 @@ func TestProbe_HiddenRefsRefused(t *testing.T) {
 	wants(t, all, NameStateRefs, Failed, "refuses refs/writ/task/probe-", "`refs: heads`")
 	wants(t, all, NameAtomic, Skipped, "", "")
 	all = Repository(t.Context(), w.target(func(t *Target) { t.Refs = config.RefsHeads }))
-	wants(t, all, NameStateRefs, OK, "", "")
+	wants(t, all, NameStateRefs, OK, "refs: heads is in force", "")
 	if left := w.probes(t); left != "" {
 		t.Errorf("the probe left %s", left)
 	}

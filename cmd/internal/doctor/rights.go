@@ -59,9 +59,6 @@ func (p *patient) pushed() []string {
 	if p.Refs == config.RefsHeads {
 		out = append(out, taskBranch)
 	}
-	if p.terms.push {
-		out = append(out, p.base())
-	}
 	return out
 }
 

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/forge/github"
@@ -59,6 +63,10 @@ func secretsOf(c config.Config) (list []secret) {
 		add("forges.gitlab.token", f.Token, false, anything)
 		hooks("forges.gitlab.hook_secrets", f.HookSecrets, strong)
 		hooks("forges.gitlab.hook_keys", f.HookKeys, signing)
+		for _, h := range f.Hooks {
+			hooks("forges.gitlab.hooks", []string{h.Key}, signing)
+			hooks("forges.gitlab.hooks", []string{h.Secret}, strong)
+		}
 	}
 	if f := c.Forges.Local; f.On() {
 		add("forges.local.token", f.Token, false, anything)
@@ -116,6 +124,11 @@ func Secrets(c config.Config, getenv func(string) string, each func(Check)) []Ch
 		r.subject = s.name
 		r.add(NameSecrets, s.judge(getenv, seen))
 	}
+	if f := c.Forges.GitLab; c.Server.Intake != config.IntakePoll && len(f.Repositories) > 1 && len(f.HookSecrets)+len(f.HookKeys) > 0 {
+		r.subject = "forges.gitlab"
+		r.add(NameSecrets, warn("Give each project's hook a secret of its own under `forges.gitlab.hooks`, as docs/install-gitlab.md shows; `writ setup gitlab` makes them.",
+			"One secret speaks for all %d projects: who manages one of them can tell writ of the others.", len(f.Repositories)))
+	}
 	return r.done
 }
 
@@ -149,7 +162,11 @@ func (s secret) judge(getenv func(string) string, seen map[string]string) result
 		return bad("Give each a value of its own: who learns one would have the other.", "It is the same as %s.", other)
 	}
 	seen[value] = s.name
-	return modeOf(getenv(s.name + "_FILE"))
+	users := ""
+	if getenv("KUBERNETES_SERVICE_HOST") != "" {
+		users = "/etc"
+	}
+	return modeOf(getenv(s.name+"_FILE"), users)
 }
 
 // sentence is an error as one, with a capital letter.
@@ -158,8 +175,9 @@ func sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// modeOf looks at who else may read a secret's file; "" is a variable.
-func modeOf(path string) result {
+// modeOf looks at who else may read a secret's file; "" is a variable. In a pod the
+// files of users list everybody there is.
+func modeOf(path, users string) result {
 	if path == "" {
 		return ok("It is set.")
 	}
@@ -176,8 +194,51 @@ func modeOf(path string) result {
 		return bad("chmod 600 "+path+", and make a new secret if others use this machine.", "Others may write its file (mode %04o).", mode)
 	case mode&0o004 != 0:
 		return bad("chmod 600 "+path+", and make a new secret if others use this machine.", "Everybody on this machine may read its file (mode %04o).", mode)
+	case mode&0o040 != 0 && (users == "" || !ownGroup(info, users)):
+		return warn("chmod 600 "+path+"; or leave it, where the group is writ's alone.", "A group may read its file (mode %04o).", mode)
 	case mode&0o040 != 0:
-		return warn("chmod 600 "+path+"; or leave it, where the group is writ's alone, as in a pod.", "A group may read its file (mode %04o).", mode)
+		return ok("It is set, in a file of a group that no other user is in.")
 	}
 	return ok("It is set, in a file that only its owner reads.")
+}
+
+// ownGroup reports whether nobody but this process and root is in a file's group, or
+// owns the file, by passwd and group below etc. Where they can't be read somebody may
+// be.
+func ownGroup(info fs.FileInfo, etc string) bool {
+	st, is := info.Sys().(*syscall.Stat_t)
+	if !is || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return false
+	}
+	users, unread := entries(filepath.Join(etc, "passwd"), 7)
+	groups, unreadToo := entries(filepath.Join(etc, "group"), 4)
+	gid, ours := strconv.FormatUint(uint64(st.Gid), 10), []string{""}
+	for _, u := range users {
+		if u[2] == "0" || u[2] == strconv.Itoa(os.Geteuid()) {
+			ours = append(ours, u[0])
+		} else if u[3] == gid {
+			return false
+		}
+	}
+	for _, g := range groups {
+		for _, member := range strings.Split(g[3], ",") {
+			if g[2] == gid && !slices.Contains(ours, member) {
+				return false
+			}
+		}
+	}
+	return unread == nil && unreadToo == nil
+}
+
+// entries are the lines of passwd or group, each of so many fields.
+func entries(path string, fields int) (list [][]string, err error) {
+	text, err := os.ReadFile(path)
+	for line := range strings.Lines(string(text)) {
+		entry := strings.Split(strings.TrimSuffix(line, "\n"), ":")
+		if len(entry) != fields {
+			return nil, errors.New("a line has another form")
+		}
+		list = append(list, entry)
+	}
+	return list, err
 }

@@ -5,10 +5,12 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/writbot/writ/cmd/internal/config"
@@ -85,6 +87,45 @@ func TestSecrets_EachFault(t *testing.T) {
 	}
 }
 
+// TestSecrets_GroupOfAPod: the Secret of a pod is read by its group, which is no
+// fault where no other user of the pod is in it.
+func TestSecrets_GroupOfAPod(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(path, []byte(good), 0o600))
+	must(t, os.Chmod(path, 0o440))
+	info, err := os.Stat(path)
+	must(t, err)
+	uid, gid := os.Geteuid(), info.Sys().(*syscall.Stat_t).Gid
+	passwd := fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nwrit:x:%d:%d::/:/bin/sh\n", uid, gid)
+	group := fmt.Sprintf("root:x:0:\nwrit:x:%d:\nstaff:x:%d:ana\n", gid, gid+1)
+	for name, c := range map[string]struct {
+		passwd, group string
+		want          Status
+	}{
+		"writ's alone":      {passwd, group, OK},
+		"with root":         {passwd, strings.Replace(group, fmt.Sprintf("writ:x:%d:", gid), fmt.Sprintf("writ:x:%d:root,writ", gid), 1), OK},
+		"another's, too":    {passwd + fmt.Sprintf("ana:x:%d:%d::/:/bin/sh\n", uid+1, gid), group, Warning},
+		"another member":    {passwd, strings.Replace(group, fmt.Sprintf("writ:x:%d:", gid), fmt.Sprintf("writ:x:%d:ana", gid), 1), Warning},
+		"by a second name":  {passwd, group + fmt.Sprintf("other:x:%d:ana\n", gid), Warning},
+		"no list of users":  {"", group, Warning},
+		"no list of groups": {passwd, "", Warning},
+		"a broken line":     {passwd + "+\n", group, Warning},
+	} {
+		etc := t.TempDir()
+		for file, text := range map[string]string{"passwd": c.passwd, "group": c.group} {
+			if text != "" {
+				must(t, os.WriteFile(filepath.Join(etc, file), []byte(text), 0o600))
+			}
+		}
+		if got := modeOf(path, etc); got.status != c.want {
+			t.Errorf("%s: %s, want %s: %s", name, got.status, c.want, got.detail)
+		}
+	}
+	if got := modeOf(path, ""); got.status != Warning {
+		t.Errorf("outside a pod: %s", got.status)
+	}
+}
+
 // TestSecrets_Poll: without webhooks nothing that signs them is asked for.
 func TestSecrets_Poll(t *testing.T) {
 	cfg := config.Default()
@@ -97,5 +138,28 @@ func TestSecrets_Poll(t *testing.T) {
 	}
 	if got := SecretValues(cfg, func(name string) string { return env[name] }); !slices.Equal(got, []string{goodToken}) {
 		t.Error("the values to be hidden are others")
+	}
+}
+
+// TestJ7_OneSecretForSeveral: a secret that speaks for several projects is warned of, and
+// bound ones are looked at as any other.
+func TestJ7_OneSecretForSeveral(t *testing.T) {
+	cfg := config.Default()
+	cfg.Forges.GitLab.Token, cfg.Forges.GitLab.HookSecrets, cfg.Forges.GitLab.Repositories = "TOKEN", []string{"HOOK"}, []string{"g/a", "g/b"}
+	env := map[string]string{"TOKEN": goodToken, "HOOK": "0123456789abcdef0123456789abcdef", "WEAK": "short"}
+	getenv := func(name string) string { return env[name] }
+	all := Secrets(cfg, getenv, nil)
+	wants(t, all[len(all)-1:], NameSecrets, Warning, "speaks for all 2 projects", "forges.gitlab.hooks")
+	cfg.Forges.GitLab.Repositories = cfg.Forges.GitLab.Repositories[:1]
+	for _, check := range Secrets(cfg, getenv, nil) {
+		if check.Status != OK {
+			t.Errorf("of one project: %v", check)
+		}
+	}
+	cfg.Forges.GitLab.HookSecrets = nil
+	cfg.Forges.GitLab.Hooks = []config.GitLabHook{{Secret: "HOOK", Projects: []string{"g/a"}}, {Secret: "WEAK", Projects: []string{"g/b"}}, {Key: "HOOK", Projects: []string{"g/b"}}}
+	all = Secrets(cfg, getenv, nil)
+	if len(all) != 4 || all[1].Status != OK || all[2].Status != Failed || all[3].Status != Failed {
+		t.Errorf("%v", all)
 	}
 }

@@ -98,9 +98,9 @@ func ledgers(ctx context.Context, all *ledger.Store, dir string) (instances []st
 	if err != nil {
 		return nil, bad("Restore a copy: docs/operations.md.", "The ledgers can't be listed: %s.", causes(err))
 	}
-	unsigned, unread := 0, 0
+	unread := 0
 	for _, world := range worlds {
-		report, signed, err := verify(ctx, all, dir, world)
+		report, err := verify(ctx, all, dir, world)
 		switch {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			unread++
@@ -108,34 +108,28 @@ func ledgers(ctx context.Context, all *ledger.Store, dir string) (instances []st
 		case err != nil:
 			return instances, bad("Run `writ doctor` as writ's account; `writ verify` says more.", "The ledger of %s can't be verified: %s.", world, causes(err))
 		case !report.OK:
-			return instances, bad("If an older store was restored on purpose, `writ ledger adopt` declares it; otherwise somebody changed it: docs/operations.md.",
+			return instances, bad("If an older store was restored on purpose, or its checkpoint is lost, `writ ledger adopt` declares it; otherwise somebody changed it: docs/operations.md.",
 				"The ledger of %s: %s: %s.", world, report.Code, strings.TrimSuffix(oneLine(report.Reason), "."))
-		case !signed:
-			unsigned++
 		}
 		instances = append(instances, report.Instance)
 	}
 	text := fmt.Sprintf("%d verified", len(worlds)-unread)
-	if unsigned > 0 {
-		text += fmt.Sprintf("; %d without a checkpoint yet, which a server signs within the hour", unsigned)
-	}
 	if unread > 0 {
 		text += fmt.Sprintf("; %d are too long to be verified here, `writ verify` does", unread)
 	}
 	return instances, ok("%s.", text)
 }
 
-func verify(ctx context.Context, all *ledger.Store, dir, world string) (r ledger.Report, signed bool, err error) {
-	checkpoint, err := os.ReadFile(ledger.CheckpointFile(dir, world))
-	if signed = err == nil; !signed && !errors.Is(err, fs.ErrNotExist) {
-		return r, false, err
+func verify(ctx context.Context, all *ledger.Store, dir, world string) (r ledger.Report, err error) {
+	checkpoint, err := ledger.KeptCheckpoint(dir, world)
+	if err != nil {
+		return r, err
 	}
 	one, err := all.World(ctx, world)
 	if err != nil {
-		return r, signed, err
+		return r, err
 	}
-	r, err = one.Verify(ctx, ledger.VerifyOptions{Checkpoint: checkpoint})
-	return r, signed, err
+	return one.Verify(ctx, ledger.VerifyOptions{Checkpoint: checkpoint, Outside: true})
 }
 
 const keyRemedy = "Restore the files key and key.pub from the back-up of the state directory. A ledger goes on with its own key only."

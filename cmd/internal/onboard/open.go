@@ -16,7 +16,7 @@ const Branch = "writ/onboard"
 
 // Changes is what is asked of the forge.
 type Changes interface {
-	FindChange(ctx context.Context, r forge.Repo, head string) (forge.Change, error)
+	FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error)
 	OpenChange(ctx context.Context, r forge.Repo, c forge.Change) (forge.Change, error)
 }
 
@@ -79,7 +79,7 @@ func Open(ctx context.Context, s Site) (Outcome, error) {
 		return Outcome{}, &Error{Code: kernel.CodeEnvRepository, Text: s.Repo.String() + " has no commit on its default branch.", Remedy: "Make its first commit, then call this again."}
 	}
 	if !refs.OID(branch).IsZero() {
-		change, err := s.Changes.FindChange(ctx, s.Repo.Repo, Branch)
+		change, err := s.Changes.FindChange(ctx, s.Repo.Repo, Branch, "")
 		if !forge.IsReason(err, forge.NotFound) {
 			return standing(change), err
 		}
@@ -166,7 +166,7 @@ func (s Site) push(ctx context.Context, branch string, tip git.OID, tree git.Tre
 			Remedy: "Let writ's account push branches that begin with writ/, and look at the rules for branches and pushes. Or write the files yourself: writ contract init."}
 	case git.Lost:
 		return &Error{Code: kernel.CodeEnvRepository, Text: "Somebody else has just made the branch " + Branch + ".", Remedy: "Call this again.", Err: done.Err}
-	case git.Unknown, git.Unsent:
+	case git.Unknown, git.Unable:
 	}
 	return done.Err
 }
@@ -216,7 +216,7 @@ func (s Site) request(ctx context.Context, out Outcome) (Outcome, error) {
 	})
 	var there error
 	if err != nil {
-		if made, there = s.Changes.FindChange(context.WithoutCancel(ctx), s.Repo.Repo, Branch); there != nil {
+		if made, there = s.Changes.FindChange(context.WithoutCancel(ctx), s.Repo.Repo, Branch, ""); there != nil {
 			return out, err
 		}
 	}

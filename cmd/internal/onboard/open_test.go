@@ -256,7 +256,7 @@ func TestOpen_Refuses(t *testing.T) {
 	if e := s.refused(kernel.CodeEnvRepository); !strings.Contains(e.Text, "isn't what writ would propose") {
 		t.Error(e)
 	}
-	if _, err := s.site.Changes.FindChange(t.Context(), s.site.Repo.Repo, onboard.Branch); !forge.IsReason(err, forge.NotFound) {
+	if _, err := s.site.Changes.FindChange(t.Context(), s.site.Repo.Repo, onboard.Branch, ""); !forge.IsReason(err, forge.NotFound) {
 		t.Errorf("somebody else's branch was proposed: %v", err)
 	}
 }

@@ -43,6 +43,7 @@ type GitHub struct {
 	// Existing is the operator's own configuration, which is never written to; ""
 	// makes one in Dir.
 	Existing string
+	Refs     string   // where state refs live, as the configuration has it; "": the default
 	Builder  []string // the command of the builder; none leaves a place for it
 	Listen   string   // of the page: a loopback address with a port
 	Say      func(format string, args ...any)
@@ -234,7 +235,7 @@ func (g *GitHub) forgeText(id int64) string {
 }
 
 func (g *GitHub) config(id int64) []byte {
-	return configText(g.Dir, g.forgeText(id), g.PublicURL == "", g.Builder)
+	return configText(g.Dir, g.forgeText(id), g.Refs, g.PublicURL == "", g.Builder)
 }
 
 // Link takes an App that was made elsewhere, once GitHub knows its key. Its files

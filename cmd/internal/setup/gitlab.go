@@ -16,18 +16,11 @@ import (
 	"github.com/writbot/writ/forge/gitlab"
 )
 
-// The files of a GitLab.
+// The file of the token, and the variable by which the configuration names it, without
+// _FILE. Those of the hooks are in gitlab_secret.go.
 const (
 	gitlabTokenFile = "gitlab.token"
-	gitlabHookFile  = "gitlab-hook.secret" // the secret token
-	gitlabKeyFile   = "gitlab-hook.key"    // the signing token, of a GitLab that signs
-)
-
-// The variables by which the configuration names them, without _FILE.
-const (
-	gitlabTokenVar = "WRIT_GITLAB_TOKEN"
-	gitlabHookVar  = "WRIT_GITLAB_HOOK_SECRET"
-	gitlabKeyVar   = "WRIT_GITLAB_HOOK_KEY"
+	gitlabTokenVar  = "WRIT_GITLAB_TOKEN"
 )
 
 // GitLab makes the hooks of projects and the configuration, given a token.
@@ -52,6 +45,7 @@ type GitLab struct {
 	// Existing is the operator's own configuration, which is never written to; ""
 	// makes one in Dir.
 	Existing string
+	Refs     string   // where state refs live, as the configuration has it; "": the default
 	Builder  []string // the command of the builder; none leaves a place for it
 	Rotate   bool     // make a new secret for the hooks
 	Now      time.Time
@@ -60,9 +54,7 @@ type GitLab struct {
 	host    *gitlab.Host // as writ
 	admin   *gitlab.Host // who makes hooks; the same without Maintainer
 	self    forge.User
-	signed  bool // the hooks are
-	fresh   bool // their secret was made just now
-	rotated bool // and put in the place of another
+	secrets []*hookSecret // of the hooks, as Projects are
 }
 
 func (g *GitLab) path(name string) string { return filepath.Join(g.Dir, name) }
@@ -86,6 +78,7 @@ func (g *GitLab) ready() error {
 	if g.PublicURL != "" && !public(g.PublicURL) {
 		return &Error{Usage: true, Text: "--public-url must be an address such as https://writ.example.org.", Remedy: "It is where GitLab reaches your proxy. Without one, leave the flag out: writ then asks GitLab every minute."}
 	}
+	g.secrets = g.hookSecrets()
 	if _, err := config.Parse(ConfigFile, g.config()); err != nil {
 		return &Error{Usage: true, Text: "The configuration would be wrong: " + err.Error(), Remedy: "Mend what was given.", Err: err}
 	}
@@ -129,12 +122,12 @@ func (g *GitLab) Run(ctx context.Context) error {
 	if err := g.keepToken(); err != nil {
 		return err
 	}
-	if err := g.secret(); err != nil {
-		return err
+	if !g.hooked() {
+		g.Say("without --public-url writ asks GitLab every minute, and no hook is made. GitLab shows no former text of an issue, so each approval then needs /writ approve DIGEST\n")
 	}
-	for _, p := range projects {
+	for i, p := range projects {
 		g.Say("%s\n", p.Repo)
-		if err := g.hook(ctx, p); err != nil {
+		if err := g.secrets[i].hook(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -189,8 +182,11 @@ func (g *GitLab) forgeText() string {
 			fmt.Fprintf(&b, "    %s: %s\n", kv.key, yamlWord(kv.value))
 		}
 	}
-	if g.signed && g.hooked() {
-		fmt.Fprintf(&b, "    hook_keys: [%s]\n", gitlabKeyVar)
+	if g.hooked() {
+		b.WriteString("    hooks:\n")
+		for _, k := range g.secrets {
+			fmt.Fprintf(&b, "      - {%s: %s, projects: %s}\n", k.kind(), k.variable(), yamlList([]string{k.project}))
+		}
 	}
 	fmt.Fprintf(&b, "    repositories: %s\n", yamlList(g.Projects))
 	return b.String()
@@ -204,7 +200,7 @@ func (g *GitLab) url() string {
 }
 
 func (g *GitLab) config() []byte {
-	return configText(g.Dir, g.forgeText(), !g.hooked(), g.Builder)
+	return configText(g.Dir, g.forgeText(), g.Refs, !g.hooked(), g.Builder)
 }
 
 // variables are what the configuration needs.
@@ -214,12 +210,10 @@ func (g *GitLab) variables() []variable {
 		token = g.path(gitlabTokenFile)
 	}
 	env := []variable{{gitlabTokenVar + "_FILE", token}}
-	switch {
-	case !g.hooked():
-	case g.signed:
-		env = append(env, variable{gitlabKeyVar + "_FILE", g.path(gitlabKeyFile)})
-	default:
-		env = append(env, variable{gitlabHookVar + "_FILE", g.path(gitlabHookFile)})
+	if g.PublicURL != "" {
+		for _, k := range g.secrets {
+			env = append(env, variable{k.variable() + "_FILE", k.path()})
+		}
 	}
 	return env
 }
@@ -275,7 +269,10 @@ func (g *GitLab) compareConfig() error {
 	}
 	have := c.Forges.GitLab
 	lacks := !strings.EqualFold(strings.TrimSuffix(have.URL, "/"), strings.TrimSuffix(g.url(), "/")) || have.CAFile != g.At.CAFile || have.Proxy != g.At.Proxy ||
-		(c.Server.Intake == config.IntakePoll) == g.hooked() || g.signed != slices.Contains(have.HookKeys, gitlabKeyVar)
+		(c.Server.Intake == config.IntakePoll) == g.hooked()
+	if g.PublicURL != "" {
+		lacks = lacks || slices.ContainsFunc(g.secrets, func(k *hookSecret) bool { return !slices.ContainsFunc(have.Hooks, k.is) })
+	}
 	for _, p := range g.Projects {
 		lacks = lacks || !slices.ContainsFunc(have.Repositories, func(r string) bool { return strings.EqualFold(r, p) })
 	}

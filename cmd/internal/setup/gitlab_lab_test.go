@@ -167,15 +167,17 @@ func (l *lab) configured() config.Config {
 	return c
 }
 
-// serves has the listener take what the kept secret signs, and nothing else.
+// serves has the listener take what the kept secrets sign, and nothing else.
 func (l *lab) serves() {
 	l.Helper()
 	c := webhook.GitLabConfig{Self: 1, World: func(int64) (string, bool) { return "w", true }}
-	files := l.files()
-	if key := strings.TrimSpace(files["gitlab-hook.key"]); key != "" {
-		c.Keys = []string{key}
-	} else {
-		c.Tokens = []string{strings.TrimSpace(files["gitlab-hook.secret"])}
+	for name, value := range l.files() {
+		switch filepath.Ext(name) {
+		case ".key":
+			c.Keys = append(c.Keys, strings.TrimSpace(value))
+		case ".secret":
+			c.Tokens = append(c.Tokens, strings.TrimSpace(value))
+		}
 	}
 	h, err := webhook.NewGitLabHook(c)
 	l.must(err)

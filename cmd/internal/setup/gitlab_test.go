@@ -24,9 +24,9 @@ func TestGitLab(t *testing.T) {
 		o    gitlabtest.Options
 		file string
 	}{
-		"signs":       {gitlabtest.Options{}, "gitlab-hook.key"},
-		"doesn't":     {gitlabtest.Options{NoSigning: true}, "gitlab-hook.secret"},
-		"below /path": {gitlabtest.Options{Path: "/lab"}, "gitlab-hook.key"},
+		"signs":       {gitlabtest.Options{}, "gitlab-hook-acme-tools-shop.key"},
+		"doesn't":     {gitlabtest.Options{NoSigning: true}, "gitlab-hook-acme-tools-shop.secret"},
+		"below /path": {gitlabtest.Options{Path: "/lab"}, "gitlab-hook-acme-tools-shop.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, row.o, gitlabtest.Maintainer)
@@ -36,7 +36,7 @@ func TestGitLab(t *testing.T) {
 				t.Errorf("kept %v\n%s", files, said)
 			}
 			c := l.configured()
-			if f := c.Forges.GitLab; f.URL != l.URL || !slices.Equal(f.Repositories, l.g.Projects) || len(f.HookKeys)+len(f.HookSecrets) != 1 || len(c.Builders) != 1 {
+			if f := c.Forges.GitLab; f.URL != l.URL || !slices.Equal(f.Repositories, l.g.Projects) || len(f.HookKeys)+len(f.HookSecrets) != 0 || len(f.Hooks) != 1 || !f.Hooks[0].Covers("acme/tools/shop") || len(c.Builders) != 1 {
 				t.Errorf("%+v", f)
 			}
 			hooks := l.hooks()
@@ -81,13 +81,13 @@ func TestGitLab_Tries(t *testing.T) {
 func TestGitLab_Developer(t *testing.T) {
 	l := newLab(t, gitlabtest.Options{}, gitlabtest.Developer)
 	said := l.run()
-	for _, word := range []string{l.URL + "/acme/tools/shop/-/hooks", l.listener.URL + "/hooks/gitlab", "gitlab-hook.secret", "Merge request events", "--maintainer-token-file"} {
+	for _, word := range []string{l.URL + "/acme/tools/shop/-/hooks", l.listener.URL + "/hooks/gitlab", "gitlab-hook-acme-tools-shop.secret", "Merge request events", "--maintainer-token-file"} {
 		if !strings.Contains(said, word) {
 			t.Errorf("it doesn't say %s: %s", word, said)
 		}
 	}
 	files := l.files()
-	if len(l.hooks()) != 0 || len(files) != 4 || files["gitlab-hook.secret"] == "" {
+	if len(l.hooks()) != 0 || len(files) != 4 || files["gitlab-hook-acme-tools-shop.secret"] == "" {
 		t.Errorf("%v", files)
 	}
 	l.configured()
@@ -148,7 +148,7 @@ func TestGitLab_KeepsWhatIsThere(t *testing.T) {
 	path := filepath.Join(l.g.Dir, setup.ConfigFile)
 	l.must(os.WriteFile(path, []byte(mine), 0o600))
 	said := l.run()
-	if files := l.files(); files[setup.ConfigFile] != mine || !strings.Contains(said, "left "+path) || !strings.Contains(said, "repositories: [acme/tools/shop]") || !strings.Contains(said, "hook_keys") {
+	if files := l.files(); files[setup.ConfigFile] != mine || !strings.Contains(said, "left "+path) || !strings.Contains(said, "repositories: [acme/tools/shop]") || !strings.Contains(said, "hooks:") {
 		t.Errorf("%s\n%s", files[setup.ConfigFile], said)
 	}
 	l.must(os.WriteFile(filepath.Join(l.g.Dir, setup.EnvFile), []byte("MINE=1\n"), 0o600))
@@ -158,7 +158,7 @@ func TestGitLab_KeepsWhatIsThere(t *testing.T) {
 }
 
 // TestGitLab_HookOfAnother: the hook of another set-up isn't taken over unless
-// that is said; its secret is replaced once for all projects.
+// that is said. Each project's hook has a secret of its own, which is replaced once.
 func TestGitLab_HookOfAnother(t *testing.T) {
 	l := newLab(t, gitlabtest.Options{}, gitlabtest.Maintainer)
 	l.run()
@@ -167,7 +167,7 @@ func TestGitLab_HookOfAnother(t *testing.T) {
 	l.refused("its secret isn't in")
 	l.g.Rotate = true
 	l.run()
-	first := l.files()["gitlab-hook.key"]
+	first := l.files()["gitlab-hook-acme-tools-shop.key"]
 	l.g.Rotate = false
 	if said := l.run(); !strings.Contains(said, "was answered 401") { // by the old secret
 		t.Error(said)
@@ -179,13 +179,22 @@ func TestGitLab_HookOfAnother(t *testing.T) {
 	l.must(os.WriteFile(filepath.Join(l.g.Dir, "gitlab.token"), []byte(token+"\n"), 0o600))
 	said := l.run()
 	files := l.files()
-	if strings.Count(said, "made a new secret") != 1 || files["gitlab-hook.key"] == first || files["gitlab-hook.key.old"] != first {
+	if strings.Count(said, "made a new secret") != 1 || files["gitlab-hook-acme-tools-shop.key"] == first || files["gitlab-hook-acme-tools-shop.key.old"] != first {
 		t.Error(said)
 	}
+	if other := files["gitlab-hook-acme-tools-site.key"]; other == "" || other == files["gitlab-hook-acme-tools-shop.key"] {
+		t.Errorf("the secrets of two projects: %v", files)
+	}
+	l.must(os.Remove(filepath.Join(l.g.Dir, setup.ConfigFile)))
+	l.must(os.Remove(filepath.Join(l.g.Dir, setup.EnvFile)))
 	l.serves()
 	l.g.Rotate = false
 	if said := l.run(); strings.Count(said, "writ took it") != 2 {
 		t.Error(said)
+	}
+	hooks := l.configured().Forges.GitLab.Hooks
+	if len(hooks) != 2 || !slices.Equal(hooks[0].Projects, l.g.Projects[:1]) || !slices.Equal(hooks[1].Projects, l.g.Projects[1:]) || hooks[0].Key == hooks[1].Key {
+		t.Errorf("%+v", hooks)
 	}
 }
 
@@ -232,6 +241,18 @@ func TestGitLab_Poll(t *testing.T) {
 	said := l.run()
 	if c := l.configured(); c.Server.Intake != config.IntakePoll || len(l.hooks()) > 0 || len(l.files()) != 3 || !strings.Contains(said, "/writ approve") {
 		t.Errorf("%s\n%v", said, l.files())
+	}
+}
+
+// TestGitLab_StateRefs: where state refs live is written where it isn't the default.
+func TestGitLab_StateRefs(t *testing.T) {
+	for refs, says := range map[string]bool{"": false, config.RefsHidden: false, config.RefsHeads: true} {
+		l := newLab(t, gitlabtest.Options{}, gitlabtest.Developer)
+		l.g.PublicURL, l.g.Refs = "", refs
+		l.run()
+		if c := l.configured(); (c.Refs == config.RefsHeads) != says || strings.Contains(l.files()[setup.ConfigFile], "refs:") != says {
+			t.Errorf("%q: %s", refs, l.files()[setup.ConfigFile])
+		}
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // The names of the files that set-up writes.
@@ -15,11 +17,11 @@ const (
 )
 
 // plain is what YAML and a shell both read as it stands.
-var plain = regexp.MustCompile(`^-{0,2}[A-Za-z_./][A-Za-z0-9_./@+-]*$`)
+var plain = lazyregexp.New(`^-{0,2}[A-Za-z_./][A-Za-z0-9_./@+-]*$`)
 
 // yamlWord writes a string that YAML reads as that string. JSON's form is YAML.
 func yamlWord(s string) string {
-	if plain.MatchString(s) && !ambiguous[strings.ToLower(strings.TrimLeft(s, "-"))] {
+	if plain().MatchString(s) && !ambiguous[strings.ToLower(strings.TrimLeft(s, "-"))] {
 		return s
 	}
 	var b strings.Builder
@@ -43,14 +45,18 @@ func yamlList(list []string) string {
 }
 
 // configText is a whole configuration: the forge's part, where state and the
-// listener are, and the builder if one was named.
-func configText(dir, forge string, poll bool, builder []string) []byte {
+// listener are, where state refs live if that isn't the default, and the builder if
+// one was named.
+func configText(dir, forge, refs string, poll bool, builder []string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "server:\n  state_dir: %s\n  listen: 127.0.0.1:8714\n", yamlWord(filepath.Join(dir, "state")))
 	if poll {
 		b.WriteString("  intake: poll\n")
 	}
 	b.WriteString(forge)
+	if refs != "" && refs != config.RefsHidden {
+		fmt.Fprintf(&b, "refs: %s\n", yamlWord(refs))
+	}
 	if len(builder) > 0 {
 		fmt.Fprintf(&b, "builders:\n  default:\n    argv: %s\n", yamlList(builder))
 	} else {
@@ -69,7 +75,7 @@ func envText(list []variable) ([]byte, error) {
 	var b strings.Builder
 	for _, v := range list {
 		path := v.path
-		if !plain.MatchString(path) {
+		if !plain().MatchString(path) {
 			if strings.ContainsAny(path, "'\n\r\\") {
 				return nil, wrong("Name another with --dir.", "The path %q can't stand in a file of variables.", path)
 			}

@@ -114,8 +114,8 @@ func (c *client) Permission(ctx context.Context, r forge.Repo, user int64) (forg
 }
 
 // FindChange implements forge.Client.
-func (c *client) FindChange(ctx context.Context, r forge.Repo, head string) (forge.Change, error) {
-	return call(ctx, c, "find change", 0, func(ctx context.Context) (forge.Change, error) { return c.to.FindChange(ctx, r, head) })
+func (c *client) FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error) {
+	return call(ctx, c, "find change", 0, func(ctx context.Context) (forge.Change, error) { return c.to.FindChange(ctx, r, head, base) })
 }
 
 // OpenChange implements forge.Client.

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/writbot/writ/compliance/yamlfault"
 )
 
 // Fault is one thing that is wrong.
@@ -60,7 +62,9 @@ func (r *Reader) document(data []byte, maxBytes int) *yaml.Node {
 		if errors.Is(err, io.EOF) {
 			return r.whole("It is empty.")
 		}
-		return r.whole("It is not YAML: %v.", strings.TrimPrefix(err.Error(), "yaml: "))
+		line, detail := yamlfault.Explain(err, data)
+		r.Faults = append(r.Faults, Fault{Line: line, Detail: detail})
+		return nil
 	}
 	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
 		return r.whole("It holds more than one document.")

@@ -3,8 +3,10 @@
 package visible
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Hidden reports whether r can't be seen, or ends a line without being one of
@@ -39,4 +41,33 @@ func Line(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Path shows a file's name so that no two names look the same because of what can't
+// be seen in one of them: bytes that aren't UTF-8, code points that are hidden or
+// blank, a backslash, and a blank that isn't between two other characters of a
+// segment are written as escapes, as in a string of Go.
+func Path(s string) string {
+	var b strings.Builder
+	before := '/'
+	for i := 0; i < len(s); {
+		r, width := utf8.DecodeRuneInString(s[i:])
+		after, _ := utf8.DecodeRuneInString(s[i+width:] + "/")
+		switch {
+		case r == utf8.RuneError && width == 1, r < utf8.RuneSelf && Hidden(r):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r == ' ' && (before == ' ' || before == '/' || after == ' ' || after == '/'):
+			b.WriteString(`\x20`)
+		case r == ' ':
+			b.WriteByte(' ')
+		case Hidden(r), !unicode.IsPrint(r), r == '\u2800':
+			fmt.Fprintf(&b, map[bool]string{true: `\U%08x`, false: `\u%04x`}[r > 0xffff], r)
+		default:
+			b.WriteRune(r)
+		}
+		before, i = r, i+width
+	}
+	return b.String()
 }

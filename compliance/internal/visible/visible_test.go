@@ -1,6 +1,7 @@
 package visible
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -57,5 +58,28 @@ func TestI7_Line(t *testing.T) {
 	}
 	if !Any("a\nb") || Any(strings.Repeat("é ", 10)) {
 		t.Error("Any")
+	}
+}
+
+// TestF1_Path: a name is shown as it is where everything of it is seen, and else
+// with escapes from which it can be read again.
+func TestF1_Path(t *testing.T) {
+	for path, want := range map[string]string{
+		"src/a b.go": "src/a b.go", "é/日本語/٣.md": "é/日本語/٣.md", "a-_.+@#$%&'(){}[]~`^;!,=.go": "a-_.+@#$%&'(){}[]~`^;!,=.go", "x\u0301": "x\u0301", "😀": "😀",
+		"a  b": `a\x20\x20b`, " a": `\x20a`, "a ": `a\x20`, "a /b": `a\x20/b`, "a/ b": `a/\x20b`, "a\u00a0b": `a\u00a0b`, "a\u2003b": `a\u2003b`,
+		"a\u3000": `a\u3000`, "\u2800": `\u2800`, "\x1b[31m": `\x1b[31m`, "\xff": `\xff`, "\ufffd": "\ufffd", `\xff`: `\\xff`, "a\tb\n": `a\x09b\x0a`,
+		"a\u202eb": `a\u202eb`, "a\U000e0041": `a\U000e0041`, "\u009b": `\u009b`, "\xe2\x80": `\xe2\x80`, "\x7f\x00": `\x7f\x00`, "\ue000": `\ue000`,
+	} {
+		if got := Path(path); got != want {
+			t.Errorf("%q: %s, not %s", path, got, want)
+		}
+		if back, err := strconv.Unquote(`"` + Path(path) + `"`); err != nil || back != path {
+			t.Errorf("%q is %q again, %v", path, back, err)
+		}
+	}
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if got := Path("a" + string(r) + "b"); Any(got) || r != ' ' && strings.ContainsFunc(got, unicode.IsSpace) {
+			t.Fatalf("U+%04X is shown as %q", r, got)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 //
 //	<state>/key      private, mode 0600 or stricter, not encrypted
 //	<state>/key.pub  public, "ssh-ed25519 AAAA…"
+//	<state>/key.next the next private key, while the one takes the other's place
 //
 // The key signs the checkpoints of the ledger and the commits that writ pushes.
 // Its fingerprint is the instance's name in every record. The package never

@@ -23,6 +23,8 @@ import (
 const (
 	PrivateFile = "key"
 	PublicFile  = "key.pub"
+	// NextFile is the key that is about to take the place of the private one.
+	NextFile = "key.next"
 )
 
 const (
@@ -72,7 +74,7 @@ func LoadOrCreate(dir string, traces ...string) (key *Key, created bool, err err
 		if err := orphaned(dir, traces); err != nil {
 			return nil, false, err
 		}
-		err = create(dir)
+		err = create(filepath.Join(dir, PrivateFile))
 		if created = err == nil; !created && !errors.Is(err, fs.ErrExist) {
 			return nil, false, err
 		}
@@ -110,8 +112,48 @@ func globbed(path string) string {
 
 // Load reads the key of the state directory dir. A missing key gives an error
 // that is fs.ErrNotExist.
-func Load(dir string) (*Key, error) {
+func Load(dir string) (*Key, error) { return load(filepath.Join(dir, PrivateFile)) }
+
+// Next is the key that is about to take the place of the one in the state directory
+// dir. It is made once, durably; asked again, also after a crash, it is the same.
+func Next(dir string) (*Key, error) {
+	path := filepath.Join(dir, NextFile)
+	next, err := load(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return next, err
+	}
+	if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return load(path)
+}
+
+// Replacing reports whether another key is about to take the place of the one in
+// the state directory dir.
+func Replacing(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, NextFile))
+	return err == nil
+}
+
+// Replace gives the next key the place of the one that there is, in one step. The
+// old private half is gone then.
+func Replace(dir string) error {
+	next, err := load(filepath.Join(dir, NextFile))
+	if err != nil {
+		return err
+	}
 	path := filepath.Join(dir, PrivateFile)
+	err = os.Rename(filepath.Join(dir, NextFile), path)
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return &Error{Path: path, Detail: "the next key can't be put in its place: " + cause(err), Err: err}
+	}
+	return next.publish(dir)
+}
+
+func load(path string) (*Key, error) {
 	data, err := readPrivate(path)
 	if err != nil {
 		return nil, err
@@ -157,7 +199,8 @@ func readPrivate(path string) ([]byte, error) {
 
 // create makes a key and gives it its name last, and only if nothing has that
 // name: a crash leaves no key or a whole one, and a rival's key stays.
-func create(dir string) error {
+func create(path string) error {
+	dir := filepath.Dir(path)
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return &Error{Path: dir, Detail: "no randomness for a key: " + cause(err), Err: err}
@@ -166,7 +209,7 @@ func create(dir string) error {
 	if err != nil {
 		return fmt.Errorf("instancekey: %w", err)
 	}
-	return install(filepath.Join(dir, PrivateFile), pem.EncodeToMemory(block), privateMode, os.Link)
+	return install(path, pem.EncodeToMemory(block), privateMode, os.Link)
 }
 
 // publish makes key.pub what the private key says. It is a copy for people and

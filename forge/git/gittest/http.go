@@ -37,8 +37,14 @@ type Fault func(next http.Handler) http.Handler
 // as the user tester.
 func ServeHTTP(t testing.TB, dir string) *HTTP {
 	t.Helper()
+	return serveHTTP(t, dir, "")
+}
+
+// serveHTTP serves with another git program, "" for the usual one.
+func serveHTTP(t testing.TB, dir, program string) *HTTP {
+	t.Helper()
 	backend, err := smarthttp.New(smarthttp.Options{
-		Root: filepath.Dir(dir), Env: Env(),
+		Root: filepath.Dir(dir), Env: Env(), GitBinary: program,
 		Authorize: func(*http.Request, string, bool) (string, error) { return "tester", nil },
 	})
 	if err != nil {

@@ -2,12 +2,15 @@ package gittest
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Env is a clean environment for git: no configuration of the machine or the
@@ -74,10 +77,43 @@ func Commit(t testing.TB, dir, ref, parent string, files map[string]string) stri
 	}
 	b.WriteString("deleteall\n")
 	for path, text := range files {
-		fmt.Fprintf(&b, "M 100644 inline %q\ndata %d\n%s\n", path, len(text), text)
+		name := strconv.Quote(path)
+		if !utf8.ValidString(path) {
+			name = path // git knows no \x
+		}
+		fmt.Fprintf(&b, "M 100644 inline %s\ndata %d\n%s\n", name, len(text), text)
 	}
 	GitInput(t, dir, b.String(), "fast-import", "--quiet", "--force")
 	return Git(t, dir, "rev-parse", ref)
+}
+
+// TreeEntry is an entry of a tree as it is stored: nothing of it is checked.
+type TreeEntry struct{ Mode, Name, OID string }
+
+// RawTree writes a tree object that git itself would not write, and returns its id.
+func RawTree(t testing.TB, dir string, entries ...TreeEntry) string {
+	t.Helper()
+	var b strings.Builder
+	for _, e := range entries {
+		raw, err := hex.DecodeString(e.OID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(e.Mode + " " + e.Name + "\x00" + string(raw))
+	}
+	return GitInput(t, dir, b.String(), "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+}
+
+// CommitTree commits a tree to a ref, on what is there, and returns the commit.
+func CommitTree(t testing.TB, dir, ref, tree string) string {
+	t.Helper()
+	args := []string{"commit-tree", tree, "-m", "odd"}
+	if parent := RefOID(dir, ref); parent != "" {
+		args = append(args, "-p", parent)
+	}
+	commit := Git(t, dir, args...)
+	Git(t, dir, "update-ref", ref, commit)
+	return commit
 }
 
 // Hook installs a hook script.

@@ -196,6 +196,8 @@ type note struct {
 	Internal bool
 	Created  time.Time
 	Updated  time.Time
+	Edited   time.Time // zero: never
+	EditedBy int64
 	Awards   []*award
 }
 

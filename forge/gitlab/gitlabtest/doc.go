@@ -1,5 +1,5 @@
 // Package gitlabtest is a GitLab for tests: version 4 of the REST API as far as
-// writ uses it, one GraphQL query, git over HTTP, and webhooks in both signing
+// writ uses it, two GraphQL queries, git over HTTP, and webhooks in both signing
 // forms. It keeps state, and holds to what GitLab publishes of itself:
 //
 //   - who may do what by access level, inherited and shared memberships included;

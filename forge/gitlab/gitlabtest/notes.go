@@ -127,6 +127,7 @@ func updateNote(c *call, kind string) (any, error) {
 		return c.note(p, i, n), nil
 	}
 	n.Body, n.Updated = left, c.s.tick()
+	n.Edited, n.EditedBy = n.Updated, c.user.ID
 	i.Updated = n.Updated
 	if left == "" { // nothing but commands
 		i.Notes = slices.DeleteFunc(i.Notes, func(o *note) bool { return o == n })
@@ -180,7 +181,7 @@ func createAward(c *call, kind string) (any, error) {
 		return nil, says(http.StatusNotFound, "404 Award Emoji Name has already been taken Not Found")
 	}
 	a := &award{ID: c.d.id(), Name: name, User: c.user.ID, At: c.s.tick()}
-	n.Awards = append(n.Awards, a)
+	n.Awards, n.Updated = append(n.Awards, a), a.At // GitLab's bump_updated_at, which the issue doesn't see
 	return showAward(c, n)(a), nil
 }
 

@@ -147,7 +147,7 @@ func (t *Transport) roundTrip(req *http.Request, call Call, clean cleaner) (res 
 	pause := t.limits.observe(call, res, body)
 	switch {
 	case res.StatusCode >= http.StatusOK && res.StatusCode < http.StatusMultipleChoices:
-		res.Body = io.NopCloser(bytes.NewReader(body))
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		return res, false, nil
 	case pause > 0:
 		return nil, false, &forge.Error{Reason: forge.Limited, RetryAfter: pause, Err: statusError(res, body, clean)}

@@ -5,9 +5,11 @@ package localtest
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -181,17 +183,27 @@ func (p *Place) Closings(n int64) (count int) {
 	return count
 }
 
-// FreeAddress is one that nobody listens on now.
+// FreeAddress is one that nobody listens on and that nobody else gets before the
+// test ends, though its server is stopped for a while: the port lies below those
+// that Linux gives to connections and to listeners on port 0 (32768 and above),
+// and a listener on a second loopback address reserves it.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err == nil {
-		err = l.Close()
+	var listen net.ListenConfig
+	for range 100 {
+		port := strconv.Itoa(10_000 + rand.IntN(32_768-10_000)) //nolint:gosec // no secret
+		reserved, err := listen.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.2", port))
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = reserved.Close() })
+		address := net.JoinHostPort("127.0.0.1", port)
+		if l, err := listen.Listen(t.Context(), "tcp", address); err == nil && l.Close() == nil {
+			return address
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
+	t.Fatal("a hundred ports in vain")
+	return ""
 }
 
 // Until looks again and again until a condition holds, for a while.

@@ -4,7 +4,9 @@
 package process
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -125,4 +127,26 @@ func (w *Words) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.b)
+}
+
+// maxOutput bounds what Run keeps of an output, in bytes.
+const maxOutput = 256 << 20
+
+// Run runs a git that ends by itself, and returns its output, or its words where it
+// fails.
+func Run(ctx context.Context, c Command) ([]byte, error) {
+	p, err := Start(ctx, c)
+	if err != nil {
+		return []byte(err.Error()), err
+	}
+	out, err := io.ReadAll(io.LimitReader(p.Stdout, maxOutput))
+	// Its output was read to the end: what still holds its standard error on a busy
+	// machine is no failure of git's.
+	if waited := p.Wait(); !errors.Is(waited, exec.ErrWaitDelay) {
+		err = errors.Join(err, waited)
+	}
+	if err != nil {
+		return bytes.TrimSpace([]byte(p.Words())), err
+	}
+	return out, nil
 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/git/gittest"
+)
+
+// metric is the value of a line of /metrics, 0 if it isn't there yet.
+func (p *forgePlace) metric(name string) float64 {
+	p.t.Helper()
+	said := p.series(name)
+	if said == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(said, 64)
+	must(p.t, err)
+	return v
+}
+
+// TestW6_AnEndedTaskIsLeftAlone: deliveries that come again for a task that has
+// ended leave no record, and what a person does there is seen.
+func TestW6_AnEndedTaskIsLeftAlone(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	const looks = `writ_task_runs_total{outcome="final"}`
+	p.until("it has ended", func() bool { return p.metric(looks) > 0 && p.metric("writ_tasks_running") == 0 })
+	records, before := p.metric("writ_ledger_records"), p.metric(looks)
+	all, err := p.Store.Deliveries(t.Context())
+	must(t, err)
+	for _, d := range all {
+		must(t, p.Store.Redeliver(t.Context(), d.ID))
+	}
+	p.until("it was looked at again", func() bool {
+		return p.metric(looks) > before && p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0
+	})
+	if now := p.metric("writ_ledger_records"); now != records {
+		t.Errorf("looking at an ended task left %v records", now-records)
+	}
+	must(t, p.Maintainer.SetState(t.Context(), p.Repo, n, forge.Open))
+	p.until("a person's act is seen", func() bool { return p.metric("writ_ledger_records") > records })
+}
+
+// counting counts the requests of a client.
+type counting struct {
+	forge.Client
+	n atomic.Int64
+}
+
+func (c *counting) Issue(ctx context.Context, r forge.Repo, n int64) (forge.Issue, error) {
+	c.n.Add(1)
+	return c.Client.Issue(ctx, r, n)
+}
+
+func (c *counting) History(ctx context.Context, r forge.Repo, n int64) ([]forge.Event, error) {
+	c.n.Add(1)
+	return c.Client.History(ctx, r, n)
+}
+
+func (c *counting) Comments(ctx context.Context, r forge.Repo, n int64) ([]forge.Comment, error) {
+	c.n.Add(1)
+	return c.Client.Comments(ctx, r, n)
+}
+
+func (c *counting) FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error) {
+	c.n.Add(1)
+	return c.Client.FindChange(ctx, r, head, base)
+}
+
+// lookedAt is a task at rest, after a look as a supervisor makes it.
+func lookedAt(t *testing.T, p *forgePlace, withChange bool) (*unchanged, *counting, *git.Repo, int64) {
+	t.Helper()
+	ctx := t.Context()
+	repo, err := git.Open(ctx, git.Endpoint{URL: p.Store.GitDir(p.Repo.ID)}, git.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, repo.Close()) })
+	n := p.File("default")
+	gittest.Git(t, p.Store.GitDir(p.Repo.ID), "update-ref", fmt.Sprintf("refs/writ/task/%d", n), "refs/heads/main")
+	c := &counting{Client: p.Store.As(p.Bot)}
+	r := newUnchanged(c, p.Repo)
+	r.begin(n)
+	for range 2 {
+		_, err = r.Issue(ctx, p.Repo, n)
+		must(t, err)
+		_, err = r.History(ctx, p.Repo, n)
+		must(t, err)
+		_, err = r.Comments(ctx, p.Repo, n)
+		must(t, err)
+	}
+	if withChange {
+		if _, err = r.FindChange(ctx, p.Repo, fmt.Sprintf("writ/change/%d", n), ""); !forge.IsReason(err, forge.NotFound) {
+			t.Fatal(err)
+		}
+	}
+	r.end(n, true, gittest.RefOID(p.Store.GitDir(p.Repo.ID), "refs/heads/main"))
+	c.n.Store(0)
+	return r, c, repo, n
+}
+
+func TestRestful_CountsItsRequests(t *testing.T) {
+	for _, withChange := range []bool{false, true} {
+		p := newForgePlace(t)
+		r, c, repo, n := lookedAt(t, p, withChange)
+		if !r.rests(t.Context(), repo, stateRef("", n), n) {
+			t.Error("a task that nobody touched doesn't rest")
+		}
+		want := int64(3)
+		if withChange {
+			want++
+		}
+		if got := c.n.Load(); got != want {
+			t.Errorf("that took %d requests of the forge, want %d", got, want)
+		}
+		if c.n.Store(0); r.rests(t.Context(), repo, stateRef("", n+1), n+1) || c.n.Load() != 0 {
+			t.Error("a task that was never looked at rests, or was read")
+		}
+	}
+}
+
+func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
+	for name, change := range map[string]func(context.Context, *forgePlace, *unchanged, int64) error{
+		"a label": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+			return p.Maintainer.AddLabel(ctx, p.Repo, n, "writ")
+		},
+		"the text": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+			return p.Reporter.EditIssue(ctx, p.Repo, n, "Say hello", "Please.")
+		},
+		"the state": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+			return p.Maintainer.SetState(ctx, p.Repo, n, forge.Closed)
+		},
+		"a comment": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+			_, err := p.Maintainer.AddComment(ctx, p.Repo, n, "/writ retry")
+			return err
+		},
+		"HEAD": func(_ context.Context, p *forgePlace, _ *unchanged, n int64) error {
+			dir := p.Store.GitDir(p.Repo.ID)
+			gittest.Commit(p.t, dir, fmt.Sprintf("refs/writ/task/%d", n), "refs/heads/main", map[string]string{"x": "y"})
+			return nil
+		},
+		"an operator's act": func(_ context.Context, _ *forgePlace, r *unchanged, n int64) error {
+			r.forget(n)
+			return nil
+		},
+		"it runs again": func(_ context.Context, _ *forgePlace, r *unchanged, n int64) error {
+			r.begin(n)
+			r.end(n, false, "")
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newForgePlace(t)
+			r, _, repo, n := lookedAt(t, p, true)
+			must(t, change(t.Context(), p, r, n))
+			if r.rests(t.Context(), repo, stateRef("", n), n) {
+				t.Error("the task rests")
+			}
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// DefaultPort is the port of a rule that names none.
+const DefaultPort = 443
+
+// methods are those that a plain request may have, if its rule names none.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+// Rule allows requests to hosts.
+type Rule struct {
+	// Host is a name, or *.name for all names below it but not itself.
+	Host string `json:"host"`
+	// Ports are those that may be asked for: DefaultPort if there are none.
+	Ports []uint16 `json:"ports,omitempty"`
+	// Methods restricts plain requests. A rule with methods allows no tunnel, since
+	// nobody could hold it there.
+	Methods []string `json:"methods,omitempty"`
+	// Addresses are private networks in which the host may be, beside all that is
+	// public. Only the operator's rules may have them.
+	Addresses []netip.Prefix `json:"addresses,omitempty"`
+}
+
+// Lists are what a run may reach: what all three of them allow. The first two are
+// the operator's, and cap what the contract asks for. An empty list allows nothing.
+type Lists struct {
+	Builder, World, Contract []Rule
+}
+
+// Decider answers who may ask for what. It never changes, and reads nothing.
+type Decider struct {
+	layers []layer
+}
+
+type layer struct {
+	name  string
+	rules []Rule
+}
+
+// NewDecider checks the lists. Its errors are mistakes in a configuration or a
+// contract, and name the list and the rule.
+func NewDecider(l Lists) (*Decider, error) {
+	d := &Decider{}
+	for _, in := range []layer{{"builder", l.Builder}, {"world", l.World}, {"contract", l.Contract}} {
+		out := layer{name: in.name}
+		for _, r := range in.rules {
+			r, err := r.checked(in.name != "contract")
+			if err != nil {
+				return nil, fmt.Errorf("egress of the %s, host %q: %w", in.name, clean(r.Host), err)
+			}
+			out.rules = append(out.rules, r)
+		}
+		d.layers = append(d.layers, out)
+	}
+	return d, nil
+}
+
+// checked is the rule in the form in which requests are compared with it.
+func (r Rule) checked(operators bool) (Rule, error) {
+	base, below := strings.CutPrefix(r.Host, "*.")
+	name, err := normalise(base)
+	if err != nil {
+		return r, fmt.Errorf("%w: name a host (example.org), or those below it (*.example.org)", err)
+	}
+	if below {
+		name = "*." + name
+	}
+	r.Host = name
+	if len(r.Ports) == 0 {
+		r.Ports = []uint16{DefaultPort}
+	}
+	if slices.Contains(r.Ports, 0) {
+		return r, fmt.Errorf("there is no port 0: name ports from 1 to 65535")
+	}
+	for _, m := range r.Methods {
+		if !slices.Contains(methods, m) {
+			return r, fmt.Errorf("method %q is unknown: name some of %s", clean(m), strings.Join(methods, ", "))
+		}
+	}
+	if len(r.Addresses) > 0 && !operators {
+		return r, fmt.Errorf("only the operator opens private networks: leave out addresses")
+	}
+	for _, p := range r.Addresses {
+		if !isPrivate(p) {
+			return r, fmt.Errorf("%s is no part of a private network: leave it out", p)
+		}
+	}
+	return r, nil
+}
+
+func (r Rule) matches(host string) bool {
+	if below, ok := strings.CutPrefix(r.Host, "*"); ok {
+		return len(host) > len(below) && strings.HasSuffix(host, below)
+	}
+	return host == r.Host
+}
+
+// Ask is what somebody wants to reach, as it was said.
+type Ask struct {
+	Host string
+	Port uint16
+	// Method is that of a plain request, and empty in a tunnel, where it can't be seen.
+	Method string
+}
+
+// Decision is the answer to an Ask. One without a code allows.
+type Decision struct {
+	// Code says why it is denied.
+	Code string
+	// Rule is the list that decided, and its rule if one speaks of the host:
+	// "contract *.example.org".
+	Rule string
+	// Host is the name in the form in which it was decided upon. It is empty if
+	// the asked host is no name.
+	Host string
+
+	// opened are the private networks of each list of the operator.
+	opened [][]netip.Prefix
+}
+
+// Decide answers an Ask. What is allowed is still denied if the name leads to an
+// address that must not be reached.
+func (d *Decider) Decide(a Ask) Decision {
+	host, err := normalise(a.Host)
+	if err != nil {
+		return Decision{Code: codeOf(err), Rule: "names"}
+	}
+	out := Decision{Host: host, Code: CodeHost, Rule: "none"}
+	for _, l := range d.layers {
+		rule, code := l.decide(host, a)
+		out.Code, out.Rule = code, strings.TrimSpace(l.name+" "+rule.Host)
+		if code != "" {
+			return out
+		}
+		if l.name != "contract" {
+			out.opened = append(out.opened, rule.Addresses)
+		}
+	}
+	return out
+}
+
+// decide finds the first rule that allows. If there is none, it is the rule that
+// came closest, and the code says what it misses.
+func (l layer) decide(host string, a Ask) (closest Rule, code string) {
+	code = CodeHost
+	for _, r := range l.rules {
+		switch {
+		case !r.matches(host):
+		case !slices.Contains(r.Ports, a.Port):
+			if code == CodeHost {
+				closest, code = r, CodePort
+			}
+		case !r.allowsMethod(a.Method):
+			closest, code = r, CodeMethod
+		default:
+			return r, ""
+		}
+	}
+	return closest, code
+}
+
+func (r Rule) allowsMethod(method string) bool {
+	if method == "" {
+		return len(r.Methods) == 0
+	}
+	return slices.Contains(methods, method) && (len(r.Methods) == 0 || slices.Contains(r.Methods, method))
+}

@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// serve reads a request, decides, connects and hands on.
+func (x *exchange) serve(ctx context.Context) error {
+	if err := x.client.SetReadDeadline(time.Now().Add(x.server.headTime)); err != nil {
+		return err
+	}
+	req, field, err := readRequest(x.in)
+	if err != nil {
+		return err
+	}
+	if err := x.client.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	ask, err := x.asked(req)
+	if err != nil {
+		return err
+	}
+	d := x.server.c.Decider.Decide(ask)
+	x.record.Rule = d.Rule
+	if d.Host != "" {
+		x.record.Host = d.Host
+	}
+	if d.Code != "" {
+		return denied(d.Code, "the rules don't allow it")
+	}
+	if err := sameHost(field, d.Host, ask.Port); err != nil {
+		return err
+	}
+	out, err := x.reach(ctx, d, ask.Port)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	defer func() { x.record.Up, x.record.Down = out.up.Load(), out.down.Load() }()
+	stop := context.AfterFunc(ctx, func() { _ = out.Close() })
+	defer stop()
+	if x.record.Mode == Connect {
+		return x.connect(ctx, d.Host, out)
+	}
+	return x.plain(ctx, req, d.Host, ask.Port, out)
+}
+
+// asked reads from a request what it wants, and notes it.
+func (x *exchange) asked(req *http.Request) (a Ask, err error) {
+	authority, byDefault := req.RequestURI, uint16(0)
+	x.record.Mode = Connect
+	if req.Method != http.MethodConnect {
+		x.record.Mode, x.record.Method = Plain, clean(req.Method)
+		a.Method, authority, byDefault = req.Method, req.URL.Host, 80
+		if u := req.URL; u.Scheme != "http" || u.Opaque != "" || u.User != nil || strings.ContainsRune(req.RequestURI, '#') {
+			x.record.Host = clean(authority)
+			return a, denied(CodeRequest, "no plain URL of http with a host and nothing else before its path")
+		}
+	}
+	a.Host, a.Port, err = splitAuthority(authority, byDefault)
+	x.record.Host, x.record.Port = clean(a.Host), a.Port
+	if a.Host == "" {
+		x.record.Host = clean(authority)
+	}
+	if err != nil {
+		return a, err
+	}
+	return a, checkUse(req)
+}
+
+// checkUse refuses what makes more of a connection than one request.
+func checkUse(req *http.Request) error {
+	for _, option := range req.Header.Values("Connection") {
+		if strings.Contains(strings.ToLower(option), "upgrade") {
+			return denied(CodeUpgrade, "another protocol is asked for")
+		}
+	}
+	switch expect := req.Header.Get("Expect"); {
+	case req.Header.Get("Upgrade") != "":
+		return denied(CodeUpgrade, "another protocol is asked for")
+	case req.Method == http.MethodConnect && (req.ContentLength != 0 || len(req.TransferEncoding) > 0):
+		return denied(CodeRequest, "a tunnel has no body")
+	case expect != "" && !strings.EqualFold(expect, "100-continue"):
+		return denied(CodeRequest, "something unknown is expected")
+	}
+	return nil
+}
+
+// sameHost holds the Host field, which the outside might go by, against the target.
+func sameHost(field, host string, port uint16) error {
+	if field == "" {
+		return nil
+	}
+	named, at, err := splitAuthority(field, port)
+	if err == nil {
+		named, err = normalise(named)
+	}
+	if err != nil || named != host || at != port {
+		return denied(CodeMismatch, "Host names "+clean(field))
+	}
+	return nil
+}
+
+// reach connects to where the name leads.
+func (x *exchange) reach(ctx context.Context, d Decision, port uint16) (*metered, error) {
+	if err := x.server.spent(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	addresses, err := resolve(ctx, x.server.c.Resolver, d)
+	if err != nil {
+		return nil, err
+	}
+	out, to, err := dial(ctx, addresses, port)
+	if err != nil {
+		return nil, err
+	}
+	x.record.Address = to.String()
+	return &metered{Conn: out, server: x.server}, nil
+}
+
+// metered is a connection to the outside. It counts, and stops at the run's limits.
+type metered struct {
+	net.Conn
+	server   *Server
+	up, down atomic.Int64
+}
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.down.Add(int64(n))
+	m.server.down.Add(int64(n))
+	if limit := m.server.spent(); limit != nil {
+		return 0, limit
+	}
+	return n, err
+}
+
+func (m *metered) Write(p []byte) (int, error) {
+	m.server.up.Add(int64(len(p)))
+	if limit := m.server.spent(); limit != nil {
+		return 0, limit
+	}
+	n, err := m.Conn.Write(p)
+	m.up.Add(int64(n))
+	return n, err
+}
+
+// spent is the limit of bytes that the run has gone beyond.
+func (s *Server) spent() error {
+	switch {
+	case s.up.Load() > s.c.Limits.Up:
+		return cut(CodeUp, "too many bytes to the outside")
+	case s.down.Load() > s.c.Limits.Down:
+		return cut(CodeDown, "too many bytes from the outside")
+	}
+	return nil
+}
+
+// connect passes TLS through.
+func (x *exchange) connect(ctx context.Context, host string, out *metered) error {
+	if _, err := io.WriteString(x.client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return err
+	}
+	x.tunnel = true
+	if err := x.client.SetReadDeadline(time.Now().Add(x.server.helloTime)); err != nil {
+		return err
+	}
+	hello, err := readHello(ctx, x.in, host)
+	if err != nil {
+		return err
+	}
+	if err := x.client.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	x.begun = true
+	if _, err := out.Write(hello); err != nil {
+		return err
+	}
+	return x.pass(out)
+}
+
+// pass copies both ways until both have ended. A fault of one ends the other.
+func (x *exchange) pass(out *metered) error {
+	faults := make(chan error, 2)
+	way := func(to io.Writer, from io.Reader, end net.Conn) {
+		_, err := io.Copy(to, from)
+		if half, ok := end.(interface{ CloseWrite() error }); ok && err == nil {
+			err = half.CloseWrite()
+		}
+		faults <- err
+		if err != nil {
+			_, _ = x.client.Close(), out.Close()
+		}
+	}
+	go way(out, x.in, out.Conn)
+	go way(x.client, out, x.client)
+	// The first fault is the cause, the second what the closing brought.
+	first, second := <-faults, <-faults
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// hopByHop are the fields that are between two neighbours, beside those that
+// Connection names.
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+	"Proxy-Authentication-Info", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect"}
+
+func strip(h http.Header) {
+	for _, names := range h.Values("Connection") {
+		for name := range strings.SplitSeq(names, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
+
+// plain hands one request on, and its answer back.
+func (x *exchange) plain(ctx context.Context, req *http.Request, host string, port uint16, out *metered) error {
+	if req.Header.Get("Expect") != "" {
+		if _, err := io.WriteString(x.client, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return err
+		}
+	}
+	answer, err := roundTrip(ctx, outgoing(ctx, req, host, port), out)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		return denied(CodeUpgrade, "the outside answers with another protocol")
+	}
+	strip(answer.Header)
+	answer.Close = true
+	x.begun = true
+	return answer.Write(x.client)
+}
+
+// outgoing is the request as the outside gets it: written anew from what was
+// understood.
+func outgoing(ctx context.Context, req *http.Request, host string, port uint16) *http.Request {
+	r := req.Clone(ctx)
+	r.URL.Host = host
+	if port != 80 {
+		r.URL.Host = net.JoinHostPort(host, strconv.Itoa(int(port)))
+	}
+	r.Host, r.RequestURI, r.Close, r.Trailer = r.URL.Host, "", true, nil
+	if r.Body != http.NoBody {
+		r.Body = io.NopCloser(r.Body) // to close it reads it to its end, and it may have none
+	}
+	strip(r.Header)
+	if _, ok := r.Header["User-Agent"]; !ok {
+		r.Header["User-Agent"] = []string{""} // none, instead of Go's own
+	}
+	return r
+}
+
+var errTwice = errors.New("a second connection")
+
+// roundTrip sends one request over the connection that there is.
+func roundTrip(ctx context.Context, req *http.Request, out *metered) (*http.Response, error) {
+	var used atomic.Bool
+	t := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			if used.Swap(true) {
+				return nil, errTwice
+			}
+			return out, nil
+		},
+	}
+	return t.RoundTrip(req.WithContext(ctx))
+}

@@ -1,0 +1,241 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+// makerWait is how long the change branch of another installation's result is left to that
+// one, where it isn't there.
+const makerWait = time.Minute
+
+// missing is the change branch of an accepted result at HEAD that isn't there.
+type missing struct {
+	change  git.OID
+	pack    git.Pack           // what is to be pushed, nil data for nothing
+	refused []kernel.Violation // by a rule, with the server's words
+	again   int64              // when the next try is due, Unix milliseconds
+}
+
+// readMissing looks for the commit that an accepted result at HEAD names. A server that
+// isn't atomic may have taken the state ref alone, and whoever pushed it may be gone: the
+// branch is made from what that one has sealed, or from the server's own objects. Where
+// somebody took it away, it stays away.
+func (t *Task) readMissing(ctx context.Context, c *cycle) error {
+	f, change := &c.facts, c.verified()
+	if t.run != nil || c.noBase != nil || !f.Delivered() || !change.Valid() {
+		return nil //nolint:nilerr // where the base is lacking, nothing is made
+	}
+	if c.change == change {
+		f.Head.Shown = string(change)
+	}
+	owed, err := t.owesBranch(ctx, c, change)
+	if err != nil {
+		return err
+	}
+	if !owed {
+		t.missing = nil
+		t.confirm()
+		return nil
+	}
+	if t.missing == nil || t.missing.change != change {
+		m := &missing{change: change}
+		if m.pack, err = t.deliverable(ctx, c, change); err != nil {
+			return err
+		}
+		t.missing = m
+	}
+	m := t.missing
+	f.Missing = &kernel.MissingFacts{Change: string(change), Due: m.again, Refused: m.refused, Faults: []kernel.Violation{}}
+	if f.Head.Trust != kernel.TrustOwn {
+		f.Missing.Due = max(m.again, c.headAt()+makerWait.Milliseconds())
+	}
+	switch {
+	case c.inWay != "":
+		f.Missing.Faults = t.branchTaken(c)
+	case len(m.pack.Data) == 0:
+		f.Missing.Faults = []kernel.Violation{{
+			Code: kernel.CodeChangeLost, Subject: t.ChangeRef(),
+			Detail: "The result is commit " + string(change) + ", and the server has neither that branch nor the commit.",
+		}}
+	}
+	return nil
+}
+
+// owesBranch reports whether the branch of HEAD's result isn't there and was never seen:
+// no look of ours showed it, the base hasn't got its changes, and no change of it was
+// opened.
+func (t *Task) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, error) {
+	if !c.change.IsZero() && c.change != c.named(kernel.TrailerBranch) || c.change == change || c.facts.View.Shown == string(change) {
+		return false, nil
+	}
+	if has, err := t.landed(ctx, c, change); has || err != nil || !t.remote {
+		return !has, err
+	}
+	found, err := t.findChange(ctx, c.intake.baseBranch())
+	if forge.IsReason(err, forge.NotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	self, err := t.s.self(ctx)
+	if err != nil {
+		return false, err
+	}
+	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
+	return t.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
+}
+
+// landed reports whether the base has a commit that was made on it, or everything that
+// it changed, be it squashed or picked.
+func (t *Task) landed(ctx context.Context, c *cycle, change git.OID) (bool, error) {
+	tip, on := c.intake.BaseCommit, c.builtOn()
+	if tip == on {
+		return false, nil
+	}
+	since, _, err := t.s.deps.Repo.Log(ctx, []git.OID{tip}, []git.OID{on, change}, maxBaseMoves)
+	if err != nil {
+		return false, gitTrouble(err)
+	}
+	if tip == change || slices.ContainsFunc(since, func(k git.Commit) bool { return slices.Contains(k.Parents, change) }) {
+		return true, nil
+	}
+	differ, err := t.compare(ctx, on, change, change, tip)
+	if err != nil {
+		return false, gitTrouble(err)
+	}
+	return len(differ) == 0, nil
+}
+
+// deliverable is what brings the commit of HEAD's result: our own push, what was sealed
+// below it, or the commit itself where the server has it without a branch. It is the one
+// that HEAD names under its signature, or nothing.
+func (t *Task) deliverable(ctx context.Context, c *cycle, change git.OID) (git.Pack, error) {
+	if p := t.unseen; p != nil && string(p.to()) == c.facts.Head.OID {
+		return p.pack, nil
+	}
+	objs := git.NewObjects()
+	made, err := t.madeAgain(ctx, c, objs)
+	if err == nil && made == change {
+		return objs.Pack(), nil
+	}
+	if err != nil {
+		return git.Pack{}, err
+	}
+	commit, err := t.s.deps.Repo.Commit(ctx, change)
+	if err == nil {
+		_, err = t.s.deps.Repo.Tree(ctx, change)
+	}
+	if err != nil {
+		return git.Pack{}, gitTrouble(err)
+	}
+	objs = git.NewObjects()
+	objs.Again(commit)
+	return objs.Pack(), nil
+}
+
+// madeAgain adds the commit that delivers what was sealed right below HEAD, "" for none.
+func (t *Task) madeAgain(ctx context.Context, c *cycle, objs *git.Objects) (git.OID, error) {
+	if len(c.head.Parents) != 1 {
+		return "", nil
+	}
+	below, err := t.s.deps.Repo.Commit(ctx, c.head.Parents[0])
+	if err != nil {
+		return "", gitTrouble(err)
+	}
+	return t.remade(ctx, below.Tree, objs, c.head.Committer)
+}
+
+// remade adds the commit by which somebody delivers what lies sealed in a tree, or else
+// in our store; "" where nothing does.
+func (t *Task) remade(ctx context.Context, tree git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
+	l := &left{}
+	err := t.leftAt(ctx, tree, l)
+	if err == nil && l.files == nil {
+		err = t.leftInStore(ctx, "", l)
+	}
+	if err != nil || l.files == nil || l.read() != nil {
+		return "", err
+	}
+	base, err := t.s.deps.Repo.Tree(ctx, git.OID(l.pack.Pins.BaseCommit))
+	if err != nil {
+		return "", gitTrouble(err)
+	}
+	r := &run{pack: l.pack, dispatch: l.work.Dispatch, base: base, built: executor.BuildOutcome{Diff: l.work.Diff, Contents: l.work.Contents}}
+	oid, err := changeCommit(objs, r, who)
+	if err != nil {
+		return "", nil //nolint:nilerr // what lies there is no work of ours
+	}
+	return oid, nil
+}
+
+// prepareRedeliver composes the push of a change branch that a result lacks.
+func (t *Task) prepareRedeliver(c *cycle) (*effect, error) {
+	m := t.missing
+	return t.pushed(c, c.facts.Head.Run(), &push{
+		cmds: []git.Command{{Ref: t.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
+		won: func() { m.rest(t.s.now().WallMs, nil) }, // until a look shows it
+	}), nil
+}
+
+// old is what a command says of a ref at a commit, be it none.
+func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
+
+// readStray looks whether the change branch is what a run of this task would have
+// delivered, of whose result a server took the branch alone. That is so where HEAD says so,
+// or where the commit is the one that a judged run delivers, or that brings what lies sealed
+// at HEAD or else in our store: message, base, tree and time are the dispatch's, whoever
+// pushed it. Such a branch is nobody's work but writ's, and stands in no run's way.
+func (t *Task) readStray(ctx context.Context, c *cycle) error {
+	switch r := t.run; {
+	case c.change.IsZero() || c.facts.Delivered():
+		return nil
+	case r != nil:
+		if c.change == r.stray || c.change == r.change {
+			c.stray = c.change
+		}
+		return nil
+	case !c.facts.Head.Trusted():
+		return nil
+	case c.named(kernel.TrailerBranch) == c.change:
+		c.stray = c.change
+		return nil
+	}
+	if k := (strayKey{c.head.Tree, c.change}); t.stray.of != k {
+		commit, err := t.s.deps.Repo.Commit(ctx, c.change)
+		if err != nil {
+			return gitTrouble(err)
+		}
+		made, err := t.remade(ctx, c.head.Tree, git.NewObjects(), commit.Committer)
+		if err != nil {
+			return err
+		}
+		t.stray.of, t.stray.is = k, made == c.change
+	}
+	if t.stray.is {
+		c.stray = c.change
+	}
+	return nil
+}
+
+type strayKey struct{ tree, change git.OID }
+
+// stray is what was found last of a change branch that HEAD doesn't tell of.
+type stray struct {
+	of strayKey
+	is bool
+}
+
+// rest leaves the server alone until the next try. Only the branch is pushed, so that it
+// needn't be ever more seldom.
+func (m *missing) rest(now int64, refused []kernel.Violation) {
+	m.refused, m.again = refused, now+ruleSoon.Milliseconds()
+}

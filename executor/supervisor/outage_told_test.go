@@ -1,0 +1,98 @@
+package supervisor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/kernel"
+)
+
+// outlast drives a task whose server can't, as a server does, for a while.
+func (f *forged) outlast(lasts time.Duration) {
+	f.t.Helper()
+	for from := f.clock.Now().WallMs; f.clock.Now().WallMs-from < lasts.Milliseconds(); {
+		st := f.drive()
+		if !st.Unable || st.Wake <= f.clock.Now().WallMs || st.Wake > f.clock.Now().WallMs+outageFar.Milliseconds() {
+			f.t.Fatalf("it stands %s, %s, unable %v, next in %d ms", st.Decision.Standing, st.Decision.Action, st.Unable, st.Wake-f.clock.Now().WallMs)
+		}
+		f.clock.advance(st.Wake - f.clock.Now().WallMs)
+	}
+}
+
+// TestG7_E8_TheIssueIsTold: an outage that lasts is said on the issue, in the one comment
+// and once, at the claim and with work that is judged; what is told next takes it back. A
+// short one is said nowhere, and what was done is delivered soon after its end.
+func TestG7_E8_TheIssueIsTold(t *testing.T) {
+	const full = `echo "fatal: write error: No space left on device" >&2; exit 1`
+	for _, c := range []struct {
+		name, script string
+		lasts        time.Duration
+		told         bool
+	}{
+		{"claim, short", full, 2 * time.Minute, false},
+		{"claim, long", full, time.Hour, true},
+		{"result, short", `while read old new ref; do case $ref in refs/heads/*) ` + full + `;; esac; done`, 2 * time.Minute, false},
+		{"result, long", `while read old new ref; do case $ref in refs/heads/*) ` + full + `;; esac; done`, time.Hour, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newTold(t, nil)
+			gittest.Hook(t, f.bare, "pre-receive", c.script)
+			f.outlast(c.lasts)
+			says := func() (is bool) {
+				for _, k := range f.marked("task") {
+					is = is || strings.Contains(k.Body, "No space left on device")
+				}
+				return is
+			}
+			edits := len(f.scene.Bot.Calls(forgetest.On(forgetest.EditComment))) + len(f.scene.Bot.Calls(forgetest.On(forgetest.AddComment)))
+			if says() != c.told || len(f.marked("task")) > 1 || edits > 3 {
+				t.Errorf("told %v, with %d comments, written %d times", says(), len(f.marked("task")), edits)
+			}
+			gittest.Hook(t, f.bare, "pre-receive", "exit 0")
+			for from := f.clock.Now().WallMs; f.trailer("aynig-state") != "completed"; f.clock.advance(1000) {
+				if f.drive(); f.clock.Now().WallMs-from > (2 * time.Minute).Milliseconds() {
+					t.Fatalf("two minutes after healing HEAD is %q", f.trailer("aynig-state"))
+				}
+			}
+			f.drive()
+			if says() || f.started() != 1 || f.trailer("writ-interruptions") != "0" {
+				t.Errorf("it still says so: %v; %d builds, %s interruptions", says(), f.started(), f.trailer("writ-interruptions"))
+			}
+			f.shows("task 1 completed", kernel.LabelCompleted, false)
+			f.verify(stateRef)
+		})
+	}
+}
+
+// TestG7_OurOwnLimit: what a limit of writ's own refuses is named as that, and not as the
+// server's outage.
+func TestG7_OurOwnLimit(t *testing.T) {
+	f := newTold(t, nil)
+	for range outageShown {
+		f.sup.deps.Repo = overBudget{f.repo}
+		st, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
+		if err == nil {
+			t.Fatal("it is read")
+		}
+		f.clock.advance(st.Wake - f.clock.Now().WallMs)
+	}
+	if o, lasts := f.sup.Outage(); !lasts || o.Code() != kernel.CodeGitBudget {
+		t.Errorf("it is shown as %+v", o)
+	}
+	f.clock.advance(time.Hour.Milliseconds())
+	if words := f.task.outageWords(); !strings.Contains(words, "limit of writ's own") || strings.Contains(words, "server must mend") {
+		t.Errorf("the issue would say %s", words)
+	}
+}
+
+// overBudget is a repository that is more than writ takes.
+type overBudget struct{ Repo }
+
+func (overBudget) Refs(context.Context, ...string) (git.Refs, error) {
+	return git.Refs{}, &git.Error{Code: git.CodeBudget, Msg: "too much"}
+}

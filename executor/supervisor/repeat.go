@@ -1,0 +1,91 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+)
+
+// errTakenBack says that a person's word is against pushing a result again.
+var errTakenBack = errors.New("supervisor: a person took back what would be pushed again")
+
+// errActFirst says that a person's act is to be carried out first.
+var errActFirst = errors.New("supervisor: a person's act comes before what would be pushed again")
+
+// mayRepeat is why a push whose answer was lost isn't made again, nil where it is. A
+// result isn't, once a person has stopped or halted the task or has taken the approval
+// back on the issue, which is read before accepted work is pushed again. What he did there
+// is kept with the run. An edit takes back nothing that is judged, as ever.
+func (t *Task) mayRepeat(ctx context.Context, req kernel.Request, p *push) error {
+	switch {
+	case !p.delivers():
+		return nil
+	case req == kernel.RequestHalt, req == kernel.RequestStop && p.result():
+		return errTakenBack
+	case req != kernel.RequestStop && t.isStopping():
+		return errActFirst
+	}
+	r := t.run
+	if !p.accepted || r == nil {
+		return nil
+	}
+	issue, err := t.askAgain(ctx, Terms{Trigger: r.intake.trigger, Prior: r.act})
+	if err != nil {
+		return err
+	}
+	if len(issue.Human) > 0 {
+		r.heeded = Issue{Act: issue.Act, Human: issue.Human}
+		return errTakenBack
+	}
+	if r.waitsAtHead() && t.beganAnew(r, issue) {
+		return errTakenBack
+	}
+	return nil
+}
+
+// askAgain reads what persons did on the issue, before a result is pushed again. What is
+// no issue on a forge has nothing of the kind.
+func (t *Task) askAgain(ctx context.Context, terms Terms) (Issue, error) {
+	if !t.remote {
+		return Issue{}, nil
+	}
+	terms.Brief = true
+	issue, err := t.issues.Issue(forge.Urgent(ctx), terms)
+	if err != nil {
+		return Issue{}, fmt.Errorf("the issue can't be read: %w", err)
+	}
+	return issue, nil
+}
+
+// delivers reports whether a push moves the task on for good.
+func (p *push) delivers() bool {
+	switch p.action {
+	case kernel.ActionResult, kernel.ActionComplete, kernel.ActionRedeliver:
+		return true
+	}
+	return false
+}
+
+func (t *Task) setDelivering(on bool) {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	t.delivering = on
+}
+
+// Delivering reports whether a result of the task was pushed and nobody knows yet what
+// became of it.
+func (s *Supervisor) Delivering(number int64) (is bool) {
+	s.locked(func() {
+		if t := s.open[number]; t != nil {
+			t.guard.Lock()
+			defer t.guard.Unlock()
+			is = t.delivering
+		} else if p := s.parked[number]; p != nil {
+			is = p.pending != nil && p.pending.result()
+		}
+	})
+	return is
+}

@@ -1,0 +1,149 @@
+package supervisor
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/worldref"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// stateCommit is what the next commit of a state ref is made of.
+type stateCommit struct {
+	tree, parent git.OID
+	date         int64 // committer date, Unix seconds
+	seq          int64
+	trailers     *trailers // nil for those of the commit below, which message has
+	// message writes the message around the trailers, of which the stamp is first.
+	message func([]lease.Trailer) ([]byte, error)
+}
+
+// stated is a state commit that was made.
+type stated struct {
+	oid     git.OID
+	message []byte
+	seq     int64
+}
+
+// stateCommit makes a signed commit of the state ref. It is the only place that
+// does, so that each of them says under its signature where it belongs.
+func (t *Task) stateCommit(c *cycle, o *git.Objects, s stateCommit) (stated, error) {
+	stamp := t.place(c.facts.Head).At(s.seq)
+	if err := stamp.Check(); err != nil {
+		return stated{}, err
+	}
+	all := stamp.Trailers()
+	if act := c.acts.Last(); act != "" {
+		all = append(all, lease.Trailer{Key: kernel.TrailerWorldAct, Value: act})
+	}
+	if s.trailers != nil {
+		all = s.trailers.list(all)
+		if c.stray != "" {
+			all = append(all, lease.Trailer{Key: kernel.TrailerBranch, Value: string(c.stray)})
+		}
+	}
+	msg, err := s.message(all)
+	if err != nil {
+		return stated{}, err
+	}
+	spec := git.CommitSpec{Tree: s.tree, Author: t.person(s.date), Committer: t.person(s.date), Message: msg}
+	if !s.parent.IsZero() {
+		spec.Parents = []git.OID{s.parent}
+	}
+	oid, err := o.Commit(spec, t.s.deps.Signer)
+	return stated{oid: oid, message: msg, seq: s.seq}, err
+}
+
+// place is where the task's state belongs. An issue that is gone can't be asked for
+// its name: then it is what the state says that it was.
+func (t *Task) place(head kernel.HeadFacts) kernel.Stamp {
+	return kernel.Stamp{World: t.s.cfg.World, Ref: t.StateRef(), Task: t.number, Issue: t.issueAt(head.Issue)}
+}
+
+func (t *Task) issueAt(head string) string {
+	if t.remote && t.issueName == "" {
+		return head
+	}
+	return t.issueName
+}
+
+// nameIssue keeps which of the forge's issues this one is.
+func (t *Task) nameIssue(seen *approval.Facts) {
+	if seen == nil || seen.Issue.ID == 0 {
+		return
+	}
+	var created int64
+	if at := seen.Issue.CreatedAt; !at.IsZero() {
+		created = at.Unix()
+	}
+	t.issueName = kernel.IssueName(seen.Issue.ID, created)
+}
+
+// bind reads a commit's stamp and holds it against the task's place. A commit of a
+// world that goes on as this one is bound here up to the very commit that the
+// rebinding names: who made that has held the issue against it, which has another
+// number at another forge.
+func (t *Task) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standing) {
+	s, err := kernel.ReadStamp(ev.Trailers)
+	if err != nil {
+		h.Binding = kernel.BindNone
+		return
+	}
+	here := kernel.Stamp{World: t.s.cfg.World, Ref: t.StateRef(), Task: t.number, Issue: t.issueAt(s.Issue)}
+	rebound := s.World != here.World && st.Bound(s.World, here.Ref, h.OID)
+	if rebound {
+		here.World, here.Issue = s.World, s.Issue
+	}
+	if h.Format, h.Binding = kernel.StateFormat, s.Binding(here); h.Binding == kernel.BindElsewhere {
+		h.Named = s.String()
+		return
+	}
+	if h.Seq, h.Issue = s.Seq, s.Issue; rebound {
+		h.Issue = t.issueAt("")
+	}
+}
+
+// trailers are Writ's own but for the stamp, in the order of DESIGN §4; empty ones
+// are left out.
+type trailers struct {
+	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes string
+	attempt, interruptions, notBefore                                                      int64
+	codes                                                                                  []kernel.Code
+}
+
+// list puts them behind the stamp.
+func (w trailers) list(stamp []lease.Trailer) []lease.Trailer {
+	out := stamp
+	add := func(key, value string) {
+		if value != "" {
+			out = append(out, lease.Trailer{Key: key, Value: value})
+		}
+	}
+	add(kernel.TrailerBase, w.base)
+	if w.attempt > 0 {
+		add(kernel.TrailerAttempt, strconv.FormatInt(w.attempt, 10))
+	}
+	add(kernel.TrailerInterruptions, strconv.FormatInt(w.interruptions, 10))
+	if w.notBefore > 0 {
+		add(kernel.TrailerNotBefore, strconv.FormatInt((w.notBefore+999)/1000, 10))
+	}
+	add(kernel.TrailerApproval, w.approval)
+	add(kernel.TrailerGovernance, w.governance)
+	add(kernel.TrailerPlan, w.plan)
+	add(kernel.TrailerDispatch, w.dispatch)
+	add(kernel.TrailerLedgerHead, w.ledger)
+	add(kernel.TrailerResumes, w.resumes)
+	add(kernel.TrailerRun, w.run)
+	add(kernel.TrailerAct, w.act)
+	add(kernel.TrailerWaitingFor, w.waiting)
+	add(kernel.TrailerChange, w.change)
+	words := make([]string, len(w.codes))
+	for i, c := range w.codes {
+		words[i] = string(c)
+	}
+	add(kernel.TrailerCodes, strings.Join(words, " "))
+	return out
+}

@@ -1,0 +1,284 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/writbot/writ/compliance/worldref"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// Stand is how a state ref stands to what this installation saw of its task. What
+// says how far a key or a world counts goes by it, and not by whatever somebody put
+// at HEAD: see [Stand.Until].
+type Stand struct {
+	Task   int64
+	Ref    string
+	Head   git.OID // as the server has it, "" for none
+	Signer string  // fingerprint of the key of HEAD's good signature, "" for none
+	World  string  // that HEAD names
+	// Approval is the digest of the text that HEAD, or without a legitimate one the
+	// commit seen last, was approved for; "" where that can't be read.
+	Approval string
+	// Seen is the legitimate HEAD that was seen last, "" where none was, and SeenSigner
+	// who signed it, "" where the repository doesn't have it any more.
+	Seen       git.OID
+	SeenSigner string
+	// Result is the commit that HEAD completes, where that waited for the merge of its
+	// change, and ResultSigner who signed it; "" for none.
+	Result       git.OID
+	ResultSigner string
+	// Known: HEAD is what this installation saw last, or made itself.
+	Known bool
+	// Code is why HEAD isn't legitimate, "" if it is: it is what was seen last, or a
+	// trusted commit of this task that came after that. Why is a sentence.
+	Code kernel.Code
+	Why  string
+}
+
+// Legitimate reports whether a task may be gone on with from HEAD.
+func (s Stand) Legitimate() bool { return s.Code == "" && s.Head != "" }
+
+// Until is the commit of the ref up to which a signer counts: HEAD if that is
+// legitimate and his, or else the commit seen last, as long as that can be his; ""
+// where there is none. Without unseen, HEAD has to be [Stand.Known] for that: the key
+// that signed it is no witness for itself.
+func (s Stand) Until(signer string, unseen bool) git.OID {
+	switch {
+	case s.Legitimate() && s.Signer == signer && (s.Known || unseen):
+		return s.Head
+	case s.Legitimate() && s.Result != "" && s.ResultSigner == signer && (s.Known || unseen):
+		return s.Result
+	case s.SeenSigner == signer, s.SeenSigner == "" && !s.Legitimate():
+		return s.Seen
+	}
+	return ""
+}
+
+// standsAtOnce bounds how many refs are looked at at the same time.
+const standsAtOnce = 8
+
+// Stands looks at tasks of the world; without numbers at each that has a state ref or of
+// which a state was seen. refs has the state refs, the ref of the acts and HEAD.
+// A supervisor without a history answers for an installation that has seen nothing.
+func (s *Supervisor) Stands(ctx context.Context, refs git.Refs, numbers ...int64) ([]Stand, error) {
+	if err := s.lookAtActs(ctx, refs); err != nil {
+		return nil, err
+	}
+	in, err := s.lists(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	if len(numbers) == 0 {
+		numbers = s.numbers(refs)
+	}
+	stands, errs := make([]Stand, len(numbers)), make([]error, len(numbers))
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range standsAtOnce {
+		all.Go(func() {
+			for i := range next {
+				t := &Task{s: s, number: numbers[i], remote: true} // which issue it is, is another question
+				stands[i], errs[i] = t.stand(ctx, in, refs.OID(t.StateRef()))
+			}
+		})
+	}
+	for i := range numbers {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	return slices.DeleteFunc(stands, func(st Stand) bool { return st.Head == "" && st.Seen == "" }), errors.Join(errs...)
+}
+
+// lists reads the contract in force, and whose results it lets count.
+func (s *Supervisor) lists(ctx context.Context, refs git.Refs) (*Intake, error) {
+	terms, err := (&Task{s: s}).readTerms(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	(&Task{s: s}).listRunners(terms.in, terms.contract)
+	return terms.in, nil
+}
+
+// Standing is who counts in the world now. Without a base branch no contract lists
+// anybody. refs has the ref of the acts and HEAD.
+func (s *Supervisor) Standing(ctx context.Context, refs git.Refs) (worldref.Standing, error) {
+	in, err := s.listsIfAny(ctx, refs)
+	if err != nil {
+		return worldref.Standing{}, err
+	}
+	return s.standing(in.runners), nil
+}
+
+// listsIfAny takes in the acts, and reads the contract in force, if there is a base.
+func (s *Supervisor) listsIfAny(ctx context.Context, refs git.Refs) (*Intake, error) {
+	if err := s.lookAtActs(ctx, refs); err != nil {
+		return nil, err
+	}
+	in, err := s.lists(ctx, refs)
+	if _, lacks := errors.AsType[*noBaseError](err); lacks {
+		return &Intake{}, nil
+	}
+	return in, err
+}
+
+// HeadOf reads HEAD of a task as a look does that asks no forge, with why only a person
+// moves on from it, by what a view says was seen. Which issue the task is, the commit says
+// that was seen last. Without a base branch no contract lists anybody. refs has the state
+// ref, the ref of the acts and HEAD.
+func (s *Supervisor) HeadOf(ctx context.Context, refs git.Refs, v kernel.TaskView) (kernel.HeadFacts, []kernel.Violation, error) {
+	in, err := s.listsIfAny(ctx, refs)
+	if err != nil {
+		return kernel.HeadFacts{}, nil, err
+	}
+	t := &Task{s: s, number: v.Task, remote: true}
+	if v.Seen != "" {
+		seen, err := t.seenCommit(ctx, git.OID(v.Seen))
+		if err != nil {
+			return kernel.HeadFacts{}, nil, err
+		}
+		if was, err := kernel.ReadStamp(lease.Parse(seen.Message).Trailers); err == nil && was.World == s.cfg.World {
+			t.issueName = was.Issue
+		}
+	}
+	c := &cycle{clock: s.now(), task: t, ctx: ctx, intake: in, facts: kernel.Facts{View: v, Told: v.Told > 0}}
+	h, err := t.readHead(ctx, c, refs.OID(t.StateRef()))
+	if err != nil {
+		return h, nil, err
+	}
+	if v.Told > h.Seq {
+		h.Told = v.Told
+	}
+	c.facts.Head = h
+	return h, kernel.HeadFaults(c.facts), nil
+}
+
+// numbers are the tasks that have a state ref, or that the records know.
+func (s *Supervisor) numbers(refs git.Refs) []int64 {
+	numbers := TasksAt(refs.Names(), s.cfg.RefPrefix)
+	if s.world != nil {
+		numbers = append(numbers, s.Tasks()...)
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// TasksAt are the tasks that have a state ref among the names, in order. A number that isn't written
+// as writ writes it, such as 01, names none.
+func TasksAt(names []string, prefix string) (numbers []int64) {
+	for _, name := range names {
+		word, ok := strings.CutPrefix(name, prefix)
+		if n, err := strconv.ParseInt(word, 10, 64); ok && err == nil && n > 0 && strconv.FormatInt(n, 10) == word {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// stand looks at one task.
+func (t *Task) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error) {
+	if oid.IsZero() {
+		oid = ""
+	}
+	st := Stand{Task: t.number, Ref: t.StateRef(), Head: oid}
+	c := &cycle{clock: t.s.now(), task: t, ctx: ctx, intake: in}
+	if t.s.world != nil {
+		c.facts.View = t.s.View(t.number)
+		c.facts.View.ResumedHead = "" // who moved on from HEAD vouches for nothing at it
+	}
+	v := c.facts.View
+	st.Seen = git.OID(v.Seen)
+	if oid == "" && v.Seen == "" {
+		return st, nil
+	}
+	var err error
+	c.facts.Head, err = t.readHead(ctx, c, oid)
+	if err != nil && !git.Lasting(err) {
+		return st, err
+	}
+	if err != nil { // what nobody can read is nobody's state, and keeps nothing back
+		c.facts.Head.State, c.facts.Head.Trust, c.facts.Head.Fault = "", kernel.TrustNone, faultWords(err)
+	}
+	h := c.facts.Head
+	st.Signer = h.Signer
+	if oid != "" {
+		st.World, _ = lease.Parse(c.head.Message).Get(kernel.TrailerWorld)
+	}
+	st.Code, st.Why = t.illegitimate(c)
+	st.Known = st.Legitimate() && (h.OID == v.Seen || h.Trust == kernel.TrustOwn)
+	if st.Legitimate() {
+		if err := t.completes(ctx, c, &st); err != nil {
+			return st, err
+		}
+	}
+	said := c.head
+	if st.Seen == oid {
+		st.SeenSigner = st.Signer
+	} else if st.Seen != "" {
+		seen, err := t.seenCommit(ctx, st.Seen)
+		if err != nil {
+			return st, err
+		}
+		_, st.SeenSigner = t.s.trust(seen, st.Ref, c.acts)
+		if !st.Legitimate() {
+			said = seen
+		}
+	}
+	st.Approval, _ = lease.Parse(said.Message).Get(kernel.TrailerApproval)
+	return st, nil
+}
+
+// illegitimate is why HEAD isn't what was seen last, nor legitimately after it.
+func (t *Task) illegitimate(c *cycle) (kernel.Code, string) {
+	f, h := c.facts, c.facts.Head
+	if t.s.world != nil {
+		if err := t.own(c, h, f.View); err != nil {
+			return kernel.CodeLedgerRollback, "HEAD is a commit of this installation's key that its ledger knows nothing of: it is forged, or another copy of the state directory made it, or this one is older."
+		}
+	}
+	if faults := kernel.HeadFaults(f); len(faults) > 0 {
+		last := faults[len(faults)-1] // the one that says the most
+		return last.Code, last.Detail
+	}
+	switch {
+	case h.Foreign():
+		return kernel.CodeStateForeign, "HEAD was made for " + h.Named + "."
+	case !h.Trusted():
+		return kernel.CodeLeaseUntrusted, "HEAD is of a writer who isn't listed."
+	}
+	return "", ""
+}
+
+// completes finds the result that HEAD completes.
+func (t *Task) completes(ctx context.Context, c *cycle, st *Stand) error {
+	if c.facts.Head.State != string(kernel.TaskCompleted) || len(c.head.Parents) != 1 {
+		return nil
+	}
+	below, err := t.seenCommit(ctx, c.head.Parents[0])
+	if err != nil {
+		return err
+	}
+	if waited, _ := lease.Parse(below.Message).Get(kernel.TrailerWaitingFor); waited == kernel.WaitMerge {
+		st.Result = below.OID
+		_, st.ResultSigner = t.s.trust(below, st.Ref, c.acts)
+	}
+	return nil
+}
+
+// seenCommit is the commit that was seen last; none where the repository has lost it.
+func (t *Task) seenCommit(ctx context.Context, oid git.OID) (git.Commit, error) {
+	c, err := t.s.deps.Repo.Commit(ctx, oid)
+	switch git.CodeOf(err) {
+	case git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeCommitAmbiguous:
+		return git.Commit{}, nil
+	}
+	return c, err
+}
