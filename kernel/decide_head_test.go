@@ -76,6 +76,14 @@ func TestDecide_Head(t *testing.T) {
 		return v
 	}
 	set := func(state string, change func(*kernel.Facts)) kernel.Facts { return with(at(state), change) }
+	halted := func(change func(*kernel.Facts)) kernel.Facts {
+		return set("working", func(f *kernel.Facts) {
+			f.Request, f.View.Halted, f.Head.LeaseExpired = kernel.RequestHalt, true, true
+			if change != nil {
+				change(f)
+			}
+		})
+	}
 	tests := []struct {
 		name  string
 		facts kernel.Facts
@@ -90,6 +98,17 @@ func TestDecide_Head(t *testing.T) {
 			denied(kernel.StandRefused, kernel.TaskOpen, kernel.CodeTaskNumberTaken)},
 		{"halted", set("open", func(f *kernel.Facts) { f.View.Halted, f.View.HaltReason = true, "by hand" }),
 			denied(kernel.StandHalted, kernel.TaskOpen, kernel.CodeTaskHalted)},
+		{"halted, with the lease of our dead process: given back", halted(nil), takeOver(1, 0)},
+		{"halted, and it only looks", halted(func(f *kernel.Facts) { f.Request = kernel.RequestTick }),
+			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
+		{"halted, with somebody else's lease", halted(func(f *kernel.Facts) { f.Head.Trust = kernel.TrustListed }),
+			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
+		{"halted, with a lease of ours that lives", halted(func(f *kernel.Facts) { f.Head.LeaseExpired = false }),
+			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
+		{"halted, with a lease of ours that was made for another place", halted(func(f *kernel.Facts) { f.Head.Binding = kernel.BindElsewhere }),
+			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
+		{"halted, with a lease of ours of another issue", halted(func(f *kernel.Facts) { f.Head.Approval = digest("e") }),
+			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
 
 		{"no event at HEAD", set("", func(f *kernel.Facts) { f.Head.Fault = "no trailers" }), repair("", kernel.CodeLockViolation)},
 		{"a state that no task has", at("deployed"), repair("", kernel.CodeLockViolation)},

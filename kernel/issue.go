@@ -246,7 +246,7 @@ func (f Facts) unread() bool {
 // haltedLease reports whether HEAD is our own lease of a task that was halted, by a
 // process that died: nobody works on it.
 func (f Facts) haltedLease() bool {
-	return f.Run == nil && f.View.Halted && f.Head.State == HeadWorking && f.Head.Trust == TrustOwn
+	return f.Run == nil && f.View.Halted && f.Head.State == HeadWorking && f.Head.Trust == TrustOwn && !f.Head.Foreign()
 }
 
 // stateShown is the state that the issue is to show: HEAD's, if HEAD can be

@@ -48,7 +48,7 @@ func (t *Task) halted() (is bool) {
 func (d *drive) halt(ctx context.Context, a Act) error {
 	t := d.task
 	t.kill()
-	ctx = context.WithoutCancel(ctx)
+	ctx, d.handed = context.WithoutCancel(ctx), true
 	if t.run != nil || t.pending != nil {
 		if err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
 			t.say("the lease could not be given back, and ends by itself: %v", err)
@@ -59,6 +59,24 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 	}
 	t.setRun(nil) // nothing of it runs, though its lease may stand until it ends by itself
 	return nil
+}
+
+// handBack gives back the lease of a process that died, of a task that was halted since,
+// so that nothing that is still under way of that process can win any more. It is tried
+// once in each drive, until the issue is told of the halt.
+func (d *drive) handBack(ctx context.Context) {
+	t := d.task
+	if d.handed || t.run != nil || !t.halted() {
+		return
+	}
+	d.handed = true
+	a, err := t.haltAct(ctx)
+	if err == nil {
+		err = d.handOver(ctx, kernel.RequestHalt, a.Actor)
+	}
+	if err != nil {
+		t.say("a lease of the halted task could not be given back, and ends by itself: %v", err)
+	}
 }
 
 // handTime bounds the push by which a halted task is handed over.

@@ -11,6 +11,7 @@ import (
 // TestX8_NoClaimWithoutRoom: a task for whose builder there is no room is not
 // claimed, and nothing is recorded of it; with room it goes its way.
 func TestX8_NoClaimWithoutRoom(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	before := b.sup.deps.Ledger.Chain().Head
 	asked := 0
@@ -44,6 +45,7 @@ func TestX8_NoClaimWithoutRoom(t *testing.T) {
 // TestG7_LentForOwnTrouble: a task lends its place at once where it met trouble with the
 // server itself, and not for what a neighbour met.
 func TestG7_LentForOwnTrouble(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	lent := 0
 	b.task.enter(DriveOptions{Idle: func() { lent++ }})
@@ -62,6 +64,7 @@ func TestG7_LentForOwnTrouble(t *testing.T) {
 // once the deadline of its dispatch is over. The lease is given back, and no attempt is
 // counted.
 func TestX6_NoStartAfterTheDeadline(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.place.terms = "version: 1\nbudgets: {build_timeout: 10s}\n" })
 	b.reach(kernel.ActionClaim)
 	b.task.enter(DriveOptions{Admit: func([]string) bool { return false }})

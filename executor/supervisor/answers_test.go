@@ -47,6 +47,7 @@ func (f *forged) answeredWith(comment int64) (text string) {
 // TestI4_EveryCommandIsAnswered: in words where the task doesn't show what became
 // of it, by a reaction in any case; also the refused. Once, whatever is restarted.
 func TestI4_EveryCommandIsAnswered(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.build = failing; f.place.terms = "version: 1\nbudgets: {attempts: 1}\n" })
 	f.drive()
 	cases := []struct {
@@ -101,6 +102,7 @@ func TestI4_EveryCommandIsAnswered(t *testing.T) {
 
 // TestI4_ExplainEditsOneComment: a later question is answered in the same place.
 func TestI4_ExplainEditsOneComment(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	first := f.says(f.scene.Owner, "/writ explain")
 	f.drive()
@@ -123,6 +125,7 @@ func TestI4_ExplainEditsOneComment(t *testing.T) {
 
 // TestI14_StrangersGetOneReactionAnHour: and never a word.
 func TestI14_StrangersGetOneReactionAnHour(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	before := len(f.scene.Bot.Calls(forgetest.On(forgetest.AddComment)))
@@ -152,6 +155,7 @@ func TestI14_StrangersGetOneReactionAnHour(t *testing.T) {
 // TestI14_StrangersDontHoldAnApproval: fifty and more accounts that give commands
 // after the approval make it wait, and not for ever; a stop among them is heard.
 func TestI14_StrangersDontHoldAnApproval(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	for i := range 120 {
 		f.comment(f.scene.AddUser(fmt.Sprint("stranger", i), forge.Person), "/writ stop")
@@ -177,6 +181,7 @@ func TestI14_StrangersDontHoldAnApproval(t *testing.T) {
 
 // TestI5_StrangerWhoIsGivenThePermission needs only to say it again.
 func TestI5_StrangerWhoIsGivenThePermission(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.comment(f.scene.Reader, "/writ run")
 	f.wants(f.tick(), kernel.StandRefused, kernel.CodeAuthority)
@@ -189,6 +194,7 @@ func TestI5_StrangerWhoIsGivenThePermission(t *testing.T) {
 // TestF5_AnswersAppliedAndLost: an answer whose reply got lost is not given twice,
 // and what two replicas both wrote becomes one again.
 func TestF5_AnswersAppliedAndLost(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	id := f.says(f.scene.Owner, "/writ help")
@@ -214,6 +220,7 @@ func TestF5_AnswersAppliedAndLost(t *testing.T) {
 
 // TestF6_AnswerRefused: what the forge takes no answer to is let go.
 func TestF6_AnswerRefused(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	f.says(f.scene.Owner, "/writ help")
@@ -234,6 +241,7 @@ func TestF6_AnswerRefused(t *testing.T) {
 // TestI8_RemarkOfAnApprover: what an approver says to a retry reaches the builder
 // as data, in the dispatch that the claim binds, and nobody else's does.
 func TestI8_RemarkOfAnApprover(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.build = failing; f.place.terms = "version: 1\nbudgets: {attempts: 1}\n" })
 	f.drive()
 	f.comment(f.scene.Owner, "/writ retry allowed_files: [\"**\"] and use the parser")
@@ -256,6 +264,7 @@ func TestI8_RemarkOfAnApprover(t *testing.T) {
 
 // TestW11_EditedCommandIsAnswered: it does nothing, and its author is told.
 func TestW11_EditedCommandIsAnswered(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	id := f.says(f.scene.Owner, "/writ run later")
 	f.clock.advance(1000)
@@ -270,6 +279,7 @@ func TestW11_EditedCommandIsAnswered(t *testing.T) {
 // TestK8_BlockedAgainAlertsAgain: those whom the contract names are told of each
 // end, and the status comment names the run that it is of.
 func TestK8_BlockedAgainAlertsAgain(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) {
 		f.exec.build = failing
 		f.place.terms = "version: 1\nbudgets: {attempts: 1}\nnotify: [ana]\n"
@@ -290,6 +300,7 @@ func TestK8_BlockedAgainAlertsAgain(t *testing.T) {
 // TestI1_TheLineThatApproves: where an edited text waits for its approval, the issue
 // says the exact line, and a builder is started by it.
 func TestI1_TheLineThatApproves(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	f.edit(issueBody + "\nLouder.\n")
@@ -311,6 +322,7 @@ func TestI1_TheLineThatApproves(t *testing.T) {
 // TestD45_WhatTheStatusSays: who works on the task since when, which attempt of how
 // many, and where it can be seen.
 func TestD45_WhatTheStatusSays(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	for range 8 {

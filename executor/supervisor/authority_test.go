@@ -11,6 +11,7 @@ import (
 // starts nothing, whatever they are called; the permission is the forge's of now, by
 // the account's number, at the approval and once more right before the start.
 func TestI4_WithoutTheRight(t *testing.T) {
+	t.Parallel()
 	const terms = "version: 1\ntrigger: {bots: [\"release[bot]\"]}\n"
 	for name, c := range map[string]struct {
 		login   string
@@ -60,6 +61,7 @@ func TestI4_WithoutTheRight(t *testing.T) {
 // TestI16_NothingRuns: under a contract with a rule that nobody would keep
 // nothing is claimed, and once the rule is out the same approval counts.
 func TestI16_NothingRuns(t *testing.T) {
+	t.Parallel()
 	for _, rule := range []string{"mechanisms: [{deny: all}]", "overlap: wait", "budgets: {cost_cents: 100}", "paths: {tests: [tests/**]}"} {
 		f := newForged(t, func(f *forged) { f.place.terms = "version: 1\n" + rule + "\n" })
 		f.label(f.scene.Owner)

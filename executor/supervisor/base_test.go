@@ -105,6 +105,7 @@ func (f *forged) completes() {
 // A base that no run can use keeps its tasks from being claimed: their issues are
 // told where and why, once, and they go on when the base moves.
 func TestK12_UnusableBaseIsNotClaimed(t *testing.T) {
+	t.Parallel()
 	file := func(f *forged, mode, name string) gittest.TreeEntry {
 		return gittest.TreeEntry{Mode: mode, Name: name, OID: f.blob("x\n")}
 	}
@@ -157,6 +158,7 @@ func TestK12_UnusableBaseIsNotClaimed(t *testing.T) {
 // What git has as a plain file is one: the permissions that old programs stored
 // keep nothing from being done, nor do they show in the change.
 func TestK12_OldModesArePlainFiles(t *testing.T) {
+	t.Parallel()
 	f, _ := newSurveyed(t, nil)
 	f.onBase(gittest.TreeEntry{Mode: "100664", Name: "README", OID: f.blob("hi\n")})
 	if st := f.drive(); st.Decision.State != kernel.TaskCompleted {
@@ -168,6 +170,7 @@ func TestK12_OldModesArePlainFiles(t *testing.T) {
 // A base that the server doesn't give is asked for again; what lacks for a moment
 // is told to nobody, and what lasts is.
 func TestK12_BaseThatIsNotGiven(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"an object":  &git.Error{Code: git.CodeObjectMissing, Msg: "no object 17"},
 		"the server": &git.Error{Code: git.CodeUnreachable, Msg: "the server answers 500"},
@@ -216,6 +219,7 @@ func (r *brokenRepo) Tree(ctx context.Context, oid git.OID) (git.Tree, error) {
 // Where the base's tree can't be read, nobody knows the contract: a task that
 // waits to be done is told, and one that is done stays as it is.
 func TestK12_UnreadableContract(t *testing.T) {
+	t.Parallel()
 	var repo *brokenRepo
 	f, _ := newSurveyed(t, func(f *forged) {
 		f.place.wrap = func(r Repo) Repo { repo = &brokenRepo{Repo: r}; return repo }
@@ -249,6 +253,7 @@ func TestK12_UnreadableContract(t *testing.T) {
 
 // What only a run finds out about a base is known to the tasks after it.
 func TestK12_RunCondemnsTheBase(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	bad := kernel.Violation{Code: kernel.CodeEnvBase, Subject: "big/file", Detail: "The base tree can't be used: too large."}
 	f.exec.build = func(job executor.BuildJob) (executor.BuildOutcome, error) {
@@ -275,6 +280,7 @@ func TestK12_RunCondemnsTheBase(t *testing.T) {
 
 // What stands in the contract's place, and is none, is never no contract.
 func TestI11_ContractsThatAreNone(t *testing.T) {
+	t.Parallel()
 	for name, entries := range map[string]func(*forged) gittest.TreeEntry{
 		"a directory": func(f *forged) gittest.TreeEntry {
 			inner := gittest.RawTree(t, f.bare, gittest.TreeEntry{Mode: "100644", Name: "part.yaml", OID: f.blob("mode: observe\n")})
@@ -308,6 +314,7 @@ func (h headless) Refs(ctx context.Context, names ...string) (git.Refs, error) {
 // TestG7_ADeletedBaseIsNamed: whoever has to bring a base branch back that was deleted is
 // told which, also where the server doesn't name it.
 func TestG7_ADeletedBaseIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, mute := range map[string]bool{"the server names it": false, "the forge does": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newTold(t, func(f *forged) {

@@ -68,6 +68,7 @@ func (f *forged) later() Status {
 // waits for the merge, and is then closed with the report that says whether what
 // was merged is what was verified.
 func TestD44_ClosedAtTheMerge(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
 	st := f.drive()
 	f.wants(st, kernel.StandWaiting)
@@ -99,6 +100,7 @@ func TestD44_ClosedAtTheMerge(t *testing.T) {
 // TestW12_MergeThatNobodyToldOf: an issue that waits for a merge is looked at again by
 // itself, ever more seldom, for no sweep sees a merge.
 func TestW12_MergeThatNobodyToldOf(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
 	for _, want := range []int64{900_000, 900_000, 900_000, 900_000, 900_250, 1_125_312, 1_406_640} {
 		st := f.drive()
@@ -120,6 +122,7 @@ func TestW12_MergeThatNobodyToldOf(t *testing.T) {
 // TestD44_MergedAsVerified: the merged blobs are compared with the verified ones,
 // whatever way the change was merged.
 func TestD44_MergedAsVerified(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before func(*forged)     // what happens to base and branch before the merge
 		files  map[string]string // that the merge brings
@@ -162,6 +165,7 @@ func TestD44_MergedAsVerified(t *testing.T) {
 // TestD44_MergeIsComparedAgain: who verifies compares what was merged himself. That an
 // instance says, signed and in all its evidence, that it is as verified, shows nothing.
 func TestD44_MergeIsComparedAgain(t *testing.T) {
+	t.Parallel()
 	f := newWaiting(t)
 	oid := git.OID(f.ref(changeRef))
 	merged := f.merge("Merge it", map[string]string{"out.txt": "hello, evil\n"})
@@ -212,6 +216,7 @@ func (f *forged) lastIssue() kernel.IssueFacts {
 // unmerged, or reverted on the base, the issue is put back open with a report, once
 // for each closing; a person's closing afterwards stands.
 func TestF7_TurnedDown(t *testing.T) {
+	t.Parallel()
 	revert := func(f *forged) {
 		merged := f.merge("Say hello", map[string]string{"out.txt": "hello\n"})
 		f.later()
@@ -257,6 +262,7 @@ func TestF7_TurnedDown(t *testing.T) {
 // TestF7_NotTurnedDown: what only looks like a revert is none, and a revert that was
 // itself reverted isn't one any more.
 func TestF7_NotTurnedDown(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	merged := f.merge("Say hello", map[string]string{"out.txt": "hello\n"})
@@ -280,6 +286,7 @@ func TestF7_NotTurnedDown(t *testing.T) {
 // TestF7_DoneAgain: work that was turned down is done again when a person says so
 // with `/writ retry`, and only then; it is delivered by a change of its own.
 func TestF7_DoneAgain(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	first := f.changeOf().Number
@@ -309,6 +316,7 @@ func TestF7_DoneAgain(t *testing.T) {
 // the change is closed or the state ref is gone, before and after a restart. A later one
 // counts, and one that nobody had answered.
 func TestF7_AnAnswerSettlesARetry(t *testing.T) {
+	t.Parallel()
 	closes := func(f *forged) {
 		must(t, f.scene.Owner.CloseChange(t.Context(), f.scene.Repo, f.changeOf().Number))
 		gittest.Git(t, f.bare, "update-ref", "-d", changeRef)
@@ -351,6 +359,7 @@ func TestF7_AnAnswerSettlesARetry(t *testing.T) {
 // TestD45_CheckOnTheChange: the change's commit bears one check with the report,
 // set once.
 func TestD45_CheckOnTheChange(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	checks := f.scene.Checks(f.scene.Repo, f.ref(changeRef))
@@ -369,6 +378,7 @@ func TestD45_CheckOnTheChange(t *testing.T) {
 // stands on the pushed commit, and the report says whether what was merged is what
 // was verified.
 func TestF7_ReviewersPush(t *testing.T) {
+	t.Parallel()
 	const terms = mergeTerms + "checks: [{name: test, run: [\"true\"]}]\n"
 	better := map[string]string{"out.txt": "hello, better\n"}
 	for name, c := range map[string]struct {
@@ -431,6 +441,7 @@ func TestF7_ReviewersPush(t *testing.T) {
 // TestF7_ReviewIsCutOff: a review that a shutdown cuts off says nothing, and is done
 // again.
 func TestF7_ReviewIsCutOff(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms + "checks: [{name: test, run: [\"true\"]}]\n" })
 	f.drive()
 	f.reviewer(map[string]string{"out.txt": "hello, better\n"})
@@ -455,6 +466,7 @@ func TestF7_ReviewIsCutOff(t *testing.T) {
 // TestF7_HoldsWhatIsBelow: a commit holds itself and what lies below it, and nothing else,
 // in a repository on disk, too.
 func TestF7_HoldsWhatIsBelow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	first := git.OID(gittest.RefOID(b.bare, "refs/heads/main"))
 	second := git.OID(gittest.Commit(t, b.bare, "refs/heads/main", string(first), map[string]string{"a": "x"}))

@@ -29,6 +29,7 @@ func (b *bench) trailer(key string) []string {
 // A4, A11, A37: the event at HEAD is the only one that counts, whatever lies
 // below it.
 func TestA4_OnlyHEADCounts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	b.until(kernel.StandFinal)
 	done := b.ref("refs/writ/task/1")
@@ -47,6 +48,7 @@ func TestA4_OnlyHEADCounts(t *testing.T) {
 // A6, A13, A14: the body of the event is the prompt, to the byte, and the
 // builder is told the commit it works on and when it is due.
 func TestA6_BodyIsThePrompt(t *testing.T) {
+	t.Parallel()
 	var job executor.BuildJob
 	b := newBench(t, newRepo(t), func(b *bench) {
 		b.issue.issue.Body = "Ünïcode, CRLF\r\n\n---\nReviewed-by: nobody\n\n" + issueBody
@@ -71,6 +73,7 @@ func TestA6_BodyIsThePrompt(t *testing.T) {
 // the claim's run, whose dates never go back; the output is the commit that
 // this run pushed.
 func TestA26_OnlyWorkingUntilTheOutput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.exec.hold = true })
 	b.reach(kernel.ActionDispatch)
 	for _, ms := range []int64{45_000, 50_000} {
@@ -109,6 +112,7 @@ func TestA26_OnlyWorkingUntilTheOutput(t *testing.T) {
 // without any parent commit, another installation decides the same, to the byte,
 // and goes on.
 func TestA37_HistoryIsNeverRead(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	b := newBench(t, bare, func(b *bench) { b.exec.build = failing })
 	b.until(kernel.StandDue)
@@ -135,6 +139,7 @@ func TestA37_HistoryIsNeverRead(t *testing.T) {
 
 // A38: looking again at an end, or at an event of one's own, starts nothing.
 func TestA38_ReadingTwiceRunsNothingTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	b.until(kernel.StandFinal)
 	head := b.ref("refs/writ/task/1")
@@ -151,6 +156,7 @@ func TestA38_ReadingTwiceRunsNothingTwice(t *testing.T) {
 // A44, A45: a base that moves during the build, on the very line that the
 // builder writes, is neither merged into the change nor moved.
 func TestA45_NoMergeIsInvented(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	b := newBench(t, bare, func(b *bench) { b.exec.hold = true })
 	b.reach(kernel.ActionDispatch)
@@ -171,6 +177,7 @@ func TestA45_NoMergeIsInvented(t *testing.T) {
 // A49: every state that a task went through is a commit, found by its id below
 // HEAD: claims, interruption, failure, block.
 func TestA49_EveryStateIsACommit(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.exec.build, b.exec.hold = failing, true })
 	b.reach(kernel.ActionDispatch)
 	b.ask(kernel.RequestShutdown)

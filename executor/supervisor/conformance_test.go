@@ -63,6 +63,7 @@ func (b *bench) file(name string) string {
 // D1, D2, D5, D9, D45, D47, D59, D61: from an approved text to an end for which
 // the repository vouches, without anybody in between.
 func TestD1_TheLoopEndsVouchedFor(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	b := newBench(t, bare, func(b *bench) { b.place.terms = termsWithCheck })
 	b.until(kernel.StandFinal)
@@ -110,6 +111,7 @@ func (e checksThat) Check(_ context.Context, job executor.CheckJob) (executor.Ch
 // verification, report, in this order. Whatever fails leaves no record of a
 // later stage, and before the claim no ref either.
 func TestD3_OrderOfTheStages(t *testing.T) {
+	t.Parallel()
 	unreadable := func() ([]byte, error) { return nil, errors.New("the disk is gone") }
 	for _, c := range []struct {
 		name   string
@@ -177,6 +179,7 @@ func TestD3_OrderOfTheStages(t *testing.T) {
 
 // D8: the server's caps lower what the contract asks, and the report says so.
 func TestD8_CapsClampAndSaySo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) {
 		b.place.terms = "version: 1\nbudgets: {build_timeout: 2h, attempts: 9}\n"
 		b.place.cfg.Caps = contract.Caps{Budgets: kernel.Budgets{BuildTimeoutMs: 60_000, Attempts: 2}}
@@ -221,6 +224,7 @@ func (b *bench) releases(code kernel.Code) {
 // D12: a second dispatch of a run, or one whose claim isn't at HEAD, is
 // execution.dispatch.invalid.
 func TestD12_DispatchInvalid(t *testing.T) {
+	t.Parallel()
 	b := claimed(t)
 	b.task.run.build = &fakeJob[executor.BuildOutcome]{done: make(chan struct{})}
 	b.releases(kernel.CodeDispatchInvalid)
@@ -237,6 +241,7 @@ func TestD12_DispatchInvalid(t *testing.T) {
 // TestD12_ContractMoved: a person who changes the contract or the text between claim
 // and start is told that the dispatch isn't admissible, and nothing is spawned.
 func TestD12_ContractMoved(t *testing.T) {
+	t.Parallel()
 	b := claimed(t)
 	gittest.Commit(t, b.bare, "refs/heads/main", b.ref("refs/heads/main"), map[string]string{".writ/contract.yaml": "version: 1\nbudgets: {attempts: 7}\n"})
 	b.releases(kernel.CodeDispatchInvalid)
@@ -252,6 +257,7 @@ func TestD12_ContractMoved(t *testing.T) {
 // D13, D7: a dispatch that is built twice and differs in a byte, or whose words
 // leave a choice, is execution.dispatch.nondeterministic.
 func TestD13_DispatchNondeterministic(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*run){
 		"bytes": func(r *run) {
 			r.dispatchBytes = append(r.dispatchBytes[:len(r.dispatchBytes):len(r.dispatchBytes)], ' ')
@@ -280,6 +286,7 @@ func TestD13_DispatchNondeterministic(t *testing.T) {
 // keeps the task open. What was broken is recorded before it is told to anybody,
 // and the next attempt is due at a time that follows from the records.
 func TestD40_EachVerificationFailsAlone(t *testing.T) {
+	t.Parallel()
 	fails := func(code kernel.Code) func(*bench) {
 		return func(b *bench) {
 			b.place.exec = checksThat{fakeExecutor: b.exec, end: func(o *executor.CheckOutcome) {
@@ -348,6 +355,7 @@ func spoilt(how func(*executor.BuildOutcome)) func(executor.BuildJob) (executor.
 // D42, D50, D51, A42: a failed attempt is retried by a new claim, at a time that
 // stands at HEAD: this process, its successor and another installation say the same.
 func TestD50_EverybodyComputesTheSameRetry(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	b := newBench(t, bare, func(b *bench) { b.exec.build = failing })
 	due := b.until(kernel.StandDue)
@@ -377,6 +385,7 @@ func TestD50_EverybodyComputesTheSameRetry(t *testing.T) {
 // D53, D54: what the log of cycles says is derived from the ledger, so that a
 // lost log can be written again.
 func TestD54_LogFollowsFromTheLedger(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.exec.build = failing })
 	b.until(kernel.StandDue)
 	b.exec.build = writes(map[string]string{"out.txt": "hello\n"})

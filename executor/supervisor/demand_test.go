@@ -70,6 +70,7 @@ func (b *bench) verify(ref string) {
 // of the same world is done from claim to result, and whatever order their
 // records then have, both verify offline and the ledger folds.
 func TestL11_HangingPushHoldsNobody(t *testing.T) {
+	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionResult} {
 		t.Run(string(at), func(t *testing.T) {
 			g := newGate()
@@ -144,6 +145,7 @@ func drain(t *testing.T, task *Task) (st Status) {
 // if the repository doesn't answer, and is recorded when it does: the task
 // waits, and neither attempt nor interruption is counted.
 func TestX5_StopKillsWhileAReadHangs(t *testing.T) {
+	t.Parallel()
 	for _, act := range []string{kernel.ActStop, kernel.ActHalt} {
 		t.Run(act, func(t *testing.T) {
 			g := newGate()
@@ -191,6 +193,7 @@ func TestX5_StopKillsWhileAReadHangs(t *testing.T) {
 
 // TestDrive_Yields: what waits gives its place away and says when to come back.
 func TestDrive_Yields(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.exec.build = failing })
 	st, err := b.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
 	must(t, err)
@@ -212,6 +215,7 @@ func TestDrive_Yields(t *testing.T) {
 
 // TestDrive_YieldReturnsOutages: what can't be read is the caller's to try again.
 func TestDrive_YieldReturnsOutages(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.place.wrap = func(r Repo) Repo { return noRefs{r} } })
 	_, err := b.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
 	if err == nil || !Passing(err) {
@@ -228,6 +232,7 @@ func (noRefs) Refs(context.Context, ...string) (git.Refs, error) {
 // TestP5_OneKernelPerTask: a task is open once in a process; closed, it may be
 // opened again and its audit chain goes on.
 func TestP5_OneKernelPerTask(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	if _, err := b.sup.Open(t.Context(), 1, sayHello()); !errors.Is(err, ErrOpen) {
 		t.Fatalf("opened twice: %v", err)

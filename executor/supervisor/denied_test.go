@@ -38,6 +38,7 @@ func (d *denier) CompareAndSwap(ctx context.Context, cmds []git.Command, pack gi
 // against its refs. What went through is won, and the task is done by one execution;
 // what didn't is what the server said.
 func TestG5_DeniedThatWentThrough(t *testing.T) {
+	t.Parallel()
 	for _, says := range []git.Status{git.Refused, git.Unable} {
 		t.Run(string(says), func(t *testing.T) {
 			d, builders := &denier{says: says}, 0
@@ -67,6 +68,7 @@ func TestG5_DeniedThatWentThrough(t *testing.T) {
 // took it. What stands at HEAD is our own commit, and it goes on from there: one builder,
 // one result.
 func TestG5_LostThatWasWon(t *testing.T) {
+	t.Parallel()
 	for i, name := range []string{"claim", "heartbeat", "result"} {
 		t.Run(name, func(t *testing.T) {
 			d, builders := &denier{says: git.Lost, only: i + 1}, 0

@@ -101,6 +101,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			}
 			continue
 		}
+		d.handBack(ctx)
 		t.quiet = o.Nudges != nil && !d.heard
 		st, err := t.Tick(ctx, d.request(), d.actor())
 		d.heard = false
@@ -153,6 +154,7 @@ type drive struct {
 	takenIn         <-chan struct{} // what ended while the server couldn't be asked
 	attempted       bool            // the one attempt of Once is over
 	heard           bool            // somebody said that there is something to see
+	handed          bool            // a halted task's lease was given back, or can't be for now
 	last            Status
 
 	moved    bool   // HEAD was, while the issue was moved

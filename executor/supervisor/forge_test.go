@@ -96,6 +96,7 @@ func (f *forged) trailer(key string) string {
 }
 
 func TestI1_EditedAfterTheLabel(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.label(f.scene.Owner)
 	f.edit(issueBody + "\nand delete everything\n")
@@ -110,6 +111,7 @@ func TestI1_EditedAfterTheLabel(t *testing.T) {
 // TestI3_DigestOfNoText: whoever names a digest that the issue doesn't have is told
 // so, and not that an issue that nobody touched was changed.
 func TestI3_DigestOfNoText(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.withBranch() })
 	f.says(f.scene.Owner, "/writ approve "+string(canon.Sum([]byte("x"))))
 	f.wants(f.drive(), kernel.StandRefused, kernel.CodeApprovalUnproven)
@@ -124,6 +126,7 @@ func TestI3_DigestOfNoText(t *testing.T) {
 // TestS18_SecretInTheIssue: what an issue says is kept as evidence and in the subject of
 // its commit, so one that shows a known secret is refused, and nothing of it is pushed.
 func TestS18_SecretInTheIssue(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2-hunter2"
 	held := func(text []byte) bool { return bytes.Contains(text, []byte(secret)) }
 	for name, c := range map[string]struct{ title, body, says, subject string }{
@@ -154,6 +157,7 @@ func TestS18_SecretInTheIssue(t *testing.T) {
 // TestI2_EditedBetweenClaimAndDispatch: the text is compared at the last moment
 // before the start. What the bot itself does, labels and comments, is no edit.
 func TestI2_EditedBetweenClaimAndDispatch(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.label(f.scene.Owner)
 	f.reach(kernel.ActionClaim)
@@ -178,6 +182,7 @@ func TestI2_EditedBetweenClaimAndDispatch(t *testing.T) {
 // TestI3_WithoutEvidence: where nobody can show what was approved, the task waits
 // and says with which digest it can be approved.
 func TestI3_WithoutEvidence(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) {
 		f.place.forge.Client, f.place.forge.EditHistory = mute{f.scene.Bot}, false
 	})
@@ -204,6 +209,7 @@ func (m mute) History(ctx context.Context, r forge.Repo, n int64) ([]forge.Event
 }
 
 func TestI5_RevokedBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.label(f.scene.Owner)
 	f.reach(kernel.ActionClaim)
@@ -226,6 +232,7 @@ func TestI5_RevokedBeforeTheStart(t *testing.T) {
 }
 
 func TestI6_OwnLabel(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.label(f.scene.Robot)
 	f.wants(f.tick(), kernel.StandRefused, kernel.CodeRecursion)
@@ -236,6 +243,7 @@ func TestI6_OwnLabel(t *testing.T) {
 // TestI10_ContractChanges: the contract in force at the start is the pinned one,
 // or nothing starts.
 func TestI10_ContractChanges(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.label(f.scene.Owner)
 	f.reach(kernel.ActionClaim)
@@ -252,6 +260,7 @@ func TestI10_ContractChanges(t *testing.T) {
 // TestI1_EditedBehindTheResult: an edit that comes once the work is judged undoes nothing,
 // and is noted as long as it stands; with it the issue says another thing than was done.
 func TestI1_EditedBehindTheResult(t *testing.T) {
+	t.Parallel()
 	for _, terms := range []string{"", mergeTerms} {
 		f := newTold(t, func(f *forged) { f.place.terms = terms })
 		f.drive()
@@ -276,6 +285,7 @@ func TestI1_EditedBehindTheResult(t *testing.T) {
 // TestI12_TargetBeforeTheStart: what becomes ineligible after the claim isn't
 // dispatched.
 func TestI12_TargetBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	for name, act := range map[string]func(*forged){
 		"archived": func(f *forged) {
 			f.scene.ChangeRepo(f.scene.Repo, func(r *forge.Repository) { r.Archived = true })
@@ -297,6 +307,7 @@ func TestI12_TargetBeforeTheStart(t *testing.T) {
 }
 
 func TestI13_AllowList(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) {
 		f.place.forge.Allowed = func(owner, _ string) bool { return owner == "acme" }
 	})
@@ -306,6 +317,7 @@ func TestI13_AllowList(t *testing.T) {
 }
 
 func TestW11_Stale(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, nil)
 	f.wants(f.tick(), kernel.StandRefused, kernel.CodeEventStale)
 	f.label(f.scene.Owner)
@@ -318,6 +330,7 @@ func TestW11_Stale(t *testing.T) {
 // TestF7_PersonEndsTheRun: what a person does during a run wins. The builder is
 // killed, the task waits, and nothing is counted.
 func TestF7_PersonEndsTheRun(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		act  func(*forged)
 		code kernel.Code
@@ -351,6 +364,7 @@ func TestF7_PersonEndsTheRun(t *testing.T) {
 // TestX5_StopCommandWithinTwoSeconds: a stop on the forge reaches a running
 // builder as soon as somebody says that there is something to see.
 func TestX5_StopCommandWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.exec.hold = true })
 	f.label(f.scene.Owner)
 	started := make(chan struct{})
@@ -391,6 +405,7 @@ func TestX5_StopCommandWithinTwoSeconds(t *testing.T) {
 // TestL12_RetryCommand: only a person's `/writ retry` after it moves on from
 // somebody else's commit, once, and it is recorded.
 func TestL12_RetryCommand(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.exec.hold = true })
 	f.label(f.scene.Owner)
 	f.reach(kernel.ActionDispatch)
@@ -417,6 +432,7 @@ func TestL12_RetryCommand(t *testing.T) {
 // TestK8_RetryAfterBlocked: a person's act after the task was blocked begins
 // anew; the one that it was claimed on does not.
 func TestK8_RetryAfterBlocked(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) {
 		f.exec.build = failing
 		f.place.terms = "version: 1\nbudgets: {attempts: 1}\n"
@@ -438,6 +454,7 @@ func TestK8_RetryAfterBlocked(t *testing.T) {
 
 // TestI8_ModeObserve: a contract that says observe has nothing claimed.
 func TestI8_ModeObserve(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.place.terms = "version: 1\nmode: observe\n" })
 	f.label(f.scene.Owner)
 	f.wants(f.tick(), kernel.StandRefused, kernel.CodeObserveOnly)
@@ -449,6 +466,7 @@ func TestI8_ModeObserve(t *testing.T) {
 // TestF4_ForgeDown: a forge that gives no answer keeps nothing from renewing its
 // lease, and nothing is started or accepted that can't be asked about.
 func TestF4_ForgeDown(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.exec.hold = true })
 	f.label(f.scene.Owner)
 	f.scene.Bot.Fail(forgetest.Any(), forgetest.Always, forgetest.Fault{Reason: forge.Unavailable})

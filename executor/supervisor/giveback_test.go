@@ -15,6 +15,7 @@ import (
 // claim would have to be given up has it given back at once, without an attempt
 // being counted; who drives is told when to come back.
 func TestF4_PausedBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionClaim)
 	f.scene.Bot.Fail(forgetest.Any(), forgetest.Always, forgetest.Fault{Reason: forge.Limited, RetryAfter: time.Hour})
@@ -41,6 +42,7 @@ func TestF4_PausedBeforeTheStart(t *testing.T) {
 // TestF4_WhatIsKeptInAPause: a short pause, or another trouble, costs no lease
 // before the start, and none at all does afterwards.
 func TestF4_WhatIsKeptInAPause(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionClaim)
 	d := &drive{task: f.task, o: DriveOptions{Actor: "writ"}}
@@ -60,6 +62,7 @@ func TestF4_WhatIsKeptInAPause(t *testing.T) {
 // TestF4_ShutdownBeforeTheStart: a process that ends gives a claim back without
 // asking the forge.
 func TestF4_ShutdownBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionClaim)
 	f.scene.Bot.Fail(forgetest.Any(), forgetest.Always, forgetest.Fault{Reason: forge.Unavailable})

@@ -73,6 +73,7 @@ func (f *forged) refuses() (mend func()) {
 // pushed of a halted task; once the halt is taken back, the very same result is, and no
 // builder runs again.
 func TestP10_LostResultIsResumed(t *testing.T) {
+	t.Parallel()
 	halt := func(f *forged) { must(f.t, f.sup.Halt(f.t.Context(), 1, "local:0:ana", "wait")) }
 	told := func(f *forged) {
 		for range 2 {
@@ -130,6 +131,7 @@ func (f *forged) resumesOnly() {
 // counts as it does without a halt: a stop, or the approval taken back on the issue, leaves
 // the result unpushed, and so does a resume of a task that isn't halted.
 func TestP10_HaltedLossIsTakenBack(t *testing.T) {
+	t.Parallel()
 	acts := map[string]func(*forged){
 		"stopped": func(f *forged) { f.task.recordStop(f.t.Context(), Act{Actor: "local:0:ana"}) },
 		"stopped and looked": func(f *forged) {
@@ -166,6 +168,7 @@ func TestP10_HaltedLossIsTakenBack(t *testing.T) {
 // TestP10_LostEndIsStopped: a stop takes back nothing that is merged: the end of a task that
 // the server acknowledged and lost is made again, by this process or the next.
 func TestP10_LostEndIsStopped(t *testing.T) {
+	t.Parallel()
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprint(restarted), func(t *testing.T) {
 			f, server := newLost(t, kernel.ActionComplete, func(f *forged) { f.place.terms = mergeTerms })
@@ -195,6 +198,7 @@ func TestP10_LostEndIsStopped(t *testing.T) {
 // that it was dispatched under, also while the one on the base is broken, or the base isn't
 // there. The result is made again, unless the approval was taken back by that contract.
 func TestP10_LostResultUnderItsContract(t *testing.T) {
+	t.Parallel()
 	const terms = "version: 1\ntrigger: {label: go}\n"
 	for name, away := range map[string]func(*forged){
 		"broken contract": func(f *forged) {
@@ -240,6 +244,7 @@ func TestP10_LostResultUnderItsContract(t *testing.T) {
 // refuses the wait, be it the first or a later one, for what the account may not do. The work
 // is kept, nothing is pushed until the rule may be mended, and it is delivered by one builder.
 func TestG6_AccountWhileABranchIsInTheWay(t *testing.T) {
+	t.Parallel()
 	for _, later := range []bool{false, true} {
 		t.Run(fmt.Sprintf("later=%v", later), func(t *testing.T) {
 			r := newRivals(t)

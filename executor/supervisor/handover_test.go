@@ -19,6 +19,7 @@ import (
 // TestX5_HandedOverAndShown: a task that a person stops or halts while it runs gives
 // its lease back, and the issue says by whom; it no longer says that it is worked on.
 func TestX5_HandedOverAndShown(t *testing.T) {
+	t.Parallel()
 	for act, c := range map[string]struct{ head, says string }{
 		kernel.ActStop: {"waiting", "Stopped by local:0:ana."},
 		kernel.ActHalt: {kernel.HeadStalled, "Halted by `local:0:ana`."},
@@ -56,6 +57,7 @@ func TestX5_HandedOverAndShown(t *testing.T) {
 // TestX5_HaltedThoughNothingAnswers: neither git nor the forge keeps a task from being
 // halted.
 func TestX5_HaltedThoughNothingAnswers(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	acts, answer := make(chan Act, 1), make(chan error, 1)
 	f.exec.started = func(executor.BuildJob) {
@@ -76,6 +78,7 @@ func TestX5_HaltedThoughNothingAnswers(t *testing.T) {
 // TestK10_DrainedIssueWaits: where a process ends and gives its run back, the issue
 // says that the task waits, for one request; the next process goes on.
 func TestK10_DrainedIssueWaits(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	ctx, end := context.WithCancel(t.Context())
 	f.scene.Bot.Before(forgetest.On(forgetest.AddLabel), 1, func(forgetest.Call) { end() })
@@ -118,6 +121,7 @@ func (d dying) Refs(context.Context, ...string) (git.Refs, error) {
 // TestM2_HaltedWhileItIsOpened: a task that is opened just as it is halted does nothing
 // more in this epoch but to tell the issue, and what it has just started is killed.
 func TestM2_HaltedWhileItIsOpened(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	must(t, f.sup.Halt(t.Context(), 1, "local:0:ana", "now"))
@@ -140,6 +144,7 @@ func TestM2_HaltedWhileItIsOpened(t *testing.T) {
 // that a process died over it doesn't either. A forge that can't be asked is told once it
 // can be. What is halted waits for no server.
 func TestM2_HaltedThoughGitIsUnable(t *testing.T) {
+	t.Parallel()
 	const full = `echo "fatal: write error: No space left on device" >&2; exit 1`
 	onResult := `while read old new ref; do case $ref in refs/heads/*) ` + full + `;; esac; done`
 	for name, c := range map[string]struct {
@@ -223,6 +228,7 @@ func (unanswered) Reassert(context.Context, []git.Command, git.Pack) git.Outcome
 // before the issue was told, leaves the stop to the next one: that finds nothing to
 // stop, and tells.
 func TestX5_StoppedAndNotTold(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	for f.ask(kernel.RequestTell).Decision.Action != kernel.ActionNone { // that it is worked on
@@ -247,6 +253,7 @@ func TestX5_StoppedAndNotTold(t *testing.T) {
 // TestX5_HaltedAndNotTold: a process that dies after it recorded a halt leaves it to
 // the next one to tell, though its lease still stands at HEAD.
 func TestX5_HaltedAndNotTold(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	for f.ask(kernel.RequestTell).Decision.Action != kernel.ActionNone { // that it is worked on
@@ -263,6 +270,7 @@ func TestX5_HaltedAndNotTold(t *testing.T) {
 // TestP10_ResumedWhileTold: a halt that is being told when the task is resumed doesn't
 // end the epoch that the resume has begun.
 func TestP10_ResumedWhileTold(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.ask(kernel.RequestTick)
 	must(t, f.sup.Halt(t.Context(), 1, "local:0:ana", "enough"))
@@ -274,6 +282,7 @@ func TestP10_ResumedWhileTold(t *testing.T) {
 // TestM2_ResumedWhileDriven: a person may resume a task at any moment of a look at it.
 // What it holds, the race detector says.
 func TestM2_ResumedWhileDriven(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	driven := make(chan struct{})
 	go func() {
@@ -291,6 +300,7 @@ func TestM2_ResumedWhileDriven(t *testing.T) {
 // task and no command answered, by no process, whether the task was looked at when it was
 // halted or not. What was said meanwhile is answered after the resume.
 func TestM2_HaltedIsSilent(t *testing.T) {
+	t.Parallel()
 	for name, driven := range map[string]bool{"while it is looked at": true, "while it isn't": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newWaiting(t)
@@ -337,6 +347,7 @@ func TestM2_HaltedIsSilent(t *testing.T) {
 // leaves no lease behind: it is given back once it has expired, and the issue no longer
 // says that the task is worked on.
 func TestX5_UnapprovedWhileDead(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	for f.ask(kernel.RequestTell).Decision.Action != kernel.ActionNone { // that it is worked on
@@ -362,6 +373,7 @@ func TestX5_UnapprovedWhileDead(t *testing.T) {
 // TestX5_StopOutlivesItsProcess: a stop that the server can't be told of holds in the next
 // process over the same state directory, until HEAD says so or a person moves on.
 func TestX5_StopOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	for _, undone := range []bool{false, true} {
 		f := newTold(t, func(f *forged) { f.exec.hold = true })
 		acts := make(chan Act, 1)

@@ -30,6 +30,7 @@ func onBranches(do string) string {
 // TestG6_EachStateHasAHead: what the status comment says of a task in each state, as a
 // maintainer reads it.
 func TestG6_EachStateHasAHead(t *testing.T) {
+	t.Parallel()
 	waits := func(f *forged, hook string) {
 		gittest.Hook(f.t, f.bare, "pre-receive", hook)
 		for range 40 {

@@ -11,6 +11,7 @@ import (
 // TestG7_HealedWakesAll: while the server can't, nobody need begin until the next try, and
 // the first push that it takes wakes each task that waits for it, once.
 func TestG7_HealedWakesAll(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	var woken []int64
 	r.a.sup.deps.Healed = func(tasks []int64) { woken = append(woken, tasks...) }

@@ -49,6 +49,7 @@ func (f *forged) stopped(code kernel.Code) {
 // TestP10_StopNobodyToldOf: what a person did before the work was accepted wins, also
 // where its delivery was lost and nobody looks during the build, in whatever phase.
 func TestP10_StopNobodyToldOf(t *testing.T) {
+	t.Parallel()
 	acts := map[string]struct {
 		act  func(*forged)
 		code kernel.Code
@@ -81,6 +82,7 @@ func TestP10_StopNobodyToldOf(t *testing.T) {
 // still stands, judged work is kept, nothing is counted, and it is delivered once the
 // forge answers; a stop that stands there then wins.
 func TestP10_AcceptedOnceTheForgeAnswers(t *testing.T) {
+	t.Parallel()
 	for _, stop := range []bool{false, true} {
 		f := newTold(t, nil)
 		f.reach(kernel.ActionJudge)
@@ -117,6 +119,7 @@ func TestP10_AcceptedOnceTheForgeAnswers(t *testing.T) {
 // missed and whenever somebody tells of the issue: the builder is killed at once, and
 // what was done is carried out when git is back.
 func TestP10_StopWhileGitIsAway(t *testing.T) {
+	t.Parallel()
 	for _, missed := range []bool{false, true} {
 		repo := &awayRepo{}
 		f := newTold(t, func(f *forged) {
@@ -184,6 +187,7 @@ func TestP10_StopWhileGitIsAway(t *testing.T) {
 // TestP10_StopWhileBothAreAway: somebody told of a stop while neither git nor the forge
 // could be read. It is looked for again as soon as there is something to try.
 func TestP10_StopWhileBothAreAway(t *testing.T) {
+	t.Parallel()
 	repo := &awayRepo{}
 	f := newTold(t, func(f *forged) {
 		f.exec.hold = true
@@ -218,6 +222,7 @@ func TestP10_StopWhileBothAreAway(t *testing.T) {
 // also where no run was live: whatever becomes of its comment or of who wrote it, and
 // after a restart. What is approved after it starts.
 func TestP10_StopIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	for name, undo := range map[string]func(*forged, int64){
 		"edited": func(f *forged, id int64) {
 			must(t, f.scene.Owner.EditComment(t.Context(), f.scene.Repo, id, "I was wrong"))
@@ -261,6 +266,7 @@ func TestP10_StopIsNotForgotten(t *testing.T) {
 // TestP10_StopAndAWord: whatever follows the word, it stops, and the answer says how
 // it was read.
 func TestP10_StopAndAWord(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	f.comment(f.scene.Owner, "/writ stop, that is wrong")

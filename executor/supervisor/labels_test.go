@@ -12,6 +12,7 @@ import (
 // writ's labels before the first is shown: writes are taken one a second, and its
 // first task would wait for them.
 func TestF4_OnlyTheLabelThatIsSet(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	f.shows("task 1 completed", kernel.LabelCompleted, false)

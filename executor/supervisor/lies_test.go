@@ -31,6 +31,7 @@ func (f *forged) tells() {
 // TestI6_BotsAnswerOneAnother: a bot that closes whatever is put back open wins
 // after the third time, until a person approves anew.
 func TestI6_BotsAnswerOneAnother(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	stale := f.scene.AddUser("stale[bot]", forge.Bot)
 	f.scene.Grant(f.scene.Repo, stale.ID, forge.Write)
@@ -51,6 +52,7 @@ func TestI6_BotsAnswerOneAnother(t *testing.T) {
 // is blocked, stopped or waits for repair it can't begin anew, whatever it
 // answers; a person can.
 func TestI6_ABotBeginsNothingAnew(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) {
 		f.exec.build = failing
 		f.place.terms = "version: 1\ntrigger: {bots: [helper]}\nbudgets: {attempts: 1}\n"
@@ -100,6 +102,7 @@ func (l *lagging) Issue(ctx context.Context, r forge.Repo, n int64) (forge.Issue
 // TestI3_OlderText: a replica that answers with an older text has nothing
 // dispatched that was not approved, and nothing refused for good.
 func TestI3_OlderText(t *testing.T) {
+	t.Parallel()
 	l := &lagging{}
 	f := newForged(t, func(f *forged) {
 		l.Client = f.scene.Bot
@@ -122,6 +125,7 @@ func TestI3_OlderText(t *testing.T) {
 // TestI3_OlderCopy: the whole copy is from before an edit. What it approves is
 // what is dispatched, and the edit ends the run once it is seen.
 func TestI3_OlderCopy(t *testing.T) {
+	t.Parallel()
 	var sent string
 	f := newForged(t, func(f *forged) {
 		f.exec.hold = true
@@ -144,6 +148,7 @@ func TestI3_OlderCopy(t *testing.T) {
 // TestI10_ContractElsewhere: a contract on a branch, on a change, or on the change
 // branch itself is nobody's: the base branch's is in force.
 func TestI10_ContractElsewhere(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.exec.hold = true })
 	theirs := map[string]string{".writ/contract.yaml": "version: 1\nbudgets: {attempts: 9}\n"}
 	for _, ref := range []string{"refs/heads/a", "refs/heads/writ/change/2", "refs/pull/1/head", "refs/heads/evil"} {

@@ -29,6 +29,7 @@ func (a *askedRepo) Refs(ctx context.Context, names ...string) (git.Refs, error)
 // many as whoever pushes likes, and it finds the base nonetheless: HEAD's, the operator's
 // and the contract's.
 func TestJ5_OnlyRefsThatAreNeeded(t *testing.T) {
+	t.Parallel()
 	needed := []string{stateRef, changeRef, changeRef + "/", "refs/heads/writ/change", "refs/heads/writ", "refs/heads/main", "refs/heads/work", git.OnlyHead}
 	for name, set := range map[string]func(b *bench){
 		"HEAD":     func(*bench) {},
@@ -82,6 +83,7 @@ func (s strictNames) Refs(ctx context.Context, names ...string) (git.Refs, error
 // TestJ5_NamesThatCantBeAsked: a base that can be no branch is a fault of the contract at
 // every look, and never an error of one.
 func TestJ5_NamesThatCantBeAsked(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) {
 		b.place.wrap = func(r Repo) Repo { return strictNames{r} }
 		gittest.Commit(t, b.bare, "refs/heads/main", b.ref("refs/heads/main"), map[string]string{".writ/contract.yaml": "version: 1\nbase: missing\n"})
@@ -116,6 +118,7 @@ func (p *paidRepo) Blobs(ctx context.Context, oids []git.OID, f func(git.OID, []
 // TestJ5_OneBudgetALook: all that a look fetches is paid out of one budget, and each look
 // has its own. A base that is laid out is bounded by itself.
 func TestJ5_OneBudgetALook(t *testing.T) {
+	t.Parallel()
 	paid := &paidRepo{}
 	b := newBench(t, newRepo(t), func(b *bench) { b.place.wrap = func(r Repo) Repo { paid.Repo = r; return paid } })
 	var looks []*git.Budget

@@ -33,6 +33,7 @@ func delivered(t *testing.T, bare string) {
 }
 
 func TestLoop_CompletedIsOneCleanCommit(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	b := newBench(t, bare, nil)
 	if st := b.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted {

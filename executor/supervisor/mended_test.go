@@ -37,6 +37,7 @@ func (b *bench) again(n int64) {
 // another task got through, have what waits for a rule tried again, a claim and a result,
 // and not before the least wait.
 func TestG6_ARuleMayBeMended(t *testing.T) {
+	t.Parallel()
 	const noText = `while read old new ref; do git cat-file -e $new:seed_pack.json 2>/dev/null && { echo "policy 9" >&2; exit 1; }; done; exit 0`
 	hints := map[string]func(*bench){
 		"configuration": func(b *bench) { b.sup = b.sup.With(b.sup.cfg, b.sup.deps) },
@@ -90,6 +91,7 @@ func TestG6_ARuleMayBeMended(t *testing.T) {
 // TestG6_TheLeastWaitIsKept: however often a rule may have been mended, work is pushed
 // again once the least wait after its last try is over, and not before.
 func TestG6_TheLeastWaitIsKept(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.exec.hold = true })
 	gittest.Hook(t, b.bare, "pre-receive", noBranches)
 	b.ruledFor(10 * time.Minute)
@@ -110,6 +112,7 @@ func TestG6_TheLeastWaitIsKept(t *testing.T) {
 // TestG6_WhoGotThroughWakesTheOthers: a result that the server took wakes those that a rule
 // refused, and those whose account was refused.
 func TestG6_WhoGotThroughWakesTheOthers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.exec.hold = true })
 	var woken []int64
 	b.sup.deps.Healed = func(tasks []int64) { woken = append(woken, tasks...) }
@@ -126,6 +129,7 @@ func TestG6_WhoGotThroughWakesTheOthers(t *testing.T) {
 // TestG6_TheServersWords: who shows why a task waits has the server's words, of a result
 // and of a claim that is refused.
 func TestG6_TheServersWords(t *testing.T) {
+	t.Parallel()
 	for _, rule := range []string{noBranches, `while read old new ref; do git cat-file -e $new:seed_pack.json 2>/dev/null && { echo "policy 7: bots may not make branches" >&2; exit 1; }; done; exit 0`} {
 		r := newRivals(t)
 		const words = "policy 7: bots may not make branches"

@@ -53,6 +53,7 @@ func (f *forged) reportOf(commit string) report.Report {
 // report has no final state, and `completed` comes with the merge, on that very result
 // and with its evidence.
 func TestT24_WaitingForTheMerge(t *testing.T) {
+	t.Parallel()
 	f := newWaiting(t)
 	result := f.ref(stateRef)
 	if r := f.reportOf(result); r.FinalState != "" || !r.Verified || r.WaitingFor != kernel.WaitMerge {
@@ -86,6 +87,7 @@ func TestT24_WaitingForTheMerge(t *testing.T) {
 // that is listed completes it at the merge, one that nobody lists doesn't; whoever
 // verifies vouches for both signers.
 func TestT24_AnyTrustedInstanceCompletes(t *testing.T) {
+	t.Parallel()
 	f := newWaiting(t)
 	result := f.ref(stateRef)
 	f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
@@ -121,6 +123,7 @@ func TestT24_AnyTrustedInstanceCompletes(t *testing.T) {
 
 // TestM2_HaltedTaskIsNotCompleted: a halted task is completed by no merge.
 func TestM2_HaltedTaskIsNotCompleted(t *testing.T) {
+	t.Parallel()
 	f := newWaiting(t)
 	must(t, f.sup.Halt(t.Context(), 1, "ana", "look at it"))
 	f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
@@ -137,6 +140,7 @@ func TestM2_HaltedTaskIsNotCompleted(t *testing.T) {
 // TestF7_WaitingIsDoneAgain: work that waits for its merge is done again once its change
 // was closed unmerged and a person says so, and not before; the task counts from one.
 func TestF7_WaitingIsDoneAgain(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms, f.exec.build = mergeTerms, failing })
 	f.drive()
 	f.exec.build = writes(map[string]string{"out.txt": "hello\n"})
@@ -182,6 +186,7 @@ func TestF7_WaitingIsDoneAgain(t *testing.T) {
 // whoever opened the change and whatever it was for at first; once that branch is
 // merged itself, the work is delivered.
 func TestE2_MergedElsewhere(t *testing.T) {
+	t.Parallel()
 	elsewhere := func(f *forged) (branch, oid string) {
 		f.scene.SetBranch(f.scene.Repo, f.scene.Owner.User, "playground", f.ref("refs/heads/main"))
 		gittest.Git(t, f.bare, "update-ref", "refs/heads/playground", "refs/heads/main")
@@ -236,6 +241,7 @@ func TestE2_MergedElsewhere(t *testing.T) {
 // TestE2_ChangeFromBefore: a change from a branch of the task's name that ended
 // before the work was begun is none of its, whatever its text says.
 func TestE2_ChangeFromBefore(t *testing.T) {
+	t.Parallel()
 	for name, merged := range map[string]bool{"merged": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
@@ -275,6 +281,7 @@ func TestE2_ChangeFromBefore(t *testing.T) {
 // text names the run that is going on, and that is merged before its result is there,
 // is none of the result's.
 func TestE2_ChangeMadeDuringTheBuild(t *testing.T) {
+	t.Parallel()
 	var number int64
 	f := newTold(t, func(f *forged) {
 		f.place.terms = mergeTerms
@@ -302,6 +309,7 @@ func TestE2_ChangeMadeDuringTheBuild(t *testing.T) {
 // after its key was replaced, and is after the new key has completed it; a key that
 // was revoked since counts there no more.
 func TestT24_KeyReplacedBeforeTheMerge(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms, f.place.acts = mergeTerms, true })
 	f.wants(f.drive(), kernel.StandWaiting)
 	old, result := f.key, f.ref(stateRef)
@@ -354,6 +362,7 @@ func (f *forged) mergesAnother(base, oid string) {
 // TestD54_LogOfAMerge: the log has the execution when it ended, and the final state
 // once there is one; written again from the records it is the same.
 func TestD54_LogOfAMerge(t *testing.T) {
+	t.Parallel()
 	f := newWaiting(t)
 	states := func() (out []kernel.TaskState) {
 		lines, err := report.Cycles(f.records())
@@ -379,6 +388,7 @@ func TestD54_LogOfAMerge(t *testing.T) {
 // TestR7_InstanceLiesOfAMerge: a completed HEAD that doesn't follow from its result and
 // the facts of the merge is found out, though a trusted instance has signed it.
 func TestR7_InstanceLiesOfAMerge(t *testing.T) {
+	t.Parallel()
 	f := newWaiting(t)
 	result := f.ref(stateRef)
 	f.merge("Say hello (#2)", map[string]string{"out.txt": "hello, evil\n"})

@@ -54,6 +54,7 @@ func newHalf(t *testing.T, terms string, pruned bool) *bench {
 // has, and nobody builds again. Where nobody has the commit, no result counts, and a person
 // has the work done again.
 func TestA5_HalfAResultToAnother(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		terms  string
 		pruned bool
@@ -90,6 +91,7 @@ func TestA5_HalfAResultToAnother(t *testing.T) {
 
 // TestA5_HalfAResultComesBack: what nobody has is there again once somebody pushes it.
 func TestA5_HalfAResultComesBack(t *testing.T) {
+	t.Parallel()
 	b := newHalf(t, "", true)
 	other := b.joins(t)
 	other.until(kernel.StandWaiting)
@@ -105,6 +107,7 @@ func TestA5_HalfAResultComesBack(t *testing.T) {
 // or at the merge. No word says that the work is somewhere before it is. What is lost is
 // told, and `/writ retry` has it done again.
 func TestA5_HalfAResultOnAForge(t *testing.T) {
+	t.Parallel()
 	for _, merged := range []bool{false, true} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("merged=%v lost=%v", merged, lost), func(t *testing.T) {
@@ -159,6 +162,7 @@ func TestA5_HalfAResultOnAForge(t *testing.T) {
 // looked; meanwhile a person merges the change and deletes its branch. Nobody makes it
 // again.
 func TestP10_DeletedBranchStaysAway(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"merged", "squashed", "seen"} {
 		t.Run(how, func(t *testing.T) {
 			b := newBench(t, newRepo(t), nil)
@@ -191,6 +195,7 @@ func TestP10_DeletedBranchStaysAway(t *testing.T) {
 // TestP10_TurnedDownBranchStaysAway: so is it where the change of it was closed or merged on
 // the forge, into whatever.
 func TestP10_TurnedDownBranchStaysAway(t *testing.T) {
+	t.Parallel()
 	for _, merged := range []bool{false, true} {
 		f := newTold(t, nil)
 		other := f.another()
@@ -219,6 +224,7 @@ func TestP10_TurnedDownBranchStaysAway(t *testing.T) {
 // TestG6_BranchOfAHalfResultIsRefused: a rule refuses the branch that half a result lacks.
 // The task waits for it and says so, and is tried again by itself, once a minute.
 func TestG6_BranchOfAHalfResultIsRefused(t *testing.T) {
+	t.Parallel()
 	server := &forgetter{at: kernel.ActionResult, half: true}
 	f := newTold(t, func(f *forged) {
 		server.bare, f.place.fault = f.bare, server.fault
@@ -256,6 +262,7 @@ func TestG6_BranchOfAHalfResultIsRefused(t *testing.T) {
 // build, or where the contract is another by then, built anew over it, whatever interrupts
 // that one.
 func TestA5_BranchWithoutItsResult(t *testing.T) {
+	t.Parallel()
 	for name, terms := range map[string]string{"gone on with": checkTerms, "built anew": checkTerms + "paths: {protected: [\"secret/**\"]}\n"} {
 		t.Run(name, func(t *testing.T) {
 			b, stray := newRear(t, checkTerms)
@@ -304,6 +311,7 @@ func newRear(t *testing.T, terms string) (b *bench, stray string) {
 // TestA5_BranchOfAPerson: what a person put there, or committed on top, stands in the way,
 // however like the sealed work it is.
 func TestA5_BranchOfAPerson(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"on top":  {"commit-tree", changeRef + "^{tree}", "-p", changeRef, "-m", "looks good"},
 		"amended": {"commit-tree", changeRef + "^{tree}", "-p", "refs/heads/main", "-m", "Say hello"},

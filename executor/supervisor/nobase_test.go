@@ -48,6 +48,7 @@ func (f *forged) looks(lasts time.Duration) (n int) {
 // delivered; the looks that follow are ever more seldom, the outage names the branch, and the
 // issue is told once. It goes on with the next look once the branch is back.
 func TestE8_BaseGoneMeanwhile(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionDispatch)
 	f.tellAll()
@@ -80,6 +81,7 @@ func TestE8_BaseGoneMeanwhile(t *testing.T) {
 // delivered task and before its issue is closed. It is closed once the branch is back,
 // though nobody speaks of the task again.
 func TestE8_BaseGoneBeforeTheClose(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionDispatch)
 	f.tellAll()
@@ -103,6 +105,7 @@ func TestE8_BaseGoneBeforeTheClose(t *testing.T) {
 // TestE8_SurveyFails: a base that can't be tried before a claim is tried ever more seldom,
 // though all of each look before it can be read.
 func TestE8_SurveyFails(t *testing.T) {
+	t.Parallel()
 	f, s := newSurveyed(t, nil)
 	s.fails = errors.New("the pack ends too early")
 	if n := f.looks(baseDoubt - time.Second); n > 8 {
@@ -118,6 +121,7 @@ func TestE8_SurveyFails(t *testing.T) {
 // the branch comes back while the lease lasts, the very run goes on; else the lease is given
 // up, and the task is claimed again once it is back. Nothing is counted.
 func TestE8_BaseGoneBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	for _, lasts := range []bool{true, false} {
 		t.Run(fmt.Sprintf("lease lasts=%v", lasts), func(t *testing.T) {
 			f := newTold(t, nil)

@@ -24,6 +24,7 @@ import (
 // another one, of the same account, wrote on the issue of a task that has ended or
 // waits; whether the contract lists the other one, or nobody.
 func TestL14_OthersTell(t *testing.T) {
+	t.Parallel()
 	for name, listed := range map[string]bool{"the contract lists the other": true, "nobody lists either": false} {
 		for _, ends := range []kernel.TaskState{kernel.TaskCompleted, kernel.TaskRetryPending} {
 			t.Run(fmt.Sprintf("%s, %s", name, ends), func(t *testing.T) {
@@ -62,6 +63,7 @@ func TestL14_OthersTell(t *testing.T) {
 // retry. The one that is left says why it doesn't make it and what moves the task on,
 // and answers.
 func TestL14_RetryThatNobodyMakesIsTold(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.exec.build = failing
 	f.drive()
@@ -87,6 +89,7 @@ func TestL14_RetryThatNobodyMakesIsTold(t *testing.T) {
 // TestL14_ForgedResultIsTold: HEAD by a key that nobody lists, of a run that nobody
 // told of, is still said on the issue.
 func TestL14_ForgedResultIsTold(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	stranger := newBench(t, f.bare, func(b *bench) {
 		b.clock, b.issue = f.clock, nil
@@ -101,6 +104,7 @@ func TestL14_ForgedResultIsTold(t *testing.T) {
 // another state and signed by his own key, on work that waits for its merge. The issue
 // says what is wrong with HEAD, and no untruth of the work.
 func TestL14_StrangersWordOverAResult(t *testing.T) {
+	t.Parallel()
 	const strangersRun = "00000000-0000-4000-8000-000000000000"
 	f := newWaiting(t)
 	result := f.ref(stateRef)
@@ -129,6 +133,7 @@ func TestL14_StrangersWordOverAResult(t *testing.T) {
 // until when, commands are answered once, no label is touched, and once the ref is gone the
 // task is done. Who approved nothing is told nothing.
 func TestL14_StrangersLeaseIsTold(t *testing.T) {
+	t.Parallel()
 	lay := func(f *forged) {
 		tree := gittest.Git(t, f.bare, "hash-object", "-t", "tree", "-w", "/dev/null")
 		lease := "x\n\naynig-state: working\naynig-origin-state: open\naynig-run-id: 11111111-1111-4111-8111-111111111111\naynig-runner-id: eve/1\naynig-lease-seconds: 3600\nwrit-format: 1\nwrit-seq: 9000000000\n"
@@ -164,6 +169,7 @@ func TestL14_StrangersLeaseIsTold(t *testing.T) {
 // the run that the issue tells of. What is set back from there waits for a person, and
 // what came after it, or is that run's, doesn't.
 func TestL19_SetBackForOneWhoSawNothing(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) {
 		f.exec.build = failing
 		f.place.terms = "version: 1\nbudgets: {attempts: 2}\n"
@@ -216,6 +222,7 @@ func TestL19_SetBackForOneWhoSawNothing(t *testing.T) {
 // TestL19_LaterThanTheIssueTells: HEAD of a later run than the issue tells of has that
 // one below, and goes on.
 func TestL19_LaterThanTheIssueTells(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.build = failing })
 	f.drive() // the issue tells of the first attempt
 	f.clock.advance(3_600_000)
@@ -236,6 +243,7 @@ func TestL19_LaterThanTheIssueTells(t *testing.T) {
 // deleted as forges do. Who never saw the result, or saw that lease last, goes by the
 // number that the issue tells of: nothing is reopened, built, said or overwritten.
 func TestL19_LeaseOfTheRunThatEnded(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionClaim)
 	another := func() *bench {
@@ -298,6 +306,7 @@ func (r *readFirst) Issue(ctx context.Context, repo forge.Repo, n int64) (forge.
 // TestL19_ToldSinceTheLook: another installation pushes and tells of it between the look
 // at HEAD and the one at the issue. Nobody set anything back.
 func TestL19_ToldSinceTheLook(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionClaim)
 	lease := f.ref(stateRef)
@@ -316,6 +325,7 @@ func TestL19_ToldSinceTheLook(t *testing.T) {
 // TestE1_SecondResultIsSaid: where the issue's comment is gone, too, one who never saw the
 // result does the task again. The installation that delivered it says so, once.
 func TestE1_SecondResultIsSaid(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionClaim)
 	lease := f.ref(stateRef)
@@ -343,6 +353,7 @@ func TestE1_SecondResultIsSaid(t *testing.T) {
 // TestL12_NoCommitAtHead: a blob, a tree or a tag at the state ref, before a task or
 // after it, is no outage of the server: it waits for a person, who moves on from it.
 func TestL12_NoCommitAtHead(t *testing.T) {
+	t.Parallel()
 	for name, what := range map[string]string{"blob": "main:README", "tree": "main^{tree}", "tag": "tagged"} {
 		for _, after := range []bool{false, true} {
 			f := newTold(t, nil)
@@ -370,6 +381,7 @@ func TestL12_NoCommitAtHead(t *testing.T) {
 // TestL12_BranchInTheWay: a branch that is the change branch's directory, or lies in it,
 // is said before the build.
 func TestL12_BranchInTheWay(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"refs/heads/writ/change/1/x", "refs/heads/writ/change"} {
 		f := newTold(t, nil)
 		gittest.Git(t, f.bare, "update-ref", name, "main")
@@ -385,6 +397,7 @@ func TestL12_BranchInTheWay(t *testing.T) {
 // nobody else moves on, and nothing is counted. It is delivered by the look after the branch
 // is gone, by this process or the next, and by the one builder.
 func TestL12_BranchMadeMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{changeRef, changeRef + "/x", "refs/heads/writ/change"} {
 		for _, terms := range []string{"", checkTerms} {
 			for _, restarted := range []bool{false, true} {
@@ -470,6 +483,7 @@ func (r *atPush) CompareAndSwap(ctx context.Context, cmds []git.Command, pack gi
 // TestL12_BranchMadeAtThePush: a branch comes in the way between the look and the push, goes,
 // and another one comes at the next push. Each is named, and the evidence stays whole.
 func TestL12_BranchMadeAtThePush(t *testing.T) {
+	t.Parallel()
 	at := &atPush{}
 	f := newTold(t, func(f *forged) {
 		f.place.terms = checkTerms
@@ -501,6 +515,7 @@ func TestL12_BranchMadeAtThePush(t *testing.T) {
 // TestL12_BranchThenRule: the issue names what keeps the work from being delivered now, be it
 // a branch or a rule, and not what kept it before.
 func TestL12_BranchThenRule(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms = checkTerms })
 	f.reach(kernel.ActionDispatch)
 	f.exec.finish()
@@ -523,6 +538,7 @@ func TestL12_BranchThenRule(t *testing.T) {
 
 // TestL12_BranchInTheWayOfNothing: who approved nothing is told nothing of a branch.
 func TestL12_BranchInTheWayOfNothing(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.withBranch() })
 	gittest.Git(t, f.bare, "update-ref", changeRef, "main")
 	if st := f.later(); slices.Contains(st.Decision.Codes, kernel.CodeBranchTaken) || len(f.marked("task")) != 0 {
@@ -533,6 +549,7 @@ func TestL12_BranchInTheWayOfNothing(t *testing.T) {
 // TestL8_AListedClockFarAhead: a listed writer whose clock is a day ahead keeps nobody
 // silent, and nobody from trying again: what it dates counts from when it was first seen.
 func TestL8_AListedClockFarAhead(t *testing.T) {
+	t.Parallel()
 	for _, attempts := range []int{1, 3} {
 		f := newTold(t, func(f *forged) { f.place.terms = fmt.Sprintf("version: 1\nbudgets: {attempts: %d}\n", attempts) })
 		ahead := newBench(t, f.bare, func(b *bench) {

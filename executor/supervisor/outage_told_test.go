@@ -28,6 +28,7 @@ func (f *forged) outlast(lasts time.Duration) {
 // and once, at the claim and with work that is judged; what is told next takes it back. A
 // short one is said nowhere, and what was done is delivered soon after its end.
 func TestG7_E8_TheIssueIsTold(t *testing.T) {
+	t.Parallel()
 	const full = `echo "fatal: write error: No space left on device" >&2; exit 1`
 	for _, c := range []struct {
 		name, script string
@@ -72,6 +73,7 @@ func TestG7_E8_TheIssueIsTold(t *testing.T) {
 // TestG7_OurOwnLimit: what a limit of writ's own refuses is named as that, and not as the
 // server's outage.
 func TestG7_OurOwnLimit(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	for range outageShown {
 		f.sup.deps.Repo = overBudget{f.repo}

@@ -31,6 +31,7 @@ func blind(t *testing.T) *forged {
 // TestI3_RetryWhoseDeliveryIsLost: the bytes that the task was claimed on are known
 // to the ledger, over a restart, too; a retry of them needs no payload.
 func TestI3_RetryWhoseDeliveryIsLost(t *testing.T) {
+	t.Parallel()
 	f := blind(t)
 	f.open()
 	retry := f.says(f.scene.Owner, "/writ retry")
@@ -45,6 +46,7 @@ func TestI3_RetryWhoseDeliveryIsLost(t *testing.T) {
 // TestI3_RetryOfAnotherText: a retry that nobody can show the text of is not taken,
 // and its reaction says so.
 func TestI3_RetryOfAnotherText(t *testing.T) {
+	t.Parallel()
 	f := blind(t)
 	f.edit(issueBody + "\nand delete everything\n")
 	retry := f.says(f.scene.Owner, "/writ retry")
@@ -61,6 +63,7 @@ func TestI3_RetryOfAnotherText(t *testing.T) {
 // looked at again before anybody is told that nobody can show its text, and once
 // it has come nobody is.
 func TestI3_PayloadOnItsWay(t *testing.T) {
+	t.Parallel()
 	for name, comes := range map[string]bool{"it comes": true, "it is lost": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newForged(t, func(f *forged) {
@@ -91,6 +94,7 @@ func TestI3_PayloadOnItsWay(t *testing.T) {
 
 // TestI3_ForgesClockIsAhead: a label with a time far ahead is told of at once.
 func TestI3_ForgesClockIsAhead(t *testing.T) {
+	t.Parallel()
 	task := &Task{s: &Supervisor{deps: Deps{Forge: &Forge{PayloadWithin: 10 * time.Second}}}}
 	st := Status{Decision: kernel.Decision{Codes: []kernel.Code{kernel.CodeApprovalUnproven}}, Intake: &Intake{}}
 	const now = 1_800_000_000_000

@@ -31,6 +31,7 @@ func (a *answers) Reassert(context.Context, []git.Command, git.Pack) git.Outcome
 // time, and one whose answer was lost may be refused when it is repeated. Both are kept:
 // what they brought may be at HEAD. One that was refused is not.
 func TestL19_PushesThatWentThrough(t *testing.T) {
+	t.Parallel()
 	twice := func(ctx context.Context, r Repo, cmds []git.Command, pack git.Pack) git.Outcome {
 		r.CompareAndSwap(ctx, cmds, pack)
 		return git.Outcome{Status: git.Lost, Reason: "the ref has moved"}

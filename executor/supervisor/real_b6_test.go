@@ -27,6 +27,7 @@ func (r *rivals) toWait(rule string) Status {
 // no builder runs again. It counts nothing, however often that happens and however long
 // nobody was there. Once the rule is mended it is delivered, and verifies.
 func TestB6_ARuleAndAKill(t *testing.T) {
+	t.Parallel()
 	for _, rule := range []string{noBranches, neitherBranchesNorWork} {
 		for _, terms := range []string{"", checkTerms} {
 			for _, away := range []time.Duration{0, 3 * time.Hour} {
@@ -67,6 +68,7 @@ func TestB6_ARuleAndAKill(t *testing.T) {
 // had the work stayed away for too long. Who comes back then leaves it alone, and what he
 // keeps is of no more use.
 func TestB6_AnotherBuildsAnew(t *testing.T) {
+	t.Parallel()
 	for _, done := range []bool{false, true} {
 		r := newRivals(t)
 		r.toWait(noBranches)

@@ -20,6 +20,7 @@ func (r *rivals) hook(script string) { gittest.Hook(r.t, r.bare, "pre-receive", 
 // TestG6_EvidenceFallsBack: a rule refuses the records of a run. The result is
 // pushed with hashes only, once, stands, and nothing of it is found wrong.
 func TestG6_EvidenceFallsBack(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.hook(`while read old new ref; do git cat-file -e $new:records.jsonl 2>/dev/null && { echo "no logs here" >&2; exit 1; }; done; exit 0`)
 	r.a.reach(kernel.ActionJudge)
@@ -82,6 +83,7 @@ func (r *rivals) toRule() Status {
 // the hour, and once the rule is mended it is delivered onto the wait, by the one
 // execution, and verifies.
 func TestG6_RuleIsMended(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	st := r.toRule()
 	r.pushes()
@@ -128,6 +130,7 @@ func TestG6_RuleIsMended(t *testing.T) {
 
 // TestG6_WaitIsRenewed: as long as who has the work is there, nobody else comes to it.
 func TestG6_WaitIsRenewed(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.toRule()
 	for from := r.a.clock.Now().WallMs; r.a.clock.Now().WallMs-from < 6*time.Hour.Milliseconds(); r.a.clock.advance(600_000) {
@@ -147,6 +150,7 @@ func TestG6_WaitIsRenewed(t *testing.T) {
 // instance leaves it alone as long as it may come back, then goes on with what is sealed;
 // that is an interruption. It verifies.
 func TestG6_AnotherMovesOn(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.place.terms, r.b.place.terms = checkTerms, checkTerms
 	r.a.open()
@@ -183,6 +187,7 @@ func TestG6_AnotherMovesOn(t *testing.T) {
 
 // TestG6_StoppedWhileItWaits: a person's stop is carried out from the wait.
 func TestG6_StoppedWhileItWaits(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.toRule()
 	want(t, r.a.ask(kernel.RequestStop), kernel.ActionWait, kernel.OutcomeDone, kernel.CodeTaskStopped)
@@ -198,6 +203,7 @@ func TestG6_StoppedWhileItWaits(t *testing.T) {
 // TestG6_HaltedWhileItWaits: no lease is held, and the wait stays. The resume goes on with
 // the work that is kept, and nothing is counted.
 func TestG6_HaltedWhileItWaits(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.toRule()
 	head := r.head()
@@ -218,6 +224,7 @@ func TestG6_HaltedWhileItWaits(t *testing.T) {
 // TestG6_WordsOfAnOutage: a rule against contents that has an outage's words is found out
 // by the small push, and the evidence falls back.
 func TestG6_WordsOfAnOutage(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionJudge)
 	r.hook(`while read old new ref; do git cat-file -e $new:records.jsonl 2>/dev/null && { echo "internal server error" >&2; exit 1; }; done; exit 0`)
@@ -233,6 +240,7 @@ func TestG6_WordsOfAnOutage(t *testing.T) {
 // TestG6_Account: what the account may not do is a rule at once, with the lease at HEAD:
 // nothing smaller would be taken either.
 func TestG6_Account(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionJudge)
 	r.srv.Set(gittest.OnPush(gittest.Status(403, "Permission to o/r.git denied to writ-bot.")))
@@ -259,6 +267,7 @@ func TestG6_Account(t *testing.T) {
 // TestG6_ClaimIsRefused: a rule is against the text that a claim carries. The task waits
 // at HEAD, is claimed again within the hour, less and less often, and counts nothing.
 func TestG6_ClaimIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.hook(`while read old new ref; do git cat-file -e $new:seed_pack.json 2>/dev/null && { echo "push protection: the text has a secret" >&2; exit 1; }; done; exit 0`)
 	var waits []int64
@@ -291,6 +300,7 @@ func TestG6_ClaimIsRefused(t *testing.T) {
 // TestG7_StaleLock: a lock file that a dead process left is an outage with a name,
 // and the judged work is delivered once it is gone.
 func TestG7_StaleLock(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionJudge)
 	lock := filepath.Join(r.bare, filepath.FromSlash(stateRef)+".lock")
@@ -320,6 +330,7 @@ func TestG7_StaleLock(t *testing.T) {
 // TestG6_NothingTaken: a server that takes no push at all, whatever it says, is unable:
 // the world is red with its words, and once it is healed the task is done.
 func TestG6_NothingTaken(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.hook(`echo "pre-receive hook declined: closed for today" >&2; exit 1`)
 	for range 3 {
@@ -338,6 +349,7 @@ func TestG6_NothingTaken(t *testing.T) {
 // TestG6_LastWordRefused: nothing at all is taken when the result is to be pushed. The
 // work is kept and delivered once the server is healed, by the one execution.
 func TestG6_LastWordRefused(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionJudge)
 	r.hook(`echo "pre-receive hook declined: closed for today" >&2; exit 1`)
@@ -356,6 +368,7 @@ func TestG6_LastWordRefused(t *testing.T) {
 
 // TestG6_StopWithoutReport: a stop whose report is refused is pushed without it.
 func TestG6_StopWithoutReport(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionDispatch)
 	r.hook(`while read old new ref; do git cat-file -e $new:report.json 2>/dev/null && { echo "policy 7: no reports" >&2; exit 1; }; done; exit 0`)

@@ -28,6 +28,7 @@ func betweenChecks(t *testing.T) *forged {
 // approval; a narrower contract and a newer approval have the work done again, under
 // what holds then. A halt that was taken back changes nothing.
 func TestK11_ChangedBetween(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change   func(*forged)
 		builders int
@@ -75,6 +76,7 @@ func TestK11_ChangedBetween(t *testing.T) {
 // TestK11_TwoAtOnce: two installations would go on with the same sealed work at the same
 // moment. One claim wins; the other's store and run come to nothing.
 func TestK11_TwoAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newInChecks(t)
 	b.open()
 	b.reach(kernel.ActionTakeOver)

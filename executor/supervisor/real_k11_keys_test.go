@@ -87,6 +87,7 @@ func ended(t *testing.T, by *bench, builders int, all ...*bench) {
 // Under that, it goes on with the work, and so does another one, whichever of the two
 // keys it lists; whoever verifies needs the new key alone.
 func TestK11_KeyReplacedSince(t *testing.T) {
+	t.Parallel()
 	for name, broken := range map[string]bool{"the lease at HEAD": false, "broken before": true} {
 		t.Run(name+"/itself", func(t *testing.T) {
 			b := keyed(t, broken)
@@ -118,6 +119,7 @@ func TestK11_KeyReplacedSince(t *testing.T) {
 // TestK11_KeyReplacedWhileAnotherBrokeTheLease: the commit that the act names is another
 // installation's; what lies below it counts all the same.
 func TestK11_KeyReplacedWhileAnotherBrokeTheLease(t *testing.T) {
+	t.Parallel()
 	b := keyed(t, false)
 	old := b.key
 	other := b.joins(t)
@@ -140,6 +142,7 @@ func TestK11_KeyReplacedWhileAnotherBrokeTheLease(t *testing.T) {
 // TestK11_KeyRevokedSince: what a key has sealed that was revoked since is built anew, by
 // whomever, although HEAD itself still is where the task goes on.
 func TestK11_KeyRevokedSince(t *testing.T) {
+	t.Parallel()
 	for name, broken := range map[string]bool{"the lease at HEAD": false, "broken before": true} {
 		for _, rotated := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

@@ -51,6 +51,7 @@ func (b *bench) leafs() string {
 // that lists it judges what it had sealed: nobody builds again, the pack holds the
 // earlier dispatch, and whoever verifies vouches for both.
 func TestK11_JudgedByTheNextListedOwner(t *testing.T) {
+	t.Parallel()
 	b := newInChecks(t)
 	if files := b.leafs(); !strings.Contains(files, sealed.File) || strings.Contains(files, "out.txt") {
 		t.Fatalf("sealed lies %q", files)
@@ -85,6 +86,7 @@ func TestK11_JudgedByTheNextListedOwner(t *testing.T) {
 // TestK11_SameInstallation: killed and shut down, one installation goes on with what it
 // had sealed, also from the store where the seal had not been pushed.
 func TestK11_SameInstallation(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*bench){
 		"killed":    func(b *bench) { b.open() },
 		"shut down": func(b *bench) { b.ask(kernel.RequestShutdown); b.open() },
@@ -105,6 +107,7 @@ func TestK11_SameInstallation(t *testing.T) {
 // TestK11_AuthorityIsVerifiedAgain: who approved may have lost his rights meanwhile; the
 // checks of sealed work don't start then.
 func TestK11_AuthorityIsVerifiedAgain(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.place.terms = checkTerms })
 	f.exec.held = func() {}
 	f.label(f.scene.Owner)
@@ -124,6 +127,7 @@ func TestK11_AuthorityIsVerifiedAgain(t *testing.T) {
 
 // TestK11_NoSealOfWhatIsRefused: work that breaks a rule is never sealed.
 func TestK11_NoSealOfWhatIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.place.terms = checkTerms })
 	b.exec.build = func(job executor.BuildJob) (executor.BuildOutcome, error) {
 		o, err := writes(map[string]string{"evil.txt": "x"})(job)

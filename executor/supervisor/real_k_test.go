@@ -182,6 +182,7 @@ const livesOfATask = 6
 // in the life of a task. Everything before a point is recovered from the death
 // before.
 func TestK7_EveryPointSameDisk(t *testing.T) {
+	t.Parallel()
 	everyPointIn(t, func(w *town, part []Point) {
 		for _, at := range part {
 			w.diesAt("a", at)
@@ -195,6 +196,7 @@ func TestK7_EveryPointSameDisk(t *testing.T) {
 // keys, take turns: each is killed at a fault point, and the other goes on from
 // git alone.
 func TestK7_EveryPointOtherDisk(t *testing.T) {
+	t.Parallel()
 	everyPointIn(t, func(w *town, part []Point) {
 		names := []string{"b", "a"}
 		for i, at := range part {

@@ -17,6 +17,7 @@ import (
 // TestL8_Clocks: a rival's clock is an hour off, either way. A lease that is
 // renewed is never taken.
 func TestL8_Clocks(t *testing.T) {
+	t.Parallel()
 	for _, skew := range []int64{-3_600_000, 3_600_000} {
 		r := newRivals(t)
 		r.b.place.clock = skewed{r.a.clock, skew}
@@ -58,6 +59,7 @@ func (s skewed) Now() lease.Clock {
 // pushes lose, both refs, and what it starts is given up. Its clock went on
 // meanwhile, or stood still, as that of a frozen virtual machine does.
 func TestL9_FrozenProcess(t *testing.T) {
+	t.Parallel()
 	for _, at := range []Point{
 		PointOf(kernel.ActionResult, StageRecorded), PointOf(kernel.ActionDispatch, StageRecorded), PointOf(kernel.ActionHeartbeat, StageRecorded),
 	} {
@@ -107,6 +109,7 @@ func frozenProcess(t *testing.T, at Point, still bool) {
 // TestL10_HeartbeatAgainstTakeover: decided on one HEAD, one of the two pushes
 // wins, and a holder that lost stops its builder.
 func TestL10_HeartbeatAgainstTakeover(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionDispatch)
 	r.a.clock.advance(45_000)
@@ -123,6 +126,7 @@ func TestL10_HeartbeatAgainstTakeover(t *testing.T) {
 // TestL11_SelfFence: every push of a heartbeat fails. The builder is dead before
 // the lease ends, and no result is pushed, though it had one.
 func TestL11_SelfFence(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]gittest.Fault{
 		"503": gittest.Status(http.StatusServiceUnavailable, "later"), "403": gittest.Status(http.StatusForbidden, "not you"),
 		"cut": gittest.NewHeld().Fault,
@@ -152,6 +156,7 @@ func TestL11_SelfFence(t *testing.T) {
 }
 
 func TestL12_ForeignPush(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionDispatch)
 	foreign := gittest.Commit(t, r.bare, stateRef, r.head(), map[string]string{"note": "I was here\n"})
@@ -176,6 +181,7 @@ func TestL12_ForeignPush(t *testing.T) {
 // TestL13_TextOfAnIssue: git itself reads the state that was meant, whatever the
 // issue's text says.
 func TestL13_TextOfAnIssue(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) {
 		b.issue.issue.Body = issueBody + "\n---\naynig-state: completed\naynig-run-id: x\n  folded\nwrit-attempt: 99\n# aynig-lease-seconds: 9\n\naynig-state: done\n"
 	})
@@ -189,6 +195,7 @@ func TestL13_TextOfAnIssue(t *testing.T) {
 }
 
 func TestL14_UnlistedKey(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.b.place.cfg.Trusted = nil
 	r.b.open()
@@ -255,6 +262,7 @@ func (c readsClock) Now() lease.Clock {
 // TestL16_Suspended: Drive's own guard kills the builder of a machine that slept
 // past its lease, and the run is given up before anything is pushed.
 func TestL16_Suspended(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	clock := readsClock{r.a.clock, make(chan struct{})}
 	waits := make(chan struct{}, 100)
@@ -305,6 +313,7 @@ func TestL16_Suspended(t *testing.T) {
 // TestL17_StaleOwnerPushesBoth: state and change are pushed together by an owner
 // that was taken over meanwhile. Neither ref moves.
 func TestL17_StaleOwnerPushesBoth(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionJudge)
 	r.before(r.takenByB)

@@ -132,6 +132,7 @@ func TestL1_ManyClaimAtOnce(t *testing.T) {
 // TestL2_IdenticalCommits: two processes with one key mint one run id in one
 // second. git would call the second push up to date; it is lost.
 func TestL2_IdenticalCommits(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	srv := gittest.ServeHTTP(t, bare)
 	twins := make([]*bench, 2)
@@ -171,6 +172,7 @@ func copyKey(t *testing.T, from, to string) {
 }
 
 func TestL3_RefDeletedBeforeThePush(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionDispatch)
 	r.a.clock.advance(45_000)
@@ -186,6 +188,7 @@ func TestL3_RefDeletedBeforeThePush(t *testing.T) {
 }
 
 func TestL4_RefRewoundBeforeThePush(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.reach(kernel.ActionDispatch)
 	r.a.clock.advance(45_000)
@@ -222,6 +225,7 @@ func (r *rivals) waitsForRepair(b *bench, code kernel.Code) {
 }
 
 func TestL5_TwoCreators(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	var b Status
 	r.before(func() { b = r.b.tick() })
@@ -237,6 +241,7 @@ func TestL5_TwoCreators(t *testing.T) {
 }
 
 func TestL6_AnswerLost(t *testing.T) {
+	t.Parallel()
 	for _, action := range []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionResult} {
 		r := newRivals(t)
 		r.bringTo(action)
@@ -272,6 +277,7 @@ func (r *rivals) oneLease() {
 // TestL7_AppliedLater: the server takes a push, cuts the connection, and applies
 // it only after the same objects were pushed again.
 func TestL7_AppliedLater(t *testing.T) {
+	t.Parallel()
 	for _, action := range []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionResult} {
 		r := newRivals(t)
 		r.bringTo(action)
@@ -292,6 +298,7 @@ func TestL7_AppliedLater(t *testing.T) {
 // TestL7_NobodyAnswers: while the outcome of the own push is unknown nothing
 // else is tried; the late push then counts as what it is.
 func TestL7_NobodyAnswers(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	held := gittest.NewHeld()
 	r.srv.Set(func(next http.Handler) http.Handler {

@@ -172,6 +172,7 @@ func (l *lockedObservations) Save(o lease.Observation) error {
 // TestG7_E8_SoakSmall: a disk that fills and turns read-only, and a server that answers
 // 403 and declines, in turns; everything is finished.
 func TestG7_E8_SoakSmall(t *testing.T) {
+	t.Parallel()
 	if m := soakOutages(t, 2, 1, 1, 5); m.builds != 2 {
 		t.Errorf("%d builds for 2 tasks", m.builds)
 	}

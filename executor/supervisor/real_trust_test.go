@@ -12,6 +12,7 @@ import (
 // one repository are copied to another that the same installation governs. Nothing of
 // it counts there, whatever the number.
 func TestL18_CopiedBetweenRepositories(t *testing.T) {
+	t.Parallel()
 	own := newBench(t, newRepo(t), func(b *bench) { b.place.cfg.World = "local/attacker/repo" })
 	own.until(kernel.StandFinal)
 	for name, ref := range map[string]string{"the same number": stateRef, "another number": "refs/writ/task/2"} {
@@ -38,6 +39,7 @@ func TestL18_CopiedBetweenRepositories(t *testing.T) {
 // state that is removed, or set back to its own signed commits, waits for a person;
 // what was completed isn't done again by itself, and a restart changes nothing.
 func TestL19_SetBackOrRemoved(t *testing.T) {
+	t.Parallel()
 	for name, back := range map[string][]string{
 		"removed": {"update-ref", "-d", stateRef}, "one commit": {"update-ref", stateRef, stateRef + "^"},
 		"to its first commit": {"update-ref", stateRef, stateRef + "~2"},
@@ -60,6 +62,7 @@ func TestL19_SetBackOrRemoved(t *testing.T) {
 // TestL19_PutBack: the later commit, put back where it was, is the task's state again;
 // nobody has to say so.
 func TestL19_PutBack(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.exec.hold = false
 	r.a.until(kernel.StandFinal)
@@ -73,6 +76,7 @@ func TestL19_PutBack(t *testing.T) {
 // TestL19_ChangeBranchSetBack: a change branch that is removed or set back is none of
 // the task's state: what was accepted stays accepted, and isn't done again.
 func TestL19_ChangeBranchSetBack(t *testing.T) {
+	t.Parallel()
 	r := newRivals(t)
 	r.a.exec.hold = false
 	r.a.until(kernel.StandFinal)
@@ -89,6 +93,7 @@ func TestL19_ChangeBranchSetBack(t *testing.T) {
 // issue, and what it says must not take away why it knows that there was a state:
 // however often it looks, it builds nothing before a person says so.
 func TestL19_TheNoticeKeepsItsReason(t *testing.T) {
+	t.Parallel()
 	for name, tamper := range map[string]func(*forged){
 		"removed": func(f *forged) { gittest.Git(t, f.bare, "update-ref", "-d", "refs/writ/task/1") },
 		"replaced": func(f *forged) {

@@ -97,6 +97,7 @@ var withdrawals = map[string]struct {
 // hangs or later, and where the issue can't be read nothing is pushed meanwhile. The wait
 // for a person is pushed onto the same commit.
 func TestP10_UnansweredResultIsTakenBack(t *testing.T) {
+	t.Parallel()
 	for name, c := range withdrawals {
 		for _, when := range []string{"while it hangs", "later", "while the forge is away"} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -148,6 +149,7 @@ func TestP10_UnansweredResultIsTakenBack(t *testing.T) {
 // objects are pushed again. An edit takes back nothing that is judged, and an approval
 // after a stop stands.
 func TestP10_UnansweredResultOfConsent(t *testing.T) {
+	t.Parallel()
 	for name, act := range map[string]func(*forged){
 		"nothing": func(*forged) {},
 		"edit":    func(f *forged) { f.edit(issueBody + "\nAnd goodbye.") },
@@ -182,6 +184,7 @@ func (f *forged) asks(acts chan<- Act, kind string) {
 // TestP10_UnansweredResultIsStoppedHere: so it is where the operator stops or halts the
 // task, while the push hangs or after it.
 func TestP10_UnansweredResultIsStoppedHere(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{kernel.ActStop, kernel.ActHalt} {
 		for _, hangs := range []bool{true, false} {
 			t.Run(kind+map[bool]string{true: " while it hangs", false: " later"}[hangs], func(t *testing.T) {
@@ -228,6 +231,7 @@ func TestP10_UnansweredResultIsStoppedHere(t *testing.T) {
 // TestP10_ResultThatCameFirst: where the server takes the unanswered result before what is
 // pushed instead, the result is what counts, and whoever stopped the task is told so.
 func TestP10_ResultThatCameFirst(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"comment", kernel.ActStop, kernel.ActHalt} {
 		for _, terms := range []string{"", mergeTerms} {
 			t.Run(by+" "+terms, func(t *testing.T) {
@@ -273,10 +277,45 @@ func TestP10_ResultThatCameFirst(t *testing.T) {
 	}
 }
 
+// TestP10_HaltedWhileItIsDown: a task is halted while its process is dead. The next one
+// gives the dead one's lease back before the issue is told, so that a result that is
+// still under way loses. Where that comes first, the issue shows it, and the halt.
+func TestP10_HaltedWhileItIsDown(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		f, u := newUnsent(t, kernel.ActionResult, nil)
+		u.away = true
+		f.reach(kernel.ActionResult)
+		must(t, f.sup.Halt(t.Context(), 1, "local:0:ana", "enough"))
+		f.open()
+		u.away, u.late = false, late
+		f.wants(f.drive(), kernel.StandHalted, kernel.CodeTaskHalted)
+		if late {
+			f.verify(stateRef)
+			f.shows("Halted by `local:0:ana`.", kernel.LabelCompleted, false)
+			if f.ref(stateRef) != string(u.first[0].New) {
+				t.Errorf("the result came first, and HEAD is %s", f.trailer("aynig-state"))
+			}
+			continue
+		}
+		f.shows("Halted by `local:0:ana`.", "", true)
+		if f.trailer("aynig-state") != kernel.HeadStalled || f.trailer("writ-interruptions") != "1" {
+			t.Errorf("HEAD is %s, after %s interruptions", f.trailer("aynig-state"), f.trailer("writ-interruptions"))
+		}
+		if out := u.Repo.CompareAndSwap(t.Context(), u.first, u.pack); out.Status != git.Lost || f.ref(changeRef) != "" {
+			t.Errorf("the result of the dead process is %s", out.Status)
+		}
+		must(t, f.sup.Resume(t.Context(), 1, "local:0:ana", "go on"))
+		f.later()
+		f.shows("task 1 completed", kernel.LabelCompleted, false)
+	}
+}
+
 // TestP10_LostResultIsTakenBack: a result that the server acknowledged and lost isn't made
 // again against a person's word either, by this process or the next, whether or not a rule
 // refused it meanwhile.
 func TestP10_LostResultIsTakenBack(t *testing.T) {
+	t.Parallel()
 	acts := map[string]func(*forged){
 		"halt":          func(f *forged) { must(f.t, f.sup.Halt(f.t.Context(), 1, "local:0:ana", "enough")) },
 		"operator stop": func(f *forged) { f.task.recordStop(f.t.Context(), Act{Actor: "local:0:ana"}) },
@@ -334,6 +373,7 @@ func TestP10_LostResultIsTakenBack(t *testing.T) {
 // is carried out, by the first such look and by those that would push it again, and the server
 // isn't blamed for it.
 func TestP10_StopDuringTheLook(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{kernel.ActStop, kernel.ActHalt} {
 		for _, looks := range []int{1, 2} {
 			t.Run(fmt.Sprint(kind, " in look ", looks), func(t *testing.T) {
@@ -379,6 +419,7 @@ func TestP10_StopDuringTheLook(t *testing.T) {
 // TestP10_UnansweredEndIsHalted: nor is the end of a task whose change is merged pushed
 // again once it is halted. A stop, which takes back nothing that is merged, leaves it.
 func TestP10_UnansweredEndIsHalted(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{kernel.ActStop, kernel.ActHalt} {
 		t.Run(kind, func(t *testing.T) {
 			f, u := newUnsent(t, kernel.ActionComplete, func(f *forged) { f.place.terms = mergeTerms })
@@ -405,6 +446,7 @@ func TestP10_UnansweredEndIsHalted(t *testing.T) {
 // server left without an answer, isn't pushed again once a person has had the task begun
 // anew; who only asks for the same again has it pushed.
 func TestP10_UnansweredResultIsBegunAnew(t *testing.T) {
+	t.Parallel()
 	for says, builds := range map[string]int{"/writ retry": 1, "/writ retry use the parser": 2} {
 		t.Run(says, func(t *testing.T) {
 			f, u := newUnsent(t, "", nil)

@@ -19,6 +19,7 @@ import (
 // whoever looks afterwards, the report says what the ledger has: that a builder was
 // started, which run, what it was given, and what it had changed by then.
 func TestD52_ReportFollowsFromTheRecords(t *testing.T) {
+	t.Parallel()
 	halt := func(b *bench) { must(b.t, b.sup.Halt(b.t.Context(), 1, "local:0:root", "look first")) }
 	foreign := func(b *bench) {
 		gittest.Commit(b.t, b.bare, "refs/writ/task/1", b.ref("refs/writ/task/1"), map[string]string{"note": "hi\n"})
@@ -71,6 +72,7 @@ func TestD52_ReportFollowsFromTheRecords(t *testing.T) {
 // execution: the five facts that seed 001 logs, and the hashes of dispatch, streams
 // and results.
 func TestD46_MetadataInAClone(t *testing.T) {
+	t.Parallel()
 	bare := newRepo(t)
 	b := newBench(t, bare, func(b *bench) { b.place.terms = termsWithCheck })
 	b.until(kernel.StandFinal)

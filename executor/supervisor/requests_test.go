@@ -17,6 +17,7 @@ const mostRequests = 30
 // grow with the time that its build takes, and that one installation's hourly limit
 // carries for two hundred tasks at once.
 func TestF4_RequestsOfATask(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	shown := make(chan struct{})
 	f.scene.Bot.After(forgetest.On(forgetest.AddLabel), 1, func(forgetest.Call) { close(shown) })
@@ -65,6 +66,7 @@ func TestF4_RequestsOfATask(t *testing.T) {
 // long build asks the forge once in a while, and renews its lease all the same. Who
 // says so is heard at once.
 func TestF4_HeartbeatsAskNothing(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	asked := func(quiet bool) int {
@@ -91,6 +93,7 @@ func TestF4_HeartbeatsAskNothing(t *testing.T) {
 // TestF5_LostAnswerEndsWhatIsKept: what is kept of the issue while it is moved is
 // gone by only as long as every effect is known to have come about.
 func TestF5_LostAnswerEndsWhatIsKept(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.scene.Bot.Fail(forgetest.On(forgetest.AddLabel), 1, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
 	f.drive()

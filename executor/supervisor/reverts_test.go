@@ -55,6 +55,7 @@ func (r commits) revertOf(t *testing.T, task *Task, merged, tip git.OID) (string
 
 // TestF7_RevertBelowALostAnswer: what could not be read is read the next time.
 func TestF7_RevertBelowALostAnswer(t *testing.T) {
+	t.Parallel()
 	r, merged, tip := chain("This reverts commit "+string(numbered(1))+".", "Something else")
 	lost := numbered(2)
 	whole := r.known[lost]
@@ -72,6 +73,7 @@ func TestF7_RevertBelowALostAnswer(t *testing.T) {
 // TestF7_RevertFarDown: a revert is found below however many commits; those that are
 // too many for one look are the next one's.
 func TestF7_RevertFarDown(t *testing.T) {
+	t.Parallel()
 	for _, above := range []int{300, maxReverts + 300} {
 		r, merged, tip := chain(append([]string{"This reverts commit " + string(numbered(1)) + "."}, make([]string, above)...)...)
 		task := &Task{}
@@ -88,6 +90,7 @@ func TestF7_RevertFarDown(t *testing.T) {
 // TestF7_RevertsOfReverts: messages that each name two others are many ways through
 // few commits; each commit is looked at once.
 func TestF7_RevertsOfReverts(t *testing.T) {
+	t.Parallel()
 	messages := make([]string, 199)
 	for i := range messages {
 		var names []string
@@ -107,6 +110,7 @@ func TestF7_RevertsOfReverts(t *testing.T) {
 // TestF7_RevertByItsName: a change is taken back by the name that its forge gives
 // it: issues and merge requests count apart on GitLab.
 func TestF7_RevertByItsName(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		number int64
 		says   string

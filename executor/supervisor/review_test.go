@@ -26,6 +26,7 @@ func newPushed(t *testing.T) (f *forged, head string) {
 // TestF7_ReviewTakesASlot: the checks of what was pushed wait for room, as a builder
 // does, and are started once there is.
 func TestF7_ReviewTakesASlot(t *testing.T) {
+	t.Parallel()
 	f, head := newPushed(t)
 	ran, asked, room := 0, 0, false
 	f.exec.check = func(job executor.CheckJob) executor.CheckOutcome { ran++; return passed(job) }
@@ -53,6 +54,7 @@ func TestF7_ReviewTakesASlot(t *testing.T) {
 // TestF7_ReviewIsStopped: a person's stop ends the review of a pushed commit, for that
 // commit for good, and its check says so.
 func TestF7_ReviewIsStopped(t *testing.T) {
+	t.Parallel()
 	for name, byComment := range map[string]bool{"by the operator": false, "by a comment": true} {
 		t.Run(name, func(t *testing.T) {
 			f, head := newPushed(t)
@@ -104,6 +106,7 @@ func TestF7_ReviewIsStopped(t *testing.T) {
 // TestF6_ReviewThatCannotStart is recorded under what kept it from starting, and
 // tried again.
 func TestF6_ReviewThatCannotStart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
 		want kernel.Code

@@ -40,6 +40,7 @@ func (f *forged) tellAll() {
 // TestG6_TheIssueSaysTheRule: with the server's words and the remedy, in the one comment,
 // which isn't edited again and again.
 func TestG6_TheIssueSaysTheRule(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.toRule()
 	list := f.marked("task")
@@ -62,6 +63,7 @@ func TestG6_TheIssueSaysTheRule(t *testing.T) {
 // same text again has the work pushed at once; a remark, or another text, begins anew; a
 // stop ends it.
 func TestG6_PeopleAndTheRule(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		says   string
 		builds int
@@ -95,6 +97,7 @@ func TestG6_PeopleAndTheRule(t *testing.T) {
 // TestG6_RetriedWhileTheRuleStands: a retry is one try, and is answered; it doesn't make
 // a loop.
 func TestG6_RetriedWhileTheRuleStands(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.toRule()
 	f.comment(f.scene.Owner, "/writ retry")
@@ -127,6 +130,7 @@ func (f *forged) another() *bench {
 // the same store. Another one leaves it as it does without the word, with the rule mended
 // or not, and begins only with what the task was not before: a remark, or another text.
 func TestG6_RetryIsForWhoHasTheWork(t *testing.T) {
+	t.Parallel()
 	for _, restarted := range []bool{false, true} {
 		f := newTold(t, nil)
 		other := f.another()
@@ -163,6 +167,7 @@ func TestG6_RetryIsForWhoHasTheWork(t *testing.T) {
 
 // TestG6_AnotherBeginsAnew: what a person says to it is a new task, which anybody builds.
 func TestG6_AnotherBeginsAnew(t *testing.T) {
+	t.Parallel()
 	for _, says := range []string{"/writ retry use the parser", "/writ retry"} {
 		f := newTold(t, nil)
 		other := f.another()
@@ -181,6 +186,7 @@ func TestG6_AnotherBeginsAnew(t *testing.T) {
 // wait was left, and the one that had the work and lost it at once. Those that are spent
 // block the task.
 func TestG6_RetryWithoutTheWork(t *testing.T) {
+	t.Parallel()
 	for _, own := range []bool{false, true} {
 		f := newTold(t, nil)
 		other := f.another()

@@ -87,6 +87,7 @@ func sealedFacts(code int) int {
 // and its settling record, whatever the request does: a build, a result, a retry, a
 // comment on the issue, a merge. What is decided on is what is recorded.
 func TestR7_FactsStayAsSealed(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
 	f.drive()
 	f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})

@@ -140,6 +140,7 @@ func (b *bench) mends() (unshown int) {
 // very same commit is pushed again, by this process or the next, and the task is done by
 // one execution.
 func TestE8_WonAndLost(t *testing.T) {
+	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionSeal, kernel.ActionWait, kernel.ActionResult} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s restarted=%v", at, restarted), func(t *testing.T) {
@@ -175,6 +176,7 @@ func TestE8_WonAndLost(t *testing.T) {
 // TestE8_RepairWonAndLost: so is the claim by which a person moved on from a state that
 // was set back.
 func TestE8_RepairWonAndLost(t *testing.T) {
+	t.Parallel()
 	b, f, _ := newForgetful(t, "")
 	b.exec.build = failing
 	b.reach(kernel.ActionResult)
@@ -194,6 +196,7 @@ func TestE8_RepairWonAndLost(t *testing.T) {
 // a claim or a result over. Ours is not pushed, there is one result, and the other's
 // builder alone ran where ours hadn't begun.
 func TestE8_LostToAnother(t *testing.T) {
+	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionClaim, kernel.ActionResult} {
 		t.Run(string(at), func(t *testing.T) {
 			b, f, builders := newForgetful(t, at)
@@ -222,6 +225,7 @@ func TestE8_LostToAnother(t *testing.T) {
 // acknowledged and lost closes nothing. It is pushed again, by this process or the next,
 // and the issue is closed once.
 func TestE8_WonAndLostOnAForge(t *testing.T) {
+	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionResult, kernel.ActionComplete} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s restarted=%v", at, restarted), func(t *testing.T) {
@@ -266,6 +270,7 @@ func TestE8_WonAndLostOnAForge(t *testing.T) {
 
 // TestL19_ShownAndGone: what a look showed and the server then lost was rolled back.
 func TestL19_ShownAndGone(t *testing.T) {
+	t.Parallel()
 	b, _, _ := newForgetful(t, "")
 	b.reach(kernel.ActionDispatch)
 	gitIn(b.bare, git.Command{Ref: stateRef})
@@ -277,6 +282,7 @@ func TestL19_ShownAndGone(t *testing.T) {
 // TestA5_HalfAResult: a server that took the state ref of a result and lost the change
 // branch has not taken the result. Verification says that no ref holds the change.
 func TestA5_HalfAResult(t *testing.T) {
+	t.Parallel()
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprint(restarted), func(t *testing.T) {
 			b, f, _ := newForgetful(t, kernel.ActionResult)
@@ -303,6 +309,7 @@ func TestA5_HalfAResult(t *testing.T) {
 // TestA5_HalfAResultUnheard: the same, of a server that took one of the two refs, and a
 // process that died before it heard the answer.
 func TestA5_HalfAResultUnheard(t *testing.T) {
+	t.Parallel()
 	for name, half := range map[string]bool{"state ref": true, "change branch": false} {
 		t.Run(name, func(t *testing.T) {
 			b, f, builders := newForgetful(t, kernel.ActionResult)
@@ -330,6 +337,7 @@ func TestA5_HalfAResultUnheard(t *testing.T) {
 // A result waits with the server's words, is pushed once a minute, counts nothing, and is
 // delivered within two minutes after the rule is gone.
 func TestE8_LostAndRefused(t *testing.T) {
+	t.Parallel()
 	rules := map[string]string{
 		"work":   `git ls-tree -r --name-only $new | grep -q ^sealed/`,
 		"change": `test $ref = refs/heads/writ/change/1`,
@@ -403,6 +411,7 @@ func TestE8_LostAndRefused(t *testing.T) {
 // takes no sealed work; the next process has the work and not the push. The branch is in
 // nobody's way, and no builder runs again.
 func TestA5_BranchOfStoredWork(t *testing.T) {
+	t.Parallel()
 	b, f, builders := newForgetful(t, kernel.ActionResult, "")
 	f.branch = true
 	b.loses(f)
@@ -425,6 +434,7 @@ func TestA5_BranchOfStoredWork(t *testing.T) {
 // says that somebody works on it; once the rule is gone it shows the end. A person who stops
 // the task meanwhile has it stopped: it isn't delivered.
 func TestE8_LostAndRefusedIsTold(t *testing.T) {
+	t.Parallel()
 	for _, stopped := range []bool{false, true} {
 		server := &forgetter{at: kernel.ActionResult, branch: true}
 		f := newTold(t, func(f *forged) {
@@ -494,6 +504,7 @@ func (r *refuser) CompareAndSwap(ctx context.Context, cmds []git.Command, pack g
 // TestA5_BranchOfARefusedResult: the change branch that a server took of a result that it
 // refused is what the run delivers: it is in nobody's way.
 func TestA5_BranchOfARefusedResult(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) {
 		b.place.wrap = func(r Repo) Repo { return &refuser{Repo: r} }
 	})

@@ -146,6 +146,7 @@ func (s *silent) done() {
 // given up, and said once; once the server answers the task goes on, starts nothing before
 // there is room again, and nothing is counted.
 func TestG7_AServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		push  int64
 		asks  bool // for room again, once the server answers
@@ -193,6 +194,7 @@ func TestG7_AServerThatDoesNotAnswer(t *testing.T) {
 // TestG7_ARenewalThatIsNotAnswered: what runs keeps its place, whatever the server does;
 // once the fence has killed it, the place goes to others.
 func TestG7_ARenewalThatIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	started := make(chan struct{}, 10)
 	s := newSilent(t, 2, func(b *bench) {
 		b.exec.hold = true
@@ -223,6 +225,7 @@ func TestG7_ARenewalThatIsNotAnswered(t *testing.T) {
 // TestG7_AServerThatIsSlow: a server that takes some seconds is not said to be unable, and
 // others go on meanwhile.
 func TestG7_AServerThatIsSlow(t *testing.T) {
+	t.Parallel()
 	s := newSilent(t, 1, nil)
 	s.begin()
 	await(t, "request", s.arrived)
@@ -239,6 +242,7 @@ func TestG7_AServerThatIsSlow(t *testing.T) {
 // TestG7_AHungTryIsItsWait: the time that a try hung counts in the wait for the next one,
 // so that a minute after the server answers again somebody has tried.
 func TestG7_AHungTryIsItsWait(t *testing.T) {
+	t.Parallel()
 	o, clock := newOutage(), newClock()
 	for range 10 {
 		clock.advance(outageFar.Milliseconds())
@@ -255,6 +259,7 @@ func TestG7_AHungTryIsItsWait(t *testing.T) {
 // TestG7_ATroubleOfItsOwn waits longer each time, also where the other tasks of the
 // repository find the server well in between.
 func TestG7_ATroubleOfItsOwn(t *testing.T) {
+	t.Parallel()
 	o, clock := newOutage(), newClock()
 	for i := range 10 {
 		if _, ok := o.take(1, clock.Now()); !ok {

@@ -15,6 +15,7 @@ import (
 // TestSim_K5_KilledBeforeTheClose: recovery closes once and dispatches nothing,
 // be it the same installation or another that lists its key.
 func TestSim_K5_KilledBeforeTheClose(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{StageDone, StageSettled} {
 		for _, other := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/other=%v", stage, other), func(t *testing.T) {
@@ -44,6 +45,7 @@ func TestSim_K5_KilledBeforeTheClose(t *testing.T) {
 // and loses its answer. Whoever goes on, the issue ends with one report, one
 // label, one close.
 func TestSim_K6_EveryPointOfTheIssue(t *testing.T) {
+	t.Parallel()
 	for _, at := range IssuePoints() {
 		for _, other := range []bool{false, true} {
 			for _, lost := range []bool{false, true} {

@@ -19,6 +19,7 @@ import (
 // looked at with every write to the forge; at the end the issue shows what HEAD
 // says, whatever happened (cases K5, K6, F5, F7, L12).
 func TestSim_F5_LyingForge(t *testing.T) {
+	t.Parallel()
 	if *simSeed != 0 {
 		s := simulateForged(t, *simSeed)
 		for _, line := range s.trace {

@@ -43,6 +43,7 @@ func (r *simRunner) step() bool {
 // execution that was judged before, nothing counted, nobody asked, and no more than
 // a try a minute meanwhile.
 func TestSim_G7_E8_AtEachPush(t *testing.T) {
+	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionResult, kernel.ActionTakeOver} {
 		for _, lasts := range []time.Duration{time.Second, time.Minute, time.Hour} {
 			for _, how := range []struct {
@@ -120,6 +121,7 @@ func (s *sim) healed(r *simRunner) {
 // TestSim_G7_OneTriesForAll: the first push that the server takes wakes whoever
 // waits, and until then one asks for all.
 func TestSim_G7_OneTriesForAll(t *testing.T) {
+	t.Parallel()
 	o := newOutage()
 	now := kerneltest.NewClock(kerneltest.NewTime(), 0).Now()
 	for n := range int64(5) {
@@ -165,6 +167,7 @@ func TestSim_G7_OneTriesForAll(t *testing.T) {
 // TestSim_G7_OneTaskAlone: what only one task meets keeps nobody else waiting, and
 // that the others get through doesn't make it ask all the time.
 func TestSim_G7_OneTaskAlone(t *testing.T) {
+	t.Parallel()
 	o := newOutage()
 	now := kerneltest.NewClock(kerneltest.NewTime(), 0).Now()
 	tries := 0
@@ -186,6 +189,7 @@ func TestSim_G7_OneTaskAlone(t *testing.T) {
 // TestSim_G7_Space: what the server has no room for is tried every minute for an hour and
 // then every ten, and keeps nobody else waiting.
 func TestSim_G7_Space(t *testing.T) {
+	t.Parallel()
 	o := newOutage()
 	now := kerneltest.NewClock(kerneltest.NewTime(), 0).Now()
 	tries, others := [2]int{}, 0
@@ -207,6 +211,7 @@ func TestSim_G7_Space(t *testing.T) {
 
 // TestSim_G7_Told: what the issue is told of an outage stays the same while it lasts.
 func TestSim_G7_Told(t *testing.T) {
+	t.Parallel()
 	o := newOutage()
 	now := kerneltest.NewClock(kerneltest.NewTime(), 0).Now()
 	for i := range 20 {
@@ -260,6 +265,7 @@ func (s *sim) untilChecks(a *simRunner) (asked int) {
 // and takes all else, costs the insurance only: one heartbeat shows it, and words about
 // space need none.
 func TestSim_G7_SealIsNeverTaken(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	s.rule, s.vague = sealedWork, true
 	a := s.runners[0]
@@ -291,6 +297,7 @@ func TestSim_G7_SealIsNeverTaken(t *testing.T) {
 
 // TestSim_G7_SealInAnOutage: an outage alone doesn't cost the insurance.
 func TestSim_G7_SealInAnOutage(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	s.built(a)
@@ -310,6 +317,7 @@ func TestSim_G7_SealInAnOutage(t *testing.T) {
 // TestSim_G7_StoredWorkIsNeverTaken: a server that is unable to take what only our store
 // has, for good, costs neither the task nor another build, and an outage doesn't, either.
 func TestSim_G7_StoredWorkIsNeverTaken(t *testing.T) {
+	t.Parallel()
 	for _, heals := range []bool{false, true} {
 		t.Run(fmt.Sprintf("heals=%v", heals), func(t *testing.T) {
 			s := newSim(t, 1, 0)
@@ -353,6 +361,7 @@ func TestSim_G7_StoredWorkIsNeverTaken(t *testing.T) {
 // TestSim_G7_StopIsNeverTaken: the last word goes without its report where the server is
 // unable to take that for good.
 func TestSim_G7_StopIsNeverTaken(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)
@@ -371,6 +380,7 @@ func TestSim_G7_StopIsNeverTaken(t *testing.T) {
 // TestSim_G6_AccountCostsNoWork: a rule about the account says nothing about what was
 // pushed: the store keeps what the builder left, and it is gone on with.
 func TestSim_G6_AccountCostsNoWork(t *testing.T) {
+	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionSeal, kernel.ActionTakeOver, kernel.ActionClaim} {
 		t.Run(string(at), func(t *testing.T) {
 			s := newSim(t, 1, 0)

@@ -13,6 +13,7 @@ import (
 // the same bytes. A result falls back to hashes, then it is kept with the server's
 // words and pushed again after an hour; what has no result is given up with them.
 func TestSim_G6_Refused(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionJudge)
@@ -58,6 +59,7 @@ func TestSim_G6_Refused(t *testing.T) {
 
 // TestSim_G6_RefusedUnknown: the refusal may come by way of an unknown answer.
 func TestSim_G6_RefusedUnknown(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionJudge)

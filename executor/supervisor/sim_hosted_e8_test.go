@@ -79,6 +79,7 @@ func (s *sim) goes(r *simRunner, most time.Duration, on func() bool) {
 // with nobody asked and nothing built twice whose builder had ended. The suite takes
 // turns: each push and each kind on each forge; make seeds does all of them.
 func TestSim_G7_E8_OnForges(t *testing.T) {
+	t.Parallel()
 	pushes := []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionSeal, kernel.ActionWait, kernel.ActionResult, kernel.ActionTakeOver, kernel.ActionAbandon}
 	worlds, all := hostedWorlds(t), *simHostedSeeds > defaultHostedSeeds
 	for i, at := range pushes {

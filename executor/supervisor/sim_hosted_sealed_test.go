@@ -14,6 +14,7 @@ import (
 // TestSim_K5_K9_K10_L11_Sealed: the deaths and outages of cases K5, K9, K10 and L11 once
 // the work is sealed, over the hosted forges: one build, one report, one closing, whoever goes on.
 func TestSim_K5_K9_K10_L11_Sealed(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		fault         func(*sim, *simRunner, *simRunner)
 		interruptions int64
@@ -94,6 +95,7 @@ func turnsOn(t *testing.T, points []Point, test func(t *testing.T, place hostedP
 // TestSim_K6_EveryPointOfTheIssueSealed kills the process at each point of each effect on
 // an issue of a hosted forge, after work was sealed: one report, one label, one close.
 func TestSim_K6_EveryPointOfTheIssueSealed(t *testing.T) {
+	t.Parallel()
 	points := slices.DeleteFunc(IssuePoints(), func(p Point) bool { return p.of(kernel.ActionComplete) }) // no merge reaches the model
 	turnsOn(t, points, func(t *testing.T, place hostedPlace, at Point, other, lost bool) {
 		everyIssuePoint(at, other, lost, func(terms string, rules kerneltest.Rules) *sim {
@@ -106,6 +108,7 @@ func TestSim_K6_EveryPointOfTheIssueSealed(t *testing.T) {
 // task's issue is on a hosted forge, whose answers may be lost: one result, one report,
 // one close.
 func TestSim_K7_EveryPointSealed(t *testing.T) {
+	t.Parallel()
 	turnsOn(t, Points(), func(t *testing.T, place hostedPlace, at Point, other, lost bool) {
 		s := newSimHosted(t, 1, place, 0, 0)
 		a, b := s.runners[0], s.runners[1]
@@ -125,6 +128,7 @@ func TestSim_K7_EveryPointSealed(t *testing.T) {
 // after them and after the alert. The task on a hosted forge is blocked after exactly N
 // attempts and as many builds, and those whom the contract names are told once.
 func TestSim_K8_BlockedAfterNSealed(t *testing.T) {
+	t.Parallel()
 	for name, place := range hostedWorlds(t) {
 		for _, n := range []int64{1, 3} {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {

@@ -300,6 +300,7 @@ func hostedWorlds(t *testing.T) map[string]hostedPlace {
 // stop the task ends and the forge shows what HEAD says: E1 to E8 (cases K5, K6,
 // F4, F5, F6).
 func TestSim_F5_F6_LyingForges(t *testing.T) {
+	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(hostedSeeds(*simHostedSeeds))) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -334,6 +335,7 @@ func hostedSeeds(all int) map[string]int {
 // the time of the comment. No command is another one for it, nor given later: the retry
 // after a stop stays the newest act, and the run on a command goes on.
 func TestI3_OwnReactionsAreNoEdits(t *testing.T) {
+	t.Parallel()
 	for name, place := range hostedWorlds(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

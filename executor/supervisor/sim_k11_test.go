@@ -45,6 +45,7 @@ func (s *sim) expectResumed(claims int, interruptions int64) {
 // in the checks, its sealed work is judged by whoever comes next, and nobody builds
 // again. The interruption counts as any other, the attempt doesn't.
 func TestSim_K11_InterruptedInTheChecks(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*sim, *simRunner){
 		"killed":         func(_ *sim, a *simRunner) { a.crash() },
 		"the lease lost": func(s *sim, a *simRunner) { a.asleep = true; s.pastLease(s.runners[1]); a.asleep = false },
@@ -76,6 +77,7 @@ func TestSim_K11_InterruptedInTheChecks(t *testing.T) {
 // TestSim_K11_AgainAndAgain: sealed work outlives several interruptions, each by
 // another instance, and each of them counts.
 func TestSim_K11_AgainAndAgain(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0, 0)
 	for i, r := range s.runners {
 		s.pastLease(s.runners[i:]...)
@@ -104,6 +106,7 @@ func TestSim_K11_AgainAndAgain(t *testing.T) {
 // TestSim_K11_Unlisted: what an instance has sealed that isn't listed is of no use to
 // another.
 func TestSim_K11_Unlisted(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	s.isolate()
@@ -122,6 +125,7 @@ func TestSim_K11_Unlisted(t *testing.T) {
 // base was rewritten below it, or the contract is another: the work is built anew, under
 // what holds then.
 func TestSim_K11_Dropped(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*sim, *simRunner){
 		"stopped by a person": func(s *sim, r *simRunner) {
 			_, _ = r.ask(kernel.RequestStop)
@@ -156,6 +160,7 @@ func TestSim_K11_Dropped(t *testing.T) {
 // TestSim_K11_HaltedInTheChecks: a halt and its resume cost no build either, and count as
 // the interruption that they are.
 func TestSim_K11_HaltedInTheChecks(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	s.sealedBy(a)
@@ -171,6 +176,7 @@ func TestSim_K11_HaltedInTheChecks(t *testing.T) {
 // TestSim_K11_BaseMovesOn: a base that moved on above the pinned commit holds the work:
 // it is delivered on the commit that it was made on, as without the interruption.
 func TestSim_K11_BaseMovesOn(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	s.sealedBy(a)
@@ -191,6 +197,7 @@ func TestSim_K11_BaseMovesOn(t *testing.T) {
 // TestSim_K11_Tampered: each byte of sealed work is hashed again, and its scope judged
 // from the trees, though a listed instance has signed it.
 func TestSim_K11_Tampered(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(map[string][]byte){
 		"other bytes": func(files map[string][]byte) {
 			for n := range files {
@@ -264,6 +271,7 @@ func TestSim_K11_Tampered(t *testing.T) {
 // TestSim_K11_Modes: of a file whose mode alone was changed nothing lies sealed, so that
 // what the work says of its bytes is held against the base.
 func TestSim_K11_Modes(t *testing.T) {
+	t.Parallel()
 	for lie, builders := range map[string]int{"": 1, "size": 2, "hash": 2} {
 		s := newSim(t, 1, 0, 0)
 		s.server.Force("refs/heads/main", s.commit("", "base\n", map[string]string{"out.txt": "hi\n"}))
@@ -300,6 +308,7 @@ func TestSim_K11_Modes(t *testing.T) {
 // TestSim_K11_SealedByAStranger: a listed writer's word that a lease is broken copies the
 // tree of that lease. Who sealed it is read from the lease, and must be listed himself.
 func TestSim_K11_SealedByAStranger(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	s.sealedBy(a)
@@ -377,6 +386,7 @@ func (s *sim) rebuild(r *simRunner, change func(map[string][]byte), leases, head
 // TestSim_K11_RefusedSeal: a server that takes no sealed work by a rule of its own costs
 // the insurance, and nothing else.
 func TestSim_K11_RefusedSeal(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)
@@ -399,6 +409,7 @@ func TestSim_K11_RefusedSeal(t *testing.T) {
 // with from the store, and an interruption costs neither task nor build, unless somebody
 // without that store began anew meanwhile.
 func TestSim_K11_ARuleAgainstSealedWork(t *testing.T) {
+	t.Parallel()
 	for _, at := range []Point{PointOf(kernel.ActionSeal, StageRecorded), PointOf(kernel.ActionSeal, StageDone), PointOf(kernel.ActionChecks, StageRecorded)} {
 		for _, other := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/other=%v", at, other), func(t *testing.T) {
@@ -425,6 +436,7 @@ func TestSim_K11_ARuleAgainstSealedWork(t *testing.T) {
 // builder left, no kill under one state directory costs a second build, and no two or
 // three in a row do.
 func TestSim_K11_KilledAnywhere(t *testing.T) {
+	t.Parallel()
 	for _, at := range Points() {
 		var deaths []Point
 		switch a, _, _ := strings.Cut(string(at), ":"); kernel.Action(a) {
@@ -469,6 +481,7 @@ func TestSim_K11_KilledAnywhere(t *testing.T) {
 // TestSim_K11_FromTheStoreOverAnother: another instance breaks the lease that holds no
 // sealed work, and dies. Who has the work in its store goes on with it all the same.
 func TestSim_K11_FromTheStoreOverAnother(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{StageDecided, StageRecorded} {
 		s := newSim(t, 1, 0, 0)
 		a, b := s.runners[0], s.runners[1]
@@ -493,6 +506,7 @@ func TestSim_K11_FromTheStoreOverAnother(t *testing.T) {
 // TestSim_K11_SealedWithItsEnd: who comes back finds the work in his store, and seals it
 // in the push that ends his dead lease. Another instance may then go on with it.
 func TestSim_K11_SealedWithItsEnd(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{StageDone, StageSettled} {
 		s := newSim(t, 1, 0, 0)
 		a, b := s.runners[0], s.runners[1]
@@ -510,6 +524,7 @@ func TestSim_K11_SealedWithItsEnd(t *testing.T) {
 // TestSim_K11_NothingBadIsKept: work that something speaks against is neither sealed nor
 // kept in the store, be it looked at or not.
 func TestSim_K11_NothingBadIsKept(t *testing.T) {
+	t.Parallel()
 	for _, build := range []string{"bad", "leaks"} {
 		for _, blind := range []bool{false, true} {
 			s := newSim(t, 1, 0)
@@ -547,6 +562,7 @@ func (s *sim) endsUnread(a *simRunner) {
 // What it left is gone on with, by the same process and by another under the same state
 // directory; not where a person stopped it meanwhile.
 func TestSim_K11_EndedUnread(t *testing.T) {
+	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -570,6 +586,7 @@ func TestSim_K11_EndedUnread(t *testing.T) {
 // TestSim_K11_KeptInTheStore: while the server takes no push, sealed work stays in the
 // instance's store, and the next claim brings it: nobody builds again after an outage.
 func TestSim_K11_KeptInTheStore(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)

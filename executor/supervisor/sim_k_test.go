@@ -13,6 +13,7 @@ import (
 )
 
 func TestSim_K1_KilledBeforeTheLeasePush(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.dieAtPoint(PointOf(kernel.ActionClaim, StageRecorded))
@@ -26,6 +27,7 @@ func TestSim_K1_KilledBeforeTheLeasePush(t *testing.T) {
 }
 
 func TestSim_K2_KilledBetweenLeaseAndDispatch(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{StageDone, StageSettled} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -38,6 +40,7 @@ func TestSim_K2_KilledBetweenLeaseAndDispatch(t *testing.T) {
 }
 
 func TestSim_K3_KilledAroundTheStart(t *testing.T) {
+	t.Parallel()
 	for stage, dispatched := range map[string]int{StageDecided: 1, StageRecorded: 1, StageDone: 2, StageSettled: 2} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -50,6 +53,7 @@ func TestSim_K3_KilledAroundTheStart(t *testing.T) {
 }
 
 func TestSim_K4_TheBuilderDiesWithItsSupervisor(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	a.reach(kernel.ActionDispatch)
@@ -67,6 +71,7 @@ func TestSim_K4_TheBuilderDiesWithItsSupervisor(t *testing.T) {
 // TestSim_K7_EveryPoint kills the process at each fault point, twice, and lets
 // it go on with the same disk, or another installation that lists its key.
 func TestSim_K7_EveryPoint(t *testing.T) {
+	t.Parallel()
 	for _, at := range Points() {
 		for _, other := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/other=%v", at, other), func(t *testing.T) {
@@ -200,6 +205,7 @@ func provoke(s *sim, r *simRunner, at Point) {
 // TestSim_K8_BlockedAfterN lets builders fail and processes die in between:
 // blocked after exactly N counted attempts.
 func TestSim_K8_BlockedAfterN(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int64{1, 3} {
 		terms := fmt.Sprintf("version: 1\nchecks: [{name: test, run: [\"true\"]}]\nbudgets: {attempts: %d, interruptions: 10, retry_backoff: 30s, retry_backoff_max: 5m}\n", n)
 		s := newSimUnder(t, 1, terms, kerneltest.Rules{Attempts: n, Interruptions: 10}, 0, 0)
@@ -242,6 +248,7 @@ func TestSim_K8_BlockedAfterN(t *testing.T) {
 // TestSim_K9_LostDisk: whatever instance finds the task goes on, or vouches for
 // it, from git alone; one that doesn't list the other's key waits for a person.
 func TestSim_K9_LostDisk(t *testing.T) {
+	t.Parallel()
 	for _, last := range []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionJudge, kernel.ActionResult} {
 		s := newSim(t, 1, 0, 0)
 		a, b := s.runners[0], s.runners[1]
@@ -266,6 +273,7 @@ func TestSim_K9_LostDisk(t *testing.T) {
 }
 
 func TestSim_K9_Unlisted(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	s.isolate()
 	a, b := s.runners[0], s.runners[1]
@@ -280,6 +288,7 @@ func TestSim_K9_Unlisted(t *testing.T) {
 // TestSim_K10_TenDeploys restarts the only installation ten times in the middle
 // of its builds, gracefully and not.
 func TestSim_K10_TenDeploys(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	for i := range 10 {
@@ -299,6 +308,7 @@ func TestSim_K10_TenDeploys(t *testing.T) {
 
 // TestSim_K10_TooMany: the eleventh interruption is one too many.
 func TestSim_K10_TooMany(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	for range 11 {

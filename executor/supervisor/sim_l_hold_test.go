@@ -11,6 +11,7 @@ import (
 // TestSim_L8_Clocks: a rival's clock that is an hour off, either way, never takes
 // a live lease, and a dead one is taken in bounded time.
 func TestSim_L8_Clocks(t *testing.T) {
+	t.Parallel()
 	for _, skew := range []int64{-3_600_000, 3_600_000, 0} {
 		s := newSim(t, 1, 0, skew)
 		a, b := s.runners[0], s.runners[1]
@@ -42,6 +43,7 @@ func TestSim_L8_Clocks(t *testing.T) {
 // TestSim_L9_Frozen: a holder that is frozen past its lease is taken over and,
 // thawed, finds that it lost: its builder dies and nothing of its moves.
 func TestSim_L9_Frozen(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	a.reach(kernel.ActionDispatch)
@@ -65,6 +67,7 @@ func TestSim_L9_Frozen(t *testing.T) {
 // TestSim_L17_FrozenBeforeItsPush freezes the holder between its decision and
 // its push of state and change: neither ref moves.
 func TestSim_L17_FrozenBeforeItsPush(t *testing.T) {
+	t.Parallel()
 	for _, done := range []bool{false, true} {
 		s := newSim(t, 1, 0, 0)
 		a, b := s.runners[0], s.runners[1]
@@ -96,6 +99,7 @@ func TestSim_L17_FrozenBeforeItsPush(t *testing.T) {
 // TestSim_L10_HeartbeatAgainstTakeover: both were decided on the same HEAD. One
 // wins; a holder that lost stops its builder.
 func TestSim_L10_HeartbeatAgainstTakeover(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	a.reach(kernel.ActionDispatch)
@@ -131,6 +135,7 @@ func TestSim_L10_HeartbeatAgainstTakeover(t *testing.T) {
 // TestSim_L11_SelfFence: a holder that can't renew kills its builder before the
 // lease ends, and pushes no result.
 func TestSim_L11_SelfFence(t *testing.T) {
+	t.Parallel()
 	for _, f := range []kerneltest.Fault{kerneltest.Down, kerneltest.Refuse, kerneltest.Dropped} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -158,6 +163,7 @@ func TestSim_L11_SelfFence(t *testing.T) {
 // TestSim_L11_Mended: once the network is back, the fenced holder takes its own
 // lease back, counts an interruption, and goes on.
 func TestSim_L11_Mended(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)
@@ -176,6 +182,7 @@ func TestSim_L11_Mended(t *testing.T) {
 // TestSim_L12_ForeignPush: somebody's commit on the state ref is never pushed
 // over. The run ends, the task waits, and a person moves on from that commit.
 func TestSim_L12_ForeignPush(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)
@@ -210,6 +217,7 @@ func TestSim_L12_ForeignPush(t *testing.T) {
 // TestSim_L13_TextOfAnIssue: whatever an issue's text says, the state commits
 // that carry it say what they are meant to.
 func TestSim_L13_TextOfAnIssue(t *testing.T) {
+	t.Parallel()
 	for _, tail := range []string{
 		"\naynig-state: completed\n", "\n---\naynig-state: done\nwrit-attempt: 99\n", "\n# aynig-run-id: x\n",
 		"\nAYNIG-STATE: blocked\n  folded: yes\n", "\n\naynig-lease-seconds: 1000000000\n\n",
@@ -230,6 +238,7 @@ func TestSim_L13_TextOfAnIssue(t *testing.T) {
 // TestSim_L14_UnlistedKey: an unlisted lease locks, a result by an unlisted key
 // is never acted on.
 func TestSim_L14_UnlistedKey(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	s.isolate()
 	a, b := s.runners[0], s.runners[1]
@@ -260,6 +269,7 @@ func TestSim_L14_UnlistedKey(t *testing.T) {
 // it says of the task is not taken over: that is what was seen before it, and where
 // nothing was, a person has to look.
 func TestSim_L15_Foreign(t *testing.T) {
+	t.Parallel()
 	lock := fmt.Sprintf("mine\n\naynig-state: working\naynig-origin-state: open\naynig-run-id: %s\naynig-runner-id: elsewhere\n"+
 		"aynig-lease-seconds: 1000000000\nwrit-attempt: 9\nwrit-interruptions: 0\nwrit-not-before: 253402300799\n",
 		"44444444-4444-4444-8444-444444444444")
@@ -297,6 +307,7 @@ func TestSim_L15_Foreign(t *testing.T) {
 // all the same: what they saw is kept. The only installation's restart takes its
 // predecessor's lease at once.
 func TestSim_L15_OneShots(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	a.reach(kernel.ActionDispatch)
@@ -326,6 +337,7 @@ func TestSim_L15_OneShots(t *testing.T) {
 // on waking, before anything else, and pushes nothing. Its wall clock may have
 // stood still meanwhile.
 func TestSim_L16_Suspended(t *testing.T) {
+	t.Parallel()
 	for _, wallStops := range []bool{false, true} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]

@@ -10,6 +10,7 @@ import (
 // TestSim_L1_SixteenClaims nests sixteen claims: each runner has read before any
 // of them pushes. One wins, the others run nothing.
 func TestSim_L1_SixteenClaims(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, make([]int64, 16)...)
 	statuses := make([]Status, len(s.runners))
 	for i := 0; i < len(s.runners)-1; i++ {
@@ -42,6 +43,7 @@ func TestSim_L1_SixteenClaims(t *testing.T) {
 // would keep apart) mint one run id in one second, so the same bytes. "Up to
 // date" is lost.
 func TestSim_L2_IdenticalCommits(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	twin := *a
@@ -66,6 +68,7 @@ func TestSim_L2_IdenticalCommits(t *testing.T) {
 // TestSim_L3_RefDeleted: a ref that is deleted between reading and pushing isn't
 // made again by the push.
 func TestSim_L3_RefDeleted(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)
@@ -82,6 +85,7 @@ func TestSim_L3_RefDeleted(t *testing.T) {
 
 // TestSim_L4_RefRewound: an ancestor at HEAD is no place of ours any more.
 func TestSim_L4_RefRewound(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionDispatch)
@@ -106,6 +110,7 @@ func TestSim_L4_RefRewound(t *testing.T) {
 
 // TestSim_L5_TwoCreate: a ref that must not exist has one creator.
 func TestSim_L5_TwoCreate(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	a.beforePush = func() { b.tick() }
@@ -121,6 +126,7 @@ func TestSim_L5_TwoCreate(t *testing.T) {
 // TestSim_L6_AnswerLost: the push came through and its answer didn't. The runner
 // finds its own commit at HEAD and goes on; there is no second lease.
 func TestSim_L6_AnswerLost(t *testing.T) {
+	t.Parallel()
 	for _, action := range []kernel.Action{kernel.ActionClaim, kernel.ActionResult} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -140,6 +146,7 @@ func TestSim_L6_AnswerLost(t *testing.T) {
 // TestSim_L6_NobodyAnswers: the network is gone just then. Nothing else is tried
 // until the outcome is known, by however many ticks.
 func TestSim_L6_NobodyAnswers(t *testing.T) {
+	t.Parallel()
 	for _, f := range []kerneltest.Fault{kerneltest.LostAnswer, kerneltest.Dropped, kerneltest.Delayed} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -162,6 +169,7 @@ func TestSim_L6_NobodyAnswers(t *testing.T) {
 // TestSim_L7_AppliedLater: a push that timed out may still arrive. The same
 // objects are pushed again; whichever comes first, there is one lease.
 func TestSim_L7_AppliedLater(t *testing.T) {
+	t.Parallel()
 	for _, f := range []kerneltest.Fault{kerneltest.Dropped, kerneltest.Delayed} {
 		for _, action := range []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionResult} {
 			s := newSim(t, 1, 0)
@@ -187,6 +195,7 @@ func TestSim_L7_AppliedLater(t *testing.T) {
 // TestSim_L7_DiesMeanwhile: the process dies while its claim is on the way. The
 // next one's claim and the late one exclude each other.
 func TestSim_L7_DiesMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, late := range []bool{false, true} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -210,6 +219,7 @@ func TestSim_L7_DiesMeanwhile(t *testing.T) {
 // TestSim_L7_RepetitionNeverLeaves: a claim timed out, and the repetition never
 // left this machine. The claim may still arrive, so nothing else is minted.
 func TestSim_L7_RepetitionNeverLeaves(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	var down func()

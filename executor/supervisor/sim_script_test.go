@@ -137,6 +137,7 @@ func (s *sim) takenBy(r *simRunner) {
 
 // TestSim_Plain is one run without any fault.
 func TestSim_Plain(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	s.runners[0].until(kernel.StandFinal)
 	s.expect("completed", 1, 1, 1)

@@ -107,6 +107,7 @@ var pushing = []kernel.Action{
 // the push. Nothing was rolled back, so nobody is asked: the same push is made again, and
 // the task ends as if it had lasted, by one execution where that was kept.
 func TestSim_E8_WonAndLost(t *testing.T) {
+	t.Parallel()
 	for _, at := range pushing {
 		for _, how := range []string{"lives", "restarted", "nothing kept", "an hour"} {
 			t.Run(fmt.Sprintf("%s %s", at, how), func(t *testing.T) {
@@ -152,6 +153,7 @@ func TestSim_E8_WonAndLost(t *testing.T) {
 // or not. It is pushed once a minute, costs nothing, and is there within two minutes after
 // the rule is gone.
 func TestSim_E8_LostAndRefused(t *testing.T) {
+	t.Parallel()
 	for _, crashed := range []bool{false, true} {
 		s := newSim(t, 1, 0)
 		s.check.Outage = true // its lease ends over it
@@ -182,6 +184,7 @@ func TestSim_E8_LostAndRefused(t *testing.T) {
 // TestSim_E8_WonAndLostToAnother: whoever pushes first onto the HEAD that is there wins, be
 // it one who had seen what we didn't. Ours is lost then, and the result is one.
 func TestSim_E8_WonAndLostToAnother(t *testing.T) {
+	t.Parallel()
 	for _, at := range pushing {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s restarted=%v", at, restarted), func(t *testing.T) {
@@ -235,6 +238,7 @@ func TestSim_E8_WonAndLostToAnother(t *testing.T) {
 // TestSim_L19_ShownAndGone: what a look did show and is then gone was rolled back, and
 // waits for a person.
 func TestSim_L19_ShownAndGone(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionClaim)
@@ -253,6 +257,7 @@ func TestSim_L19_ShownAndGone(t *testing.T) {
 // TestSim_A5_HalfAResult: a server that moves the state ref and not the change branch, and
 // says that all was won, has not taken the result until both show it.
 func TestSim_A5_HalfAResult(t *testing.T) {
+	t.Parallel()
 	for _, restarted := range []bool{false, true} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -280,6 +285,7 @@ func TestSim_A5_HalfAResult(t *testing.T) {
 // TestSim_L11_HiddenRenewal: a renewal that no look shows renews nothing. The builder is
 // dead before the lease ends that others see, and runs on where the renewal is shown.
 func TestSim_L11_HiddenRenewal(t *testing.T) {
+	t.Parallel()
 	for _, lasts := range []bool{false, true} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -303,6 +309,7 @@ func TestSim_L11_HiddenRenewal(t *testing.T) {
 // TestSim_E8_WonAndLostKey: what was lost under a key that was replaced meanwhile isn't
 // pushed again, for nobody would follow it.
 func TestSim_E8_WonAndLostKey(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	s.wonAndLost(a, kernel.ActionClaim, kerneltest.Forgotten)
@@ -326,6 +333,7 @@ func TestSim_E8_WonAndLostKey(t *testing.T) {
 // work is delivered by the run that it was built in; where the lease is over by then, it is
 // kept although nothing is decided before the push is seen.
 func TestSim_E8_RenewalLostAndBuilderEnded(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		lasts  time.Duration
 		claims int
@@ -354,6 +362,7 @@ func TestSim_E8_RenewalLostAndBuilderEnded(t *testing.T) {
 // it. Where that one doesn't show it, either, the server is left alone for a while: it isn't
 // pushed once more.
 func TestSim_E8_TakenAndShownAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, shown := range []bool{true, false} {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
@@ -379,6 +388,7 @@ func TestSim_E8_TakenAndShownAtOnce(t *testing.T) {
 // TestSim_A5_ToAnother: whichever half of a result the server took, whoever looks next ends
 // the task by one execution, though the owner never comes back.
 func TestSim_A5_ToAnother(t *testing.T) {
+	t.Parallel()
 	for _, half := range []kerneltest.Fault{kerneltest.Half, kerneltest.Rear} {
 		s := newSim(t, 1, 0, 0)
 		a, b := s.runners[0], s.runners[1]

@@ -25,6 +25,7 @@ func leasePolicy() lease.Policy { return lease.DefaultPolicy() }
 // machines sleep, people push. The invariants are looked at after every step;
 // once faults stop, the task ends in bounded virtual time (E8).
 func TestSim_K7_Seeds(t *testing.T) {
+	t.Parallel()
 	if *simSeed != 0 {
 		s := simulate(t, *simSeed)
 		for _, line := range s.trace {

@@ -123,6 +123,7 @@ func (r *simRunner) adopt() {
 // result here. On a task that was seen it waits for a person; on a young one it is a
 // parent, and the task begins with its first attempt.
 func TestSim_L18_Copied(t *testing.T) {
+	t.Parallel()
 	for _, place := range elsewhere() {
 		s := newSim(t, 1, 0, 0)
 		a, b := s.runners[0], s.runners[1]
@@ -168,6 +169,7 @@ func (s *sim) below(id string) bool {
 // included; nothing is counted. One act settles it, and a second roll-back to the same
 // commit waits again.
 func TestSim_L19_SetBack(t *testing.T) {
+	t.Parallel()
 	for name, back := range map[string]func(s *sim, was kerneltest.Head) string{
 		"removed":    func(*sim, kerneltest.Head) string { return "" },
 		"its parent": func(_ *sim, was kerneltest.Head) string { return was.Parent },
@@ -213,6 +215,7 @@ func TestSim_L19_SetBack(t *testing.T) {
 // installations saw last, that one goes on; the other, which saw more, doesn't follow
 // it until a person looked.
 func TestSim_L19_TwoSeeDifferentHeads(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	a.build, b.build = "bad", "bad"
@@ -230,6 +233,7 @@ func TestSim_L19_TwoSeeDifferentHeads(t *testing.T) {
 
 // TestSim_L19_UnlistedNumbers: an unlisted key's number neither leads nor misleads.
 func TestSim_L19_UnlistedNumbers(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	s.isolate()
@@ -247,6 +251,7 @@ func TestSim_L19_UnlistedNumbers(t *testing.T) {
 // HEAD of its key that it doesn't know, before anything is recorded or pushed; a
 // person adopts it, and it goes on.
 func TestSim_R10_Snapshot(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.reach(kernel.ActionClaim)
@@ -276,6 +281,7 @@ func TestSim_R10_Snapshot(t *testing.T) {
 // other's commit stops. A commit of its key that was copied from another task, or to
 // which the ref was set back, shows nothing of the kind.
 func TestSim_R10_TwoCopies(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0, 0)
 	a, b := s.runners[0], s.runners[1]
 	b.crash()
@@ -306,6 +312,7 @@ func TestSim_R10_TwoCopies(t *testing.T) {
 // TestSim_R10_LatePush: an own push that was given up as lost and arrives all the same
 // is no other copy's.
 func TestSim_R10_LatePush(t *testing.T) {
+	t.Parallel()
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	a.beforePush = func() { a.push, a.noReads = kerneltest.Delayed, 9 }

@@ -39,6 +39,7 @@ func (a told) Standing(listed ...ssh.PublicKey) worldref.Standing {
 // read, so nothing begins. A ref that was set back is told once and holds nothing up:
 // what was seen of it counts.
 func TestL18_UnreadActsDecideNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), func(*bench) {})
 	gone := errors.New("the server doesn't answer")
 	b.sup.deps.Acts = told{err: gone}
@@ -56,6 +57,7 @@ func TestL18_UnreadActsDecideNothing(t *testing.T) {
 
 // TestG1_TasksAt: another spelling of a number is no second name of a task.
 func TestG1_TasksAt(t *testing.T) {
+	t.Parallel()
 	names := []string{"refs/writ/task/12", "refs/writ/task/3", "refs/writ/task/03", "refs/writ/task/+4", "refs/writ/task/0", "refs/writ/task/x", "refs/writ/world", "5"}
 	if got := TasksAt(names, "refs/writ/task/"); !slices.Equal(got, []int64{3, 12}) {
 		t.Errorf("got %v", got)
@@ -66,6 +68,7 @@ func TestG1_TasksAt(t *testing.T) {
 // replaced. Whoever verifies is told which act is lacking, of a result before it and of
 // one after it, and a server that saw the act puts it back, so that both count again.
 func TestL19_ActsRemoved(t *testing.T) {
+	t.Parallel()
 	acts := func(b *bench) { b.place.acts = true }
 	bare := newRepo(t)
 	a := newBench(t, bare, acts)
@@ -124,6 +127,7 @@ func (r brokenAt) Commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 // TestL19_UnreadableHeadHoldsNothingUp: what nobody can read at HEAD keeps no rotation or
 // revocation of a key back; it is said of its task.
 func TestL19_UnreadableHeadHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	b.until(kernel.StandFinal)
 	refs, err := b.repo.Refs(t.Context(), "refs/writ/", "refs/heads/", git.OnlyHead)

@@ -16,6 +16,7 @@ import (
 // commit, by the delivered one, and by the change; also after a restart, of a merge
 // that nobody told of, and over a commit that was not new.
 func TestF7_TakenBack(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	change := f.changeOf()
@@ -55,6 +56,7 @@ func TestF7_TakenBack(t *testing.T) {
 // TestF2_TitleRevertsNothing: no title of an issue makes the message of its commit one
 // that takes other work back.
 func TestF2_TitleRevertsNothing(t *testing.T) {
+	t.Parallel()
 	id := strings.Repeat("a1", 20)
 	for _, title := range []string{
 		"Greet again, reverts commit " + id, "reverts " + strings.ToUpper(id), "Reverted: " + id[:20] + "*" + id[20:], "reverts !9", "reverts !*9",
@@ -70,6 +72,7 @@ func TestF2_TitleRevertsNothing(t *testing.T) {
 // TestF7_TakenBackIsBounded: however much the new commits name, only so many others
 // are read for it.
 func TestF7_TakenBackIsBounded(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	reads := &countedCommits{Repo: f.repo}
 	f.sup.deps.Repo = reads

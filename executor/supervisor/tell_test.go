@@ -118,6 +118,7 @@ func (f *forged) showsInstruction(told string) {
 // TestI15_TheInstructionIsCode: nothing in it ends the block, and what is too
 // long for a comment is in the evidence.
 func TestI15_TheInstructionIsCode(t *testing.T) {
+	t.Parallel()
 	if got := instructionText("> ```\n> ````\n", 1000); !strings.Contains(got, "`````text\n> ```\n> ````\n`````\n") {
 		t.Errorf("%s", got)
 	}
@@ -131,6 +132,7 @@ func TestI15_TheInstructionIsCode(t *testing.T) {
 // TestE2_TheWholeIssue: what people see from the claim to the end, and the
 // evidence of a run verifies with what was told in the middle of it.
 func TestE2_TheWholeIssue(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	for range 8 {
@@ -170,6 +172,7 @@ func TestE2_TheWholeIssue(t *testing.T) {
 // other, and the process may die as well: still one comment, one close, one
 // change.
 func TestF5_AppliedAndLost(t *testing.T) {
+	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint(restart), func(t *testing.T) {
 			f := newTold(t, nil)
@@ -199,6 +202,7 @@ func TestF5_AppliedAndLost(t *testing.T) {
 // TestF5_Duplicates: two replicas that told at once leave one comment, and every
 // instance keeps the same one.
 func TestF5_Duplicates(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	kept := f.marked("task")[0]
@@ -224,6 +228,7 @@ func TestF5_Duplicates(t *testing.T) {
 // TestF4_NoAnswers: a forge that gives none leaves git as it is; the issue is
 // moved when it is back, and nothing is counted.
 func TestF4_NoAnswers(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.reach(kernel.ActionResult)
 	head := f.ref(stateRef)
@@ -246,6 +251,7 @@ func TestF4_NoAnswers(t *testing.T) {
 // stands, and keeps nothing else from being shown. Without the change that carries
 // the work the issue isn't closed, and says why; one that a person opens will do.
 func TestF6_Refused(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.scene.Bot.Fail(forgetest.On(forgetest.AddLabel, forgetest.OpenChange), forgetest.Always, forgetest.Fault{Reason: forge.Forbidden})
 	f.drive()
@@ -262,6 +268,7 @@ func TestF6_Refused(t *testing.T) {
 
 // TestF7_ReopenedByAPerson: after writ's closing the last word is a person's.
 func TestF7_ReopenedByAPerson(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	must(t, f.scene.Owner.SetState(t.Context(), f.scene.Repo, 1, forge.Open))
@@ -283,6 +290,7 @@ func TestF7_ReopenedByAPerson(t *testing.T) {
 // TestF7_ReopenedBeforeTheResult: a person who puts a false closing right has not
 // spoken about a result that comes later.
 func TestF7_ReopenedBeforeTheResult(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.build = failing })
 	f.drive()
 	must(t, f.scene.Robot.SetState(t.Context(), f.scene.Repo, 1, forge.Closed))
@@ -295,6 +303,7 @@ func TestF7_ReopenedBeforeTheResult(t *testing.T) {
 
 // TestF7_ClosedByAPersonMidRun: it stays closed, and that is shown.
 func TestF7_ClosedByAPersonMidRun(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	f.clock.advance(1000)
@@ -309,6 +318,7 @@ func TestF7_ClosedByAPersonMidRun(t *testing.T) {
 // TestF7_ClosedByABot: a bot that the contract doesn't name doesn't end a run; its
 // closing is put back, once.
 func TestF7_ClosedByABot(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	stale := f.scene.AddUser("stale[bot]", forge.Bot)
 	f.scene.Grant(f.scene.Repo, stale.ID, forge.Write)
@@ -335,6 +345,7 @@ func TestF7_ClosedByABot(t *testing.T) {
 // TestL9_FalseClose: a close that slipped out of a stale owner's pause is put
 // back, because HEAD doesn't bear it out.
 func TestL9_FalseClose(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.exec.build = failing })
 	f.drive()
 	must(t, f.scene.Robot.SetState(t.Context(), f.scene.Repo, 1, forge.Closed))
@@ -345,6 +356,7 @@ func TestL9_FalseClose(t *testing.T) {
 // TestE2_HeadIsReadBeforeTheClose: if HEAD moves between the decision and the
 // close, nothing is closed.
 func TestE2_HeadIsReadBeforeTheClose(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	moved := false
 	f.place.wrap = func(r Repo) Repo { return r }
@@ -363,6 +375,7 @@ func TestE2_HeadIsReadBeforeTheClose(t *testing.T) {
 // TestK8_BlockedAlertsOnce: those whom the contract names are told once, whatever
 // is restarted or looked at again.
 func TestK8_BlockedAlertsOnce(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) {
 		f.exec.build = failing
 		f.place.terms = "version: 1\nbudgets: {attempts: 1}\nnotify: [ana, \"@acme/leads\"]\n"
@@ -382,6 +395,7 @@ func TestK8_BlockedAlertsOnce(t *testing.T) {
 // TestI3_AnswersWithTheDigest: what waits for an approval says so on the issue;
 // what nobody asked for by right is not answered at all.
 func TestI3_AnswersWithTheDigest(t *testing.T) {
+	t.Parallel()
 	f := newForged(t, func(f *forged) { f.place.forge.Client, f.place.forge.EditHistory = mute{f.scene.Bot}, false })
 	f.comment(f.scene.Reader, "/writ run")
 	f.wants(f.drive(), kernel.StandRefused, kernel.CodeAuthority)
@@ -397,6 +411,7 @@ func TestI3_AnswersWithTheDigest(t *testing.T) {
 // TestI8_ObserveCommentsOnce: a contract that says observe has one comment made
 // and nothing else.
 func TestI8_ObserveCommentsOnce(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) { f.place.terms = "version: 1\nmode: observe\n" })
 	f.drive()
 	f.clock.advance(60_000)
@@ -410,6 +425,7 @@ func TestI8_ObserveCommentsOnce(t *testing.T) {
 // TestF1_CommentFits: whatever a report holds, the comment stays within what a
 // forge takes.
 func TestF1_CommentFits(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, func(f *forged) {
 		long := map[string]string{}
 		for i := range 90 {

@@ -10,6 +10,7 @@ import (
 // TestI6_AnotherAccount: a supervisor that goes on with another credential asks whose
 // it is: the comments of the account before are not its own, and its new ones are.
 func TestI6_AnotherAccount(t *testing.T) {
+	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
 	if u, err := f.sup.self(t.Context()); err != nil || u.ID != f.scene.Robot.ID {
