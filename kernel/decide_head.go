@@ -303,7 +303,7 @@ func decideHead(f Facts) Decision {
 		return d
 	}
 	if vs := why.of(ruleKernel); len(vs) > 0 {
-		if f.Request == RequestHalt && f.haltedLease() && len(why.of(ruleTarget))+len(why.of(ruleLease))+len(joinViolations(why, repairRules...)) == 0 {
+		if f.Request == RequestHalt && f.haltedLease() && !f.Head.Lost && len(why.of(ruleTarget))+len(why.of(ruleLease))+len(joinViolations(why, repairRules...)) == 0 {
 			return moveOn(f, d) // it is given back
 		}
 		return deny(StandHalted, vs)

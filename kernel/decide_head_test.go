@@ -99,6 +99,8 @@ func TestDecide_Head(t *testing.T) {
 		{"halted", set("open", func(f *kernel.Facts) { f.View.Halted, f.View.HaltReason = true, "by hand" }),
 			denied(kernel.StandHalted, kernel.TaskOpen, kernel.CodeTaskHalted)},
 		{"halted, with the lease of our dead process: given back", halted(nil), takeOver(1, 0)},
+		{"halted, while a result on it is lost, which a resume pushes again", halted(func(f *kernel.Facts) { f.Head.Lost = true }),
+			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
 		{"halted, and it only looks", halted(func(f *kernel.Facts) { f.Request = kernel.RequestTick }),
 			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
 		{"halted, with somebody else's lease", halted(func(f *kernel.Facts) { f.Head.Trust = kernel.TrustListed }),

@@ -190,6 +190,28 @@ func TestP10_StopOfAResultOnItsWay(t *testing.T) {
 	p.until("the result came first", func() bool { return p.head(n) == "completed" })
 }
 
+// TestP10_StopOfALostResult: who stops a task whose result the server took and lost isn't
+// told that nothing was stopped.
+func TestP10_StopOfALostResult(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	p.untilReady()
+	n := p.File("default")
+	dir := p.Store.GitDir(p.Repo.ID)
+	lost := filepath.Join(t.TempDir(), "lost")
+	// The server answers that it took the result, and puts both refs back.
+	gittest.Hook(t, dir, "post-receive", `test -e `+lost+` && exit 0
+while read old new ref; do case $ref in refs/heads/writ/*) branch=$ref;; refs/writ/*) state=$ref head=$old;; esac; done
+test -z "$branch" || { git update-ref -d $branch && git update-ref $state $head && touch `+lost+`; }`)
+	p.Approve(n)
+	p.until("the result is lost", func() bool { _, err := os.Stat(lost); return err == nil })
+	code, out := p.cli("task", "stop", fmt.Sprint(n), "--state-dir", p.state())
+	if code != exitDone || strings.Contains(out, "wasn't running") {
+		t.Errorf("%d: %s", code, out)
+	}
+	p.until("it is stopped", func() bool { return p.head(n) == "waiting" })
+}
+
 // TestM2_ResumesOverALostResult: a lease at HEAD over which the server had acknowledged a
 // result, and lost it, may be moved on from.
 func TestM2_ResumesOverALostResult(t *testing.T) {

@@ -81,6 +81,7 @@ func (t *Task) hasRoom(scope []string, starts bool) bool {
 func (t *Task) settled() {
 	t.guard.Lock()
 	t.room.starting = false
+	t.delivering = unsettledResult(t.pending, t.unseen)
 	t.guard.Unlock()
 }
 

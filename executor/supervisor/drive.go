@@ -120,6 +120,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			continue
 		}
 		if ctx.Err() != nil || errors.Is(err, errActFirst) && d.waiting() {
+			t.s.outage.back(t.number, false)
 			continue
 		}
 		d.giveBack(ctx, err)
@@ -129,6 +130,8 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		if unreadable(err) {
 			d.resting = t.unread(err)
 			d.tellNoBase(ctx, err)
+		} else {
+			t.s.outage.back(t.number, false)
 		}
 		if !Passing(err) || (!d.running() && (o.Yield || t.run == nil && d.outages >= outageTries)) {
 			if d.running() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -21,6 +22,26 @@ func (f *forged) outlast(lasts time.Duration) {
 			f.t.Fatalf("it stands %s, %s, unable %v, next in %d ms", st.Decision.Standing, st.Decision.Action, st.Unable, st.Wake-f.clock.Now().WallMs)
 		}
 		f.clock.advance(st.Wake - f.clock.Now().WallMs)
+	}
+}
+
+// TestE8_LimitsOfTheForgeKeepNobodyElse: a look that ends at the forge's limits gives the
+// leave to try a server that can't back to the other tasks of the repository.
+func TestE8_LimitsOfTheForgeKeepNobodyElse(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	gittest.Hook(t, f.bare, "pre-receive", `echo "fatal: write error: No space left on device" >&2; exit 1`)
+	st := f.drive()
+	if !st.Unable {
+		t.Fatalf("it stands %s", st.Decision.Standing)
+	}
+	f.clock.advance(st.Wake - f.clock.Now().WallMs)
+	f.scene.Bot.Fail(forgetest.Any(), forgetest.Always, forgetest.Fault{Reason: forge.Limited, RetryAfter: time.Hour})
+	if _, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); !forge.IsReason(err, forge.Limited) {
+		t.Fatalf("the look ends with %v", err)
+	}
+	if left := f.sup.outage.rest(f.clock.Now()); left > 0 {
+		t.Errorf("the repository is left alone for %s by all its tasks", left)
 	}
 }
 

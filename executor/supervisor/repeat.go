@@ -75,8 +75,14 @@ func (t *Task) setDelivering(on bool) {
 	t.delivering = on
 }
 
+// unsettledResult reports whether the server left the push of a result without an answer,
+// or took it and doesn't show it.
+func unsettledResult(pending, unseen *push) bool {
+	return pending != nil && pending.result() || unseen != nil && unseen.hidden != 0 && unseen.result()
+}
+
 // Delivering reports whether a result of the task was pushed and nobody knows yet what
-// became of it.
+// became of it: it has no answer, or the server took it and doesn't show it.
 func (s *Supervisor) Delivering(number int64) (is bool) {
 	s.locked(func() {
 		if t := s.open[number]; t != nil {
@@ -84,7 +90,7 @@ func (s *Supervisor) Delivering(number int64) (is bool) {
 			defer t.guard.Unlock()
 			is = t.delivering
 		} else if p := s.parked[number]; p != nil {
-			is = p.pending != nil && p.pending.result()
+			is = unsettledResult(p.pending, p.unseen)
 		}
 	})
 	return is

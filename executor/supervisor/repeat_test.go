@@ -337,6 +337,9 @@ func TestP10_LostResultIsTakenBack(t *testing.T) {
 					if _, err := f.task.Tick(t.Context(), kernel.RequestTick, "writ"); err == nil || f.ref(changeRef) != "" {
 						t.Errorf("looked with %v, the change branch is %q", err, f.ref(changeRef))
 					}
+					if !f.sup.Delivering(1) {
+						t.Error("nobody knows that a result is on its way")
+					}
 				}
 				switch how {
 				case "restarted":
@@ -360,6 +363,9 @@ func TestP10_LostResultIsTakenBack(t *testing.T) {
 				}
 				if f.ref(changeRef) != "" || f.trailer("aynig-state") == "completed" || f.started() != 1 {
 					t.Errorf("%d builders, HEAD is %s", f.started(), f.trailer("aynig-state"))
+				}
+				if name != "halt" && f.sup.Delivering(1) {
+					t.Error("what was taken back is said to be on its way")
 				}
 				if name == "halt" {
 					f.shows("Halted by `local:0:ana`.", "", true)
@@ -397,7 +403,9 @@ func TestP10_StopDuringTheLook(t *testing.T) {
 					if o, lasts := f.sup.Outage(); lasts && strings.Contains(o.Words, errActFirst.Error()) {
 						t.Errorf("the server is said to be unable: %s", o.Words)
 					}
-					f.clock.advance(5000)
+					if f.clock.advance(5000); f.sup.outage.rest(f.clock.Now()) > 0 {
+						t.Error("the repository is left alone by all its tasks")
+					}
 				}
 				if kind == kernel.ActStop {
 					f.later()

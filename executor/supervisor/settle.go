@@ -43,7 +43,9 @@ const settleTries = 3
 // very same objects are pushed again, never others for the same expectation
 // (cases L6, L7), unless a person's word changes what is to be done.
 func (t *Task) do(ctx context.Context, req kernel.Request, p *push) kernel.Outcome {
-	t.setDelivering(p.result())
+	if p.result() {
+		t.setDelivering(true)
+	}
 	out := t.push(ctx, p)
 	answered := out.Status != git.Unknown
 	tries := settleTries
@@ -57,7 +59,6 @@ func (t *Task) do(ctx context.Context, req kernel.Request, p *push) kernel.Outco
 		}
 		out = next
 	}
-	t.setDelivering(p.result() && out.Status == git.Unknown)
 	out = t.doubted(ctx, p, t.denied(ctx, p, out))
 	t.judgedBy(p, &out)
 	o := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: p.key, Effect: p.action, Detail: out.Reason}
@@ -161,7 +162,6 @@ func (t *Task) settle(ctx context.Context, c *cycle) error {
 // giveUp forgets the push that is to be settled.
 func (t *Task) giveUp() {
 	t.pending = nil
-	t.setDelivering(false)
 }
 
 // ErrUnsettled says that a push of ours may still be applied by the server:

@@ -251,7 +251,7 @@ func (t *Task) unpark() {
 	delete(t.s.parked, t.number)
 	t.pending, t.unseen, t.lapsed, t.locked, t.ruling, t.untaken, t.missing = p.pending, p.unseen, p.lapsed, p.locked, p.ruling, p.untaken, p.missing
 	t.run = p.run
-	t.setDelivering(p.pending != nil && p.pending.result())
+	t.setDelivering(unsettledResult(p.pending, p.unseen))
 }
 
 // judged reports whether there is work that only has to be delivered: nothing of it
