@@ -120,7 +120,6 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			continue
 		}
 		if ctx.Err() != nil || errors.Is(err, errActFirst) && d.waiting() {
-			t.s.outage.back(t.number, false)
 			continue
 		}
 		d.giveBack(ctx, err)
@@ -130,8 +129,6 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		if unreadable(err) {
 			d.resting = t.unread(err)
 			d.tellNoBase(ctx, err)
-		} else {
-			t.s.outage.back(t.number, false)
 		}
 		if !Passing(err) || (!d.running() && (o.Yield || t.run == nil && d.outages >= outageTries)) {
 			if d.running() {

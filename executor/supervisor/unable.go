@@ -289,8 +289,11 @@ func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 }
 
 // tried gives leave back where a look came to its end without asking for anything
-// that the server couldn't do.
+// that the server couldn't do, or ended for another reason than the server.
 func (d *drive) tried(st Status, err error) {
+	if err != nil && (!unreadable(err) || errors.Is(err, errActFirst)) {
+		d.task.s.outage.back(d.task.number, false)
+	}
 	if err != nil || unabled(st) {
 		return
 	}
