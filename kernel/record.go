@@ -179,7 +179,7 @@ type Genesis struct {
 // the effect is tried.
 type Intent struct {
 	Kind   string       `json:"kind"` // "intent"
-	Key    string       `json:"key"`  // unique per effect; the outcome bears the same
+	Key    string       `json:"key"`  // of the effect, the same where that is tried again; the outcome bears it, too
 	Effect Action       `json:"effect"`
 	Digest canon.Digest `json:"digest"` // of what is pushed or handed out
 	Ref    string       `json:"ref"`

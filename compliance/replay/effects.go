@@ -71,8 +71,9 @@ func (j *journal) intent(r record) {
 		return
 	}
 	i := b.body
+	former := j.byKey[i.Key]
 	switch {
-	case j.byKey[i.Key] != nil:
+	case former != nil && !former.again(i):
 		j.f.record(r.Seq, "The effect %s is announced a second time.", i.Key)
 		return
 	case j.allowed == nil || j.allowed.Action != i.Effect:
@@ -83,7 +84,19 @@ func (j *journal) intent(r record) {
 	j.allowed = nil // a decision has one effect
 	a := &announced{intent: i, seq: r.Seq}
 	j.byKey[i.Key] = a
-	j.order = append(j.order, a)
+	j.order = append(slices.DeleteFunc(j.order, func(one *announced) bool { return one == former }), a)
+}
+
+// again reports whether an effect may be announced once more: the very same one, after the
+// server did not do it. Who tries again within a second makes the same commit, though its
+// objects may be packed in another order.
+func (a *announced) again(i kernel.Intent) bool {
+	switch a.outcome {
+	case kernel.OutcomeLost, kernel.OutcomeRefused, kernel.OutcomeFailed, kernel.OutcomeUnable:
+		i.Digest = a.intent.Digest
+		return a.intent == i
+	}
+	return false
 }
 
 func (j *journal) outcome(r record) {

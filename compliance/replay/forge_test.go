@@ -147,6 +147,24 @@ func TestE3_EffectsWithoutTheirRecords(t *testing.T) {
 	}
 }
 
+// TestE3_AnnouncedAgainThoughDone: only what the server did not do may be announced again.
+func TestE3_AnnouncedAgainThoughDone(t *testing.T) {
+	x := completed(t)
+	x.forge(func(list []kernel.Record) []kernel.Record {
+		at := nth(list, kernel.KindIntent, 2)
+		for list[at].Kind != kernel.KindDecision {
+			at--
+		}
+		done := nth(list, kernel.KindOutcome, 2) + 1
+		return slices.Insert(list, done, list[at], list[nth(list, kernel.KindIntent, 2)], list[done-1])
+	})
+	for _, c := range x.verify().Checks {
+		if c.Name == "effects" && !strings.Contains(c.Detail, "announced a second time") {
+			t.Errorf("%s", c.Detail)
+		}
+	}
+}
+
 // TestE3_EffectWithoutAuditEntry: the machine's entries form a sound chain of
 // their own, but none lets the dispatch begin (promise P6).
 func TestE3_EffectWithoutAuditEntry(t *testing.T) {

@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +65,44 @@ func (b *bench) verify(ref string) {
 	r, err := replay.VerifyTask(b.t.Context(), b.repo, ref, replay.Options{Keys: []ssh.PublicKey{b.key}, World: b.place.cfg.World})
 	if err != nil || !r.OK || r.Evidence != replay.EvidenceFull || r.State != kernel.TaskCompleted && r.State != kernel.TaskWaiting {
 		b.t.Errorf("%s: %v\n%s", ref, err, r.Plain())
+	}
+}
+
+// TestE3_TriedAgainWithinASecond: who tries again what the server did not do, within the
+// same second, makes the very same commit. The evidence has it announced as often as it
+// was tried, and is sound.
+func TestE3_TriedAgainWithinASecond(t *testing.T) {
+	t.Parallel()
+	for _, at := range []kernel.Action{kernel.ActionHeartbeat, kernel.ActionSeal} {
+		for words, came := range map[string]kernel.OutcomeStatus{"locked": kernel.OutcomeLost, "full": kernel.OutcomeUnable} {
+			if at == kernel.ActionSeal && words == "full" {
+				continue // it goes on, with the work in the store
+			}
+			t.Run(string(at)+" "+words, func(t *testing.T) {
+				b := newBench(t, newRepo(t), func(b *bench) { b.exec.hold, b.place.terms = true, checkTerms })
+				b.reach(kernel.ActionDispatch)
+				if at == kernel.ActionHeartbeat {
+					b.clock.advance(60_000)
+				} else {
+					b.exec.finish()
+				}
+				lock := filepath.Join(b.bare, filepath.FromSlash(stateRef)+".lock")
+				if words == "locked" {
+					must(t, os.WriteFile(lock, nil, 0o600))
+				} else {
+					gittest.Hook(t, b.bare, "pre-receive", `echo "fatal: write error: No space left on device" >&2; exit 1`)
+				}
+				for range 2 {
+					want(t, b.tick(), at, came)
+				}
+				_ = os.Remove(lock) // it may be the other case
+				gittest.Hook(t, b.bare, "pre-receive", "exit 0")
+				want(t, b.tick(), at, kernel.OutcomeDone)
+				b.exec.hold = false
+				b.until(kernel.StandFinal)
+				b.verify(stateRef)
+			})
+		}
 	}
 }
 
