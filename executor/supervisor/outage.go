@@ -127,16 +127,18 @@ func (o *outage) rest(now lease.Clock) time.Duration {
 }
 
 // failed notes that the server couldn't; space says that its words are about space. It
-// returns when to try again, Clock.BootMs.
+// returns when to try again, Clock.BootMs. What fails while nobody may try began before the
+// last failure did, and says nothing new of the server.
 func (o *outage) failed(task int64, now lease.Clock, words string, push, space bool) (next int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := o.met(task, now, words, push)
 	t.Tries++
-	o.tries++
-	o.busy = 0
-	t.next, o.next = t.after(now, t.Tries), t.after(now, o.tries)
-	if t.next = max(t.next, o.next); space && now.BootMs-t.began > spaceSoon.Milliseconds() {
+	if o.busy = 0; now.BootMs >= o.next {
+		o.tries++
+		o.next = t.after(now, o.tries)
+	}
+	if t.next = max(t.after(now, t.Tries), o.next); space && now.BootMs-t.began > spaceSoon.Milliseconds() {
 		t.next = now.BootMs + spaceFar.Milliseconds()
 	}
 	return t.next

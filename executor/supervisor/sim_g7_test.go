@@ -132,6 +132,9 @@ func TestSim_G7_OneTriesForAll(t *testing.T) {
 	for n := range int64(5) {
 		o.failed(n, now, "full", true, false)
 	}
+	if rest := o.rest(now); rest > outageNext {
+		t.Errorf("after what began at once failed at once, nobody tries for %s", rest)
+	}
 	tries := 0
 	for range 3600 {
 		now.BootMs, now.WallMs = now.BootMs+1000, now.WallMs+1000
