@@ -86,10 +86,11 @@ type server struct {
 	level    *slog.LevelVar
 	inbox    *inbox.Inbox
 	worlds   *worlds
-	older    chan error   // that the store is older than its key
-	hints    hints        // which of them to look at
-	bases    hints        // whose base to look through
-	lacking  refusedTasks // what lacks its builder, or a rule refuses
+	turn     time.Duration // see turnWithin
+	older    chan error    // that the store is older than its key
+	hints    forgeHints    // which of them to look at
+	bases    forgeHints    // whose base to look through
+	lacking  refusedTasks  // what lacks its builder, or a rule refuses
 	hook     *webhook.Server
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
@@ -118,7 +119,7 @@ func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error)
 		return nil, err
 	}
 	s := &server{
-		app: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newHints(), bases: newHints(), registry: prometheus.NewRegistry(), older: make(chan error, 1),
+		app: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newForgeHints(), bases: newForgeHints(), turn: turnWithin, registry: prometheus.NewRegistry(), older: make(chan error, 1),
 		level: &slog.LevelVar{}, ever: map[string]*served{}, pool: git.NewPool(git.PoolDisk, git.PoolMemory), self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
 	}
 	s.log = a.serverLog(cfg.Server, s.runs, s.level)

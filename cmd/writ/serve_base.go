@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/writbot/writ/executor/supervisor"
@@ -27,43 +28,45 @@ const (
 // there, and with each sweep, for such a delivery may be lost: a commit that takes
 // a task's work back changes nothing on its issue.
 func (s *server) watchBases(ctx context.Context) error {
-	told := map[string]string{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.bases.signal:
-			s.lookAtBases(ctx, told)
+	return s.eachForge(ctx, "bases", func(ctx context.Context, forge string) {
+		var told sync.Map
+		turns := s.newTurns(s.bases[forge])
+		defer turns.wait()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-turns.hints.signal:
+				s.lookAtBases(ctx, turns, &told)
+			}
+		}
+	})
+}
+
+// lookAtBases looks through those that are to be. The log is told of a trouble when it
+// changes; told has those that it was told of, by world.
+func (s *server) lookAtBases(ctx context.Context, turns *turns, told *sync.Map) {
+	for _, name := range turns.hints.take() {
+		if w := s.worlds.named(name); w != nil && !turns.take(w, func() { s.lookThrough(ctx, w, told) }) {
+			turns.hints.keep(name)
 		}
 	}
 }
 
-// lookAtBases looks through those that are to be. The log is told of a trouble when it
-// changes; told are those that it was told of, by world.
-func (s *server) lookAtBases(ctx context.Context, told map[string]string) {
-	for _, name := range s.bases.take() {
-		w := s.worlds.named(name)
-		if w == nil {
-			continue
-		}
-		var n int
-		err := shelter(s.log.With(logWorld, name), "bases", func() (err error) {
-			n, err = s.lookAtBase(ctx, w)
-			return err
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		trouble := ""
-		if err != nil {
-			trouble = err.Error()
-		}
-		if trouble != "" && trouble != told[name] {
-			s.log.Warn("the base could not be looked through; it is tried again with the next push or sweep", "world", name, "error", err)
-		} else if n > 0 {
-			s.log.Info("commits on the base take back work of tasks", "world", name, "tasks", n)
-		}
-		told[name] = trouble
+func (s *server) lookThrough(ctx context.Context, w *served, told *sync.Map) {
+	n, err := s.lookAtBase(ctx, w)
+	if ctx.Err() != nil {
+		return
+	}
+	trouble := ""
+	if err != nil {
+		trouble = err.Error()
+	}
+	before, _ := told.Swap(w.world, trouble)
+	if trouble != "" && trouble != before {
+		s.log.Warn("the base could not be looked through; it is tried again with the next push or sweep", "world", w.world, "error", err)
+	} else if n > 0 {
+		s.log.Info("commits on the base take back work of tasks", "world", w.world, "tasks", n)
 	}
 }
 

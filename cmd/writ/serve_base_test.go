@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestF7_PushIsAHint(t *testing.T) {
 	for world, want := range map[string]int{"": 0, "local/o/n": 1} {
 		_, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local", Event: webhook.Event{Pushed: world}})
 		must(t, err)
-		if got := s.bases.take(); len(got) != want {
+		if got := s.bases["local"].take(); len(got) != want {
 			t.Errorf("a push to %q: %v", world, got)
 		}
 	}
@@ -325,7 +326,8 @@ func TestE8_BaseTroubleIsLoggedOnce(t *testing.T) {
 	must(t, s.inbox.Mark(t.Context(), []inbox.Key{{World: w.world, Task: 5}}, time.Now().Add(time.Hour).UnixMilli()))
 	var out strings.Builder
 	s.log = slog.New(slog.NewTextHandler(&out, nil))
-	told, bare := map[string]string{}, p.Store.GitDir(p.Repo.ID)
+	turns, bare := s.newTurns(s.bases["local"]), p.Store.GitDir(p.Repo.ID)
+	var told sync.Map
 	tip := gittest.RefOID(bare, "refs/heads/main")
 	for i, there := range []bool{false, false, true, false, false} {
 		if there {
@@ -333,8 +335,8 @@ func TestE8_BaseTroubleIsLoggedOnce(t *testing.T) {
 		} else if gittest.RefOID(bare, "refs/heads/main") != "" {
 			gittest.Git(t, bare, "update-ref", "-d", "refs/heads/main")
 		}
-		s.bases.add([]string{w.world})
-		s.lookAtBases(t.Context(), told)
+		turns.hints.add([]string{w.world})
+		s.lookAtBases(t.Context(), turns, &told)
 		if n, want := strings.Count(out.String(), "could not be looked through"), 1+i/3; n != want {
 			t.Errorf("after look %d the log says so %d times, want %d:\n%s", i+1, n, want, out.String())
 		}

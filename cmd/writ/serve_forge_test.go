@@ -41,12 +41,12 @@ func TestF6_AccessHintMakesTasksDue(t *testing.T) {
 		}
 		return keys
 	}
-	if _, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local"}); err != nil || len(s.hints.take()) > 0 {
+	if _, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local"}); err != nil || len(s.hints["local"].take()) > 0 {
 		t.Errorf("a delivery about something else is a hint, %v", err)
 	}
 	_, err := in.Accept(t.Context(), webhook.Delivery{Hook: "local", Event: webhook.Event{Access: &webhook.Access{Installation: 7, Worlds: []string{"local/o/n"}}}})
 	must(t, err)
-	s.recheck(t.Context(), s.hints.take())
+	s.recheck(t.Context(), s.hints["local"].take())
 	if got := due(); !slices.Equal(got, []inbox.Key{mine}) {
 		t.Errorf("due are %v", got)
 	}

@@ -18,8 +18,15 @@ type hints struct {
 	signal chan struct{}
 }
 
-func newHints() hints {
-	return hints{&sync.Mutex{}, map[string]bool{}, make(chan struct{}, 1)}
+// forgeHints are those of each forge, by its name.
+type forgeHints map[string]hints
+
+func newForgeHints() forgeHints {
+	all := forgeHints{}
+	for _, forge := range forgeNames() {
+		all[forge] = hints{&sync.Mutex{}, map[string]bool{}, make(chan struct{}, 1)}
+	}
+	return all
 }
 
 func (h hints) add(worlds []string) {
@@ -32,6 +39,13 @@ func (h hints) add(worlds []string) {
 	case h.signal <- struct{}{}:
 	default: // one is on its way
 	}
+}
+
+// keep is add for one whose turn hasn't come: it tells nobody.
+func (h hints) keep(world string) {
+	h.Lock()
+	h.worlds[world] = true
+	h.Unlock()
 }
 
 // take returns them and forgets them.
@@ -70,9 +84,9 @@ func (s *server) stored(d webhook.Delivery) {
 	}
 	s.sched.Marked(keys...)
 	if w := d.Event.Pushed; w != "" {
-		s.bases.add([]string{w})
+		s.bases[d.Hook].add([]string{w})
 	}
 	if a := d.Event.Access; a != nil {
-		s.hints.add(a.Worlds)
+		s.hints[d.Hook].add(a.Worlds)
 	}
 }

@@ -238,7 +238,9 @@ func (s *server) commit(c *change) {
 		s.log.Info("a repository is no longer listed: nothing is done in it any more", logWorld, old.world)
 	}
 	s.worlds.nudge()
-	s.hints.add(nil) // the interval may be another
+	for _, h := range s.hints {
+		h.add(nil) // the interval may be another
+	}
 	s.sched.Nudge()
 }
 

@@ -57,14 +57,14 @@ func TestJ2_AWorldThatPanics(t *testing.T) {
 	s, w := openedWith(t, &brokenList{})
 	s.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	w.client = nilWorld{w.client}
-	s.lookAfter(t.Context(), []string{w.world})
+	s.lookAfter(t.Context(), []string{w.world}, s.newTurns(s.hints["local"]))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := s.sweepAll(ctx); err != nil {
 		t.Error(err)
 	}
 	w.sup = nil // its base can't be looked at
-	s.bases.add([]string{w.world})
+	s.bases["local"].add([]string{w.world})
 	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := s.watchBases(ctx); err != nil {

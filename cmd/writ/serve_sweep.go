@@ -24,22 +24,29 @@ const sweepCursor = "issues"
 // know, because they are another installation's or the store is new. Without
 // webhooks it is all that there is.
 func (s *server) sweepAll(ctx context.Context) error {
-	paced := newPacer()
+	return s.eachForge(ctx, "sweep", s.sweepForge)
+}
+
+// sweepForge sweeps the worlds of one forge.
+func (s *server) sweepForge(ctx context.Context, forge string) {
+	hints, paced := s.hints[forge], newPacer()
+	turns := s.newTurns(hints)
+	defer turns.wait()
 	var swept, late time.Time // of all; when a hint's turn comes
 	round := 0
 	for {
 		now := time.Now()
 		if !now.Before(swept.Add(s.sweepEvery())) {
 			swept = now
-			for _, w := range inTurn(s.worlds.open(), round) {
-				s.ofWorld(w, func() { s.sweepOne(ctx, w) })
+			for _, w := range inTurn(s.worlds.openAt(forge), round) {
+				turns.take(w, func() { s.sweepOne(ctx, w) })
 			}
 			round++
 			swept = rested(swept, time.Now(), s.sweepEvery())
 		}
 		var due []string
-		due, late = paced.admit(s.hints.take(), time.Now())
-		s.lookAfter(ctx, due)
+		due, late = paced.admit(hints.take(), time.Now())
+		s.lookAfter(ctx, due, turns)
 		wait := time.Until(swept.Add(s.sweepEvery()))
 		if !late.IsZero() {
 			wait = min(wait, time.Until(late))
@@ -48,9 +55,9 @@ func (s *server) sweepAll(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return
 		case <-timer.C:
-		case <-s.hints.signal:
+		case <-hints.signal:
 		}
 		timer.Stop()
 	}
@@ -87,24 +94,24 @@ func (s *server) sweepEvery() time.Duration {
 
 // lookAfter follows hints: what is open is looked at, and what is closed may work
 // now.
-func (s *server) lookAfter(ctx context.Context, worlds []string) {
+func (s *server) lookAfter(ctx context.Context, worlds []string, turns *turns) {
 	if len(worlds) == 0 {
 		return
 	}
 	s.worlds.tryNow(worlds)
 	for _, name := range worlds {
-		if w := s.worlds.named(name); w != nil {
-			s.ofWorld(w, func() {
-				s.recheck(ctx, []string{name})
-				s.checkAccess(ctx, w.listing, w.at)
-				s.sweepOne(ctx, w)
-			})
+		if w := s.worlds.named(name); w != nil && !turns.take(w, func() {
+			s.recheck(ctx, []string{name})
+			s.checkAccess(ctx, w.listing, w.at)
+			s.sweepOne(ctx, w)
+		}) {
+			turns.hints.keep(name)
 		}
 	}
 }
 
 func (s *server) sweepOne(ctx context.Context, w *served) {
-	s.bases.add([]string{w.world})
+	s.bases[w.listing.forge.name].add([]string{w.world})
 	w.git.forget()
 	w.seen.forget()
 	if err := w.sup.WatchActs(ctx); err != nil && ctx.Err() == nil {

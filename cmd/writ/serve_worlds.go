@@ -114,6 +114,11 @@ func (ws *worlds) open() (list []*served) {
 	return list
 }
 
+// openAt are those of a forge.
+func (ws *worlds) openAt(forge string) []*served {
+	return slices.DeleteFunc(ws.open(), func(w *served) bool { return w.listing.forge.name != forge })
+}
+
 // listed reports whether a world is, open or closed.
 func (ws *worlds) listed(world string) bool {
 	ws.mu.Lock()
