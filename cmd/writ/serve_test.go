@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,7 +111,14 @@ builders:
   waits: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.05; done; echo hello > out.txt'], ro: ['%[1]s/gate:/gate']}
 %[6]s`, p.dir, p.hook, p.URL, p.Dir, p.more, p.builders, cmp.Or(p.drain, "10s"), p.others)
 	path := filepath.Join(p.dir, "writ.yaml")
-	must(p.t, os.WriteFile(path, []byte(text), 0o600))
+	if now, err := os.ReadFile(path); err == nil && string(now) == text {
+		return path
+	}
+	next, err := os.CreateTemp(p.dir, "writ.yaml.*") // a server that starts may read it meanwhile
+	must(p.t, err)
+	_, err = next.WriteString(text)
+	must(p.t, errors.Join(err, next.Close()))
+	must(p.t, os.Rename(next.Name(), path))
 	return path
 }
 

@@ -48,9 +48,15 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 	if found.State != forge.ChangeMerged || out.Old {
 		return out, nil
 	}
-	if delivers, err := t.merged(ctx, c.intake, found); err != nil || !delivers {
+	switch delivers, err := t.merged(ctx, c, found); {
+	case err != nil:
+		return nil, err
+	case !delivers && found.Base == c.intake.baseBranch():
+		out.Open = true // it is waited for, as before
+		return out, nil
+	case !delivers:
 		out.Into = found.Base
-		return out, err
+		return out, nil
 	}
 	out.Merged, out.Verified = found.MergedOID, string(verified)
 	if out.Differs, err = t.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), git.OID(found.MergedOID)); err != nil {
@@ -114,12 +120,14 @@ const maxAncestry = 64
 
 // merged reports whether a change's merge is on the base. One into another branch
 // delivers nothing until that branch is merged itself: whoever may push chooses the
-// branches that changes are for. The base's name may have changed since.
-func (t *Task) merged(ctx context.Context, in *Intake, change forge.Change) (bool, error) {
-	if change.Base == in.baseBranch() {
+// branches that changes are for. The base's name may have changed since. One into the base
+// counts where the base still has it when the task is completed; who sets the base back
+// after that takes nothing back.
+func (t *Task) merged(ctx context.Context, c *cycle, change forge.Change) (bool, error) {
+	if change.Base == c.intake.baseBranch() && !c.facts.AwaitsMerge() {
 		return true, nil
 	}
-	return t.holds(ctx, in.BaseCommit, git.OID(change.MergedOID))
+	return t.holds(ctx, c.intake.BaseCommit, git.OID(change.MergedOID))
 }
 
 // verified is the commit that HEAD's result delivers, and builtOn the base that it

@@ -121,6 +121,28 @@ func TestT24_AnyTrustedInstanceCompletes(t *testing.T) {
 	}
 }
 
+// TestE2_BaseSetBackBeforeTheEnd: a change whose merge the base doesn't have any more, or
+// not yet, when the task would be completed closes no issue.
+func TestE2_BaseSetBackBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	f := newWaiting(t)
+	before := f.ref("refs/heads/main")
+	merged := f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
+	gittest.Git(t, f.bare, "update-ref", "refs/heads/main", before)
+	for range 3 {
+		f.wants(f.later(), kernel.StandWaiting)
+		if is := f.forgeIssue(); is.State != forge.Open || f.trailer("aynig-state") != string(kernel.TaskWaiting) {
+			t.Errorf("HEAD is %s, the issue is %s", f.trailer("aynig-state"), is.State)
+		}
+	}
+	gittest.Git(t, f.bare, "update-ref", "refs/heads/main", merged)
+	f.wants(f.later(), kernel.StandFinal)
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	gittest.Git(t, f.bare, "update-ref", "refs/heads/main", before)
+	f.later()
+	f.shows("task 1 completed", kernel.LabelCompleted, false) // that takes nothing back
+}
+
 // TestM2_HaltedTaskIsNotCompleted: a halted task is completed by no merge.
 func TestM2_HaltedTaskIsNotCompleted(t *testing.T) {
 	t.Parallel()
