@@ -264,13 +264,18 @@ func TestE2_MergedElsewhere(t *testing.T) {
 // before the work was begun is none of its, whatever its text says.
 func TestE2_ChangeFromBefore(t *testing.T) {
 	t.Parallel()
-	for name, merged := range map[string]bool{"merged": true, "closed": false} {
+	for _, name := range []string{"merged", "merged, by writ's account", "closed"} {
+		merged := name != "closed"
 		t.Run(name, func(t *testing.T) {
 			f := newTold(t, func(f *forged) { f.place.terms = mergeTerms })
 			gittest.Git(t, f.bare, "update-ref", changeRef, "refs/heads/main")
 			f.push(changeRef, "Mine", map[string]string{"mine": "x"})
 			f.scene.SetBranch(f.scene.Repo, f.scene.Owner.User, "writ/change/1", f.ref(changeRef))
-			old, err := f.scene.Owner.OpenChange(t.Context(), f.scene.Repo, forge.Change{Title: "Mine", Head: "writ/change/1", Base: "main"})
+			by := f.scene.Owner
+			if name == "merged, by writ's account" {
+				by = f.scene.Robot
+			}
+			old, err := by.OpenChange(t.Context(), f.scene.Repo, forge.Change{Title: "Mine", Head: "writ/change/1", Base: "main"})
 			must(t, err)
 			if merged {
 				f.push("refs/heads/main", "Merge mine", map[string]string{"mine": "x"})
