@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -44,49 +45,56 @@ func (t *Task) halted() (is bool) {
 // halt halts the task that is driven: what runs dies, its lease is given back, so
 // that nobody has to wait for it and nobody is told that the task is worked on, and the
 // halt is recorded. Neither git nor the forge keeps it from being halted. The looks that
-// follow tell the issue, until when the kernel isn't at its end.
+// follow tell the issue, and give back what could not be given back, until when the
+// kernel isn't at its end.
 func (d *drive) halt(ctx context.Context, a Act) error {
 	t := d.task
 	t.kill()
-	ctx, d.handed = context.WithoutCancel(ctx), true
+	ctx = context.WithoutCancel(ctx)
 	if t.run != nil || t.pending != nil {
-		if err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
-			t.say("the lease could not be given back, and ends by itself: %v", err)
+		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
+			t.say("the lease could not be given back yet: %v", err)
 		}
 	}
 	if err := t.s.Halt(ctx, t.number, a.Actor, a.Reason); err != nil {
 		return err
 	}
-	t.setRun(nil) // nothing of it runs, though its lease may stand until it ends by itself
+	t.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
 	return nil
 }
 
-// handBack gives back the lease of a process that died, of a task that was halted since,
-// so that nothing that is still under way of that process can win any more. It is tried
-// once in each drive, until the issue is told of the halt.
+// handBack gives back the lease that a halted task still has, of a process that died or of
+// a push that failed, so that nothing that is still under way of it can win any more. While
+// the server can't, it is tried again by the looks that follow, in this process or the next.
+// A lease that a rule keeps there ends by itself.
 func (d *drive) handBack(ctx context.Context) {
-	t := d.task
-	if d.handed || t.run != nil || !t.halted() {
+	t, now := d.task, d.task.s.now().WallMs
+	if d.handed || now < d.handAt || t.run != nil || !t.halted() {
 		return
 	}
-	d.handed = true
 	a, err := t.haltAct(ctx)
+	st := Status{}
 	if err == nil {
-		err = d.handOver(ctx, kernel.RequestHalt, a.Actor)
+		st, err = d.handOver(ctx, kernel.RequestHalt, a.Actor)
 	}
-	if err != nil {
-		t.say("a lease of the halted task could not be given back, and ends by itself: %v", err)
+	if d.handed = err == nil && (st.Outcome == nil || st.Outcome.Status == kernel.OutcomeDone || st.Outcome.Status == kernel.OutcomeRefused); d.handed {
+		d.handAt = 0
+		return
 	}
+	d.handAt = now + outageFar.Milliseconds()
+	if err == nil {
+		err = errors.New(st.Outcome.Detail)
+	}
+	t.say("the lease of the halted task could not be given back yet: %v", err)
 }
 
 // handTime bounds the push by which a halted task is handed over.
 const handTime = 10 * time.Second
 
-func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) error {
+func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, handTime)
 	defer cancel()
-	_, err := d.task.Tick(ctx, req, actor)
-	return err
+	return d.task.Tick(ctx, req, actor)
 }
 
 // Halt records a durable halt of a task, whether or not it is driven; what runs

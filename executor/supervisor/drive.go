@@ -154,7 +154,8 @@ type drive struct {
 	takenIn         <-chan struct{} // what ended while the server couldn't be asked
 	attempted       bool            // the one attempt of Once is over
 	heard           bool            // somebody said that there is something to see
-	handed          bool            // a halted task's lease was given back, or can't be for now
+	handed          bool            // a halted task has no lease that is to be given back
+	handAt          int64           // when it is tried again to give it back, Unix milliseconds; 0 for never
 	last            Status
 
 	moved    bool   // HEAD was, while the issue was moved
@@ -212,7 +213,7 @@ func (d *drive) giveBack(ctx context.Context, err error) {
 		return
 	}
 	t.say("the forge can't be asked for %s: the lease is given back", fe.RetryAfter)
-	if err := d.handOver(ctx, kernel.RequestGiveBack, d.o.Actor); err != nil {
+	if _, err := d.handOver(ctx, kernel.RequestGiveBack, d.o.Actor); err != nil {
 		t.say("the lease could not be given back, and ends by itself: %v", err)
 	}
 }
@@ -251,7 +252,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	case kernel.StandFinal, kernel.StandWaiting:
 		return d.awaitReview(ctx)
 	case kernel.StandHalted:
-		if told := d.told != "" && d.tellWake == 0; told || !t.remote {
+		if told := d.told != "" && d.tellWake == 0; (told || !t.remote) && d.handAt == 0 {
 			return false, t.haltKernel(ctx)
 		}
 	case kernel.StandActing:
@@ -321,6 +322,9 @@ func (d *drive) wakeAt(st Status) int64 {
 	}
 	if d.tellWake > 0 && (at == 0 || d.tellWake < at) {
 		at = d.tellWake
+	}
+	if d.handAt > 0 && (at == 0 || d.handAt < at) {
+		at = d.handAt
 	}
 	if d.resting > 0 {
 		at = d.resting

@@ -311,6 +311,51 @@ func TestP10_HaltedWhileItIsDown(t *testing.T) {
 	}
 }
 
+// TestE8_HaltedLeaseIsKeptAt: where the server can't take back the lease of a dead process,
+// whose task was halted meanwhile, the issue is told of the halt, and the lease is tried again
+// until the server can, in this process or the next. Nothing is counted for that.
+func TestE8_HaltedLeaseIsKeptAt(t *testing.T) {
+	t.Parallel()
+	for name, lives := range map[string]bool{"halted while it is down": false, "halted while it runs": true} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", restarts ", restarts), func(t *testing.T) {
+				f, u := newUnsent(t, kernel.ActionResult, nil)
+				u.away = true
+				f.reach(kernel.ActionResult)
+				gittest.Hook(t, f.bare, "pre-receive", `echo "fatal: write error: No space left on device" >&2; exit 1`)
+				if lives {
+					must(t, (&drive{task: f.task}).halt(t.Context(), Act{Actor: "local:0:ana", Reason: "enough"}))
+				} else {
+					must(t, f.sup.Halt(t.Context(), 1, "local:0:ana", "enough"))
+					f.open()
+				}
+				for range 3 {
+					st := f.drive()
+					f.wants(st, kernel.StandHalted, kernel.CodeTaskHalted)
+					f.shows("Halted by `local:0:ana`.", "", true)
+					if wait := st.Wake - f.clock.Now().WallMs; f.trailer("aynig-state") != kernel.HeadWorking || wait <= 0 || wait > outageFar.Milliseconds() {
+						t.Fatalf("HEAD is %s, and it is tried again in %d ms", f.trailer("aynig-state"), wait)
+					}
+					if o, lasts := f.sup.Outage(); lasts {
+						t.Errorf("a halted task is said to wait for the server: %s", o.Words)
+					}
+					if f.clock.advance(outageFar.Milliseconds()); restarts {
+						f.open()
+					}
+				}
+				gittest.Hook(t, f.bare, "pre-receive", "exit 0")
+				f.wants(f.drive(), kernel.StandHalted, kernel.CodeTaskHalted)
+				if f.trailer("aynig-state") != kernel.HeadStalled || f.trailer("writ-interruptions") != "1" || !f.task.kernelEnded() {
+					t.Errorf("HEAD is %s, after %s interruptions", f.trailer("aynig-state"), f.trailer("writ-interruptions"))
+				}
+				if out := u.Repo.CompareAndSwap(t.Context(), u.first, u.pack); out.Status != git.Lost || f.ref(changeRef) != "" {
+					t.Errorf("the result of the dead process is %s", out.Status)
+				}
+			})
+		}
+	}
+}
+
 // TestP10_LostResultIsTakenBack: a result that the server acknowledged and lost isn't made
 // again against a person's word either, by this process or the next, whether or not a rule
 // refused it meanwhile.
