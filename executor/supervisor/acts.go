@@ -69,7 +69,11 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 // A lease that a rule keeps there ends by itself.
 func (d *drive) handBack(ctx context.Context) {
 	t, now := d.task, d.task.s.now().WallMs
-	if d.handed || now < d.handAt || t.run != nil || !t.halted() {
+	if d.handed || t.run != nil || !t.halted() {
+		d.handAt = 0
+		return
+	}
+	if now < d.handAt {
 		return
 	}
 	a, err := t.haltAct(ctx)

@@ -356,6 +356,18 @@ func TestE8_HaltedLeaseIsKeptAt(t *testing.T) {
 	}
 }
 
+// TestE8_ResumedMeanwhile: a task that was resumed before its lease could be given back isn't
+// looked at for that any more.
+func TestE8_ResumedMeanwhile(t *testing.T) {
+	t.Parallel()
+	f, _ := newUnsent(t, kernel.ActionResult, nil)
+	f.reach(kernel.ActionResult)
+	d := &drive{task: f.task, handAt: 1}
+	if d.handBack(t.Context()); d.handAt != 0 {
+		t.Errorf("it is looked at again at %d", d.handAt)
+	}
+}
+
 // TestP10_LostResultIsTakenBack: a result that the server acknowledged and lost isn't made
 // again against a person's word either, by this process or the next, whether or not a rule
 // refused it meanwhile.
