@@ -62,8 +62,6 @@ type outage struct {
 	told  bool  // the log says so
 	tasks map[int64]*trouble
 	seen  map[int64]git.OID // the push that a look showed last, of tasks whose looks come to nothing
-
-	silent time.Duration // see silentAfter
 }
 
 // trouble is what one task met. It has a pace of its own: what fails for one task
@@ -82,7 +80,7 @@ type trouble struct {
 }
 
 func newOutage() *outage {
-	return &outage{tasks: map[int64]*trouble{}, seen: map[int64]git.OID{}, silent: silentAfter}
+	return &outage{tasks: map[int64]*trouble{}, seen: map[int64]git.OID{}}
 }
 
 func outageWait(tries int) time.Duration {

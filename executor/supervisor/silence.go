@@ -13,15 +13,30 @@ const silentAfter = 15 * time.Second
 
 // exchange is what a request asks of the server at the moment.
 type exchange struct {
-	since time.Time // zero for nothing
+	since time.Time // that the server sent or took something last; zero for nothing
 	push  bool
 	noted bool // it was left unanswered for long
 }
 
 type taskKey struct{}
 
-// on returns a context whose exchanges with the server are the task's.
-func (t *Task) on(ctx context.Context) context.Context { return context.WithValue(ctx, taskKey{}, t) }
+// on returns a context whose exchanges with the server are the task's, or with nil nobody's.
+func (t *Task) on(ctx context.Context) context.Context {
+	return git.WithProgress(context.WithValue(ctx, taskKey{}, t), t.goesOn)
+}
+
+// goesOn notes that the exchange makes progress: a large pack on a slow line is no silence.
+// How long it may take at most is the repository's to say.
+func (t *Task) goesOn() {
+	if t == nil {
+		return
+	}
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	if !t.asking.since.IsZero() {
+		t.asking.since = time.Now()
+	}
+}
 
 // timed is a repository that notes on the task which exchange is under way.
 type timed struct{ Repo }
@@ -84,12 +99,12 @@ func (r timed) Reassert(ctx context.Context, cmds []git.Command, pack git.Pack) 
 func (t *Task) noteSilence() {
 	t.guard.Lock()
 	e := t.asking
-	late := !e.since.IsZero() && !e.noted && time.Since(e.since) >= t.s.outage.silent
+	late := !e.since.IsZero() && !e.noted && time.Since(e.since) >= silentAfter
 	t.asking.noted = e.noted || late
 	t.guard.Unlock()
 	if late {
 		t.s.outage.silence(t.number, t.s.now(), e.push)
-		t.warnUnable("it leaves what is asked of it unanswered for " + t.s.outage.silent.String() + " already")
+		t.warnUnable("it leaves what is asked of it unanswered for " + silentAfter.String() + " already")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -88,6 +89,11 @@ func newSilent(t *testing.T, push int64, change func(*bench)) *silent {
 				next.ServeHTTP(w, r)
 				return
 			}
+			body, err := io.ReadAll(r.Body) // nothing more of it is progress
+			if err != nil {
+				t.Error(err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			s.arrived <- struct{}{}
 			gittest.Delay(s.answer)(next).ServeHTTP(w, r)
 		})
@@ -120,6 +126,15 @@ func (s *silent) begin() {
 		s.ended <- st
 	}()
 	s.t.Cleanup(cancel)
+}
+
+// movedAt has it that the exchange under way makes no progress since then, and says since when
+// that was so.
+func (t *Task) movedAt(since time.Time) (before time.Time) {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	before, t.asking.since = t.asking.since, since
+	return before
 }
 
 // done waits until the task is completed, with nothing counted, and the server is known
@@ -159,9 +174,9 @@ func TestG7_AServerThatDoesNotAnswer(t *testing.T) {
 			s := newSilent(t, c.push, func(b *bench) {
 				b.exec.check = func(job executor.CheckJob) executor.CheckOutcome { checked <- struct{}{}; return passed(job) }
 			})
-			s.sup.outage.silent = 2 * time.Second
 			s.begin()
 			await(t, "request", s.arrived)
+			s.task.movedAt(time.Now().Add(-silentAfter))
 			await(t, "place for others", s.idle)
 			if o, is := s.sup.Outage(); !is || !o.Silent || o.Tasks != 1 {
 				t.Errorf("the outage is shown as %+v, %v", o, is)
@@ -200,13 +215,13 @@ func TestG7_ARenewalThatIsNotAnswered(t *testing.T) {
 		b.exec.hold = true
 		b.exec.started = func(executor.BuildJob) { started <- struct{}{} }
 	})
-	s.sup.outage.silent = 2 * time.Second
 	s.begin()
 	await(t, "builder", started)
 	build := s.exec.builds[0]
 	s.clock.advance(60_000)
 	s.nudges <- struct{}{}
 	await(t, "renewal", s.arrived)
+	s.task.movedAt(time.Now().Add(-silentAfter))
 	localtest.Until(t, hungTime, "the outage is known", func() bool { _, is := s.sup.Outage(); return is })
 	s.task.lend()
 	if len(s.idle) != 0 || closed(build.Done()) {
@@ -229,6 +244,7 @@ func TestG7_AServerThatIsSlow(t *testing.T) {
 	s := newSilent(t, 1, nil)
 	s.begin()
 	await(t, "request", s.arrived)
+	s.task.waitsSince(time.Now().Add(-idleAfter))
 	await(t, "place for others", s.idle)
 	if o, is := s.sup.Outage(); is || s.sup.Rest() > 0 {
 		t.Errorf("the outage is shown as %+v", o)
@@ -275,5 +291,80 @@ func TestG7_ATroubleOfItsOwn(t *testing.T) {
 	o.take(1, clock.Now())
 	if wait := o.failed(1, clock.Now(), "a lock is left", true, false) - began; wait < outageFar.Milliseconds() {
 		t.Errorf("after ten tries it waits %d ms", wait)
+	}
+}
+
+// trickle sends the answers of upload-pack byte by byte, one for each value of step; once
+// that is closed all that is left. It says that it is to be told.
+func trickle(waits chan<- struct{}, step <-chan struct{}) gittest.Fault {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/git-upload-pack") {
+				w = &drops{w, waits, step}
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+type drops struct {
+	http.ResponseWriter
+	waits chan<- struct{}
+	step  <-chan struct{}
+}
+
+func (d *drops) Write(b []byte) (n int, err error) {
+	for ; n < len(b) && err == nil; n++ {
+		select {
+		case d.waits <- struct{}{}:
+		default:
+		}
+		if _, more := <-d.step; !more {
+			rest, err := d.ResponseWriter.Write(b[n:])
+			return n + rest, err
+		}
+		_, err = d.ResponseWriter.Write(b[n : n+1])
+		d.ResponseWriter.(http.Flusher).Flush()
+	}
+	return n, err
+}
+
+// TestG7_ATransferThatGoesOn: a server that sends byte by byte is slow for as long as it
+// sends, and silent when it doesn't.
+func TestG7_ATransferThatGoesOn(t *testing.T) {
+	t.Parallel()
+	bare := newRepo(t)
+	server := gittest.ServeHTTP(t, bare)
+	waits, step := make(chan struct{}, 1), make(chan struct{})
+	server.Set(trickle(waits, step))
+	b := newBench(t, bare, func(b *bench) { b.place.url = server.URL })
+	ended := make(chan error, 1)
+	blob := git.OID(gittest.Git(t, bare, "rev-parse", "main:README"))
+	go func() {
+		ended <- timed{b.repo}.Blobs(b.task.on(context.Background()), []git.OID{blob}, func(git.OID, []byte) error { return nil })
+	}()
+	await(t, "answer", waits)
+	long := time.Now().Add(-time.Hour)
+	for n := range 3 {
+		b.task.movedAt(long)
+		step <- struct{}{}
+		localtest.Until(t, hungTime, "a byte is progress", func() bool { return !b.task.movedAt(time.Now()).Equal(long) })
+		b.task.noteSilence()
+		if o, is := b.sup.Outage(); is {
+			t.Fatalf("after %d bytes: %+v", n+1, o)
+		}
+	}
+	b.task.movedAt(long)
+	b.task.noteSilence()
+	if o, is := b.sup.Outage(); !is || !o.Silent {
+		t.Errorf("that it sends nothing is shown as %+v, %v", o, is)
+	}
+	close(step)
+	if err := await(t, "end", ended); err != nil {
+		t.Error(err)
+	}
+	b.task.goesOn()
+	if since := b.task.movedAt(long); !since.IsZero() {
+		t.Error("what comes late begins an exchange")
 	}
 }

@@ -59,7 +59,8 @@ func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) er
 	if _, err := io.Copy(s, &limitReader{r: pack, n: r.limits.Pack, what: "the pack", budget: BudgetOf(ctx)}); err != nil {
 		return nil, err
 	}
-	u := newUnpacker(s.readerAt(), s.size, r.limits, r.outside, f)
+	made := progressOf(ctx)
+	u := newUnpacker(s.readerAt(), s.size, r.limits, r.outside, func(o rawObject) error { made(); return f(o) })
 	u.memory.of = &r.pool.memory
 	defer u.memory.close()
 	u.budget = BudgetOf(ctx)

@@ -165,12 +165,12 @@ func (c *httpConn) send(ctx context.Context, request []byte, v2 bool) (io.Reader
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
 	u := c.t.url("/" + c.service)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(request))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), progressing(ctx, bytes.NewReader(request)))
 	if err != nil {
 		return nil, unsent(badURL("can't be requested"))
 	}
-	// Without GetBody net/http never repeats the request by itself.
-	req.GetBody = nil
+	// There is no GetBody, so net/http never repeats the request by itself.
+	req.ContentLength = int64(len(request))
 	req.Header.Set("Content-Type", "application/x-"+c.service+"-request")
 	req.Header.Set("Accept", "application/x-"+c.service+"-result")
 	if err := c.headers(req, v2); err != nil {
@@ -232,7 +232,7 @@ func (c *httpConn) answer(res *http.Response, kind string) (io.Reader, error) {
 	if got := res.Header.Get("Content-Type"); got != want {
 		return nil, fail(CodeProtocol, "the server's answer is no git "+kind, "check that the URL is a repository's clone URL", nil)
 	}
-	return res.Body, nil
+	return progressing(res.Request.Context(), res.Body), nil
 }
 
 // httpError is an answer with a status other than 200. It says whether the

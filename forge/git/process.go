@@ -58,7 +58,7 @@ func (c *processConn) send(ctx context.Context, request []byte, v2 bool) (io.Rea
 
 // run starts git and returns its output.
 func (c *processConn) run(ctx context.Context, args []string, stdin []byte, v2 bool) (io.Reader, error) {
-	cmd := process.Command{Git: c.t.git, Args: args, Stdin: bytes.NewReader(stdin)}
+	cmd := process.Command{Git: c.t.git, Args: args, Stdin: progressing(ctx, bytes.NewReader(stdin))}
 	if v2 && c.service == uploadPack {
 		cmd.Env = []string{"GIT_PROTOCOL=version=2"}
 	}
@@ -67,7 +67,7 @@ func (c *processConn) run(ctx context.Context, args []string, stdin []byte, v2 b
 		return nil, unsent(fail(CodeLocal, "git can't be started", "install git and put it on the PATH", err))
 	}
 	c.proc, c.done = p, make(chan struct{})
-	return p.Stdout, nil
+	return progressing(ctx, p.Stdout), nil
 }
 
 func (c *processConn) words() string {

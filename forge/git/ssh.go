@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -198,14 +199,16 @@ type sshConn struct {
 	disarm func() bool
 }
 
-func (c *sshConn) advert(context.Context) (io.Reader, error) { return c.out, nil }
+func (c *sshConn) advert(ctx context.Context) (io.Reader, error) {
+	return progressing(ctx, c.out), nil
+}
 
-func (c *sshConn) send(_ context.Context, request []byte, _ bool) (io.Reader, error) {
-	if _, err := c.in.Write(request); err != nil {
+func (c *sshConn) send(ctx context.Context, request []byte, _ bool) (io.Reader, error) {
+	if _, err := io.Copy(c.in, progressing(ctx, bytes.NewReader(request))); err != nil {
 		return nil, unreachable("the connection broke while the request was sent", err)
 	}
 	_ = c.in.Close() // the answer will tell
-	return c.out, nil
+	return progressing(ctx, c.out), nil
 }
 
 // words waits for the program's end, since what it says comes on a stream of

@@ -35,6 +35,39 @@ type conn interface {
 	finish(wait bool)
 }
 
+type progressKey struct{}
+
+// WithProgress returns a context that has f called, and no other function, with all that
+// its exchanges send and get, as it moves, and with each object that is made of it: a
+// transfer that takes long is told from a server that is silent. f is called often, and
+// by several goroutines at once.
+func WithProgress(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, progressKey{}, f)
+}
+
+func progressOf(ctx context.Context) func() {
+	if f, _ := ctx.Value(progressKey{}).(func()); f != nil {
+		return f
+	}
+	return func() {}
+}
+
+// moving is what is read as it moves.
+type moving struct {
+	from  io.Reader
+	moved func()
+}
+
+func progressing(ctx context.Context, from io.Reader) io.Reader { return moving{from, progressOf(ctx)} }
+
+func (m moving) Read(b []byte) (int, error) {
+	n, err := m.from.Read(b)
+	if n > 0 {
+		m.moved()
+	}
+	return n, err
+}
+
 // errUnsent marks an error after which the server can't have acted.
 var errUnsent = errors.New("nothing was sent")
 
