@@ -44,10 +44,15 @@ func runCase(t *testing.T, name string) {
 	runScripts(t, testscript.Params{Files: []string{filepath.Join("testdata", "cases", name+".txtar")}})
 }
 
+// scriptTime bounds the scripts of one test: what hangs fails with its log, long before the
+// package's time is over.
+const scriptTime = 15 * time.Minute
+
 func runScripts(t *testing.T, p testscript.Params) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Fatal("bubblewrap is missing: make setup, or apt-get install bubblewrap")
 	}
+	p.Deadline = time.Now().Add(scriptTime)
 	p.RequireExplicitExec, p.RequireUniqueNames, p.Setup = true, true, setUpScript
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"exits":  scriptExits,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -151,12 +152,18 @@ func (p *forgePlace) serve() *serving {
 	return s
 }
 
-// end asks it to end and returns its exit status.
+// end asks it to end and returns its exit status. A server that doesn't end ends the tests,
+// with what each goroutine does: nothing that it uses could be closed.
 func (s *serving) end() int {
 	s.cancel()
-	exit := <-s.exit
-	s.exit <- exit // whoever asks again
-	return exit
+	select {
+	case exit := <-s.exit:
+		s.exit <- exit // whoever asks again
+		return exit
+	case <-time.After(2 * patience):
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("writ serve doesn't end:\n%s", s.log))
+	}
 }
 
 // cli runs a command beside the server.
