@@ -22,6 +22,9 @@ CASES_IN     ?=
 # TEST_FLAGS and PKG narrow a run by hand: make test PKG=./kernel/... TEST_FLAGS='-run L2'
 TEST_FLAGS   ?=
 PKG          ?= ./...
+# LONGEST begin first, so that none of them runs alone at the end. The first waits for
+# others where the second computes.
+LONGEST      := ./cmd/writ ./executor/supervisor ./cmd/e2e ./executor/builder ./compliance/ledger ./compliance/replay
 
 .DEFAULT_GOAL := help
 
@@ -44,7 +47,7 @@ build: ## build bin/writ, static, with its version
 .PHONY: test
 test: setup ## vet, then every test under the race detector
 	go vet $(PKG)
-	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json) $(PKG) \
+	go test -race -vet=off -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json) $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG) \
 	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: instruction
@@ -82,6 +85,11 @@ limits: setup ## two hundred tasks at once within the limits that forges publish
 builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++ (installs their tools)
 	@.ci/setup builds
 	go test -count=1 -timeout 60m -tags builds -v ./executor/sandbox -run '^TestBuilds_' | grep -v '=== '
+
+# Not in CI yet: the agents' packages have 800 MB.
+.PHONY: agents
+agents: ## the published agents as builders, against a stub of their providers (installs them)
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|X[0-9]_Agent)' | grep -v '=== '
 
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test

@@ -8,6 +8,7 @@ import (
 
 // BuildJob is everything a builder's start depends on.
 type BuildJob struct {
+	World       string // as the server's configuration calls it
 	Task        int64
 	Run         string
 	Builder     string            // name in the server's configuration
@@ -16,14 +17,17 @@ type BuildJob struct {
 	Base        Base              // what the workspace holds at the start
 	Budgets     kernel.Budgets    // start, build and idle timeouts, files, bytes
 	Scope       ScopeRules        // what may change
+	Prepare     []kernel.Step     // what runs on the base before it
 	OnLine      func(line string) // live tail, redacted, one call at a time; may be nil
 }
 
 // ScopeRules say what a change may touch.
 type ScopeRules struct {
 	Allowed     []string // globs of the task
+	Forbidden   []string // of the contract's paths.forbidden, on top of the fixed list
+	Guarded     []string // of the contract's paths.guarded, on top of the fixed list
 	Unprotect   []string // of the contract's paths.unprotect
-	Protected   []string // of the contract's paths.protected, on top of the fixed list
+	Accepts     bool     // somebody can be asked to accept a guarded path
 	KeepIgnored bool     // paths.ignored is not "discard": ignored leftovers are violations
 }
 
@@ -56,14 +60,19 @@ type BuildOutcome struct {
 // CheckJob asks the runner to evaluate a change: the checks run in a fresh
 // sandbox each, on a fresh tree built from the hashed bytes.
 type CheckJob struct {
+	World    string // as the server's configuration calls it
 	Task     int64
 	Run      string
 	Base     Base
 	Diff     kernel.Diff
 	Contents map[string][]byte
 	Checks   []kernel.Check
-	TreeID   string // git id of the tree that is checked
-	OnLine   func(line string)
+	Prepare  []kernel.Step
+	// Trusted is the base that the checks are prepared from, where Base is what somebody
+	// pushed; nil: Base.
+	Trusted *Base
+	TreeID  string // git id of the tree that is checked
+	OnLine  func(line string)
 }
 
 // CheckOutcome is what the checks gave.
@@ -107,13 +116,21 @@ type Executor interface {
 	Check(ctx context.Context, job CheckJob) (Checks, error)
 }
 
-// Preparer is what an executor may offer on top of [Executor].
-type Preparer interface {
-	// Prepare begins to lay out what a run of builder on base will need, before
+// Prefetcher is what an executor may offer on top of [Executor].
+type Prefetcher interface {
+	// Prefetch begins to lay out what a run of builder on base will need, before
 	// it is known whether there will be one, and returns at once. It starts no
 	// process and it can't fail: what isn't there when Build or Check wants it
 	// is done then.
-	Prepare(builder string, base Base)
+	Prefetch(builder string, base Base)
+}
+
+// Outward is what an executor may offer on top of [Executor].
+type Outward interface {
+	// Reach says which hosts that checks and preparation ask for can't be reached from
+	// here in a world, and whether there can be a preparation, before anything is built
+	// (egress.not_allowed, environment.prepare.unavailable).
+	Reach(world string, checks []kernel.Check, steps []kernel.Step) []kernel.Violation
 }
 
 // Surveyor is what an executor may offer on top of [Executor].

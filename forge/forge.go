@@ -141,6 +141,21 @@ func ChangeName(number int64) string {
 	return "#" + strconv.FormatInt(number, 10)
 }
 
+// ChangeNumber is the number of a change that [ChangeName] names, 0 for any other name.
+func ChangeNumber(name string) int64 {
+	if name == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(name[1:], 10, 64)
+	if name[0] == '!' {
+		n += MergeRequests
+	}
+	if err != nil || n < 1 || ChangeName(n) != name {
+		return 0
+	}
+	return n
+}
+
 // Change is a pull or merge request.
 type Change struct {
 	Number    int64
@@ -222,6 +237,8 @@ type Comments interface {
 	DeleteComment(ctx context.Context, r Repo, id int64) error
 	// React adds a reaction of our own to a comment; doing it again changes nothing.
 	React(ctx context.Context, r Repo, comment int64, with Reaction) error
+	// ReactToIssue adds one to an issue itself; doing it again changes nothing.
+	ReactToIssue(ctx context.Context, r Repo, number int64, with Reaction) error
 }
 
 // Labels sets labels one by one, so that none of anybody's is ever lost.

@@ -17,6 +17,9 @@ type CommandFacts struct {
 	Told     bool         `json:"told"`     // words with this command's marker are there
 }
 
+// Obeyed is the reaction to a command that counts, by the forge's name of it.
+const Obeyed = "rocket"
+
 // maxAnswered is how many answered commands of a task are remembered: more than
 // any issue has at a time.
 const maxAnswered = 100

@@ -39,6 +39,12 @@ func (c Code) Info() CodeInfo {
 	return CodeInfo{Code: c}
 }
 
+// Lacks reports whether c says that a check, on the base as well as on the change, did
+// without something that it needs.
+func (c Code) Lacks() bool {
+	return c == CodeLacksNetwork || c == CodeLacksLoopback || c == CodeLacksProgram || c == CodeLacksSpace
+}
+
 // Codes returns the table in its fixed order, coarse to fine: the order in
 // which every list of codes is written.
 func Codes() []CodeInfo { return append([]CodeInfo(nil), codeTable...) }

@@ -28,6 +28,7 @@ const (
 	CodeScopeMode            Code = "scope.mode"
 	CodeScopeSize            Code = "scope.size"
 	CodeProtectedPath        Code = "policy.protected_path"
+	CodePathGuarded          Code = "policy.guarded_path"
 	CodePathUnsafe           Code = "path.unsafe"
 	CodeSecretDetected       Code = "secret.detected"
 	CodeInstructionHidden    Code = "instruction.hidden_content"
@@ -59,7 +60,22 @@ const (
 	CodeStateRollback        Code = "state.rollback"
 	CodeChangeLost           Code = "change.lost"
 	CodeBranchTaken          Code = "change.branch_taken"
+	CodeBaseMoved            Code = "change.base_moved"
 	CodeSandboxUnavailable   Code = "sandbox.unavailable"
+	CodeEgressDenied         Code = "egress.not_allowed"
+	CodeEgressUnavailable    Code = "egress.unavailable"
+	CodeEgressLost           Code = "egress.lost_again"
+	CodeProviderRefused      Code = "provider.refused"
+	CodeProviderUnavailable  Code = "provider.unavailable"
+	CodePrepareLevel         Code = "environment.prepare.unavailable"
+	CodePrepareFailed        Code = "environment.prepare.failed"
+	CodePrepareUnreachable   Code = "environment.prepare.unreachable"
+	CodePrepareChange        Code = "execution.prepare.failed"
+	CodePrepareRefused       Code = "execution.prepare.refused"
+	CodeLacksNetwork         Code = "environment.check.network"
+	CodeLacksLoopback        Code = "environment.check.loopback"
+	CodeLacksProgram         Code = "environment.check.program"
+	CodeLacksSpace           Code = "environment.check.space"
 	CodeEnvRepository        Code = "environment.repository.unavailable"
 	CodeEnvBase              Code = "environment.base.unusable"
 	CodeEnvGovernance        Code = "environment.governance.unreadable"
@@ -86,11 +102,13 @@ const (
 	CodeLedgerCorrupt        Code = "ledger.corrupt"
 	CodeLedgerUnavailable    Code = "ledger.unavailable"
 	CodeLedgerRollback       Code = "ledger.rollback"
+	CodeLedgerArchived       Code = "ledger.archived"
 	CodeWorldRollback        Code = "world.rollback"
 	CodeWorldFork            Code = "world.fork"
 	CodeWorldMemory          Code = "world.memory"
 	CodeWorldElsewhere       Code = "world.elsewhere"
 	CodeKeyUnfinished        Code = "key.unfinished"
+	CodeKeyOver              Code = "key.over"
 	CodeEvidenceTooLarge     Code = "evidence.too_large"
 	CodeEvidenceGap          Code = "evidence.gap"
 	CodeEvidenceInvalid      Code = "evidence.invalid"
@@ -144,7 +162,7 @@ const (
 // codeTable is the one table of failure codes. Its order is the order of every
 // list of codes: what ended the task first, then the umbrella, then finer ones.
 var codeTable = []CodeInfo{
-	{CodeEscalationBlocked, "The budget of attempts or interruptions is spent and the task is blocked.", CountsNothing, "Read the codes beside it, mend the cause, then run `writ task resume`."},
+	{CodeEscalationBlocked, "The budget of attempts or interruptions is spent, or a person has to do the work, and the task is blocked.", CountsNothing, "Read the codes beside it, mend the cause, then run `writ task resume`."},
 	{CodeInterruptionsSpent, "The task was interrupted more often than budgets.interruptions allows.", CountsNothing, "Find out why runners die or lose their lease, then run `writ task resume`."},
 	{CodeVerificationFailed, "A dispatched execution was not accepted.", CountsAttempt, "Read the finer codes beside it."},
 	{CodeDispatchInvalid, "The dispatch is not admissible: no claim of ours, no approved text, or a contract that is not the pinned one.", CountsNothing, "Run the task again; if it repeats, read the reasons."},
@@ -167,6 +185,7 @@ var codeTable = []CodeInfo{
 	{CodeScopeMode, "A file has a mode that git can't store, such as setuid.", CountsAttempt, "Only modes 644 and 755 can be delivered."},
 	{CodeScopeSize, "The change has more files or bytes than its budget.", CountsAttempt, "Raise budgets.files or budgets.bytes, or make the task smaller."},
 	{CodeProtectedPath, "A protected path was named or changed.", CountsAttempt, "Protected paths need an entry in paths.unprotect of the contract."},
+	{CodePathGuarded, "A guarded path was changed, and nobody has accepted what it holds now.", CountsNothing, "Read the change of it, then comment the line that the issue shows, `/writ accept` with its digest, or `/writ reject`."},
 	{CodePathUnsafe, "A path is unsafe: absolute, with .., control characters, or equal to another one on some file system.", CountsAttempt, "Rename the path."},
 	{CodeSecretDetected, "A changed file, or the issue itself, holds a secret that writ was given, or the value of a variable under `redact`.", CountsAttempt, "Keep the secret from the builder, and its value out of files and issue; replace one that an issue shows. Nothing that holds it was pushed."},
 	{CodeInstructionHidden, "The issue has characters that a reader can't see.", CountsNothing, "Remove the named characters."},
@@ -184,7 +203,7 @@ var codeTable = []CodeInfo{
 	{CodeObserveOnly, "Contract or operator let writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract, or take `server.observe` out of the server's configuration."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},
 	{CodeTaskNotFound, "The repository has no issue with this number, and nothing was recorded of such a task.", CountsNothing, "Give the number of an issue; where the server has several repositories, --world too."},
-	{CodeTaskNotResumable, "There is nothing to resume: no halt, no block, and nobody else's commit holds the task back.", CountsNothing, "`writ task show N` says how the task stands. To start it, approve its issue."},
+	{CodeTaskNotResumable, "There is nothing to resume: no halt, no block, and nobody else's commit holds the task back; or somebody's live lease does.", CountsNothing, "`writ task show N` says how the task stands. To start it, approve its issue."},
 	{CodeTaskHalted, "The task's kernel is halted.", CountsNothing, "Look into the reason, then run `writ task resume`."},
 	{CodeTaskStopped, "A person stopped the run.", CountsNothing, "Run the task again to approve it anew, or have somebody with the permission comment `/writ run` on its issue."},
 	{CodeSuperseded, "A person closed, relabelled or took over the issue, and has the last word.", CountsNothing, "Nothing; approve the issue anew if writ is to go on."},
@@ -196,8 +215,23 @@ var codeTable = []CodeInfo{
 	{CodeStateForeign, "HEAD of the state ref was made for another repository, ref, task or issue, and copied here.", CountsNothing, "Find out who put it there: operations.md, \"State that was set back, removed or copied\". `writ task resume` moves on from it."},
 	{CodeStateRollback, "The state ref was set back, removed, or has two histories.", CountsNothing, "Find out who moved it: operations.md, \"State that was set back, removed or copied\". Put the later commit back if a clone has it, or move on from what is there with `writ task resume`."},
 	{CodeChangeLost, "The server took an accepted result without its change branch, and nobody has the commit any more.", CountsNothing, "Start the installation that made the result: it pushes the branch again, if its state directory keeps it. Or push the commit that the detail names to that branch, if somebody has it. Or have the work done again with `writ task resume`."},
-	{CodeBranchTaken, "A branch has the name of the change branch, or a name beside which git can't have it.", CountsNothing, "Delete or rename the branch that the detail names. The task goes on by itself at the next sweep, or at once where a webhook tells of it."},
+	{CodeBaseMoved, "The base moved, and has another content at a path that the delivered work changes: what was verified doesn't apply there as it is.", CountsNothing, "Merge by hand and look at what comes of it. Or close the change unmerged, delete its branch, and have the work done anew with `/writ retry`."},
+	{CodeBranchTaken, "A branch has the name of the change branch, or a ref has a name beside which git can't have one of the task's own.", CountsNothing, "Delete or rename the ref that the detail names. The task goes on by itself at the next sweep, or at once where a webhook tells of it."},
 	{CodeSandboxUnavailable, "No sandbox can be started on this machine.", CountsNothing, "Install bubblewrap and allow user namespaces; the detail has the commands."},
+	{CodeEgressDenied, "A check asks for a host that this installation doesn't let it reach.", CountsNothing, "Allow it with checks.egress of the server's configuration, and with egress of the repository under worlds where that section is; or take it out of the check's hosts in the contract."},
+	{CodeEgressUnavailable, "The gateway, a sandbox's only way out, ended before the program.", CountsNothing, "Nothing: the task is taken up again by itself. If it comes again, read the detail and the server's log."},
+	{CodeEgressLost, "The programs of this task lost their gateway again and again: either this server fails, or one of them ends it.", CountsInterruption, "Read in the server's log what ended the gateways. Where nothing on this server did, one of the programs has: report that."},
+	{CodeProviderRefused, "The provider of the builder's model doesn't take the key that this installation has for it, or the account has nothing left.", CountsInterruption, "Look at the key and at the account: the variable stands in the builder's egress, as credential.secret. The task is tried again by itself."},
+	{CodeProviderUnavailable, "The provider of the builder's model can't be reached, or takes no requests for now.", CountsInterruption, "Nothing, if it passes: the task is tried again by itself. If it comes again, look at the provider's state, and at the limits of the account."},
+	{CodePrepareLevel, "The contract has a preparation, and the level of this installation's sandbox can't show what it leaves.", CountsNothing, "Set sandbox: bubblewrap in the server's configuration, or take prepare out of the contract."},
+	{CodePrepareFailed, "A step of the contract's preparation failed on the base, or over a host that a change asks for and that didn't answer.", CountsInterruption, "Read the step's output. Mend the step in the contract, or on the base branch what it works on; `writ cache ls` shows what was prepared before."},
+	{CodePrepareUnreachable, "A step of the preparation failed, and a host that it asked for didn't answer.", CountsNothing, "Nothing, if the host comes back: the task is taken up again by itself, and no builder is started before. Otherwise look at the named host."},
+	{CodePrepareChange, "A step of the preparation failed with the key files of the change.", CountsAttempt, "Read the step's output: most often the change names a version that there is not, or a lock file that doesn't follow from its manifest."},
+	{CodePrepareRefused, "The change touches a file of the preparation that can't be prepared from safely: the task waits for a person.", CountsAttempt, "Have a person make this change, or write the download of the preparation with a command that runs nothing of what a manifest names (docs/dependencies.md, \"A change of dependencies\") and run `writ task resume`."},
+	{CodeLacksNetwork, "A check failed for want of a host that it can't reach, and fails so on the base as well.", CountsInterruption, "Have a step of prepare in the contract download what the check needs, or add the host to the check's hosts; checks.egress of the server's configuration must allow it. The task goes on by itself when contract, base or configuration change."},
+	{CodeLacksLoopback, "A check failed for want of a socket, and fails so on the base as well.", CountsInterruption, "Set sandbox: bubblewrap and checks.loopback: true in the server's configuration, or leave the tests that listen out of the contract's check. The task goes on by itself when contract, base or configuration change."},
+	{CodeLacksProgram, "A check failed for want of a program, and fails so on the base as well.", CountsInterruption, "Install the program on writ's machine, show it with checks.ro of the server's configuration, or get it by a step of prepare in the contract. Then restart writ or run `writ task resume`; where contract, base or configuration change, the task goes on by itself."},
+	{CodeLacksSpace, "A check reached a limit of its room, and does so on the base as well.", CountsInterruption, "Raise the named limit in the server's configuration, or make room on its disk. The task goes on by itself when contract, base or configuration change."},
 	{CodeEnvRepository, "The repository can't be read.", CountsNothing, "Mend what the detail names: the path, the URL, a permission, or a first commit that is missing."},
 	{CodeEnvBase, "The base branch holds a tree that can't be worked on.", CountsNothing, "Mend the named path on the base branch. Tasks are looked at again when the branch moves, and every hour."},
 	{CodeEnvGovernance, "The contract file can't be read at the pinned commit.", CountsNothing, "Check that the file is a regular file on the base branch."},
@@ -223,12 +257,14 @@ var codeTable = []CodeInfo{
 	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory; find the other one with `ps -ef`."},
 	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Stop, and copy the whole state directory away. `writ verify --state-dir DIR` names the first bad record. Then restore a back-up and run `writ ledger adopt`: operations.md, \"Back-up and restore\"."},
 	{CodeLedgerUnavailable, "A record could not be made durable.", CountsNothing, "Check the disk, then start again; nothing happened without its record."},
+	{CodeLedgerArchived, "Records are needed that were archived, and their files aren't where they were put.", CountsNothing, "Bring the archive back to its directory; or, where it lies elsewhere now, name it: `writ verify --archive DIR`, `writ ledger archive --state-dir STATE DIR`."},
 	{CodeLedgerRollback, "The ledger is older than its checkpoint outside, or than a state commit that its key signed; or another copy of the state directory is in use.", CountsNothing, "Stop the other copy, or restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time, with --head where a state commit is named: operations.md, \"Back-up and restore\"."},
-	{CodeWorldRollback, "The ref of the world's acts lacks some that were seen there.", CountsNothing, "Nothing has to be done: what was seen counts, and a server puts it back by itself, as does the next act that is written. Look at who may set refs back. In `writ verify`: fetch that ref, too, or have an installation that saw the act put it back."},
+	{CodeWorldRollback, "The ref of the world's acts lacks some that were seen there.", CountsNothing, "Nothing has to be done: what was seen counts, and a server puts it back by itself, as do `writ world repair` and the next act that is written. Look at who may set refs back. Where a state commit names an act that this installation never saw, it decides nothing until somebody who saw it puts it back, or `writ world repair` goes on without it. In `writ verify`: fetch that ref, too, or have an installation that saw the act put it back."},
 	{CodeWorldFork, "The ref of the world's acts contradicts what was seen there.", CountsNothing, "Look at both with `writ world log`. `writ world repair` goes on with what is there now; then do again what it lacks."},
 	{CodeWorldMemory, "What was seen of the world's acts can't be read or kept.", CountsNothing, "Check the disk and the state directory. If the file is damaged, restore it from a back-up; without it, a roll-back of that ref isn't noticed."},
-	{CodeWorldElsewhere, "The state of this repository is bound to another world.", CountsNothing, "If it was moved or imported: `writ world rebind OLD NEW`. Where only the name is known, run it where the forge is configured, or by the path of the repository."},
+	{CodeWorldElsewhere, "The state of this repository is bound to another world, or not to the one that was named.", CountsNothing, "If it was moved or imported: `writ world rebind OLD NEW`. Where only the name is known, run it where the forge is configured, or by the path of the repository."},
 	{CodeKeyUnfinished, "The replacement of the installation's key was interrupted.", CountsNothing, "Run `writ key rotate` again: it finishes what was begun."},
+	{CodeKeyOver, "The installation's own key was revoked or replaced in this repository.", CountsNothing, "`writ world log` says by whom and why. If another process of this installation has replaced it, start this one again. Otherwise `writ key rotate` gives this installation another key; whoever lists the old one then lists that instead. Nothing is claimed, built or pushed until then."},
 	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
 	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
 	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},

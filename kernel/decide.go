@@ -37,17 +37,21 @@ func DecideOn(f Facts, hash canon.Digest) Decision {
 }
 
 func decideTask(f Facts) Decision {
+	decide := decideHead
 	if f.Run != nil {
-		return decideRun(f)
+		decide = decideRun
 	}
-	return decideHead(f)
+	if f.refreshing() {
+		return putBack(f, decide(f))
+	}
+	return decide(f)
 }
 
 // Validate lists the faults of the request itself: structure and wording of
 // the task. They matter only where a claim is due; a task that is running or
 // has ended is not judged again.
 func Validate(f Facts) []Violation {
-	if f.Run != nil || f.Request != RequestTick || !WantsClaim(f) {
+	if f.Run != nil || f.Request != RequestTick || !WantsClaim(f) || f.wantsRefresh() {
 		return nil
 	}
 	return SortViolations(f.Input)
@@ -91,13 +95,16 @@ func one(code Code, subject, format string, args ...any) []Violation {
 	return []Violation{{code, subject, fmt.Sprintf(format, args...)}}
 }
 
-// halting are the codes whose presence halts the kernel: the ledger itself
+// Halts reports whether a code halts the kernel wherever it is found: the ledger itself
 // can't be trusted (seed 004, ARBITRATING).
+func (c Code) Halts() bool {
+	return c == CodeLedgerRollback || c == CodeLedgerFork || c == CodeLedgerCorrupt
+}
+
 func halting(vs []Violation) []Violation {
 	var out []Violation
 	for _, v := range vs {
-		switch v.Code {
-		case CodeLedgerRollback, CodeLedgerFork, CodeLedgerCorrupt:
+		if v.Code.Halts() {
 			out = append(out, v)
 		}
 	}

@@ -60,7 +60,7 @@ func targetRule(f Facts) []Violation {
 	if len(historyRule(f))+len(bindingRule(f))+len(trustRule(f)) > 0 {
 		return nil // it is no other issue that took the number: HEAD isn't this task's state
 	}
-	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && !f.Head.Lost && WantsClaim(f) && !f.BeginsAnew() && !f.movedOn() {
+	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && !f.Head.Lost && WantsClaim(f) && !f.BeginsAnew() && !f.movedOn() && !f.wantsRefresh() && !f.refreshing() {
 		return one(CodeTaskNumberTaken, v.AcceptedRun, "The result of run %s was accepted for this very text, and HEAD doesn't show it any more.", v.AcceptedRun)
 	}
 	if f.Head.OID == "" || f.Head.Approval == "" || f.SameIssue || f.Head.Approval == f.Approved {
@@ -77,9 +77,9 @@ func (f Facts) movedOn() bool {
 	return f.View.ResumedHead != "" && f.View.ResumedHead == cmp.Or(f.Head.OID, AbsentHead)
 }
 
-// young reports whether nothing of the task is known: nothing was seen of it, and
-// the issue tells of no run.
-func (f Facts) young() bool { return f.View.Seen == "" && !f.Told }
+// young reports whether nothing of the task is known: nothing was seen of it, no act
+// names a state of it, and the issue tells of no run.
+func (f Facts) young() bool { return f.View.Seen == "" && !f.Told && f.Head.Witnessed == nil }
 
 // blank reports whether the task has no state: no ref, or a commit that came with a
 // fork, an import or a copy, which is only a parent.
@@ -99,7 +99,7 @@ func (f Facts) Repairs() bool {
 // read from it.
 func bindingRule(f Facts) []Violation {
 	h := f.Head
-	if !h.Foreign() || f.movedOn() || f.young() {
+	if !h.Foreign() || f.movedOn() || f.young() || h.Witnessed != nil {
 		return nil
 	}
 	return []Violation{
@@ -125,6 +125,11 @@ func eventRule(f Facts) []Violation {
 // one: a lock, and nothing else. What the task's state is, the commit seen last says.
 func (h HeadFacts) unlistedLock() bool {
 	return !h.Trusted() && !h.Foreign() && (h.State == HeadWorking || h.State == HeadStalled)
+}
+
+// HeldByStranger reports whether HEAD is the live lease of an unlisted writer.
+func (h HeadFacts) HeldByStranger() bool {
+	return h.unlistedLock() && h.State == HeadWorking && !h.LeaseExpired
 }
 
 // UnlistedLock reports whether HEAD only locks the task: see [HeadFacts.Over].
@@ -153,8 +158,12 @@ func trustRule(f Facts) []Violation {
 // looks at it. History isn't scanned; see [TaskView.Follows].
 func historyRule(f Facts) []Violation {
 	h, v := f.Head, f.View
-	switch {
-	case f.movedOn(), f.blank() && f.young(), h.Foreign():
+	switch w := h.Witnessed; {
+	case f.movedOn():
+		return nil
+	case w != nil && !h.HeldByStranger():
+		return one(CodeStateRollback, h.OID, "An act on the ref of the world's acts names %s, number %d, and the state ref lacks that.", w.OID, w.Seq)
+	case f.blank() && f.young(), h.Foreign():
 		return nil
 	case h.OID == "" && v.Seen != "":
 		return one(CodeStateRollback, "", "The state ref is gone. Seen last was %s, number %d.", v.Seen, v.SeenSeq)
@@ -223,7 +232,7 @@ func attemptsRule(f Facts) []Violation {
 
 func interruptionsRule(f Facts) []Violation {
 	n := f.interrupted()
-	if (f.Head.State == HeadStalled || f.Head.Kept) && !f.BeginsAnew() && n > f.Budgets.Interruptions {
+	if (f.Head.State == HeadStalled || f.Head.Kept || f.equipped()) && !f.BeginsAnew() && n > f.Budgets.Interruptions {
 		return []Violation{
 			{CodeEscalationBlocked, "interruptions", "The task is blocked."},
 			one(CodeInterruptionsSpent, "interruptions", "%d interruptions, %d are allowed.", n, f.Budgets.Interruptions)[0],
@@ -268,19 +277,19 @@ func (f Facts) BeginsAnew() bool {
 	if f.Delivered() && !f.Undone {
 		return false // what is delivered is not done again
 	}
-	ended := h.State == string(TaskBlocked) || h.State == string(TaskWaiting) && !h.AwaitsRule() && !f.AwaitsMerge()
+	ended := h.State == string(TaskBlocked) || h.State == string(TaskWaiting) && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() && !f.AwaitsMerge()
 	return h.OID != "" && h.Reapproved || f.movedOn() && ended || f.Repairs()
 }
 
 // WantsClaim reports whether HEAD, taken alone, leaves room for a claim: only
 // then the environment and the input matter.
 func WantsClaim(f Facts) bool {
-	if f.BeginsAnew() {
+	if f.BeginsAnew() || f.wantsRefresh() {
 		return true
 	}
 	switch f.Head.State {
 	case string(TaskWaiting):
-		return f.Head.AwaitsRule()
+		return f.Head.AwaitsRule() || f.accepted() || f.equipped()
 	case string(TaskCompleted), string(TaskBlocked):
 		return false
 	case HeadWorking:
@@ -326,6 +335,12 @@ func decideHead(f Facts) Decision {
 	if f.Missing != nil && !f.BeginsAnew() {
 		return redeliver(f, d)
 	}
+	if takesBack(f) {
+		return waitFor(d, WaitApproval, f.Human)
+	}
+	if f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now {
+		return refresh(f, d)
+	}
 	if ended, ok := standsStill(f, d); ok {
 		return ended
 	}
@@ -357,19 +372,52 @@ func givesBack(f Facts) bool {
 	})
 }
 
-// stopped hands a task that nobody works on to the person who stopped it. A dead lease of
-// our own is broken first, for the stop may have come while it was live; another's isn't
-// ours to stop, and a task that has no ref needs no word.
-func stopped(f Facts, d Decision) Decision {
-	if f.Head.State == HeadWorking && f.Head.Trust == TrustOwn && f.Head.Trusted() {
-		return moveOn(f, d)
+// takesBack reports whether a person took back what the task would go on by, and HEAD
+// doesn't say so yet: whoever looks first writes it there, so that no reopening and no
+// installation that never saw the act goes on by what was approved before it. Where
+// there is no state, or one that only an approval moves on from, that is written where an
+// approval was taken back that HEAD doesn't rest on. Of a task without state it is written
+// for a stop, which may be edited or deleted, or its author be nobody any more, and where
+// a claim may still be on its way, which then comes too late: of labels and closings the
+// forge's own history tells everybody.
+func takesBack(f Facts) bool {
+	if f.Request != RequestTick || len(f.Human) == 0 || f.Delivered() || !mayWrite(f) {
+		return false
 	}
-	if f.blank() || f.Head.State == HeadWorking {
-		d.Standing, d.WaitingFor = StandWaiting, WaitApproval
-		d.Violations = one(CodeTaskStopped, "", "Stopped by %s.", f.Actor)
+	h, unspent := f.Head, f.TakenBack != "" && f.Spent() != f.Head.Act && NewerAct(f.TakenBack, f.Head.Act)
+	switch {
+	case f.blank():
+		return unspent && (f.StopSeen() != "" || f.OnItsWay)
+	case h.State == string(TaskWaiting) && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment(), h.State == string(TaskBlocked), h.State == string(TaskCompleted):
+		return unspent
+	}
+	return true
+}
+
+// mayWrite reports whether this instance moves a state ref whose task nobody holds: it
+// neither only observes, nor is left out of the contract's runners, and the target is
+// still the one that it governs.
+func mayWrite(f Facts) bool {
+	return !slices.ContainsFunc(f.Policy, func(v Violation) bool {
+		switch v.Code {
+		case CodeObserveOnly, CodeTargetIneligible, CodeTargetNotAllowed:
+			return true
+		}
+		return v.Code == CodeAuthority && v.Subject == "runners"
+	})
+}
+
+// stopped hands a task that nobody works on to the person who stopped it, be it over a
+// dead lease of our own: a person's act is no interruption. Another's lease isn't ours to
+// stop, and a task that has no ref needs a word only where it was approved.
+func stopped(f Facts, d Decision) Decision {
+	vs := one(CodeTaskStopped, "", "Stopped by %s.", f.Actor)
+	h := f.Head
+	if f.blank() && (f.Act == "" || len(f.Policy) > 0) || h.State == HeadWorking && !(h.Trust == TrustOwn && h.Trusted()) {
+		d.Standing, d.WaitingFor, d.Violations = StandWaiting, WaitApproval, vs
 		return d
 	}
-	return waitFor(d, WaitApproval, one(CodeTaskStopped, "", "Stopped by %s.", f.Actor))
+	return waitFor(d, WaitApproval, vs)
 }
 
 // standsStill answers for a HEAD that nobody needs to execute now.
@@ -385,10 +433,32 @@ func standsStill(f Facts, d Decision) (Decision, bool) {
 		if f.Head.AwaitsRule() {
 			return d, false // rules are mended
 		}
+		if f.Head.AwaitsPaths() {
+			if f.accepted() || f.Request == RequestStop {
+				return d, false
+			}
+			d.Violations = f.stays()
+		}
+		if f.equipped() || f.Head.AwaitsEnvironment() && f.Request == RequestStop {
+			return d, false
+		}
 		d.Standing, d.WaitingFor = StandWaiting, f.Head.WaitingFor
 		return d, true
 	}
 	return d, false
+}
+
+// stays are why work that waits for its guarded paths isn't delivered: what is waited for,
+// and what keeps it from being gone on with once that is accepted.
+func (f Facts) stays() []Violation {
+	var out []Violation
+	if f.Paths.Held() {
+		out = f.Paths.violations()
+	}
+	if f.Sealed != nil {
+		out = append(out, f.Sealed.Faults...)
+	}
+	return append(out, consentRule(f)...)
 }
 
 // redeliver pushes the change branch of the accepted result at HEAD, which moves the task
@@ -415,6 +485,10 @@ func moveOn(f Facts, d Decision) Decision {
 	}
 	h := f.Head
 	if h.State == HeadWorking {
+		if f.Request == RequestHalt {
+			d.Violations = f.haltedBy()
+			return act(ActionTakeOver, TaskOpen)
+		}
 		if h.Unrenewed {
 			return act(ActionTakeOver, TaskOpen)
 		}
@@ -433,6 +507,10 @@ func moveOn(f Facts, d Decision) Decision {
 		}
 		return d
 	}
+	if f.LagUntil > f.Now && !hurries(f) {
+		d.Standing, d.Wake = StandDue, f.LagUntil
+		return d
+	}
 	switch {
 	case f.BeginsAnew(), f.blank(), h.Approval != f.Approved:
 		d.Attempt, d.Interruptions = 1, 0
@@ -444,7 +522,7 @@ func moveOn(f Facts, d Decision) Decision {
 		d.Attempt = h.Attempt + 1
 	default:
 		d.Attempt, d.Interruptions = max(h.Attempt, 1), f.interrupted()
-		if f.Resumable() {
+		if f.Resumable() && !f.BaseMoved { // on the old base the checks lack what they lacked
 			d.Resumes = f.Sealed.Run
 		}
 	}

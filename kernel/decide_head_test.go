@@ -98,7 +98,11 @@ func TestDecide_Head(t *testing.T) {
 			denied(kernel.StandRefused, kernel.TaskOpen, kernel.CodeTaskNumberTaken)},
 		{"halted", set("open", func(f *kernel.Facts) { f.View.Halted, f.View.HaltReason = true, "by hand" }),
 			denied(kernel.StandHalted, kernel.TaskOpen, kernel.CodeTaskHalted)},
-		{"halted, with the lease of our dead process: given back", halted(nil), takeOver(1, 0)},
+		{"halted, with the lease of our dead process: given back, which is no interruption", halted(nil), func() verdict {
+			v := takeOver(0, 0)
+			v.codes = codes(kernel.CodeTaskHalted)
+			return v
+		}()},
 		{"halted, while a result on it is lost, which a resume pushes again", halted(func(f *kernel.Facts) { f.Head.Lost = true }),
 			denied(kernel.StandHalted, kernel.TaskClaimed, kernel.CodeTaskHalted)},
 		{"halted, and it only looks", halted(func(f *kernel.Facts) { f.Request = kernel.RequestTick }),
@@ -226,6 +230,13 @@ func TestDecide_Head(t *testing.T) {
 			f.Head.Trust, f.Head.Over, f.Head.LeaseExpired = kernel.TrustUnlisted, "completed", true
 			f.Head.Parent, f.View.Seen, f.View.SeenSeq = head2, head2, 4
 		}), repair(kernel.TaskClaimed, kernel.CodeLeaseUntrusted)},
+		{"the server shows too late what is pushed", set("stalled", func(f *kernel.Facts) { f.LagUntil = now + 1 }), func() verdict {
+			v := still(kernel.StandDue, kernel.TaskOpen)
+			v.wake = now + 1
+			return v
+		}()},
+		{"it showed too late, and the wait is over", set("open", func(f *kernel.Facts) { f.LagUntil = now }), claim(1, 0)},
+		{"it shows too late, and a person began anew", set("open", func(f *kernel.Facts) { f.LagUntil, f.Head.Reapproved = now+1, true }), claim(1, 0)},
 		{"only a look", set("retry_pending", func(f *kernel.Facts) { f.Request, f.Head.NotBefore = kernel.RequestLook, now-1 }), func() verdict {
 			v := still(kernel.StandDue, kernel.TaskRetryPending)
 			v.wake = now - 1

@@ -167,7 +167,10 @@ func brokenByRun(f kernel.Facts, d kernel.Decision) []string {
 	need(d.Resumes == "", "a run has begun, or goes on with sealed work, by its claim")
 	need(d.Action != kernel.ActionJudge || d.State != kernel.TaskCompleted || clean, "only verified work completes a task")
 	need(d.Action != kernel.ActionResult || r.Phase == kernel.PhaseJudged && d.State == r.Judgement.State, "only the recorded verdict is delivered")
-	need(d.Action != kernel.ActionRelease || d.Interruptions == f.Head.Interruptions+1, "giving back counts one interruption")
+	host := slices.ContainsFunc(d.Violations, func(v kernel.Violation) bool { return v.Code.Info().Counts == kernel.CountsNothing }) &&
+		!slices.ContainsFunc(d.Violations, func(v kernel.Violation) bool { return v.Code.Info().Counts == kernel.CountsInterruption })
+	need(d.Action != kernel.ActionRelease || d.Interruptions == f.Head.Interruptions+1 || host && d.Interruptions == f.Head.Interruptions && (d.NotBefore > f.Now || f.Now == maxInt),
+		"giving back counts one interruption, but for what the host lacked, which waits")
 	need(d.Action == kernel.ActionRelease || d.Interruptions == f.Head.Interruptions, "nothing else counts one")
 	need(d.Attempt == r.Attempt, "a run's attempt doesn't change")
 	return out

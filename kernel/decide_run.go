@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 // Rules of a task whose run this process holds, in their fixed order.
 const (
 	ruleOwner    = "owner"    // HEAD is the commit this run left there
@@ -129,8 +131,9 @@ func decideRun(f Facts) Decision {
 		return release(d, f, one(CodeTaskInterrupted, f.Run.RunID, "The runner shuts down."))
 	case RequestGiveBack:
 		return release(d, f, one(CodeForgeUnreachable, f.Run.RunID, "The forge won't say before the lease ends whether the builder may start."))
-	case RequestHalt:
-		return release(d, f, one(CodeTaskHalted, f.Run.RunID, "Halted by %s.", f.Actor))
+	case RequestHalt: // a person's act is no interruption
+		d.Standing, d.Action, d.State, d.Violations = StandActing, ActionRelease, TaskOpen, f.haltedBy()
+		return d
 	}
 	if f.Head.AwaitsRule() && f.Head.Reapproved {
 		d.Standing, d.Action = StandAbandoned, ActionAbandon // a person began the task anew
@@ -189,7 +192,7 @@ func decidePhase(d Decision, f Facts) Decision {
 		if vs := joinViolations(d.Reasons, ruleBuild, ruleScope, ruleMessage); len(vs) > 0 {
 			return failed(d, f, vs)
 		}
-		if f.Checks > 0 {
+		if f.Checks > 0 && !f.Run.Checked {
 			return act(ActionChecks)
 		}
 		return completed(d, f)
@@ -239,8 +242,12 @@ func joinViolations(why Reason, names ...string) []Violation {
 }
 
 // completed is what becomes of work that is accepted. With `close_on: merged` the
-// task isn't at its end with it: it waits for the merge (REQUIREMENTS T24).
+// task isn't at its end with it: it waits for the merge (REQUIREMENTS T24). Work that
+// changes guarded paths is delivered to nobody before a person has accepted these.
 func completed(d Decision, f Facts) Decision {
+	if f.Paths.Held() {
+		return waitFor(d, WaitPaths, f.Paths.violations())
+	}
 	d.Standing, d.Action, d.State = StandActing, ActionJudge, TaskCompleted
 	if f.CloseOn == CloseMerged {
 		d.State, d.WaitingFor = TaskWaiting, WaitMerge
@@ -248,14 +255,31 @@ func completed(d Decision, f Facts) Decision {
 	return d
 }
 
+// hostWait is how long a task is left alone whose run ended over what the host lacked,
+// in milliseconds. Whether it still lacks that is looked at before the next claim.
+const hostWait = 60_000
+
 // failed is what becomes of a dispatched execution that isn't accepted. What
-// isn't the builder's failure gives the lease back; everything else counts as
-// an attempt, and the last one blocks the task (seed 001, escalation).
+// isn't the builder's failure gives the lease back, and counts nothing where the host
+// couldn't run it at all: its disk was full, say. Everything else counts as
+// an attempt, and the last one blocks the task (seed 001, escalation), as does what no
+// further attempt could do.
 func failed(d Decision, f Facts, vs []Violation) Decision {
-	for _, v := range vs {
-		if v.Code.Info().Counts != CountsAttempt {
-			return release(d, f, vs)
+	faults := slices.DeleteFunc(slices.Clone(vs), func(v Violation) bool { return v.Code.Lacks() })
+	if len(vs) > 0 && len(faults) == 0 {
+		return lacking(d, f, vs)
+	}
+	host, counts := false, false
+	for _, v := range faults {
+		host = host || v.Code.Info().Counts != CountsAttempt
+		counts = counts || v.Code.Info().Counts == CountsInterruption
+	}
+	if host {
+		d = release(d, f, vs)
+		if !counts {
+			d.Interruptions, d.NotBefore = f.Head.Interruptions, RetryAt(f.Now, 1, hostWait, hostWait)
 		}
+		return d
 	}
 	d.Violations = vs
 	d.Codes = []Code{CodeVerificationFailed}
@@ -263,13 +287,37 @@ func failed(d Decision, f Facts, vs []Violation) Decision {
 		d.Codes = append(d.Codes, CodeScopeViolation)
 	}
 	d.Standing, d.Action, d.State = StandActing, ActionJudge, TaskRetryPending
-	if f.Run.Attempt >= f.Budgets.Attempts {
+	if f.Run.Attempt >= f.Budgets.Attempts || personsWork(vs) {
 		d.State = TaskBlocked
 		d.Codes = append(d.Codes, CodeEscalationBlocked)
 		return d
 	}
 	d.NotBefore = RetryAt(f.Now, f.Run.Attempt, f.Budgets.RetryBackoffMs, f.Budgets.RetryBackoffMaxMs)
 	return d
+}
+
+// personsWork reports whether a person has to do the work: dependencies that no sandbox may
+// fetch for a change are as far from the next attempt, whatever it is paid.
+func personsWork(vs []Violation) bool {
+	return slices.ContainsFunc(vs, func(v Violation) bool { return v.Code == CodePrepareRefused })
+}
+
+// lacking is what becomes of work whose checks fail for what the base's checks lack as
+// well: no other builder would mend that. The work waits, sealed, until somebody does. A
+// run that started a builder counts as an interruption, so that a base which keeps moving
+// or a contract which keeps changing doesn't pay builders without end.
+func lacking(d Decision, f Facts, vs []Violation) Decision {
+	d = waitFor(d, WaitEnvironment, vs)
+	if f.Run.Resumes == "" {
+		d.Interruptions = f.Head.Interruptions + 1
+		d.NotBefore = interruptedUntil(f.Budgets, d.Interruptions, f.Now)
+	}
+	return d
+}
+
+// haltedBy says who halted the task whose lease is given back.
+func (f Facts) haltedBy() []Violation {
+	return one(CodeTaskHalted, f.Head.RunID, "Halted by %s.", f.Actor)
 }
 
 // release gives a live lease back as stalled. It counts as an interruption;

@@ -85,7 +85,11 @@ func TestDecide_Run(t *testing.T) {
 			f.Run.Attempt, f.Run.Build = 3, breaks(kernel.CodeTaskInterrupted)
 		}), func() verdict { v := release(kernel.CodeTaskInterrupted); v.attempt = 3; return v }()},
 		{"the sandbox is gone", set(kernel.PhaseBuilt, func(f *kernel.Facts) { f.Run.Build = breaks(kernel.CodeSandboxUnavailable) }),
-			release(kernel.CodeSandboxUnavailable)},
+			func() verdict {
+				v := release(kernel.CodeSandboxUnavailable)
+				v.interruptions, v.notBefore = 0, now+60_000
+				return v
+			}()},
 		{"a later interruption backs off", set(kernel.PhaseBuilt, func(f *kernel.Facts) {
 			f.Head.Interruptions, f.Run.Build = 2, breaks(kernel.CodeTaskInterrupted)
 		}), func() verdict {
@@ -169,19 +173,64 @@ func TestDecide_RunPrecedence(t *testing.T) {
 }
 
 // TestK8_CodesDecideWhatCounts: for each code of the table a run that fails with
-// it alone ends an attempt or gives the lease back, as the table says.
+// it alone ends an attempt or gives the lease back, as the table says. What the host
+// couldn't do counts nothing, also beside a failure of the builder, and waits a minute.
 func TestK8_CodesDecideWhatCounts(t *testing.T) {
 	for _, info := range kernel.Codes() {
 		f := running(kernel.PhaseBuilt)
 		f.Run.Build = breaks(info.Code)
 		d := decide(t, f)
 		interrupted := info.Counts != kernel.CountsAttempt
+		failed := kernel.TaskRetryPending
+		if info.Code == kernel.CodePrepareRefused {
+			failed = kernel.TaskBlocked // see TestDecide_DependenciesOfAPerson
+		}
+		counts := int64(0)
+		if info.Counts == kernel.CountsInterruption {
+			counts = 1
+		}
 		switch {
-		case interrupted && (d.Action != kernel.ActionRelease || d.Interruptions != 1 || d.State != kernel.TaskOpen):
-			t.Errorf("%s is no attempt: %s %s", info.Code, d.Action, d.State)
-		case !interrupted && (d.Action != kernel.ActionJudge || d.State != kernel.TaskRetryPending || d.Interruptions != 0):
+		case info.Code.Lacks():
+			if d.Action != kernel.ActionWait || d.WaitingFor != kernel.WaitEnvironment || d.Interruptions != counts {
+				t.Errorf("%s: %s for %q, %d interruptions", info.Code, d.Action, d.WaitingFor, d.Interruptions)
+			}
+		case interrupted && (d.Action != kernel.ActionRelease || d.Interruptions != counts || d.State != kernel.TaskOpen || (counts == 0) != (d.NotBefore > f.Now)):
+			t.Errorf("%s is no attempt, and counts %d: %s %s, %d interruptions, not before %d", info.Code, counts, d.Action, d.State, d.Interruptions, d.NotBefore)
+		case !interrupted && (d.Action != kernel.ActionJudge || d.State != failed || d.Interruptions != 0):
 			t.Errorf("%s is an attempt: %s %s", info.Code, d.Action, d.State)
 		}
+	}
+	last := running(kernel.PhaseBuilt)
+	last.Now, last.Run.Build = maxInt, breaks(kernel.CodeEnvDisk)
+	if d := decide(t, last); d.NotBefore != maxInt {
+		t.Errorf("at the end of time: not before %d", d.NotBefore)
+	}
+	for codes, want := range map[[2]kernel.Code]int64{
+		{kernel.CodeExecutionExit, kernel.CodeEnvDisk}:   0,
+		{kernel.CodeEnvDisk, kernel.CodeTaskInterrupted}: 1,
+	} {
+		f := running(kernel.PhaseBuilt)
+		f.Run.Build = append(breaks(codes[0]), breaks(codes[1])...)
+		if d := decide(t, f); d.Action != kernel.ActionRelease || d.Interruptions != want {
+			t.Errorf("%v: %s, %d interruptions", codes, d.Action, d.Interruptions)
+		}
+	}
+}
+
+// TestDecide_DependenciesOfAPerson: a change of dependencies that can't be prepared for
+// safely waits for a person at once, instead of paying a builder for each attempt. What the
+// host couldn't do comes first.
+func TestDecide_DependenciesOfAPerson(t *testing.T) {
+	f := running(kernel.PhaseChecked)
+	f.Run.CheckFails = breaks(kernel.CodePrepareRefused)
+	d := decide(t, f)
+	if d.Action != kernel.ActionJudge || d.State != kernel.TaskBlocked || d.NotBefore != 0 ||
+		!slices.Equal(d.Codes, codes(kernel.CodeEscalationBlocked, kernel.CodeVerificationFailed, kernel.CodePrepareRefused)) {
+		t.Errorf("%s %s %v, not before %d", d.Action, d.State, d.Codes, d.NotBefore)
+	}
+	f.Run.CheckFails = append(f.Run.CheckFails, breaks(kernel.CodeEnvDisk)...)
+	if d := decide(t, f); d.Action != kernel.ActionRelease {
+		t.Errorf("beside a full disk: %s %s", d.Action, d.State)
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	ActionWait      Action = "wait"      // push: waiting
 	ActionAbandon   Action = "abandon"   // kill our processes, push nothing
 	ActionComplete  Action = "complete"  // push: completed over a result that waited for its merge
+	ActionRestore   Action = "restore"   // push: the delivered result again, over the lease of a run that was to replace it
 	ActionRedeliver Action = "redeliver" // push the change branch that an accepted result at HEAD names, and that isn't there
 )
 
@@ -85,6 +86,9 @@ type Decision struct {
 	// Resumes is, of a claim, the run whose sealed work it goes on with; "" where a
 	// builder is to be started.
 	Resumes string `json:"resumes,omitempty"`
+	// Refreshes is, of a claim, the run whose delivered result it applies on the base as
+	// it is now.
+	Refreshes string `json:"refreshes,omitempty"`
 }
 
 // Refusal is the report of a request that the kernel won't go on with (seed

@@ -41,6 +41,14 @@ func retried() kernel.SeedPack {
 
 // TestD27_Golden is the dispatch, byte for byte, on the first attempt and on a
 // retry.
+// TestInstruction_Prepared: the builder is told what was run before it.
+func TestInstruction_Prepared(t *testing.T) {
+	pack := kernel.SeedPack{Task: 1, Prepare: []kernel.Step{{Name: "deps", Argv: []string{"go", "mod", "download"}, Hosts: []string{"proxy.example.org"}, Keys: []string{"go.mod"}}}}
+	if got := kernel.Instruction(pack); !strings.Contains(got, "What you change in them is not kept:\n- deps: go mod download\n\nDo not commit.") {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestD27_Golden(t *testing.T) {
 	golden(t, "dispatch.json", []byte(marshal(t, kernel.BuildDispatch(pack(), claim()))+"\n"))
 	golden(t, "instruction.txt", []byte(kernel.Instruction(pack())))

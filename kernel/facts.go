@@ -46,13 +46,22 @@ type Facts struct {
 	// What follows is there where the task is an issue on a forge.
 	Act   string      `json:"act,omitempty"`   // id of the newest act that counts, see [NewerAct]
 	Asked bool        `json:"asked,omitempty"` // Policy holds what the forge says of authority and target now
-	Human []Violation `json:"human,omitempty"` // what a person did meanwhile that ends a run
+	Human []Violation `json:"human,omitempty"` // what a person did that takes the approval back, and ends a run
+	// TakenBack is the id of the newest approving act that Human takes back, "" for none.
+	TakenBack string `json:"taken_back,omitempty"`
+	// OnItsWay says that nobody heard what became of this instance's last push to the
+	// state ref, and that HEAD doesn't show it: it may still arrive.
+	OnItsWay bool `json:"on_its_way,omitempty"`
 	// Refused is the server's refusal of this task's last claim, where it isn't known
 	// yet whether a rule refuses it, which the push of the wait shows.
 	Refused []Violation `json:"refused,omitempty"`
 	// Mended says that HEAD waits for a rule that may be mended: since it does, this
-	// process began, or another configuration or contract came into force.
+	// process began, or another configuration or contract came into force. So it does of a
+	// HEAD that waits for what its checks lack.
 	Mended bool `json:"mended,omitempty"`
+	// BaseMoved says that the base is another commit than the one on which the checks of
+	// the work that HEAD waits with lacked something.
+	BaseMoved bool `json:"base_moved,omitempty"`
 	// RuleWait is how long to wait for a rule before it is tried again, milliseconds.
 	RuleWait int64       `json:"rule_wait,omitempty"`
 	Issue    *IssueFacts `json:"issue,omitempty"` // with RequestTell: what the forge shows
@@ -65,9 +74,18 @@ type Facts struct {
 	// Missing is the change branch of the accepted result at HEAD, where it isn't there
 	// and nothing tells that it was; null otherwise.
 	Missing *MissingFacts `json:"missing,omitempty"`
+	// Paths are the guarded paths of the live run's work, or of that which HEAD waits with;
+	// null where there are none.
+	Paths *PathsFacts `json:"paths,omitempty"`
 	// Undone says that the delivered work was turned down: its change was closed
 	// unmerged, or reverted on the base. A person may then ask for it again.
 	Undone bool `json:"undone,omitempty"`
+	// Refresh is what it takes to apply the delivered work at HEAD on the base as it is
+	// now, where somebody asks for that; null otherwise.
+	Refresh *RefreshFacts `json:"refresh,omitempty"`
+	// LagUntil is until when nothing is claimed, Unix milliseconds, for the server showed
+	// what was pushed too late for the last leases to be renewed in time; 0 for none.
+	LagUntil int64 `json:"lag_until,omitempty"`
 }
 
 // SealedFacts is what a claim that would go on with sealed work depends on.
@@ -103,7 +121,7 @@ type OwedFacts struct {
 // person has begun the task anew or stopped it since.
 func (f Facts) Resumable() bool {
 	s, h := f.Sealed, f.Head
-	return s != nil && len(s.Faults) == 0 && s.Run != "" && (h.State == HeadStalled || h.AwaitsRule()) && h.Trusted() && !f.BeginsAnew() &&
+	return s != nil && len(s.Faults) == 0 && s.Run != "" && (h.State == HeadStalled || h.AwaitsRule() || h.AwaitsPaths() || h.AwaitsEnvironment()) && h.Trusted() && !f.BeginsAnew() &&
 		h.Approval == f.Approved && s.Approval == f.Approved && s.Governance == f.Governance && s.Attempt == max(h.Attempt, 1)
 }
 
@@ -169,7 +187,8 @@ type HeadFacts struct {
 	// Act is the id of the act on the forge that HEAD rests on, "" for none.
 	Act string `json:"act,omitempty"`
 	// Unrenewed says that HEAD is this process's own lease, which ended because the
-	// server was unable to take a renewal: breaking it counts nothing.
+	// server was unable to take a renewal, or showed it too late: breaking it counts
+	// nothing.
 	Unrenewed bool `json:"unrenewed,omitempty"`
 	// Behind says that nothing was seen of the task, the issue tells of a run, and HEAD
 	// neither is of that run nor has it below.
@@ -194,12 +213,40 @@ type HeadFacts struct {
 	// Urged says that a person asked for the work that is kept to be delivered now: for
 	// the same text, with nothing said to it.
 	Urged bool `json:"urged,omitempty"`
+	// Refreshes is, of a lease, the run whose delivered result it is to replace, and
+	// RefreshAct the act on the forge that asked for such a thing last.
+	Refreshes  string `json:"refreshes,omitempty"`
+	RefreshAct string `json:"refresh_act,omitempty"`
+	// Witnessed is what an act on the ref of the world's acts names on this ref, where
+	// nothing was seen of the task here, and HEAD neither is that nor has it below.
+	Witnessed *WitnessedFacts `json:"witnessed,omitempty"`
+}
+
+// WitnessedFacts is a state commit that another installation, or this one in the world
+// before, said that it saw.
+type WitnessedFacts struct {
+	OID string `json:"oid"`
+	Seq int64  `json:"seq"` // 0 where the repository doesn't have the commit
 }
 
 // AwaitsRule reports whether HEAD waits until the server takes what a rule of its own
 // refused: it is due again by itself, at [HeadFacts.NotBefore].
 func (h HeadFacts) AwaitsRule() bool {
 	return h.Trusted() && h.State == string(TaskWaiting) && h.WaitingFor == WaitRule
+}
+
+// AwaitsEnvironment reports whether HEAD waits with sealed work for what its checks lack,
+// and the base's as well.
+func (h HeadFacts) AwaitsEnvironment() bool {
+	return h.Trusted() && h.State == string(TaskWaiting) && h.WaitingFor == WaitEnvironment
+}
+
+// equipped reports whether work that waits for what its checks lack is tried again: a
+// person says so, configuration or contract are others, or the base is. That is nothing
+// that mends it as a rule, so that after as many runs as there are attempts the base alone
+// has no builder paid any more.
+func (f Facts) equipped() bool {
+	return f.Head.AwaitsEnvironment() && (f.Mended || f.movedOn() || f.BaseMoved && f.Head.Interruptions < f.Budgets.Attempts)
 }
 
 // Delivered reports whether HEAD is a result that counts and was accepted: it is
@@ -262,6 +309,10 @@ type RunFacts struct {
 	// Resumes is the run whose sealed work this one goes on with: it was dispatched,
 	// and this one is not.
 	Resumes string `json:"resumes,omitempty"`
+	// Refreshes is the run whose delivered result this one applies on another base.
+	Refreshes string `json:"refreshes,omitempty"`
+	// Checked says that the sealed work comes with the word of its checks, which passed.
+	Checked bool `json:"checked,omitempty"`
 	// Unheard says that nobody could ask the issue whether accepted work is still
 	// wanted. It is kept, and its lease renewed, until somebody can.
 	Unheard bool `json:"unheard,omitempty"`
@@ -309,6 +360,8 @@ type TaskView struct {
 	Stop string `json:"stop,omitempty"`
 	// Answered are the comments whose commands were answered.
 	Answered Answered `json:"answered,omitempty"`
+	// TurnedDown are those of them that were told that they count for nothing.
+	TurnedDown Answered `json:"turned_down,omitempty"`
 	// Checked is the check that was set last: commit and digest.
 	Checked string `json:"checked,omitempty"`
 	// Seen is the HEAD that a look showed last and that was legitimate, and SeenSeq its
@@ -336,6 +389,18 @@ func (f Facts) StopSeen() string {
 		}
 	}
 	return ""
+}
+
+// Spent is the id of the act on the forge that is spent once HEAD waits for a person: what
+// took the approval back, or where nothing did, the newest that counts. Only what comes
+// after it moves the task on, so what was approved before is never gone on with.
+func (f Facts) Spent() string {
+	for _, v := range f.Human {
+		if NewerAct(v.Subject, "") {
+			return v.Subject
+		}
+	}
+	return f.Act
 }
 
 // NewerAct reports whether the act on a forge with one id came after that with

@@ -26,6 +26,7 @@ const (
 	ActionAmend     Action = "change_edit" // edit what an earlier run wrote there
 	ActionReview    Action = "review"      // check anew what was pushed to the change's branch
 	ActionCheck     Action = "check"       // say the result on the change's commit
+	ActionSee       Action = "see"         // answer an approving label without words
 	ActionReact     Action = "react"       // answer a command without words, which ends its answer
 	ActionAnswer    Action = "answer"      // answer a command in words
 )
@@ -34,9 +35,9 @@ const (
 func (a Action) OnForge() bool { return slices.Contains(forgeActions, a) }
 
 // forgeActions are in the order in which an ended task needs them: nothing is
-// closed before it says why.
+// closed before it says why. Who approved is answered first.
 var forgeActions = []Action{
-	ActionReopen, ActionChange, ActionAmend, ActionUncomment, ActionComment, ActionRevise, ActionAnswer, ActionReact,
+	ActionSee, ActionReopen, ActionChange, ActionAmend, ActionUncomment, ActionComment, ActionRevise, ActionAnswer, ActionReact,
 	ActionLabel, ActionUnlabel, ActionAlert, ActionClose, ActionReview, ActionCheck,
 }
 
@@ -103,6 +104,9 @@ type IssueFacts struct {
 	// runners, and this installation isn't among them, or HEAD and the status comment
 	// are of a run of an installation that this one doesn't trust.
 	Others bool `json:"others,omitempty"`
+	// See is the reaction that the approving act is owed, if it counts: it set the label,
+	// and nothing of writ's on the issue answers it yet.
+	See string `json:"see,omitempty"`
 }
 
 // CommentFacts is one status comment.
@@ -167,7 +171,7 @@ const othersWait = 60_000 // ms
 // how the task stands by HEAD's own rules; never from what a process remembers.
 func decideIssue(f Facts) Decision {
 	tick := f
-	tick.Request, tick.Issue = RequestTick, nil
+	tick.Request, tick.Issue, tick.Refresh = RequestTick, nil, nil // what is delivered stands until it is replaced
 	stands := decideTask(tick)
 	d := Decision{
 		Verdict: Allow, Standing: stands.Standing, Action: ActionNone, Attempt: f.Head.Attempt,
@@ -182,7 +186,7 @@ func decideIssue(f Facts) Decision {
 		d.Wake = f.Issue.HeadAt + othersWait
 		return d
 	}
-	i := issueRules{f: f, state: stateShown(f)}
+	i := issueRules{f: f, state: stateShown(f), counts: counts(f, stands)}
 	if stands.Standing == StandWaiting && f.Merged() {
 		d.Standing, d.Action, d.State, d.WaitingFor = StandActing, ActionComplete, TaskCompleted, ""
 		d.Reasons = Reason{Rule: "issue", Holds: false, Detail: "the change that HEAD waits for is merged"}
@@ -221,7 +225,8 @@ func (f Facts) Merged() bool {
 // somebody else holds the task, and not of a run that isn't at HEAD any more. A lease
 // that only a person moves on from holds nothing, and the issue is told why it waits:
 // one that needs repair, or our own of a task that was halted. It is told, too, who holds
-// the task where nobody answers for that writer.
+// the task where nobody answers for that writer, and what one that has ended waits for
+// where nobody can break it.
 func speaks(f Facts, stands Decision) bool {
 	if f.Run != nil {
 		return len(ownerRule(f)) == 0
@@ -229,7 +234,7 @@ func speaks(f Facts, stands Decision) bool {
 	if stands.Standing == StandHeld {
 		return f.StrangersLease()
 	}
-	return f.Head.State != HeadWorking || NeedsRepair(f) || f.haltedLease() || f.Head.Owed != nil
+	return f.Head.State != HeadWorking || NeedsRepair(f) || f.haltedLease() || f.Head.Owed != nil || f.unread() && f.Head.LeaseExpired
 }
 
 // StrangersLease reports whether an unlisted writer's lease is live: a lock, whoever may
@@ -255,6 +260,10 @@ func stateShown(f Facts) TaskState {
 	if f.Run == nil && !f.HeadCounts() || f.haltedLease() || f.Missing != nil {
 		return TaskNone
 	}
+	if f.refreshing() { // the delivered result stands until it is replaced
+		s, _ := f.Head.refreshed()
+		return s
+	}
 	if f.Head.Owed != nil && !f.View.Halted {
 		return TaskWaiting
 	}
@@ -264,8 +273,15 @@ func stateShown(f Facts) TaskState {
 
 // issueRules answer whether an effect is due.
 type issueRules struct {
-	f     Facts
-	state TaskState
+	f      Facts
+	state  TaskState
+	counts bool // the approval does
+}
+
+// counts reports whether the approval is one that the task goes on by, or went on by: an
+// act that doesn't count is answered by nobody, unless it is a command.
+func counts(f Facts, stands Decision) bool {
+	return stands.Action == ActionClaim || f.HeadCounts() && f.Act == f.Head.Act || f.Run != nil && len(stands.Codes) == 0
 }
 
 // overruled reports whether a person did something that writ leaves as it is.
@@ -277,6 +293,8 @@ func (i issueRules) overruled() bool {
 func (i issueRules) due(a Action) (IssueEffect, bool) {
 	is := i.f.Issue
 	switch a {
+	case ActionSee:
+		return IssueEffect{Label: is.See}, is.See != "" && i.counts
 	case ActionReopen:
 		return IssueEffect{}, i.closedWrongly()
 	case ActionChange:

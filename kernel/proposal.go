@@ -58,7 +58,9 @@ type BuilderResult struct {
 	Stderr   Stream      `json:"stderr"`
 	Started  int64       `json:"started"` // Unix milliseconds
 	Ended    int64       `json:"ended"`
-	Faults   []Violation `json:"faults"` // found while reading the result
+	Faults   []Violation `json:"faults"`           // found while reading the result
+	Egress   *Egress     `json:"egress,omitempty"` // absent where it asked for no connection
+	Prepared *Prepared   `json:"prepared,omitempty"`
 }
 
 // ChangeOp is what happened to a path.
@@ -94,17 +96,41 @@ type Diff struct {
 	Changes    []Change    `json:"changes"`   // by path
 	Discarded  []string    `json:"discarded"` // untracked paths that the base ignores
 	Violations []Violation `json:"violations"`
+	// Guarded are the changed paths that a person must accept, Locks the lock files that
+	// come with their manifests; both by path.
+	Guarded []GuardedPath `json:"guarded,omitempty"`
+	Locks   []string      `json:"locks,omitempty"`
+}
+
+// GuardedPath is a changed path that nothing is delivered with until a person has accepted
+// exactly what it holds.
+type GuardedPath struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
 }
 
 // CheckResult is one check's end. Durations are no part of it: the same tree
 // gives the same bytes (REQUIREMENTS KC46).
 type CheckResult struct {
-	Name   string `json:"name"`
-	Passed bool   `json:"passed"`
-	Runs   int64  `json:"runs"` // how often it ran
-	Stable bool   `json:"stable"`
-	Exit   Exit   `json:"exit"`
-	Output Stream `json:"output"`
+	Name   string  `json:"name"`
+	Passed bool    `json:"passed"`
+	Runs   int64   `json:"runs"` // how often it ran
+	Stable bool    `json:"stable"`
+	Exit   Exit    `json:"exit"`
+	Output Stream  `json:"output"`
+	Egress *Egress `json:"egress,omitempty"` // of all its runs; absent where it asked for no connection
+	// OnBase is how it ended on the base, where it failed and that was tried. It is told, and
+	// decides nothing: a test that an issue exists to mend fails there by design.
+	OnBase *Exit `json:"on_base,omitempty"`
+	// Lacks is what it did without, and what the base does without as well: then it is no
+	// fault of the change.
+	Lacks *Lack `json:"lacks,omitempty"`
+}
+
+// Lack is what a check has not in its surroundings.
+type Lack struct {
+	Code Code   `json:"code"` // one for which [Code.Lacks] holds
+	What string `json:"what"` // host, program, limit or call
 }
 
 // RunResult is the proposal record of the runner's checks.
@@ -114,4 +140,27 @@ type RunResult struct {
 	Tree    string        `json:"tree"` // git tree id that was checked
 	Sandbox string        `json:"sandbox"`
 	Checks  []CheckResult `json:"checks"` // in the contract's order
+	// Prepared is absent where the contract has no preparation.
+	Prepared *Prepared `json:"prepared,omitempty"`
+}
+
+// Prepared is what a builder or the checks of a run were shown of the contract's
+// preparation.
+type Prepared struct {
+	// Key is the hash of all that the result follows from: steps, key files or base, and
+	// what of the host the steps see. Layer is the hash of the files that were shown.
+	Key   canon.Digest `json:"key"`
+	Layer canon.Digest `json:"layer"`
+	// OfChange says that the change touches key files: the preparation was made from its
+	// own, for these checks alone.
+	OfChange bool         `json:"of_change"`
+	Steps    []StepResult `json:"steps"` // that ran now; none where the layer was there
+}
+
+// StepResult is how one step of the preparation ended.
+type StepResult struct {
+	Name   string  `json:"name"`
+	Exit   Exit    `json:"exit"`
+	Output Stream  `json:"output"`
+	Egress *Egress `json:"egress,omitempty"` // absent where it asked for no connection
 }

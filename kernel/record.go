@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
@@ -89,24 +90,61 @@ type Draft struct {
 	Kind Kind
 	Task int64
 	Run  string
-	Body any // encoded with [canon.Marshal], or a [Sealed]
+	Body any // a [canon.Sealed], or what is sealed where it is first needed
 }
 
-// Sealed is a body that is encoded: these bytes are what is hashed, folded, stored and
-// handed out, and Value is what they say. It is encoded once, by who makes it, and
-// neither is written to afterwards.
-type Sealed struct {
-	Bytes json.RawMessage
-	Value any
+// SealedRecord is a record with its bytes and its hash, as they are stored, folded and
+// followed by the next. Each is encoded once, when it gets its place ([Chain.Seal]).
+type SealedRecord struct {
+	record Record
+	sealed canon.Sealed
+	said   any
 }
 
-// SealedBody is the draft's body, encoded where it isn't yet.
-func (d Draft) SealedBody(c *canon.Codec) (Sealed, error) {
-	if s, ok := d.Body.(Sealed); ok {
-		return s, nil
+// Record is the record itself.
+func (s SealedRecord) Record() Record { return s.record }
+
+// Bytes is its canonical JSON. Nobody writes to it.
+func (s SealedRecord) Bytes() []byte { return s.sealed.Bytes() }
+
+// Hash is the record's hash, which the next one has as Prev.
+func (s SealedRecord) Hash() canon.Digest { return s.sealed.Hash() }
+
+// Said is what the body says, nil where it was made of its bytes.
+func (s SealedRecord) Said() any { return s.said }
+
+// Sealed encodes a record that was read, or made by hand.
+func (r Record) Sealed() (SealedRecord, error) {
+	s, err := canon.Seal(r)
+	return SealedRecord{record: r, sealed: s}, err
+}
+
+// Records are the records themselves.
+func Records(list []SealedRecord) []Record {
+	out := make([]Record, len(list))
+	for i, s := range list {
+		out[i] = s.record
 	}
-	b, err := c.Marshal(d.Body)
-	return Sealed{b, d.Body}, err
+	return out
+}
+
+// sealedWith encodes a record around its body, which is encoded already: as [Record], field
+// by field.
+func (r Record) sealedWith(c *canon.Codec, body canon.Sealed) (SealedRecord, error) {
+	r.Body = body.Bytes()
+	s, err := c.Seal(struct {
+		V        int64        `json:"v"`
+		Kind     Kind         `json:"kind"`
+		World    string       `json:"world_id"`
+		Instance string       `json:"instance"`
+		Seq      int64        `json:"seq"`
+		Prev     canon.Digest `json:"prev"`
+		Time     int64        `json:"time"`
+		Task     int64        `json:"task"`
+		Run      string       `json:"run_id"`
+		Body     canon.Sealed `json:"body"`
+	}{r.V, r.Kind, r.World, r.Instance, r.Seq, r.Prev, r.Time, r.Task, r.Run, body})
+	return SealedRecord{r, s, body.Value()}, err
 }
 
 // Head is the last record of a chain. The zero Head has Seq -1: see [NoHead].
@@ -127,33 +165,32 @@ type Chain struct {
 }
 
 // Seal gives drafts their place: sequence, previous hash, and a time that never
-// goes back. It returns the finished records and the chain after them; storing
+// goes back. It encodes each once, and returns the finished records and the chain after them; storing
 // them is the ledger's part. An unknown kind is an error, and so is a body that
 // has no canonical form; the chain then stands where it stood.
-func (c Chain) Seal(now int64, drafts []Draft) ([]Record, Chain, error) {
+func (c Chain) Seal(now int64, drafts []Draft) ([]SealedRecord, Chain, error) {
 	before := c
 	if now < c.Time {
 		now = c.Time
 	}
-	out := make([]Record, 0, len(drafts))
+	out := make([]SealedRecord, 0, len(drafts))
 	var codec canon.Codec
 	for _, d := range drafts {
 		if _, ok := d.Kind.Class(); !ok {
 			return nil, before, fmt.Errorf("kernel: unknown record kind %q", d.Kind)
 		}
-		body, err := d.SealedBody(&codec)
+		body, err := codec.Seal(d.Body)
 		if err != nil {
 			return nil, before, fmt.Errorf("kernel: body of %s record: %w", d.Kind, err)
 		}
-		r := Record{
+		r, err := Record{
 			V: RecordVersion, Kind: d.Kind, World: c.World, Instance: c.Instance,
-			Seq: c.Head.Seq + 1, Prev: c.Head.Hash, Time: now, Task: d.Task, Run: d.Run, Body: body.Bytes,
-		}
-		h, err := codec.Hash(r)
+			Seq: c.Head.Seq + 1, Prev: c.Head.Hash, Time: now, Task: d.Task, Run: d.Run,
+		}.sealedWith(&codec, body)
 		if err != nil {
 			return nil, before, fmt.Errorf("kernel: %s record: %w", d.Kind, err)
 		}
-		c.Head, c.Time = Head{Seq: r.Seq, Hash: h}, now
+		c.Head, c.Time = Head{Seq: r.record.Seq, Hash: r.Hash()}, now
 		out = append(out, r)
 	}
 	return out, c, nil
@@ -169,10 +206,31 @@ type Genesis struct {
 	InstanceKey  string       `json:"instance_key"`  // OpenSSH public key
 	Contract     canon.Digest `json:"contract_hash"`
 	Kernel       string       `json:"kernel_version"`
-	Builders     []string     `json:"builders"` // configured names, sorted
-	Seed         int64        `json:"random_seed"`
-	MaxPaths     int64        `json:"max_paths"` // bound of the path space: reserved paths
-	MaxDepth     int64        `json:"max_depth"` // bound of the path space: path segments
+	Builders     []string     `json:"builders"`    // configured names, sorted
+	Seed         int64        `json:"random_seed"` // any integer but 0; see [Genesis.Seeded]
+	MaxPaths     int64        `json:"max_paths"`   // bound of the path space: reserved paths
+	MaxDepth     int64        `json:"max_depth"`   // bound of the path space: path segments
+}
+
+// seedBits are those of an integer that every reader of JSON keeps.
+const seedBits = 53
+
+// Seeded is the genesis with a seed in any case: one that has none gets it from its own
+// bytes, so that the same world, instance and contract begin with the same.
+func (g Genesis) Seeded() (Genesis, error) {
+	if g.Seed != 0 {
+		return g, nil
+	}
+	hash, err := canon.Hash(g)
+	if err != nil {
+		return g, err
+	}
+	sum, err := hash.Bytes()
+	if err != nil {
+		return g, err
+	}
+	g.Seed = max(int64(binary.BigEndian.Uint64(sum[:8])>>(64-seedBits)), 1)
+	return g, nil
 }
 
 // Intent is the body of an intent record: an effect under a key, written before

@@ -86,7 +86,13 @@ func TestSeal(t *testing.T) {
 	for _, n := range []int{1, 3, 0, 2} {
 		records, next, err := c.Seal(now, drafts(n))
 		must(t, err)
-		all, c = append(all, records...), next
+		for _, s := range records {
+			again, err := s.Record().Sealed()
+			if must(t, err); string(s.Bytes()) != marshal(t, s.Record()) || s.Hash() != again.Hash() || s.Said() == nil {
+				t.Errorf("record %d isn't what was sealed: %s", s.Record().Seq, s.Bytes())
+			}
+		}
+		all, c = append(all, kernel.Records(records)...), next
 	}
 	prev := canon.Digest("")
 	for i, r := range all {
@@ -111,12 +117,12 @@ func TestR9_TimeNeverGoesBack(t *testing.T) {
 	must(t, err)
 	records, c, err := c.Seal(now-50_000, drafts(2))
 	must(t, err)
-	for _, r := range records {
+	for _, r := range kernel.Records(records) {
 		if r.Time != now {
 			t.Errorf("record %d has the time %d, before %d", r.Seq, r.Time, now)
 		}
 	}
-	if records, _, err = c.Seal(now+1, drafts(1)); err != nil || records[0].Time != now+1 {
+	if records, _, err = c.Seal(now+1, drafts(1)); err != nil || records[0].Record().Time != now+1 {
 		t.Errorf("time stands still: %v %v", records, err)
 	}
 }
@@ -146,5 +152,24 @@ func TestRecord_Golden(t *testing.T) {
 		Kind: "intent", Key: "claim:" + head2, Effect: kernel.ActionClaim, Digest: digest("c"), Ref: "refs/writ/task/7", New: head2,
 	}}})
 	must(t, err)
-	golden(t, "record.json", []byte(marshal(t, records[0])+"\n"))
+	golden(t, "record.json", append(records[0].Bytes(), '\n'))
+}
+
+// TestWK15_Seed: a genesis without a seed gets one from its own bytes, never 0; one that
+// has a seed keeps it.
+func TestWK15_Seed(t *testing.T) {
+	seeds := map[int64]bool{}
+	for _, name := range []string{"a", "b", "a"} {
+		g, err := kernel.Genesis{Kind: "genesis", World: name}.Seeded()
+		if err != nil || g.Seed < 1 || g.Seed >= 1<<53 {
+			t.Errorf("%s: %d, %v", name, g.Seed, err)
+		}
+		seeds[g.Seed] = true
+	}
+	if len(seeds) != 2 {
+		t.Errorf("seeds %v of two worlds", seeds)
+	}
+	if g, err := (kernel.Genesis{World: "a", Seed: -7}).Seeded(); err != nil || g.Seed != -7 {
+		t.Errorf("%d, %v", g.Seed, err)
+	}
 }

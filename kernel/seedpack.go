@@ -42,6 +42,18 @@ type Check struct {
 	TimeoutMs int64    `json:"timeout_ms"`
 	Repeat    int64    `json:"repeat"`
 	Vary      bool     `json:"vary"`
+	Hosts     []string `json:"hosts,omitempty"` // that it may reach, if the operator lets it
+}
+
+// Step is one command of the preparation, which runs on the base before builder and
+// checks. It sees the files that Keys of the steps match, and no others; without Keys the
+// whole base, and no network.
+type Step struct {
+	Name      string   `json:"name"`
+	Argv      []string `json:"argv"`
+	TimeoutMs int64    `json:"timeout_ms"`
+	Hosts     []string `json:"hosts,omitempty"` // that it may reach, if the operator lets it
+	Keys      []string `json:"keys,omitempty"`  // patterns of the files that its result follows from
 }
 
 // Budgets are the contract's limits after the server's caps. Durations are
@@ -86,6 +98,7 @@ type SeedPack struct {
 	Approval       Approval `json:"approval"`
 	Spec           TaskSpec `json:"spec"`
 	Checks         []Check  `json:"checks"`
+	Prepare        []Step   `json:"prepare,omitempty"`
 	Budgets        Budgets  `json:"budgets"`
 	Pins           Pins     `json:"pins"`
 	ContractSource string   `json:"contract_source"` // path at the pinned commit, a file's name, or "default"

@@ -210,7 +210,7 @@ func (h HeadFacts) Foreign() bool { return h.Binding == BindElsewhere }
 // very next number belongs to a commit that was put on the one seen last; another
 // one of that number shows that the history split. Nothing follows from a commit
 // that isn't trusted, nor from a ref that is gone. Where nothing was seen yet, what
-// the issue tells of was (see [HeadFacts.Behind]); and a number that the issue tells of
+// the issue tells of was (see [HeadFacts.Behind]), or what an act names; and a number that the issue tells of
 // was reached, whatever was seen here.
 func (v TaskView) Follows(h HeadFacts) bool {
 	switch {
@@ -218,7 +218,7 @@ func (v TaskView) Follows(h HeadFacts) bool {
 		return false
 	case h.OID == v.Seen:
 		return true
-	case h.OID == "" || !h.Trusted() || h.Behind && v.Seen == "":
+	case h.OID == "" || !h.Trusted() || (h.Behind || h.Witnessed != nil) && v.Seen == "":
 		return false
 	case v.Seen != "" && h.Seq == v.SeenSeq+1:
 		return h.Parent == v.Seen
@@ -233,6 +233,9 @@ func (f Facts) HeadCounts() bool { return f.Head.Trusted() && f.View.Follows(f.H
 // NextSeq is the number of the next state commit.
 func (f Facts) NextSeq() int64 {
 	last := max(f.View.SeenSeq, f.Head.Told)
+	if w := f.Head.Witnessed; w != nil {
+		last = max(last, w.Seq)
+	}
 	if f.Head.Trusted() {
 		last = max(last, f.Head.Seq)
 	}

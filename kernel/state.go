@@ -88,6 +88,9 @@ const (
 	TrailerCodes         = "writ-codes"           // codes, separated by spaces
 	TrailerPlan          = "writ-plan-hash"       // hash of the committed plan
 	TrailerResumes       = "writ-resumes"         // run whose sealed work it goes on with
+	TrailerRefreshes     = "writ-refreshes"       // run whose result it applies on another base
+	TrailerRefreshAct    = "writ-refresh-act"     // id of the act on the forge that asked for that last
 	TrailerRun           = "writ-run-id"          // run whose end it tells of
+	TrailerAccepts       = "writ-accepts"         // id of the act on the forge that accepted its guarded paths
 	TrailerAct           = "writ-act"             // id of the act on the forge that it rests on
 )

@@ -60,8 +60,11 @@ func (s *Server) watch(next echo.HandlerFunc) echo.HandlerFunc {
 			s.metrics.delivery(n, took)
 		}
 		level := slog.LevelInfo
-		if status >= http.StatusInternalServerError {
+		switch {
+		case status >= http.StatusInternalServerError:
 			level = slog.LevelWarn
+		case n.code == kernel.CodeRecursion: // the forge tells writ of what writ did
+			level = slog.LevelDebug
 		}
 		ctx := c.Request().Context()
 		if !s.log.Enabled(ctx, level) {

@@ -76,6 +76,8 @@ type readiness struct {
 	Degraded bool          `json:"degraded,omitempty"` // a part fails
 	Draining bool          `json:"draining,omitempty"`
 	Checks   []checkResult `json:"checks"`
+
+	Now map[string]int64 `json:"now,omitempty"` // see [Config.Numbers]
 }
 
 type checkResult struct {
@@ -156,6 +158,9 @@ func (s *Server) ready(c echo.Context) error {
 	r := readiness{Ready: !draining, Draining: draining, Checks: make([]checkResult, len(errs))}
 	for i, err := range errs {
 		s.judge(&r, i, questions[i], err)
+	}
+	if s.numbers != nil {
+		r.Now = s.numbers()
 	}
 	if !r.Ready {
 		return c.JSON(http.StatusServiceUnavailable, r)

@@ -39,9 +39,12 @@ type Config struct {
 	Checks  []Check // of /readyz
 	// Parts are further checks of /readyz, each of a part that comes and goes; it
 	// is called for each answer. Nil: there are none.
-	Parts  func() []Check
-	Limits Limits
-	Logger *slog.Logger // required; one line for each delivery that is taken
+	Parts func() []Check
+	// Numbers are shown by /readyz as they are at that moment; it is called for each
+	// answer. Nil: there are none.
+	Numbers func() map[string]int64
+	Limits  Limits
+	Logger  *slog.Logger // required; one line for each delivery that is taken
 	// Registry gets the receiver's metrics and is what /metrics shows. Nil: there
 	// is no such page.
 	Registry *prometheus.Registry
@@ -68,6 +71,7 @@ type Server struct {
 	metrics  *metrics
 	probes   []*probe
 	parts    func() []Check
+	numbers  func() map[string]int64
 	// partsMu guards partProbes, the probes of parts by name.
 	partsMu    sync.Mutex
 	partProbes map[string]*probe
@@ -84,7 +88,7 @@ var hookName = lazy(`^[a-z][a-z0-9-]{0,31}$`)
 // reach, config.invalid for what is missing.
 func New(c Config) (*Server, error) {
 	s := &Server{
-		listener: c.Listener, inbox: c.Inbox, limits: c.Limits.withDefaults(), log: c.Logger, now: c.Now, parts: c.Parts,
+		listener: c.Listener, inbox: c.Inbox, limits: c.Limits.withDefaults(), log: c.Logger, now: c.Now, parts: c.Parts, numbers: c.Numbers,
 		senders: &senders{proxies: c.Proxies}, hosts: c.Hosts,
 	}
 	if s.now == nil {

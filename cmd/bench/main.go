@@ -18,15 +18,22 @@ func main() {
 	out := flag.String("out", "docs/benchmarks.md", "file to write")
 	runs := flag.Int("n", 21, "runs of the whole loop")
 	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
-	only := flag.String("only", "", "measure one section, print it and write nothing: claims, loop, ledger, deliveries, served, soak or branches")
+	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, ledger, start, deliveries, issue, served, soak, gateway, try or branches")
 	flag.Parse()
 	err := run(*out, *only, []section{
 		{"claims", claims},
+		{"packed", packed},
 		{"loop", func(b *bytes.Buffer) error { return loops(b, *bin, *dir, *runs) }},
+		{"layers", layers},
+		{"prepared", prepared},
 		{"ledger", ledgers},
+		{"start", starts},
 		{"deliveries", deliveries},
+		{"issue", counts},
 		{"served", served},
 		{"soak", soaked},
+		{"gateway", gateways},
+		{"try", tries},
 		{"branches", func(b *bytes.Buffer) error { return branches(b, *bin, *dir) }},
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local/localtest"
 )
@@ -57,7 +58,50 @@ builders: {default: {argv: [sh, -c, 'echo hello > out.txt']}}
 		b.ReportMetric(float64(alone.Milliseconds()), "ms/alone")
 		b.ReportMetric(float64(started()-2), "builders")
 		b.ReportMetric(peakMiB(b, server.Process.Pid), "MiB-peak")
+		s := storeSize(b, filepath.Join(dir, "state", store.FileName))
+		const ended = tasks + 2
+		b.ReportMetric(float64(s.file)/ended/1000, "kB-store/task")
+		b.ReportMetric(float64(s.ledger)/ended/1000, "kB-ledger/task")
+		b.ReportMetric(float64(s.pushed)/ended/1000, "kB-pushed/task")
+		b.ReportMetric(float64(s.records)/ended, "records/task")
 	}
+}
+
+// stored is what a server's store takes, in bytes.
+type stored struct {
+	file    int64 // of a copy, which has no room to spare
+	ledger  int64 // records as they are stored
+	pushed  int64 // what is pushed again where a forge loses it, for 14 days
+	records int64
+}
+
+// storeSize looks at a store beside its server.
+func storeSize(b *testing.B, path string) (s stored) {
+	b.Helper()
+	db, err := store.OpenReadOnly(b.Context(), path, store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }() // it was only read
+	err = db.View(b.Context(), func(q store.Queries) error {
+		_, err := q.Row(`SELECT (SELECT coalesce(sum(octet_length(raw) + octet_length(nodes)), 0) FROM records) + (SELECT coalesce(sum(octet_length(data) + octet_length(nodes)), 0) FROM segments),
+			(SELECT coalesce(sum(octet_length(moves) + octet_length(pack)), 0) FROM pushed), (SELECT head_seq + 1 FROM worlds)`,
+			nil, &s.ledger, &s.pushed, &s.records)
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	copied := filepath.Join(b.TempDir(), "copy")
+	if err := db.Backup(b.Context(), copied); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(copied)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.file = info.Size()
+	return s
 }
 
 // peakMiB is the most memory that a process has had.

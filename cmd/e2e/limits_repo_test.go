@@ -151,6 +151,15 @@ func (r *modelRepo) Commit(_ context.Context, oid git.OID) (git.Commit, error) {
 	return git.ParseCommit(raw)
 }
 
+func (r *modelRepo) Commits(ctx context.Context, oids []git.OID, f func(git.Commit)) error {
+	for _, oid := range oids {
+		if c, err := r.Commit(ctx, oid); err == nil {
+			f(c)
+		}
+	}
+	return nil
+}
+
 // Log implements supervisor.Repo: here the base never moves.
 func (r *modelRepo) Log(ctx context.Context, from, not []git.OID, _ int) (out []git.Commit, rest []git.OID, err error) {
 	for _, oid := range from {

@@ -60,7 +60,7 @@ func (b *bubble) open(builds int) {
 	b.ledger = &modelLedger{chain: kernel.Chain{World: bubbleWorld, Instance: git.Fingerprint(signer.PublicKey()), Head: kernel.NoHead()}}
 	_, err = b.ledger.Write(b.t.Context(), time.Now().UnixMilli(), kernel.Draft{Kind: kernel.KindGenesis, Body: kernel.Genesis{
 		Kind: string(kernel.KindGenesis), World: bubbleWorld, InstanceKey: string(ssh.MarshalAuthorizedKey(key.PublicKey())),
-		Contract: canon.Sum(nil), Kernel: kernel.Version(), Builders: []string{"default"}, MaxPaths: 100_000, MaxDepth: 64,
+		Contract: canon.Sum(nil), Kernel: kernel.Version(), Builders: []string{"default"}, Seed: 1, MaxPaths: 100_000, MaxDepth: 64,
 	}})
 	b.must(err)
 	history, err := supervisor.Replay(b.ledger.all)
@@ -201,12 +201,12 @@ func (l *modelLedger) Chain() kernel.Chain {
 	return l.chain
 }
 
-func (l *modelLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error) {
+func (l *modelLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) ([]kernel.SealedRecord, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	records, next, err := l.chain.Seal(now, drafts)
 	if err == nil {
-		l.chain, l.records = next, append(l.records, records...)
+		l.chain, l.records = next, append(l.records, kernel.Records(records)...)
 	}
 	return records, err
 }

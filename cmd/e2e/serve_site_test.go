@@ -261,11 +261,11 @@ func (s *site) send(event string, body []byte, head map[string]string) reply {
 	return r
 }
 
-// listens waits until the receiver answers.
+// listens waits until the receiver answers: before that /healthz alone does.
 func (s *site) listens() {
 	s.t.Helper()
 	s.until("the receiver listens", func() bool {
-		got, err := http.Get("http://" + s.hook + "/healthz")
+		got, err := http.Get("http://" + s.hook + "/metrics")
 		if err != nil {
 			return false
 		}

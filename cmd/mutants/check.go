@@ -1,32 +1,67 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// checkAll tells whether each mutant applies to the tree as it is and whether
-// its pattern names a test. Nothing is built and nothing changed.
-func checkAll(top string, mutants []mutant, stdout io.Writer) bool {
-	stale := 0
+// checkAll tells whether each mutant applies to the tree as it is, whether what
+// comes out compiles, and whether its pattern names a test. No test is built.
+func checkAll(ctx context.Context, top string, mutants []mutant, workers int, stdout io.Writer) (bool, error) {
+	byDir, err := compilers(ctx, top, mutants)
+	if err != nil {
+		return false, err
+	}
 	tests := map[string][]string{}
-	for _, m := range mutants {
-		_, err := m.apply(top)
+	var mu sync.Mutex // of tests
+	fine := 0
+	for v := range runAll(ctx, mutants, workers, func(_ context.Context, m mutant) verdict {
+		mu.Lock()
+		err := m.test.exists(top, tests)
+		mu.Unlock()
 		if err == nil {
-			err = m.test.exists(top, tests)
+			err = m.compiles(top, byDir)
 		}
 		if err != nil {
-			stale++
-			fmt.Fprintf(stdout, "STALE   %s: %v\n", m.name, err)
+			return verdict{mutant: m, detail: err.Error()}
+		}
+		return verdict{mutant: m, killed: true}
+	}) {
+		if v.killed {
+			fine++
+			continue
+		}
+		fmt.Fprintf(stdout, "STALE   %s: %s\n", v.mutant.name, v.detail)
+	}
+	fmt.Fprintf(stdout, "%d of %d mutants apply\n", fine, len(mutants))
+	return fine == len(mutants), ctx.Err()
+}
+
+// compiles applies a mutant and checks each package that it changes.
+func (m mutant) compiles(top string, byDir map[string]*compiler) error {
+	texts, err := m.apply(top)
+	if err != nil {
+		return err
+	}
+	for dir, c := range byDir {
+		for file := range texts {
+			if path.Dir(file) == dir {
+				if err := c.check(texts); err != nil {
+					return fmt.Errorf("%s: what comes out doesn't compile: %w", m.where, err)
+				}
+				break
+			}
 		}
 	}
-	fmt.Fprintf(stdout, "%d of %d mutants apply\n", len(mutants)-stale, len(mutants))
-	return stale == 0
+	return nil
 }
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)

@@ -53,7 +53,7 @@ func parseOptions(args []string, stderr io.Writer) (o options, err error) {
 	flags.StringVar(&o.seed, "seed", "", "what the order of -changed is drawn by (default: another one each time)")
 	flags.DurationVar(&o.budget, "budget", 0, "stop after this time; what isn't tried by then is no error (default: no limit)")
 	flags.IntVar(&o.workers, "j", defaultWorkers, "how many to try at once")
-	flags.BoolVar(&o.check, "check", false, "only see whether each still applies and names a test; nothing is built")
+	flags.BoolVar(&o.check, "check", false, "only see whether each still applies, compiles and names a test; no test is built")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -90,7 +90,7 @@ func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool,
 		return false, fmt.Errorf("no mutant of a %s matches -only and -pkg", tableName)
 	}
 	if o.check {
-		return checkAll(top, mutants, stdout), nil
+		return checkAll(ctx, top, mutants, o.workers, stdout)
 	}
 	if o.changed != "" {
 		if mutants, err = pick(ctx, top, o.changed, o.seed, mutants); err != nil {

@@ -161,13 +161,15 @@ func TestCheck(t *testing.T) {
 	repository(t, map[string]string{"m/mutants.txt": "mutant L1-cap\ntest ^TestL1_Cap$/^x$\n" + uncap +
 		"\nmutant L2-astray\ntest ^TestL1_\nfile m/m.go\n- return 4\n+ return 0\n" +
 		"\nmutant L2-gone\ntest ^TestL1_\nfile m/gone.go\n- return 4\n+ return 0\n" +
-		"\nmutant L9-none\ntest ^TestL9_\n" + uncap})
+		"\nmutant L9-none\ntest ^TestL9_\n" + uncap +
+		"\nmutant L8-unused\ntest ^TestL1_\nfile m/m.go\n- if n > 3 {\n+ m := n\n+ if n > 3 {\n" +
+		"\nmutant L8-text\ntest ^TestL1_\nfile n/read.txt\n- two\n+ three\n"})
 	ok, out, err := call(t, "-check")
 	if ok || err != nil {
 		t.Errorf("ok %v, error %v, want stale entries", ok, err)
 	}
 	wants(t, out, `STALE   L2-astray: m/mutants.txt:7: m/m.go: the old text occurs 0 times`, `STALE   L2-gone: .*gone.go`,
-		`STALE   L9-none: ./m \^TestL9_ names no test`, `1 of 4 mutants apply`)
+		`STALE   L9-none: ./m \^TestL9_ names no test`, `STALE   L8-unused: m/mutants.txt:\d+: what comes out doesn't compile: .*m.go:5:2: declared and not used: m`, `2 of 6 mutants apply`)
 }
 
 func TestChanged(t *testing.T) {

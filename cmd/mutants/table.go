@@ -72,7 +72,7 @@ func loadTables(ctx context.Context, top string) ([]mutant, error) {
 
 // parseTable reads a table; file is its slash path, whose directory is the package.
 func parseTable(file, text string) ([]mutant, error) {
-	p := parser{pkg: path.Dir(file)}
+	p := tableParser{pkg: path.Dir(file)}
 	for i, line := range strings.Split(text, "\n") {
 		p.where = fmt.Sprintf("%s:%d", file, i+1)
 		if err := p.line(line); err != nil {
@@ -86,7 +86,7 @@ func parseTable(file, text string) ([]mutant, error) {
 }
 
 // parser holds the entry that is being read.
-type parser struct {
+type tableParser struct {
 	pkg, where string
 	all        []mutant
 	open       bool // within an entry: now is one
@@ -95,7 +95,7 @@ type parser struct {
 	fresh      bool   // the next "- " begins a place
 }
 
-func (p *parser) line(line string) error {
+func (p *tableParser) line(line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
 	case line == "":
@@ -106,7 +106,7 @@ func (p *parser) line(line string) error {
 		if !names.MatchString(rest) {
 			return fmt.Errorf("%q is no name for a mutant: use letters, digits, '.', '_' and '-'", rest)
 		}
-		*p = parser{pkg: p.pkg, where: p.where, all: p.all, open: true, now: mutant{name: rest, where: p.where}}
+		*p = tableParser{pkg: p.pkg, where: p.where, all: p.all, open: true, now: mutant{name: rest, where: p.where}}
 		return nil
 	case !p.open:
 		return fmt.Errorf("an entry begins with \"mutant NAME\", this line with %q", word)
@@ -122,7 +122,7 @@ func (p *parser) line(line string) error {
 	return fmt.Errorf("a line of an entry begins with test, file, \"- \" or \"+ \", this one with %q", word)
 }
 
-func (p *parser) test(spec string) error {
+func (p *tableParser) test(spec string) error {
 	f := strings.Fields(spec)
 	race := len(f) == 2 && f[1] == "-race"
 	if p.now.test.pattern != "" || len(f) != 1 && !race {
@@ -135,7 +135,7 @@ func (p *parser) test(spec string) error {
 	return nil
 }
 
-func (p *parser) setFile(name string) error {
+func (p *tableParser) setFile(name string) error {
 	if path.Clean(name) != name || !filepath.IsLocal(name) {
 		return fmt.Errorf("%q is no path from the repository's root", name)
 	}
@@ -146,7 +146,7 @@ func (p *parser) setFile(name string) error {
 	return nil
 }
 
-func (p *parser) old(text string) error {
+func (p *tableParser) old(text string) error {
 	if p.file == "" {
 		return fmt.Errorf("a file is named before its text")
 	}
@@ -158,7 +158,7 @@ func (p *parser) old(text string) error {
 	return nil
 }
 
-func (p *parser) new(text string) error {
+func (p *tableParser) new(text string) error {
 	if p.file == "" || p.fresh {
 		return fmt.Errorf("the old text, with \"- \", comes before the new")
 	}
@@ -168,7 +168,7 @@ func (p *parser) new(text string) error {
 }
 
 // end closes the entry, if one is open.
-func (p *parser) end() error {
+func (p *tableParser) end() error {
 	if !p.open {
 		return nil
 	}

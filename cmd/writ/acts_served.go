@@ -36,7 +36,7 @@ func (s *server) obeyAct(ctx context.Context, w *served, r request) answer {
 			s.lacking.note(inbox.Key(k), refusedFor{}) // it waits for a person
 		}
 	case kernel.ActResume:
-		err = s.resumeTask(ctx, w, k, r)
+		out.Said, err = s.resumeTask(ctx, w, k, r)
 	default:
 		return answer{Detail: "The act is unknown."}
 	}
@@ -127,28 +127,68 @@ func (s *server) looksAt(k scheduler.Key) bool {
 }
 
 // resumeTask resumes what there is to resume. Halts and stops that were asked before,
-// and that no look has carried out, are no longer meant.
-func (s *server) resumeTask(ctx context.Context, w *served, k scheduler.Key, r request) error {
-	if err := w.resumable(ctx, w.sup, w.sup.View(r.Task)); err != nil {
-		return err
-	}
+// and that no look has carried out, are no longer meant. A halt that a look under way is
+// still to record is recorded first, and taken back right after it. said is "" when the
+// resume is in the ledger.
+func (s *server) resumeTask(ctx context.Context, w *served, k scheduler.Key, r request) (said string, err error) {
 	note, err := s.inbox.Note(ctx, inbox.Key(k))
 	if err != nil {
+		return "", err
+	}
+	if asked(note, kernel.ActHalt) && s.looksAt(k) && !s.settled(ctx, w, k) {
+		if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("task %d: the halt before it is not recorded yet, and the resume is stored behind it; both are recorded when the look at the task that is under way ends", r.Task), nil
+	}
+	if !asked(note, kernel.ActHalt) {
+		if err := w.resumable(ctx, w.sup, w.sup.View(r.Task)); err != nil {
+			return "", err
+		}
+	}
+	if err := s.forgetAsked(ctx, k); err != nil {
+		return "", err
+	}
+	if err := w.sup.Resume(ctx, r.Task, r.Actor, r.Reason); err != nil {
+		return "", err
+	}
+	return "", s.lookAgain(ctx, w, k)
+}
+
+// forgetAsked forgets the acts that nobody has carried out yet.
+func (s *server) forgetAsked(ctx context.Context, k scheduler.Key) error {
+	note, err := s.inbox.Note(ctx, inbox.Key(k))
+	if err != nil || len(note.Acts) == 0 {
 		return err
 	}
 	var before []string
 	for _, a := range note.Acts {
-		if a.Kind == kernel.ActHalt || a.Kind == kernel.ActStop {
-			before = append(before, a.ID)
+		before = append(before, a.ID)
+	}
+	return s.inbox.Settle(ctx, inbox.Key(k), note.Failures, before)
+}
+
+// asked reports whether a person asked for such an act, and no look has carried it out.
+func asked(note inbox.Note, kind string) bool {
+	return slices.ContainsFunc(note.Acts, func(a inbox.Act) bool { return a.Kind == kind })
+}
+
+// resumeFirst carries out a resume that is stored behind a halt, of a task that can't be
+// looked at before: the process that was to do it died between the two.
+func (s *server) resumeFirst(ctx context.Context, w *served, k scheduler.Key) (resumed bool, err error) {
+	note, err := s.inbox.Note(ctx, inbox.Key(k))
+	if err != nil {
+		return false, err
+	}
+	for _, a := range note.Acts {
+		if a.Kind == kernel.ActResume {
+			if err := w.sup.Resume(ctx, k.Task, a.Actor, a.Reason); err != nil {
+				return false, err
+			}
+			return true, s.forgetAsked(ctx, k)
 		}
 	}
-	if err := s.inbox.Settle(ctx, inbox.Key(k), note.Failures, before); err != nil {
-		return err
-	}
-	if err := w.sup.Resume(ctx, r.Task, r.Actor, r.Reason); err != nil {
-		return err
-	}
-	return s.lookAgain(ctx, w, k)
+	return false, nil
 }
 
 // lookAgain makes a task due now, whatever its last look saw.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -121,7 +122,10 @@ func TestM2_HaltsWhereTheLookEnded(t *testing.T) {
 	if err != nil || said != "" || !w.sup.View(n).Halted {
 		t.Errorf("%q, %v, halted: %v", said, err, w.sup.View(n).Halted)
 	}
-	must(t, s.resumeTask(ctx, w, k, request{Act: kernel.ActResume, Task: n, Actor: "local:0:root", Reason: "yes"}))
+	said, err = s.resumeTask(ctx, w, k, request{Act: kernel.ActResume, Task: n, Actor: "local:0:root", Reason: "yes"})
+	if err != nil || said != "" {
+		t.Errorf("%q, %v", said, err)
+	}
 	if note, err := s.inbox.Note(ctx, inbox.Key(k)); err != nil || len(note.Acts) != 0 {
 		t.Errorf("the halt waits for the next look at a task that is resumed: %v, %v", note.Acts, err)
 	}
@@ -267,13 +271,17 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 		t.Error("the start doesn't say what is paused")
 	}
 	for path, want := range map[string]string{"/metrics": "\nwrit_pauses 1\n", "/readyz": `"reason":"Paused: local/o/n since 20`} {
-		r, err := http.Get("http://" + p.hook + path)
-		must(t, err)
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		must(t, err)
-		if r.StatusCode != http.StatusOK || !strings.Contains(string(text), want) || strings.Contains(string(text), "a look") {
-			t.Errorf("%s: %d %s", path, r.StatusCode, text)
+		var text string
+		p.until(path+" answers", func() bool { // a server that is too busy says 503
+			r, err := http.Get("http://" + p.hook + path)
+			must(t, err)
+			data, err := io.ReadAll(r.Body)
+			must(t, errors.Join(err, r.Body.Close()))
+			text = string(data)
+			return r.StatusCode == http.StatusOK
+		})
+		if !strings.Contains(text, want) || strings.Contains(text, "a look") {
+			t.Errorf("%s says %s", path, text)
 		}
 	}
 	for _, reason := range []string{"a\nb", "a\x1b[31mb", "a\u202eb", "a\xffb"} {
@@ -298,5 +306,55 @@ func TestM2_HaltedBy(t *testing.T) {
 		if err != nil || by != c.want {
 			t.Errorf("after %s by %s: %q, %v", c.act, c.actor, by, err)
 		}
+	}
+}
+
+// TestM2_ShowOfADeadLease: a lease that ended without being renewed is nobody's, and shown
+// as that.
+func TestM2_ShowOfADeadLease(t *testing.T) {
+	for until, want := range map[time.Duration]string{time.Hour: "task 1 of o/n is held by A, until ", -time.Minute: "task 1 of o/n was held by A until "} {
+		s := shown{Task: 1, Repository: "o/n", Head: "c0ffee", State: kernel.HeadWorking, Holder: "A", HeldUntil: kernel.Timestamp(time.Now().Add(until).Unix())}
+		if got := s.plain(); !strings.HasPrefix(got, want) {
+			t.Errorf("shown is %q", got)
+		}
+	}
+}
+
+// TestM2_ResumeBehindAHalt: who resumes a task whose halt waits for the look under way is
+// told that both are stored, and the task goes on when the look ends. Where a process dies
+// between the two, the next one resumes.
+func TestM2_ResumeBehindAHalt(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	p.untilReady()
+	n := p.File("default")
+	came, gate := filepath.Join(t.TempDir(), "came"), filepath.Join(t.TempDir(), "gate")
+	gittest.Hook(t, p.Store.GitDir(p.Repo.ID), "pre-receive",
+		`touch `+came+`; while test ! -e `+gate+`; do sleep 0.1; done; exit 0`)
+	p.Approve(n)
+	p.until("the claim is pushed", func() bool { _, err := os.Stat(came); return err == nil })
+	p.want(exitDone, "the halt is stored", "task", "halt", fmt.Sprint(n), "--state-dir", p.state(), "--reason", "a look")
+	p.want(exitDone, "a halt by local:", "task", "show", fmt.Sprint(n), "--state-dir", p.state())
+	p.want(exitDone, "the resume is stored behind it", "task", "resume", fmt.Sprint(n), "--state-dir", p.state(), "--reason", "go on")
+	must(t, os.WriteFile(gate, nil, 0o600))
+	p.until("it goes on", func() bool { return p.head(n) == "completed" })
+}
+
+// TestM2_ResumeOfADeadProcess: a resume that a process left stored behind a halt that it
+// had recorded is carried out before the task is looked at.
+func TestM2_ResumeOfADeadProcess(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w, n := s.worlds.open()[0], p.File("default")
+	k := scheduler.Key{World: w.world, Task: n}
+	must(t, w.sup.Halt(t.Context(), n, "local:0:root", "a look"))
+	if resumed, err := s.resumeFirst(t.Context(), w, k); resumed || err != nil {
+		t.Errorf("resumed %t, %v, and nobody asked", resumed, err)
+	}
+	must(t, s.inbox.AddAct(t.Context(), inbox.Key(k), inbox.Act{ID: uuid.NewString(), Kind: kernel.ActResume, Actor: "local:0:root"}))
+	resumed, err := s.resumeFirst(t.Context(), w, k)
+	note, err2 := s.inbox.Note(t.Context(), inbox.Key(k))
+	if !resumed || err != nil || err2 != nil || w.sup.View(n).Halted || len(note.Acts) > 0 {
+		t.Errorf("resumed %t, %v, %v, halted %t, left %v", resumed, err, err2, w.sup.View(n).Halted, note.Acts)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -34,8 +35,9 @@ const (
 const maxCheckpointBytes = 64 << 10
 
 type adoptFlags struct {
-	state, reason, world string
-	checkpoints, heads   []string
+	state, config, reason, world string
+
+	checkpoints, heads []string
 }
 
 func (a *app) ledgerAdopt() *cobra.Command {
@@ -57,6 +59,7 @@ what to do before and after.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.state, "state-dir", "", "state directory whose store was restored")
+	fl.StringVar(&f.config, "config", "", "configuration, for the forge's token, where --head is looked for in the repository")
 	fl.StringVar(&f.reason, "reason", "", "why; it is recorded with your name")
 	fl.StringVar(&f.world, "world", "", "one repository, by its identity (default: all that need it)")
 	fl.StringArrayVar(&f.checkpoints, "checkpoint", nil, "signed checkpoint kept elsewhere, to be declared too: a file; may be repeated")
@@ -65,8 +68,10 @@ what to do before and after.`,
 		if f.state == "" {
 			return usage("--state-dir is missing: give that of the installation.")
 		}
-		if err := pathFlag("state-dir", f.state); err != nil {
-			return err
+		for flag, path := range map[string]string{"state-dir": f.state, "config": f.config} {
+			if err := pathFlag(flag, path); err != nil {
+				return err
+			}
 		}
 		if f.reason, err = shortReason(f.reason); err != nil {
 			return err
@@ -208,7 +213,7 @@ func (in *installation) losses(ctx context.Context, world string, kept signedNot
 func (l loss) plain() string {
 	chain := l.ledger.Chain()
 	size := chain.Head.Seq + 1
-	text := fmt.Sprintf("%s\n  this store has %s", l.ledger.World(), counted(size, "record"))
+	text := fmt.Sprintf("%s\n  this store has %s", l.ledger.World(), report.Counted(size, "record"))
 	if size > 0 {
 		text += ", the last of " + kernel.Timestamp(chain.Time/1000)
 	}
@@ -221,7 +226,7 @@ func (l loss) plain() string {
 		if cp.Size > size {
 			text += fmt.Sprintf("    lost: records %d to %d, %d of them; what they said is not in this state directory\n", size, cp.Size-1, cp.Size-size)
 		} else {
-			text += fmt.Sprintf("    contradicted: among the first %s are others than those; which, can't be said\n", counted(cp.Size, "record"))
+			text += fmt.Sprintf("    contradicted: among the first %s are others than those; which, can't be said\n", report.Counted(cp.Size, "record"))
 		}
 	}
 	return text

@@ -5,8 +5,13 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
 )
 
 // adoptHeads goes on with a state directory that was put back from a copy as a whole:
@@ -28,7 +33,10 @@ func (a *app) adoptHeads(ctx context.Context, in *installation, f adoptFlags) er
 	if err != nil {
 		return err
 	}
-	a.print("%s\n  this store has %s, and none of them tells of %s of its key:\n", f.world, counted(l.Chain().Head.Seq+1, "record"), counted(len(f.heads), "state commit"))
+	if err := a.unknownHeads(ctx, in, l, f); err != nil {
+		return err
+	}
+	a.print("%s\n  this store has %s, and none of them tells of %s of its key:\n", f.world, report.Counted(l.Chain().Head.Seq+1, "record"), report.Counted(len(f.heads), "state commit"))
 	for _, h := range f.heads {
 		a.print("    %s\n", h)
 	}
@@ -44,4 +52,66 @@ func (a *app) adoptHeads(ctx context.Context, in *installation, f adoptFlags) er
 		return err
 	}
 	return a.signAdopted(ctx, in, l, done, f.heads)
+}
+
+// unknownHeads is an error where a commit that is to be adopted isn't what the record says
+// for all time: a state commit of the installation's key, of this world, that the ledger
+// knows nothing of. What the supervisor found is taken from its mark; any other is looked
+// for in the repository.
+func (a *app) unknownHeads(ctx context.Context, in *installation, l *ledger.Ledger, f adoptFlags) error {
+	for r, err := range l.Records(ctx, 0, 0) {
+		if err != nil {
+			return err
+		}
+		var i kernel.Intent
+		if r.Kind == kernel.KindIntent && canon.UnmarshalCanonical(r.Body, &i) == nil && i.Seq != 0 && slices.Contains(f.heads, i.New) {
+			return usage("The ledger tells of %s: record %d announces it. It shows no older store.", i.New, r.Seq)
+		}
+	}
+	mark, err := in.older()
+	if err != nil {
+		return err
+	}
+	heads := slices.DeleteFunc(slices.Clone(f.heads), func(h string) bool { return mark != nil && mark.World == l.World() && mark.Head == h })
+	if len(heads) == 0 {
+		return nil
+	}
+	return a.ownHeads(ctx, in, l.World(), f.config, heads)
+}
+
+// ownHeads is an error where a commit isn't in the repository of a world as a state commit
+// of it that the installation's key signed, or one whose place that took.
+func (a *app) ownHeads(ctx context.Context, in *installation, world, file string, heads []string) (err error) {
+	if in.cfg, err = a.load(file); err != nil {
+		return err
+	}
+	use := in.dir.lastUse()
+	if use.Refs == config.RefsHeads {
+		in.cfg.Refs = use.Refs
+	}
+	if use.Repos[world] == "" {
+		return usage("The state directory doesn't say where the repository of %s is, so --head can't be looked for there. Start the server once, which notes it, or names the commit itself.", world)
+	}
+	p, err := a.openActs(ctx, in, world, use.Repos[world])
+	if err != nil {
+		return err
+	}
+	defer closeRepo(p.repo)
+	own := in.key.SSHSigner().PublicKey()
+	acts := p.room.Standing(own)
+	for _, h := range heads {
+		c, err := p.repo.Commit(ctx, git.OID(h))
+		if err != nil && !git.Lasting(err) {
+			return err
+		}
+		signer, bad := c.Verify(nil)
+		if bad != nil && git.CodeOf(bad) != git.CodeUntrusted {
+			signer = ""
+		}
+		stamp, fault := kernel.ReadStamp(lease.Parse(c.Message).Trailers)
+		if err != nil || signer == "" || acts.Successor(signer) != git.Fingerprint(own) || fault != nil || stamp.World != world {
+			return usage("%s is no state commit of this installation's key in %s, so it doesn't show that the store is older. ledger.rollback names the one that does.", h, p.display)
+		}
+	}
+	return nil
 }

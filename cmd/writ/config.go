@@ -26,6 +26,7 @@ Exit status: 0 if the file is fine, 2 if not.`,
 			}
 			a.print("%s is fine\n", args[0])
 			a.tellUnset(cfg)
+			a.tellUnseen(cfg)
 			return nil
 		}),
 	}
@@ -34,8 +35,25 @@ Exit status: 0 if the file is fine, 2 if not.`,
 // tellUnset says which secrets that a server reads from its environment are not in
 // this one. It is no fault of the file: the server may have another.
 func (a *app) tellUnset(cfg config.Config) {
-	if _, err := a.readSecrets(cfg); err != nil {
+	_, err := a.readSecrets(cfg)
+	_, more := a.credentials(cfg)
+	for _, err := range []error{err, more} {
+		if err == nil {
+			continue
+		}
 		a.print("writ serve reads secrets from its environment, which this shell doesn't have so:\n  %s\n", strings.ReplaceAll(explain(err).text, "\n", "\n  "))
+	}
+}
+
+// tellUnseen says what can't be seen of what egress allows.
+func (a *app) tellUnseen(cfg config.Config) {
+	reach := len(cfg.Checks.Egress) > 0
+	for _, b := range cfg.Builders {
+		reach = reach || len(b.Egress) > 0
+	}
+	if reach {
+		a.print("egress: of TLS the gateway sees the host's name and no more. Whoever is allowed to reach a host can send it anything,\n" +
+			"  and ask a server that answers for several names for another one of them. docs/egress.md says what is held.\n")
 	}
 }
 

@@ -35,7 +35,8 @@ func (a *app) contractInit() *cobra.Command {
 		Short: "Write " + contract.Path + " with every key explained, the issue form and a guide, or propose them at a forge",
 		Long: "Writes what a repository needs to be governed into a directory: the contract with every key explained, " +
 			"the form in which issues are filed, and a short guide. With --config and --repo the same is proposed " +
-			"at the forge, as a pull or merge request. What is there already is left as it is.\n\n" +
+			"at the forge, as a pull or merge request. What is there already is left as it is. In a clone with commits it says what the contract would " +
+			"have said to them, and which paths tasks could be allowed by default.\n\n" +
 			"The contract observes at first: writ says what it would do and does nothing. Its first lines say how to change that.",
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -46,7 +47,7 @@ func (a *app) contractInit() *cobra.Command {
 	cmd.Flags().StringVar(&f.host, "forge", "", "github, gitlab or local, where the repository is at several")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if f.repo == "" && f.config == "" && f.host == "" {
-			return a.initDirectory(f, args)
+			return a.initDirectory(ctx, f, args)
 		}
 		switch {
 		case f.repo == "" || f.config == "":
@@ -60,7 +61,7 @@ func (a *app) contractInit() *cobra.Command {
 }
 
 // initDirectory writes the files into a directory.
-func (a *app) initDirectory(f initFlags, args []string) error {
+func (a *app) initDirectory(ctx context.Context, f initFlags, args []string) error {
 	dir, kind := ".", onboard.GitHub
 	if len(args) == 1 {
 		dir = args[0]
@@ -86,6 +87,9 @@ func (a *app) initDirectory(f initFlags, args []string) error {
 	}
 	if wrote == 0 {
 		return &problem{exit: exitOther, text: "Nothing was written: all of it is there already.", remedy: "Remove a file first if you want a new one."}
+	}
+	if err := a.tryAfterInit(ctx, dir); err != nil {
+		fmt.Fprintf(a.stderr, "the last commits could not be tried: %s\n", explain(err).Error())
 	}
 	return nil
 }

@@ -27,14 +27,6 @@ type display struct {
 	shown    bool   // the live line stands there
 }
 
-// counted is a number of things, which are named in the singular.
-func counted[N int | int64](n N, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
 // redrawEvery keeps the live line's clock going without a flicker.
 const redrawEvery = time.Second
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -166,7 +167,17 @@ func (e *examination) machine() doctor.Machine {
 		Sandbox: func(ctx context.Context, level string) error { return e.level(level).Probe(ctx) },
 		Memory:  func() bool { return sandbox.HoldsMemory(sandbox.Config{}) },
 		Lacks:   sandbox.LandlockLacks,
+		Layers:  e.layers,
 	}
+}
+
+// layers tries an overlay where the workspaces are, or will be.
+func (e *examination) layers(ctx context.Context) error {
+	dir := filepath.Join(e.cfg.Server.StateDir, workspaces)
+	if _, err := os.Stat(dir); err != nil {
+		dir = os.TempDir()
+	}
+	return sandbox.Overlays(ctx, e.level(e.cfg.Sandbox), dir)
 }
 
 // level is an isolation level by its name.
@@ -183,7 +194,7 @@ func (e *examination) environment(ctx context.Context, name string) []kernel.Vio
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is empty
 	x := builder.New(builder.Config{
-		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: toBuilder(e.cfg.Builders[name], nil)},
+		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: toBuilder(e.cfg.Builders[name], nil, nil)},
 		Checks: builder.Builder{ReadOnly: mounts(e.cfg.Checks.RO)}, Limits: e.cfg.Limits.Sandbox(), WorkDir: dir,
 		Redact: e.redactor.String, Now: func() int64 { return newClock().Now().WallMs },
 	})

@@ -103,9 +103,7 @@ func TestDoctor_ForgesBesideAServer(t *testing.T) {
 			t.Logf("writ serve:\n%s", log)
 		}
 	}()
-	localtest.Until(t, patience, "the server to be ready", func() bool {
-		return Main([]string{"healthz", "--config", c.file}, strings.NewReader(""), log, log, c.env) == exitDone
-	})
+	localtest.Until(t, patience, "the server to be ready", func() bool { return strings.Contains(log.String(), "msg=listening") })
 	all := c.doctor(t, exitDone)
 	for _, check := range all.Checks {
 		if check.Status == doctor.Failed {

@@ -66,10 +66,7 @@ func TestDoctor_BesideAServer(t *testing.T) {
 	p := newForgePlace(t)
 	p.more = ", intake: poll, poll: 1s"
 	p.serve()
-	p.until("the server to be ready", func() bool {
-		exit, _ := p.cli("healthz", "--config", p.config())
-		return exit == exitDone
-	})
+	p.untilReady()
 	refs := gittest.Git(t, p.Store.GitDir(p.Repo.ID), "for-each-ref")
 	got := p.doctor(exitDone)
 	for _, c := range got.Checks {

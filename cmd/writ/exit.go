@@ -85,8 +85,8 @@ func codeExit(c kernel.Code) int {
 	case kernel.CodeStateInUse, kernel.CodeLeaseHeld:
 		return exitHeld
 	case kernel.CodeTaskHalted, kernel.CodeSandboxUnavailable, kernel.CodeGovernanceInvalid, kernel.CodeTargetIneligible,
-		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential,
-		kernel.CodeKeyUnfinished, kernel.CodeWorldFork, kernel.CodeWorldElsewhere:
+		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeLedgerArchived, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential,
+		kernel.CodeKeyUnfinished, kernel.CodeKeyOver, kernel.CodeWorldFork, kernel.CodeWorldElsewhere:
 		return exitRefused
 	}
 	if strings.HasPrefix(string(c), "environment.") {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
@@ -139,7 +140,7 @@ func (a *app) makeRepo(ctx context.Context, s *local.Store, full, from string, p
 		if r, err = s.CreateRepo(ctx, spec); err != nil {
 			return err
 		}
-		a.print("made the repository %s, with %s\n", r.Repo, counted(len(spec.Files), "file"))
+		a.print("made the repository %s, with %s\n", r.Repo, report.Counted(len(spec.Files), "file"))
 	}
 	for id, p := range may {
 		if err := s.Grant(ctx, r.ID, id, p); err != nil {

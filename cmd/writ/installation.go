@@ -39,6 +39,7 @@ type installation struct {
 	cfg   config.Config
 	log   *slog.Logger
 
+	taken    func() error           // called once the directory is ours, before the store is opened; nil: nothing
 	rotating bool                   // a replacement of the key may be under way
 	fault    func(supervisor.Point) // for crash tests; nil elsewhere
 }
@@ -65,12 +66,18 @@ func (in *installation) open(ctx context.Context, statePath string, use lastUse)
 	if err := in.dir.take(use); err != nil {
 		return err
 	}
+	in.dir.tidy()
 	// A key is made for a new directory, never beside what a lost one signed.
 	if in.key, _, err = instancekey.LoadOrCreate(in.dir.path, store.FileName, checkpointPrefix+"*"); err != nil {
 		return err
 	}
 	if !in.rotating && instancekey.Replacing(in.dir.path) {
 		return coded(kernel.CodeKeyUnfinished, "The key of %s is about to be replaced, and that was interrupted.", in.dir.path)
+	}
+	if in.taken != nil {
+		if err := in.taken(); err != nil {
+			return err
+		}
 	}
 	in.seen = openObservations(in.dir.file(observedFile))
 	if in.db, err = store.Open(ctx, in.dir.file(store.FileName), store.Options{Logger: in.log}); err != nil {
@@ -100,15 +107,22 @@ type governed struct {
 	world  string // its identity
 
 	display string // what people call it
+
+	savings *savings // of a server; nil: nothing is saved
 }
 
 // govern opens a world and verifies its ledger.
 func (in *installation) govern(ctx context.Context, world, display string, repo *git.Repo) (g *governed, err error) {
+	return in.governing(ctx, world, display, repo, in.store.World)
+}
+
+// governing is govern with a way to open the ledger.
+func (in *installation) governing(ctx context.Context, world, display string, repo *git.Repo, open func(context.Context, string) (*ledger.Ledger, error)) (g *governed, err error) {
 	g = &governed{installation: in, repo: repo, world: world, display: display}
 	if err := in.current(ctx); err != nil {
 		return nil, err
 	}
-	if g.ledger, err = in.store.World(ctx, world); err != nil {
+	if g.ledger, err = open(ctx, world); err != nil {
 		return nil, err
 	}
 	if err := g.checkRollback(ctx); err != nil {

@@ -25,8 +25,8 @@ const checkpointsSuffix = ".checkpoints"
 const checkpointPrefix = "checkpoint-"
 
 func (a *app) ledgerCommand() *cobra.Command {
-	cmd := group("ledger", "Back up an installation's store, and go on with a restored one")
-	cmd.AddCommand(a.ledgerBackup(), a.ledgerAdopt())
+	cmd := group("ledger", "Back up an installation's store, archive old records, and go on with a restored one")
+	cmd.AddCommand(a.ledgerBackup(), a.ledgerArchive(), a.ledgerAdopt())
 	return cmd
 }
 

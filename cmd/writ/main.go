@@ -14,6 +14,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -61,6 +62,14 @@ type app struct {
 	// behind, for crash tests as well, is by how much the wall clock by which
 	// tasks are decided lags.
 	behind time.Duration
+	// connected is told of each connection through a gateway; nil: nobody is.
+	connected func(gateway.Record)
+}
+
+func (a *app) connection(r gateway.Record) {
+	if a.connected != nil {
+		a.connected(r)
+	}
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env []string) *app {

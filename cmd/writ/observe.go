@@ -22,11 +22,14 @@ type observations struct {
 	seen map[string]map[string]lease.Observation // by world and ref
 }
 
+// maxObservations is in bytes: more than the refs of all worlds need.
+const maxObservations = 64 << 20
+
 // openObservations reads the file. One that can't be read counts as none: a
 // takeover then only comes later.
 func openObservations(path string) *observations {
 	o := &observations{path: path}
-	data, err := os.ReadFile(path)
+	data, err := readLimited(path, maxObservations)
 	if err != nil || json.Unmarshal(data, &o.seen) != nil || o.seen == nil {
 		o.seen = map[string]map[string]lease.Observation{}
 	}

@@ -42,7 +42,8 @@ type request struct {
 	Task   int64  `json:"task"`
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
-	Time   int64  `json:"time"` // Unix milliseconds; an old one is nobody's any more
+	Next   int64  `json:"next,omitempty"` // of logs: the first line that is asked for
+	Time   int64  `json:"time"`           // Unix milliseconds; an old one is nobody's any more
 }
 
 // answer is what came of it.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
@@ -27,8 +28,6 @@ func (g *governed) resumable(ctx context.Context, sup *supervisor.Supervisor, v 
 	switch {
 	case !lost && v.ResumedHead != "" && cmp.Or(oid, kernel.AbsentHead) == v.ResumedHead:
 		return notResumable(v.Task, "was resumed already, and nothing has moved it since")
-	case oid == "" && v.Seen == "":
-		return notResumable(v.Task, "was never started, and isn't halted")
 	}
 	h, faults, err := sup.HeadOf(ctx, refs, v)
 	switch {
@@ -36,7 +35,13 @@ func (g *governed) resumable(ctx context.Context, sup *supervisor.Supervisor, v 
 		return nil
 	case err != nil:
 		return err
-	case len(faults) > 0, !h.Trusted():
+	case len(faults) > 0:
+		return nil
+	case oid == "" && v.Seen == "":
+		return notResumable(v.Task, "was never started, and isn't halted")
+	case h.HeldByStranger():
+		return notResumable(v.Task, fmt.Sprintf("is held by %s, whose key isn't listed (%s), until %s; look at it again then", cmp.Or(h.RunnerID, "somebody"), cmp.Or(h.Signer, "no good signature"), kernel.Timestamp(h.LeaseUntil/1000)))
+	case !h.Trusted():
 		return nil
 	case h.State == kernel.HeadWorking && lost:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/compliance/worldref"
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
@@ -37,6 +38,14 @@ type seenPlace struct {
 
 // head reads HEAD as far as [headFault] goes by it.
 func (at seenPlace) head(ctx context.Context, oid git.OID, ref string, v kernel.TaskView) (kernel.HeadFacts, git.Commit, error) {
+	h, c, err := at.commit(ctx, oid, ref, v)
+	if err == nil {
+		h.Witnessed, err = supervisor.Witnessed(ctx, at.repo, at.standing.Witnessed(ref), h, v)
+	}
+	return h, c, err
+}
+
+func (at seenPlace) commit(ctx context.Context, oid git.OID, ref string, v kernel.TaskView) (kernel.HeadFacts, git.Commit, error) {
 	if oid.IsZero() {
 		return kernel.HeadFacts{Trust: kernel.TrustNone}, git.Commit{}, nil
 	}
@@ -84,6 +93,10 @@ func (at seenPlace) below(ctx context.Context, c git.Commit, ref string, v kerne
 func (at seenPlace) read(ctx context.Context, oid git.OID, ref string, v kernel.TaskView) (kernel.HeadFacts, git.Commit, error) {
 	h := kernel.HeadFacts{OID: string(oid), Trust: kernel.TrustNone, Binding: kernel.BindNone}
 	c, err := at.repo.Commit(ctx, oid)
+	if errors.Is(err, git.ErrWrongType) { // a blob or a tag: no event
+		h.Fault = git.Reason(err)
+		return h, c, nil
+	}
 	if err != nil && git.CodeOf(err) != git.CodeCommitAmbiguous {
 		return h, c, err
 	}

@@ -72,7 +72,17 @@ func (a *app) serve(ctx context.Context, file string, hups <-chan os.Signal) err
 	}
 	defer s.close()
 	s.reloads.file, s.reloads.hups, s.reloads.seen = file, hups, seen
-	return s.run(ctx)
+	return s.endedEarly(ctx, s.run(ctx))
+}
+
+// endedEarly is how a start ends that a person ended: in order, as a server does that is
+// ended later. What else is wrong is told.
+func (s *server) endedEarly(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	s.log.Info("ended during the start, before anything was received")
+	return quiet(exitDone)
 }
 
 // server is the parts of a running `writ serve`.
@@ -86,12 +96,17 @@ type server struct {
 	level    *slog.LevelVar
 	inbox    *inbox.Inbox
 	worlds   *worlds
+	shut     *shutLines    // of worlds that don't open
+	waits    taskWaits     // for `writ queue` and /metrics
+	tails    taskTails     // for `writ logs`
 	turn     time.Duration // see turnWithin
-	older    chan error    // that the store is older than its key
+	older    chan error    // that the store is older than its key, or a ledger isn't what it was
 	hints    forgeHints    // which of them to look at
 	bases    forgeHints    // whose base to look through
 	lacking  refusedTasks  // what lacks its builder, or a rule refuses
 	hook     *webhook.Server
+	listens  []*net.TCPListener // server.listen, and server.probes where it is set
+	early    *webhook.Opening   // answers there until hook does
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
 	runs     *taskRuns  // for the log
@@ -123,9 +138,10 @@ func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error)
 		level: &slog.LevelVar{}, ever: map[string]*served{}, pool: git.NewPool(git.PoolDisk, git.PoolMemory), self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
 	}
 	s.log = a.serverLog(cfg.Server, s.runs, s.level)
+	s.shut = newShutLines(s.log)
 	if err := s.open(ctx, secrets); err != nil {
 		s.close()
-		return nil, err
+		return nil, s.endedEarly(ctx, err)
 	}
 	return s, nil
 }
@@ -134,7 +150,8 @@ func (s *server) open(ctx context.Context, secrets secrets) (err error) {
 	if err := s.openTraces(secrets); err != nil {
 		return err
 	}
-	if s.in, err = openInstallation(ctx, s.cfg, s.cfg.Server.StateDir, lastUse{Server: true, Trusted: trustedIn(s.cfg)}, s.log); err != nil {
+	in := &installation{cfg: s.cfg, log: s.log, taken: func() error { return s.answer(ctx) }}
+	if s.in, err = openingInstallation(ctx, in, s.cfg.Server.StateDir, lastUse{Server: true, Trusted: trustedIn(s.cfg)}); err != nil {
 		return err
 	}
 	s.later(s.in.Close)
@@ -150,11 +167,11 @@ func (s *server) open(ctx context.Context, secrets secrets) (err error) {
 	if err := s.openWorlds(ctx); err != nil {
 		return err
 	}
-	return s.wire(ctx)
+	return s.wire()
 }
 
 // wire makes scheduler and receiver.
-func (s *server) wire(ctx context.Context) (err error) {
+func (s *server) wire() (err error) {
 	s.traces.register(s.registry)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c := s.cfg.Server
@@ -171,32 +188,44 @@ func (s *server) wire(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := s.listen(ctx, c.Listen, "server.listen")
-	if err != nil {
-		return err
-	}
 	var probes net.Listener
-	if c.Probes != "" {
-		if probes, err = s.listen(ctx, c.Probes, "server.probes"); err != nil {
-			return err
-		}
+	if len(s.listens) > 1 {
+		probes = s.listens[1]
 	}
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: listener, Probes: probes, Hosts: c.Hosts, Proxies: c.Proxies(), Hooks: hooks,
-		Inbox: s.traces.inbox(following{webhook.Into(s.inbox), s.stored}), Checks: s.checks(), Parts: s.parts,
+		Listener: s.listens[0], Probes: probes, Hosts: c.Hosts, Proxies: c.Proxies(), Hooks: hooks,
+		Inbox: s.traces.inbox(following{webhook.Into(s.inbox), s.stored}), Checks: s.checks(), Parts: s.parts, Numbers: s.numbers,
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
 }
 
-// listen takes an address that a key gives.
-func (s *server) listen(ctx context.Context, address, key string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, badAddress(address, err, key)
+// answer takes the addresses and answers there that the process lives: what follows
+// takes the longer, the longer the history is, and whoever restarts a process that
+// doesn't answer would do so for ever.
+func (s *server) answer(ctx context.Context) error {
+	for _, at := range []struct{ address, key string }{{s.cfg.Server.Listen, "server.listen"}, {s.cfg.Server.Probes, "server.probes"}} {
+		if at.address == "" {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", at.address)
+		if err != nil {
+			return badAddress(at.address, err, at.key)
+		}
+		s.later(func() { _ = l.Close() }) // the receiver closes it too
+		s.listens = append(s.listens, l.(*net.TCPListener))
 	}
-	s.later(func() { _ = l.Close() }) // the receiver closes it too
-	return l, nil
+	s.early = webhook.Open(s.log, s.listens...)
+	s.later(func() { _ = s.early.End() }) // nothing is asked of it any more
+	return nil
+}
+
+// receive answers at the addresses from here on.
+func (s *server) receive(ctx context.Context) error {
+	if err := s.early.End(); err != nil {
+		return err
+	}
+	return s.hook.Run(ctx)
 }
 
 // run serves until ctx ends, or until a part can't go on.
@@ -217,7 +246,7 @@ func (s *server) run(ctx context.Context) error {
 		_ = shelter(s.log, "probe", func() error { s.sayWhatLacks(ctx); return nil }) // each task asks again
 	})
 	for name, part := range map[string]func(context.Context) error{
-		"receiver": s.hook.Run, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
+		"receiver": s.receive, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
 		"repositories": s.keepOpening, "configuration": s.watchConfig,
 	} {
 		parts.Go(func() {
@@ -238,6 +267,7 @@ func (s *server) run(ctx context.Context) error {
 		s.log.Warn("not all tasks ended in time; their leases end by themselves", "tasks", len(left))
 	}
 	s.checkpointAll()
+	s.saveAll()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -249,7 +279,8 @@ func (s *server) run(ctx context.Context) error {
 const lockEvery = 5 * time.Second
 
 // watchStore ends the server when the store takes nothing more, for it is verified
-// as it is opened again, when it turns out to be older than its key, and when the file
+// as it is opened again, when it turns out to be older than its key or not what was
+// stored, and when the file
 // is gone by which others know that somebody serves.
 func (s *server) watchStore(ctx context.Context) error {
 	tick := time.NewTicker(lockEvery)

@@ -124,16 +124,20 @@ const (
 	termsCursor    = "contract"
 )
 
-// noteBase notes that a task was refused for the base's own sake.
+// noteBase notes that a task was refused for the base's own sake, or waits for what its
+// checks lack there.
 func (s *server) noteBase(ctx context.Context, w *served, st supervisor.Status) {
-	if st.Intake == nil || !slices.Contains(st.Decision.Codes, kernel.CodeEnvBase) {
+	unusable := slices.Contains(st.Decision.Codes, kernel.CodeEnvBase)
+	if st.Intake == nil || !unusable && (st.Decision.Standing != kernel.StandWaiting || !st.Facts.Head.AwaitsEnvironment()) {
 		return
 	}
 	commit := string(st.Intake.BaseCommit)
 	noted, err := s.inbox.Cursor(ctx, w.world, unusableCursor)
 	if err == nil && noted != commit {
-		s.log.Warn("the base can't be used: no task is claimed in this repository until it moves", logWorld, w.world,
-			"commit", commit, "code", string(kernel.CodeEnvBase), "error", st.Decision.Violations)
+		if unusable {
+			s.log.Warn("the base can't be used: no task is claimed in this repository until it moves", logWorld, w.world,
+				"commit", commit, "code", string(kernel.CodeEnvBase), "error", st.Decision.Violations)
+		}
 		err = s.inbox.SetCursor(ctx, w.world, unusableCursor, commit)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -361,3 +361,50 @@ func TestE8_TriesInReadyz(t *testing.T) {
 		}
 	}
 }
+
+// TestK12_WhatChecksLackIsNoted: a task that waits for what its checks lack is woken when
+// the base moves, as one is that the base itself keeps from being claimed; one that waits
+// for something else isn't.
+func TestK12_WhatChecksLackIsNoted(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	base, err := w.sup.Base(t.Context())
+	must(t, err)
+	st := supervisor.Status{Intake: &supervisor.Intake{BaseCommit: base.Tip}, Decision: kernel.Decision{Standing: kernel.StandWaiting}}
+	st.Facts.Head = kernel.HeadFacts{OID: string(base.Tip), State: "waiting", Trust: kernel.TrustOwn, Format: kernel.StateFormat, Binding: kernel.BindHere, Seq: 3}
+	for _, want := range []string{kernel.WaitApproval, kernel.WaitEnvironment} {
+		st.Facts.Head.WaitingFor = want
+		s.noteBase(t.Context(), w, st)
+		noted, err := s.inbox.Cursor(t.Context(), w.world, unusableCursor)
+		must(t, err)
+		if (noted == string(base.Tip)) != (want == kernel.WaitEnvironment) {
+			t.Errorf("waiting for %s: noted is %q", want, noted)
+		}
+	}
+}
+
+// TestK11_LackingUntilTheContractMoves: a program that is nowhere costs one builder. The
+// issue says which one and where it is given, and once the contract asks for another, the
+// work is done.
+func TestK11_LackingUntilTheContractMoves(t *testing.T) {
+	p := newForgePlace(t)
+	p.terms("version: 1\nchecks:\n  - {name: lint, run: [sh, -c, no-such-lint]}\n")
+	s := p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue says what is lacking", func() bool {
+		return slices.ContainsFunc(p.BotComments(n), func(body string) bool {
+			return strings.Contains(body, string(kernel.CodeLacksProgram)) && strings.Contains(body, "no-such-lint") && strings.Contains(body, ".writ/contract.yaml")
+		})
+	})
+	p.until("it is left alone", func() bool { return p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0 })
+	if n := strings.Count(s.log.String(), "builder default started"); n != 1 || p.head(1) != "waiting" {
+		t.Errorf("%d builders were started, HEAD says %q", n, p.head(1))
+	}
+	p.terms("version: 1\nchecks:\n  - {name: lint, run: [sh, -c, 'true']}\n")
+	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	if n := strings.Count(s.log.String(), "builder default started"); n != 2 {
+		t.Errorf("%d builders were started", n)
+	}
+}

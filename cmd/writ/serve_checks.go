@@ -87,6 +87,13 @@ func unable(o supervisor.Outage) error {
 	switch o.Cause {
 	case kernel.CodeGitBudget:
 		return coded(o.Code(), "A limit of writ's own, not the server, keeps the repository from being read %s", how)
+	case kernel.CodeWorldRollback:
+		return &problem{
+			code: o.Code(), text: "Whose state counts in the repository can't be told " + how,
+			remedy: "Have a server that saw the act put it back. If nobody has it any more, `writ world repair` goes on without it.",
+		}
+	case kernel.CodeKeyOver:
+		return coded(o.Code(), "Nothing can be done in the repository %s", how)
 	case kernel.CodeEnvRepository:
 		return &problem{
 			code: o.Code(), text: "Nothing can be done in the repository " + how,

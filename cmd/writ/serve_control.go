@@ -21,12 +21,18 @@ func (s *server) obey(ctx context.Context, r request) (a answer) {
 }
 
 func (s *server) obeyNow(ctx context.Context, r request) answer {
-	if r.Act == actPause || r.Act == actUnpause {
+	switch r.Act {
+	case actPause, actUnpause:
 		return s.obeyPause(ctx, r)
+	case actQueue:
+		return s.tellQueue()
 	}
 	w, why := s.worldNamed(r.World)
 	if w == nil {
 		return answer{Detail: why}
+	}
+	if r.Act == actLogs {
+		return s.tellLogs(w, r)
 	}
 	return s.obeyAct(ctx, w, r)
 }

@@ -29,8 +29,9 @@ type refusedFor struct {
 	ruled      bool   // by a rule of the server
 	rule       string // its words, "" for none
 	since      int64  // that a rule refuses it, Unix milliseconds
-	ref        string // that is in its way: of its change branch, or with an unlisted writer's lease; "" for none
+	ref        string // that is in its way: of its change branch, with an unlisted writer's lease, or with a state that waits for repair; "" for none
 	at         string // commit of the ref that is in the way, "" for any
+	absent     bool   // the ref isn't there, and should be
 }
 
 // lackingCursor says that tasks of a world were refused so.
@@ -43,7 +44,7 @@ func lacks(code kernel.Code) bool { return slices.Contains(lackingCodes, code) }
 
 // configured reports whether a refusal may end with another configuration.
 func configured(code kernel.Code) bool {
-	return code == kernel.CodeObserveOnly || code == kernel.CodeBudgetExceeded
+	return code == kernel.CodeObserveOnly || code == kernel.CodeEgressDenied || code == kernel.CodeBudgetExceeded
 }
 
 func inTheWay(v kernel.Violation) bool { return v.Code == kernel.CodeBranchTaken }
@@ -102,7 +103,7 @@ func (l *refusedTasks) ruled(world string) error {
 }
 
 // noteLacking notes whether a task was refused for what its builder lacks, by a rule, for a
-// ref in its way, or by the configuration.
+// ref in its way, or by the configuration, or waits for its state to be repaired.
 func (s *server) noteLacking(ctx context.Context, k inbox.Key, st supervisor.Status) {
 	var why refusedFor
 	refused := st.Intake != nil && st.Decision.Standing == kernel.StandRefused
@@ -114,6 +115,9 @@ func (s *server) noteLacking(ctx context.Context, k inbox.Key, st supervisor.Sta
 		why.ref = st.Decision.Violations[at].Subject
 	} else if st.Facts.StrangersLease() {
 		why.ref, why.at = stateRef(s.cfg.Refs, k.Task), st.Facts.Head.OID
+	} else if st.Facts.Kind != "" && kernel.NeedsRepair(st.Facts) { // whoever puts the later commit back needn't say so
+		why.ref, why.at = stateRef(s.cfg.Refs, k.Task), st.Facts.Head.OID
+		why.absent = why.at == ""
 	} else {
 		why.configured = refused && slices.ContainsFunc(st.Decision.Codes, configured)
 	}
@@ -175,7 +179,7 @@ func freed(ctx context.Context, w *served, tasks map[inbox.Key]refusedFor) (keys
 		return nil, err
 	}
 	for k, why := range tasks {
-		if oid := refs.OID(why.ref); why.ref != "" && (oid.IsZero() || why.at != "" && string(oid) != why.at) {
+		if oid := refs.OID(why.ref); why.ref != "" && (oid.IsZero() != why.absent || why.at != "" && string(oid) != why.at) {
 			keys = append(keys, k)
 		}
 	}

@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
 )
 
 // logOf is an app whose log goes to a buffer.
@@ -92,4 +97,89 @@ func TestServe_ALineIsFilledIn(t *testing.T) {
 	if runs.run(k) != "" || len(runs.of) > maxRuns || len(runs.tasks) > maxRuns {
 		t.Errorf("%d runs are remembered", len(runs.tasks))
 	}
+}
+
+// TestServe_OneIssueIsAFewLines: from its approval to its closing an issue leaves about
+// five lines in the log, and what the forge tells writ of writ's own acts leaves none.
+func TestServe_OneIssueIsAFewLines(t *testing.T) {
+	p := newForgePlace(t)
+	p.quiet = true
+	s := p.serve()
+	p.untilReady()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue is closed", func() bool {
+		return p.Issue(n).State == forge.Closed && slices.Contains(p.Issue(n).Labels, "writ:completed")
+	})
+	s.end()
+	about := 0
+	for line := range strings.Lines(s.log.String()) {
+		if strings.Contains(line, "recursion.self") || strings.Contains(line, "level=DEBUG") {
+			t.Errorf("no news: %s", line)
+		}
+		if strings.Contains(line, fmt.Sprintf("task=%d ", n)) && !strings.Contains(line, "action=opened") {
+			about++
+		}
+	}
+	if about < 4 || about > 6 {
+		t.Errorf("from its approval to its closing the issue left %d lines:\n%s", about, s.log)
+	}
+	for _, word := range []string{"action=labeled", "claimed: attempt 1", "builder default started", "pushed: completed", "issue: close"} {
+		if !strings.Contains(s.log.String(), word) {
+			t.Errorf("the log doesn't say %q:\n%s", word, s.log)
+		}
+	}
+}
+
+// TestServe_ManyClosedRepositoriesAreOneLine: two hundred repositories that don't open
+// for one reason are one line, and then one a minute as long as there are more.
+func TestServe_ManyClosedRepositoriesAreOneLine(t *testing.T) {
+	var out bytes.Buffer
+	s := newShutLines(slog.New(slog.NewTextHandler(&out, nil)))
+	var due []func()
+	s.after = func(d time.Duration, f func()) {
+		if d != time.Minute {
+			t.Errorf("the next line comes after %s", d)
+		}
+		due = append(due, f)
+	}
+	shut := func(name string, code kernel.Code) {
+		s.tell(name, code, func() { s.log.Warn("closed", "repository", name) })
+	}
+	lines := func(want int, words ...string) {
+		t.Helper()
+		if n := strings.Count(out.String(), "\n"); n != want {
+			t.Errorf("%d lines, want %d:\n%s", n, want, &out)
+		}
+		for _, w := range words {
+			if !strings.Contains(out.String(), w) {
+				t.Errorf("no %q in %s", w, &out)
+			}
+		}
+		out.Reset()
+	}
+	minute := func() {
+		now := due
+		due = nil
+		for _, f := range now {
+			f()
+		}
+	}
+	for i := range 200 {
+		shut(fmt.Sprintf("o/r%03d", i), kernel.CodeTargetNotAllowed)
+	}
+	shut("o/other", kernel.CodeForgeCredential)
+	lines(2, "o/r000", "o/other")
+	minute()
+	lines(1, "count=199", "o/r001 o/r002", "…", "target.not_allowed", "remedy=")
+	shut("o/late", kernel.CodeTargetNotAllowed)
+	shut("o/late", kernel.CodeTargetNotAllowed)
+	lines(0)
+	minute()
+	lines(1, "count=1", "o/late")
+	minute()
+	minute()
+	lines(0)
+	shut("o/later", kernel.CodeTargetNotAllowed)
+	lines(1, "o/later")
 }

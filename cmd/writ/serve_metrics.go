@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -23,6 +24,8 @@ type serverMetrics struct {
 	running prometheus.Gauge
 	slots   *prometheus.GaugeVec
 	tries   *prometheus.CounterVec
+	egress  *prometheus.CounterVec
+	carried *prometheus.CounterVec
 
 	mu   sync.Mutex
 	held map[scheduler.Key]bool // whose lease this process has
@@ -47,8 +50,15 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "writ_attempts_total", Help: "Attempts that ended, by the task's state after them and the finest failure code.",
 		}, []string{"state", "code"}),
+		egress: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_egress_connections_total", Help: "Connections that sandboxes asked their gateway for, by what became of them.",
+		}, []string{"verdict", "code"}),
+		carried: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_egress_bytes_total", Help: "Bytes that gateways carried out of sandboxes and into them.",
+		}, []string{"direction"}),
 	}
-	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries)
+	s.app.connected = m.connected
+	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_leases_held", Help: "Leases that this process holds."}, m.leases))
 	for _, g := range []struct {
 		name, help string
@@ -69,8 +79,20 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 			Name: "writ_repositories", Help: "Listed repositories, by whether anything is done in them.", ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 { return float64(count()) }))
 	}
+	for why := range waitWords {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "writ_tasks_waiting", Help: "Tasks that wait for anything but a person, by what they wait for.", ConstLabels: prometheus.Labels{"why": why},
+		}, func() float64 { return float64(s.waitingFor(why)) }))
+	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_ledger_records", Help: "Records of all ledgers."}, m.records))
 	return m
+}
+
+// connected counts a connection through a gateway.
+func (m *serverMetrics) connected(r gateway.Record) {
+	m.egress.WithLabelValues(string(r.Verdict), r.Code).Inc()
+	m.carried.WithLabelValues("out").Add(float64(r.Up))
+	m.carried.WithLabelValues("in").Add(float64(r.Down))
 }
 
 // stats asks the store, within the time that a scrape has.

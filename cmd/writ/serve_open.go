@@ -181,8 +181,10 @@ func (s *server) leaveShut(ctx context.Context, l *listing, err error) {
 	if remedy == "" {
 		remedy = why.code.Info().Remedy
 	}
-	s.log.Warn("a repository is closed: nothing is done in it until it opens", logWorld, l.first, "forge", l.forge.name,
-		"repository", l.name, "code", string(why.code), "error", why.text, "remedy", remedy, "retry", wait)
+	s.shut.tell(l.name, why.code, func() {
+		s.log.Warn("a repository is closed: nothing is done in it until it opens", logWorld, l.first, "forge", l.forge.name,
+			"repository", l.name, "code", string(why.code), "error", why.text, "remedy", remedy, "retry", wait)
+	})
 }
 
 // tried is how often opening a world has failed.

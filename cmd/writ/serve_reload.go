@@ -147,7 +147,7 @@ func (s *server) prepare(ctx context.Context, cfg config.Config, given secrets) 
 			c.gen.executor.Close()
 		}
 	}()
-	c.gen, err = s.generate(cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.app.newExecutor(&job{}, in), nil })
+	c.gen, err = s.generate(cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.app.newExecutor(&job{}, in) })
 	if err != nil {
 		return nil, err
 	}

@@ -65,12 +65,14 @@ func TestG6_RulesAreTriedAgain(t *testing.T) {
 		s.noteLacking(t.Context(), k, supervisor.Status{})
 	}
 	must(t, git())
-	observes := supervisor.Status{Intake: &supervisor.Intake{}}
-	observes.Decision.Standing, observes.Decision.Codes = kernel.StandRefused, []kernel.Code{kernel.CodeObserveOnly}
-	s.noteLacking(t.Context(), keys[0], observes)
-	due("a sweep while it observes", 0)
-	s.wakeLacking(t.Context())
-	due("it may govern now", 1)
+	for _, code := range []kernel.Code{kernel.CodeObserveOnly, kernel.CodeEgressDenied} {
+		refused := supervisor.Status{Intake: &supervisor.Intake{}}
+		refused.Decision.Standing, refused.Decision.Codes = kernel.StandRefused, []kernel.Code{code}
+		s.noteLacking(t.Context(), keys[0], refused)
+		due("a sweep under the same configuration", 0)
+		s.wakeLacking(t.Context())
+		due("another configuration after "+string(code), 1)
+	}
 	s.noteLacking(t.Context(), keys[0], supervisor.Status{})
 	due("another process", 2)
 	due("and that again", 0)
@@ -120,6 +122,37 @@ func TestL12_BranchInTheWayIsWatched(t *testing.T) {
 		lookedAgain(t, s, w, "another process", 1)
 		lookedAgain(t, s, w, "and that again", 0)
 	}
+}
+
+// TestL19_PutBackIsWatched: a state ref that was removed, or set back, has its task looked
+// at again once something else is there, though nobody says anything on the issue.
+func TestL19_PutBackIsWatched(t *testing.T) {
+	p := newForgePlace(t)
+	dir := p.Store.GitDir(p.Repo.ID)
+	const ref = "refs/writ/task/1"
+	s := p.server()
+	w := s.worlds.open()[0]
+	key := inbox.Key{World: w.world, Task: 1}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	waits := func(head string) {
+		t.Helper()
+		st := supervisor.Status{Facts: kernel.Facts{Kind: string(kernel.KindObservation), Task: 1, Told: true}}
+		if st.Facts.Head.OID = head; head != "" {
+			st.Facts.Head.Binding, st.Facts.Head.Trust = kernel.BindElsewhere, kernel.TrustListed
+		}
+		if !kernel.NeedsRepair(st.Facts) {
+			t.Fatalf("%q waits for nobody", head)
+		}
+		s.noteLacking(t.Context(), key, st)
+	}
+	waits("")
+	lookedAgain(t, s, w, "nothing is there", 0)
+	gittest.Git(t, dir, "update-ref", ref, "main")
+	lookedAgain(t, s, w, "something was put there", 1)
+	waits(strings.TrimSpace(gittest.Git(t, dir, "rev-parse", ref)))
+	lookedAgain(t, s, w, "that is still there", 0)
+	gittest.Commit(t, dir, ref, strings.TrimSpace(gittest.Git(t, dir, "rev-parse", ref)), map[string]string{"later": "x"})
+	lookedAgain(t, s, w, "the later one was put back", 1)
 }
 
 // TestL12_BranchInTheWayIsTold: the whole server says on the issue which branch is in the

@@ -29,8 +29,18 @@ const outcomeUnable = "unable"
 // outcomeLimited is a look that the forge's limits kept from reading the issue.
 const outcomeLimited = "limited"
 
-// Run implements scheduler.Runner: it drives one task until it stands still.
+// Run implements scheduler.Runner: it drives one task until it stands still, and notes
+// what it waits for then.
 func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+	s.waits.note(j.Key(), scheduler.Result{})
+	r, err := s.drive(ctx, j)
+	if err == nil {
+		s.waits.note(j.Key(), r)
+	}
+	return r, err
+}
+
+func (s *server) drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	w := s.worlds.enter(j.Key().World)
 	if w == nil { // it is due again when the world opens, see tryAgain
 		return scheduler.Result{Outcome: outcomeClosed}, nil
@@ -40,6 +50,14 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 		return scheduler.Result{Outcome: string(kernel.StandFinal), Ended: true}, nil
 	}
 	task, err := w.sup.Open(ctx, j.Key().Task, nil)
+	if errors.Is(err, machine.ErrHalted) {
+		var resumed bool
+		if resumed, err = s.resumeFirst(ctx, w, j.Key()); resumed && err == nil {
+			task, err = w.sup.Open(ctx, j.Key().Task, nil)
+		} else if err == nil {
+			err = machine.ErrHalted
+		}
+	}
 	if err != nil {
 		return scheduler.Result{}, halted(err)
 	}
@@ -54,9 +72,11 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	defer context.AfterFunc(w.life.ctx, cancel)()
 	slot := &slot{job: j}
 	defer slot.giveBack()
+	defer s.tails.begin(key)()
 	w.unchanged.begin(j.Key().Task)
 	st, err := task.Drive(ctx, supervisor.DriveOptions{
 		Actor: serverActor, Yield: true, Acts: acts(ctx, j), Nudges: j.Nudges(), Admit: slot.admit, Idle: j.Idle,
+		Why:   func() string { return queueWords[s.sched.Why(key)] },
 		OnRun: func(run string, held bool) { s.runs.set(key, run); s.metrics.lease(key, held) },
 	})
 	s.metrics.lease(key, false)
@@ -77,7 +97,7 @@ func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, e
 	}
 	s.noteBase(ctx, w, st)
 	s.noteLacking(ctx, inbox.Key(key), st)
-	j.Log().Info("looked at a task", "standing", r.Outcome, "codes", st.Decision.Codes)
+	j.Log().Debug("looked at a task", "standing", r.Outcome, "codes", st.Decision.Codes)
 	return r, nil
 }
 

@@ -91,6 +91,21 @@ func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
 	return s, nil
 }
 
+// credentials reads the secrets for hosts that builders and checks reach, by their
+// names, and hides them.
+func (a *app) credentials(cfg config.Config) (map[string]string, error) {
+	r := &secretReader{getenv: func(name string) string { return a.env[name] }}
+	out := map[string]string{}
+	for _, name := range cfg.Credentials() {
+		out[name] = r.read(name)
+	}
+	if r.err != nil {
+		return nil, &problem{code: "config.secret.empty", exit: exitUsage, text: r.err.Error() + "."}
+	}
+	a.hideValues(r.values)
+	return out, nil
+}
+
 // fingerprint changes whenever the configuration file does, or a file with one of
 // the secrets that a configuration names. What can't be read counts as empty.
 func (a *app) fingerprint(file string, cfg config.Config) string {
@@ -123,5 +138,6 @@ func secretNames(cfg config.Config) (names []string) {
 	f := cfg.Forges
 	names = append(names, f.GitHub.Token, f.GitHub.PrivateKey, f.GitLab.Token, f.Local.Token, cfg.Server.Traces.Headers)
 	names = append(names, slices.Concat(f.GitHub.HookSecrets, f.GitLab.HookSecrets, f.GitLab.HookKeys, boundNames(f.GitLab), f.Local.HookSecrets)...)
+	names = append(names, cfg.Credentials()...)
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }

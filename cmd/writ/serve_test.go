@@ -29,6 +29,7 @@ type forgePlace struct {
 	hook     string // where writ is to listen
 	env      []string
 	more     string // keys of server: in the configuration
+	quiet    bool   // the log has what it has by default, and not each look at a task
 	builders string // more of them, a line each
 	others   string // more repositories, each after a comma
 	drain    string // how long a server that ends waits for its tasks; 10s where it isn't set
@@ -103,6 +104,10 @@ func (s *syncBuffer) String() string {
 }
 
 func (p *forgePlace) config() string {
+	more := p.more
+	if !p.quiet && !strings.Contains(more, "log_level") {
+		more += ", log_level: debug"
+	}
 	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: 1s, drain: %[7]s%[5]s}
 forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n%[8]s]}}
 builders:
@@ -110,7 +115,7 @@ builders:
   hangs: {argv: [sleep, '600']}
   strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
   waits: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.05; done; echo hello > out.txt'], ro: ['%[1]s/gate:/gate']}
-%[6]s`, p.dir, p.hook, p.URL, p.Dir, p.more, p.builders, cmp.Or(p.drain, "10s"), p.others)
+%[6]s`, p.dir, p.hook, p.URL, p.Dir, more, p.builders, cmp.Or(p.drain, "10s"), p.others)
 	path := filepath.Join(p.dir, "writ.yaml")
 	if now, err := os.ReadFile(path); err == nil && string(now) == text {
 		return path
@@ -242,6 +247,30 @@ func TestX5_StopReachesTheBuilder(t *testing.T) {
 		t.Fatalf("unpause: %d %s", exit, out)
 	}
 	p.until("the other task completes", func() bool { return p.head(later) == "completed" })
+}
+
+// TestP10_StopInAPause: a stop of approved work that hasn't begun is written to git also
+// where nothing is to be started, so that it holds for every installation.
+func TestP10_StopInAPause(t *testing.T) {
+	p := newForgePlace(t)
+	p.serve()
+	p.untilReady()
+	p.want(exitDone, "everything is paused", "pause", "--state-dir", p.state(), "--reason", "a look")
+	byHand, byComment := p.File("default"), p.File("default")
+	p.Approve(byHand)
+	p.Approve(byComment)
+	p.want(exitDone, "waits for another approval now", "task", "stop", fmt.Sprint(byHand), "--state-dir", p.state(), "--reason", "no")
+	_, err := p.Maintainer.AddComment(t.Context(), p.Repo, byComment, "/writ stop")
+	must(t, err)
+	for _, n := range []int64{byHand, byComment} {
+		p.until("the stopped task waits", func() bool { return p.head(n) == "waiting" })
+	}
+	p.want(exitDone, "over", "unpause", "--state-dir", p.state())
+	p.Approve(p.File("default")) // one after the other
+	p.until("another task completes", func() bool { return p.head(byComment+1) == "completed" })
+	if a, b := p.head(byHand), p.head(byComment); a != "waiting" || b != "waiting" {
+		t.Errorf("after the pause they are %s and %s", a, b)
+	}
 }
 
 // TestF3_ServeShowsNoSecret: token and hook secret are in nothing that a server

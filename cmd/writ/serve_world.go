@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -38,14 +39,19 @@ func (s *server) openWorld(ctx context.Context, w *served) error {
 			return err
 		}
 	} else {
-		g, err := w.gen.in.govern(ctx, w.world, w.display, w.repo)
+		g, saved, err := s.governFrom(ctx, w)
 		if err != nil {
 			return err
 		}
 		w.governed = g
-		w.sup, err = s.app.supervise(ctx, g, s.traces.executor(w.gen.executor), s.supervisionOf(w))
+		o := s.supervisionOf(w)
+		o.saved = saved
+		w.sup, err = s.app.supervise(ctx, g, s.traces.executor(w.gen.executor), o)
 		if err != nil {
 			return err
+		}
+		if g.savings.Due(g.ledger.Chain().Head.Seq + 1) {
+			w.sup.Save()
 		}
 	}
 	if err := s.bind(ctx, w.world, w.at); err != nil {
@@ -88,7 +94,7 @@ func (s *server) reach(ctx context.Context, w *served, f *connected, world strin
 // goOn takes over what another form of the same world has of it: its ledger, and
 // what its supervisor knows.
 func (s *server) goOn(w, before *served) error {
-	w.ledger = before.ledger
+	w.ledger, w.savings = before.ledger, before.savings
 	cfg, deps, err := s.app.supervision(w.governed, s.traces.executor(w.gen.executor), s.supervisionOf(w))
 	if err == nil {
 		w.sup = before.sup.With(cfg, deps)
@@ -110,11 +116,24 @@ func (s *server) supervisionOf(w *served) supervision {
 		repo: s.traces.repo(w.repo, w.world), observe: w.gen.cfg.Server.Observe,
 		forge: &supervisor.Forge{
 			Client: w.unchanged, Repo: w.at, Evidence: approvals{s.inbox, w.world}, EditHistory: f.host.EditHistory(), Allowed: f.allowed,
-			PayloadWithin: within,
+			PayloadWithin: within, Workflows: workflowsOf(f.host, w.at),
 		},
 		ended:  s.logCycle(w.governed),
 		healed: func(tasks []int64) { s.healed(w.world, tasks) },
+		tail:   func(task int64, line string) { s.tails.add(scheduler.Key{World: w.world, Task: task}, line) },
 	}
+}
+
+// workflowsOf is how the forge is asked whether pushes may change its workflows; nil where
+// none has to be.
+func workflowsOf(h host, at forge.Repo) func(context.Context) (bool, error) {
+	g, ok := h.(interface {
+		Workflows(ctx context.Context, r forge.Repo) (bool, error)
+	})
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context) (bool, error) { return g.Workflows(ctx, at) }
 }
 
 // renewed is an open world by another generation.

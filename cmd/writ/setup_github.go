@@ -53,6 +53,7 @@ without a page and without waiting.`,
 	flags.StringVar(&f.g.Org, "organization", "", "organisation that the App is to belong to (default: whoever is signed in)") //nolint:misspell // GitHub's word
 	flags.StringVar(&f.g.Name, "name", "", "name of the App to begin with; GitHub lets you change it (default: writ-OWNER)")
 	flags.StringArrayVar(&f.g.Repositories, "repo", nil, "OWNER/NAME of a repository to govern; may be repeated")
+	flags.BoolVar(&f.g.Workflows, "workflows", false, "have the App ask for the permission to change workflows; without it no task can, whoever accepts it")
 	flags.StringVar(&f.g.PublicURL, "public-url", "", "https address at which GitHub reaches writ; without it writ asks GitHub every minute")
 	flags.StringVar(&f.g.Listen, "listen", "127.0.0.1:0", "loopback address and port of the page; 0 is any port")
 	flags.DurationVar(&f.wait, "wait", setupWait, "how long to wait for the App to be installed; 0 looks once")

@@ -17,12 +17,15 @@ import (
 
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // shown is how a task stands, read from HEAD of its state ref; what HEAD can't
@@ -48,10 +51,11 @@ type shown struct {
 	Codes         []kernel.Code `json:"codes"`
 	Halted        bool          `json:"halted"` // by this installation's ledger
 	HaltReason    string        `json:"halt_reason"`
-	HaltedBy      string        `json:"halted_by"`  // the person; "" where the kernel did
-	StoppedAt     string        `json:"stopped_at"` // UTC, ISO 8601: of the stop on the issue that this installation saw to count
-	StoppedBy     string        `json:"stopped_by"` // who stopped it here, until that is carried out
-	Fault         string        `json:"fault"`      // why HEAD is no state of this task; what it says is then left out
+	HaltedBy      string        `json:"halted_by"`     // the person; "" where the kernel did
+	StoppedAt     string        `json:"stopped_at"`    // UTC, ISO 8601: of the stop on the issue that this installation saw to count
+	StoppedBy     string        `json:"stopped_by"`    // who stopped it here, until that is carried out
+	HaltAskedBy   string        `json:"halt_asked_by"` // who halted it, until the look under way records it
+	Fault         string        `json:"fault"`         // why HEAD is no state of this task; what it says is then left out
 	// Repair is why a person has to look at a HEAD that isn't this task's state; "" where
 	// nobody has to.
 	Repair      kernel.Code `json:"repair"`
@@ -61,15 +65,20 @@ type shown struct {
 func (a *app) showCommand() *cobra.Command {
 	var w whereFlags
 	cmd := &cobra.Command{
-		Use: "show N {--state-dir DIR | --repo DIR}", Short: "How a task stands, from the repository", Args: cobra.ExactArgs(1),
+		Use: "show N {--state-dir DIR | --repo DIR} [--diff]", Short: "How a task stands, from the repository", Args: cobra.ExactArgs(1),
 		Long: `Show reads how task N stands from HEAD of its state ref, and from the ledger of this
 installation whether it is halted. It changes nothing, and may be asked at any time.
 Where reading needs the forge's token, give --config, and the secrets in the
-environment as the server has them.`,
+environment as the server has them.
+
+With --diff it shows, of work that waits for somebody to accept its guarded paths, what
+these would hold, with everything spelled out that can't be seen, and the line that
+accepts exactly that.`,
 		Example: "  writ task show 12 --state-dir /var/lib/writ/state\n  writ task show 12 --repo ~/src/project --json",
 	}
 	w.add(cmd)
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
+	diff := cmd.Flags().Bool("diff", false, "show what waits for somebody to accept it")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		number, err := argNumber(args[0])
 		if err != nil {
@@ -83,6 +92,9 @@ environment as the server has them.`,
 		if err != nil {
 			return err
 		}
+		if *diff {
+			return a.showDiff(ctx, at, s)
+		}
 		if a.json {
 			data, err := canon.Marshal(s)
 			if err != nil {
@@ -95,6 +107,43 @@ environment as the server has them.`,
 		return nil
 	})
 	return cmd
+}
+
+// showDiff prints what somebody is asked to accept.
+func (a *app) showDiff(ctx context.Context, at where, s shown) error {
+	if err := at.settle(ctx); err != nil {
+		return err
+	}
+	repo, err := a.repoOf(ctx, at, nil)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	var held *supervisor.Held
+	if s.Fault == "" && s.WaitingFor == kernel.WaitPaths {
+		if held, err = supervisor.HeldAt(ctx, repo, s.World, git.OID(s.Head)); err != nil {
+			return at.explain(err, "")
+		}
+	}
+	if held == nil {
+		return usage("Task %d has no work that waits for somebody to accept its guarded paths.", s.Task)
+	}
+	if a.json {
+		data, err := canon.Marshal(struct {
+			Kind   string               `json:"kind"`
+			Task   int64                `json:"task_id"`
+			Digest canon.Digest         `json:"digest"`
+			Paths  []kernel.GuardedPath `json:"paths"`
+			Diff   string               `json:"diff"`
+		}{"guarded_paths", s.Task, held.Digest, held.Paths, held.Diff})
+		if err != nil {
+			return err
+		}
+		a.printJSON(data)
+		return nil
+	}
+	a.print("%s\nThe first line of a comment on the issue that accepts exactly this:\n\n  /writ accept %s\n", held.Diff, held.Digest)
+	return nil
 }
 
 // look reads; it takes no lock and changes nothing.
@@ -133,7 +182,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 		s.Head, s.Since, s.Signer = h.OID, kernel.Timestamp(commit.Committer.Seconds), h.Signer
 	}
 	if fault := headFault(h, view); fault.Code != "" {
-		s.disown(fault, !h.Foreign() || view.Seen != "" || view.Told > 0)
+		s.disown(fault, !h.Foreign() || view.Seen != "" || view.Told > 0 || h.Witnessed != nil)
 		return s, nil
 	}
 	if h.OID != "" && (h.Trusted() || h.UnlistedLock()) {
@@ -246,11 +295,14 @@ func (s *shown) readLedger(ctx context.Context, at where) (view kernel.TaskView,
 	if err != nil || l.Chain().Head == kernel.NoHead() {
 		return view, err
 	}
-	h, err := supervisor.Replay(l.Records(ctx, 0, 0))
+	h, err := dir.folded(ctx, l)
 	if err != nil {
 		return view, err
 	}
 	view = h.World.TaskView(s.Task)
+	if err := s.readAsked(ctx, path, at.place.world); err != nil {
+		return view, err
+	}
 	s.Halted, s.HaltReason, s.StoppedBy = view.Halted, view.HaltReason, view.Stop
 	if s.Halted {
 		if s.HaltedBy, err = haltedBy(l.RecordsOfTask(ctx, s.Task)); err != nil {
@@ -261,6 +313,25 @@ func (s *shown) readLedger(ctx context.Context, at where) (view kernel.TaskView,
 		s.StoppedAt = kernel.Timestamp(kernel.ActTime(view.Stopped) / 1000)
 	}
 	return view, nil
+}
+
+// readAsked reads whether somebody asked for a halt that no look has recorded yet.
+func (s *shown) readAsked(ctx context.Context, path, world string) error {
+	db, err := store.OpenReadOnly(ctx, path, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	note, err := inbox.New(db).Note(ctx, inbox.Key{World: world, Task: s.Task})
+	for _, a := range note.Acts {
+		switch a.Kind {
+		case kernel.ActHalt:
+			s.HaltAskedBy = cmp.Or(a.Actor, "somebody")
+		case kernel.ActResume:
+			s.HaltAskedBy = ""
+		}
+	}
+	return err
 }
 
 // haltedBy is who halted the task since it was last resumed, by its records.
@@ -295,6 +366,9 @@ func (s shown) plain() string {
 		line("  halted here by %s: %s", cmp.Or(s.HaltedBy, "its kernel"), cmp.Or(s.HaltReason, "no reason was given"))
 		line("  nothing of it is done until `writ task resume %d`", s.Task)
 	}
+	if s.HaltAskedBy != "" && !s.Halted {
+		line("  a halt by %s is stored; it is recorded when the look at the task that is under way ends", s.HaltAskedBy)
+	}
 	if s.StoppedAt != "" {
 		line("  stopped on the issue at %s; the label set again, or `/writ run`, begins it anew", s.StoppedAt)
 	}
@@ -308,7 +382,7 @@ func (s shown) plain() string {
 		line("  not this task's state: %s", s.Fault)
 	}
 	if s.Attempt > 0 {
-		line("  attempt %d, %s", s.Attempt, counted(s.Interruptions, "interruption"))
+		line("  attempt %d, %s", s.Attempt, report.Counted(s.Interruptions, "interruption"))
 	}
 	if s.Change != "" {
 		line("  change %s on writ/change/%d", s.Change, s.Task)
@@ -331,6 +405,8 @@ func (s shown) standing() string {
 		return "has not been run"
 	case s.State == "":
 		return "has no state: HEAD isn't this task's"
+	case s.State == lease.StateWorking && s.leaseOver():
+		return fmt.Sprintf("was held by %s until %s; that lease is over, and whoever looks at the task next breaks it", orNone(s.Holder), s.HeldUntil)
 	case s.State == lease.StateWorking:
 		where := ""
 		if s.RunningHere {
@@ -343,6 +419,13 @@ func (s shown) standing() string {
 		return "waits for " + s.WaitingFor
 	}
 	return "is " + s.State + s.due()
+}
+
+// leaseOver reports whether the lease at HEAD has ended without being renewed, by this
+// machine's clock.
+func (s shown) leaseOver() bool {
+	until, err := time.Parse(time.RFC3339, s.HeldUntil)
+	return err == nil && !until.After(time.Now())
 }
 
 // due is when the next attempt may begin, if that lies ahead.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor/supervisor"
@@ -79,6 +80,11 @@ func TestStateDir_OneHolder(t *testing.T) {
 	}
 	if two.probe() == nil {
 		t.Error("the lock looks free")
+	}
+	for _, f := range []*os.File{one.lock, one.self} { // as a program that is just being started has them
+		fd, err := unix.Dup(int(f.Fd()))
+		must(t, err)
+		defer unix.Close(fd)
 	}
 	one.release()
 	if err := two.probe(); err != nil {

@@ -27,6 +27,7 @@ import (
 const (
 	lockFile     = "lock"
 	workspaces   = "workspaces"
+	layers       = "layers"
 	requestsDir  = "requests"
 	observedFile = "observations.json"
 )
@@ -333,7 +334,7 @@ func readUse(f io.ReaderAt) (u lastUse) {
 
 // lastUse is who held the lock last, or holds it.
 func (s *stateDir) lastUse() lastUse {
-	f, err := os.OpenFile(s.file(lockFile), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(s.file(lockFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return lastUse{}
 	}
@@ -344,11 +345,33 @@ func (s *stateDir) lastUse() lastUse {
 // release ends the lock. The file stays: its inode is part of the runner's id.
 func (s *stateDir) release() {
 	if s.lock != nil {
-		_ = s.lock.Close() // nothing is buffered, and the lock goes with it
-		_ = s.self.Close()
+		// A program that is being started has a copy of both for a moment: closing
+		// them doesn't yet end the lock.
+		for _, f := range []*os.File{s.lock, s.self} {
+			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+			_ = f.Close() // nothing is buffered
+		}
 		s.lock, s.self = nil, nil
 	}
 }
+
+// leftovers are the temporary files that processes which were killed leave beside what
+// they were to replace.
+var leftovers = []string{".new-*", ".key.new-*", ".checkpoint.new-*", ".writ-sum-*"}
+
+// tidy removes leftovers. It needs the lock: nobody else writes here then. What can't be
+// removed is in nobody's way.
+func (s *stateDir) tidy() {
+	for _, pattern := range leftovers {
+		left, _ := filepath.Glob(filepath.Join(globbed.Replace(s.path), pattern)) // the patterns are good
+		for _, name := range left {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+// globbed takes a path as it is, in a pattern.
+var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 func (s *stateDir) file(name string) string { return filepath.Join(s.path, name) }
 

@@ -194,12 +194,3 @@ func TestQuiet(t *testing.T) {
 		t.Error("quiet is no error")
 	}
 }
-
-// TestCounted: one thing is named in the singular.
-func TestCounted(t *testing.T) {
-	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
-		if got := counted(n, "task"); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
@@ -20,6 +21,7 @@ import (
 // verifyFlags are the flags of `writ verify`.
 type verifyFlags struct {
 	state, config, world string
+	archive              string
 	task                 int64
 	keys, checkpoints    []string
 }
@@ -49,6 +51,7 @@ which.`,
 	fl.Int64Var(&f.task, "task", 0, "number of the task whose evidence is checked")
 	fl.StringArrayVar(&f.keys, "key", nil, "public key that you vouch for: a file, or the text itself; may be repeated")
 	fl.StringArrayVar(&f.checkpoints, "checkpoint", nil, "signed checkpoint that you kept, beside those in the state directory: a file; may be repeated")
+	fl.StringVar(&f.archive, "archive", "", "directory of the archived records, which are read, too, and must all be there (writ ledger archive)")
 	fl.StringVar(&f.config, "config", "", "configuration, whose trusted_runners count as --key")
 	fl.StringVar(&f.world, "world", "", "identity of the world that the evidence must be of")
 	fl.BoolVar(&a.json, "json", false, "print JSON")
@@ -58,7 +61,7 @@ which.`,
 			return err
 		}
 		switch {
-		case len(args) == 1 && f.state == "" && fl.Changed("task") && len(f.checkpoints) == 0:
+		case len(args) == 1 && f.state == "" && fl.Changed("task") && len(f.checkpoints) == 0 && f.archive == "":
 			return a.verifyTask(ctx, args[0], f, keys, refs)
 		case len(args) == 0 && f.state != "" && !fl.Changed("task"):
 			return a.verifyState(ctx, f, keys)
@@ -144,11 +147,14 @@ func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicK
 	if err := pathFlag("state-dir", f.state); err != nil {
 		return err
 	}
+	if err := pathFlag("archive", f.archive); err != nil {
+		return err
+	}
 	kept, err := readCheckpoints(f.checkpoints)
 	if err != nil {
 		return err
 	}
-	reps, err := verifyLedgers(ctx, f.state, kept)
+	reps, err := verifyLedgers(ctx, f, kept)
 	if err != nil {
 		p := explain(err)
 		p.exit = exitOther
@@ -197,12 +203,12 @@ func (r ledgerReport) signer() string {
 
 // verifyLedgers checks what the store has, and what a checkpoint says that it
 // must have.
-func verifyLedgers(ctx context.Context, path string, kept signedNotes) ([]ledgerReport, error) {
-	dir, err := openState(path, false)
+func verifyLedgers(ctx context.Context, f verifyFlags, kept signedNotes) ([]ledgerReport, error) {
+	dir, err := openState(f.state, false)
 	if err != nil {
 		return nil, err
 	}
-	store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{})
+	store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{Archive: f.archive})
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +241,7 @@ func verifyLedgers(ctx context.Context, path string, kept signedNotes) ([]ledger
 		if err != nil {
 			return nil, err
 		}
-		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Outside: true, Others: kept.of(w), Deep: true})
+		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Outside: true, Others: kept.of(w), Deep: true, Archived: f.archive != ""})
 		if err != nil {
 			return nil, err
 		}
@@ -247,9 +253,10 @@ func verifyLedgers(ctx context.Context, path string, kept signedNotes) ([]ledger
 	return reps, nil
 }
 
-// verifyWorld holds the records of a sound chain against the rules of their world.
+// verifyWorld holds the records of a sound chain against the rules of their world, where
+// all of them are at hand.
 func verifyWorld(ctx context.Context, l *ledger.Ledger, r *ledger.Report) error {
-	if !r.OK || r.Records == 0 {
+	if !r.OK || r.Records == 0 || r.ArchiveMissing != "" {
 		return nil
 	}
 	fault, err := replay.VerifyWorld(l.Records(ctx, 0, r.Records))
@@ -283,14 +290,19 @@ func (r ledgerReport) plain() string {
 			b.WriteString("    its checkpoint was missing: what was signed besides isn't known\n")
 		}
 		for _, cp := range a.Abandoned {
-			fmt.Fprintf(&b, "    it abandons what was signed as history %d: %s, root %s\n", cp.History, counted(cp.Size, "record"), cp.Root)
+			fmt.Fprintf(&b, "    it abandons what was signed as history %d: %s, root %s\n", cp.History, report.Counted(cp.Size, "record"), cp.Root)
 		}
 	}
 	for _, k := range r.Rotated {
 		fmt.Fprintf(&b, "  another key signs since record %d: %s, %s, by %s: %s\n", k.Seq, k.Key, kernel.Timestamp(k.Time/1000), k.Actor, k.Reason)
 	}
 	for _, cp := range r.Declared {
-		fmt.Fprintf(&b, "  a checkpoint of %s, history %d, is not fulfilled: it is declared abandoned\n", counted(cp.Size, "record"), cp.History)
+		fmt.Fprintf(&b, "  a checkpoint of %s, history %d, is not fulfilled: it is declared abandoned\n", report.Counted(cp.Size, "record"), cp.History)
+	}
+	if r.ArchiveMissing != "" && r.OK {
+		fmt.Fprintf(&b, "  ARCHIVED, NOT READ: the first %s: %s isn't there. A mark that the ledger's key signed stands for them, and no record was held against the rules of its world. Give --archive DIR to read them\n", report.Counted(r.Archived, "record"), r.ArchiveMissing)
+	} else if r.Archived > 0 && r.OK {
+		fmt.Fprintf(&b, "  archived, and read: the first %s\n", report.Counted(r.Archived, "record"))
 	}
 	if !r.OK {
 		fmt.Fprintf(&b, "  NOT VERIFIED: %s", r.Code)
@@ -300,7 +312,7 @@ func (r ledgerReport) plain() string {
 		fmt.Fprintf(&b, ": %s\n", r.Reason)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "  verified: %s, head %s, checkpoint of %d\n", counted(r.Records, "record"), r.Head.Hash, r.CheckpointSize)
+	fmt.Fprintf(&b, "  verified: %s, head %s, checkpoint of %d\n", report.Counted(r.Records, "record"), r.Head.Hash, r.CheckpointSize)
 	return b.String()
 }
 

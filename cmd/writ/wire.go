@@ -18,6 +18,7 @@ import (
 	"github.com/writbot/writ/compliance/shelf"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
@@ -29,18 +30,20 @@ const defaultBuilder = "default"
 
 // supervision is in what a command and a server differ.
 type supervision struct {
-	file    *supervisor.ContractFile // instead of the repository's contract
-	display *display                 // nil: nobody watches
-	forge   *supervisor.Forge        // nil: tasks come from files
-	ended   func(supervisor.Cycle)   // nil: the execution log
-	repo    supervisor.Repo          // nil: the world's own
-	healed  func(tasks []int64)      // nil: nobody waits
-	observe bool                     // claim nothing, whatever the contract says
+	file    *supervisor.ContractFile      // instead of the repository's contract
+	display *display                      // nil: nobody watches
+	forge   *supervisor.Forge             // nil: tasks come from files
+	ended   func(supervisor.Cycle)        // nil: the execution log
+	repo    supervisor.Repo               // nil: the world's own
+	healed  func(tasks []int64)           // nil: nobody waits
+	tail    func(task int64, line string) // nil: nobody looks on
+	observe bool                          // claim nothing, whatever the contract says
+	saved   *supervisor.Saved             // what was folded of the ledger's first records; nil: nothing
 }
 
 // supervise makes the supervisor of a world.
 func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor, o supervision) (*supervisor.Supervisor, error) {
-	history, err := supervisor.Replay(in.ledger.Records(ctx, 0, 0))
+	history, err := in.history(ctx, o.saved)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +81,15 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 	if o.repo != nil {
 		deps.Repo = o.repo
 	}
+	deps.Tail = o.tail
+	if in.savings != nil {
+		deps.Savings = in.savings
+	}
 	if deps.Ended == nil {
 		deps.Ended = a.logCycle(in)
 	}
 	if d := o.display; d != nil {
-		deps.Progress, deps.Tail = d.Progress, d.Tail
+		deps.Progress, deps.Tail = d.Progress, func(_ int64, line string) { d.Tail(line) }
 	}
 	cfg = supervisor.Config{
 		World: in.world, Repository: in.display, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
@@ -94,7 +101,10 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 
 // executor makes the executor of this host, and clears what dead runs left.
 func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
-	x := a.newExecutor(j, in)
+	x, err := a.newExecutor(j, in)
+	if err != nil {
+		return nil, err
+	}
 	if err := x.Sweep(); err != nil {
 		return nil, failedState(in.dir.path, err, "has workspaces that can't be cleared")
 	}
@@ -102,23 +112,33 @@ func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
 }
 
 // newExecutor makes an executor beside whatever runs already.
-func (a *app) newExecutor(j *job, in *installation) *builder.Local {
+func (a *app) newExecutor(j *job, in *installation) (*builder.Local, error) {
+	given, err := a.credentials(in.cfg)
+	if err != nil {
+		return nil, err
+	}
 	cfg := builder.Config{
 		Sandbox: a.sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.cfg.Limits.Sandbox(),
+		Worlds: worldRules(in.cfg.Worlds), Gateway: in.cfg.Limits.Gateway(), Connection: a.connection,
 		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String, Holds: a.redactor.Holds,
 		Now: func() int64 { return newClock().Now().WallMs }, Log: in.log,
 		Checks: builder.Builder{
 			Env: in.cfg.Checks.Env, ReadOnly: mounts(in.cfg.Checks.RO, j.ro), Loopback: in.cfg.Checks.Loopback,
+			Egress: config.Rules(in.cfg.Checks.Egress, given),
 		},
 	}
+	if size := in.cfg.Layers.Size; size > 0 {
+		cfg.Layers = builder.Layers{Dir: in.dir.file(layers), Bytes: int64(size), Age: in.cfg.Layers.Age, ChecksOnly: !in.cfg.Layers.Builders}
+	}
 	for name, b := range in.cfg.Builders {
-		cfg.Builders[name] = toBuilder(b, j.ro)
+		cfg.Builders[name] = toBuilder(b, j.ro, given)
 	}
 	if j.builder != nil { // the person at the keyboard overrides what a task names
-		only := toBuilder(config.DefaultBuilder(j.builder...), j.ro)
+		only := toBuilder(config.DefaultBuilder(j.builder...), j.ro, nil)
+		only.Loopback = in.cfg.Sandbox != config.SandboxLandlock // which has none to give
 		cfg.Any = &only
 	}
-	return builder.New(cfg)
+	return builder.New(cfg), nil
 }
 
 func (a *app) sandbox(in *installation) sandbox.Sandbox {
@@ -136,11 +156,23 @@ func (a *app) sandbox(in *installation) sandbox.Sandbox {
 	return sandbox.NewBubblewrap(cfg)
 }
 
-func toBuilder(b config.Builder, ro []config.Mount) builder.Builder {
+func toBuilder(b config.Builder, ro []config.Mount, given map[string]string) builder.Builder {
 	return builder.Builder{
-		Argv: b.Argv, Env: b.Env, ReadOnly: mounts(b.RO, ro), Loopback: b.Loopback,
+		Kind: b.Kind, Model: b.Model, Argv: b.Argv, Env: b.Env, ReadOnly: mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
 		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git,
 	}
+}
+
+// worldRules cap each repository, if the operator caps any.
+func worldRules(worlds map[string]config.World) map[string][]gateway.Rule {
+	if len(worlds) == 0 {
+		return nil
+	}
+	out := map[string][]gateway.Rule{}
+	for name, w := range worlds {
+		out[name] = config.Rules(w.Egress, nil)
+	}
+	return out
 }
 
 func mounts(lists ...[]config.Mount) []sandbox.Mount {

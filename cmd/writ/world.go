@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -55,7 +54,7 @@ func (in *installation) memoryOf(world string) actMemory {
 
 // Load implements worldref.Memory.
 func (m actMemory) Load() ([]byte, error) {
-	data, err := os.ReadFile(m.file)
+	data, err := readLimited(m.file, maxSaved)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -131,13 +130,23 @@ func (a *app) stands(ctx context.Context, in *installation, p *actPlace, world s
 	if err != nil {
 		return nil, err
 	}
+	sup, err := a.reader(in, p, world, history, also...)
+	if err != nil {
+		return nil, err
+	}
+	return sup.Stands(ctx, p.refs)
+}
+
+// reader is a supervisor of a place's world that only reads, for somebody who lists these
+// keys too.
+func (a *app) reader(in *installation, p *actPlace, world string, history *supervisor.History, also ...ssh.PublicKey) (*supervisor.Supervisor, error) {
 	g := &governed{installation: in, repo: p.repo, world: world, display: p.display}
 	cfg, deps, err := a.supervision(g, nil, supervision{})
 	if err != nil {
 		return nil, err
 	}
 	cfg.Trusted, deps.Acts = append(cfg.Trusted, also...), p.room
-	return supervisor.New(cfg, deps, history).Stands(ctx, p.refs)
+	return supervisor.New(cfg, deps, history), nil
 }
 
 // testimony is what the ledger of a world says, if there is one. It is read as it is,
@@ -167,7 +176,7 @@ func (in *installation) testimony(ctx context.Context, world string) (*superviso
 	if err != nil {
 		return nil, err
 	}
-	return supervisor.Replay(l.Records(ctx, 0, 0))
+	return in.dir.folded(ctx, l)
 }
 
 // marks are commits on refs, and the last of the acts.

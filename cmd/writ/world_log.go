@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,11 +24,15 @@ func (a *app) worldRepair() *cobra.Command {
 	var f worldFlags
 	cmd := &cobra.Command{
 		Use:   "repair WORLD --state-dir DIR --reason TEXT",
-		Short: "Go on with what a world's acts are now, although others were seen",
+		Short: "Settle what a world's acts are, where others were seen",
 		Long: `Repair is the way on from world.fork: the ref of a world's acts contradicts what this
 installation saw there. It shows which acts are lost, and, if you give a reason, says
 in the repository that you looked. What is lost counts no more here: if a key was
-revoked or replaced by it, say that again.`,
+revoked or replaced by it, say that again.
+
+Where the ref only lacks what was seen (world.rollback), or somebody who doesn't count
+wrote in its place, what was seen is put back instead, as a server does by itself. Where
+state commits name an act that nobody has any more, it says that you go on without it.`,
 		Example: "  writ world repair github.com/acme/shop --state-dir /var/lib/writ/state --config writ.yaml --reason 'the forge was restored'",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -51,13 +58,22 @@ func (a *app) repairWorld(ctx context.Context, in *installation, name, reason st
 		return coded(kernel.CodeWorldElsewhere, "The repository of %s is another world now.", name)
 	}
 	p := places[0]
-	if p.room.Forked() == nil {
-		a.print("nothing is to be repaired: %s follows what was seen there\n", p.room.Ref())
-		return nil
-	}
-	listed, err := in.listed()
+	sup, err := a.reader(in, p, p.world, supervisor.NoHistory())
 	if err != nil {
 		return err
+	}
+	standing, err := sup.Standing(ctx, p.refs) // the room is told whom the contract lists
+	if err != nil {
+		return err
+	}
+	if p.room.Fault() == nil {
+		lacking, ok := errors.AsType[*worldref.Error](sup.LackingAct(ctx, standing))
+		if !ok {
+			a.print("nothing is to be repaired: %s follows what was seen there\n", p.room.Ref())
+			return nil
+		}
+		a.print("lost: %s\n", lacking.Detail)
+		return a.putBackWorld(ctx, in, p, reason, "what is there now counts, without that act")
 	}
 	now, err := worldref.Read(ctx, p.repo, p.tip())
 	if err != nil {
@@ -68,10 +84,13 @@ func (a *app) repairWorld(ctx context.Context, in *installation, name, reason st
 		there[e.OID] = true
 	}
 	var last string
-	for _, j := range p.room.Standing(listed...).Acts {
+	for _, j := range standing.Acts {
 		if last = j.OID; !there[j.OID] {
 			a.print("lost: %s\n", j)
 		}
+	}
+	if p.room.Forked() == nil {
+		return a.putBackWorld(ctx, in, p, reason, "what was seen is put back over what is there now, of which nothing counts")
 	}
 	if reason == "" {
 		return unsaid("what is there now counts")
@@ -85,20 +104,43 @@ func (a *app) repairWorld(ctx context.Context, in *installation, name, reason st
 	return nil
 }
 
+// putBackWorld writes a repair on top of what was seen, over what stands in its place and
+// counts for nobody who is listed; of the world's acts none is lost by that.
+func (a *app) putBackWorld(ctx context.Context, in *installation, p *actPlace, reason, why string) error {
+	if reason == "" {
+		return unsaid(why)
+	}
+	at := string(p.tip())
+	if at == "" {
+		at = string(git.ZeroOID)
+	}
+	act := a.newAct(worldref.Repair, reason, "", "", []worldref.Mark{{Ref: p.room.Ref(), Head: at}})
+	if _, err := p.room.Append(ctx, act, in.writer(in.key.SSHSigner())); err != nil {
+		return err
+	}
+	a.reach(faultRepairActed)
+	a.print("repaired: %s of %s has what was seen there\n", p.room.Ref(), p.display)
+	return nil
+}
+
 func (a *app) worldLog() *cobra.Command {
-	var config, state string
+	var config, state, world string
 	var keys []string
 	cmd := &cobra.Command{
 		Use:   "log REPO",
 		Short: "Show what was said in a repository of worlds and keys, and what of it counts",
 		Long: `Log shows the acts of a repository's world: rebindings, rotations and revocations of
-keys, repairs; and which of them count for somebody who lists the keys that you give.`,
+keys, repairs; and which of them count for somebody who lists the keys that you give.
+
+Which world a clone is, it doesn't say: without --world it is the one that the last act
+by a key which you list was made in, and nobody vouches for that.`,
 		Example: "  writ world log ~/src/project --key runner.pub",
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&config, "config", "", "configuration, whose trusted_runners count as --key")
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "public key that you list: a file, or the text itself; may be repeated")
 	cmd.Flags().StringVar(&state, "state-dir", "", "state directory whose key counts as --key")
+	cmd.Flags().StringVar(&world, "world", "", "identity of the world that the repository is")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if state != "" {
@@ -108,7 +150,7 @@ keys, repairs; and which of them count for somebody who lists the keys that you 
 			}
 			keys = append(keys, dir.file("key.pub"))
 		}
-		return a.logWorld(ctx, args[0], verifyFlags{config: config, keys: keys})
+		return a.logWorld(ctx, args[0], verifyFlags{config: config, keys: keys, world: world})
 	})
 	return cmd
 }
@@ -136,21 +178,45 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
+	switch {
+	case f.world != "":
+		id.world, id.vouched = f.world, true
+	case !id.vouched:
+		id.world = spokenOf(acts, worldref.Lists(keys), id.world)
+	}
 	s := worldref.Fold(id.world, acts, worldref.Lists(keys))
 	if a.json {
 		data, err := json.Marshal(struct {
-			Kind  string            `json:"kind"` // "world_acts"
-			World string            `json:"world_id"`
-			Acts  []worldref.Judged `json:"acts"`
-		}{"world_acts", id.world, s.Acts})
+			Kind  string `json:"kind"` // "world_acts"
+			World string `json:"world_id"`
+			// Vouched: the repository says that it is this world, or the caller does.
+			Vouched bool              `json:"world_vouched"`
+			Acts    []worldref.Judged `json:"acts"`
+		}{"world_acts", id.world, id.vouched, s.Acts})
 		if err != nil {
 			return err
 		}
 		a.printJSON(data)
 		return nil
 	}
-	a.print("%s", actsPlain(id.world, s.Acts))
+	a.print("%s", actsPlain(id.world, id.vouched, s.Acts))
 	return nil
+}
+
+// spokenOf is the world that a repository's acts are of, where it doesn't say which it is:
+// that of the last one by a key that is listed, or, without such, of the last.
+func spokenOf(acts []worldref.Entry, listed func(string) bool, unknown string) string {
+	last := ""
+	for _, e := range slices.Backward(acts) {
+		switch {
+		case e.Fault != "" || e.Signer == "":
+		case listed(e.Signer):
+			return e.Act.World
+		case last == "":
+			last = e.Act.World
+		}
+	}
+	return cmp.Or(last, unknown)
 }
 
 // readActs reads the acts of a repository.
@@ -163,9 +229,13 @@ func readActs(ctx context.Context, r *git.Repo, refs string) ([]worldref.Entry, 
 	return worldref.Read(ctx, r, there.OID(ref))
 }
 
-func actsPlain(world string, acts []worldref.Judged) string {
+func actsPlain(world string, vouched bool, acts []worldref.Judged) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "acts of %s: %d\n", world, len(acts))
+	fmt.Fprintf(&b, "acts of %s: %d", world, len(acts))
+	if !vouched && len(acts) > 0 {
+		b.WriteString("; they name it, and nobody vouched that this repository is it")
+	}
+	b.WriteByte('\n')
 	for _, j := range acts {
 		fmt.Fprintf(&b, "%s\n", j)
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
@@ -122,6 +124,9 @@ func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r r
 		return nil, err
 	}
 	here := p.room.Standing(listed...)
+	if err := in.spokenOf(ctx, p, r.old, stands, here); err != nil {
+		return nil, err
+	}
 	left := map[string]string{}
 	own := 0
 	until := func(st supervisor.Stand) git.OID {
@@ -148,7 +153,7 @@ func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r r
 	marks := p.marks(stands, until)
 	a.print("%s: of %s go on: %s\n", p.display, r.old, tasks(marks, p.prefix))
 	if own > 0 {
-		a.print("  state of %s itself is kept: %s\n", p.world, counted(own, "task"))
+		a.print("  state of %s itself is kept: %s\n", p.world, report.Counted(own, "task"))
 	}
 	for _, st := range stands {
 		if st.Code != "" {
@@ -159,6 +164,32 @@ func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r r
 		}
 	}
 	return marks, nil
+}
+
+// spokenOf is an error where neither the repository nor the state directory has a word of
+// the world that is to go on: an act about it would stand there for ever, and say nothing.
+func (in *installation) spokenOf(ctx context.Context, p *actPlace, old string, stands []supervisor.Stand, acts worldref.Standing) error {
+	named := map[string]bool{}
+	for _, st := range stands {
+		named[st.World] = true
+	}
+	for _, j := range acts.Acts {
+		if named[j.Act.World] = true; j.Act.Act == worldref.Rebind {
+			named[j.Old] = true
+		}
+	}
+	use := in.dir.lastUse()
+	worlds, err := in.store.Worlds(ctx)
+	if err != nil || named[old] || slices.Contains(worlds, old) || use.Names[old] != "" || use.Repos[old] != "" {
+		return err
+	}
+	unknown := coded(kernel.CodeWorldElsewhere, "Nothing speaks of a world %s: no state commit and no act in %s, nor this installation's store. Nothing was written.", old, p.url)
+	delete(named, "")
+	delete(named, p.world)
+	if unknown.remedy = "Give OLD as state commits name it (`git log refs/writ/task/N`, writ-world)."; len(named) > 0 {
+		unknown.remedy = "Give OLD as the repository names it: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ") + "."
+	}
+	return unknown
 }
 
 // issueText reads issues of the new world; nil where tasks come from files.

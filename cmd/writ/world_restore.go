@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/compliance/pushed"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
@@ -277,7 +278,7 @@ func (a *app) showLost(r *restoring, lost, back []lostTask) {
 	if len(lost) == 1 {
 		are = "is"
 	}
-	a.print("%s: %s %s behind what was seen, %d of them can be put back\n", r.actPlace.display, counted(len(lost), "task"), are, len(back))
+	a.print("%s: %s %s behind what was seen, %d of them can be put back\n", r.actPlace.display, report.Counted(len(lost), "task"), are, len(back))
 	for _, t := range lost {
 		now := cmp.Or(string(t.Head), "nothing")
 		if t.left != "" {
@@ -332,7 +333,7 @@ func (a *app) putBack(ctx context.Context, r *restoring, back []lostTask, reason
 	}
 	r.checkpoint(ctx)
 	if len(failed) > 0 {
-		p := coded(kernel.CodePushRefused, "%d of %s could not be put back: %s.", len(failed), counted(len(back), "task"), strings.Join(failed, ", "))
+		p := coded(kernel.CodePushRefused, "%d of %s could not be put back: %s.", len(failed), report.Counted(len(back), "task"), strings.Join(failed, ", "))
 		p.remedy = "Look at what the server said. A result needs the base commit that it was made on: if the forge lost that too, push it back first. Then run the same again."
 		return p
 	}

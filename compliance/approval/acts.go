@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
 
@@ -25,31 +27,46 @@ func (a Act) ID() string {
 		return ""
 	}
 	place := "comment"
-	if a.byLabel() {
+	switch {
+	case a.byLabel():
 		place = "event"
+	case a.Verb == Closed:
+		place = closing
 	}
 	return fmt.Sprintf("%d/%s:%d", a.At, place, a.Ref)
 }
 
+// IsLabel reports whether an id is of an act that set or took off the label.
+func IsLabel(id string) bool { return strings.Contains(id, "/event:") }
+
+// closing is where an act stands that closed the issue, in its id.
+const closing = "closing"
+
+// IsClosing reports whether an id is of an act that closed the issue.
+func IsClosing(id string) bool { return strings.Contains(id, "/"+closing+":") }
+
 func (a Act) byLabel() bool { return a.Verb == Labeled || a.Verb == Unlabeled }
 
 // takesBack reports whether nothing before the act counts any more.
-func (a Act) takesBack() bool { return a.Verb == Stop || a.Verb == Unlabeled }
+func (a Act) takesBack() bool { return a.Verb == Stop || a.anybodys() }
+
+// anybodys reports whether the forge alone decides who may do so: the label taken off and
+// the issue closed take back whoever did it.
+func (a Act) anybodys() bool { return a.Verb == Unlabeled || a.Verb == Closed }
 
 // acts are those of the issue, the newest first. Where two bear the same time and
 // nothing says which came first, the one that takes back did not come first.
 func (f Facts) acts() []Act {
 	var out []Act
 	for _, e := range f.History {
-		if e.Label != f.Trigger.Label {
-			continue
-		}
 		a := Act{Actor: e.Actor, Ref: e.ID, At: e.At.UnixMilli(), Digest: canon.Digest(e.Digest)}
-		switch e.Kind {
-		case forge.EventLabeled:
+		switch ours := e.Label == f.Trigger.Label; {
+		case e.Kind == forge.EventLabeled && ours:
 			a.Verb = Labeled
-		case forge.EventUnlabeled:
+		case e.Kind == forge.EventUnlabeled && ours:
 			a.Verb = Unlabeled
+		case e.Kind == forge.EventClosed && ClassOf(e.Actor, f.Self, f.Trigger) == ByPerson:
+			a.Verb = Closed
 		default:
 			continue
 		}
@@ -67,7 +84,7 @@ func (f Facts) acts() []Act {
 		if c := cmp.Compare(a.At, b.At); c != 0 {
 			return c
 		}
-		if a.byLabel() == b.byLabel() {
+		if a.byLabel() == b.byLabel() && a.Verb != Closed && b.Verb != Closed {
 			return cmp.Compare(a.Ref, b.Ref)
 		}
 		return cmp.Compare(rank(a), rank(b))
@@ -153,18 +170,47 @@ func (f Facts) spent() bool { return len(f.Permissions)-f.Remembered >= maxAsker
 
 // next is the account about whom nothing is known and that decides next.
 func (f Facts) next() (account int64, ok bool) {
-	for _, a := range f.acts() {
-		if a.Verb == Unlabeled {
-			return 0, false
+	list := f.acts()
+	for i, a := range list {
+		if f.unknown(a) {
+			return a.Actor.ID, true
 		}
-		if f.asked(a) {
-			if _, known := f.Permissions[a.Actor.ID]; !known {
-				return a.Actor.ID, true
+		if f.mayNot(a) != nil {
+			continue
+		}
+		for _, back := range f.sinceLive(list, i) {
+			if f.unknown(back) {
+				return back.Actor.ID, true
+			}
+			if f.mayNot(back) == nil {
+				break
 			}
 		}
-		if why := f.mayNot(a); why == nil {
-			return 0, false
-		}
+		return 0, false
 	}
 	return 0, false
+}
+
+// unknown reports whether an act turns on a permission that wasn't asked for yet.
+func (f Facts) unknown(a Act) bool {
+	_, known := f.Permissions[a.Actor.ID]
+	return f.asked(a) && !known
+}
+
+// sinceLive are the acts that take back and came after the one that a live run rests on,
+// where a newer approval, at the place i of the list, came after them: that is for another
+// run. The newest are first.
+func (f Facts) sinceLive(list []Act, i int) (out []Act) {
+	if f.Live == "" || list[i].takesBack() || list[i].ID() == f.Live {
+		return nil
+	}
+	for _, a := range list[i+1:] {
+		if a.ID() == f.Live || a.At < kernel.ActTime(f.Live) {
+			break
+		}
+		if a.takesBack() {
+			out = append(out, a)
+		}
+	}
+	return out
 }

@@ -32,7 +32,7 @@ func (f Facts) again(a Act) canon.Digest {
 		return ""
 	}
 	for _, other := range f.acts() {
-		if other.takesBack() && other.At >= e.Time && !f.knownStranger(other) {
+		if other.takesBack() && other.Verb != Closed && other.At >= e.Time && !f.knownStranger(other) {
 			return ""
 		}
 	}

@@ -40,6 +40,9 @@ func TestI3_RetryOfTheSameBytes(t *testing.T) {
 		counts("an edit before the approval", edit(1)),
 		refused("a stop by somebody who wasn't asked about", also(says(19, rita, 5, "/writ stop"))),
 		counts("a stop before the approval", also(says(19, ana, 1, "/writ stop"))),
+		counts("closed and put back open since", retried(func(f *approval.Facts) {
+			f.History = append(f.History, event(11, forge.EventClosed, rita, 5), event(12, forge.EventReopened, ana, 6))
+		})),
 		refused("nothing is known of before", retried(func(f *approval.Facts) { f.Earlier = kernel.Approval{} })),
 		refused("another text now", retried(func(f *approval.Facts) { f.Digest = digestB })),
 		refused("the approval had no evidence", retried(func(f *approval.Facts) { f.Earlier.Evidence = "local" })),

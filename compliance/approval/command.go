@@ -13,15 +13,18 @@ import (
 // Verb is what an act or command asks for.
 type Verb string
 
-// The verbs. Those of a label come from no command; Explain and Help ask for words
-// and are no acts.
+// The verbs. Those of a label and of the issue's closing come from no command; Explain
+// and Help ask for words and are no acts.
 const (
 	Labeled   Verb = "label"
 	Unlabeled Verb = "unlabel"
+	Closed    Verb = "close"
 	Run       Verb = "run"
 	Approve   Verb = "approve"
 	Retry     Verb = "retry"
 	Stop      Verb = "stop"
+	Accept    Verb = "accept"  // moves no task by itself: it answers for guarded paths
+	Refresh   Verb = "refresh" // approves nothing: what is delivered is applied on the base as it is now
 	Explain   Verb = "explain"
 	Help      Verb = "help"
 )
@@ -29,15 +32,16 @@ const (
 // Command is a parsed first line of a comment.
 type Command struct {
 	Verb   Verb
-	Digest canon.Digest // of approve
+	Digest canon.Digest // of approve and accept
 	Text   string       // of retry: what the next dispatch is told
 	Fault  string       // what is wrong with it; "" if it is fine
 	Loose  bool         // it is read as a stop, and says something else too
+	Reject bool         // it is a stop by the word reject
 }
 
 // act reports whether the command does something to the task.
 func (c Command) act() bool {
-	return c.Fault == "" && c.Verb != Explain && c.Verb != Help
+	return c.Fault == "" && c.Verb != Explain && c.Verb != Help && c.Verb != Accept && c.Verb != Refresh
 }
 
 // maxCommandBytes bounds the line that may hold a command: room for what somebody
@@ -46,15 +50,17 @@ const maxCommandBytes = 2 << 10
 
 // stopLine begins a line that stops, whatever follows the word: of all commands a stop
 // may be read too often, but never too seldom.
-var stopLine = lazyregexp.New(`(?i)^/writ[\pZ\t]+stop([^\pL\pN]|$)`)
+// Who rejects what waits for him takes the approval back as well.
+var stopLine = lazyregexp.New(`(?i)^/writ[\pZ\t]+(stop|reject)([^\pL\pN]|$)`)
 
 // ParseCommand reads the first line of a comment; ok is false where it isn't
 // addressed to writ. Only the very first line counts, so that nothing quoted is a
 // command.
 func ParseCommand(body string) (c Command, ok bool) {
 	line, _, _ := strings.Cut(body, "\n")
-	if m := stopLine().FindString(line); m != "" {
-		return Command{Verb: Stop, Loose: strings.Join(strings.Fields(line), " ") != "/writ stop"}, true
+	if m := stopLine().FindStringSubmatch(line); m != nil {
+		said := strings.Join(strings.Fields(line), " ")
+		return Command{Verb: Stop, Loose: said != "/writ stop" && said != "/writ reject", Reject: strings.EqualFold(m[1], "reject")}, true
 	}
 	words := strings.Fields(line[:min(len(line), maxCommandBytes)])
 	if len(words) == 0 || words[0] != "/writ" || !strings.HasPrefix(line, "/writ") {
@@ -70,9 +76,9 @@ func ParseCommand(body string) (c Command, ok bool) {
 	}
 	c.Verb = Verb(words[1])
 	switch rest := words[2:]; c.Verb {
-	case Approve:
+	case Approve, Accept:
 		c.readDigest(rest)
-	case Run, Explain, Help:
+	case Run, Refresh, Explain, Help:
 		if len(rest) > 0 {
 			c.Fault = "Nothing may follow it on the line."
 		}
@@ -86,7 +92,7 @@ func ParseCommand(body string) (c Command, ok bool) {
 
 func (c *Command) readDigest(words []string) {
 	if len(words) != 1 {
-		c.Fault = "It needs the digest of the text, and nothing else."
+		c.Fault = "It needs the digest that writ names, and nothing else."
 		return
 	}
 	d, err := canon.ParseDigest(words[0])

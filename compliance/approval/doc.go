@@ -25,8 +25,12 @@
 // count goes on to count ([Facts].Stopped), also where its comment is edited or
 // deleted, or its author may not do so any more. Acts count by numeric account id, kind of account and live
 // permission; the newest one of somebody who may decides. What others do changes
-// nothing, with one exception: a label that was taken off approves nothing any
-// more, whoever took it off.
+// nothing, with two exceptions: a label that was taken off approves nothing any
+// more, whoever took it off, and nothing that was said before a person, or a bot that the
+// contract names, closed the issue counts once it is put back open, whoever does that
+// ([Closed]). The forge's own history has both, so that nobody who looks needs to have
+// seen them. What took back the act that a live run rests on ends that run, though
+// somebody approved anew before anybody looked ([Facts].Live).
 //
 // # Evidence
 //

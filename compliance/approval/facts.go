@@ -25,9 +25,15 @@ type Facts struct {
 	Remembered int
 	// Prior is the id of the act that the task was claimed on, "" for none.
 	Prior string
+	// Live is the id of the act that a live run rests on, "" where none is live. What took
+	// it back ends that run, though somebody approved anew since.
+	Live string
 	// Stopped is the id of the newest stop that was seen to count, "" for none: it
 	// counts for good.
 	Stopped string
+	// TurnedDown are the comments whose commands writ has answered with a no: an acceptance
+	// among them never counts, whatever its author may do by now.
+	TurnedDown kernel.Answered
 	// Earlier is the approval that the task was last claimed on, where this
 	// installation's ledger holds it; zero for none.
 	Earlier kernel.Approval

@@ -34,6 +34,9 @@ type Verdict struct {
 	// Human is what a person did that ends a run: a stop, the label taken off, the
 	// issue closed.
 	Human []kernel.Violation
+	// TakenBack is the newest act that approves and that Human takes back; zero where there
+	// was nothing to take back.
+	TakenBack Act
 	// Closing is who closed the issue, nil while it is open.
 	Closing *Closing
 }
@@ -82,19 +85,62 @@ func Judge(f Facts) Verdict {
 	v.target(f)
 	refused := v.find(f)
 	v.closing(f)
+	v.judge(f, refused)
+	if len(v.Human) > 0 {
+		v.TakenBack = f.approving()
+	}
+	return v
+}
+
+func (v *Verdict) judge(f Facts, refused []refusal) {
 	switch {
 	case v.Act.Verb == "" && len(refused) > 0:
 		v.Violations = append(v.Violations, f.revoked(refused)...)
-	case v.Act.Verb == "":
+	case v.Act.Verb == "", v.Act.Verb == Closed && f.approving().Verb == "":
 		v.bad(kernel.CodeEventStale, "", "Nobody has approved the issue as it stands now.")
 	case v.Act.Verb == Stop:
 		v.human(kernel.CodeTaskStopped, v.Act.ID(), "Stopped by %s.", v.Act.Actor.Login)
 	case v.Act.Verb == Unlabeled:
 		v.human(kernel.CodeSuperseded, v.Act.ID(), "%s took the label %s off.", v.Act.Actor.Login, f.Trigger.Label)
+	case v.Act.Verb == Closed && len(v.Human) > 0:
+		// it is closed still, and that was said
+	case v.Act.Verb == Closed:
+		v.human(kernel.CodeSuperseded, v.Act.ID(), "%s closed the issue. Since it was put back open, nobody has approved it anew.", v.Act.Actor.Login)
 	default:
 		v.approve(f)
+		v.beforeAnew(f)
 	}
-	return v
+}
+
+// beforeAnew notes what took back the act that a live run rests on, where somebody
+// approved anew since: the run was for another act.
+func (v *Verdict) beforeAnew(f Facts) {
+	list := f.acts()
+	at := slices.IndexFunc(list, func(a Act) bool { return a.ID() == v.Act.ID() })
+	if at < 0 || len(v.Human) > 0 {
+		return
+	}
+	for _, a := range f.sinceLive(list, at) {
+		if f.mayNot(a) != nil {
+			continue
+		}
+		code := kernel.CodeSuperseded
+		if a.Verb == Stop {
+			code = kernel.CodeTaskStopped
+		}
+		v.human(code, a.ID(), "%s took back what the run rests on (%s), before it was approved anew.", a.Actor.Login, a.Verb)
+		return
+	}
+}
+
+// approving is the newest act that approves, whether or not it still counts; zero for none.
+func (f Facts) approving() Act {
+	for _, a := range f.acts() {
+		if !a.takesBack() && a.Actor.ID != 0 && !f.knownStranger(a) {
+			return a
+		}
+	}
+	return Act{}
 }
 
 func (v *Verdict) bad(c kernel.Code, subject, format string, args ...any) {
@@ -169,7 +215,7 @@ func (f Facts) revoked(list []refusal) []kernel.Violation {
 
 // asked reports whether an act turns on its actor's live permission.
 func (f Facts) asked(a Act) bool {
-	return a.Verb != Unlabeled && a.ID() != f.Stopped && a.Actor.ID != 0 && f.own(a) == nil && a.Actor.Kind == forge.Person
+	return !a.anybodys() && a.ID() != f.Stopped && a.Actor.ID != 0 && f.own(a) == nil && a.Actor.Kind == forge.Person
 }
 
 // own refuses what writ did itself. With a person's token the person's acts and
@@ -184,7 +230,7 @@ func (f Facts) own(a Act) *kernel.Violation {
 
 // mayNot says why an act doesn't count, nil if it does.
 func (f Facts) mayNot(a Act) *kernel.Violation {
-	if a.Verb == Unlabeled || a.Verb == Stop && a.ID() == f.Stopped {
+	if a.anybodys() || a.Verb == Stop && a.ID() == f.Stopped {
 		return nil
 	}
 	no := func(format string, args ...any) *kernel.Violation {
@@ -218,7 +264,7 @@ func (v *Verdict) approve(f Facts) {
 	v.Approval.Digest, v.Approval.Evidence = f.proof(v.Act)
 	switch {
 	case v.Act.Verb == Approve && v.Act.Digest != f.Digest && !f.editedSince(v.Act.At):
-		v.Approval.Digest, v.Approval.Evidence = "", ""
+		v.Approval.Digest, v.Approval.Evidence, v.Approval.Time = "", "", 0 // no payload that is on its way shows it
 		v.bad(kernel.CodeApprovalUnproven, v.Act.ID(),
 			"The digest that %s named isn't that of the issue as it is now. Read it, then comment: /writ approve %s", v.Act.Actor.Login, f.Digest)
 	case v.Approval.Digest == "":
@@ -247,15 +293,17 @@ func (v *Verdict) closing(f Facts) {
 		return
 	}
 	v.Closing = &Closing{Class: ByPerson}
+	subject := ""
 	for _, e := range slices.Backward(f.History) {
 		if e.Kind == forge.EventClosed {
 			v.Closing = &Closing{Event: e.ID, By: e.Actor, Class: ClassOf(e.Actor, f.Self, f.Trigger)}
+			subject = Act{Verb: Closed, Ref: e.ID, At: e.At.UnixMilli()}.ID()
 			break
 		}
 	}
 	switch {
 	case v.Closing.Class == ByPerson:
-		v.human(kernel.CodeSuperseded, "", "The issue was closed by a person: %s.", v.Closing.By.Login)
+		v.human(kernel.CodeSuperseded, subject, "The issue was closed by a person: %s.", v.Closing.By.Login)
 	case f.Prior == "":
 		v.bad(kernel.CodeTargetIneligible, "", "The issue is closed.")
 	}

@@ -301,6 +301,101 @@ func TestW11_NewestActCounts(t *testing.T) {
 	})
 }
 
+// reopened is an issue that was closed after its approval and put back open.
+func reopened(by forge.User) func(*approval.Facts) {
+	return func(f *approval.Facts) {
+		f.History = append(f.History, event(11, forge.EventClosed, by, 2), event(12, forge.EventReopened, tom, 3))
+	}
+}
+
+// TestP10_ClosingTakesBack: what was approved before a person closed the issue counts no
+// more, whoever puts it back open; the forge's own history says so to whoever looks.
+func TestP10_ClosingTakesBack(t *testing.T) {
+	superseded, stale := string(kernel.CodeSuperseded), string(kernel.CodeEventStale)
+	also := func(first func(*approval.Facts), more func(*approval.Facts)) func(*approval.Facts) {
+		return func(f *approval.Facts) { first(f); more(f) }
+	}
+	check(t, []row{
+		{"closed by a person and put back open", reopened(rita), approval.Closed, "", "", "", superseded, true},
+		{"closed by a named bot", reopened(release), approval.Closed, "", "", "", superseded, true},
+		{"closed by another bot", reopened(labeler), approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
+		{"closed by writ", reopened(self), approval.Labeled, "2:ana", approval.EvidencePayload, digestA, "", false},
+		{"closed and open in the second of the approval", func(f *approval.Facts) {
+			f.History = append([]forge.Event{event(8, forge.EventClosed, rita, 1), event(9, forge.EventReopened, rita, 1)}, f.History...)
+		}, approval.Closed, "", "", "", superseded, true},
+		{"approved after it", also(reopened(rita), func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, ana, 4, "/writ approve "+string(digestA))}
+		}), approval.Approve, "2:ana", approval.EvidenceNamed, digestA, "", false},
+		{"approved by a stranger after it", also(reopened(rita), func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, rita, 4, "/writ approve "+string(digestA))}
+		}), approval.Closed, "", "", "", superseded, true},
+		{"never approved", also(unlabelled, reopened(rita)), approval.Closed, "", "", "", stale, false},
+		{"stopped after it", also(reopened(rita), func(f *approval.Facts) {
+			f.Comments = []forge.Comment{says(20, ana, 4, "/writ stop")}
+		}), approval.Stop, "", "", "", string(kernel.CodeTaskStopped), true},
+	})
+}
+
+// TestP10_WhatIsTakenBack names the approval that is taken back, so that git is told of it
+// once.
+func TestP10_WhatIsTakenBack(t *testing.T) {
+	label := approval.Act{Verb: approval.Labeled, Ref: 10, At: at(1).UnixMilli()}.ID()
+	f := approved()
+	reopened(rita)(&f)
+	if v := judge(t, f); v.TakenBack.ID() != label || v.Human[0].Subject != (approval.Act{Verb: approval.Closed, Ref: 11, At: at(2).UnixMilli()}).ID() {
+		t.Errorf("taken back %+v by %v", v.TakenBack, v.Human)
+	}
+	f.Issue.State = forge.Closed
+	f.Comments = []forge.Comment{says(20, ana, 4, "/writ retry")}
+	if v := judge(t, f); v.TakenBack.Ref != 20 {
+		t.Errorf("taken back %+v, and not what was said of the closed issue", v.TakenBack)
+	}
+	f = approved()
+	if v := judge(t, f); v.TakenBack.Verb != "" {
+		t.Errorf("taken back %+v, and nobody did", v.TakenBack)
+	}
+	f.Comments = []forge.Comment{says(20, rita, 2, "/writ run"), says(21, ana, 3, "/writ stop")}
+	f.Permissions = map[int64]forge.Permission{ana.ID: forge.Admin, rita.ID: forge.Read}
+	if v := approval.Judge(f); v.TakenBack.ID() != label {
+		t.Errorf("taken back %+v, which a stranger said", v.TakenBack)
+	}
+}
+
+// TestP10_ApprovedAnewDuringARun: what took back the act of a live run ends it, though
+// somebody approved anew before anybody looked.
+func TestP10_ApprovedAnewDuringARun(t *testing.T) {
+	label := approval.Act{Verb: approval.Labeled, Ref: 10, At: at(1).UnixMilli()}.ID()
+	retry := says(30, ana, 9, "/writ approve "+string(digestA))
+	stopped, superseded := string(kernel.CodeTaskStopped), string(kernel.CodeSuperseded)
+	for _, r := range []struct {
+		name   string
+		live   string
+		change func(*approval.Facts)
+		codes  string
+	}{
+		{"stopped", label, func(f *approval.Facts) { f.Comments = []forge.Comment{says(20, ana, 2, "/writ stop"), retry} }, stopped},
+		{"stopped by a stranger", label, func(f *approval.Facts) { f.Comments = []forge.Comment{says(20, rita, 2, "/writ stop"), retry} }, ""},
+		{"stopped before the run's act", label, func(f *approval.Facts) { f.Comments = []forge.Comment{says(20, ana, 0, "/writ stop"), retry} }, ""},
+		{"closed", label, func(f *approval.Facts) { reopened(rita)(f); f.Comments = []forge.Comment{retry} }, superseded},
+		{"unlabelled", label, func(f *approval.Facts) {
+			f.History, f.Issue.Labels = append(f.History, event(11, forge.EventUnlabeled, rita, 2)), nil
+			f.Comments = []forge.Comment{retry}
+		}, superseded},
+		{"only approved anew", label, func(f *approval.Facts) { f.Comments = []forge.Comment{retry} }, ""},
+		{"taken off and set in one second before the run", label, func(f *approval.Facts) {
+			f.History = append([]forge.Event{event(9, forge.EventUnlabeled, ana, 1)}, f.History...)
+		}, ""},
+		{"no run", "", func(f *approval.Facts) { f.Comments = []forge.Comment{says(20, ana, 2, "/writ stop"), retry} }, ""},
+	} {
+		f := approved()
+		f.Live = r.live
+		r.change(&f)
+		if v := judge(t, f); codes(v.Human) != r.codes || r.codes != "" && v.Approval.Digest != digestA {
+			t.Errorf("%s: human %v, approval %+v", r.name, v.Human, v.Approval)
+		}
+	}
+}
+
 func TestI12_Target(t *testing.T) {
 	bad := string(kernel.CodeTargetIneligible)
 	one := func(name string, change func(*approval.Facts), codes string) row {
@@ -336,7 +431,8 @@ func TestF7_ClosedByAPerson(t *testing.T) {
 	for who, class := range map[forge.User]approval.Class{ana: approval.ByPerson, rita: approval.ByPerson, labeler: approval.ByBot, release: approval.ByPerson, self: approval.BySelf} {
 		f := approved()
 		f.Issue.State = forge.Closed
-		f.History = append(f.History, event(11, forge.EventClosed, rita, 2), event(12, forge.EventReopened, rita, 3), event(13, forge.EventClosed, who, 4))
+		before := []forge.Event{event(8, forge.EventClosed, rita, 0), event(9, forge.EventReopened, rita, 0)}
+		f.History = append(append(before, f.History...), event(13, forge.EventClosed, who, 4))
 		f.Prior = "1/event:1"
 		v := judge(t, f)
 		if v.Closing == nil || v.Closing.Event != 13 || v.Closing.Class != class {

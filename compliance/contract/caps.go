@@ -13,6 +13,17 @@ type Caps struct {
 	Checks         int64 // how many checks may run
 }
 
+// Preparation returns the steps under the caps; Apply says which timeouts are lowered.
+func (c Contract) Preparation(caps Caps) []kernel.Step {
+	out := c.Steps()
+	for i := range out {
+		if limit := caps.CheckTimeoutMs; limit > 0 {
+			out[i].TimeoutMs = min(out[i].TimeoutMs, limit)
+		}
+	}
+	return out
+}
+
 // Apply returns the budgets and checks under the caps. A value above its cap is
 // lowered, and a sentence says so (REQUIREMENTS D8): it goes into the report.
 // More checks than may run can't be cut silently: that is
@@ -41,6 +52,9 @@ func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []ker
 	clamp("budgets.steps", &b.Steps, m.Steps)
 	clamp("budgets.depth", &b.Depth, m.Depth)
 	clamp("budgets.contradictions", &b.Contradictions, m.Contradictions)
+	for _, s := range c.Steps() {
+		clamp("prepare."+s.Name+".timeout (ms)", &s.TimeoutMs, caps.CheckTimeoutMs)
+	}
 	out := append([]kernel.Check{}, checks...)
 	for i := range out {
 		clamp("checks."+out[i].Name+".timeout (ms)", &out[i].TimeoutMs, caps.CheckTimeoutMs)

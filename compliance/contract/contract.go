@@ -36,6 +36,9 @@ const (
 	CloseVerified = "verified"
 	CloseMerged   = "merged"
 
+	RefreshManual = "manual"
+	RefreshAuto   = "auto"
+
 	OverlapAllow = "allow"
 	OverlapWait  = "wait"
 
@@ -66,10 +69,11 @@ type Contract struct {
 	Deliver    Deliver  //
 	CloseOn    string   // verified or merged
 	Overlap    string   // allow; wait is not built
+	Refresh    string   // manual: a delivered change is applied on a base that moved where somebody asks; auto is not built
 	Builder    string   // default: a name from the server's configuration
 	Candidates int64    // 1; more is not built
 	Plan       Plan     // not built
-	Prepare    []Step   // none; not built
+	Prepare    []Step   // none
 	Checks     []Check  // none
 	Budgets    Budgets  //
 	Paths      Paths    //
@@ -112,11 +116,13 @@ type Plan struct {
 	Approval string // "": nothing plans, so neither required nor off is built
 }
 
-// Step is a command of the preparation.
+// Step is a command of the preparation. Those with keys come first.
 type Step struct {
-	Name      string
-	Run       []string
-	TimeoutMs int64 // 10m
+	Name      string   // unique; as a check's
+	Run       []string // argv, run in the sandbox on the base
+	TimeoutMs int64    // 10m; one second to six hours
+	Hosts     []string // none: it has no network; as of a check. With hosts there must be keys
+	Keys      []string // globs of the files that it sees; none: the whole base
 }
 
 // Check is a command that must pass on the result.
@@ -126,6 +132,7 @@ type Check struct {
 	TimeoutMs int64    // 10m; one second to six hours
 	Repeat    int64    // 1; up to 10
 	Vary      bool     // false
+	Hosts     []string // none: it has no network; name, *.name or name:port, within what the operator allows
 }
 
 // Budgets are the limits of one task before the server's caps. Zero tokens or
@@ -139,7 +146,12 @@ type Budgets struct {
 // Paths are the rules for paths; see package scope for globs and for the
 // built-in list of protected paths.
 type Paths struct {
-	Protected []string // none beside the built-in list
+	// Protected are all that the contract adds, of whichever class: protected, forbidden
+	// and guarded.
+	Protected []string
+	Forbidden []string // none beside the built-in list: of Protected, what was written under protected or forbidden
+	Guarded   []string // none beside the built-in list: of Protected, what a person may accept
+	Accept    string   // maintain; write, admin: the least permission of who may; nobody
 	Unprotect []string // none
 	Tests     []string // none; not built
 	Ignored   string   // discard; refuse: leftovers are violations
@@ -165,6 +177,21 @@ type Branches struct {
 	Globs    []string // none
 }
 
+// AcceptNobody is the word of paths.accept that asks nobody: guarded paths are refused.
+const AcceptNobody = "nobody"
+
+// Accepts reports whether somebody is asked to accept guarded paths.
+func (p Paths) Accepts() bool { return p.Accept != AcceptNobody }
+
+// Steps are the steps of the preparation as they are run.
+func (c Contract) Steps() []kernel.Step {
+	var out []kernel.Step
+	for _, s := range c.Prepare {
+		out = append(out, kernel.Step{Name: s.Name, Argv: s.Run, TimeoutMs: s.TimeoutMs, Hosts: s.Hosts, Keys: s.Keys})
+	}
+	return out
+}
+
 // SelectChecks returns the checks with these names in the contract's order, or
 // all of them for no names. Unknown names come back second.
 func (c Contract) SelectChecks(names []string) ([]kernel.Check, []string) {
@@ -175,7 +202,7 @@ func (c Contract) SelectChecks(names []string) ([]kernel.Check, []string) {
 	out := []kernel.Check{}
 	for _, k := range c.Checks {
 		if len(names) == 0 || wanted[k.Name] {
-			out = append(out, kernel.Check{Name: k.Name, Argv: k.Run, TimeoutMs: k.TimeoutMs, Repeat: k.Repeat, Vary: k.Vary})
+			out = append(out, kernel.Check{Name: k.Name, Argv: k.Run, TimeoutMs: k.TimeoutMs, Repeat: k.Repeat, Vary: k.Vary, Hosts: k.Hosts})
 		}
 		delete(wanted, k.Name)
 	}

@@ -76,16 +76,17 @@ defaults: {allowed_files: [src/**], expected_outcome: "it builds", checks: [test
 deliver: {as: pull_request, draft: true}
 close_on: merged
 overlap: allow
+refresh: manual
 builder: claude
 candidates: 1
 plan: {}
 prepare: []
 checks:
-  - {name: test, run: [go, test, ./...], timeout: 5m, repeat: 2, vary: true}
+  - {name: test, run: [go, test, ./...], timeout: 5m, repeat: 2, vary: true, hosts: [example.org, "*.example.org:8443"]}
   - {name: lint, run: [sh, -c, "a\nb"]}
 budgets: {start_timeout: 5s, build_timeout: 1h30m, idle_timeout: 1m, attempts: 5, interruptions: 2, retry_backoff: 0s,
           retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 0, cost_cents: 0, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
-paths: {protected: [secret/**], unprotect: [go.sum], tests: [], ignored: refuse}
+paths: {forbidden: [secret/**], guarded: [api/*], accept: admin, protected: [old/**], unprotect: [go.sum], tests: [], ignored: refuse}
 commit: {pattern: '^chore', template: 'chore(writ): {title}', signoff: false, sign: false}
 language: {task: strict, prose: strict}
 evidence: full
@@ -100,16 +101,16 @@ func TestEveryKey(t *testing.T) {
 	want := Contract{
 		Version: 1, Mode: ModeObserve, Trigger: Trigger{"go", "admin", []string{"renovate[bot]"}}, Base: "release/1.x",
 		Defaults: Defaults{[]string{"src/**"}, "it builds", []string{"test"}}, Deliver: Deliver{DeliverPullRequest, true},
-		CloseOn: CloseMerged, Overlap: OverlapAllow, Builder: "claude", Candidates: 1, Prepare: []Step{},
+		CloseOn: CloseMerged, Overlap: OverlapAllow, Refresh: RefreshManual, Builder: "claude", Candidates: 1, Prepare: []Step{},
 		Checks: []Check{
-			{"test", []string{"go", "test", "./..."}, 300_000, 2, true},
-			{"lint", []string{"sh", "-c", "a\nb"}, 600_000, 1, false},
+			{"test", []string{"go", "test", "./..."}, 300_000, 2, true, []string{"example.org", "*.example.org:8443"}},
+			{"lint", []string{"sh", "-c", "a\nb"}, 600_000, 1, false, nil},
 		},
 		Budgets: Budgets{kernel.Budgets{
 			StartTimeoutMs: 5000, BuildTimeoutMs: 5_400_000, IdleTimeoutMs: 60_000, Attempts: 5, Interruptions: 2, RetryBackoffMaxMs: 1000,
 			Files: 10, Bytes: 512 << 10, Interpretations: 1, Nodes: 2, Steps: 3, Depth: 4, Contradictions: 5,
 		}, 0, 0},
-		Paths:    Paths{[]string{"secret/**"}, []string{"go.sum"}, []string{}, IgnoredRefuse},
+		Paths:    Paths{[]string{"secret/**", "api/*", "old/**"}, []string{"secret/**", "old/**"}, []string{"api/*"}, "admin", []string{"go.sum"}, []string{}, IgnoredRefuse},
 		Commit:   Commit{"^chore", "chore(writ): {title}", false, false},
 		Language: Language{LanguageStrict, LanguageStrict}, Evidence: EvidenceFull, Notify: []string{"@org/team"},
 		Runners:  []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPN0DR51GatVE8vDH8bPOlfdu2ElU3Ksi+1gDLmjGYHc"},
@@ -133,9 +134,9 @@ var notBuilt = []struct {
 }{
 	{"deliver.as", []string{"deliver: {as: push}"}, []string{"deliver: {as: pull_request}"}},
 	{"overlap", []string{"overlap: wait"}, []string{"overlap: allow"}},
+	{"refresh", []string{"refresh: auto"}, []string{"refresh: manual"}},
 	{"candidates", []string{"candidates: 2", "candidates: 16"}, []string{"candidates: 1"}},
 	{"plan.approval", []string{"plan: {approval: required}", `plan: {approval: "off"}`}, []string{"plan: {}"}},
-	{"prepare", []string{"prepare: [{name: deps, run: [go, mod, download]}]"}, []string{"prepare: []"}},
 	{"budgets.tokens", []string{"budgets: {tokens: 1}"}, []string{"budgets: {tokens: 0}"}},
 	{"budgets.cost_cents", []string{"budgets: {cost_cents: 1}"}, []string{"budgets: {cost_cents: 0}"}},
 	{"paths.tests", []string{`paths: {tests: ["**/*_test.go"]}`}, []string{"paths: {tests: []}"}},
@@ -168,6 +169,35 @@ func TestI16_NotBuiltIsRefused(t *testing.T) {
 			if d := cmp.Diff(want, got); d != "" || len(warnings) != 1 {
 				t.Errorf("%s: warnings %q, and it is not the default:\n%s", line, warnings, d)
 			}
+		}
+	}
+}
+
+// TestPrepare_Faults: what has a network sees only the files that it names, and what is
+// kept for many bases comes from none of them.
+func TestPrepare_Faults(t *testing.T) {
+	const download = "{name: deps, run: [go, mod, download], hosts: [proxy.example.org], keys: [go.mod, go.sum]}"
+	c, _ := load(t, "version: 1\nprepare: ["+download+", {name: warm, run: [go, build, ./...], timeout: 1h}]\n")
+	steps := c.Preparation(Caps{CheckTimeoutMs: 700_000})
+	want := []kernel.Step{
+		{Name: "deps", Argv: []string{"go", "mod", "download"}, TimeoutMs: 600_000, Hosts: []string{"proxy.example.org"}, Keys: []string{"go.mod", "go.sum"}},
+		{Name: "warm", Argv: []string{"go", "build", "./..."}, TimeoutMs: 700_000},
+	}
+	if d := cmp.Diff(want, steps); d != "" {
+		t.Error(d)
+	}
+	for line, key := range map[string]string{
+		"[{name: a, run: [x], hosts: [example.org]}]":                                                            "prepare.0.keys",
+		"[{name: a, run: [x]}, {name: b, run: [x], keys: [f]}]":                                                  "prepare.1.keys",
+		"[{name: a, run: [npm, rebuild], keys: [package.json]}, {name: b, run: [x], keys: [f], hosts: [a.org]}]": "prepare.1.hosts",
+		"[" + download + ", " + download + "]":                                                                   "prepare.1.name",
+		"[{name: a, run: [x], keys: [/etc/passwd]}]":                                                             "prepare.0.keys.0",
+		"[{name: a, run: [x], keys: [f], hosts: [192.0.2.1]}]":                                                   "prepare.0.hosts.0",
+		"[{name: a, run: [x], keys: [f], repeat: 2}]":                                                            "prepare.0.repeat",
+		"[{name: a, run: [x], keys: [f], hosts: [\"https://a.org\"]}]":                                           "prepare.0.hosts.0",
+	} {
+		if _, _, faults := Load([]byte("version: 1\nprepare: "+line+"\n"), Source{Name: Path}); len(faults) != 1 || faults[0].Subject != key {
+			t.Errorf("%s: %v", line, faults)
 		}
 	}
 }

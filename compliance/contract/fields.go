@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/writbot/writ/compliance/internal/strictyaml"
@@ -32,6 +33,7 @@ func zero() Contract {
 		Deliver:    Deliver{As: DeliverPullRequest},
 		CloseOn:    CloseVerified,
 		Overlap:    OverlapAllow,
+		Refresh:    RefreshManual,
 		Builder:    "default",
 		Candidates: 1,
 		Prepare:    []Step{},
@@ -41,7 +43,7 @@ func zero() Contract {
 			RetryBackoffMs: 60_000, RetryBackoffMaxMs: 600_000, Files: 200, Bytes: 4 << 20,
 			Interpretations: 8, Nodes: 64, Steps: 16, Depth: 8,
 		}},
-		Paths:    Paths{Protected: []string{}, Unprotect: []string{}, Tests: []string{}, Ignored: IgnoredDiscard},
+		Paths:    Paths{Protected: []string{}, Forbidden: []string{}, Guarded: []string{}, Accept: "maintain", Unprotect: []string{}, Tests: []string{}, Ignored: IgnoredDiscard},
 		Commit:   Commit{Pattern: `^writ: [^ ].* \(#[1-9][0-9]*\)$`, Template: "writ: {title} (#{task})"},
 		Language: Language{Task: LanguageStrict, Prose: LanguageWarn},
 		Evidence: EvidenceFull,
@@ -75,6 +77,8 @@ func (c *Contract) fields() strictyaml.Fields {
 		"close_on": strictyaml.Word(&c.CloseOn, CloseVerified, CloseMerged),
 		"overlap": unbuilt(strictyaml.Word(&c.Overlap, OverlapAllow, OverlapWait), func() bool { return c.Overlap == OverlapWait },
 			"Tasks of several servers don't know of each other's files. Write allow."),
+		"refresh": unbuilt(strictyaml.Word(&c.Refresh, RefreshManual, RefreshAuto), func() bool { return c.Refresh == RefreshAuto },
+			"A delivered change is applied on a base that moved only where somebody comments /writ refresh. Write manual."),
 		"builder": strictyaml.Text(&c.Builder, name),
 		"candidates": unbuilt(strictyaml.Int(&c.Candidates, 1, 16), func() bool { return c.Candidates > 1 },
 			"A task has one candidate. Write 1."),
@@ -82,8 +86,7 @@ func (c *Contract) fields() strictyaml.Fields {
 			"approval": unbuilt(strictyaml.Word(&c.Plan.Approval, PlanRequired, PlanOff), func() bool { return true },
 				"Nothing plans yet which files change: a person names them, or the contract's defaults do. Take the key out."),
 		}),
-		"prepare": unbuilt(items(&c.Prepare, prepareStep), func() bool { return len(c.Prepare) > 0 },
-			"What a task needs must be in the repository or in what the operator shows to it. Write []."),
+		"prepare": items(&c.Prepare, prepareStep),
 		"checks":  items(&c.Checks, check),
 		"budgets": mapping(c.Budgets.fields()),
 		"paths":   mapping(c.Paths.fields()),
@@ -108,7 +111,9 @@ func (c *Contract) fields() strictyaml.Fields {
 
 func (p *Paths) fields() strictyaml.Fields {
 	return strictyaml.Fields{
-		"protected": globs(&p.Protected), "unprotect": globs(&p.Unprotect),
+		"protected": adding(&p.Protected, &p.Forbidden), "forbidden": adding(&p.Protected, &p.Forbidden), "guarded": adding(&p.Protected, &p.Guarded),
+		"unprotect": globs(&p.Unprotect),
+		"accept":    strictyaml.Word(&p.Accept, "write", "maintain", "admin", AcceptNobody),
 		"tests": unbuilt(globs(&p.Tests), func() bool { return len(p.Tests) > 0 },
 			"The checks run with the tests as a task left them. Write []; paths.protected keeps tasks from changing tests."),
 		"ignored": strictyaml.Word(&p.Ignored, IgnoredDiscard, IgnoredRefuse),
@@ -123,6 +128,18 @@ func (c *Commit) fields() strictyaml.Fields {
 			"Changes would come without a sign-off. Write false."),
 		"sign": unbuilt(strictyaml.Bool(&c.Sign), func() bool { return c.Sign },
 			"Changes would come without a signature that a forge knows. Write false."),
+	}
+}
+
+// adding reads a list of patterns that is a part of others: what they hold already, of
+// another key, stays.
+func adding(to ...*[]string) strictyaml.Field {
+	return func(r *strictyaml.Reader, n *yaml.Node, path string) {
+		var list []string
+		globs(&list)(r, n, path)
+		for _, dst := range to {
+			*dst = append(slices.Clone(*dst), list...)
+		}
 	}
 }
 
@@ -182,7 +199,7 @@ func items[T any](dst *[]T, read func(*T) strictyaml.Field) strictyaml.Field {
 
 func prepareStep(s *Step) strictyaml.Field {
 	s.TimeoutMs = defaultCheckTimeoutMs
-	return command(&s.Name, &s.Run, &s.TimeoutMs, nil)
+	return command(&s.Name, &s.Run, &s.TimeoutMs, strictyaml.Fields{"hosts": hosts(&s.Hosts), "keys": globs(&s.Keys)})
 }
 
 func check(k *Check) strictyaml.Field {
@@ -190,7 +207,12 @@ func check(k *Check) strictyaml.Field {
 	return command(&k.Name, &k.Run, &k.TimeoutMs, strictyaml.Fields{
 		"repeat": strictyaml.Int(&k.Repeat, 1, maxRepeat),
 		"vary":   strictyaml.Bool(&k.Vary),
+		"hosts":  hosts(&k.Hosts),
 	})
+}
+
+func hosts(dst *[]string) strictyaml.Field {
+	return strictyaml.Texts(dst, MaxList, matching(hostPattern, "It must be a host's name in small letters, *.name for all below it, or one of them with a port: registry.example.org, *.example.org, example.org:8443."))
 }
 
 func command(nameTo *string, run *[]string, timeout *int64, more strictyaml.Fields) strictyaml.Field {
@@ -233,10 +255,35 @@ func (c *Contract) disagreements() []Finding {
 			bad("defaults.checks", "There is no check named "+n+".")
 		}
 	}
+	out = append(out, c.stepFaults()...)
 	if b := c.Budgets; b.RetryBackoffMaxMs < b.RetryBackoffMs {
 		bad("budgets.retry_backoff_max", "It is less than retry_backoff.")
 	}
 	return append(out, c.commitFindings()...)
+}
+
+// stepFaults are those of the preparation. What has a network must not see what it would
+// run there, and what is kept for many bases must not come from one of them.
+func (c *Contract) stepFaults() []Finding {
+	var out []Finding
+	known, whole, offline := map[string]bool{}, false, false
+	for i, s := range c.Prepare {
+		bad := func(key, detail string) {
+			out = append(out, Finding{Path: fmt.Sprintf("prepare.%d.%s", i, key), Detail: detail})
+		}
+		switch {
+		case known[s.Name]:
+			bad("name", "Two steps have this name.")
+		case len(s.Hosts) > 0 && len(s.Keys) == 0:
+			bad("keys", "A step with hosts must name the files that it reads, such as [go.mod, go.sum]: it sees no others.")
+		case offline && len(s.Hosts) > 0:
+			bad("hosts", "A step with hosts can't come after one without: what that ran may have left something for it. Put it before.")
+		case whole && len(s.Keys) > 0:
+			bad("keys", "A step with keys can't come after one that sees the whole base. Put it before.")
+		}
+		known[s.Name], whole, offline = true, whole || len(s.Keys) == 0, offline || len(s.Hosts) == 0
+	}
+	return out
 }
 
 // warnings are what a reader should know of a contract that can be used.

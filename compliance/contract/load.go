@@ -123,9 +123,12 @@ func badSource(data []byte, src Source) string {
 }
 
 var (
-	wordName   = lazyregexp.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	branchName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
-	account    = lazyregexp.New(`^@?[A-Za-z0-9][A-Za-z0-9._/-]{0,99}(\[bot\])?$`)
+	// hostPattern is what executor/gateway reads as a host that is asked for. It is in
+	// the form in which names are compared.
+	hostPattern = lazyregexp.New(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
+	wordName    = lazyregexp.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	branchName  = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+	account     = lazyregexp.New(`^@?[A-Za-z0-9][A-Za-z0-9._/-]{0,99}(\[bot\])?$`)
 )
 
 func matching(re lazyregexp.Regexp, why string) func(string) string {

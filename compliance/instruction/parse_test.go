@@ -246,7 +246,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveListsAllFaults(t *testing.T) {
-	r := Parse("", "```writ\nallowed_files: [/etc/x, \"**\", .github/**]\nchecks: [nope]\nbuilder: evil\nexpected_outcome: it maybe works\n```\n").
+	r := Parse("", "```writ\nallowed_files: [/etc/x, \"**\", .writ/**]\nchecks: [nope]\nbuilder: evil\nexpected_outcome: it maybe works\n```\n").
 		Resolve(testContract(t, ""), []string{"default"})
 	var got []string
 	for _, v := range r.Violations {
@@ -254,7 +254,7 @@ func TestResolveListsAllFaults(t *testing.T) {
 	}
 	want := []string{
 		"execution.dispatch.nondeterministic expected_outcome", "execution.dispatch.malformed **", "execution.dispatch.malformed /etc/x",
-		"execution.dispatch.malformed builder", "execution.dispatch.malformed checks", "execution.dispatch.malformed title", "policy.protected_path .github/**",
+		"execution.dispatch.malformed builder", "execution.dispatch.malformed checks", "execution.dispatch.malformed title", "policy.protected_path .writ/**",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

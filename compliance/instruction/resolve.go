@@ -62,11 +62,11 @@ func (r *Resolved) required() {
 }
 
 func (r *Resolved) paths(c contract.Contract) {
-	guard, faults := scope.NewProtection(c.Paths.Protected, c.Paths.Unprotect)
+	guard, faults := scope.NewClasses(c.Paths.Forbidden, c.Paths.Guarded, c.Paths.Unprotect)
 	for _, f := range faults {
 		r.Violations = append(r.Violations, kernel.Violation{Code: kernel.CodeGovernanceInvalid, Subject: "paths", Detail: f.Reason})
 	}
-	r.Violations = append(r.Violations, scope.CheckAllowed(r.Spec.AllowedFiles, guard)...)
+	r.Violations = append(r.Violations, scope.CheckAllowed(r.Spec.AllowedFiles, guard, c.Paths.Accepts())...)
 }
 
 func (r *Resolved) checks(c contract.Contract) {

@@ -95,6 +95,17 @@ func BenchmarkVerify(b *testing.B) {
 	})
 }
 
+// BenchmarkVerifyClosed reads closed segments, all but the newest records.
+func BenchmarkVerifyClosed(b *testing.B) {
+	l, lines := benchLedger(b)
+	closeAll(b, l)
+	verifying(b, lines, func() {
+		if r, err := l.Verify(context.Background(), VerifyOptions{}); err != nil || !r.OK {
+			b.Fatal(r, err)
+		}
+	})
+}
+
 func BenchmarkVerifyDeep(b *testing.B) {
 	l, lines := benchLedger(b)
 	verifying(b, lines, func() {

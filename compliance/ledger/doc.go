@@ -75,6 +75,45 @@
 // ledger asks for little, a consistent view and a durable compare-and-swap of
 // the head, so that another database can take its place.
 //
+// # Closed segments
+//
+// 512 records from a multiple of 512 on are the leaves of one complete subtree. Once
+// a stored checkpoint signs them, and 512 records stand behind them, they are closed:
+// one transaction puts a segment in the place of their rows. It is one zstd frame of
+// their exact bytes, a newline after each, with the hashes that the last record
+// completed, and the tasks that they are of. All other hashes follow from the bytes. It
+// takes a tenth of the room, and gives the records and proofs that the rows gave.
+// Rows whose hashes aren't those that were stored with them are never closed, so that a
+// verification still says which record was changed. Of a segment whose frame can't be
+// read it names the first record.
+//
+// The first closed segments can be archived ([Ledger.Archive]): their data are moved to
+// files of their own, in a directory that the store remembers. What stays is the hashes
+// and a signed [Mark] of their end. With the files at hand the ledger is read and verified
+// as one chain, and must be the mark's where they end; without them it is verified from
+// the mark on, and who asks for an archived record gets ledger.archived.
+//
+// # Going on from a mark
+//
+// A [Mark] is all that is needed to verify what follows a record: its hash and time,
+// the right edge of the tree, the genesis, the keys and the adopted histories. Signed,
+// with what somebody folded of the records before, it is two lines of canonical JSON
+// and a note of the instance's key:
+//
+//	{"adopted":…,"edge":["<root of 2^n records, base64>",…],"genesis":…,"head":…,"kind":"ledger_mark",…}
+//	<what was folded>
+//
+//	writ-mark/<world>
+//	sha256:<of the first line>
+//	sha256:<of the second>
+//
+//	— <name> <signature>
+//
+// [Store.WorldFrom] verifies what follows the mark before it returns, and what comes
+// before it behind. Until that is done no record of before is handed out, and of the
+// tree's hashes only those that the mark has. It is done once the tree of all these
+// records is the mark's. A fault ends the ledger.
+//
 // # After a failure
 //
 // A store that failed once takes nothing more (ledger.unavailable): the process

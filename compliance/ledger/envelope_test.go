@@ -87,7 +87,7 @@ func TestLargeNumbers(t *testing.T) {
 		}
 		if task > 0 {
 			for r, err := range l.RecordsOfTask(t.Context(), task) {
-				if diff := cmp.Diff(records[0], r); diff != "" || err != nil {
+				if diff := cmp.Diff(records[0].Record(), r); diff != "" || err != nil {
 					t.Errorf("task %d (%v): %s", task, err, diff)
 				}
 			}

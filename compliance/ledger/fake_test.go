@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // errDisk is what the fake's faults give.
@@ -108,6 +110,34 @@ func (m *memory) setAside(_ context.Context, a aside) error {
 	})
 }
 
+func (m *memory) close(_ context.Context, c closing) error {
+	return m.do(func() error {
+		at := func(r row) bool { return r.seq >= c.first && r.seq < c.end() }
+		lines, _, err := c.lines(nil)
+		if err != nil {
+			panic(err)
+		}
+		hashes := subtree(lines)
+		rows, gone := m.rowsOf[c.world], int64(0)
+		kept := slices.Clone(rows)
+		for i, r := range kept {
+			if at(r) {
+				gone++
+				kept[i] = row{seq: r.seq, raw: lines[r.seq-c.first], nodes: hashes[r.seq-c.first], in: &closedRows{c.segment, c.tasks}}
+			}
+		}
+		if gone != segmentRecords {
+			return errFork
+		}
+		w := m.world[c.world]
+		w.closed = max(w.closed, c.end())
+		m.rowsOf[c.world], m.world[c.world] = kept, w
+		return nil
+	})
+}
+
+func (m *memory) archivedIn(string) storage { return m }
+
 // view works on a copy, so that a test may change what is stored.
 func (m *memory) view(_ context.Context, f func(snapshot) error) error {
 	m.mu.Lock()
@@ -147,4 +177,32 @@ func (v memoryView) rows(_ context.Context, q rowQuery, f func(row) error) error
 		}
 	}
 	return nil
+}
+
+func (v memoryView) node(ctx context.Context, world, seq int64, level int) (h tlog.Hash, err error) {
+	var nodes []byte
+	err = v.rows(ctx, rowQuery{world: world, from: seq, limit: 1}, func(r row) error {
+		if nodes = r.nodes; r.in != nil && seq+1 == r.in.end() {
+			nodes = r.in.nodes
+		}
+		return nil
+	})
+	if err != nil {
+		return h, err
+	}
+	return nodeOf(nodes, level, seq)
+}
+
+// Nothing of a memory is archived: that is tried on disk.
+
+func (m *memory) archive(context.Context, string, archive) error { return errDisk }
+
+func (v memoryView) segment(context.Context, worldRow, int64) (s segment, err error) {
+	return s, errDisk
+}
+
+func (v memoryView) missing(context.Context, worldRow) *absent { return nil }
+
+func (v memoryView) completed(context.Context, worldRow, int64) ([]byte, error) {
+	return nil, errDisk
 }

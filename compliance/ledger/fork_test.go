@@ -126,7 +126,7 @@ func TestR3_TwoProcesses(t *testing.T) {
 	}
 }
 
-// Calls of one process that wait for each other share commits and lose nothing.
+// Calls of one process that wait for each other lose nothing.
 func TestWrite_Concurrent(t *testing.T) {
 	_, l, _ := sample(t, 1)
 	const callers, each = 8, 10
@@ -135,7 +135,7 @@ func TestWrite_Concurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				records, err := l.Write(context.Background(), int64(i), audit(c), audit(i))
-				if err != nil || len(records) != 2 || records[1].Seq != records[0].Seq+1 {
+				if err != nil || len(records) != 2 || records[1].Record().Seq != records[0].Record().Seq+1 {
 					t.Errorf("caller %d: %v %v", c, records, err)
 				}
 			}

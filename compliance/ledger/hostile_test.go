@@ -72,6 +72,15 @@ func TestJ3_HostileStores(t *testing.T) {
 		"rows of nonsense of no world":     script("PRAGMA foreign_keys = 0; " + endless + " INSERT INTO records SELECT 99, i, 7, randomblob(32), randomblob(200) FROM n LIMIT 20000"),
 		"a page that holds itself":         cyclic("records", func(_ int, root uint32) uint32 { return root }),
 		"an index that holds itself":       cyclic("records_task", func(_ int, root uint32) uint32 { return root }),
+		"segments that hold themselves":    cyclic("sqlite_autoindex_segments_1", func(_ int, root uint32) uint32 { return root }),
+		"segments that stand for many":     cyclic("sqlite_autoindex_segments_1", func(child int, _ uint32) uint32 { return uint32(child) }),
+		"a segment's pages that do":        cyclic("segments", func(_ int, root uint32) uint32 { return root }),
+		"its tasks that do":                cyclic("segment_tasks", func(_ int, root uint32) uint32 { return root }),
+		"segments of nonsense":             script(endless + " INSERT INTO segments SELECT 1, i * 512, x'00', randomblob(200) FROM n LIMIT 20000"),
+		"segments of no world":             script("PRAGMA foreign_keys = 0; " + endless + " INSERT INTO segments SELECT 99, i * 512, x'00', randomblob(200) FROM n LIMIT 20000"),
+		"segments beyond all numbers":      script("INSERT INTO segments VALUES (1, 9223372036854775807, x'00', x'00')"),
+		"huge segments":                    script("INSERT INTO segments VALUES (1, 512, zeroblob(50000000), zeroblob(50000000))"),
+		"a huge archive":                   script("INSERT INTO archives VALUES (1, 9223372036854775296, hex(zeroblob(50000000)), zeroblob(50000000))"),
 		"pages that stand for many":        cyclic("records", func(child int, _ uint32) uint32 { return uint32(child) }),
 		"a pipe":                           beside("", pipe),
 		"a pipe as its log":                beside("-wal", pipe),
@@ -119,6 +128,11 @@ func cyclic(name string, child func(first int, root uint32) uint32) func(*testin
 		}
 		var root, size int
 		_, err = db.Exec("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n) INSERT INTO records SELECT 1, i + 100, 7, randomblob(32), randomblob(200) FROM n LIMIT 5000")
+		for _, more := range []string{"segments SELECT 1, (i + 1) * 512, x'', randomblob(200)", "segment_tasks SELECT 1, i + 1, 512"} {
+			if err == nil {
+				_, err = db.Exec("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n) INSERT INTO " + more + " FROM n LIMIT 5000")
+			}
+		}
 		if err == nil {
 			err = db.QueryRow("SELECT rootpage FROM sqlite_schema WHERE name = ?", name).Scan(&root)
 		}

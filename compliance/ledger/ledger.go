@@ -19,9 +19,10 @@ type Ledger struct {
 	mu    sync.Mutex
 	state *checker     // the chain as it is stored; nil if read-only
 	chain kernel.Chain // the same, for the kernel
+	past  *past        // what isn't verified yet; nil: nothing. Never changed once it is open
 
-	queueMu sync.Mutex
-	queue   []*write
+	closing sync.Mutex // one at a time
+	closed  int64      // what is before is in closed segments, or stays in rows; with closing held
 }
 
 // World is the ledger's world.
@@ -111,24 +112,28 @@ func (l *Ledger) genesis(g kernel.Genesis) (kernel.Draft, error) {
 		return kernel.Draft{}, corrupt(l.world, 0, "the genesis is of another world or key")
 	}
 	g.Kind, g.World, g.InstanceKey = string(kernel.KindGenesis), l.world, key
-	return kernel.Draft{Kind: kernel.KindGenesis, Body: g}, nil
+	g, err := g.Seeded()
+	return kernel.Draft{Kind: kernel.KindGenesis, Body: g}, err
 }
 
 // Append stores records that continue the expected head: durably, all or none,
 // and only if the stored head is that one. The kernel made the records; each is
 // checked as verification would. See [Error] for what can go wrong. A caller
 // acts on what it appended only after nil.
-func (l *Ledger) Append(ctx context.Context, expected kernel.Head, records []kernel.Record) error {
+func (l *Ledger) Append(ctx context.Context, expected kernel.Head, records []kernel.SealedRecord) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.append(ctx, expected, records)
 }
 
-func (l *Ledger) append(ctx context.Context, expected kernel.Head, records []kernel.Record) error {
+func (l *Ledger) append(ctx context.Context, expected kernel.Head, records []kernel.SealedRecord) error {
 	if l.state == nil {
 		return unavailable(l.world, "the store was opened for reading", nil)
 	}
 	if err := l.store.refuse(l.world); err != nil {
+		return err
+	}
+	if err := l.past.fault(); err != nil {
 		return err
 	}
 	if expected != l.chain.Head {
@@ -173,92 +178,47 @@ func (l *Ledger) failed(expected kernel.Head, err error) error {
 	return unavailable(l.world, "the records could not be made durable", err)
 }
 
-// prepare encodes the records and checks that they continue the chain.
-func (l *Ledger) prepare(records []kernel.Record) (*checker, []row, error) {
-	next := *l.state
-	next.world, next.instance = bytes.Clone(next.world), bytes.Clone(next.instance)
+// prepare checks that the records continue the chain, by their bytes.
+func (l *Ledger) prepare(records []kernel.SealedRecord) (*checker, []row, error) {
+	next := l.state.clone()
 	rows := make([]row, 0, len(records))
 	for _, r := range records {
-		raw, err := EncodeRecord(r)
-		if err != nil {
-			return nil, nil, corrupt(l.world, r.Seq, err.Error())
+		seq, raw := r.Record().Seq, r.Bytes()
+		if err := fits(seq, raw); err != nil {
+			return nil, nil, corrupt(l.world, seq, err.Error())
 		}
 		e, nodes, err := next.add(raw, nil)
 		if err != nil {
-			return nil, nil, corrupt(l.world, r.Seq, "the record does not continue the ledger: "+err.Error())
+			return nil, nil, corrupt(l.world, seq, "the record does not continue the ledger: "+err.Error())
 		}
-		rows = append(rows, row{seq: r.Seq, task: e.task, nodes: nodes, raw: raw})
+		rows = append(rows, row{seq: seq, task: e.task, nodes: nodes, raw: raw})
 	}
-	return &next, rows, nil
-}
-
-// write is a call of Write that waits for its turn.
-type write struct {
-	now     int64
-	drafts  []kernel.Draft
-	records []kernel.Record
-	err     error
-	done    bool
+	return next, rows, nil
 }
 
 // Write seals drafts at the end of the chain and stores them in one durable
 // append: the way of the supervisor. The time is now, or the chain's if that is
-// later (CASES R9). A
-// context that ends while the write waits doesn't undo it. Calls that wait for each other share one commit; each
-// call's records stand together. Returned are the stored records.
-func (l *Ledger) Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error) {
+// later (CASES R9). A context that ends while the write waits doesn't undo it. Returned
+// are the stored records.
+func (l *Ledger) Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.SealedRecord, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, unavailable(l.world, "the caller gave up before anything was stored", err)
 	}
-	w := &write{now: now, drafts: drafts}
-	l.queueMu.Lock()
-	l.queue = append(l.queue, w)
-	l.queueMu.Unlock()
-
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !w.done {
-		l.flush(ctx)
+	records, _, err := l.chain.Seal(now, drafts)
+	if err != nil {
+		return nil, corrupt(l.world, NoSeq, err.Error())
 	}
-	return w.records, w.err
-}
-
-// maxGroup bounds the calls that share a commit, so that none waits long.
-const maxGroup = 64
-
-// flush commits what waits, the caller's write among it or before it.
-func (l *Ledger) flush(ctx context.Context) {
-	l.queueMu.Lock()
-	group := l.queue
-	l.queue = nil
-	l.queueMu.Unlock()
-	for part := range slices.Chunk(group, maxGroup) {
-		l.commitGroup(context.WithoutCancel(ctx), part)
+	if err := l.append(context.WithoutCancel(ctx), l.chain.Head, records); err != nil {
+		return nil, err
 	}
-}
-
-func (l *Ledger) commitGroup(ctx context.Context, group []*write) {
-	chain, all := l.chain, []kernel.Record(nil)
-	for _, w := range group {
-		records, next, err := chain.Seal(w.now, w.drafts)
-		if w.done = true; err != nil {
-			w.err = corrupt(l.world, NoSeq, err.Error())
-			continue
-		}
-		chain, w.records = next, records
-		all = append(all, records...)
-	}
-	err := l.append(ctx, l.chain.Head, all)
-	for _, w := range group {
-		if err != nil && w.err == nil {
-			w.records, w.err = nil, err
-		}
-	}
+	return records, nil
 }
 
 const (
-	allRows = -1 << 63 // from before any sequence, so that none hides
-	page    = 256      // rows a read holds at once; no read blocks the writer meanwhile
+	allRows = -1 << 63       // from before any sequence, so that none hides
+	page    = segmentRecords // rows a read holds at once; no read blocks the writer meanwhile
 )
 
 // Records gives the records from a sequence on, at most limit (0: all that are
@@ -282,7 +242,7 @@ func (l *Ledger) records(ctx context.Context, q rowQuery) iter.Seq2[kernel.Recor
 		for raw, err := range l.raw(ctx, q) {
 			var r kernel.Record
 			if err == nil {
-				if r, err = DecodeRecord(raw.raw); err != nil || r.Seq != raw.seq || r.Task != raw.task {
+				if r, err = DecodeRecord(raw.raw); err != nil || r.Seq != raw.seq || raw.in == nil && r.Task != raw.task {
 					err = &Error{Code: kernel.CodeLedgerCorrupt, World: l.world, Seq: raw.seq, Detail: "the stored record can't be read", Err: err}
 				}
 			}
@@ -310,14 +270,23 @@ func (l *Ledger) raw(ctx context.Context, q rowQuery) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		left := q.limit
 		for {
-			q.limit = page
+			if q.limit = page; q.task == 0 {
+				q.limit -= q.from % segmentRecords // so that no segment is read twice
+			}
 			if left > 0 {
-				q.limit = min(left, page)
+				q.limit = min(left, q.limit)
 			}
 			rows, err := l.page(ctx, q)
 			if err != nil {
 				yield(row{}, readError(l.world, err))
 				return
+			}
+			if len(rows) > 0 && !l.past.vouched(rows[0].seq) {
+				if err := l.past.wait(ctx); err != nil {
+					yield(row{}, readError(l.world, err))
+					return
+				}
+				continue // what was verified is what is read from here on
 			}
 			for _, r := range rows {
 				if !yield(r, nil) {
@@ -341,6 +310,9 @@ func (l *Ledger) page(ctx context.Context, q rowQuery) (rows []row, err error) {
 		}
 		q.world = w.id
 		return s.rows(ctx, q, func(r row) error {
+			if r.in != nil {
+				r.raw = bytes.Clone(r.raw)
+			}
 			rows = append(rows, r)
 			return nil
 		})
@@ -359,6 +331,9 @@ func (l *Ledger) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := l.store.refuse(l.world); err != nil {
 		return nil, err
 	}
+	if err := l.past.fault(); err != nil {
+		return nil, err
+	}
 	if l.state.tree.size == 0 {
 		return nil, corrupt(l.world, NoSeq, "the ledger is empty; there is nothing to sign")
 	}
@@ -373,5 +348,6 @@ func (l *Ledger) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := l.store.storage.keep(context.WithoutCancel(ctx), l.world, cp.Size, signed); err != nil {
 		return nil, l.failed(l.chain.Head, err)
 	}
+	l.closeBehind()
 	return signed, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -112,9 +113,26 @@ func (l *Ledger) ProveTree(ctx context.Context, from, size int64) (proof tlog.Tr
 	return proof, err
 }
 
-// withTree gives f the stored hashes of a tree that is stored whole.
+// withTree gives f the stored hashes of a tree that is stored whole. f is called again
+// where it needs one that isn't verified yet.
 func (l *Ledger) withTree(ctx context.Context, size int64, f func(tlog.HashReader) error) error {
-	err := l.store.storage.view(ctx, func(s snapshot) error {
+	err := l.tryTree(ctx, size, f)
+	if errors.Is(err, errNotYet) {
+		if err = l.past.wait(ctx); err == nil {
+			err = l.tryTree(ctx, size, f)
+		}
+	}
+	if errors.As(err, new(*segmentFault)) || errors.As(err, new(*absent)) {
+		return readError(l.world, err)
+	}
+	if err != nil && CodeOf(err) == "" {
+		return &Error{Code: kernel.CodeLedgerUnavailable, World: l.world, Seq: NoSeq, Detail: "no proof can be made", Err: err}
+	}
+	return err
+}
+
+func (l *Ledger) tryTree(ctx context.Context, size int64, f func(tlog.HashReader) error) error {
+	return l.store.storage.view(ctx, func(s snapshot) error {
 		w, ok, err := s.world(ctx, l.world)
 		if err != nil {
 			return err
@@ -122,16 +140,11 @@ func (l *Ledger) withTree(ctx context.Context, size int64, f func(tlog.HashReade
 		if !ok || size < 0 || size > w.head.Seq+1 {
 			return fmt.Errorf("the ledger never had %d records", size)
 		}
-		return f(nodeReader(func(seq int64) (nodes []byte, err error) {
-			err = s.rows(ctx, rowQuery{world: w.id, from: seq, limit: 1}, func(r row) error {
-				nodes = r.nodes
-				return nil
-			})
-			return nodes, err
+		return f(nodeReader(l.past.node, func(level int, seq int64) (tlog.Hash, error) {
+			if !l.past.vouched(seq) {
+				return tlog.Hash{}, errNotYet
+			}
+			return s.node(ctx, w.id, seq, level)
 		}))
 	})
-	if err != nil && CodeOf(err) == "" {
-		return &Error{Code: kernel.CodeLedgerUnavailable, World: l.world, Seq: NoSeq, Detail: "no proof can be made", Err: err}
-	}
-	return err
 }

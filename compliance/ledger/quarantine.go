@@ -31,7 +31,7 @@ func (s *Store) Quarantine(ctx context.Context, world string, now int64, checkpo
 		return v.report, err
 	}
 	bad := v.report.FirstBad
-	if v.report.Code != kernel.CodeLedgerCorrupt || bad == nil || *bad < v.signedSize() {
+	if v.report.Code != kernel.CodeLedgerCorrupt || bad == nil || *bad < max(v.signedSize(), v.stays) {
 		return v.report, v.report.Err()
 	}
 	a := aside{world: world, head: kernel.NoHead(), at: now, reason: v.report.Reason}

@@ -19,10 +19,15 @@ func EncodeRecord(r kernel.Record) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: record %d: %w", r.Seq, err)
 	}
+	return raw, fits(r.Seq, raw)
+}
+
+// fits reports whether a record isn't larger than one may be.
+func fits(seq int64, raw []byte) error {
 	if len(raw) > MaxRecordBytes {
-		return nil, fmt.Errorf("ledger: record %d has %d bytes, over the limit of %d", r.Seq, len(raw), MaxRecordBytes)
+		return fmt.Errorf("ledger: record %d has %d bytes, over the limit of %d", seq, len(raw), MaxRecordBytes)
 	}
-	return raw, nil
+	return nil
 }
 
 // DecodeRecord reads what [EncodeRecord] wrote and nothing else: other white

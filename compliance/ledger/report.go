@@ -30,6 +30,12 @@ type Report struct {
 	// Declared are those of the given checkpoints that the ledger doesn't fulfil
 	// and declares abandoned.
 	Declared []Checkpoint `json:"declared"`
+	// Archived is how many first records are archived.
+	Archived int64 `json:"archived"`
+	// ArchiveMissing is the file of the first archived segment that isn't at hand; then
+	// no archived record was read, and a mark that the instance signed stands for them.
+	// "" if all are.
+	ArchiveMissing string `json:"archive_missing"`
 }
 
 // Err is nil if the report is good, else an [*Error] with all it says.
@@ -60,10 +66,16 @@ type verification struct {
 	report  Report
 	nodes   []byte   // scratch
 	stored  []byte   // checkpoint that the store keeps
+	stays   int64    // so many first records are in closed segments, which a checkpoint signed
 	closed  [][]byte // given, of a key that the chain hasn't named yet
 	signed  []Checkpoint
 	unlike  []Checkpoint // of these the chain had another root, or history, at their size
 	suspect *broken      // the link to the record just read is broken; the next decides
+	tasks   []int64      // of the closed segment that is being read
+	whole   bool         // it was read from its first record on
+	// segmentEnds is called with each last record of a closed segment that is sound, if set.
+	segmentEnds func(row)
+	archive     *Mark // of what is archived; nil: nothing is, or it was passed
 }
 
 func newVerification(want Expect) *verification {
@@ -101,14 +113,11 @@ func VerifyLines(lines iter.Seq[[]byte], want Expect) Report {
 
 // line takes the next record's bytes.
 func (v *verification) line(raw []byte) {
-	seq := v.c.tree.size
 	if v.suspect != nil {
-		// If this record names the suspect's hash, the suspect is as it was
-		// written, and the one before it was changed.
-		e, err := v.c.read(raw)
-		v.blame(seq-1, err == nil && e.link)
+		v.decide(raw)
 		return
 	}
+	seq := v.c.tree.size
 	e, nodes, err := v.c.add(raw, v.nodes[:0])
 	v.nodes = nodes
 	b, isBroken := asBroken(err)
@@ -122,6 +131,13 @@ func (v *verification) line(raw []byte) {
 	default:
 		v.passed(e)
 	}
+}
+
+// decide settles a suspect by the record after it: if that names the suspect's hash, the
+// suspect is as it was written, and the one before it was changed.
+func (v *verification) decide(raw []byte) {
+	e, err := v.c.read(raw)
+	v.blame(v.c.tree.size-1, err == nil && e.link)
 }
 
 // blame settles a broken link at seq.
@@ -146,6 +162,12 @@ func (v *verification) passed(e envelope) {
 		v.openCheckpoints()
 	}
 	v.report.Records = v.c.tree.size
+	v.standAt()
+	v.meetArchive()
+}
+
+// standAt compares the tree as it stands with the checkpoints of its size.
+func (v *verification) standAt() {
 	for _, cp := range v.signed {
 		if cp.Size == v.c.tree.size && (cp.History != v.c.history() || cp.Root != v.c.tree.root()) {
 			v.unlike = append(v.unlike, cp)

@@ -23,6 +23,8 @@ const maxWorldBytes = 1 << 10
 // Options of a store.
 type Options struct {
 	Logger *slog.Logger // nil is silent
+	// Archive is where archived segments are looked for; "": where they were put.
+	Archive string
 }
 
 // Store is an instance's ledgers, in its database. It is safe for concurrent
@@ -39,6 +41,10 @@ type Store struct {
 	own     *store.DB        // the same, if Close is to close it
 	key     *instancekey.Key // nil if read-only
 	log     *slog.Logger
+
+	living context.Context // ends with Close
+	die    context.CancelFunc
+	behind sync.WaitGroup // verifications that go on behind
 
 	opening sync.Mutex // one ledger at a time is verified; appends to others go on
 
@@ -83,7 +89,7 @@ func open(ctx context.Context, path string, key *instancekey.Key, o Options) (*S
 // New is the ledgers of a database that is open already, and stays open after
 // [Store.Close]. A nil key is for reading only.
 func New(db store.Store, key *instancekey.Key, o Options) *Store {
-	return newStore(tables{db}, db, key, o)
+	return newStore(tables{db: db, dir: o.Archive}, db, key, o)
 }
 
 func newStore(s storage, db store.Store, key *instancekey.Key, o Options) *Store {
@@ -91,12 +97,15 @@ func newStore(s storage, db store.Store, key *instancekey.Key, o Options) *Store
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{storage: s, db: db, key: key, log: log, ledgers: map[string]*Ledger{}}
+	living, die := context.WithCancel(context.Background())
+	return &Store{storage: s, db: db, key: key, log: log, living: living, die: die, ledgers: map[string]*Ledger{}}
 }
 
 // Close ends the store; its ledgers are dead afterwards.
 func (s *Store) Close() error {
 	s.poison(errors.New("it was closed"))
+	s.die()
+	s.behind.Wait()
 	if s.own == nil {
 		return nil
 	}
@@ -190,7 +199,7 @@ func (s *Store) checkFile(ctx context.Context, v *verification) error {
 	if s.db == nil {
 		return nil
 	}
-	fault, err := tables{s.db}.check(ctx)
+	fault, err := tables{db: s.db}.check(ctx)
 	if err != nil {
 		return readError(v.want.World, err)
 	}

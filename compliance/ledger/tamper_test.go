@@ -221,8 +221,9 @@ func TestR1_InsertedLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		forged[0].Time = r.Time
-		raw, err := EncodeRecord(forged[0])
+		f := forged[0].Record()
+		f.Time = r.Time
+		raw, err := EncodeRecord(f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"crypto/sha256"
-	"fmt"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -18,20 +17,37 @@ type tree struct {
 }
 
 // leafOf is the leaf of a record: the tree's data are the record's hash.
-func leafOf(recordHash [sha256.Size]byte) tlog.Hash { return tlog.RecordHash(recordHash[:]) }
+func leafOf(recordHash [sha256.Size]byte) tlog.Hash {
+	var b [1 + sha256.Size]byte // RFC 6962: 0 before a leaf
+	copy(b[1:], recordHash[:])
+	return sha256.Sum256(b[:])
+}
+
+// parentOf is tlog.NodeHash without a hash object made for each.
+func parentOf(left, right *tlog.Hash) tlog.Hash {
+	b := [1 + 2*sha256.Size]byte{1} // RFC 6962: 1 before two children
+	copy(b[1:], left[:])
+	copy(b[1+sha256.Size:], right[:])
+	return sha256.Sum256(b[:])
+}
 
 // add appends a leaf and writes the hashes that it completes to nodes: the
 // leaf, then its parents upwards.
 func (t *tree) add(leaf tlog.Hash, nodes []byte) []byte {
-	h, level := leaf, 0
+	return t.addComplete(0, leaf, nodes)
+}
+
+// addComplete is add for a complete subtree, where the tree has complete ones of its
+// height only.
+func (t *tree) addComplete(level int, h tlog.Hash, nodes []byte) []byte {
+	grown := t.size + 1<<level
 	nodes = append(nodes, h[:]...)
-	for n := t.size; n&1 == 1; n >>= 1 {
-		h = tlog.NodeHash(t.edge[level], h)
+	for n := t.size >> level; n&1 == 1; n >>= 1 {
+		h = parentOf(&t.edge[level], &h)
 		nodes = append(nodes, h[:]...)
 		level++
 	}
-	t.edge[level] = h
-	t.size++
+	t.edge[level], t.size = h, grown
 	return nodes
 }
 
@@ -45,7 +61,7 @@ func (t *tree) root() tlog.Hash {
 		case !some:
 			h, some = t.edge[level], true
 		default:
-			h = tlog.NodeHash(t.edge[level], h)
+			h = parentOf(&t.edge[level], &h)
 		}
 	}
 	if !some {
@@ -54,21 +70,23 @@ func (t *tree) root() tlog.Hash {
 	return h
 }
 
-// nodeReader reads stored hashes: nodes gives what is kept with one record.
-func nodeReader(nodes func(seq int64) ([]byte, error)) tlog.HashReader {
+// nodeReader reads stored hashes: node gives one that a record completed, but for those
+// that known has.
+func nodeReader(known func(level int, seq int64) (tlog.Hash, bool), node func(level int, seq int64) (tlog.Hash, error)) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		out := make([]tlog.Hash, len(indexes))
 		for i, index := range indexes {
 			level, n := tlog.SplitStoredHashIndex(index)
 			seq := (n+1)<<level - 1 // the record that completed this subtree
-			stored, err := nodes(seq)
+			if h, ok := known(level, seq); ok {
+				out[i] = h
+				continue
+			}
+			h, err := node(level, seq)
 			if err != nil {
 				return nil, err
 			}
-			if len(stored) < (level+1)*tlog.HashSize {
-				return nil, fmt.Errorf("the tree hashes kept with record %d are too few", seq)
-			}
-			copy(out[i][:], stored[level*tlog.HashSize:])
+			out[i] = h
 		}
 		return out, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -23,6 +24,9 @@ type VerifyOptions struct {
 	Instance string
 	// Deep also has the database check its own file and indexes.
 	Deep bool
+	// Archived: what is archived must be at hand, and is read, too. Otherwise an archive
+	// that isn't whole is left out, and the report says so.
+	Archived bool
 }
 
 // Verify reads every row of the ledger again and checks it: strict canonical
@@ -50,11 +54,14 @@ func (l *Ledger) verify(ctx context.Context, o VerifyOptions) (*verification, er
 		if !ok {
 			w.head = kernel.NoHead()
 		}
-		v.want.Head, v.stored = &w.head, w.checkpoint
+		v.want.Head, v.stored, v.stays = &w.head, w.checkpoint, w.closed
 		if ok {
-			err = s.rows(ctx, rowQuery{world: w.id, from: allRows}, v.row)
+			err = v.begin(ctx, s, w, o.Archived)
 		}
-		if err != nil && !errors.Is(err, errStop) {
+		if ok && err == nil && v.report.OK {
+			err = v.read(ctx, s, rowQuery{world: w.id, from: v.from()})
+		}
+		if err != nil {
 			return err
 		}
 		if v.report.OK {
@@ -75,8 +82,26 @@ func (l *Ledger) verify(ctx context.Context, o VerifyOptions) (*verification, er
 	return v, err
 }
 
+// read takes stored records until one is at fault.
+func (v *verification) read(ctx context.Context, s snapshot, q rowQuery) error {
+	err := s.rows(ctx, q, v.row)
+	var f *segmentFault
+	switch {
+	case errors.Is(err, errStop):
+		return nil
+	case errors.As(err, &f):
+		v.fail(kernel.CodeLedgerCorrupt, f.first, f.Error())
+		return nil
+	}
+	return err
+}
+
 // row takes the next stored record, columns and all.
 func (v *verification) row(r row) error {
+	if v.suspect != nil {
+		v.decide(r.raw)
+		return errStop
+	}
 	seq := v.c.tree.size
 	switch {
 	case r.seq > seq:
@@ -90,6 +115,9 @@ func (v *verification) row(r row) error {
 	v.nodes = nodes
 	if b, ok := asBroken(err); ok {
 		if v.suspect = b; b.link && seq > 0 {
+			if r.in != nil {
+				return nil // no hash of it is kept
+			}
 			leaf := nodes[:min(len(nodes), hashSize)]
 			v.blame(seq, bytes.HasPrefix(r.nodes, leaf))
 		} else {
@@ -98,6 +126,8 @@ func (v *verification) row(r row) error {
 		return errStop
 	}
 	switch {
+	case r.in != nil:
+		v.inSegment(r, e)
 	case r.task != e.task:
 		v.fail(kernel.CodeLedgerCorrupt, seq, "the store files it under another task")
 	case !bytes.Equal(r.nodes, nodes):
@@ -109,6 +139,34 @@ func (v *verification) row(r row) error {
 		return errStop
 	}
 	return nil
+}
+
+// inSegment takes a record of a closed segment that continues the chain. What is stored
+// beside the segment's bytes is checked with the last.
+func (v *verification) inSegment(r row, e envelope) {
+	if r.seq == r.in.first {
+		v.tasks, v.whole = v.tasks[:0], true
+	}
+	if e.task != 0 {
+		v.tasks = append(v.tasks, e.task)
+	}
+	if r.seq+1 == r.in.end() {
+		slices.Sort(v.tasks)
+		v.tasks = slices.Compact(v.tasks)
+		switch {
+		case !bytes.Equal(r.in.nodes, v.nodes):
+			v.fail(kernel.CodeLedgerCorrupt, r.seq, "its tree hashes are not those that were kept with its closed segment: it or they were changed")
+			return
+		case v.whole && !slices.Equal(v.tasks, r.in.tasks):
+			v.fail(kernel.CodeLedgerCorrupt, r.in.first, "the store files its closed segment under other tasks")
+			return
+		}
+		v.whole = false
+	}
+	v.passed(e)
+	if r.seq+1 == r.in.end() && v.segmentEnds != nil && v.report.OK {
+		v.segmentEnds(r)
+	}
 }
 
 // worldRow checks what is stored of the world as a whole.
@@ -143,8 +201,15 @@ func asBroken(err error) (*broken, bool) {
 }
 
 func readError(world string, err error) error {
-	if CodeOf(err) != "" {
+	var f *segmentFault
+	var gone *absent
+	switch {
+	case CodeOf(err) != "":
 		return err
+	case errors.As(err, &f):
+		return corrupt(world, f.first, f.Error())
+	case errors.As(err, &gone):
+		return &Error{Code: kernel.CodeLedgerArchived, World: world, Seq: gone.first, Detail: gone.Error()}
 	}
 	return unavailable(world, "the ledger can't be read", err)
 }

@@ -16,6 +16,7 @@ type auditor struct {
 	last    *machine.Entry
 	digest  canon.Digest    // of last
 	facts   canon.Digest    // of the newest observation
+	act     canon.Digest    // the newest act of a person
 	verdict kernel.Verdict  // of the newest decision
 	due     map[string]bool // intents that are not begun yet
 	begun   map[string]bool // effects that an entry let begin
@@ -31,6 +32,8 @@ func (v *verifier) checkAudit(f *findings) string {
 		switch r.Kind {
 		case kernel.KindObservation:
 			a.facts = canon.Sum(r.Body)
+		case kernel.KindOperatorAct: // a request of its own, which its kernel allowed
+			a.act = canon.Sum(r.Body)
 		case kernel.KindDecision:
 			if d := read[kernel.Decision](f, r); d != nil {
 				a.verdict = d.body.Verdict
@@ -51,7 +54,7 @@ func (v *verifier) checkAudit(f *findings) string {
 	} else if a.last != nil && a.last.StateTo != machine.Idle.String() {
 		f.file(FileRecords, "The entries end in %s, in the middle of a request.", a.last.StateTo)
 	}
-	return fmt.Sprintf("%d audit entries form one chain, and each effect had its entry first.", n)
+	return fmt.Sprintf("The chain of audit entries is whole (%d), and each effect had its entry first.", n)
 }
 
 // outcome: what came to an end was let begin.
@@ -91,12 +94,15 @@ func (a *auditor) misfit(e machine.Entry) string {
 		return fmt.Sprintf("The entry is none that the machine makes: %v.", err)
 	}
 	to, _ := machine.ParseState(e.StateTo)
+	act, allowed := e.EvidenceHash, e.Decision != nil && *e.Decision == machine.Allow
 	switch {
+	case act != nil && allowed && *act != a.act:
+		return "It allows an act that no record tells of."
 	case e.ParamsHash != nil && *e.ParamsHash != a.facts:
 		return "The entry is of a request with other facts."
-	case e.Decision != nil && string(*e.Decision) != string(a.verdict):
+	case act == nil && e.Decision != nil && string(*e.Decision) != string(a.verdict):
 		return fmt.Sprintf("The entry says %s, the decision %s.", *e.Decision, a.verdict)
-	case to == machine.Executing && (e.Tool == nil || a.verdict != kernel.Allow):
+	case to == machine.Executing && (e.Tool == nil || act != nil || a.verdict != kernel.Allow):
 		return "It lets an effect begin that no decision allows."
 	case a.last == nil:
 		return ""

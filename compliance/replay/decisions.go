@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/world"
@@ -36,7 +37,7 @@ func (v *verifier) checkDecisions(f *findings) string {
 	if n == 0 {
 		f.file(FileRecords, "There is no decision.")
 	}
-	return fmt.Sprintf("%d decisions, taken again from their facts, are the same byte for byte.", n)
+	return fmt.Sprintf("%s, taken again from the facts: the same byte for byte.", report.Counted(n, "decision"))
 }
 
 func (v *verifier) checkDecision(f *findings, seen *record, r record) {
@@ -124,5 +125,5 @@ func (v *verifier) checkReceipts(f *findings) string {
 	if len(list) == 0 {
 		f.file(FileRecords, "There is no receipt of a settled round.")
 	}
-	return fmt.Sprintf("%d receipts follow each other.", len(list))
+	return fmt.Sprintf("%s, each after the one before.", report.Counted(len(list), "receipt"))
 }

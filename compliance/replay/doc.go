@@ -17,6 +17,7 @@
 //	head       HEAD is a state event; which, and for `working` who and until when
 //	binding    HEAD and its run's leases were made for this world, ref and task
 //	tree       the files are those of the signed commit, and no others
+//	refresh    the result that this one replaced verifies, and its diff makes this one here
 //	lease      claim and heartbeats of the run are the signer's, one parent each
 //	seed_pack  strict, of this task; its text has the approved digest
 //	contract   its hash is the pinned one; the checks are the contract's
@@ -33,6 +34,7 @@
 //	report     the report is the recorded one, in both forms
 //	retry      what the next attempt is told is what was recorded
 //	change     the commit is base and recorded changes, and nothing else
+//	restored   HEAD put that result back, and nothing of it is another
 //	merge      the merge that HEAD waited for completed it, and nothing else changed
 //
 // A run that went on with the sealed work of an interrupted one (writ-resumes) has no
@@ -40,12 +42,18 @@
 // from that run's claim further down, and the manifest of what was sealed; its leases
 // have the sealed work in their tree, and result and diff are the earlier run's.
 //
+// A run that applied a delivered result on another base (writ-refreshes) has no dispatch of
+// its own either: its pack holds that of the result that it replaced, which stands right
+// below its claim, and which is verified whole, with what it replaced itself. Where such a
+// run came to nothing, HEAD put the delivered result back: signature to change speak of that
+// one, and restored of HEAD.
+//
 // A task whose issue is closed at the merge of its change (close_on: merged) has its
 // result below HEAD: the commit that waited for the merge. Signature to change speak of
 // that one, and merge of HEAD, which any trusted instance may have put on it; whoever
 // vouches for a completed task vouches for both signers.
 //
-// The first eight apply to any HEAD, as far as it has the files; the others to
+// Those up to kernel, but refresh, apply to any HEAD, as far as it has the files; the others to
 // the result of a run. A result whose server took only hashes has no records:
 // the checks that need them fail with evidence.redacted. Evidence of another
 // kernel version is refused by name (replay.version_mismatch).

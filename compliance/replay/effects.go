@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -39,7 +40,7 @@ func (v *verifier) checkEffects(f *findings) string {
 	j.checkPushes()
 	j.checkStarts()
 	j.checkDone()
-	return fmt.Sprintf("%d effects each have a decision and an intent before and an outcome after.", len(j.order))
+	return fmt.Sprintf("%s, each with a decision and an intent before and an outcome after.", report.Counted(len(j.order), "effect"))
 }
 
 // effects reads all of them.
@@ -78,6 +79,8 @@ func (j *journal) intent(r record) {
 		return
 	case j.allowed == nil || j.allowed.Action != i.Effect:
 		j.f.record(r.Seq, "No decision before it allows the effect %s.", i.Effect)
+	case j.allowed.Issue != nil && !ofIssue(i, *j.allowed.Issue):
+		j.f.record(r.Seq, "It announces another effect on the issue than was decided.")
 	case i.Effect == kernel.ActionDispatch && i.Digest != j.handed:
 		j.f.record(r.Seq, "It hands out a dispatch that is not recorded.")
 	}
@@ -85,6 +88,15 @@ func (j *journal) intent(r record) {
 	a := &announced{intent: i, seq: r.Seq}
 	j.byKey[i.Key] = a
 	j.order = append(slices.DeleteFunc(j.order, func(one *announced) bool { return one == former }), a)
+}
+
+// ofIssue reports whether an intent says what was decided of the issue, and nothing else.
+func ofIssue(i kernel.Intent, e kernel.IssueEffect) bool {
+	target := ""
+	if e.Target != 0 {
+		target = fmt.Sprint(e.Target)
+	}
+	return i.Digest == e.Digest && i.Ref == e.Label && i.New == target && i.Old == "" && i.Seq == 0
 }
 
 // again reports whether an effect may be announced once more: the very same one, after the

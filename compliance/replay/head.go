@@ -12,9 +12,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
 )
 
@@ -90,7 +92,8 @@ func writs() []string {
 		kernel.TrailerFormat, kernel.TrailerSeq, kernel.TrailerWorld, kernel.TrailerRef, kernel.TrailerTask, kernel.TrailerIssue,
 		kernel.TrailerWorldAct, kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
 		kernel.TrailerApproval, kernel.TrailerGovernance, kernel.TrailerDispatch, kernel.TrailerLedgerHead,
-		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerBranch, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct, kernel.TrailerRun, kernel.TrailerResumes,
+		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerBranch, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerResumes,
+		kernel.TrailerRefreshes, kernel.TrailerRefreshAct,
 	}
 }
 
@@ -117,7 +120,20 @@ func (v *verifier) checkHead(f *findings) string {
 	if v.claim != nil && !v.live() && (v.ofRun() || v.leaseTree()) && run != v.claim.RunID {
 		f.file("", "HEAD tells of the run %q, the lease below it is of run %s.", run, v.claim.RunID)
 	}
+	v.checkAct(f)
 	return v.standing()
+}
+
+// checkAct: HEAD rests on the act on the forge that its run was claimed on. Where the work
+// waited at the ref, a newer one may have been taken in.
+func (v *verifier) checkAct(f *findings) {
+	if v.claim == nil || !v.ofRun() && !v.live() && !awaitsRule(v.event) {
+		return // it may take in what a person did since
+	}
+	of, says := trailer(*v.claim, kernel.TrailerAct), v.said(kernel.TrailerAct)
+	if says != of && (len(v.head.Waits) == 0 && !awaitsRule(v.event) || !kernel.NewerAct(says, of)) {
+		f.file("", "HEAD rests on the act %q, its run was claimed on %q.", says, of)
+	}
 }
 
 // standing says how the task stands.
@@ -132,6 +148,10 @@ func (v *verifier) standing() string {
 		return fmt.Sprintf("Nobody works on the task: run %s ended without a result, of which there is no pack.", ev.StalledRun)
 	case v.accepted() && v.state == kernel.TaskWaiting:
 		return fmt.Sprintf("The task was verified in attempt %s and waits for the merge of its change.", v.said(kernel.TrailerAttempt))
+	case v.awaitsPaths():
+		return fmt.Sprintf("The work of run %s is done, and waits for somebody to accept what its guarded paths hold. Its pack comes with its delivery.", v.said(kernel.TrailerRun))
+	case v.awaitsEnvironment():
+		return fmt.Sprintf("The work of run %s is done, and waits for what its checks lack, on the base as well. Nobody has verified it yet.", v.said(kernel.TrailerRun))
 	case awaitsRule(ev):
 		return fmt.Sprintf("The work of run %s is done and waits: the server refuses it by a rule of its own. Its pack comes with it.", v.said(kernel.TrailerRun))
 	case v.state == kernel.TaskWaiting:
@@ -151,7 +171,7 @@ func (v *verifier) checkTree(f *findings) string {
 	case id != v.head.Commit.Tree:
 		f.file("", "The files are not those of the signed commit: they make the tree %s, HEAD names %s.", id, v.head.Commit.Tree)
 	}
-	said := fmt.Sprintf("The %d files are those of the signed commit.", len(v.pack))
+	said := fmt.Sprintf("%s, those of the signed commit.", report.Counted(len(v.pack), "file"))
 	if c := v.head.Carried; c != nil {
 		return said + fmt.Sprintf(" They are carried along from the commit %s below it: they tell of that one, and what is in them is not verified here.", c.OID)
 	}
@@ -165,7 +185,9 @@ func (v *verifier) checkTree(f *findings) string {
 	if !work {
 		return said
 	}
-	if v.inputs().sealed != v.head.Commit.Tree {
+	if v.awaitsPaths() || v.awaitsEnvironment() {
+		v.checkHeld(f)
+	} else if v.inputs().sealed != v.head.Commit.Tree {
 		f.file(FileSealed, "The sealed work is not what its manifest says.")
 	}
 	return said + " The sealed work among them is not verified: nobody has judged it yet."
@@ -175,13 +197,43 @@ func (v *verifier) checkTree(f *findings) string {
 func (v *verifier) own(name string) bool {
 	switch {
 	case v.ofRun():
-		return known[name] && name != FileMerge
+		return known[name] && name != FileMerge && name != FileRefresh
 	case name == FileSeedPack || name == FileContract:
 		return true
 	case name == FileReport || name == FileMarkdown:
 		return v.state == kernel.TaskBlocked || v.state == kernel.TaskWaiting && v.said(kernel.TrailerWaitingFor) != kernel.WaitRule
 	}
-	return v.leaseTree() && sealed.Is(name)
+	return (v.leaseTree() || v.awaitsPaths() || v.awaitsEnvironment()) && sealed.Is(name)
+}
+
+// awaitsPaths reports whether HEAD waits with sealed work for its guarded paths.
+func (v *verifier) awaitsPaths() bool {
+	return v.state == kernel.TaskWaiting && v.said(kernel.TrailerWaitingFor) == kernel.WaitPaths
+}
+
+// awaitsEnvironment reports whether HEAD waits with sealed work for what its checks lack.
+func (v *verifier) awaitsEnvironment() bool {
+	return v.state == kernel.TaskWaiting && v.said(kernel.TrailerWaitingFor) == kernel.WaitEnvironment
+}
+
+// checkHeld: the sealed work is whole, for the task's own dispatch, and changes guarded
+// paths where it waits for these.
+func (v *verifier) checkHeld(f *findings) {
+	files := map[string][]byte{}
+	for name, data := range v.pack {
+		if sealed.Is(name) {
+			files[name] = data
+		}
+	}
+	work, err := sealed.Read(files)
+	if err != nil {
+		f.file(FileSealed, "The sealed work is not what its manifest says: %v.", err)
+		return
+	}
+	hash, err := canon.Hash(work.Dispatch)
+	if err != nil || string(hash) != v.said(kernel.TrailerDispatch) || v.awaitsPaths() && len(work.Diff.Guarded) == 0 {
+		f.file(FileSealed, "The sealed work is of another dispatch than HEAD's, or changes no guarded path.")
+	}
 }
 
 // carries reports whether HEAD's files can only be those of a commit below it: some
@@ -218,7 +270,7 @@ func (v *verifier) checkLease(f *findings) string {
 	v.checkWaits(f)
 	inputs := v.inputs()
 	begins := inputs.plain
-	if v.resumes() != "" {
+	if v.resumes() != "" && v.refreshes() == "" {
 		if v.sealed != nil { // otherwise the server didn't take it, and it lay in the signer's store
 			begins = inputs.sealed
 		}
@@ -239,8 +291,8 @@ func (v *verifier) checkLease(f *findings) string {
 			f.file("", "The lease %s is dated before the one that it renews.", leases[i-1].OID)
 		}
 	}
-	return fmt.Sprintf("Run %s was claimed with commit %s and renewed %d times, all by the signer.",
-		v.claim.RunID, leases[len(leases)-1].OID, len(leases)-1)
+	return fmt.Sprintf("Run %s was claimed with commit %s and has %s after it, all by the signer.",
+		v.claim.RunID, leases[len(leases)-1].OID, report.Counted(len(leases)-1, "renewal"))
 }
 
 // checkWaits: between HEAD and the run's last lease is nothing but its own waits for a
@@ -314,7 +366,7 @@ func (v *verifier) checkEarlier(f *findings) {
 func sameInLeases() []string {
 	return []string{
 		kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerApproval, kernel.TrailerGovernance,
-		kernel.TrailerPlan, kernel.TrailerDispatch, kernel.TrailerResumes,
+		kernel.TrailerPlan, kernel.TrailerDispatch, kernel.TrailerResumes, kernel.TrailerRefreshes, kernel.TrailerRefreshAct,
 	}
 }
 
@@ -335,6 +387,9 @@ func (v *verifier) checkOneLease(f *findings, c git.Commit) {
 		if got, want := trailer(ev, key), v.said(key); got != want {
 			f.file("", "The lease %s says %s %q, HEAD %q.", c.OID, key, got, want)
 		}
+	}
+	if got, want := trailer(ev, kernel.TrailerAct), trailer(*v.claim, kernel.TrailerAct); got != want {
+		f.file("", "The lease %s rests on the act %q, the claim on %q.", c.OID, got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -97,6 +98,9 @@ func (v *verifier) checkContract(f *findings) string {
 	if v.rulesErr == nil && !offers(v.rules, v.seed.Spec.Checks, v.seed.Checks) {
 		f.file(FileSeedPack, "Its checks are not those of the contract.")
 	}
+	if v.rulesErr == nil && !offersSteps(v.rules.Steps(), v.seed.Prepare) {
+		f.file(FileSeedPack, "Its preparation is not that of the contract.")
+	}
 	v.checkSource(f)
 	return fmt.Sprintf("The contract (%s) has the pinned hash %s.", v.seed.ContractSource, hash)
 }
@@ -115,7 +119,14 @@ func (v *verifier) readContract() {
 func offers(c contract.Contract, names []string, got []kernel.Check) bool {
 	want, unknown := c.SelectChecks(names)
 	return len(unknown) == 0 && slices.EqualFunc(want, got, func(w, g kernel.Check) bool {
-		return w.Name == g.Name && slices.Equal(w.Argv, g.Argv) && w.Repeat == g.Repeat && w.Vary == g.Vary && g.TimeoutMs <= w.TimeoutMs
+		return w.Name == g.Name && slices.Equal(w.Argv, g.Argv) && w.Repeat == g.Repeat && w.Vary == g.Vary && slices.Equal(w.Hosts, g.Hosts) && g.TimeoutMs <= w.TimeoutMs
+	})
+}
+
+// offersSteps compares the preparation of a seed pack with the contract's.
+func offersSteps(want, got []kernel.Step) bool {
+	return slices.EqualFunc(want, got, func(w, g kernel.Step) bool {
+		return w.Name == g.Name && slices.Equal(w.Argv, g.Argv) && slices.Equal(w.Hosts, g.Hosts) && slices.Equal(w.Keys, g.Keys) && g.TimeoutMs <= w.TimeoutMs
 	})
 }
 
@@ -261,6 +272,27 @@ func (v *verifier) checkSealed(f *findings) {
 			f.record(list[0].Seq, "It is not what was sealed.")
 		}
 	}
+	v.checkVetted(f)
+}
+
+// checkVetted: what the checks said of sealed work before it waited is what is recorded of
+// the run that delivers it.
+func (v *verifier) checkVetted(f *findings) {
+	if v.sealed.Checked == nil {
+		return
+	}
+	list := v.of(kernel.KindRunResult)
+	if len(list) == 0 {
+		f.file(FileSealed, "There is no record of what its checks said.")
+		return
+	}
+	run, err := decoded[kernel.RunResult](list[len(list)-1].Body)
+	if err != nil {
+		return // said elsewhere
+	}
+	if run.Run = v.sealed.Checked.Run; !equal(*run, *v.sealed.Checked) {
+		f.record(list[len(list)-1].Seq, "It is not what the checks said before the work waited.")
+	}
 }
 
 // started reports whether an intent to start a builder is recorded.
@@ -274,6 +306,12 @@ func (v *verifier) started() bool {
 // buildDispatch takes run, attempt and time from the claim, or from the
 // dispatch itself where no claim was given.
 func (v *verifier) buildDispatch(data []byte) ([]byte, error) {
+	if b := v.head.Refreshed; v.refreshes() != "" {
+		if b == nil || b.Pack[FileDispatch] == nil {
+			return nil, errors.New("the result that it replaced has none")
+		}
+		return b.Pack[FileDispatch], nil // which is built again with that result
+	}
 	c := kernel.Claim{Attempt: v.number(kernel.TrailerAttempt), PlanHash: canon.Digest(v.said(kernel.TrailerPlan))}
 	claim := v.claim
 	if v.resumes() != "" {

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -75,43 +74,46 @@ func (v *verifier) vouchedBelow(signer string) bool {
 	return v.vouchedResult(signer) || v.acts.SignsBelow(signer, v.head.Ref, string(v.head.Earlier.OID))
 }
 
-// under are the acts that state commits name as the last one which their writers went
-// by, with who says so: HEAD, and other tasks' HEADs by keys that count.
-func (v *verifier) under() map[string]string {
-	named := map[string]string{}
-	name := func(ref string, ev lease.Event) {
-		if act := trailer(ev, kernel.TrailerWorldAct); act != "" && named[act] == "" {
-			named[act] = ref
+// under is an act that a state commit names as the last one which its writer went by.
+type under struct {
+	act, ref string
+	seconds  int64 // of the commit
+}
+
+// under are the acts that HEAD names, and other tasks' HEADs by keys that count here.
+func (v *verifier) under() (list []under) {
+	name := func(ref string, c git.Commit) {
+		if act := act(c); act != "" && !slices.ContainsFunc(list, func(u under) bool { return u.act == act }) {
+			list = append(list, under{act, ref, c.Committer.Seconds})
 		}
 	}
-	name("HEAD", v.event)
+	name("HEAD", v.head.Commit)
 	if c := v.head.Completion; c != nil {
-		if ev, err := eventOf(c.Commit); err == nil {
-			name("HEAD", ev)
-		}
+		name("HEAD", c.Commit)
 	}
 	for _, o := range v.head.Others {
-		key, err := signer(o.Commit)
-		if err != nil || !v.acts.Signs(git.Fingerprint(key), o.Ref, string(o.Commit.OID)) {
-			continue
-		}
-		if ev, err := eventOf(o.Commit); err == nil {
-			name(o.Ref, ev)
+		world, _ := lease.Parse(o.Commit.Message).Get(kernel.TrailerWorld)
+		if key, err := signer(o.Commit); err == nil && world == v.acts.World && v.acts.Signs(git.Fingerprint(key), o.Ref, string(o.Commit.OID)) {
+			name(o.Ref, o.Commit)
 		}
 	}
-	return named
+	return list
+}
+
+// act is the act that a state commit names, "" for none.
+func act(c git.Commit) string {
+	act, _ := lease.Parse(c.Message).Get(kernel.TrailerWorldAct)
+	return act
 }
 
 // checkActs: the ref of the world's acts has those that state commits were signed under.
 // Without them a key counts that was revoked, and one doesn't whose place another took.
 func (v *verifier) checkActs(f *findings) string {
 	ref := worldref.Ref(v.head.Ref[:strings.LastIndexByte(v.head.Ref, '/')+1])
-	named := v.under()
-	for _, act := range slices.Sorted(maps.Keys(named)) {
-		if slices.ContainsFunc(v.head.Acts, func(e worldref.Entry) bool { return e.OID == act }) {
-			continue
+	for _, u := range v.under() {
+		if !v.acts.Has(u.act) && !v.acts.Settled(ref, u.seconds) {
+			f.add(kernel.CodeWorldRollback, "", NoSeq, "%s was signed under the act %s, which %s lacks: that ref was set back or removed, or wasn't copied with the rest. Who counts can't be told without it.", u.ref, u.act, ref)
 		}
-		f.add(kernel.CodeWorldRollback, "", NoSeq, "%s was signed under the act %s, which %s lacks: that ref was set back or removed, or wasn't copied with the rest. Who counts can't be told without it.", named[act], act, ref)
 	}
 	return fmt.Sprintf("%s has the acts that state commits name.", ref)
 }

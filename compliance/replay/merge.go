@@ -11,6 +11,7 @@ import (
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
 )
 
 // KindMerge is the kind of a [MergeRecord].
@@ -53,6 +54,7 @@ func (v *verifier) checkCompleter(f *findings, c git.Commit) {
 	case len(v.opts.Keys) > 0 && !v.vouched(git.Fingerprint(key)):
 		f.add(kernel.CodeLeaseUntrusted, "", NoSeq, "HEAD is signed by %s, which is none of the keys that you vouch for.", git.Fingerprint(key))
 	}
+	_, result := v.completes()
 	if v.state != kernel.TaskWaiting || !v.accepted() {
 		f.file("", "Below HEAD is no result that waited for a merge.")
 	}
@@ -64,11 +66,21 @@ func (v *verifier) checkCompleter(f *findings, c git.Commit) {
 	if s, err := kernel.ReadStamp(ev.Trailers); err != nil || s.Binding(v.stamp) != kernel.BindHere || s.Seq <= v.stamp.Seq {
 		f.add(kernel.CodeStateForeign, "", NoSeq, "HEAD %s isn't the next commit of the task whose result it completes.", c.OID)
 	}
-	for _, key := range append(sameInLeases(), kernel.TrailerInterruptions, kernel.TrailerChange, kernel.TrailerAct, kernel.TrailerRun, kernel.TrailerCodes) {
-		if got, want := trailer(ev, key), v.said(key); got != want {
+	for _, key := range append(sameInLeases(), kernel.TrailerInterruptions, kernel.TrailerChange, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerCodes) {
+		if got, want := trailer(ev, key), trailer(result, key); got != want {
 			f.file("", "HEAD says %s %q, the result that it completes %q.", key, got, want)
 		}
 	}
+}
+
+// completes is what HEAD completes: the result, or the commit that put it back.
+func (v *verifier) completes() (git.OID, lease.Event) {
+	if c := v.head.Restored; c != nil {
+		if ev, err := eventOf(c.Commit); err == nil {
+			return c.Commit.OID, ev
+		}
+	}
+	return v.head.Commit.OID, v.event
 }
 
 // checkMerged takes the decision again.
@@ -78,7 +90,8 @@ func (v *verifier) checkMerged(f *findings, m MergeRecord) {
 		return
 	}
 	x := m.Facts
-	if m.Kind != KindMerge || m.Result != string(v.head.Commit.OID) || x.Head.OID != m.Result || x.Task != v.head.Task || x.World != v.rep.World {
+	result, _ := v.completes()
+	if m.Kind != KindMerge || m.Result != string(result) || x.Head.OID != m.Result || x.Task != v.head.Task || x.World != v.rep.World {
 		f.file(FileMerge, "It is of another result than that below HEAD.")
 	}
 	if !x.Merged() {
@@ -129,16 +142,20 @@ func merged(x kernel.Facts) report.Merge {
 // checkContents compares what was merged with what was verified, and says how far that
 // can be told.
 func (v *verifier) checkContents(f *findings, c kernel.ChangeFacts) string {
-	trees := v.head.Completion.Merged
+	m := v.head.Completion.Merged
 	switch {
 	case slices.Equal(c.Differs, []string{DiffersUnread}):
 		return "What it brought could not be read when it was recorded."
-	case trees == nil:
-		return "What it brought isn't held against the verified commit here: this repository doesn't have all of its commits. Fetch the base branch and verify again."
+	case v.head.Base == nil:
+		return "" // said by the check of the change
+	case m.Commit == nil:
+		f.file(FileMerge, "The merge %s can't be read in this repository. If the base branch isn't fetched, fetch it and verify again; or else it was rewritten since, or never had that merge.", c.Merged)
+		return ""
+	case m.Verified == nil:
+		return v.landed(f, c) + "What it brought isn't held against the verified commit " + c.Verified + " here: this repository doesn't have that. It was on the change's branch."
 	}
-	if got := Differs(v.head.Base.Tree, trees.Verified.Tree, trees.Head.Tree, trees.Commit.Tree); !slices.Equal(got, c.Differs) {
-		f.file(FileMerge, "It says that %s; compared again, %s.", differing(c.Differs), differing(got))
-	}
+	v.compare(f, c, m.Commit.Tree, "compared again")
+	landed := v.landed(f, c)
 	said := "It brought the contents of " + c.Verified
 	if len(c.Differs) > 0 {
 		said = fmt.Sprintf("Compared with %s, %s", c.Verified, differing(c.Differs))
@@ -146,7 +163,40 @@ func (v *verifier) checkContents(f *findings, c kernel.ChangeFacts) string {
 	if c.Verified != v.said(kernel.TrailerChange) {
 		said += ", which a person pushed to the change's branch; that it passed its review is the instance's word"
 	}
-	return said + "."
+	return landed + said + "."
+}
+
+// compare holds what is said to differ against what the base has. Where the last commit of
+// the change's branch can't be read, no more is held than what the verified one changed.
+func (v *verifier) compare(f *findings, c kernel.ChangeFacts, has git.Tree, how string) {
+	m := v.head.Completion.Merged
+	head := m.Verified
+	if m.Head != nil {
+		head = m.Head
+	}
+	got := Differs(v.head.Base.Tree, m.Verified.Tree, head.Tree, has)
+	unsaid := func(path string) bool { return !slices.Contains(c.Differs, path) }
+	if m.Head == nil && len(c.Differs) > 0 && !slices.ContainsFunc(got, unsaid) {
+		return // the others are of what was pushed since
+	}
+	if !slices.Equal(got, c.Differs) {
+		f.file(FileMerge, "It says that %s; %s, %s.", differing(c.Differs), how, differing(got))
+	}
+}
+
+// landed holds the merge against the base branch: it is in its history, and what it brought
+// is what the branch got by it. It says what can't be told.
+func (v *verifier) landed(f *findings, c kernel.ChangeFacts) string {
+	m := v.head.Completion.Merged
+	switch l := m.Landing; {
+	case l == nil:
+		return "Whether it is on the base branch isn't told here: this repository doesn't have that branch, or too much of it. "
+	case !l.Reached:
+		f.file(FileMerge, "The merge %s isn't in the history of %s above the pinned base, as this repository has that: it isn't fetched, was rewritten since, or never had that merge.", c.Merged, strings.TrimPrefix(l.Branch, "refs/heads/"))
+	case l.By != nil && m.Verified != nil:
+		v.compare(f, c, l.By.Tree, fmt.Sprintf("by %s, which brought that commit onto %s", l.By.Commit.OID, strings.TrimPrefix(l.Branch, "refs/heads/")))
+	}
+	return ""
 }
 
 func differing(paths []string) string {

@@ -24,13 +24,14 @@ const (
 	FileMarkdown   = "report.md"      // the same, for people
 	FileRetry      = "retry.json"     // what the next dispatch ends with
 	FileSealed     = sealed.File      // what the builder's work was sealed with before the checks
+	FileRefresh    = "refresh.json"   // what came of applying a delivered result on another base, where that result stands
 	FileMerge      = "merge.json"     // the merge that completed a result which waited for it
 )
 
 // known are the files that a state commit may have.
 var known = map[string]bool{
 	FileSeedPack: true, FileContract: true, FileDispatch: true, FileRecords: true, FileProofs: true,
-	FileCheckpoint: true, FileReport: true, FileMarkdown: true, FileRetry: true, FileMerge: true, FileSealed: true,
+	FileCheckpoint: true, FileReport: true, FileMarkdown: true, FileRetry: true, FileMerge: true, FileSealed: true, FileRefresh: true,
 }
 
 // Pack is the files of a state commit's tree, by name.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -94,8 +95,8 @@ func (v *verifier) checkProofs(f *findings) string {
 		}
 	}
 	v.checkLedgerHead(f, *v.signed)
-	text := fmt.Sprintf("%d proofs hold against a checkpoint of %d records, signed by %s.",
-		len(v.proofs.Proofs), v.signed.Size, v.signer)
+	text := fmt.Sprintf("What is proved (%s) holds against a checkpoint of %s, signed by %s.",
+		report.Counted(len(v.proofs.Proofs), "proof"), report.Counted(v.signed.Size, "record"), v.signer)
 	if v.signed.History > 1 {
 		text += fmt.Sprintf(" That ledger went on from an older store and says so: this is its history %d.", v.signed.History)
 	}

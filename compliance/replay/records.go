@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -97,8 +98,8 @@ func (v *verifier) checkRecords(f *findings) string {
 	}
 	v.checkLinks(f)
 	v.checkEnvelopes(f)
-	return fmt.Sprintf("%d records, from %d to %d, form one chain in each of %d unbroken parts.",
-		len(v.lines), v.lines[0].seq, v.lines[len(v.lines)-1].seq, len(v.partsOf()))
+	return fmt.Sprintf("%s, from %d to %d, in %s, each of which is one chain.",
+		report.Counted(len(v.lines), "record"), v.lines[0].seq, v.lines[len(v.lines)-1].seq, report.Counted(len(v.partsOf()), "unbroken part"))
 }
 
 func (v *verifier) partsOf() []Part {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/plan"
@@ -61,12 +62,49 @@ func (v *verifier) checkResult(f *findings) string {
 		return ""
 	}
 	v.checkSealed(f)
+	since := v.checkSeenActs(f)
 	v.checkVerdict(f, j)
 	v.checkProposals(f, j)
+	v.checkSaid(f)
 	if v.accepted() {
 		v.checkAccepted(f)
+		since = v.checkAcceptance(f, j) + since
+	} else if by := v.said(kernel.TrailerAccepts); by != "" {
+		f.file("", "HEAD says that guarded paths were accepted by the act %q, and nothing was delivered.", by)
 	}
-	return fmt.Sprintf("The run was judged %s, and its records bear that out.", v.state)
+	return fmt.Sprintf("The run was judged %s, and its records bear that out.%s", v.state, since)
+}
+
+// checkSeenActs: the run was claimed on the act that was seen then, and what HEAD rests on
+// was seen, but for what came while the work waited: the evidence was taken before that.
+func (v *verifier) checkSeenActs(f *findings) (since string) {
+	var seen string
+	acts := map[string]bool{}
+	for _, r := range v.records {
+		switch r.Kind {
+		case kernel.KindObservation:
+			if facts, err := decoded[kernel.Facts](r.Body); err == nil {
+				seen, acts[facts.Act] = facts.Act, true
+			}
+		case kernel.KindDecision:
+			d, err := decoded[kernel.Decision](r.Body)
+			if err != nil || d.Action != kernel.ActionClaim || v.claim == nil {
+				continue
+			}
+			if of := trailer(*v.claim, kernel.TrailerAct); of != seen {
+				f.record(r.Seq, "It claims on the act %q, the claim names %q.", seen, of)
+			}
+		}
+	}
+	says := v.said(kernel.TrailerAct)
+	switch {
+	case acts[says]:
+	case len(v.head.Waits) > 0:
+		return fmt.Sprintf(" That a person asked for its delivery while it waited (%s) is the instance's word.", says)
+	default:
+		f.file(FileRecords, "HEAD rests on the act %q, which no record of the run has.", says)
+	}
+	return ""
 }
 
 // checkVerdict: HEAD says what was judged.
@@ -87,8 +125,7 @@ func (v *verifier) checkVerdict(f *findings, j *verdict) {
 	if v.claim != nil && j.facts.Run.RunID != v.claim.RunID {
 		f.record(j.seq, "It judges run %s, claimed was run %s.", j.facts.Run.RunID, v.claim.RunID)
 	}
-	if j.facts.Approved != v.seed.Approval.Digest || j.facts.Governance != v.seed.Pins.Governance ||
-		j.facts.Budgets != v.seed.Budgets || j.facts.Checks != int64(len(v.seed.Checks)) {
+	if !v.pins(j.facts) {
 		f.record(j.seq, "It rests on another approval, contract, budget or number of checks than the seed pack's.")
 	}
 }
@@ -124,6 +161,31 @@ func (v *verifier) checkProposals(f *findings, j *verdict) {
 			f.record(r.Seq, "The checks ended after the verdict.")
 		}
 	}
+}
+
+// checkAcceptance: guarded paths were delivered on the recorded act of somebody with the
+// contract's permission who named exactly this work; whether his comment was there, and what
+// he could do, is the instance's word.
+func (v *verifier) checkAcceptance(f *findings, j *verdict) string {
+	by, p := v.said(kernel.TrailerAccepts), j.facts.Paths
+	if v.diff == nil || len(v.diff.Guarded) == 0 {
+		if p != nil || by != "" {
+			f.record(j.seq, "It knows of guarded paths, and the run changed none.")
+		}
+		return ""
+	}
+	digest, err := kernel.PathsDigest(v.seed.World, v.head.Task, canon.Digest(v.said(kernel.TrailerDispatch)), *v.diff)
+	switch {
+	case err != nil || p == nil || p.Digest != digest || p.Needs != v.rules.Paths.Accept || !slices.Equal(p.Paths, v.diff.Guarded):
+		f.record(j.seq, "It does not rest on the guarded paths that the run changed: what accepts them is %s.", digest)
+	case p.Held():
+		f.record(j.seq, "Guarded paths were delivered that nobody accepted who may: %q.", p.Paths)
+	case p.Accepted.Act != by:
+		f.record(j.seq, "The guarded paths were accepted by the act %q, HEAD names %q.", p.Accepted.Act, by)
+	default:
+		return fmt.Sprintf(" Its guarded paths were accepted by %s (%s), who named %s.", p.Accepted.Actor, p.Accepted.Permission, digest)
+	}
+	return ""
 }
 
 // checkAccepted judges an accepted run again: everything that a completion owes.
@@ -192,19 +254,31 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 		out = append(out, kernel.Violation{Code: code, Subject: scope.Display(path), Detail: detail})
 	}
 	allowed, faults := scope.ParseGlobs(v.seed.Spec.AllowedFiles)
-	guard, more := scope.NewProtection(v.rules.Paths.Protected, v.rules.Paths.Unprotect)
+	guard, more := scope.NewClasses(v.rules.Paths.Forbidden, v.rules.Paths.Guarded, v.rules.Paths.Unprotect)
 	if v.rulesErr != nil || len(faults)+len(more) > 0 {
 		bad(kernel.CodeGovernanceInvalid, FileContract, "The patterns can't be read.")
 		return out
 	}
 	var size int64
+	var want kernel.Diff // its lists of guarded paths and lock files
 	for _, ch := range d.Changes {
 		size += ch.Size
-		if !allowed.Match(ch.Path) {
+		class := guard.Class(ch.Path)
+		if !allowed.Match(ch.Path) && (class != scope.ClassLock || !allowed.Match(scope.ManifestOf(ch.Path))) {
 			bad(kernel.CodeScopeOutside, ch.Path, "No allowed pattern covers it.")
 		}
-		if guard.Match(ch.Path) {
+		switch class {
+		case scope.ClassForbidden:
 			bad(kernel.CodeProtectedPath, ch.Path, "It is protected.")
+		case scope.ClassGuarded:
+			want.Guarded = append(want.Guarded, kernel.GuardedPath{Path: ch.Path, Why: scope.WhyGuarded})
+		case scope.ClassLock:
+			if why := v.lock(d, ch); why != "" {
+				want.Guarded = append(want.Guarded, kernel.GuardedPath{Path: ch.Path, Why: why})
+			} else {
+				want.Locks = append(want.Locks, ch.Path)
+			}
+		case scope.ClassNone:
 		}
 		if why := scope.CheckPath(ch.Path); ch.Op == kernel.OpAdd && why != "" {
 			bad(kernel.CodePathUnsafe, ch.Path, why)
@@ -213,7 +287,28 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 	if int64(len(d.Changes)) > v.seed.Budgets.Files || size > v.seed.Budgets.Bytes {
 		bad(kernel.CodeScopeSize, "budgets", "The change is over its budget.")
 	}
+	if !slices.Equal(want.Guarded, d.Guarded) || !slices.Equal(want.Locks, d.Locks) {
+		bad(kernel.CodeProtectedPath, "paths", fmt.Sprintf("Guarded are %q and free with their manifests %q; recorded is another.", want.Guarded, want.Locks))
+	}
 	return kernel.SortViolations(out)
+}
+
+// lock says why a changed lock file doesn't come with its manifest, or "", from the bytes
+// in the repository. Where nothing was delivered these aren't there, and nothing rests on
+// the record, which is taken.
+func (v *verifier) lock(d kernel.Diff, ch kernel.Change) string {
+	before, was := v.head.Blobs[git.OID(ch.BeforeID)]
+	after, is := v.head.Blobs[git.OID(ch.AfterID)]
+	if !scope.NeedsSources(ch, d.Changes) || is && (was || ch.BeforeID == "") {
+		return scope.WithManifest(ch, d.Changes, before, after, nil)
+	}
+	if at := slices.IndexFunc(d.Guarded, func(g kernel.GuardedPath) bool { return g.Path == ch.Path }); at >= 0 {
+		return d.Guarded[at].Why
+	}
+	if v.accepted() {
+		return "Its bytes can't be read in this repository."
+	}
+	return ""
 }
 
 // checkReport compares the report with its record, with HEAD, and its two forms
@@ -231,6 +326,9 @@ func (v *verifier) checkReport(f *findings) string {
 	}
 	if err := r.Validate(); err != nil {
 		f.file(FileReport, "It says what can't be: %v.", err)
+	}
+	if r.TestsTouched {
+		f.file(FileReport, "It says that the tests were touched, which nothing is recorded of.")
 	}
 	if r.TaskID != v.head.Task || v.seed != nil && r.World != v.seed.World {
 		f.file(FileReport, "It is of task %d in %q.", r.TaskID, r.World)
@@ -275,8 +373,8 @@ func (v *verifier) checkNotice(f *findings, r report.Report) {
 		v.needTrailer(f, FileReport, x.key, x.says)
 	}
 	if r.Attempts != max(v.number(kernel.TrailerAttempt), 0) || r.Interruptions != max(v.number(kernel.TrailerInterruptions), 0) {
-		f.file(FileReport, "It says %d attempts and %d interruptions, HEAD %q and %q.",
-			r.Attempts, r.Interruptions, v.said(kernel.TrailerAttempt), v.said(kernel.TrailerInterruptions))
+		f.file(FileReport, "It says %s and %s, HEAD %q and %q.",
+			report.Counted(r.Attempts, "attempt"), report.Counted(r.Interruptions, "interruption"), v.said(kernel.TrailerAttempt), v.said(kernel.TrailerInterruptions))
 	}
 	if v.claim != nil && r.RunID == v.claim.RunID && r.Dispatched {
 		if handed := trailer(*v.claim, kernel.TrailerDispatch); string(r.DispatchHash) != handed {

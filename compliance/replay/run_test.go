@@ -7,6 +7,7 @@ import (
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -22,7 +23,8 @@ const (
 
 // attempt is one run of the task, played to its result.
 type attempt struct {
-	says func(*report.Report) // what a report says that isn't so
+	says func(*report.Report)   // what a report says that isn't so
+	act  func(of string) string // that somebody names: "seen", "claim", "lease" or "result"; nil for what is so
 	*stage
 	id      string
 	number  int64
@@ -48,6 +50,10 @@ type attempt struct {
 	report  []byte
 	text    string
 	judged  *kernel.Judgement
+	lies    func(*attempt)                // of what it was approved for and built
+	claims  func(*kernel.Facts)           // of what it was claimed on
+	guards  func(*attempt, *kernel.Facts) // what it says of the guarded path that it changes; nil where it changes none
+	accepts string                        // id of the act that its result names
 }
 
 // play claims the task on HEAD and carries it to its result.
@@ -61,6 +67,9 @@ func (s *stage) play(number int64, passes bool, prior *kernel.Retry, options ...
 	a.base, err = s.repo.Tree(s.t.Context(), s.base)
 	s.must(err)
 	a.plot(prior)
+	if a.lies != nil {
+		a.lies(a)
+	}
 	a.claim()
 	s.elsewhere()
 	a.dispatch()
@@ -124,12 +133,20 @@ func (a *attempt) edit() {
 	change(kernel.OpAdd, "calc/add_test.go", "package calc\n", git.ModeFile)
 	change(kernel.OpDelete, "calc/old.go", "", 0)
 	change(kernel.OpMode, "run.sh", baseFiles["run.sh"], git.ModeExec)
+	if a.guards != nil {
+		a.diff.Guarded = []kernel.GuardedPath{{Path: "calc/ci.yml", Why: scope.WhyGuarded}}
+		change(kernel.OpAdd, "calc/ci.yml", "on: push\n", git.ModeFile)
+		slices.SortFunc(a.diff.Changes, func(a, b kernel.Change) int { return strings.Compare(a.Path, b.Path) })
+	}
 	empty := kernel.Stream{Digest: canon.Sum(nil)}
 	exit := kernel.Exit{Cause: kernel.CauseExited}
 	a.result = kernel.BuilderResult{
 		Kind: string(kernel.KindBuilderResult), Run: a.id, Builder: "default", Argv: []string{"agent"}, Sandbox: "bubblewrap", Composed: true,
 		Result: &kernel.Result{Status: kernel.ResultSuccess, ChangedFiles: []string{}, TestsPassed: true, Timestamp: kernel.Timestamp(startMs / 1000)},
 		Exit:   exit, Stdout: empty, Stderr: empty, Started: startMs, Ended: startMs + 1, Faults: []kernel.Violation{},
+	}
+	for _, c := range a.diff.Changes {
+		a.result.Result.ChangedFiles = append(a.result.Result.ChangedFiles, c.Path)
 	}
 	v := verifier{diff: &a.diff, head: HeadInfo{Base: &Snapshot{Tree: a.base}}}
 	var err error
@@ -154,6 +171,7 @@ func (a *attempt) trailers(extra ...lease.Trailer) []lease.Trailer {
 		{Key: kernel.TrailerPlan, Value: string(a.dispatched().PlanHash)},
 		{Key: kernel.TrailerDispatch, Value: string(canon.Sum(a.handed))},
 		{Key: kernel.TrailerLedgerHead, Value: string(a.ledger.Chain().Head.Hash)},
+		{Key: kernel.TrailerAct, Value: a.restsOn("result")},
 	}, extra)
 }
 
@@ -168,10 +186,19 @@ func (a *attempt) facts(run *kernel.RunFacts) kernel.Facts {
 	if run != nil {
 		run.RunID, run.LeaseOID, run.Attempt = a.id, string(a.lease), a.number
 	}
-	return kernel.Facts{
-		Head: a.head, Approved: a.seed.Approval.Digest, Current: a.seed.Approval.Digest,
+	f := kernel.Facts{
+		Head: a.head, Act: a.restsOn("seen"), Approved: a.seed.Approval.Digest, Current: a.seed.Approval.Digest,
 		Governance: a.seed.Pins.Governance, Budgets: a.seed.Budgets, Checks: int64(len(a.seed.Checks)), Run: run,
 	}
+	if run != nil && run.Phase == kernel.PhaseChecked && a.guards != nil {
+		digest, err := kernel.PathsDigest(a.name, testTask, canon.Sum(a.handed), a.diff)
+		a.must(err)
+		a.accepts = fmt.Sprintf("%d/comment:5", startMs)
+		f.Paths = &kernel.PathsFacts{Digest: digest, Needs: "maintain", Paths: a.diff.Guarded,
+			Accepted: &kernel.Acceptance{Act: a.accepts, Actor: "7:ann", Permission: "admin", Digest: digest}}
+		a.guards(a, &f)
+	}
+	return f
 }
 
 func (a *attempt) claim() {
@@ -188,6 +215,9 @@ func (a *attempt) claim() {
 	a.from = s.ledger.Chain().Head.Seq + 1
 	objs := git.NewObjects()
 	r := &request{run: a.id, facts: a.facts(nil), staged: a.unsettled()}
+	if a.claims != nil {
+		a.claims(&r.facts)
+	}
 	r.prepare = func() {
 		seconds := s.now / 1000
 		hash, err := a.plan.Hash()
@@ -237,6 +267,7 @@ func (a *attempt) pushLease(objs *git.Objects, parent git.OID) {
 	a.message, err = lease.Working(lease.Claim{OriginState: origin, RunID: a.id, RunnerID: "host", LeaseSeconds: 600,
 		Title: "writ: attempt", Body: a.dispatched().Instruction, Extra: a.trailers()})
 	s.must(err)
+	a.names("result", "claim")
 	a.lease = s.commit(objs, tree, parent, a.message)
 }
 
@@ -268,6 +299,7 @@ func (a *attempt) heartbeat() {
 	objs, old := git.NewObjects(), a.lease
 	r := &request{run: a.id, facts: a.facts(&kernel.RunFacts{Phase: kernel.PhaseBuilding, RenewDue: true})}
 	r.prepare = func() {
+		a.names("claim", "lease")
 		ev, err := lease.ReadEvent(lease.Head{Message: a.message, CommitterSeconds: a.now / 1000, CommitterOK: true})
 		a.must(err)
 		msg, err := lease.Renew(ev, lease.Renewal{RunID: a.id, Replace: a.stamp()})
@@ -383,6 +415,9 @@ func (a *attempt) verdict(d kernel.Decision) {
 	if a.change != "" {
 		extra = append(extra, lease.Trailer{Key: kernel.TrailerChange, Value: string(a.change)})
 	}
+	if a.accepts != "" {
+		extra = append(extra, lease.Trailer{Key: kernel.TrailerAccepts, Value: a.accepts})
+	}
 	if len(words) > 0 {
 		extra = append(extra, lease.Trailer{Key: kernel.TrailerCodes, Value: strings.Join(words, " ")})
 	}
@@ -432,4 +467,21 @@ func (a *attempt) deliver() {
 func (a *attempt) retry() kernel.Retry {
 	return kernel.Retry{Attempt: a.number, Run: a.id, Violations: []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "It ended with exit status 1."}},
 		Tail: "test:\nFAIL\n", Source: canon.Sum(a.report)}
+}
+
+// claimedOn is the act on the forge that the stage's runs are claimed on.
+const claimedOn = "1800000000000/event:7"
+
+// restsOn is the act that somebody names.
+func (a *attempt) restsOn(of string) string {
+	if a.act == nil {
+		return claimedOn
+	}
+	return a.act(of)
+}
+
+// names puts the act that one names into the lease's message, instead of another's.
+func (a *attempt) names(was, is string) {
+	line := kernel.TrailerAct + ": "
+	a.message = []byte(strings.Replace(string(a.message), line+a.restsOn(was), line+a.restsOn(is), 1))
 }

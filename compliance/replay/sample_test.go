@@ -128,7 +128,7 @@ func (x *sample) forge(edit func([]kernel.Record) []kernel.Record) {
 		records = append(records, r)
 	}
 	forged := newLedger(x.t, x.stage.name, x.key)
-	var all []kernel.Record
+	var all []kernel.SealedRecord
 	chain := forged.Chain()
 	for _, r := range edit(records) {
 		sealed, next, err := chain.Seal(r.Time, []kernel.Draft{{Kind: r.Kind, Task: r.Task, Run: r.Run, Body: r.Body}})

@@ -27,6 +27,7 @@ const (
 const testContract = `version: 1
 checks:
   - {name: test, run: [go, test, ./...], repeat: 2}
+paths: {guarded: [calc/ci.yml]}
 `
 
 var baseFiles = map[string]string{
@@ -105,9 +106,10 @@ func newStage(t testing.TB, name string, key byte) *stage {
 		s.world, err = world.OpenGenesis(r)
 		s.must(err)
 	}
-	s.machine, err = machine.New(machine.Config{Kernel: fmt.Sprintf("%s#%d", name, testTask), Now: s.now, Auditor: s, Handler: s})
+	s.machine, err = machine.New(machine.Config{Kernel: fmt.Sprintf("%s#%d", name, testTask), Now: s.now})
 	s.must(err)
-	s.must(s.machine.Boot(func() error { return nil }))
+	_, err = s.machine.Booted(nil)
+	s.must(err)
 	return s
 }
 
@@ -145,26 +147,36 @@ func (s *stage) submit(r *request) kernel.Decision {
 	r.facts.Now, r.facts.View, r.facts.Request, r.facts.Actor = s.now, s.world.TaskView(testTask), kernel.RequestTick, "alice"
 	params, err := canon.Marshal(r.facts)
 	s.must(err)
-	receipt, err := s.machine.Submit(machine.Request{ID: fmt.Sprint("request-", s.now), Actor: "alice", Intent: "tick", Params: params, Now: s.now})
+	req := machine.Request{ID: fmt.Sprint("request-", s.now), Actor: "alice", Intent: "tick", Params: params, Now: s.now}
+	next, err := s.machine.Submit(req)
+	if err == nil && next.Entries == nil {
+		next, err = s.machine.Validated(req, nil)
+	}
+	if err == nil && next.Entries == nil {
+		next, err = s.machine.Decided(req, s.decide())
+	}
+	for err == nil && next.Receipt == nil {
+		if next.Call != nil {
+			s.execute()
+			next, err = s.machine.Executed(machine.Result{Summary: "done"}, nil)
+			continue
+		}
+		s.append(next.Entries)
+		next, err = s.machine.Recorded(nil)
+	}
 	s.must(err)
-	if receipt.Decision != machine.Allow {
-		s.t.Fatalf("request denied: %v", receipt.Faults)
+	if next.Receipt.Decision != machine.Allow {
+		s.t.Fatalf("request denied: %v", next.Receipt.Faults)
 	}
 	s.req = nil
 	return r.decision
 }
 
-// Validate implements machine.Handler.
-func (s *stage) Validate(machine.Request) []machine.Fault {
-	d, err := kernel.Decide(s.req.facts)
-	s.must(err)
-	s.req.decision = d
-	return nil
-}
-
-// Arbitrate implements machine.Handler.
-func (s *stage) Arbitrate(machine.Request) machine.Verdict {
+func (s *stage) decide() machine.Verdict {
 	r := s.req
+	d, err := kernel.Decide(r.facts)
+	s.must(err)
+	r.decision = d
 	v := machine.Verdict{Decision: machine.Decision(r.decision.Verdict), Summary: string(r.decision.Action)}
 	for _, x := range r.decision.Violations {
 		if v.Decision != machine.Allow {
@@ -180,15 +192,13 @@ func (s *stage) Arbitrate(machine.Request) machine.Verdict {
 	return v
 }
 
-// Execute implements machine.Handler.
-func (s *stage) Execute(machine.ToolCall) (machine.Result, error) {
+func (s *stage) execute() {
 	i := s.req.intent
 	s.req.outcome = &kernel.Outcome{Kind: string(kernel.KindOutcome), Key: i.Key, Effect: i.Effect, Status: s.req.do()}
-	return machine.Result{Summary: "done"}, nil
 }
 
-// Append implements machine.Auditor, in the order of the supervisor.
-func (s *stage) Append(entries []machine.Entry) error {
+// append is one append, in the order of the supervisor.
+func (s *stage) append(entries []machine.Entry) {
 	r := s.req
 	var drafts []kernel.Draft
 	if r != nil && !r.recorded {
@@ -206,7 +216,6 @@ func (s *stage) Append(entries []machine.Entry) error {
 		drafts = append(drafts, s.draft(kernel.KindAudit, "", e))
 	}
 	s.write(drafts)
-	return nil
 }
 
 func (s *stage) draft(kind kernel.Kind, run string, body any) kernel.Draft {
@@ -238,7 +247,7 @@ func (s *stage) write(drafts []kernel.Draft) {
 		s.must(s.world.Commit(round, records))
 		return
 	}
-	for _, r := range records {
+	for _, r := range kernel.Records(records) {
 		s.must(s.world.Apply(r))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -20,6 +21,7 @@ import (
 type Repo interface {
 	Refs(ctx context.Context, names ...string) (git.Refs, error)
 	Commit(ctx context.Context, oid git.OID) (git.Commit, error)
+	Commits(ctx context.Context, oids []git.OID, f func(git.Commit)) error
 	Tree(ctx context.Context, commitOrTree git.OID) (git.Tree, error)
 	Blobs(ctx context.Context, oids []git.OID, f func(git.OID, []byte) error) error
 	Log(ctx context.Context, from, not []git.OID, most int) (commits []git.Commit, rest []git.OID, err error)
@@ -72,10 +74,6 @@ func VerifyTask(ctx context.Context, repo Repo, ref string, o Options) (Report, 
 		return Report{}, err
 	}
 	r.held()
-	rep := Verify(r.pack, r.head, o)
-	if !slices.Contains(rep.Codes, kernel.CodeLeaseUntrusted) {
-		return rep, nil
-	}
 	if err := r.others(ref); err != nil {
 		return Report{}, err
 	}
@@ -89,9 +87,18 @@ func (r *reader) results(top git.OID) error {
 		return gone(unreadable("what is below HEAD", err))
 	}
 	seen := map[Result]bool{resultOf(r.head.Commit): true}
+	verified := map[string]bool{} // of what was replaced, be it put back by others
+	for h := &r.head; h != nil; {
+		verified[resultOf(h.Commit).Run] = true
+		if h.Refreshed == nil {
+			break
+		}
+		h = &h.Refreshed.Head
+	}
+	replaces := r.head.Refreshed != nil || r.head.Restored != nil
 	for _, c := range all {
 		x := resultOf(c)
-		if x.Signer == "" || seen[x] {
+		if x.Signer == "" || seen[x] || replaces && verified[x.Run] {
 			continue
 		}
 		seen[x] = true
@@ -118,10 +125,11 @@ func resultOf(c git.Commit) (x Result) {
 	return x
 }
 
-// maxOthers bounds the tasks that are asked which acts there were.
-const maxOthers = 64
+// maxOthers bounds the tasks that are asked which acts there were: they are read at once.
+const maxOthers = 4096
 
-// others reads the HEADs of other tasks, the highest numbers first.
+// others reads the HEADs of other tasks, the highest numbers first. Whatever HEAD is
+// signed by, another may tell of an act after which that key counts no more.
 func (r *reader) others(ref string) error {
 	prefix := ref[:strings.LastIndexByte(ref, '/')+1]
 	refs, err := r.repo.Refs(r.ctx, prefix)
@@ -136,12 +144,18 @@ func (r *reader) others(ref string) error {
 	}
 	numbers := slices.Sorted(maps.Keys(heads))
 	slices.Reverse(numbers)
-	for _, n := range numbers[:min(len(numbers), maxOthers)] {
-		c, err := r.commit(heads[n])
-		if gone(err) != nil {
-			return err
-		}
-		if err == nil {
+	numbers = numbers[:min(len(numbers), maxOthers)]
+	oids := make([]git.OID, len(numbers))
+	for i, n := range numbers {
+		oids[i] = heads[n]
+	}
+	read := map[git.OID]git.Commit{}
+	err = r.repo.Commits(r.ctx, oids, func(c git.Commit) { read[c.OID] = c })
+	if err != nil {
+		return gone(unreadable("the HEADs of other tasks", err))
+	}
+	for i, n := range numbers {
+		if c, ok := read[oids[i]]; ok && act(c) != "" {
 			r.head.Others = append(r.head.Others, Other{prefix + strconv.FormatInt(n, 10), c})
 		}
 	}
@@ -157,11 +171,12 @@ func unreadable(what string, err error) error {
 
 // reader fetches what Verify looks at.
 type reader struct {
-	ctx  context.Context
-	repo Repo
-	head HeadInfo
-	pack Pack
-	size int64 // of all that was read, in bytes
+	ctx   context.Context
+	repo  Repo
+	head  HeadInfo
+	pack  Pack
+	size  int64 // of all that was read, in bytes
+	depth int   // results above it that were applied on other bases
 }
 
 // What a repository that lies can have us read for one task. A state commit has its
@@ -193,11 +208,10 @@ func (r *reader) read(oid git.OID) error {
 	if r.pack, err = r.files(oid); err != nil {
 		return err
 	}
-	if err := r.completed(); err != nil {
-		return err
-	}
-	if err := r.leases(); err != nil {
-		return err
+	for _, read := range []func() error{r.completed, r.restored, r.leases, r.refreshed} {
+		if err := read(); err != nil {
+			return err
+		}
 	}
 	if err := r.carried(); err != nil {
 		return err
@@ -217,15 +231,88 @@ func (r *reader) merged() error {
 	if err != nil || !m.Facts.Merged() {
 		return nil //nolint:nilerr // the checks say so
 	}
-	c := m.Facts.Issue.Change
-	var found [3]*Snapshot
-	for i, name := range []string{c.Verified, c.Head, c.Merged} {
-		if found[i], err = r.snapshot(name); err != nil || found[i] == nil {
-			return err
+	c, to := m.Facts.Issue.Change, &r.head.Completion.Merged
+	if to.Verified, err = r.snapshot(c.Verified); err != nil {
+		return err
+	}
+	if to.Head, err = r.snapshot(c.Head); err != nil {
+		return err
+	}
+	if to.Commit, err = r.snapshot(c.Merged); err != nil || to.Commit == nil {
+		return err
+	}
+	to.Landing, err = r.landing(to.Commit.Commit.OID)
+	return err
+}
+
+// landing looks for a merge in the history of the base branch above the pinned base: the
+// contract's, or the one that HEAD of the repository, or of where it was cloned from,
+// names. nil where the repository has none of them, or too much of it to be read.
+func (r *reader) landing(merge git.OID) (*Landing, error) {
+	heads, err := r.repo.Refs(r.ctx, "refs/heads/", tracking)
+	if err != nil {
+		return nil, unreadable("the branches", err)
+	}
+	l := &Landing{Branch: heads.Head}
+	if rules := newVerifier(r.pack, r.head, Options{}).rules; rules.Base != "" {
+		l.Branch = "refs/heads/" + rules.Base
+	}
+	tips := branch(heads, l.Branch)
+	for _, name := range heads.Names() {
+		if strings.HasPrefix(name, tracking) && strings.HasSuffix(name, "/HEAD") {
+			tips = append(tips, heads.OID(name))
 		}
 	}
-	r.head.Completion.Merged = &Merged{found[0], found[1], found[2]}
-	return nil
+	if len(tips) == 0 {
+		return nil, nil
+	}
+	all, rest, err := r.repo.Log(r.ctx, tips, []git.OID{r.head.Base.Commit.OID}, maxAboveBase)
+	if err != nil {
+		return nil, gone(unreadable("the history of "+l.Branch, err))
+	}
+	above := map[git.OID]git.Commit{}
+	for _, c := range all {
+		above[c.OID] = c
+	}
+	if _, l.Reached = above[merge]; !l.Reached {
+		if len(rest) > 0 {
+			return nil, nil
+		}
+		return l, nil
+	}
+	by := brought(above, tips, merge)
+	if by == merge {
+		return l, nil
+	}
+	l.By, err = r.snapshot(string(by))
+	return l, err
+}
+
+// brought is the commit by which a branch got another commit: the oldest of its own line
+// of first parents that has it.
+func brought(above map[git.OID]git.Commit, tips []git.OID, oid git.OID) (by git.OID) {
+	children := map[git.OID][]git.OID{}
+	for _, c := range above {
+		for _, p := range c.Parents {
+			children[p] = append(children[p], c.OID)
+		}
+	}
+	has := map[git.OID]bool{oid: true}
+	for next := []git.OID{oid}; len(next) > 0; next = next[1:] {
+		for _, c := range children[next[0]] {
+			if !has[c] {
+				has[c], next = true, append(next, c)
+			}
+		}
+	}
+	for _, tip := range tips {
+		for at := tip; has[at]; at = above[at].Parents[0] {
+			if by = at; at == oid {
+				return by
+			}
+		}
+	}
+	return by
 }
 
 // completed reads the result below a HEAD that completed it at the merge of its change.
@@ -371,7 +458,7 @@ func (r *reader) earlier(c git.Commit) error {
 	}
 	top, err := eventOf(r.head.Leases[len(r.head.Leases)-1])
 	run := trailer(top, kernel.TrailerResumes)
-	if err != nil || run == "" {
+	if err != nil || run == "" || trailer(top, kernel.TrailerRefreshes) != "" {
 		return nil //nolint:nilerr // what can't be read, the checks say
 	}
 	for range maxLeases {
@@ -449,6 +536,11 @@ func (r *reader) delivered() error {
 	for _, c := range v.diff.Changes {
 		if e, ok := r.head.Change.Tree.Find(c.Path); ok && string(e.OID) == c.AfterID {
 			ids = append(ids, e.OID)
+		}
+		if r.head.Base != nil && scope.NeedsSources(c, v.diff.Changes) {
+			if e, ok := r.head.Base.Tree.Find(c.Path); ok {
+				ids = append(ids, e.OID)
+			}
 		}
 	}
 	r.head.Blobs, err = r.blobs(ids)

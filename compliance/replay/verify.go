@@ -49,14 +49,21 @@ type HeadInfo struct {
 	// Earlier is the claim of the run whose sealed work HEAD's run went on with; nil if
 	// there is none, or it can't be found below.
 	Earlier *git.Commit
-	// Others are HEADs of other tasks, read where HEAD's signer doesn't count.
+	// Refreshed is the result that HEAD's run applied on another base, and replaced; nil if
+	// there is none, or it can't be found below.
+	Refreshed *Refreshed
+	// Restored is HEAD, or what a merge completed, where it put the delivered result back
+	// that Commit is.
+	Restored *Completion
+	// Others are HEADs of other tasks that name an act.
 	Others []Other
 	// Results are the other results of the task below HEAD, the newest first.
 	Results []Result
 	// Completion is HEAD where it completes a result that waited for the merge of its
 	// change; Commit is then the result below it, whose run all else speaks of.
 	Completion *Completion
-	// Blobs are the files that the recorded changes bring, by id.
+	// Blobs are the files that the recorded changes bring, and what their lock files held
+	// before, by id.
 	Blobs map[git.OID][]byte
 }
 
@@ -84,14 +91,25 @@ type Other struct {
 type Completion struct {
 	Commit git.Commit
 	Files  Pack
-	Merged *Merged // nil if not all of it can be read
+	Merged Merged
 }
 
-// Merged are the commits that say what a merge brought, beside the base.
+// Merged are the commits that say what a merge brought, beside the base; nil for what
+// can't be read.
 type Merged struct {
 	Verified *Snapshot // what it must bring
 	Head     *Snapshot // of the change's branch
 	Commit   *Snapshot // the merge on the base
+	Landing  *Landing
+}
+
+// Landing is how a merge came onto the base branch, as the repository has that.
+type Landing struct {
+	Branch  string // full name
+	Reached bool   // the merge is in its history
+	// By is the commit by which the branch itself got the merge, where that is another:
+	// one of the change's own branch, say, which a merge commit brought.
+	By *Snapshot
 }
 
 // Verify evaluates every check that applies. It is a function of its arguments:
@@ -316,6 +334,9 @@ func (v *verifier) checks() []check {
 	if len(v.under()) > 0 {
 		out = append(out, check{"acts", v.checkActs})
 	}
+	if v.head.Restored != nil {
+		out = append(out, check{"restored", v.checkRestored})
+	}
 	if v.head.Completion != nil {
 		out = append(out, check{"merge", v.checkMerge})
 	}
@@ -344,15 +365,24 @@ func (v *verifier) checksBelow() []check {
 	return out
 }
 
+// refreshChecks are those of a run that applied a delivered result on another base.
+func (v *verifier) refreshChecks() []check {
+	if v.refreshes() == "" {
+		return nil
+	}
+	return []check{{"refresh", v.checkRefreshed}}
+}
+
 func (v *verifier) runChecks() []check {
-	out := []check{
+	out := v.refreshChecks()
+	out = append(out, []check{
 		{"lease", v.checkLease}, {"seed_pack", v.checkSeedPack}, {"contract", v.checkContract},
 		{"kernel", v.checkKernel}, {"plan", v.checkPlan}, {"dispatch", v.checkDispatch},
 		{checkRecords, v.checkRecords}, {checkProofs, v.checkProofs},
 		{"decisions", v.needsRecords(v.checkDecisions)}, {"audit", v.needsRecords(v.checkAudit)},
 		{"effects", v.needsRecords(v.checkEffects)}, {"receipts", v.needsRecords(v.checkReceipts)},
 		{"result", v.needsRecords(v.checkResult)}, {"report", v.checkReport},
-	}
+	}...)
 	if v.state == kernel.TaskRetryPending || v.pack[FileRetry] != nil {
 		out = append(out, check{"retry", v.needsRecords(v.checkRetry)})
 	}

@@ -307,10 +307,11 @@ func TestD52_ReportSaysWhatTheRecordsSay(t *testing.T) {
 		"another check passed": func(r *report.Report) {
 			r.Checks = append(r.Checks, report.Check{Name: "lint", Passed: true, Runs: 1, Stable: true})
 		},
-		"a check's exit":  func(r *report.Report) { r.Checks[0].Exit = 7 },
-		"a file less":     func(r *report.Report) { r.ChangedFiles = r.ChangedFiles[1:] },
-		"a leftover":      func(r *report.Report) { r.Discarded = append(r.Discarded, "build/") },
-		"another sandbox": func(r *report.Report) { r.Sandbox = "none" },
+		"a check's exit":   func(r *report.Report) { r.Checks[0].Exit = 7 },
+		"a file less":      func(r *report.Report) { r.ChangedFiles = r.ChangedFiles[1:] },
+		"a leftover":       func(r *report.Report) { r.Discarded = append(r.Discarded, "build/") },
+		"another sandbox":  func(r *report.Report) { r.Sandbox = "none" },
+		"checks elsewhere": func(r *report.Report) { r.ChecksSandbox = "none" },
 	} {
 		s := newStage(t, testWorld, 1)
 		played := s.play(1, true, nil, func(a *attempt) { a.says = change })

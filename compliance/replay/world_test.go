@@ -129,16 +129,17 @@ func noticed(t *testing.T, records []kernel.Record, seq int64, edit func(*kernel
 		if err != nil {
 			t.Fatal(err)
 		}
+		one := made[0].Record()
 		if r.Seq == seq {
-			edit(&made[0])
+			edit(&one)
 		}
-		raw, err := canon.Marshal(made[0])
+		raw, err := canon.Marshal(one)
 		if err != nil {
 			t.Fatal(err)
 		}
 		chain = next
 		chain.Head.Hash = canon.Sum(raw)
-		lines, forged = append(lines, raw), append(forged, made[0])
+		lines, forged = append(lines, raw), append(forged, one)
 	}
 	if rep := ledger.VerifyLines(slices.Values(lines), ledger.Expect{World: records[0].World, Instance: records[0].Instance, Head: &chain.Head}); !rep.OK {
 		return rep.Reason

@@ -17,7 +17,7 @@ func sealed(t *testing.T, drafts ...kernel.Draft) []kernel.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return records
+	return kernel.Records(records)
 }
 
 func runRecords(run string, end bool) []kernel.Draft {

@@ -9,7 +9,8 @@ import (
 
 // ruleWords say in plain words what holds when a rule of the kernel holds.
 var ruleWords = map[string]string{
-	"kernel": "nobody halted the task", "target": "the task's number is this issue's", "event": "the task's ref says how it stands",
+	"kernel": "nobody halted the task", "target": "the task's number is this issue's",
+	"binding": "what stands at the task's ref was made for this task", "history": "nobody set the task back", "delivered": "what was accepted is there", "event": "the task's ref says how it stands",
 	"trust": "who wrote that is trusted", "lease": "nobody else works on it", "consent": "the text is the one that was approved",
 	"input": "the issue says clearly what is asked for", "policy": "approval, contract and repository allow it",
 	"environment": "what a run needs is there", "attempts": "there are attempts left", "interruptions": "there are interruptions left",

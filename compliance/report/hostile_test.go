@@ -50,7 +50,7 @@ func TestF1_NothingRendersFromUntrustedText(t *testing.T) {
 		r.ChangedFiles, r.Discarded, r.Notes, r.Warnings = []string{a}, []string{a}, []string{a}, []string{a}
 		r.Violations = []kernel.Violation{{Code: kernel.CodeScopeOutside, Subject: a, Detail: a}}
 		r.Outputs = []Output{{a, a}, {"check", "before\n" + a + "\nafter"}}
-		r.Checks = []Check{{a, true, 1, true, 0}}
+		r.Checks = []Check{{a, true, 1, true, 0, nil}}
 		r.Builder, r.Sandbox, r.ContractSource, r.RunID, r.NotBefore, r.WaitingFor = a, a, a, a, a, a
 		r.Held = &Held{a, a}
 		md := Markdown(r)

@@ -34,13 +34,21 @@ func (r Report) Recorded() string {
 		fmt.Fprintf(&head, "**%s**\n\n", l)
 	}
 	fmt.Fprintf(&head, "### Writ: task %d %s\n\n", r.TaskID, headline(r))
+	// Characters are what is counted, as in the first version of this text.
+	return head.String() + evidence(r, MaxMarkdown-utf8.RuneCountInString(head.String()), utf8.RuneCountInString)
+}
+
+// evidence is all that a report says, as far as there is room by that measure.
+func evidence(r Report, room int, measure func(string) int) string {
+	const left = 200 // for the line that says that something is left out
+	var facted strings.Builder
 	for _, f := range facts(r) {
-		fmt.Fprintf(&head, "- %s: %s\n", f[0], span(f[1]))
+		fmt.Fprintf(&facted, "- %s: %s\n", f[0], span(f[1]))
 	}
-	out := head.String()
+	out := facted.String()
 	for _, s := range markdownSections(r) {
 		next := "\n#### " + s.title + "\n\n" + s.body
-		if utf8.RuneCountInString(out)+utf8.RuneCountInString(next) > MaxMarkdown-200 {
+		if measure(out)+measure(next) > room-left {
 			return out + "\nThe rest is left out because the report is too long; all of it is in the task's evidence.\n"
 		}
 		out += next
@@ -89,12 +97,12 @@ func headline(r Report) string {
 // waits say what a task waits for.
 var waits = map[string]string{
 	kernel.WaitMerge:       "waits for the merge of its change",
-	kernel.WaitPaths:       "waits for another task with the same files",
+	kernel.WaitPaths:       "waits for somebody to accept what its guarded paths hold",
 	kernel.WaitPlan:        "waits for somebody to approve its plan",
 	kernel.WaitApproval:    "waits for somebody to approve it",
 	kernel.WaitBudget:      "waits for its budget",
 	kernel.WaitRule:        "waits: a rule of the repository's server refuses its push",
-	kernel.WaitEnvironment: "waits for what a run needs on writ's machine",
+	kernel.WaitEnvironment: "waits for what its checks lack",
 	kernel.WaitPause:       "is paused",
 	kernel.WaitRepair:      "waits for somebody to look at its state",
 }
@@ -135,6 +143,9 @@ func facts(r Report) [][2]string {
 	add("run", r.RunID)
 	add("builder", r.Builder)
 	add("sandbox", r.Sandbox)
+	if level, _, _ := strings.Cut(r.Sandbox, " ("); level != r.ChecksSandbox {
+		add("sandbox of the checks", r.ChecksSandbox)
+	}
 	add("contract", r.ContractSource)
 	add("governance hash", string(r.GovernanceHash))
 	add("dispatch hash", string(r.DispatchHash))
@@ -194,9 +205,15 @@ func textSections(r Report) []section {
 }
 
 // safeName is a name in a heading: letters, digits and a few marks only.
-func safeName(s string) string {
+func safeName(s string) string { return safe(s, " -.") }
+
+// safePath is a path outside a code block.
+func safePath(s string) string { return safe(s, "-._/") }
+
+// safe keeps letters, digits and some marks.
+func safe(s, marks string) string {
 	return cutRunes(strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && (r == ' ' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+		if r < utf8.RuneSelf && (strings.ContainsRune(marks, r) || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
 			return r
 		}
 		return '.'
@@ -241,6 +258,13 @@ func checkLines(list []Check) []string {
 		line := fmt.Sprintf("%s: %s, exit %d", c.Name, word, c.Exit)
 		if c.Runs != 1 {
 			line += fmt.Sprintf(", %d runs", c.Runs)
+		}
+		switch b := c.OnBase; {
+		case b == nil:
+		case b.Exit == 0:
+			line += "; it passes on the base"
+		default:
+			line += fmt.Sprintf("; on the base it fails, too, with exit %d", b.Exit)
 		}
 		out = append(out, line)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -36,6 +37,8 @@ type Report struct {
 	Violations []kernel.Violation `json:"violations"`      // in the kernel's order
 
 	ChangedFiles []string `json:"changed_files"` // computed from raw bytes, sorted
+	// Locks are the changed lock files that came with their manifests, sorted.
+	Locks        []string `json:"locks,omitempty"`
 	Discarded    []string `json:"discarded"`     // ignored leftovers, sorted
 	ChangeCommit string   `json:"change_commit"` // "" where none was made
 	BaseCommit   string   `json:"base_commit"`
@@ -48,10 +51,13 @@ type Report struct {
 	DispatchHash   canon.Digest `json:"dispatch_hash"` // "" where nothing was dispatched
 	LedgerHead     canon.Digest `json:"ledger_head"`   // last record before the report
 
-	Builder      string  `json:"builder"`
-	Sandbox      string  `json:"sandbox"` // isolation level; SandboxNone is loud
-	Checks       []Check `json:"checks"`  // as run, in the contract's order
-	TestsTouched bool    `json:"tests_touched"`
+	Builder string `json:"builder"`
+	Sandbox string `json:"sandbox"` // isolation level of the builder; SandboxNone is loud
+	// ChecksSandbox is that of the checks, which another machine may have run; "" where
+	// none ran.
+	ChecksSandbox string  `json:"checks_sandbox"`
+	Checks        []Check `json:"checks"` // as run, in the contract's order
+	TestsTouched  bool    `json:"tests_touched"`
 
 	NotBefore  string   `json:"not_before"`  // UTC, ISO 8601; "" where no retry waits
 	WaitingFor string   `json:"waiting_for"` // one of kernel's Wait words; "" where nothing does
@@ -99,6 +105,14 @@ type Check struct {
 	Runs   int64  `json:"runs"`
 	Stable bool   `json:"stable"` // all runs agreed
 	Exit   int64  `json:"exit"`   // -1 when ended by a signal
+	// OnBase is how it ended on the base, where it failed and that was tried.
+	OnBase *OnBase `json:"on_base,omitempty"`
+}
+
+// OnBase is a check's end on the base.
+type OnBase struct {
+	Exit int64 `json:"exit"`
+	Same bool  `json:"same"` // it failed there as well, the same way
 }
 
 // Held says who holds the lease.
@@ -118,7 +132,10 @@ const (
 	LineNothingChecked = "Nothing was checked: the contract has no checks. Only the scope of the change was verified."
 	LineTestsTouched   = "The change touches the tests: the base's own tests were run as well."
 	LineNoSandbox      = "There was NO SANDBOX: the builder ran with all rights of the user who started writ (sandbox: none)."
-	noteOnce           = "Each check ran once; whether it gives the same answer each time was not tried (repeat: 1)."
+	// LineChecksNoSandbox is also told of the checks of what somebody pushed.
+	LineChecksNoSandbox = "There was NO SANDBOX: the checks ran with all rights of the user who started writ (sandbox: none)."
+	lineOnBase          = "The check %s fails on the base as well, with the same exit status."
+	noteOnce            = "Each check ran once; whether it gives the same answer each time was not tried (repeat: 1)."
 )
 
 // Finish puts the report into its final form: kind and version, first lines,
@@ -132,8 +149,13 @@ func (r Report) Finish() Report {
 		}
 	}
 	line(len(r.Checks) == 0 && r.Verified, LineNothingChecked)
+	line(len(r.Locks) > 0, lineLocks(r.Locks))
+	for _, c := range r.Checks {
+		line(c.OnBase != nil && c.OnBase.Same, fmt.Sprintf(lineOnBase, safeName(c.Name)))
+	}
 	line(r.TestsTouched, LineTestsTouched)
 	line(r.Sandbox == SandboxNone, LineNoSandbox)
+	line(r.ChecksSandbox == SandboxNone, LineChecksNoSandbox)
 	r.Codes = kernel.SortCodes(append(slices.Clone(r.Codes), kernel.CodesOf(r.Violations)...))
 	r.Words = make([]Words, len(r.Codes))
 	for i, c := range r.Codes {
@@ -148,6 +170,21 @@ func (r Report) Finish() Report {
 		r.Notes = append(r.Notes, noteOnce)
 	}
 	return r
+}
+
+// maxLockNames is how many lock files a line names.
+const maxLockNames = 5
+
+// lineLocks names the lock files that nobody was asked about.
+func lineLocks(locks []string) string {
+	var names []string
+	for _, l := range locks[:min(len(locks), maxLockNames)] {
+		names = append(names, "`"+safePath(l)+"`")
+	}
+	if n := len(locks) - len(names); n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	return "With its manifest, and naming no source that the base's doesn't: " + strings.Join(names, ", ") + "."
 }
 
 func sorted(list []string) []string {

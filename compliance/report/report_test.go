@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -41,8 +42,8 @@ func completed() Report {
 	return Report{
 		FinalState: kernel.TaskCompleted, Dispatched: true, Verified: true, World: "local/x/y", TaskID: 7, RunID: "run-1",
 		ChangedFiles: []string{"calc/b.go", "calc/a.go"}, Discarded: []string{"build/"}, ChangeCommit: strings.Repeat("c", 40), BaseCommit: strings.Repeat("b", 40),
-		Attempts: 1, GovernanceHash: digest, ContractSource: ".writ/contract.yaml", DispatchHash: digest, LedgerHead: digest, Builder: "default", Sandbox: "bubblewrap",
-		Checks: []Check{{"test", true, 1, true, 0}},
+		Attempts: 1, GovernanceHash: digest, ContractSource: ".writ/contract.yaml", DispatchHash: digest, LedgerHead: digest, Builder: "default", Sandbox: "bubblewrap (memory limit watched)", ChecksSandbox: "bubblewrap",
+		Checks: []Check{{"test", true, 1, true, 0, nil}},
 	}
 }
 
@@ -54,7 +55,7 @@ func failed() Report {
 		{Code: kernel.CodeScopeOutside, Subject: "docs/x", Detail: "No allowed pattern covers it."},
 		{Code: kernel.CodeScopeViolation, Detail: "Broken rules of scope: 1."},
 	}
-	r.Checks = []Check{{"test", false, 2, true, 1}, {"lint", false, 2, false, 0}}
+	r.Checks = []Check{{"test", false, 2, true, 1, nil}, {"lint", false, 2, false, 0, nil}}
 	r.Attempts, r.Interruptions, r.NotBefore = 2, 1, "2026-01-02T03:04:05Z"
 	r.Warnings, r.Notes = []string{"mode: This is not built yet."}, []string{"The task leaves out these checks of the contract: slow."}
 	r.Outputs = []Output{{"check test", "--- FAIL: TestAdd\nFAIL\n"}}
@@ -174,6 +175,14 @@ func TestFirstLines(t *testing.T) {
 	if got := r.Finish().FirstLines; !slices.Equal(got, []string{LineNothingChecked, LineTestsTouched, LineNoSandbox}) {
 		t.Errorf("%q", got)
 	}
+	elsewhere := completed()
+	elsewhere.ChecksSandbox = SandboxNone
+	if got := elsewhere.Finish().FirstLines; !slices.Equal(got, []string{LineChecksNoSandbox}) {
+		t.Errorf("checks without a sandbox: %q", got)
+	}
+	if text := Markdown(elsewhere); !strings.Contains(text, "- sandbox of the checks: `none`") {
+		t.Errorf("the text doesn't say where the checks ran:\n%s", text)
+	}
 	for _, text := range []string{Markdown(r), Plain(r)} {
 		if first, _, _ := strings.Cut(text, "\n"); !strings.Contains(first, LineNothingChecked) {
 			t.Errorf("first line: %q", first)
@@ -182,6 +191,30 @@ func TestFirstLines(t *testing.T) {
 	r.Dispatched, r.Verified, r.FinalState = false, false, ""
 	if got := r.Finish().FirstLines; len(got) > 0 {
 		t.Errorf("nothing ran, and yet %q", got)
+	}
+}
+
+// TestFirstLines_OnTheBase: a check that fails on the base as well, with the same exit status, is said
+// first. That it passes there, or fails otherwise, stands beside it.
+func TestFirstLines_OnTheBase(t *testing.T) {
+	for name, c := range map[string]struct {
+		on    *OnBase
+		first []string
+		line  string
+	}{
+		"not tried":       {nil, []string{}, "| test: failed, exit 1\n"},
+		"the same way":    {&OnBase{1, true}, []string{"The check test fails on the base as well, with the same exit status."}, "| test: failed, exit 1; on the base it fails, too, with exit 1\n"},
+		"another way":     {&OnBase{2, false}, []string{}, "| test: failed, exit 1; on the base it fails, too, with exit 2\n"},
+		"it passes there": {&OnBase{0, false}, []string{}, "| test: failed, exit 1; it passes on the base\n"},
+	} {
+		r := failed()
+		r.Checks = []Check{{"test", false, 1, true, 1, c.on}}
+		if got := r.Finish().FirstLines; !slices.Equal(got, c.first) || !strings.Contains(Markdown(r), c.line) {
+			t.Errorf("%s: first %q, and\n%s", name, got, Markdown(r))
+		}
+		if passes := strings.Contains(r.Comment(Around{}), "`test` failed (exit 1), and passes on the base"); passes != (name == "it passes there") {
+			t.Errorf("%s: %s", name, r.Comment(Around{}))
+		}
 	}
 }
 
@@ -231,5 +264,14 @@ func TestMarkdown_BranchInTheWay(t *testing.T) {
 	r := Report{WaitingFor: kernel.WaitRule, Codes: []kernel.Code{kernel.CodeBranchTaken}}
 	if got := Markdown(r); !strings.Contains(got, "a branch is in the way of its change branch") {
 		t.Error(got)
+	}
+}
+
+// TestCounted: one thing is named in the singular.
+func TestCounted(t *testing.T) {
+	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
+		if got := Counted(n, "task"); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
 	}
 }

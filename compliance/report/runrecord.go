@@ -2,7 +2,9 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -21,9 +23,17 @@ type RunRecord struct {
 	// Resumes is the run whose sealed work this one went on with, "" for none. What was
 	// handed out was handed out for that one.
 	Resumes string
-	Built   *kernel.BuilderResult // null while it is unknown how the builder ended
-	Diff    *kernel.Diff
-	Checked *kernel.RunResult
+	// Refreshes is the run whose delivered result this one applied on another base, "" for
+	// none: Resumes is then the one that was dispatched.
+	Refreshes string
+	Built     *kernel.BuilderResult // null while it is unknown how the builder ended
+	Diff      *kernel.Diff
+	Checked   *kernel.RunResult
+
+	// Accepted are the guarded paths of its work, once somebody has accepted them.
+	Accepted *kernel.PathsFacts
+	waited   bool // what it goes on with waited for that
+	lacked   bool // what it goes on with waited for what its checks lacked
 
 	faulty bool // the kernel found fault with how the builder ended
 }
@@ -54,8 +64,15 @@ func (r *RunRecord) Take(kind kernel.Kind, run string, body []byte) error {
 		if err := json.Unmarshal(body, &f); err != nil {
 			return err
 		}
+		if f.Run == nil && f.Refreshable() { // its claim
+			r.Resumes, r.Dispatch, r.Attempt, r.Refreshes = f.Refresh.Resumes, f.Refresh.Dispatch, f.Refresh.Attempt, f.Refresh.Run
+		}
 		if f.Run == nil && f.Resumable() { // its claim
 			r.Resumes, r.Dispatch, r.Attempt = f.Sealed.Run, f.Sealed.Dispatch, f.Sealed.Attempt
+			r.waited, r.lacked = f.Head.AwaitsPaths(), f.Head.AwaitsEnvironment()
+		}
+		if f.Run != nil && f.Paths != nil && !f.Paths.Held() {
+			r.Accepted = f.Paths
 		}
 		r.faulty = r.faulty || f.Run != nil && len(f.Run.Build) > 0
 	case kernel.KindOutcome:
@@ -92,8 +109,22 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 	if r.Dispatch == "" {
 		return
 	}
-	if r.Resumes != "" {
+	switch {
+	case r.Resumes == "":
+	case r.lacked:
+		rep.Notes = append(slices.Clone(rep.Notes), "The work of run "+r.Resumes+" waited for what its checks lacked. This run went on with it, and no builder ran again.")
+	case r.Refreshes != "":
+		rep.Notes = append(slices.Clone(rep.Notes), "The verified change of run "+r.Refreshes+" was applied on the base as it was then, and judged and checked again there. No builder ran again.")
+	case r.waited:
+		rep.Notes = append(slices.Clone(rep.Notes), "The work of run "+r.Resumes+" waited for somebody to accept its guarded paths. This run delivers it: neither builder nor checks ran again.")
+	default:
 		rep.Notes = append(slices.Clone(rep.Notes), "Run "+r.Resumes+" was interrupted after its builder had ended. This run went on with its sealed work, and no builder ran again.")
+	}
+	if p := r.Accepted; p != nil {
+		rep.Notes = append(slices.Clone(rep.Notes), fmt.Sprintf("The guarded paths were accepted by %s (%s), act %s, digest %s.", p.Accepted.Actor, p.Accepted.Permission, p.Accepted.Act, p.Digest))
+		for _, g := range p.Paths {
+			rep.Notes = append(rep.Notes, "Guarded and accepted: "+unreferring(g.Path))
+		}
 	}
 	rep.RunID, rep.Attempts = r.ID, max(rep.Attempts, r.Attempt)
 	rep.Dispatched, rep.Verified, rep.DispatchHash = true, verified, r.Dispatch
@@ -101,9 +132,11 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 		for _, ch := range r.Diff.Changes {
 			rep.ChangedFiles = append(rep.ChangedFiles, ch.Path)
 		}
-		rep.Discarded = r.Diff.Discarded
+		rep.Discarded, rep.Locks = r.Diff.Discarded, r.Diff.Locks
 	}
 	r.tellChecks(rep)
+	r.tellDenied(rep)
+	r.tellPrepared(rep)
 	if b := r.Built; b != nil {
 		rep.Sandbox = b.Sandbox
 		if r.faulty {
@@ -116,12 +149,104 @@ func (r RunRecord) tellChecks(rep *Report) {
 	if r.Checked == nil {
 		return
 	}
+	if len(r.Checked.Checks) > 0 {
+		rep.ChecksSandbox = r.Checked.Sandbox
+	}
 	for _, k := range r.Checked.Checks {
-		rep.Checks = append(rep.Checks, Check{Name: k.Name, Passed: k.Passed, Runs: k.Runs, Stable: k.Stable, Exit: k.Exit.Code})
+		rep.Checks = append(rep.Checks, Check{Name: k.Name, Passed: k.Passed, Runs: k.Runs, Stable: k.Stable, Exit: k.Exit.Code, OnBase: onBase(k)})
 		if !k.Passed {
 			rep.Outputs = append(rep.Outputs, Output{Name: "check " + k.Name, Tail: k.Output.Tail})
 		}
 	}
+}
+
+// tellDenied says what the gateway denied, and which list would allow it.
+func (r RunRecord) tellDenied(rep *Report) {
+	notes := slices.Clone(rep.Notes)
+	if b := r.Built; b != nil && b.Egress != nil {
+		notes = append(notes, deniedNotes(*b.Egress, "The builder", "builders."+b.Builder+".egress of the server's configuration", "")...)
+	}
+	if r.Checked != nil {
+		for _, k := range r.Checked.Checks {
+			if k.Egress != nil {
+				notes = append(notes, deniedNotes(*k.Egress, "Check "+k.Name, "checks.egress of the server's configuration", "its hosts in the contract")...)
+			}
+		}
+	}
+	if len(notes) > 0 {
+		rep.Notes = notes
+	}
+}
+
+// tellPrepared says what builder and checks were prepared with, and what a step that failed
+// wrote.
+func (r RunRecord) tellPrepared(rep *Report) {
+	notes := slices.Clone(rep.Notes)
+	tell := func(who string, p *kernel.Prepared) {
+		if p == nil {
+			return
+		}
+		for _, s := range p.Steps {
+			if s.Egress != nil {
+				notes = append(notes, deniedNotes(*s.Egress, "Step "+s.Name+" of the preparation", "checks.egress of the server's configuration", "its hosts in the contract")...)
+			}
+			if s.Exit != (kernel.Exit{Cause: kernel.CauseExited}) {
+				rep.Outputs = append(rep.Outputs, Output{Name: "prepare " + s.Name, Tail: s.Output.Tail})
+			}
+		}
+		switch {
+		case p.Layer == "": // it failed
+		case p.OfChange:
+			notes = append(notes, fmt.Sprintf("%s prepared for by the key files of the change itself, thrown away since: %s.", who, p.Layer))
+		default:
+			notes = append(notes, fmt.Sprintf("%s prepared for on the base: %s.", who, p.Layer))
+		}
+	}
+	if r.Built != nil {
+		tell("The builder was", r.Built.Prepared)
+	}
+	if r.Checked != nil {
+		tell("The checks were", r.Checked.Prepared)
+	}
+	if len(notes) > 0 {
+		rep.Notes = notes
+	}
+}
+
+func deniedNotes(e kernel.Egress, who, operators, contracts string) (out []string) {
+	for _, d := range e.Denied {
+		requests := fmt.Sprintf("%d requests", d.Count)
+		if d.Count == 1 {
+			requests = "1 request"
+		}
+		where := " to " + d.Host
+		if d.Port > 0 {
+			where += fmt.Sprintf(":%d", d.Port)
+		}
+		if d.Host == "" {
+			where = "" // nobody can tell
+		}
+		out = append(out, fmt.Sprintf("%s: %s%s denied (%s)%s.", who, requests, where, d.Code, allowedBy(d, operators, contracts)))
+	}
+	if e.DeniedMore > 0 {
+		out = append(out, fmt.Sprintf("%s: %d more requests denied.", who, e.DeniedMore))
+	}
+	return out
+}
+
+// allowedBy names the list that would allow it. What isn't about a rule for the host no
+// list allows.
+func allowedBy(d kernel.Denied, operators, contracts string) string {
+	list, _, _ := strings.Cut(d.Rule, " ")
+	switch {
+	case !slices.Contains([]string{"egress.host_denied", "egress.port_denied", "egress.method_denied"}, d.Code):
+		return ""
+	case list == "world":
+		operators = "egress of this repository under worlds of the server's configuration"
+	case list == "contract" && contracts != "":
+		operators = contracts
+	}
+	return "; a rule in " + operators + " would allow it"
 }
 
 // Agrees reports whether a report says of the run what its records say: dispatch,
@@ -131,6 +256,22 @@ func (r RunRecord) Agrees(rep Report) bool {
 	r.Tell(&again, rep.Verified)
 	again = again.Finish()
 	return rep.Dispatched == again.Dispatched && rep.DispatchHash == again.DispatchHash && rep.RunID == again.RunID &&
-		rep.Sandbox == again.Sandbox && slices.Equal(rep.ChangedFiles, again.ChangedFiles) &&
-		slices.Equal(rep.Discarded, again.Discarded) && slices.Equal(rep.Checks, again.Checks) && slices.Equal(rep.Outputs, again.Outputs)
+		rep.Sandbox == again.Sandbox && rep.ChecksSandbox == again.ChecksSandbox && slices.Equal(rep.ChangedFiles, again.ChangedFiles) &&
+		slices.Equal(rep.Discarded, again.Discarded) && slices.Equal(rep.Locks, again.Locks) && slices.EqualFunc(rep.Checks, again.Checks, Check.equal) && slices.Equal(rep.Outputs, again.Outputs)
+}
+
+// equal compares what is told of a check.
+func (c Check) equal(o Check) bool {
+	a, b := c.OnBase, o.OnBase
+	if c.OnBase, o.OnBase = nil, nil; c != o || (a == nil) != (b == nil) {
+		return false
+	}
+	return a == nil || *a == *b
+}
+
+func onBase(k kernel.CheckResult) *OnBase {
+	if k.OnBase == nil {
+		return nil
+	}
+	return &OnBase{Exit: k.OnBase.Code, Same: *k.OnBase == k.Exit}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -58,6 +59,63 @@ func TestD52_Combinations(t *testing.T) {
 	}
 }
 
+// TestRunRecord_TellsWhatWasDenied: how many requests to which host, and which list
+// would allow them, where one could.
+func TestRunRecord_TellsWhatWasDenied(t *testing.T) {
+	denied := func(list ...kernel.Denied) *kernel.Egress { return &kernel.Egress{Denied: list} }
+	built, checked := kernel.BuilderResult{Builder: "agent", Egress: denied(
+		kernel.Denied{Host: "example.org", Port: 443, Code: "egress.host_denied", Rule: "builder", Count: 12},
+		kernel.Denied{Code: "egress.request_invalid", Count: 2},
+		kernel.Denied{Host: "10.0.0.1", Port: 443, Code: "egress.ip_literal", Rule: "names", Count: 1},
+	)}, kernel.RunResult{Checks: []kernel.CheckResult{{Name: "test", Passed: true, Egress: denied(
+		kernel.Denied{Host: "a.example.org", Port: 80, Code: "egress.port_denied", Rule: "contract a.example.org", Count: 2},
+		kernel.Denied{Host: "b.example.org", Port: 80, Code: "egress.host_denied", Rule: "world", Count: 2},
+	)}, {Name: "lint"}}}
+	built.Egress.DeniedMore = 3
+	var rep Report
+	RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &built, Checked: &checked}.Tell(&rep, false)
+	want := []string{
+		"The builder: 12 requests to example.org:443 denied (egress.host_denied); a rule in builders.agent.egress of the server's configuration would allow it.",
+		"The builder: 2 requests denied (egress.request_invalid).",
+		"The builder: 1 request to 10.0.0.1:443 denied (egress.ip_literal).",
+		"The builder: 3 more requests denied.",
+		"Check test: 2 requests to a.example.org:80 denied (egress.port_denied); a rule in its hosts in the contract would allow it.",
+		"Check test: 2 requests to b.example.org:80 denied (egress.host_denied); a rule in egress of this repository under worlds of the server's configuration would allow it.",
+	}
+	if !slices.Equal(rep.Notes, want) {
+		t.Errorf("notes %q", rep.Notes)
+	}
+}
+
+// TestRunRecord_TellsWhatWasPrepared: the layers of builder and checks, what a failed step
+// wrote, and which hosts a step was denied.
+func TestRunRecord_TellsWhatWasPrepared(t *testing.T) {
+	layer := canon.Sum([]byte("layer"))
+	r := RunRecord{
+		ID: "r", Dispatch: canon.Sum([]byte("d")),
+		Built: &kernel.BuilderResult{Prepared: &kernel.Prepared{Layer: layer, Steps: []kernel.StepResult{{Name: "deps", Exit: kernel.Exit{Cause: kernel.CauseExited}, Output: kernel.Stream{Tail: "fine"}}}}},
+		Checked: &kernel.RunResult{Prepared: &kernel.Prepared{OfChange: true, Steps: []kernel.StepResult{{
+			Name: "deps", Exit: kernel.Exit{Code: 1, Cause: kernel.CauseExited}, Output: kernel.Stream{Tail: "no such version\n"},
+			Egress: &kernel.Egress{Denied: []kernel.Denied{{Host: "elsewhere.example.org", Port: 443, Code: "egress.host_denied", Rule: "contract", Count: 1}}},
+		}}}},
+	}
+	var rep Report
+	r.Tell(&rep, false)
+	want := []string{
+		"The builder was prepared for on the base: " + string(layer) + ".",
+		"Step deps of the preparation: 1 request to elsewhere.example.org:443 denied (egress.host_denied); a rule in its hosts in the contract would allow it.",
+	}
+	if !slices.Equal(rep.Notes, want) || !slices.Equal(rep.Outputs, []Output{{Name: "prepare deps", Tail: "no such version\n"}}) {
+		t.Errorf("notes %q, outputs %q", rep.Notes, rep.Outputs)
+	}
+	r.Checked.Prepared.Steps, r.Checked.Prepared.Layer = nil, layer
+	rep = Report{}
+	r.Tell(&rep, true)
+	if len(rep.Notes) != 2 || rep.Notes[1] != "The checks were prepared for by the key files of the change itself, thrown away since: "+string(layer)+"." {
+		t.Errorf("notes %q", rep.Notes)
+	}
+}
+
 // TestRunRecord_Take: a report tells of the one run, and a builder that is known
 // never to have started wasn't dispatched.
 func TestRunRecord_Take(t *testing.T) {
@@ -101,5 +159,40 @@ func TestRunRecord_Take(t *testing.T) {
 	}
 	if err := (&RunRecord{ID: "r1"}).Take(kernel.KindDiff, "r1", []byte("{")); err == nil {
 		t.Error("a body that isn't JSON passes")
+	}
+}
+
+// TestD52_OnBaseReadAgain: what a report says of a check on the base is compared by its
+// values, for it was read again, and another word is noticed.
+func TestD52_OnBaseReadAgain(t *testing.T) {
+	exit := kernel.Exit{Code: 1, Cause: kernel.CauseExited}
+	run := RunRecord{ID: "r1", Dispatch: "sha256:x", Checked: &kernel.RunResult{
+		Run: "r1", Checks: []kernel.CheckResult{{Name: "test", Runs: 1, Stable: true, Exit: exit, OnBase: &exit}},
+	}}
+	var told Report
+	run.Tell(&told, false)
+	data, err := json.Marshal(told.Finish())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() (r Report) {
+		if err := json.Unmarshal(data, &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if !run.Agrees(read()) {
+		t.Error("the report doesn't agree with its own records")
+	}
+	for name, change := range map[string]func(*Check){
+		"another exit":  func(c *Check) { c.OnBase.Exit = 2 },
+		"not the same":  func(c *Check) { c.OnBase.Same = false },
+		"nothing of it": func(c *Check) { c.OnBase = nil },
+		"it passed":     func(c *Check) { c.Passed = true },
+	} {
+		r := read()
+		if change(&r.Checks[0]); run.Agrees(r) {
+			t.Errorf("%s: it agrees", name)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func TestK11_JudgedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := s.Again(t.Context(), c.changes)
+		v, err := s.Again(t.Context(), c.changes, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ const (
 	ModeExec    = "100755"
 	ModeSymlink = "120000"
 	ModeGitlink = "160000"
+	// ModeTree is a directory's, in [Node] alone.
+	ModeTree = "040000"
 )
 
 // Entry is one leaf of a tree: a blob, a symbolic link or a gitlink. Entries

@@ -2,6 +2,7 @@ package scope
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,8 @@ import (
 
 // Compare judges a snapshot: every path that differs from the base must be
 // allowed, unprotected, safe and within the budgets. It is a function of the
-// snapshot, the base and the rules alone. The error is the context's.
+// snapshot, the base and the rules alone. The error is the context's, or that of
+// [Rules].Blob.
 func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 	faults := violations{list: append([]kernel.Violation{}, snap.faults.list...), more: map[kernel.Code]int{}}
 	for code, n := range snap.faults.more {
@@ -24,7 +26,9 @@ func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 		if err := ctx.Err(); err != nil {
 			return Verdict{}, err
 		}
-		s.judgePath(path, &faults)
+		if s.judgePath(path, &faults); s.guard.Match(path) {
+			faults.add(kernel.CodeProtectedPath, path, whyProtected)
+		}
 	}
 	v := Verdict{Contents: map[string][]byte{}, Discarded: snap.discarded}
 	var bytes int64
@@ -33,6 +37,9 @@ func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 			return Verdict{}, err
 		}
 		s.judgePath(c.Path, &faults)
+		if err := s.judgeClass(c, changes, snap.files[c.Path].data, &v, &faults); err != nil {
+			return Verdict{}, err
+		}
 		bytes += c.Size
 		if data := snap.files[c.Path].data; data != nil {
 			v.Contents[c.AfterID] = data
@@ -90,13 +97,83 @@ func changed(e Entry, f Found) kernel.Change {
 	return c
 }
 
-// judgePath holds a changed path against the allowed and the protected ones.
-func (s *Scope) judgePath(path string, faults *violations) {
-	if !s.allowed.Match(path) {
-		faults.add(kernel.CodeScopeOutside, path, "No allowed pattern covers it.")
+// whyProtected is said of a path that nobody can be asked about.
+const whyProtected = "It is protected and paths.unprotect of the contract does not name it."
+
+// judgeClass holds a changed path against the three classes. What is protected isn't
+// named by many tasks: a lock file's contents are read only here.
+func (s *Scope) judgeClass(c kernel.Change, changes []kernel.Change, after []byte, v *Verdict, faults *violations) error {
+	why, detail := WhyGuarded, whyProtected
+	switch s.guard.Class(c.Path) {
+	case ClassNone:
+		return nil
+	case ClassForbidden:
+		faults.add(kernel.CodeProtectedPath, c.Path, whyProtected)
+		return nil
+	case ClassLock:
+		var err error
+		if why, err = s.withManifest(c, changes, after); err != nil {
+			return err
+		}
+		if why == "" {
+			v.Locks = append(v.Locks, c.Path)
+			return nil
+		}
+		detail = "It is a lock file, and guarded: " + why
+	case ClassGuarded:
 	}
-	if s.guard.Match(path) {
-		faults.add(kernel.CodeProtectedPath, path, "It is protected and paths.unprotect of the contract does not name it.")
+	if !s.rules.Accepts {
+		faults.add(kernel.CodeProtectedPath, c.Path, detail)
+		return nil
+	}
+	v.Guarded = append(v.Guarded, kernel.GuardedPath{Path: c.Path, Why: why})
+	return nil
+}
+
+// ErrTooLarge is what [Rules].Blob says of a file that it won't read.
+var ErrTooLarge = errors.New("scope: the file is too large to be read")
+
+// withManifest says why a changed lock file doesn't come with its manifest, or "".
+func (s *Scope) withManifest(c kernel.Change, changes []kernel.Change, after []byte) (string, error) {
+	var before []byte
+	var err error
+	read := func(id string) (data []byte) {
+		if id != "" && err == nil && s.rules.Blob != nil {
+			data, err = s.rules.Blob(id)
+		}
+		return data
+	}
+	if NeedsSources(c, changes) {
+		if s.rules.Blob == nil {
+			return "What it held before can't be read.", nil
+		}
+		if before = read(c.BeforeID); after == nil {
+			after = read(c.AfterID)
+		}
+	}
+	if errors.Is(err, ErrTooLarge) {
+		return "It is too large to be read.", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return WithManifest(c, changes, before, after, nil), nil
+}
+
+// covers reports whether a pattern allows a path. A lock file is allowed with its
+// manifest.
+func (s *Scope) covers(path string) bool {
+	if s.paths[path] || s.allowed.Match(path) {
+		return true
+	}
+	manifest := ManifestOf(path)
+	return manifest != "" && s.guard.Class(path) == ClassLock && (s.paths[manifest] || s.allowed.Match(manifest))
+}
+
+// judgePath holds a changed path against the allowed ones.
+func (s *Scope) judgePath(path string, faults *violations) {
+	if !s.covers(path) {
+		faults.add(kernel.CodeScopeOutside, path, "No allowed pattern covers it.")
 	}
 	e, tracked := s.base.entries[path]
 	if e.Mode == ModeGitlink {

@@ -53,6 +53,17 @@
 // never ignored. Where the matcher and git disagree (a re-included directory,
 // go-git issue 2112) a path is seen as not ignored, and that is then judged.
 //
+// # Above a layer
+//
+// A workspace may have been an overlay: the base in a read-only layer, and what was
+// written in a directory above it ([Scope.VerifyAbove]). Then that directory is walked
+// by the same rules, and a path of the base is as it was unless something there hides
+// it: a file, a link or a special file of its name or of a directory's above it; a
+// character device 0/0, by which the kernel marks what was removed; a directory where
+// the base has a file, or with the attribute user.overlay.opaque=y, by which the kernel
+// marks one that was removed and made anew. Other attributes that mean something to
+// overlays are refused.
+//
 // # Unsafe paths
 //
 // [CheckPath] has the rules. They hold for paths that a change adds: a base may

@@ -17,6 +17,7 @@ type world struct {
 	entries []Entry
 	blobs   map[string][]byte
 	dir     string
+	mounted bool // an overlay; see above_test.go
 }
 
 // baseFiles is the tree that most tests begin with.
@@ -64,6 +65,9 @@ func (w *world) layOut() {
 	if err := Materialise(context.Background(), w.dir, w.entries, w.blob); err != nil {
 		w.t.Fatal(err)
 	}
+	if above() {
+		w.mount()
+	}
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
@@ -85,13 +89,23 @@ func (w *world) rules() Rules {
 	return r
 }
 
-func (w *world) verify(r Rules) Verdict {
+func (w *world) scope(r Rules) *Scope {
 	w.t.Helper()
 	s, err := New(w.entries, r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	v, err := s.Verify(context.Background(), w.dir)
+	return s
+}
+
+func (w *world) verify(r Rules) Verdict {
+	w.t.Helper()
+	s := w.scope(r)
+	snap, err := w.snapshot(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v, err := s.Compare(context.Background(), snap)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -89,3 +89,10 @@ func (i *ignores) dir(path string) bool {
 	i.memo[path] = answer
 	return answer
 }
+
+// IgnoredDirs compiles .gitignore files, path → content, and reports of an untracked
+// directory whether git would ignore it.
+func IgnoredDirs(files map[string][]byte) func(dir string) bool {
+	i := newIgnores(files)
+	return func(dir string) bool { return i.match(dir, true) }
+}

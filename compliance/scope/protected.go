@@ -1,18 +1,42 @@
 package scope
 
-import "github.com/writbot/writ/kernel"
+import (
+	"slices"
+
+	"github.com/writbot/writ/kernel"
+)
 
 // DefaultProtected lists the paths that a builder must not change even if the
 // task allows them, unless the contract's paths.unprotect names them
 // (DESIGN §4; CASES S14). The contract's paths.protected adds to the list.
 // They are compared without regard to case.
-func DefaultProtected() []string {
-	var out []string
-	for _, group := range [][]string{protectedGit, protectedCI, protectedServices, protectedGovernance, protectedAgents, protectedHooks, protectedLocks} {
-		out = append(out, group...)
-	}
-	return out
+func DefaultProtected() []string { return slices.Concat(DefaultForbidden(), DefaultGuarded()) }
+
+// DefaultForbidden lists what steers git, writ and agents: no acceptance will ever let a
+// task change it.
+func DefaultForbidden() []string {
+	return slices.Concat(protectedGit, protectedGovernance, protectedAgents, protectedHooks)
 }
+
+// DefaultGuarded lists the rest: what a CI system, a service or a package manager obeys.
+func DefaultGuarded() []string {
+	return slices.Concat(protectedOwners, protectedCI, protectedServices, protectedLocks)
+}
+
+// Class is how a path is protected.
+type Class string
+
+// The classes.
+const (
+	// ClassNone is a path like any other.
+	ClassNone Class = ""
+	// ClassForbidden is never changed by a task.
+	ClassForbidden Class = "forbidden"
+	// ClassGuarded is changed once a person has accepted exactly these bytes.
+	ClassGuarded Class = "guarded"
+	// ClassLock is guarded unless it comes with its manifest; see [WithManifest].
+	ClassLock Class = "lock"
+)
 
 // Files that steer git. A .gitignore decides what later runs throw away.
 var protectedGit = []string{
@@ -27,7 +51,8 @@ var protectedCI = []string{
 	"azure-pipelines*.yml", "azure-pipelines*.yaml", ".azure-pipelines/**", "bitbucket-pipelines.yml",
 	"**/Jenkinsfile", ".teamcity/**", ".tekton/**", ".builds/**", ".build.yml", ".ci/**",
 	"cloudbuild.yaml", "cloudbuild.yml", "buildspec.yml", "wercker.yml", "codefresh.yml",
-	"**/action.yml", "**/action.yaml", "**/Earthfile",
+	"**/action.yml", "**/action.yaml", "**/Earthfile", "**/*.gitlab-ci.yml", "screwdriver.yaml", "bitrise.yml",
+	"codemagic.yaml", ".harness/**",
 }
 
 // What release and deployment services, and bots that write to the repository,
@@ -35,12 +60,16 @@ var protectedCI = []string{
 var protectedServices = []string{
 	"renovate.json", ".renovaterc", ".renovaterc.json", "**/netlify.toml", "**/vercel.json",
 	".readthedocs.yaml", ".readthedocs.yml", ".goreleaser.yml", ".goreleaser.yaml",
+	".mergify.yml", ".mergify/**", ".releaserc", ".releaserc.*", "codecov.yml", ".codecov.yml",
 }
 
 // Who decides, and by which rules.
 var protectedGovernance = []string{
-	"**/.writ/**", "**/CODEOWNERS", ".aynig/**",
+	"**/.writ/**", ".aynig/**",
 }
+
+// Who must review.
+var protectedOwners = []string{"**/CODEOWNERS"}
 
 // What coding agents and editors obey or run on opening a repository.
 var protectedAgents = []string{
@@ -70,48 +99,81 @@ var protectedLocks = []string{
 	"**/mix.lock", "**/pubspec.lock", "**/Podfile.lock", "**/Package.resolved", "**/packages.lock.json",
 	"**/gradle.lockfile", "**/flake.lock", "**/.terraform.lock.hcl", "**/.npmrc",
 	"**/.yarnrc", "**/.yarnrc.yml", "**/.yarn/releases/**", "**/.yarn/plugins/**", "**/bunfig.toml", "**/pip.conf",
+	"**/.pnpmfile.cjs", "**/.cargo/config", "**/.cargo/config.toml", "**/.bundle/config", "**/.mvn/**",
+	"**/gradle-wrapper.properties",
 }
+
+// WhyGuarded is said of a path that a list guards.
+const WhyGuarded = "What it says is obeyed by CI, a service or a package manager, or the contract guards it."
 
 // Protection answers whether a path is protected.
 type Protection struct {
-	protected Globs // folded
+	forbidden Globs // folded
+	guarded   Globs // folded
 	unprotect Globs
 }
 
-// NewProtection compiles the default list, what the contract adds, and what it
-// takes out. Faulty patterns are reported and left out.
-func NewProtection(protected, unprotect []string) (Protection, []*PatternError) {
+// NewProtection compiles the default lists, what the contract adds to what is forbidden,
+// and what it takes out of both. Faulty patterns are reported and left out.
+func NewProtection(forbidden, unprotect []string) (Protection, []*PatternError) {
+	return NewClasses(forbidden, nil, unprotect)
+}
+
+// NewClasses is NewProtection with what the contract adds to what is guarded. What is
+// protected is the same whichever of the two lists names it.
+func NewClasses(forbidden, guarded, unprotect []string) (Protection, []*PatternError) {
 	var p Protection
 	var faults []*PatternError
-	for _, text := range append(DefaultProtected(), protected...) {
-		g, fault := parseGlob(Fold(text))
-		if fault != nil {
-			faults = append(faults, &PatternError{text, fault.Reason})
-			continue
+	compile := func(to *Globs, lists ...[]string) {
+		for _, text := range slices.Concat(lists...) {
+			g, fault := parseGlob(Fold(text))
+			if fault != nil {
+				faults = append(faults, &PatternError{text, fault.Reason})
+				continue
+			}
+			*to = append(*to, g)
 		}
-		p.protected = append(p.protected, g)
 	}
+	compile(&p.forbidden, DefaultForbidden(), forbidden)
+	compile(&p.guarded, DefaultGuarded(), guarded)
 	un, bad := ParseGlobs(unprotect)
 	p.unprotect = un
 	return p, append(faults, bad...)
 }
 
 // Match reports whether the path may not be changed.
-func (p Protection) Match(path string) bool {
-	return p.protected.Match(Fold(path)) && !p.unprotect.Match(path)
+func (p Protection) Match(path string) bool { return p.Class(path) != ClassNone }
+
+// Class is how a path is protected. What both lists name is forbidden.
+func (p Protection) Class(path string) Class {
+	folded := Fold(path)
+	switch {
+	case p.forbidden.Match(folded):
+	case !p.guarded.Match(folded), p.unprotect.Match(path):
+		return ClassNone
+	case isLock(path):
+		return ClassLock
+	default:
+		return ClassGuarded
+	}
+	if p.unprotect.Match(path) {
+		return ClassNone
+	}
+	return ClassForbidden
 }
 
 // CheckAllowed lists what is wrong with a task's allowed_files: faulty patterns
-// and patterns that name a protected path (CASES I9). A wider pattern that
-// merely reaches a protected path is fine here; the path itself stays refused.
-func CheckAllowed(patterns []string, p Protection) []kernel.Violation {
+// and patterns that name a path which no task can change (CASES I9): a forbidden one, or
+// where nobody accepts it, a guarded one. A wider pattern that merely reaches such a path
+// is fine here; the path itself stays refused.
+func CheckAllowed(patterns []string, p Protection, accepts bool) []kernel.Violation {
 	globs, faults := ParseGlobs(patterns)
 	var out []kernel.Violation
 	for _, f := range faults {
 		out = append(out, f.Violation())
 	}
 	for _, g := range globs {
-		if p.Match(g.String()) {
+		if c := p.Class(g.String()); c == ClassForbidden || c == ClassGuarded && !accepts {
 			out = append(out, kernel.Violation{Code: kernel.CodeProtectedPath, Subject: g.String(),
 				Detail: "The task names a protected path; the contract's paths.unprotect must name it first."})
 		}

@@ -46,6 +46,9 @@ func (w *walker) file(dir int, name, path string, st unix.Stat_t) error {
 	if same, err := sameFile(fd, st); err != nil || !same {
 		return w.changed(path, err)
 	}
+	if refused, err := w.marked(fd, path); refused || err != nil {
+		return err
+	}
 	found, err := w.read(fd, path, st)
 	if err != nil {
 		return w.changed(path, err)
@@ -68,12 +71,25 @@ func (w *walker) unreadable(path string, st unix.Stat_t) (kernel.Code, string) {
 	case st.Mode&unix.S_IRUSR == 0:
 		return kernel.CodeScopeMode, "Its owner can't read it."
 	case tracked && e.Mode == ModeGitlink:
-		return kernel.CodeScopeFileType, "It is a file where the base has a submodule."
-	case !tracked && st.Size > w.scope.rules.MaxBytes, st.Size > maxFileBytes:
-		return kernel.CodeScopeSize, fmt.Sprintf("It has %d bytes; budgets.bytes is %d.", st.Size, w.scope.rules.MaxBytes)
+		return kernel.CodeScopeFileType, whyReplaced
+	}
+	return w.scope.tooLarge(st.Size, tracked)
+}
+
+// tooLarge says why a file is refused for its length, before a byte of it is read.
+func (s *Scope) tooLarge(size int64, tracked bool) (kernel.Code, string) {
+	if !tracked && size > s.rules.MaxBytes || size > maxFileBytes {
+		return kernel.CodeScopeSize, fmt.Sprintf("It has %d bytes; budgets.bytes is %d.", size, s.rules.MaxBytes)
 	}
 	return "", ""
 }
+
+// Why something that is there can't be delivered.
+const (
+	whyLink      = "It is a symbolic link that the base does not have."
+	whySubmodule = "It is a submodule; what is in it can't be delivered."
+	whyReplaced  = "It is a file where the base has a submodule."
+)
 
 // changed is for a file that didn't hold still, or that the disk can't give.
 func (w *walker) changed(path string, err error) error {
@@ -191,7 +207,7 @@ func (w *walker) link(dir int, name, path string) error {
 	}
 	f := Found{Path: path, Mode: ModeSymlink, Size: int64(n), OID: BlobID(buf[:n])}
 	if e := w.scope.base.entries[path]; e.Mode != ModeSymlink || e.OID != f.OID {
-		w.refuse(kernel.CodeScopeFileType, path, "It is a symbolic link that the base does not have.")
+		w.refuse(kernel.CodeScopeFileType, path, whyLink)
 		return nil
 	}
 	w.snap.files[path] = f

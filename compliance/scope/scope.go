@@ -11,10 +11,20 @@ import (
 type Rules struct {
 	// Allowed are the task's allowed_files; none allows nothing.
 	Allowed []string
-	// Protected adds to [DefaultProtected], Unprotect takes out: the
-	// contract's paths.protected and paths.unprotect.
-	Protected []string
+	// Paths are allowed beside the patterns, each by its exact name: what a commit
+	// that is judged afterwards changed. A task has none.
+	Paths []string
+	// Forbidden and Guarded add to [DefaultForbidden] and [DefaultGuarded], Unprotect
+	// takes out of both: the contract's paths of these names.
+	Forbidden []string
+	Guarded   []string
 	Unprotect []string
+	// Accepts says that a person can be asked to accept guarded paths. Otherwise they
+	// are refused.
+	Accepts bool
+	// Blob reads what a lock file held before, by its blob id; without it no lock file
+	// comes with its manifest. See [WithManifest].
+	Blob func(oid string) ([]byte, error)
 	// Ignore holds the base commit's .gitignore files, path → content; see
 	// [IgnoreFiles]. Nil discards nothing (paths.ignored: refuse).
 	Ignore map[string][]byte
@@ -29,6 +39,7 @@ type Rules struct {
 type Scope struct {
 	base    base
 	allowed Globs
+	paths   map[string]bool
 	guard   Protection
 	ignore  *ignores
 	rules   Rules
@@ -43,11 +54,15 @@ func New(entries []Entry, r Rules) (*Scope, error) {
 		return nil, err
 	}
 	allowed, faults := ParseGlobs(r.Allowed)
-	guard, more := NewProtection(r.Protected, r.Unprotect)
+	guard, more := NewClasses(r.Forbidden, r.Guarded, r.Unprotect)
 	if faults = append(faults, more...); len(faults) > 0 {
 		return nil, faults[0]
 	}
-	return &Scope{base: b, allowed: allowed, guard: guard, ignore: newIgnores(r.Ignore), rules: r}, nil
+	paths := make(map[string]bool, len(r.Paths))
+	for _, p := range r.Paths {
+		paths[p] = true
+	}
+	return &Scope{base: b, allowed: allowed, paths: paths, guard: guard, ignore: newIgnores(r.Ignore), rules: r}, nil
 }
 
 // Verdict is what was found in a workspace.
@@ -60,6 +75,11 @@ type Verdict struct {
 	Contents map[string][]byte
 	// Discarded are the ignored leftovers, sorted, at most MaxListed and a note.
 	Discarded []string
+	// Guarded are the changed paths that a person must accept, sorted; none where nobody
+	// can, for then they are violations.
+	Guarded []kernel.GuardedPath
+	// Locks are the changed lock files that come with their manifests, sorted.
+	Locks []string
 	// Violations are all of them, in the kernel's order; the umbrella
 	// execution.scope.violation is among them if there is any.
 	Violations []kernel.Violation
@@ -68,7 +88,20 @@ type Verdict struct {
 // Diff is the verdict as a proposal record.
 func (v Verdict) Diff(run, baseCommit string) kernel.Diff {
 	return kernel.Diff{Kind: string(kernel.KindDiff), Run: run, Base: baseCommit,
-		Changes: nonNil(v.Changes), Discarded: nonNil(v.Discarded), Violations: nonNil(v.Violations)}
+		Changes: nonNil(v.Changes), Discarded: nonNil(v.Discarded), Violations: nonNil(v.Violations), Guarded: v.Guarded, Locks: v.Locks}
+}
+
+// NoOutput is the violation of a verdict that nothing speaks against and nothing was
+// changed by, or none: a task owes a change.
+func (v Verdict) NoOutput() []kernel.Violation {
+	if len(v.Changes) > 0 || len(v.Violations) > 0 {
+		return nil
+	}
+	detail := "Nothing was changed."
+	if len(v.Discarded) > 0 {
+		detail = "Nothing was changed but files that the base ignores."
+	}
+	return []kernel.Violation{{Code: kernel.CodeNoOutput, Subject: "workspace", Detail: detail}}
 }
 
 func nonNil[T any](list []T) []T {

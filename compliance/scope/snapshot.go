@@ -69,7 +69,13 @@ var errStop = errors.New("walk stopped")
 // regular files and directories, and never waits for anything but the disk. No
 // error names the workspace's place on this host: it may end in a record.
 func (s *Scope) Snapshot(ctx context.Context, root string) (*Snapshot, error) {
-	w := walker{ctx: ctx, scope: s, budget: int64(len(s.base.entries)+len(s.base.dirs)) + maxNewEntries,
+	return s.walk(ctx, root, nil)
+}
+
+// walk walks a workspace, or with hides what was written into one that was an overlay:
+// then it notes there what doesn't show of the base.
+func (s *Scope) walk(ctx context.Context, root string, hides map[string]bool) (*Snapshot, error) {
+	w := walker{ctx: ctx, scope: s, hides: hides, budget: int64(len(s.base.entries)+len(s.base.dirs)) + maxNewEntries,
 		pathLeft: maxNewPathBytes, readLeft: maxReadBytes, keepLeft: s.rules.MaxBytes}
 	w.snap = &Snapshot{files: make(map[string]Found, len(s.base.entries)), gitlinks: map[string]bool{}, unread: map[string]bool{}}
 	fd, err := w.root(root)
@@ -92,6 +98,9 @@ type walker struct {
 	readLeft int64 // bytes left to hash
 	keepLeft int64 // bytes left to keep
 	buf      []byte
+
+	hides map[string]bool // of an overlay; nil for a workspace that holds everything
+	marks []byte          // a buffer
 }
 
 func (w *walker) fault(code kernel.Code, path, detail string) { w.snap.faults.add(code, path, detail) }
@@ -130,6 +139,9 @@ func listable(mode uint32) bool {
 // dir walks an open directory and closes it.
 func (w *walker) dir(fd int, path string, depth int) error {
 	defer unix.Close(fd)
+	if refused, err := w.marked(fd, path); refused || err != nil {
+		return err
+	}
 	names, err := w.names(fd, path)
 	if err != nil {
 		return err
@@ -186,6 +198,9 @@ func (w *walker) entry(dir int, name, path string, depth int) error {
 	}
 	if err := w.spend(path); err != nil {
 		return err
+	}
+	if w.hide(path, st) {
+		return nil
 	}
 	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
 	if w.discard(path, isDir) || w.tooFar(path, depth) {
@@ -323,7 +338,7 @@ func (w *walker) gitlink(fd int, path string) error {
 		return err
 	}
 	if len(names) > 0 {
-		w.refuse(kernel.CodeScopeFileType, path, "It is a submodule; what is in it can't be delivered.")
+		w.refuse(kernel.CodeScopeFileType, path, whySubmodule)
 		return nil
 	}
 	w.snap.gitlinks[path] = true

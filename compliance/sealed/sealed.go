@@ -50,6 +50,8 @@ type Manifest struct {
 	Dispatch kernel.Dispatch      `json:"dispatch"` // that the builder was given
 	Result   kernel.BuilderResult `json:"result"`
 	Diff     kernel.Diff          `json:"diff"`
+	// Checked is what the checks said of it, where it waits for a person and they passed.
+	Checked *kernel.RunResult `json:"checked,omitempty"`
 }
 
 // Work is sealed work with its contents, by git blob id.
@@ -60,7 +62,7 @@ type Work struct {
 
 // New is the work of a run.
 func New(d kernel.Dispatch, result kernel.BuilderResult, diff kernel.Diff, contents map[string][]byte) Work {
-	return Work{Manifest{kind, version, d, result, diff}, contents}
+	return Work{Manifest{Kind: kind, V: version, Dispatch: d, Result: result, Diff: diff}, contents}
 }
 
 // Encode is the manifest's canonical form.
@@ -176,6 +178,8 @@ func (m Manifest) coherent() error {
 		return fmt.Errorf("sealed: the builder of run %s did not succeed", d.RunID)
 	case len(m.Diff.Violations) > 0 || len(m.Diff.Changes) == 0:
 		return fmt.Errorf("sealed: the diff of run %s is none that could be accepted", d.RunID)
+	case m.Checked != nil && slices.ContainsFunc(m.Checked.Checks, func(c kernel.CheckResult) bool { return !c.Passed || !c.Stable }):
+		return fmt.Errorf("sealed: a check of run %s did not pass", d.RunID)
 	}
 	return nil
 }

@@ -7,13 +7,27 @@ import (
 	"slices"
 )
 
-// migrations brings a file from version i to i+1 (PRAGMA user_version). An
-// entry that was released never changes; a new table is a further entry. The
-// SQL is what PostgreSQL takes too, but for the types' names and the words
+// unreleased is how many forms of the file there were before the oldest that is read.
+// No release had them.
+const unreleased = 6
+
+// migrations brings a file from version unreleased+i to the next one (PRAGMA
+// user_version). An entry that was released never changes; a new table is a further
+// entry. The SQL is what PostgreSQL takes too, but for the types' names and the words
 // after the last bracket.
 func migrations() []string {
-	return []string{
-		`CREATE TABLE worlds (
+	return []string{ledgerTables + ";" + inboxTables + ";" + shelfTable + ";" + pushedTable + ";" + pushedClock}
+}
+
+// newest is the version of the files that this writ writes.
+func newest() int { return unreleased + len(migrations()) }
+
+// ledgerTables belong to compliance/ledger. A record is a row until its segment is
+// closed; then its bytes are part of the segment's, compressed, and segment_tasks says
+// which segments have records of a task. Of an archived one the data lie in a file of
+// the archive's directory. Rows of some hundred bytes to some thousand have
+// a rowid: in a table without one each would take whole pages beside the tree.
+const ledgerTables = `CREATE TABLE worlds (
 			id              INTEGER PRIMARY KEY,
 			world           TEXT    NOT NULL UNIQUE,
 			instance        TEXT    NOT NULL,
@@ -30,8 +44,27 @@ func migrations() []string {
 			nodes BLOB    NOT NULL,
 			raw   BLOB    NOT NULL,
 			PRIMARY KEY (world, seq)
-		) STRICT, WITHOUT ROWID;
+		) STRICT;
 		CREATE INDEX records_task ON records (world, task, seq) WHERE task <> 0;
+		CREATE TABLE segments (
+			world INTEGER NOT NULL REFERENCES worlds (id),
+			first INTEGER NOT NULL,
+			nodes BLOB    NOT NULL,
+			data  BLOB    NOT NULL,
+			PRIMARY KEY (world, first)
+		) STRICT;
+		CREATE TABLE segment_tasks (
+			world INTEGER NOT NULL REFERENCES worlds (id),
+			task  INTEGER NOT NULL,
+			first INTEGER NOT NULL,
+			PRIMARY KEY (world, task, first)
+		) STRICT, WITHOUT ROWID;
+		CREATE TABLE archives (
+			world INTEGER PRIMARY KEY REFERENCES worlds (id),
+			size  INTEGER NOT NULL,
+			dir   TEXT    NOT NULL,
+			mark  BLOB    NOT NULL
+		) STRICT;
 		CREATE TABLE quarantined (
 			world  TEXT    NOT NULL,
 			at     INTEGER NOT NULL,
@@ -40,14 +73,7 @@ func migrations() []string {
 			task   INTEGER NOT NULL,
 			nodes  BLOB    NOT NULL,
 			raw    BLOB    NOT NULL
-		) STRICT;`,
-		inboxTables,
-		backlogColumn,
-		shelfTable,
-		pushedTable,
-		pushedClock,
-	}
-}
+		) STRICT`
 
 // shelfTable belongs to compliance/shelf: one work of each task.
 const shelfTable = `CREATE TABLE shelf (
@@ -83,7 +109,8 @@ const pushedClock = `CREATE TABLE pushed_clock (
 // inboxTables belong to webhook/inbox. The body of a delivery stands apart from
 // it, so that looking through deliveries reads no bodies. due_ms 0 is no due
 // time; while a task is taken it is the earliest mark since, and taken_ms is
-// the due time that it was taken with.
+// the due time that it was taken with. backlog 1 is a task that nobody waits for, and
+// that others which are due go before.
 const inboxTables = `CREATE TABLE deliveries (
 			id        INTEGER PRIMARY KEY,
 			hook      TEXT    NOT NULL,
@@ -124,9 +151,11 @@ const inboxTables = `CREATE TABLE deliveries (
 			taken_ms   INTEGER NOT NULL,
 			generation INTEGER NOT NULL,
 			failures   INTEGER NOT NULL,
+			backlog    INTEGER NOT NULL DEFAULT 0,
 			PRIMARY KEY (world, task)
 		) STRICT, WITHOUT ROWID;
 		CREATE INDEX schedule_due ON schedule (world, due_ms) WHERE due_ms <> 0 AND taken_ms = 0;
+		CREATE INDEX schedule_backlog ON schedule (world, backlog, due_ms) WHERE due_ms <> 0 AND taken_ms = 0;
 		CREATE INDEX schedule_taken ON schedule (taken_ms) WHERE taken_ms <> 0;
 		CREATE TABLE acts (
 			id     INTEGER PRIMARY KEY,
@@ -149,12 +178,7 @@ const inboxTables = `CREATE TABLE deliveries (
 			since_ms INTEGER NOT NULL,
 			actor    TEXT    NOT NULL,
 			reason   TEXT    NOT NULL
-		) STRICT, WITHOUT ROWID;`
-
-// backlogColumn belongs to webhook/inbox, too: 1 is a task that nobody waits for,
-// and that others which are due go before.
-const backlogColumn = `ALTER TABLE schedule ADD COLUMN backlog INTEGER NOT NULL DEFAULT 0;
-		CREATE INDEX schedule_backlog ON schedule (world, backlog, due_ms) WHERE due_ms <> 0 AND taken_ms = 0;`
+		) STRICT, WITHOUT ROWID`
 
 // applicationID marks a file as writ's: "Writ" in ASCII.
 const applicationID = 0x57726974
@@ -176,41 +200,42 @@ func migrateIn(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	steps := migrations()
-	if version == len(steps) {
+	if version == newest() {
 		return nil
 	}
-	for i, step := range steps[version:] {
+	for i, step := range migrations()[version-unreleased:] {
 		if err := c.script(ctx, step); err != nil {
 			return fmt.Errorf("migration %d: %w", version+i+1, err)
 		}
 	}
-	return c.script(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+	return c.script(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, newest()))
 }
 
-// fileVersion is how many migrations the file has had.
+// fileVersion is the version of the file, that of one which knows no tables yet where it
+// is empty.
 func fileVersion(ctx context.Context, c *conn) (int, error) {
 	var version, id, tables int64
 	_, err := c.row(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
 		FROM pragma_user_version, pragma_application_id`, nil, []any{&version, &id, &tables})
-	newest := int64(len(migrations()))
 	switch {
 	case err != nil:
 		return 0, err
 	case tables == 0 && version == 0:
-		return 0, nil
+		return unreleased, nil
 	case id != applicationID:
 		return 0, errors.New("the file is another program's database; give another state directory")
-	case version < 0 || version > newest:
-		return 0, fmt.Errorf("the file has version %d, this writ knows %d; use a newer writ", version, newest)
+	case version > 0 && version <= unreleased:
+		return 0, fmt.Errorf("the file has version %d, a form that no release had, and this writ reads %d only; keep the state directory aside and begin with a new one", version, newest())
+	case version < 0 || version > int64(newest()):
+		return 0, fmt.Errorf("the file has version %d, this writ knows %d; use a newer writ", version, newest())
 	}
 	return int(version), nil
 }
 
 func checkVersion(ctx context.Context, c *conn) error {
 	version, err := fileVersion(ctx, c)
-	if err == nil && version != len(migrations()) {
-		err = fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, len(migrations()))
+	if err == nil && version != newest() {
+		err = fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, newest())
 	}
 	return err
 }

@@ -61,8 +61,12 @@
 // back with the next act that is written, and before that ([Room.PutBack]) if something
 // counts of what it lacks: whoever saw nothing of it would go by keys that count no
 // more. One whose acts contradict it is a fork,
-// nothing of which counts, and a person decides; unless nothing of it counts for
-// those who are listed here, for then it is put back, too.
+// nothing of which counts, and a person decides; unless nothing of it counts, after what
+// was seen, for those who are listed here: then it is put back, too. So neither a
+// stranger nor the key that was revoked covers a revocation.
+//
+// Of two that saw two keys revoke each other each puts back what it saw, at every sweep,
+// until the stolen key is taken out of the lists where it counts: then that is a fork.
 //
 // # Limits
 //

@@ -3,6 +3,7 @@ package worldref
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/writbot/writ/compliance/internal/visible"
@@ -43,6 +44,12 @@ type Standing struct {
 	limits  map[string]limit   // by signer
 	rebound map[string]markSet // by the old world
 	next    map[string]string  // by signer: who took its place
+	seen    map[string]witness // by ref
+}
+
+// witness is what an act names on a ref, and where it was said.
+type witness struct {
+	head, old, world string
 }
 
 // limit is how far a key counts that counts no more.
@@ -134,7 +141,7 @@ func names(marks []Mark, oid string) bool {
 func pass(world string, entries []Entry, listed func(string) bool, before reach) Standing {
 	s := Standing{
 		World: world, listed: listed, Acts: make([]Judged, 0, len(entries)),
-		limits: map[string]limit{}, rebound: map[string]markSet{}, next: map[string]string{},
+		limits: map[string]limit{}, rebound: map[string]markSet{}, next: map[string]string{}, seen: map[string]witness{},
 	}
 	for i, e := range entries {
 		j := Judged{Entry: e, Why: s.why(e, i, before)}
@@ -182,8 +189,31 @@ func (s *Standing) restricts(e Entry, counts bool) bool {
 	return false
 }
 
+// witness takes in what an act says that its writer saw. A rebinding says anew of all
+// state of the world that goes on; a repair says that a person went on from something else.
+func (s *Standing) witness(j Judged) {
+	if !j.Counts {
+		return
+	}
+	if j.Act.Act == Rebind {
+		maps.DeleteFunc(s.seen, func(_ string, w witness) bool { return w.old == j.Old || w.world == j.Old })
+	}
+	for _, m := range j.Act.Refs {
+		if j.Act.Act == Repair {
+			delete(s.seen, m.Ref)
+			continue
+		}
+		w := witness{head: m.Head, world: j.Act.World}
+		if j.Act.Act == Rebind {
+			w.old = j.Old
+		}
+		s.seen[m.Ref] = w
+	}
+}
+
 // apply has an act take effect.
 func (s *Standing) apply(j Judged) {
+	s.witness(j)
 	switch j.Act.Act {
 	case Rebind:
 		if j.Counts {
@@ -237,6 +267,10 @@ func (s Standing) Bound(named, ref, head string) bool {
 	return named == s.World && named != "" || s.rebound[named].has(ref, head)
 }
 
+// Witnessed is the commit of a state ref that the last act which names one says was seen
+// there, "" for none, and where a person went on from something else since.
+func (s Standing) Witnessed(ref string) string { return s.seen[ref].head }
+
 // Successor is the key that counts in the place of a key: the last of those that
 // took over one from the other, or the key itself.
 func (s Standing) Successor(signer string) string {
@@ -279,8 +313,30 @@ func (s Standing) Last() string {
 	return ""
 }
 
+// Over reports whether a key counts no further than for what an act names: it was
+// replaced or revoked.
+func (s Standing) Over(signer string) bool {
+	_, over := s.limits[signer]
+	return over
+}
+
 // Revoked reports whether a key was revoked.
 func (s Standing) Revoked(signer string) bool { return s.limits[signer].revoked }
+
+// Settled reports whether a person looked at the ref of the acts, and went on from what it
+// has, since a time in Unix seconds: a repair that counts says so. What was lost by then
+// is missed no more.
+func (s Standing) Settled(ref string, seconds int64) bool {
+	return slices.ContainsFunc(s.Acts, func(j Judged) bool {
+		return j.Counts && j.Act.Act == Repair && j.Act.Time/1000 >= seconds &&
+			slices.ContainsFunc(j.Act.Refs, func(m Mark) bool { return m.Ref == ref })
+	})
+}
+
+// Has reports whether a commit is among the acts, counted or not.
+func (s Standing) Has(oid string) bool {
+	return slices.ContainsFunc(s.Acts, func(j Judged) bool { return j.OID == oid })
+}
 
 // PassedOver are the entries that don't count.
 func (s Standing) PassedOver() (list []Judged) {

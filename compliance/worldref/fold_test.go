@@ -115,6 +115,37 @@ func TestL18_WhichWorldCounts(t *testing.T) {
 	}
 }
 
+// TestL19_Witnessed: what an act that counts names on a ref was there, until a later act
+// names something else, or says that a person went on from something else.
+func TestL19_Witnessed(t *testing.T) {
+	const ref, third = "refs/writ/task/7", "third#2"
+	bind := entryOf(0, Rebind, "k", there, here, Mark{ref, "aa"})
+	further := entryOf(0, Rebind, "k", here, third)
+	further.Act.World = third
+	for name, c := range map[string]struct {
+		acts  []Entry
+		world string
+		want  string
+	}{
+		"nothing":                     {nil, here, ""},
+		"rebound":                     {history(bind), here, "aa"},
+		"by an unlisted key":          {history(entryOf(0, Rebind, "x", there, here, Mark{ref, "aa"})), here, ""},
+		"rotated":                     {history(entryOf(0, Rotate, "k", "old", "k", Mark{ref, "bb"})), here, "bb"},
+		"rotated after it":            {history(bind, entryOf(1, Rotate, "k", "old", "k", Mark{ref, "bb"})), here, "bb"},
+		"repaired":                    {history(bind, entryOf(1, Repair, "k", "", "", Mark{ref, "bb"})), here, ""},
+		"another was repaired":        {history(bind, entryOf(1, Repair, "k", "", "", Mark{"refs/writ/task/8", "bb"})), here, "aa"},
+		"repaired by a stranger":      {history(bind, entryOf(1, Repair, "x", "", "", Mark{ref, "bb"})), here, "aa"},
+		"said anew without it":        {history(bind, entryOf(1, Rebind, "k", there, here)), here, ""},
+		"another world goes on too":   {history(bind, entryOf(1, Rebind, "k", "x#1", here)), here, "aa"},
+		"it goes on without it":       {history(bind, further), third, ""},
+		"it goes on, and was rotated": {history(entryOf(0, Rotate, "k", "old", "k", Mark{ref, "bb"}), further), third, ""},
+	} {
+		if got := Fold(c.world, c.acts, lists("k")).Witnessed(ref); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestL18_ActsOutliveTheirKey: what a key said before it was replaced counts for
 // whoever lists the new one; but it says nothing against the key that vouches.
 func TestL18_ActsOutliveTheirKey(t *testing.T) {

@@ -52,11 +52,13 @@ type Room struct {
 	at     git.OID // where the ref was seen last
 	looks  bool    // at is known
 	there  int     // how many of the links are below at
-	fault  *Error  // of the ref as it was seen last
+	fault  *Error  // of the ref as it was seen last, which lacks what was seen
 	barred bool    // the server refused to have the ref put back from at
-	// theirs are the acts of a ref that contradicts what was seen, and known the keys,
-	// by their fingerprints, whose acts can do that.
+	// theirs are the acts of a ref in the place of what was seen, fork is what is said of
+	// them where they contradict it, and known are the keys, by their fingerprints, whose
+	// acts can do that.
 	theirs []link
+	fork   *Error
 	known  map[string]bool
 }
 
@@ -96,9 +98,9 @@ func (r *Room) look(ctx context.Context, tip git.OID) error {
 	}
 	switch at := r.index(tip); {
 	case tip == r.tip():
-		r.there, r.fault = len(r.links), nil
+		r.there, r.fault, r.fork = len(r.links), nil, nil
 	case tip == "" || at >= 0:
-		r.there = at + 1
+		r.there, r.fork = at+1, nil
 		r.fault = &Error{Code: kernel.CodeWorldRollback, Detail: fmt.Sprintf("%s lacks the last %d acts that were seen there.", r.ref, len(r.links)-r.there)}
 	default:
 		h, err := chain(ctx, r.repo, tip, r.tip(), r.most)
@@ -118,6 +120,7 @@ func (r *Room) follow(tip git.OID, h walk) error {
 	somebodys := func(why string) {
 		r.fault = &Error{Code: kernel.CodeWorldRollback, Detail: fmt.Sprintf("%s is at %s, which isn't an act that follows what was seen there: %s.", r.ref, tip, why)}
 	}
+	r.fork = nil
 	switch follows := h.met || r.tip() == ""; {
 	case follows && h.broken == "":
 		links, why := r.bounded(append(slices.Clip(r.links), h.acts(r.tip())...))
@@ -134,13 +137,9 @@ func (r *Room) follow(tip git.OID, h walk) error {
 		somebodys(h.broken)
 	default:
 		r.there = 0
-		somebodys(cmp.Or(h.broken, "it has nothing of it"))
+		somebodys(cmp.Or(h.broken, "it lacks the end of it"))
 		r.theirs = h.acts("")
-		for _, l := range r.theirs {
-			if r.index(l.commit.OID) < 0 {
-				r.fault = &Error{Code: kernel.CodeWorldFork, Detail: fmt.Sprintf("%s is at %s, which doesn't follow %s, seen there before.", r.ref, tip, r.tip())}
-			}
-		}
+		r.fork = &Error{Code: kernel.CodeWorldFork, Detail: fmt.Sprintf("%s is at %s, which doesn't follow %s, seen there before.", r.ref, tip, r.tip())}
 	}
 	return nil
 }
@@ -174,9 +173,10 @@ func (r *Room) learn(listed ...ssh.PublicKey) {
 	}
 }
 
-// Forked is that the ref has acts that contradict what was seen, and that somebody
-// counts whom the room knows; nil otherwise. A fork that strangers made is written
-// over with the next act.
+// Forked is that the ref has acts in the place of what was seen, of which something
+// counts after that for those whom the room knows; nil otherwise. Neither a stranger nor
+// a key that was replaced or revoked by what was seen contradicts it: what they wrote is
+// put back over, or written over with the next act.
 func (r *Room) Forked() *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,16 +184,14 @@ func (r *Room) Forked() *Error {
 }
 
 func (r *Room) forked() *Error {
-	if r.fault == nil || r.fault.Code != kernel.CodeWorldFork {
+	if r.fork == nil {
 		return nil
 	}
-	s := r.fold(entries(r.theirs))
-	for _, j := range s.Acts {
-		if s.matters(j) && r.index(git.OID(j.OID)) < 0 {
-			return r.fault
-		}
+	theirs := slices.DeleteFunc(entries(r.theirs), func(e Entry) bool { return r.index(git.OID(e.OID)) >= 0 })
+	if s := r.fold(slices.Concat(r.acts, theirs)); !slices.ContainsFunc(s.Acts[len(r.acts):], s.matters) {
+		return nil
 	}
-	return nil
+	return r.fork
 }
 
 // fold judges acts for those whom the room knows.
@@ -202,16 +200,18 @@ func (r *Room) fold(acts []Entry) Standing {
 }
 
 // PutBack puts the acts that were seen back onto a ref which was set back or removed,
-// and reports whether it did. The ref moves forward by that, or over what is no act.
-// Where nothing that is lacking counts for those whom the room knows, it is left alone,
-// and so is a fork. A server that refuses is asked again once the ref has moved.
+// and reports whether it did. The ref moves forward by that, or over what counts for
+// nobody whom the room knows. Where nothing that is lacking counts for them, it is left
+// alone, and so is a fork: see [Room.Know]. A server that refuses is asked again once the
+// ref has moved. Where only strangers' acts were seen, it is what the ref has that is
+// gone on from.
 func (r *Room) PutBack(ctx context.Context) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fault == nil || r.fault.Code != kernel.CodeWorldRollback || r.barred {
-		return false, nil
+	if err := r.giveWay(); err != nil {
+		return false, err
 	}
-	if s := r.fold(r.acts); !slices.ContainsFunc(s.Acts[r.there:], s.matters) {
+	if r.fault == nil || r.barred || r.forked() != nil || !r.lacks() {
 		return false, nil
 	}
 	objs := git.NewObjects()
@@ -221,7 +221,7 @@ func (r *Room) PutBack(ctx context.Context) (bool, error) {
 	out := r.repo.CompareAndSwap(ctx, []git.Command{{Ref: r.ref, Old: r.at, New: r.tip()}}, objs.Pack())
 	switch out.Status {
 	case git.Won:
-		r.at, r.there, r.fault = r.tip(), len(r.links), nil
+		r.at, r.there, r.fault, r.fork = r.tip(), len(r.links), nil, nil
 		return true, nil
 	case git.Refused:
 		r.barred = true
@@ -231,6 +231,32 @@ func (r *Room) PutBack(ctx context.Context) (bool, error) {
 	}
 	r.looks = false // lost or unknown: who looks again sees what is there
 	return false, nil
+}
+
+// giveWay goes on from what the ref has, where of what was seen nothing counts for those
+// whom the room knows, and of that something does: strangers had covered it when it was
+// looked at first.
+func (r *Room) giveWay() error {
+	s := r.fold(r.acts)
+	if r.forked() == nil || slices.ContainsFunc(s.Acts, s.matters) {
+		return nil
+	}
+	seen := r.links
+	r.links = nil
+	theirs, _ := r.bounded(r.theirs)
+	r.links = seen
+	if err := r.keep(theirs); err != nil {
+		return err
+	}
+	r.there = len(theirs)
+	return nil
+}
+
+// lacks reports whether something counts, for those whom the room knows, of what the ref
+// lacks.
+func (r *Room) lacks() bool {
+	s := r.fold(r.acts)
+	return slices.ContainsFunc(s.Acts[r.there:], s.matters)
 }
 
 // lacking adds the acts to a pack that the ref lacks.
@@ -273,15 +299,16 @@ func (r *Room) keep(links []link) error {
 	if err != nil {
 		return &Error{kernel.CodeWorldMemory, "What was seen of " + r.ref + " can't be kept.", err}
 	}
-	r.links, r.acts, r.fault = links, entries(links), nil
+	r.links, r.acts, r.fault, r.fork = links, entries(links), nil, nil
 	return nil
 }
 
-// Fault is what is wrong with the ref as it was seen last; nil for nothing.
+// Fault is what is wrong with the ref as it was seen last; nil for nothing. It is a fork
+// only where [Room.Forked] says so.
 func (r *Room) Fault() *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fault
+	return cmp.Or(r.forked(), r.fault)
 }
 
 // Standing is who counts, for a reader who lists these keys.
@@ -364,11 +391,14 @@ func (r *Room) append(ctx context.Context, a Act, w Writer, settle bool) (oid gi
 		if err := r.look(ctx, at); err != nil {
 			return "", err
 		}
+		if err := r.giveWay(); err != nil {
+			return "", err
+		}
 		if fork := r.forked(); fork != nil {
 			if !settle {
 				return "", fork
 			}
-			r.links, r.acts, r.there, r.fault, settled = r.theirs, entries(r.theirs), len(r.theirs), nil, true
+			r.links, r.acts, r.there, r.fault, r.fork, settled = r.theirs, entries(r.theirs), len(r.theirs), nil, nil, true
 		}
 		if oid := r.said(a, signer); oid != "" && r.fault == nil {
 			if settled {

@@ -289,29 +289,99 @@ func TestL19_UnreadableForTheFirst(t *testing.T) {
 
 // TestL19_StrangersForkNothing: well-signed acts of somebody whom nobody lists, in
 // the place of what was seen, keep nobody from the next act, and a repair doesn't
-// take them for what counts.
+// take them for what counts. Nor do those of a key that is still listed, after what was
+// seen revoked or replaced it. Without another act, too, what was seen is put back.
 func TestL19_StrangersForkNothing(t *testing.T) {
-	for name, settle := range map[string]bool{"an act": false, "a repair": true} {
-		t.Run(name, func(t *testing.T) {
-			p, seen := newPlace(t), &memo{}
+	for covering, cover := range map[string]func(p *place, thief ssh.Signer){
+		"a stranger": func(p *place, _ ssh.Signer) { p.say(p.room(&memo{}), gittest.NewKey(p.t)) },
+		"a stranger, above an ancestor": func(p *place, _ ssh.Signer) {
+			gittest.Git(p.t, p.dir, "update-ref", ref, gittest.Git(p.t, p.dir, "rev-list", "--max-parents=0", "refs/seen"))
+			p.say(p.room(&memo{}), gittest.NewKey(p.t))
+		},
+		"the revoked key": func(p *place, thief ssh.Signer) { p.say(p.room(&memo{}), thief) },
+		"the revoked key, against the one that revoked it": func(p *place, thief ssh.Signer) {
+			_, err := p.room(&memo{}).Append(p.t.Context(), Act{Act: Revoke, Actor: "eve", Old: KeyLine(p.key.PublicKey())}, writer(thief))
+			p.must(err)
+		},
+		"a key that the revoked one hands over to": func(p *place, thief ssh.Signer) {
+			r, next := p.room(&memo{}), gittest.NewKey(p.t)
+			a := r.Draft(Act{Act: Rotate, Actor: "eve", Old: KeyLine(thief.PublicKey()), New: KeyLine(next.PublicKey())})
+			p.must(a.Prove(thief))
+			_, err := r.Append(p.t.Context(), a, writer(next))
+			p.must(err)
+		},
+	} {
+		for _, then := range []string{"an act", "a repair", "put back", "put back by the next process"} {
+			t.Run(covering+", "+then, func(t *testing.T) {
+				p, seen, thief := newPlace(t), &memo{}, gittest.NewKey(t)
+				r := p.room(seen)
+				p.say(r, p.key)
+				last, err := r.Append(t.Context(), Act{Act: Revoke, Actor: "ada", Old: KeyLine(thief.PublicKey())}, writer(p.key))
+				p.must(err)
+				gittest.Git(t, p.dir, "update-ref", "refs/seen", string(last))
+				gittest.Git(t, p.dir, "update-ref", "-d", ref)
+				cover(p, thief)
+				if then == "put back by the next process" {
+					r = p.room(seen)
+				}
+				r.Know(p.key.PublicKey(), thief.PublicKey())
+				p.see(r)
+				if f := r.Fault(); f == nil || f.Code != kernel.CodeWorldRollback || r.Forked() != nil {
+					t.Errorf("%v, forked %v", f, r.Forked())
+				}
+				repair := Act{Act: Repair, Actor: "ada", Time: 1700000000000, Refs: []Mark{{"refs/writ/task/1", strings.Repeat("a", 40)}}}
+				done, at := true, ref+"~1"
+				switch then {
+				case "an act":
+					_, err = r.Append(t.Context(), repair, writer(p.key))
+				case "a repair":
+					_, err = r.Settle(t.Context(), repair, writer(p.key))
+				default:
+					done, err = r.PutBack(t.Context())
+					at = ref
+				}
+				p.must(err)
+				if !done || r.Fault() != nil || !p.revoked(r, thief) || gittest.Git(t, p.dir, "rev-parse", at) != string(last) {
+					t.Errorf("%v, %v, %+v", done, r.Fault(), r.Standing(p.key.PublicKey()).Acts)
+				}
+				fresh := p.room(&memo{})
+				p.see(fresh)
+				if !fresh.Standing(p.key.PublicKey(), thief.PublicKey()).Revoked(git.Fingerprint(thief.PublicKey())) {
+					t.Error("who sees it for the first time doesn't know that the key was revoked")
+				}
+			})
+		}
+	}
+}
+
+// TestL19_StrangersSeenFirst: who looked first while a stranger's act covered the others goes
+// on from those once they are put back, and neither puts the stranger's back nor waits for
+// a person.
+func TestL19_StrangersSeenFirst(t *testing.T) {
+	for _, then := range []string{"put back", "an act"} {
+		t.Run(then, func(t *testing.T) {
+			p, seen, late := newPlace(t), &memo{}, &memo{}
 			r := p.room(seen)
 			last, gone := p.say(r, p.key)
 			gittest.Git(t, p.dir, "update-ref", "-d", ref)
 			p.say(p.room(&memo{}), gittest.NewKey(t))
-			again := p.room(seen)
-			again.Know(p.key.PublicKey())
-			p.see(again)
-			if f := again.Fault(); f == nil || f.Code != kernel.CodeWorldFork || again.Forked() != nil {
-				t.Errorf("%v, forked %v", f, again.Forked())
+			fresh := p.room(late)
+			fresh.Know(p.key.PublicKey())
+			p.see(fresh)
+			gittest.Git(t, p.dir, "update-ref", ref, string(last))
+			p.see(fresh)
+			if then == "put back" {
+				if done, err := fresh.PutBack(t.Context()); done || err != nil {
+					t.Errorf("%v, %v", done, err)
+				}
+			} else {
+				p.say(fresh, p.key)
 			}
-			write := again.Append
-			if settle {
-				write = again.Settle
-			}
-			_, err := write(t.Context(), Act{Act: Repair, Actor: "ada", Time: 1700000000000, Refs: []Mark{{"refs/writ/task/1", strings.Repeat("a", 40)}}}, writer(p.key))
-			p.must(err)
-			if again.Fault() != nil || !p.revoked(again, gone) || gittest.Git(t, p.dir, "rev-parse", ref+"~1") != string(last) {
-				t.Errorf("%v, %+v", again.Fault(), again.Standing(p.key.PublicKey()).Acts)
+			for _, r := range []*Room{fresh, p.room(late)} {
+				p.see(r)
+				if r.Fault() != nil || !p.revoked(r, gone) {
+					t.Errorf("%v, %+v", r.Fault(), r.Standing(p.key.PublicKey()).Acts)
+				}
 			}
 		})
 	}
@@ -468,6 +538,9 @@ func TestL19_ForkedActs(t *testing.T) {
 	r, gone, other := p.forked(seen)
 	before := p.tip()
 	p.see(r)
+	if done, err := r.PutBack(t.Context()); done || err != nil || p.tip() != before {
+		t.Errorf("put back: %v, %v", done, err)
+	}
 	if f := r.Fault(); f == nil || f.Code != kernel.CodeWorldFork || !p.revoked(r, gone) || p.revoked(r, other) {
 		t.Errorf("%v", f)
 	}

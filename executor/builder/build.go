@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -30,6 +31,9 @@ type build struct {
 	cfg    Builder
 	scope  *scope.Scope
 	tree   *tree
+	egress *egressLog
+	prep   *preparation
+	said   *claims // nil: of no kind
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	out    executor.BuildOutcome
@@ -47,7 +51,7 @@ func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Buil
 	if err := l.enter(job.Run); err != nil {
 		return nil, err
 	}
-	b := &build{l: l, job: job, cfg: cfg, done: make(chan struct{})}
+	b := &build{l: l, job: job, cfg: cfg.prepared(), egress: l.newEgressLog(taskName(job.World, job.Task), kernel.MaxConnections), done: make(chan struct{})}
 	ctx, b.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(b.done)
@@ -62,10 +66,16 @@ func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Buil
 func (b *build) run(ctx context.Context) {
 	f := b.l.stock.feedOf(b.job.Base)
 	w := b.l.newWatch(b.job.OnLine)
-	err := b.prepare(ctx, f)
-	if b.tree != nil {
-		defer b.l.stock.discard(b.tree)
+	err := b.prepareFirst(ctx, f)
+	if err == nil {
+		err = b.prepare(ctx, f)
 	}
+	defer b.prep.end()
+	defer func() {
+		if b.tree != nil {
+			b.l.stock.discard(b.tree)
+		}
+	}()
 	started := b.l.cfg.Now()
 	var end ending
 	switch {
@@ -74,12 +84,25 @@ func (b *build) run(ctx context.Context) {
 	case err != nil:
 		end = notStarted(err)
 	default:
-		end = b.execute(ctx, w)
+		if end = b.execute(ctx, w); b.l.layersRefused(end.err) {
+			end = b.again(ctx, f, w)
+		}
 		if end.diskLow {
 			b.l.stock.discardNow(b.tree)
 		}
 	}
+	if b.tree != nil {
+		b.prep.unshow(b.tree)
+	}
 	b.takeIn(ctx, w, end, started, b.l.cfg.Now())
+}
+
+// prepareFirst has what the contract prepares before it pays a builder.
+func (b *build) prepareFirst(ctx context.Context, f *feed) error {
+	if b.prep = b.l.newPreparation(b.job.World, b.job.Task, b.job.Prepare, f, b.job.OnLine); b.prep == nil {
+		return nil
+	}
+	return b.prep.ready(ctx)
 }
 
 // prepare gets the workspace, compiles the scope and makes the directory of the
@@ -105,7 +128,16 @@ func (b *build) prepare(ctx context.Context, f *feed) error {
 
 // execute runs the builder to its end.
 func (b *build) execute(ctx context.Context, w *watch) ending {
-	p, err := b.l.cfg.Sandbox.Start(ctx, b.spec(w))
+	t := buildTimes(b.job.Budgets)
+	var o *outlet
+	var err error
+	if len(b.cfg.Egress) > 0 {
+		o, err = b.l.outlet(ctx, b.l.builderLists(b.job.World, b.cfg), t.total, b.egress)
+	}
+	var end ending
+	if err == nil {
+		end, err = b.l.through(ctx, o, b.spec(w), w, t)
+	}
 	if err != nil && ctx.Err() != nil {
 		return stoppedEarly()
 	}
@@ -113,17 +145,33 @@ func (b *build) execute(ctx context.Context, w *watch) ending {
 		b.l.doubt(err)
 		return notStarted(err)
 	}
-	end := w.wait(ctx, p, buildTimes(b.job.Budgets))
 	b.l.doubt(end.err)
 	return end
+}
+
+// again runs the builder in a workspace that holds everything itself, where the kernel
+// showed no layers after all. Nothing of the builder has run.
+func (b *build) again(ctx context.Context, f *feed, w *watch) ending {
+	b.l.stock.discardNow(b.tree)
+	b.tree = nil
+	if err := b.prepare(ctx, f); ctx.Err() != nil {
+		return stoppedEarly()
+	} else if err != nil {
+		return notStarted(err)
+	}
+	return b.execute(ctx, w)
 }
 
 // newScope compiles what may change. The rules were checked before the claim.
 func newScope(ctx context.Context, job executor.BuildJob) (*scope.Scope, error) {
 	base := entries(job.Base.Files)
 	rules := scope.Rules{
-		Allowed: job.Scope.Allowed, Protected: job.Scope.Protected, Unprotect: job.Scope.Unprotect,
-		MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes,
+		Allowed: job.Scope.Allowed, Forbidden: job.Scope.Forbidden, Guarded: job.Scope.Guarded, Unprotect: job.Scope.Unprotect,
+		Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes,
+		Blob: func(id string) (data []byte, err error) {
+			err = job.Base.Blobs(ctx, []string{id}, func(_ string, b []byte) error { data = bytes.Clone(b); return nil })
+			return data, err
+		},
 	}
 	if !job.Scope.KeepIgnored {
 		var err error
@@ -171,10 +219,11 @@ func (b *build) outDir() string { return filepath.Join(b.tree.dir, "out") }
 func (b *build) spec(w *watch) sandbox.Spec {
 	return sandbox.Spec{
 		Argv:      b.cfg.Argv,
-		Env:       environment(b.cfg.Env, map[string]string{"WRIT_DISPATCH": dispatchPath, "WRIT_RESULT": resultPath}),
-		Workspace: b.tree.workspace(), OutDir: b.outDir(), ReadOnly: b.cfg.ReadOnly, Loopback: b.cfg.Loopback,
+		Env:       environment(withProxy(b.cfg.Env, len(b.cfg.Egress) > 0), map[string]string{"WRIT_DISPATCH": dispatchPath, "WRIT_RESULT": resultPath}),
+		Workspace: b.tree.workspace(), Layers: b.l.stock.shown(b.tree), OutDir: b.outDir(), ReadOnly: b.cfg.ReadOnly, Loopback: b.cfg.Loopback,
+		Dirs:  b.prep.dirs(b.tree, b.cfg.ReadOnly, nothingTaken),
 		Files: []sandbox.File{{Target: dispatchPath, Content: b.job.Dispatch}},
-		Stdin: strings.NewReader(b.job.Instruction), Stdout: w.stdout, Stderr: w.stderr,
+		Stdin: strings.NewReader(b.job.Instruction), Stdout: b.listen(w.stdout), Stderr: w.stderr,
 		Limits: b.l.cfg.Limits,
 	}
 }

@@ -1,14 +1,18 @@
 package builder
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
@@ -16,12 +20,15 @@ import (
 // Builder is a configured builder. The program is the operator's choice; no
 // repository can name one.
 type Builder struct {
+	Kind          string // what is known of the program, of [Kinds]; "": nothing
+	Model         string // of a kind, what it works with; "" for its own choice
 	Argv          []string
 	Env           map[string]string // on top of the sandbox's base environment
 	ReadOnly      []sandbox.Mount
-	RequireResult bool // without a result file: execution.no_output
-	Loopback      bool // a loopback interface of its own
-	WithoutGit    bool // no throw-away .git in the workspace
+	RequireResult bool           // without a result file: execution.no_output
+	Loopback      bool           // a loopback interface of its own
+	Egress        []gateway.Rule // what it may reach; of checks: the most that a contract may ask for
+	WithoutGit    bool           // no throw-away .git in the workspace
 }
 
 // Config is what the operator decided for this host.
@@ -31,7 +38,14 @@ type Config struct {
 	Any      *Builder // does the work by whatever name a task gives; nil: those of Builders
 	Checks   Builder  // environment and mounts of checks; its Argv is unused
 	Limits   sandbox.Limits
-	WorkDir  string // workspaces are made below it and removed
+	// Worlds cap what is reached in each world, by its name in texts. Nil: no world has
+	// a cap of its own. One that isn't listed reaches nothing.
+	Worlds     map[string][]gateway.Rule
+	Gateway    gateway.Limits       // of each sandbox, but for the time, which is the program's
+	Resolver   gateway.Resolver     // nil: the host's
+	Connection func(gateway.Record) // told of each connection to the outside; nil for nobody
+	WorkDir    string               // workspaces are made below it and removed
+	Layers     Layers
 	// Redact takes secrets out of what is kept or shown; nil for none.
 	Redact func(string) string
 	// Holds reports whether a file has a secret in it, and may not be delivered; nil for none.
@@ -41,12 +55,33 @@ type Config struct {
 	Log *slog.Logger // nil: none
 }
 
+// Layers are the bases that are kept for further runs, where the sandbox can show them;
+// see layers.go. Without a directory each workspace is laid out whole.
+type Layers struct {
+	Dir   string        // nobody else writes there
+	Bytes int64         // of those that no run uses; 0: DefaultLayerBytes
+	Age   time.Duration // how long one stays that no run uses; 0: DefaultLayerAge
+	// ChecksOnly lays a builder's workspace out whole: in one above a layer the kernel
+	// refuses to rename a directory of the base (EXDEV).
+	ChecksOnly bool
+}
+
+// The defaults keep a few large bases, and none that nobody has used for a week.
+const (
+	DefaultLayerBytes = 4 << 30
+	DefaultLayerAge   = 7 * 24 * time.Hour
+)
+
 // Local is the executor of this host.
 type Local struct {
-	cfg   Config
-	stock *stock
+	cfg    Config
+	stock  *stock
+	bases  baseEnds
+	losers losers
 
-	judgeLimit time.Duration // tests lower it
+	judgeLimit time.Duration      // tests lower it
+	onGateway  func(net.Listener) // tests end it
+	roots      *x509.CertPool     // tests have authorities of their own
 
 	mu     sync.Mutex
 	probed bool
@@ -61,12 +96,55 @@ func New(cfg Config) *Local {
 	if cfg.Redact == nil {
 		cfg.Redact = func(s string) string { return s }
 	}
+	if cfg.Gateway == (gateway.Limits{}) {
+		cfg.Gateway = DefaultEgress
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Local{cfg: cfg, stock: newStock(cfg.WorkDir, cfg.Log), judgeLimit: judgeLimit, live: map[string]bool{}}
+	l.stock.layers, l.stock.checksOnly = l.newLayers(), l.cfg.Layers.ChecksOnly
+	if s, ok := cfg.Sandbox.(interface{ Owner() int }); ok {
+		l.stock.owner = s.Owner
+	}
 	l.stock.disk = func(need int64) bool { return !sandbox.DiskSpent(cfg.WorkDir, need, cfg.Limits.DiskReserveBytes) }
 	return l
+}
+
+func (l *Local) newLayers() *layers {
+	cfg := l.cfg.Layers
+	return &layers{
+		dir: cfg.Dir, limit: cmp.Or(cfg.Bytes, DefaultLayerBytes), age: cmp.Or(cfg.Age, DefaultLayerAge), log: l.cfg.Log,
+		now: time.Now, held: map[string]*layer{}, live: map[string]bool{},
+		try: l.tryOverlay,
+	}
+}
+
+// overlayTime bounds the trial of an overlay: a sandbox that doesn't start holds up no
+// builder, whose own time to start hasn't begun.
+const overlayTime = 10 * time.Second
+
+func (l *Local) tryOverlay(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, overlayTime)
+	defer cancel()
+	err := sandbox.Overlays(ctx, l.cfg.Sandbox, l.cfg.WorkDir)
+	if ctx.Err() != nil {
+		err = &sandbox.Error{Code: sandbox.CodeLayers, Msg: "an overlay was tried, and that took longer than " + overlayTime.String(), Err: err}
+	}
+	return err
+}
+
+// layersRefused reports whether a sandbox couldn't show layers although it could when
+// it was tried. Then nobody gets any more of them.
+func (l *Local) layersRefused(err error) bool {
+	se, ok := errors.AsType[*sandbox.Error](err)
+	if ok = ok && se.Code == sandbox.CodeLayers; ok {
+		l.stock.layers.turnOff(se)
+	}
+	return ok
 }
 
 // Close waits until every workspace is gone. Nothing may be started afterwards.
@@ -79,11 +157,11 @@ func (l *Local) Sweep() error {
 	if n := sandbox.KillStrays(l.cfg.WorkDir); n > 0 && l.cfg.Log != nil {
 		l.cfg.Log.Info("processes of a sandbox that a killed writ left were ended", "processes", n)
 	}
-	return l.stock.sweep()
+	return errors.Join(l.stock.sweep(), l.stock.layers.sweep())
 }
 
-// Prepare implements [executor.Preparer].
-func (l *Local) Prepare(name string, base executor.Base) {
+// Prefetch implements [executor.Prefetcher].
+func (l *Local) Prefetch(name string, base executor.Base) {
 	cfg, ok := l.builder(name)
 	if !ok || base.Commit == "" || l.makeWorkDir() != nil {
 		return
@@ -146,7 +224,10 @@ func faultOf(subject string, err error) kernel.Violation {
 	var xe *executor.Error
 	var se *sandbox.Error
 	var be *baseError
+	var pe *prepareError
 	switch {
+	case errors.As(err, &pe):
+		return pe.violation
 	case errors.As(err, &be):
 		return be.violation
 	case errors.As(err, &xe):

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/kernel"
 )
@@ -71,6 +73,71 @@ func (c *change) apply(workspace string) error {
 		}
 	}
 	return nil
+}
+
+// applyAbove writes the change into the upper directory of an overlay whose layer is the
+// base, with the kernel's own marks for what it removes. What the overlay shows is the
+// tree that apply makes.
+func (c *change) applyAbove(upper string) error {
+	//nolint:gosec // a workspace has the modes of a checkout; the directory above it is closed
+	if err := os.Mkdir(upper, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(upper)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, ch := range c.list {
+		if ch.Op != kernel.OpDelete {
+			if err := putIn(root, ch, c.bytes[ch.AfterID]); err != nil {
+				return err
+			}
+		}
+	}
+	hides, dirs := map[string]bool{}, map[string]bool{}
+	for _, e := range c.after {
+		hides[e.Path] = true
+		for at := path.Dir(e.Path); at != "." && !dirs[at]; at = path.Dir(at) {
+			dirs[at] = true
+		}
+	}
+	for _, ch := range c.list {
+		if gone := removed(ch.Path, hides, dirs); ch.Op == kernel.OpDelete && gone != "" {
+			if err := mark(root, gone); err != nil {
+				return err
+			}
+			hides[gone] = true
+		}
+	}
+	return nil
+}
+
+// removed is the highest directory that a removed file took with it, or the file; "" if
+// a directory is there now, or something else hides it already.
+func removed(name string, hides, dirs map[string]bool) (gone string) {
+	for at := name; at != "."; at = path.Dir(at) {
+		switch {
+		case hides[at]:
+			return ""
+		case !dirs[at]:
+			gone = at
+		}
+	}
+	return gone
+}
+
+// mark makes a mark for what a layer has and nobody is to see.
+func mark(root *os.Root, name string) error {
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	dir, err := root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return os.NewSyscallError("mknod", unix.Mknodat(int(dir.Fd()), path.Base(name), unix.S_IFCHR, 0))
 }
 
 // takeOut removes a file and the directories that it leaves empty: git has none.

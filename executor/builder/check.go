@@ -16,16 +16,17 @@ import (
 func (k *checks) check(ctx context.Context, trees *trees, c kernel.Check) (kernel.CheckResult, []kernel.Violation) {
 	out := kernel.CheckResult{Name: c.Name, Passed: true, Stable: true}
 	out.Output = k.l.evidence(k.l.newWatch(nil).stdout)
-	var first ending
+	egress := k.l.newEgressLog(taskName(k.job.World, k.job.Task), k.told)
+	var first, told ending
 	var vs []kernel.Violation
 	for n := range max(c.Repeat, 1) {
-		end, w := k.once(ctx, trees, c, int(n))
+		end, w := k.once(ctx, trees, c, int(n), egress)
 		if n == 0 {
 			first = end
 		}
 		passed := end.succeeded()
 		if n == 0 || !passed && out.Passed {
-			out.Exit, out.Output = end.exit, k.l.evidence(w.stdout)
+			told, out.Exit, out.Output = end, end.exit, k.l.evidence(w.stdout)
 			vs = append(vs, checkFaults(c.Name, end)...)
 		}
 		out.Stable = out.Stable && end.exit == first.exit
@@ -39,23 +40,24 @@ func (k *checks) check(ctx context.Context, trees *trees, c kernel.Check) (kerne
 		out.Passed = false
 		vs = append(vs, kernel.Violation{Code: kernel.CodeNondeterministic, Subject: c.Name, Detail: "Repeated on the same tree, the check ended differently."})
 	}
-	return out, vs
+	if out.Egress = egress.result(); out.Egress != nil {
+		k.told -= len(out.Egress.Connections)
+	}
+	return out, k.compare(ctx, c, &out, k.lacks(c, told, out.Output.Tail, out.Egress), vs)
 }
 
 // once runs a check on the next fresh tree.
-func (k *checks) once(ctx context.Context, trees *trees, c kernel.Check, n int) (ending, *watch) {
+func (k *checks) once(ctx context.Context, trees *trees, c kernel.Check, n int, egress *egressLog) (ending, *watch) {
 	w := k.l.newWatch(k.job.OnLine)
 	t, err := trees.take(ctx)
 	if err == nil {
-		defer k.l.stock.discard(t)
-		var p *sandbox.Process
-		if p, err = k.l.cfg.Sandbox.Start(ctx, k.spec(c, n, t, w)); err == nil {
-			end := w.wait(ctx, p, checkTimes(c))
-			k.l.doubt(end.err)
-			if end.diskLow {
-				k.l.stock.discardNow(t)
-			}
+		end := k.in(ctx, t, c, n, w, egress)
+		if !k.l.layersRefused(end.err) {
 			return end, w
+		}
+		// In a tree that holds everything itself. Nothing of the check has run.
+		if t, err = k.freshTree(ctx); err == nil {
+			return k.in(ctx, t, c, n, w, egress), w
 		}
 	}
 	if ctx.Err() != nil {
@@ -65,13 +67,48 @@ func (k *checks) once(ctx context.Context, trees *trees, c kernel.Check, n int) 
 	return notStarted(err), w
 }
 
+// in runs a check in a tree, and throws that away.
+func (k *checks) in(ctx context.Context, t *tree, c kernel.Check, n int, w *watch, egress *egressLog) ending {
+	defer k.l.stock.discard(t)
+	end, err := k.l.inside(ctx, k.job.World, c, k.spec(c, n, t, w), w, egress)
+	if err == nil {
+		k.l.doubt(end.err)
+		if end.diskLow {
+			k.l.stock.discardNow(t)
+		}
+		return end
+	}
+	if ctx.Err() != nil {
+		return stoppedEarly()
+	}
+	k.l.doubt(err)
+	return notStarted(err)
+}
+
+// inside runs a check, or a step of the preparation, whose tree is laid out.
+func (l *Local) inside(ctx context.Context, world string, c kernel.Check, spec sandbox.Spec, w *watch, egress *egressLog) (ending, error) {
+	t := checkTimes(c)
+	if len(c.Hosts) == 0 {
+		return l.through(ctx, nil, spec, w, t)
+	}
+	lists, err := l.checkLists(world, c)
+	if err != nil {
+		return ending{}, failed(kernel.CodeEgressDenied, "the check's hosts can't be read", err)
+	}
+	o, err := l.outlet(ctx, lists, t.total, egress)
+	if err != nil {
+		return ending{}, err
+	}
+	return l.through(ctx, o, spec, w, t)
+}
+
 // spec is the invocation. Both streams are one: a check's output is read as one.
 func (k *checks) spec(c kernel.Check, n int, t *tree, w *watch) sandbox.Spec {
 	cfg := k.l.cfg.Checks
 	return sandbox.Spec{
-		Argv: c.Argv, Env: environment(cfg.Env, variation(c, n)), Umask: umask(c, n),
-		Workspace: t.workspace(), ReadOnly: cfg.ReadOnly, Loopback: cfg.Loopback,
-		Stdout: w.stdout, Stderr: w.stdout, Limits: k.l.cfg.Limits,
+		Argv: c.Argv, Env: environment(withProxy(cfg.Env, len(c.Hosts) > 0), variation(c, n)), Umask: umask(c, n),
+		Workspace: t.workspace(), Layers: k.l.stock.shown(t), ReadOnly: cfg.ReadOnly, Loopback: cfg.Loopback,
+		Dirs: k.prep.dirs(t, cfg.ReadOnly, k.taken), Stdout: w.stdout, Stderr: w.stdout, Limits: k.l.cfg.Limits,
 	}
 }
 
@@ -82,6 +119,9 @@ func (k *checks) spec(c kernel.Check, n int, t *tree, w *watch) sandbox.Spec {
 func checkFaults(name string, e ending) []kernel.Violation {
 	if e.succeeded() {
 		return nil
+	}
+	if isOutage(e.err) {
+		return []kernel.Violation{faultOf(name, e.err)}
 	}
 	if e.exit.Cause == kernel.CauseStopped {
 		return []kernel.Violation{{Code: kernel.CodeTaskInterrupted, Subject: name, Detail: "The check was ended: " + e.detail + "."}}

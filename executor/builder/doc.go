@@ -14,10 +14,14 @@
 // Each run has a directory of its own below Config.WorkDir: the workspace, and
 // for a builder the directory of its result. A base is read through a window of
 // 64 MiB, so that its size costs disk, not memory, and it is laid out ahead
-// where that can be: [Local.Prepare] before the claim, the runner's tree while
+// where that can be: [Local.Prefetch] before the claim, the runner's tree while
 // the builder works. No sandbox sees a tree before it is its own, and none is
 // used twice. Directories are removed in the background; [Local.Close] waits
 // for that, and [Local.Sweep] removes what a killed process left.
+//
+// A base is a layer where the sandbox can show one (layers.go): it is laid out once below
+// Config.Layers, and a workspace is an overlay above it, of which only what was written
+// is walked, for the rest can't have changed. Elsewhere each workspace is laid out whole.
 //
 // # What is wrong with a run
 //

@@ -2,12 +2,16 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
+	"syscall"
 
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
@@ -36,17 +40,25 @@ func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation
 			bad(m.Source, "The configured read-only mount isn't there.")
 		}
 	}
-	if err := l.makeWorkDir(); err != nil {
+	if err := l.writable(); err != nil {
 		out = append(out, kernel.Violation{Code: kernel.CodeEnvState, Subject: "workspaces", Detail: err.Error()})
 	} else if s, ok := l.cfg.Sandbox.(interface{ Reaches(dir string) error }); ok {
 		if err := s.Reaches(l.cfg.WorkDir); err != nil {
 			out = append(out, kernel.Violation{Code: kernel.CodeSandboxUnavailable, Subject: l.cfg.Sandbox.Name(), Detail: err.Error()})
 		}
 	}
-	if reserve := l.cfg.Limits.DiskReserveBytes; sandbox.DiskLow(l.cfg.WorkDir, reserve) {
+	if reserve := l.cfg.Limits.DiskReserveBytes; l.diskLow(reserve) {
 		out = append(out, kernel.Violation{Code: kernel.CodeEnvDisk, Subject: "workspaces", Detail: fmt.Sprintf("Their file system has less than %d MiB free, the reserve, or too few files.", reserve>>20)})
 	}
 	return l.plain(out)
+}
+
+// diskLow reports whether the reserve isn't free, without the layers that nobody uses.
+func (l *Local) diskLow(reserve int64) bool {
+	if sandbox.DiskLow(l.cfg.WorkDir, reserve) {
+		l.stock.layers.trim(0)
+	}
+	return sandbox.DiskLow(l.cfg.WorkDir, reserve)
 }
 
 // makeWorkDir makes the directory of all workspaces. Nobody else may look in; a
@@ -126,6 +138,20 @@ func (l *Local) isProgram(b Builder, path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
+// withProxy are the operator's values, beneath them what tells of the gateway.
+func withProxy(operator map[string]string, gateway bool) map[string]string {
+	if !gateway {
+		return operator
+	}
+	out := map[string]string{}
+	for _, kv := range sandbox.ProxyEnv() {
+		k, v, _ := strings.Cut(kv, "=")
+		out[k] = v
+	}
+	maps.Copy(out, operator)
+	return out
+}
+
 // environment is the complete environment of a process: the sandbox's base, the
 // operator's values, Writ's own. Later ones win. Its order is fixed, so that
 // the same dispatch gives the same bytes (REQUIREMENTS D30).
@@ -157,4 +183,35 @@ func environment(operator, own map[string]string) []string {
 		out[i] = k + "=" + values[k]
 	}
 	return out
+}
+
+// writable is an error where no workspace can be made, nor a layer of a base where
+// those are in use: their file system is read-only, say. It tries.
+func (l *Local) writable() error {
+	if err := l.makeWorkDir(); err != nil {
+		return err
+	}
+	type place struct{ dir, prefix string }
+	places := []place{{l.cfg.WorkDir, "run-"}}
+	if s := l.stock.layers; s.usable() {
+		if err := s.make(); err != nil {
+			return err
+		}
+		places = append(places, place{s.dir, newLayer})
+	}
+	for _, p := range places {
+		try, err := os.MkdirTemp(p.dir, p.prefix)
+		if err == nil {
+			err = os.Remove(try)
+		}
+		var no syscall.Errno
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist): // a sweep may have removed it
+		case errors.As(err, &no):
+			return fmt.Errorf("%s: %w", p.dir, no) // the same words each time, without the name that was tried
+		default:
+			return err
+		}
+	}
+	return nil
 }

@@ -1,9 +1,13 @@
 package builder
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,10 +153,119 @@ func TestNone_WorksAndIsLoud(t *testing.T) {
 	if codes(o) != "" || o.Result.Sandbox != "none" || o.Result.Stdout.Tail != `{"kind":"dispatch"}` || o.Result.Composed {
 		t.Errorf("codes %q, %+v", codes(o), o.Result)
 	}
-	if c := b.check(o, shCheck("changed", "./check.sh"), kernel.Check{Name: "missing", Argv: []string{"no-such-program"}, TimeoutMs: long}); words(c.Violations) != "execution.check.failed" || !c.Run.Checks[0].Passed {
+	if c := b.check(o, shCheck("changed", "./check.sh"), kernel.Check{Name: "missing", Argv: []string{"no-such-program"}, TimeoutMs: long}); words(c.Violations) != string(kernel.CodeLacksProgram) || !c.Run.Checks[0].Passed {
 		t.Errorf("checks = %+v", c)
 	}
 	if n := strings.Count(b.log.String(), "WITHOUT"); n == 0 && strings.Count(b.log.String(), "without isolation") < 2 {
 		t.Errorf("it was quiet: %s", b.log)
+	}
+}
+
+// losing is a sandbox whose workspaces become a file once the program runs.
+type losing struct {
+	sandbox.Sandbox
+	lose func() error
+}
+
+func (s *losing) Start(ctx context.Context, spec sandbox.Spec) (*sandbox.Process, error) {
+	p, err := s.Sandbox.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	<-p.Started()
+	return p, s.lose()
+}
+
+// becomesFile puts a file where a directory was, and back gives that its place again.
+func becomesFile(dir string) error {
+	return errors.Join(os.Rename(dir, dir+"-aside"), os.WriteFile(dir, nil, 0o600))
+}
+
+func back(dir string) error {
+	return errors.Join(os.Remove(dir), os.Rename(dir+"-aside", dir))
+}
+
+// TestK2_NoWorkspaceCanBeWritten: where no workspace can be made, nor a layer of a base,
+// that is said before a claim. A builder or check that fails meanwhile may have failed
+// over that, which is no attempt. What somebody removed is made again.
+func TestK2_NoWorkspaceCanBeWritten(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.local.cfg.Builders["script"] = script("exit 0")
+	says := func(want string) {
+		t.Helper()
+		if got := words(b.local.Environment(t.Context(), "script")); got != want {
+			t.Errorf("before a claim %q is said, want %q", got, want)
+		}
+	}
+	says("")
+	dirs := []string{b.work}
+	if b.local.stock.layers.usable() {
+		dirs = append(dirs, b.cfg.Layers.Dir)
+	}
+	for _, dir := range dirs {
+		if err := becomesFile(dir); err != nil {
+			t.Fatal(err)
+		}
+		says("environment.state_dir")
+		if err := back(dir); err != nil {
+			t.Fatal(err)
+		}
+		says("")
+	}
+	work := b.local.cfg.WorkDir
+	b.local.cfg.WorkDir = "/sys" // where nobody can make a directory
+	once, again := b.local.Environment(t.Context(), "script"), b.local.Environment(t.Context(), "script")
+	if words(once) != "environment.state_dir" || !slices.Equal(once, again) {
+		t.Errorf("what is so each time is said as %v and %v", once, again)
+	}
+	b.local.cfg.WorkDir = work
+	o := b.sh("echo '// changed' >> calc/add.go")
+	if err := os.RemoveAll(b.cfg.Layers.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.check(o, shCheck("c", "grep -q changed calc/add.go")); len(got.Violations) > 0 {
+		t.Errorf("the layers were removed: %v", got.Violations)
+	}
+}
+
+// TestK2_WorkspacesLostInTheMiddle of a builder or check that then fails.
+func TestK2_WorkspacesLostInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"builder", "check"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			sb := &losing{lose: func() error { return nil }}
+			b := newBed(t, func(c *Config) { sb.Sandbox, c.Sandbox = c.Sandbox, sb })
+			b.local.probed = true
+			lose := func() error {
+				if err := becomesFile(b.work); err != nil {
+					return err
+				}
+				trees, err := filepath.Glob(b.work + "-aside/run-*/workspace")
+				for _, tree := range trees {
+					if bad := os.WriteFile(filepath.Join(tree, "go"), nil, 0o644); !errors.Is(bad, fs.ErrNotExist) { // another tree is being removed
+						err = errors.Join(err, bad)
+					}
+				}
+				return err
+			}
+			fails := "while ! test -e go; do :; done; exit 1"
+			var got string
+			if what == "builder" {
+				sb.lose = lose
+				got = codes(b.sh(fails))
+			} else {
+				o := b.sh("echo '// changed' >> calc/add.go")
+				sb.lose = lose
+				got = words(b.check(o, shCheck("c", fails)).Violations)
+			}
+			if got != "environment.state_dir" {
+				t.Errorf("a %s that failed over it comes to %q", what, got)
+			}
+			if err := errors.Join(back(b.work), b.local.Sweep()); err != nil { // a tree that couldn't be removed
+				t.Fatal(err)
+			}
+		})
 	}
 }

@@ -38,6 +38,7 @@ type feed struct {
 	order []string         // distinct ids in the order of their first use
 	place map[string]int   // id → index in order
 	files map[string]int64 // id → how many files it stands for
+	tree  func() string    // the name of the base's layer
 
 	mu    sync.Mutex
 	step  int             // how many blobs are asked for at most
@@ -55,6 +56,7 @@ func newFeed(base executor.Base) *feed {
 	slices.SortFunc(list, byDir)
 	f := &feed{base: base, limit: feedBytes, room: layBytes, step: feedBatch, place: make(map[string]int, len(list)), files: make(map[string]int64, len(list)),
 		seen: map[string]bool{}, have: map[string][]byte{}}
+	f.tree = sync.OnceValue(func() string { return treeName(list) })
 	for _, e := range list {
 		f.files[e.OID]++
 		if _, known := f.place[e.OID]; !known && e.Mode != scope.ModeGitlink {

@@ -129,7 +129,10 @@ func (b *build) compose(end ending, v scope.Verdict, w *watch, endedMs int64) *k
 		Status: kernel.ResultFailure, ChangedFiles: []string{}, Logs: b.l.tailOf(&w.stdout.Capture),
 		Timestamp: kernel.Timestamp(endedMs / 1000),
 	}
-	if end.succeeded() {
+	if b.said != nil {
+		r.Logs = b.l.clean(b.said.logs(), tailBytes)
+	}
+	if end.succeeded() && len(b.saidFaults(end)) == 0 {
 		r.Status = kernel.ResultSuccess
 	}
 	for _, c := range v.Changes {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -33,7 +34,11 @@ func (b *build) judge(ctx context.Context, end ending) (v scope.Verdict, _ endin
 	}
 	limited, cancel := context.WithTimeout(ctx, b.l.judgeLimit)
 	defer cancel()
-	v, err := b.scope.Verify(limited, b.workspace())
+	verify, dir := b.scope.Verify, b.workspace()
+	if b.tree.layered {
+		verify, dir = b.scope.VerifyAbove, sandbox.Upper(dir)
+	}
+	v, err := verify(limited, dir)
 	switch {
 	case ctx.Err() != nil:
 		return scope.Verdict{}, stoppedEarly(), nil

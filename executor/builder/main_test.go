@@ -30,6 +30,15 @@ func TestMain(m *testing.M) {
 		case "act-network":
 			actNetwork(os.Args[2:])
 			os.Exit(0)
+		case "act-fetch":
+			actFetch(os.Args[2:])
+			os.Exit(0)
+		case "act-ask":
+			actAsk(os.Args[2], os.Args[3:])
+			os.Exit(0)
+		case "act-say":
+			actSay(os.Args[2:])
+			os.Exit(0)
 		case "act-descriptors":
 			actDescriptors()
 		}
@@ -127,7 +136,7 @@ func newBed(t *testing.T, change ...func(*Config)) *bed {
 	b.work = filepath.Join(t.TempDir(), "work")
 	b.putOutside()
 	b.cfg = Config{
-		Sandbox: box, Builders: map[string]Builder{}, WorkDir: b.work,
+		Layers: Layers{Dir: filepath.Join(t.TempDir(), "layers")}, Sandbox: box, Builders: map[string]Builder{}, WorkDir: b.work,
 		Now: func() int64 { return time.Now().UnixMilli() },
 		Log: slog.New(slog.NewTextHandler(b.log, nil)),
 	}

@@ -3,6 +3,7 @@ package builder
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
@@ -20,11 +21,12 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	verdict, end, unjudged := b.judge(ctx, end)
 	ran := end.ran()
 	add(b.exitFaults(end)...)
+	add(b.saidFaults(end)...)
 	if ran {
 		add(b.late(end, ended-started)...)
 		add(unjudged...)
-		if len(unjudged) == 0 && end.exit.Cause == kernel.CauseExited && len(verdict.Changes) == 0 && len(verdict.Violations) == 0 {
-			add(kernel.Violation{Code: kernel.CodeNoOutput, Subject: "workspace", Detail: nothingChanged(verdict)})
+		if len(unjudged) == 0 && end.exit.Cause == kernel.CauseExited {
+			add(verdict.NoOutput()...)
 		}
 		result, faults = readResult(b.outDir())
 		composed = result == nil && len(faults) == 0 && !b.cfg.RequireResult
@@ -41,6 +43,9 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	}
 	add(faults...)
 	diff := verdict.Diff(b.job.Run, b.job.Base.Commit)
+	if len(vs) > 0 && !slices.ContainsFunc(slices.Concat(vs, diff.Violations), ownFault) {
+		add(b.egress.outage()...)
+	}
 	contents := b.l.withoutSecrets(&diff, verdict.Contents)
 	diff.Discarded, diff.Violations = b.l.cleanAll(diff.Discarded, maxDetailBytes), b.l.plain(diff.Violations)
 	b.out = executor.BuildOutcome{
@@ -49,10 +54,16 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 			Argv: b.l.cleanAll(b.cfg.Argv, keepBytes), Sandbox: end.level(b.l.cfg.Sandbox),
 			Composed: composed, Result: b.l.kept(result), Exit: end.exit,
 			Stdout: b.l.evidence(w.stdout), Stderr: b.l.evidence(w.stderr),
-			Started: started, Ended: ended, Faults: b.l.plain(faults),
+			Started: started, Ended: ended, Faults: b.l.plain(faults), Egress: b.egress.result(), Prepared: b.prep.result(),
 		},
 		Diff: diff, Contents: contents, Violations: b.l.plain(vs),
 	}
+}
+
+// ownFault reports whether a violation is the builder's whatever its provider did: it says
+// more than that the builder ended, badly or with nothing.
+func ownFault(v kernel.Violation) bool {
+	return !slices.Contains([]kernel.Code{kernel.CodeExecutionExit, kernel.CodeExecutionReported, kernel.CodeTimeout, kernel.CodeNoOutput}, v.Code)
 }
 
 func (b *build) workspace() string { return b.tree.workspace() }
@@ -94,11 +105,4 @@ func (b *build) reported(r *kernel.Result) []kernel.Violation {
 		return nil
 	}
 	return []kernel.Violation{{Code: kernel.CodeExecutionReported, Subject: b.job.Builder, Detail: "The builder's result says failure."}}
-}
-
-func nothingChanged(v scope.Verdict) string {
-	if len(v.Discarded) > 0 {
-		return "Nothing was changed but files that the base ignores."
-	}
-	return "Nothing was changed."
 }

@@ -2,10 +2,12 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -15,6 +17,9 @@ type checks struct {
 	job    executor.CheckJob
 	feed   *feed
 	change *change
+	prep   *preparation
+	taken  func(dir string) bool
+	told   int // connections that may still be told one by one: of all checks together
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	out    executor.CheckOutcome
@@ -38,7 +43,7 @@ func (l *Local) Check(ctx context.Context, job executor.CheckJob) (executor.Chec
 	if err := l.enter(place); err != nil {
 		return nil, err
 	}
-	k := &checks{l: l, job: job, change: change, feed: l.stock.feedOf(job.Base), done: make(chan struct{})}
+	k := &checks{l: l, job: job, change: change, feed: l.stock.feedOf(job.Base), told: kernel.MaxConnections, done: make(chan struct{})}
 	ctx, k.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(k.done)
@@ -52,13 +57,19 @@ func (l *Local) Check(ctx context.Context, job executor.CheckJob) (executor.Chec
 // run runs the checks one after another; all of them, for all violations are
 // named (seed 001, verification).
 func (k *checks) run(ctx context.Context) {
-	trees := k.startTrees(ctx)
-	defer trees.end()
+	defer func() { k.prep.end() }()
 	res := kernel.RunResult{
 		Kind: string(kernel.KindRunResult), Run: k.job.Run, Tree: k.job.TreeID,
 		Sandbox: k.l.cfg.Sandbox.Name(), Checks: []kernel.CheckResult{},
 	}
 	var vs []kernel.Violation
+	if err := k.prepare(ctx); err != nil {
+		k.out = k.notPrepared(ctx, res, err)
+		return
+	}
+	res.Prepared = k.prep.result()
+	trees := k.startTrees(ctx)
+	defer trees.end()
 	var tails []string
 	for _, c := range k.job.Checks {
 		r, bad := k.check(ctx, trees, c)
@@ -72,6 +83,37 @@ func (k *checks) run(ctx context.Context) {
 		}
 	}
 	k.out = executor.CheckOutcome{Run: res, Violations: k.l.plain(vs), Tail: tail(strings.Join(tails, "\n"), tailBytes)}
+}
+
+// prepare has what the contract prepares: of the base, or where the change touches key
+// files of those.
+func (k *checks) prepare(ctx context.Context) error {
+	base := k.feed
+	if k.job.Trusted != nil {
+		base = newFeed(*k.job.Trusted)
+	}
+	if k.prep = k.l.newPreparation(k.job.World, k.job.Task, k.job.Prepare, base, k.job.OnLine); k.prep == nil {
+		return nil
+	}
+	k.taken = takenBy(k.change.after)
+	if err := k.prep.takeChange(ctx, k.change, k.job.Base.Blobs); err != nil {
+		return err
+	}
+	return k.prep.ready(ctx)
+}
+
+// notPrepared is the outcome of checks that weren't run.
+func (k *checks) notPrepared(ctx context.Context, res kernel.RunResult, err error) executor.CheckOutcome {
+	res.Prepared = k.prep.result()
+	if ctx.Err() != nil {
+		v := kernel.Violation{Code: kernel.CodeTaskInterrupted, Subject: "prepare", Detail: "The preparation was ended: " + detailStopped + "."}
+		return executor.CheckOutcome{Run: res, Violations: []kernel.Violation{v}}
+	}
+	out := executor.CheckOutcome{Run: res, Violations: k.l.plain([]kernel.Violation{faultOf("prepare", err)})}
+	if pe, ok := errors.AsType[*prepareError](err); ok {
+		out.Tail = tail(pe.tail, tailBytes)
+	}
+	return out
 }
 
 // Done, Kill and Outcome implement executor.Checks.
@@ -130,7 +172,11 @@ func (k *checks) freshTree(ctx context.Context) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.change.apply(t.workspace()); err != nil {
+	apply, dir := k.change.apply, t.workspace()
+	if t.layered {
+		apply, dir = k.change.applyAbove, sandbox.Upper(dir)
+	}
+	if err := apply(dir); err != nil {
 		k.l.stock.discard(t)
 		return nil, failed(kernel.CodeEnvState, "the change can't be laid out", err)
 	}

@@ -46,6 +46,11 @@ type tree struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // an *executor.Error
+
+	layered bool // the base is in a layer, and the workspace an overlay above it
+	feed    *feed
+	mu      sync.Mutex
+	pinned  []func() // let go of layers
 }
 
 func (t *tree) workspace() string { return filepath.Join(t.dir, "workspace") }
@@ -56,9 +61,14 @@ type stock struct {
 	dir  string
 	log  *slog.Logger
 	disk func(need int64) bool // reports whether the disk has room for so many bytes
-	life context.Context       // ends with close
-	end  context.CancelFunc
-	busy sync.WaitGroup
+
+	layers *layers
+	// checksOnly: a builder's workspace is laid out whole, see Layers.
+	checksOnly bool
+	owner      func() int      // the host's user that the next program will probably have
+	life       context.Context // ends with close
+	end        context.CancelFunc
+	busy       sync.WaitGroup
 
 	mu    sync.Mutex
 	base  *feed
@@ -67,7 +77,8 @@ type stock struct {
 }
 
 func newStock(dir string, log *slog.Logger) *stock {
-	s := &stock{dir: dir, log: log, disk: func(int64) bool { return true }, ready: map[use]*tree{}, live: map[string]bool{}}
+	s := &stock{dir: dir, log: log, disk: func(int64) bool { return true },
+		layers: &layers{}, owner: os.Geteuid, ready: map[use]*tree{}, live: map[string]bool{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -125,9 +136,10 @@ func (s *stock) offer(f *feed, t *tree) {
 	s.ready[t.use] = t
 }
 
-// ahead keeps a runner's tree, unless it would be too large.
+// ahead keeps a runner's tree, unless it would be too large. Above a layer there is
+// nothing to lay out.
 func (s *stock) ahead(f *feed) {
-	if f.size() <= spareBytes {
+	if f.size() <= spareBytes && !s.layers.usable() {
 		s.keep(f, use{runner: true})
 	}
 }
@@ -177,7 +189,7 @@ func (s *stock) await(ctx context.Context, t *tree) error {
 
 // lay begins to lay a tree out.
 func (s *stock) lay(f *feed, u use) *tree {
-	t := &tree{use: u, done: make(chan struct{})}
+	t := &tree{use: u, done: make(chan struct{}), feed: f}
 	ctx, cancel := context.WithTimeout(s.life, layLimit)
 	t.cancel = cancel
 	f.hold()
@@ -208,23 +220,127 @@ func (s *stock) directory() (string, error) {
 	return dir, nil
 }
 
-// fill lays the base out in the tree's workspace.
+// fill lays the base out in the tree's workspace, or sees that there is a layer of it.
 func (s *stock) fill(ctx context.Context, t *tree, f *feed) error {
+	if t.layered = s.layers.usable() && (t.use.runner || !s.checksOnly); t.layered {
+		//nolint:gosec // a workspace has the modes of a checkout; the directory above it is closed
+		if err := os.Mkdir(t.workspace(), 0o755); err != nil {
+			return layoutFault(err)
+		}
+		// A layer that is there is looked at when a program starts above it.
+		if owner := s.owner(); !s.layers.made(layerKey("base", f.tree(), owner)) {
+			_, err := s.below(ctx, t, owner)
+			return err
+		}
+		return nil
+	}
+	err := s.layOut(ctx, t.workspace(), f)
+	if err == nil && t.use.git {
+		err = s.writeGit(ctx, t.workspace(), t.workspace(), f, f.size())
+	}
+	return layoutFault(err)
+}
+
+// below gives the layers of a tree for a user of the host, the topmost first, and holds
+// them until the tree is discarded.
+func (s *stock) below(ctx context.Context, t *tree, owner int) (dirs []string, err error) {
+	f := t.feed
+	f.hold()
+	defer f.release()
+	base, length, err := s.layer(ctx, t, layerKey("base", f.tree(), owner), owner, source{
+		fill: func(ctx context.Context, dir string) error { return layoutFault(s.layOut(ctx, dir, f)) },
+		whole: func(ctx context.Context, dir string, count int) error {
+			return isBase(ctx, dir, entries(f.base.Files), count)
+		},
+	})
+	if err != nil || !t.use.git {
+		return []string{base}, err
+	}
+	if length > gitBytes {
+		s.noGit(length)
+		return []string{base}, nil
+	}
+	repository, _, err := s.layer(ctx, t, layerKey("git", f.tree(), owner), owner, source{fill: func(ctx context.Context, dir string) error {
+		//nolint:gosec // as git makes it; the builder reads it
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return layoutFault(err)
+		}
+		return layoutFault(s.writeGit(ctx, base, dir, f, length))
+	}})
+	return []string{repository, base}, err
+}
+
+// shown are the layers of a tree for the program that runs in it; nil for one that holds
+// everything itself. A layer is looked at when the program starts.
+func (s *stock) shown(t *tree) sandbox.Layers {
+	if !t.layered {
+		return nil
+	}
+	return func(ctx context.Context, owner int) ([]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, layLimit)
+		defer cancel()
+		return s.below(ctx, t, owner)
+	}
+}
+
+// layer is one of them.
+func (s *stock) layer(ctx context.Context, t *tree, key string, owner int, src source) (dir string, length int64, err error) {
+	dir, length, release, err := s.layers.get(ctx, key, owner, src)
+	if err == nil {
+		t.mu.Lock()
+		t.pinned = append(t.pinned, release)
+		t.mu.Unlock()
+	}
+	return dir, length, err
+}
+
+// isBase reports what a directory has that a base hasn't, or the other way round: count
+// is of all files and directories, so that nothing is there that no rule looks at.
+func isBase(ctx context.Context, dir string, list []scope.Entry, count int) error {
+	s, err := scope.New(list, scope.Rules{})
+	if err != nil {
+		return err
+	}
+	v, err := s.Verify(ctx, dir)
+	switch {
+	case err != nil:
+		return err
+	case len(v.Violations) > 0:
+		return fmt.Errorf("%s %s: %s", v.Violations[0].Code, v.Violations[0].Subject, v.Violations[0].Detail)
+	case len(v.Changes) > 0:
+		return fmt.Errorf("%s: %s", scope.Display(v.Changes[0].Path), v.Changes[0].Op)
+	}
+	dirs := map[string]bool{"": true}
+	for _, e := range list {
+		for at := parent(e.Path); !dirs[at]; at = parent(at) {
+			dirs[at] = true
+		}
+	}
+	if want := len(list) + len(dirs); count != want {
+		return fmt.Errorf("%d files and directories, not %d", count, want)
+	}
+	return nil
+}
+
+// layOut writes the base's files into a new directory.
+func (s *stock) layOut(ctx context.Context, dir string, f *feed) error {
 	get := func(id string) ([]byte, error) {
 		data, err := f.get(ctx, id)
 		if err != nil {
 			return nil, &readError{err}
 		}
-		if !s.disk(int64(len(data))) {
+		if !s.disk(int64(len(data))) && !s.room(int64(len(data))) {
 			return nil, failed(kernel.CodeEnvDisk, "the base can't be laid out", errDisk)
 		}
 		return data, nil
 	}
-	err := scope.Materialise(ctx, t.workspace(), entries(f.base.Files), get)
-	if err == nil && t.use.git {
-		err = s.writeGit(ctx, t, f)
-	}
-	return layoutFault(err)
+	return scope.Materialise(ctx, dir, entries(f.base.Files), get)
+}
+
+// room removes the layers that nobody uses, for there is no other room on the disk.
+func (s *stock) room(need int64) bool {
+	s.layers.trim(0)
+	return s.disk(need)
 }
 
 // layoutFault gives what kept a base from being laid out its code: the base
@@ -260,13 +376,14 @@ func failed(code kernel.Code, what string, err error) *executor.Error {
 
 // writeGit makes the throw-away one-commit .git, for tools that want one. It is
 // never read again (case S9). It is the same for each run of a base.
-func (s *stock) writeGit(ctx context.Context, t *tree, f *feed) error {
+func (s *stock) writeGit(ctx context.Context, files, at string, f *feed, size int64) error {
 	spec := git.RepositorySpec{
+		At:      at,
 		Author:  git.Person{Name: "writ", Email: "writ@localhost", TZ: "+0000", OK: true},
 		Message: []byte("base of the task\n"),
 	}
-	if size := f.size(); size > gitBytes {
-		s.log.Info("the workspace has no .git: the base is too large for one", "bytes", size, "limit", gitBytes)
+	if size > gitBytes {
+		s.noGit(size)
 		return nil
 	} else if size <= feedBytes/2 {
 		// From memory: it has just been read. Otherwise from the files.
@@ -279,7 +396,11 @@ func (s *stock) writeGit(ctx context.Context, t *tree, f *feed) error {
 		}
 		spec.Entries = append(spec.Entries, git.Entry{Path: file.Path, Mode: git.Mode(mode), OID: git.OID(file.ID)})
 	}
-	return git.WriteRepository(t.workspace(), spec)
+	return git.WriteRepository(files, spec)
+}
+
+func (s *stock) noGit(size int64) {
+	s.log.Info("the workspace has no .git: the base is too large for one", "bytes", size, "limit", gitBytes)
 }
 
 // discard takes a tree away, in the background: it costs as much as laying it
@@ -298,6 +419,13 @@ func (s *stock) discardNow(t *tree) {
 		return
 	}
 	s.remove(t.dir)
+	t.mu.Lock()
+	pinned := t.pinned
+	t.pinned = nil
+	t.mu.Unlock()
+	for _, release := range pinned {
+		release()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, t.dir)

@@ -59,7 +59,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("as an ordinary user: %v\n%s", err, out)
 	}
-	for _, name := range []string{"TestS16_", "TestS17_", "TestX5_", "TestX7_", "TestClosed"} {
+	for _, name := range []string{"TestS16_", "TestS17_", "TestX5_", "TestX7_", "TestClosed", "TestClosed_Prepared"} {
 		if !strings.Contains(string(out), "--- PASS: "+name) {
 			t.Errorf("%s did not run as an ordinary user:\n%s", name, out)
 		}

@@ -46,6 +46,10 @@ type ending struct {
 	// diskLow says that the disk's reserve is used up: the workspace goes before
 	// anything else is done, unjudged.
 	diskLow bool
+	// limits are those that were reached, and denied the system calls that the sandbox
+	// refused.
+	limits []sandbox.Limit
+	denied []string
 	// watched says that nothing held the memory limit but looks from outside.
 	watched bool
 }
@@ -89,6 +93,9 @@ func (w *watch) wait(ctx context.Context, p *sandbox.Process, t times) ending {
 	w.stderr.Flush()
 	end := translate(e, cause, detail)
 	end.diskLow, end.watched = e.DiskLow && !end.succeeded(), e.Watched
+	if end.limits, end.denied = e.Hints, e.Denied; e.Limit != "" {
+		end.limits = append([]sandbox.Limit{e.Limit}, e.Hints...)
+	}
 	return end
 }
 
@@ -135,7 +142,7 @@ func translate(e sandbox.Exit, cause, detail string) ending {
 		out.exit.Cause, out.detail = kernel.CauseResource, fmt.Sprintf("the limit %q of the sandbox was reached", e.Limit)
 	case e.DiskLow && e.Cause == sandbox.CauseExited && e.Code != 0, e.Limit == sandbox.LimitDisk:
 		out.exit = kernel.Exit{Code: -1, Cause: kernel.CauseStopped}
-		out.detail = "the file system of the workspaces has less free than its reserve, and others took it"
+		out.err = failed(kernel.CodeEnvDisk, "the file system of the workspaces has less free than its reserve, and others took it", nil)
 	case e.Cause == sandbox.CauseExited:
 		out.detail = joined(hints(e.Hints), denied(e.Denied))
 	case cause != "":
@@ -169,7 +176,11 @@ func denied(calls []string) string {
 	if len(calls) == 0 {
 		return ""
 	}
-	return "system calls that the sandbox refused: " + strings.Join(calls, ", ")
+	text := "system calls that the sandbox refused: " + strings.Join(calls, ", ")
+	if slices.Contains(calls, "socket") {
+		text += " (there is no network; a loopback interface is to be had with sandbox: bubblewrap and loopback: true)"
+	}
+	return text
 }
 
 // joined puts what there is to say into one.

@@ -87,10 +87,17 @@ func reachable(a netip.Addr, own []netip.Addr, opened [][]netip.Prefix) (netip.A
 		return bad("this machine")
 	case in(private, carried):
 		return bad("a private network")
-	case in(special, carried), carried.Is6() && !global6.Contains(carried):
+	case in(special, carried), carried.Is6() && !global6.Contains(carried), isTunnel(carried):
 		return bad("a network that isn't public")
 	}
 	return a, nil
+}
+
+// isTunnel tells addresses of ISATAP, which carry one of IPv4 in the last four bytes
+// behind 0000:5efe or 0200:5efe, in whatever network (RFC 5214).
+func isTunnel(a netip.Addr) bool {
+	b := a.As16()
+	return a.Is6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
 // isOpened tells addresses that every list of the operator opens.

@@ -301,7 +301,7 @@ func TestX18_IPv6AndMapped(t *testing.T) {
 	}
 	for _, a := range []string{
 		"::", "::1", "::127.0.0.1", "::ffff:10.0.0.1", "::ffff:192.168.1.1", "::ffff:0.0.0.0", "fe80::1", "fec0::1", "fc00::1", "fd12::1", "ff02::1",
-		"64:ff9b::a00:1", "64:ff9b::6440:1", "64:ff9b:1::a00:1", "64:ff9b:1::808:808", "2002:a00:1::1", "2002:808:808::1", "2001::1", "2001:2::1", "2001:20::1",
+		"64:ff9b::a00:1", "64:ff9b::6440:1", "64:ff9b:1::a00:1", "64:ff9b:1::808:808", "2002:a00:1::1", "2002:808:808::1", "2600::5efe:7f00:1", "2600:1:2:3:200:5efe:a00:1", "2001::1", "2001:2::1", "2001:20::1",
 		"2001:db8::1", "3fff::1", "100::1", "5f00::1", "4000::1", "fe80::1%eth0", "2600::1%eth0",
 		"0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.254", "127.0.0.9", "169.254.1.1", "172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.2.1",
 		"192.88.99.1", "192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255",
@@ -310,7 +310,7 @@ func TestX18_IPv6AndMapped(t *testing.T) {
 			t.Errorf("%s: %v", a, err)
 		}
 	}
-	for _, a := range []string{"8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "2600::1", "2001:4860::8888", "172.32.0.1", "100.128.0.1"} {
+	for _, a := range []string{"8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "2600::1", "2600::5eff:7f00:1", "2600::100:5efe:7f00:1", "2001:4860::8888", "172.32.0.1", "100.128.0.1"} {
 		if _, err := reachable(netip.MustParseAddr(a), nil, nil); err != nil {
 			t.Errorf("%s: %v", a, err)
 		}
@@ -529,6 +529,35 @@ func TestX21_UpgradesAndLongStreams(t *testing.T) {
 		}
 		g.want(Cut, CodeTime)
 	})
+}
+
+// TestX21_CutOffIsAnError: an answer whose end is that of its connection doesn't look whole
+// where a limit cuts it off.
+func TestX21_CutOffIsAnError(t *testing.T) {
+	for _, secure := range []bool{true, false} {
+		o := newOrigin(t, secure, func(w http.ResponseWriter, _ *http.Request) {
+			c, _, _ := w.(http.Hijacker).Hijack()
+			defer c.Close()
+			for _, err := fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n"); err == nil; _, err = c.Write(make([]byte, 4096)) {
+			}
+		})
+		limits := generous
+		limits.Down = 1 << 20
+		l, err := net.Listen("tcp", "127.0.0.1:0") // as in a sandbox
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := openAt(t, l, o.lists("example.com"), limits)
+		answer, err := g.client(o).Get(o.url("example.com"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, answer.Body); err == nil {
+			t.Errorf("over TLS %t: %d bytes look whole", secure, n)
+		}
+		_ = answer.Body.Close()
+		g.want(Cut, CodeDown)
+	}
 }
 
 func (o *origin) url(host string) string {

@@ -25,6 +25,10 @@ type Rule struct {
 	// Addresses are private networks in which the host may be, beside all that is
 	// public. Only the operator's rules may have them.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
+	// Credential has the gateway itself speak TLS to the host and set it. Inside the
+	// host is asked for by plain HTTP, and a tunnel to it is denied. Only rules of
+	// the builder may have one, for a name and no pattern.
+	Credential *Credential `json:"-"`
 }
 
 // Lists are what a run may reach: what all three of them allow. The first two are
@@ -53,6 +57,12 @@ func NewDecider(l Lists) (*Decider, error) {
 			r, err := r.checked(in.name != "contract")
 			if err != nil {
 				return nil, fmt.Errorf("egress of the %s, host %q: %w", in.name, clean(r.Host), err)
+			}
+			if out.credential(r.Host) != nil && r.Credential != nil {
+				return nil, fmt.Errorf("egress of the %s, host %q: there is a credential for it already", in.name, clean(r.Host))
+			}
+			if r.Credential != nil && in.name != "builder" {
+				return nil, fmt.Errorf("egress of the %s, host %q: a credential is given to a builder or to checks", in.name, clean(r.Host))
 			}
 			out.rules = append(out.rules, r)
 		}
@@ -86,12 +96,59 @@ func (r Rule) checked(operators bool) (Rule, error) {
 	if len(r.Addresses) > 0 && !operators {
 		return r, fmt.Errorf("only the operator opens private networks: leave out addresses")
 	}
+	if r.Credential != nil {
+		if below || !operators {
+			return r, fmt.Errorf("a credential is for one host, and the operator's to give: name the host")
+		}
+		if err := r.Credential.check(); err != nil {
+			return r, err
+		}
+	}
 	for _, p := range r.Addresses {
 		if !isPrivate(p) {
 			return r, fmt.Errorf("%s is no part of a private network: leave it out", p)
 		}
 	}
 	return r, nil
+}
+
+// ParseHost reads a host as a contract writes it: a name, or *.name, and a port behind
+// a colon if it isn't [DefaultPort].
+func ParseHost(text string) (r Rule, err error) {
+	var port uint16
+	if r.Host, port, err = splitAuthority(text, DefaultPort); err == nil {
+		r.Ports = []uint16{port}
+		r, err = r.checked(false)
+	}
+	return r, err
+}
+
+// Inside is where a program asks for a host for which the gateway has a credential.
+func (r Rule) Inside() string {
+	if len(r.Ports) == 0 || r.Ports[0] == DefaultPort {
+		return "http://" + r.Host
+	}
+	return fmt.Sprintf("http://%s:%d", r.Host, r.Ports[0])
+}
+
+// anyName stands for any name below a pattern.
+const anyName = "writ-asks-for-any-name."
+
+// Covers decides whether something of what a rule asks for is allowed: the first name
+// below it for a pattern, and a tunnel or a plain request.
+func (d *Decider) Covers(r Rule) (out Decision) {
+	host := r.Host
+	if below, ok := strings.CutPrefix(host, "*."); ok {
+		host = anyName + below
+	}
+	for _, port := range r.Ports {
+		for _, method := range []string{"", "GET"} {
+			if out = d.Decide(Ask{Host: host, Port: port, Method: method}); out.Code == "" {
+				return out
+			}
+		}
+	}
+	return out
 }
 
 func (r Rule) matches(host string) bool {
@@ -120,6 +177,11 @@ type Decision struct {
 	// the asked host is no name.
 	Host string
 
+	// Port is the asked one, or that at which the gateway speaks TLS for it.
+	Port uint16
+
+	// credential is what the gateway sets; nil for nothing.
+	credential *Credential
 	// opened are the private networks of each list of the operator.
 	opened [][]netip.Prefix
 }
@@ -131,7 +193,19 @@ func (d *Decider) Decide(a Ask) Decision {
 	if err != nil {
 		return Decision{Code: codeOf(err), Rule: "names"}
 	}
-	out := Decision{Host: host, Code: CodeHost, Rule: "none"}
+	out := Decision{Host: host, Port: a.Port, Code: CodeHost, Rule: "none"}
+	if len(d.layers) > 0 {
+		out.credential = d.layers[0].credential(host)
+	}
+	if out.credential != nil {
+		if a.Method == "" {
+			out.Code, out.Rule = CodeTunnel, "builder "+host
+			return out
+		}
+		if a.Port == plainPort {
+			a.Port, out.Port = DefaultPort, DefaultPort
+		}
+	}
 	for _, l := range d.layers {
 		rule, code := l.decide(host, a)
 		out.Code, out.Rule = code, strings.TrimSpace(l.name+" "+rule.Host)
@@ -145,13 +219,27 @@ func (d *Decider) Decide(a Ask) Decision {
 	return out
 }
 
+// plainPort is that of plain HTTP.
+const plainPort = 80
+
+// credential is that for a host. No other rule of its list speaks of the host then.
+func (l layer) credential(host string) *Credential {
+	for _, r := range l.rules {
+		if r.Credential != nil && r.Host == host {
+			return r.Credential
+		}
+	}
+	return nil
+}
+
 // decide finds the first rule that allows. If there is none, it is the rule that
 // came closest, and the code says what it misses.
 func (l layer) decide(host string, a Ask) (closest Rule, code string) {
 	code = CodeHost
+	given := l.credential(host)
 	for _, r := range l.rules {
 		switch {
-		case !r.matches(host):
+		case !r.matches(host), r.Credential != given:
 		case !slices.Contains(r.Ports, a.Port):
 			if code == CodeHost {
 				closest, code = r, CodePort

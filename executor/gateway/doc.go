@@ -1,11 +1,11 @@
 // Package gateway is the only way out of a sandbox that has no network (DESIGN §7).
 // It knows nothing of tasks, and starts no process. A Server answers on a listener,
-// usually a unix socket that is mounted into the sandbox, for one run.
+// which comes out of the sandbox's own network, for one run.
 //
 // # What is served
 //
 // One connection carries one request, so that nobody has to find where a second one
-// begins. It has one of two modes:
+// begins. It has one of three modes:
 //
 //   - connect: CONNECT host:port. The answer is 200, and then the client must begin
 //     TLS. Its ClientHello must name the asked host; one that names none, or hides
@@ -15,6 +15,16 @@
 //     neighbours, and the answer likewise. A redirect is an answer: who follows it
 //     asks again, and is decided upon again. Upgrade is refused, asked for or
 //     answered with.
+//   - reverse: a plain request to a host for which the operator has a Credential. The
+//     gateway speaks TLS to the host, takes off what the client says of who it is,
+//     and sets the credential. A tunnel to such a host is refused.
+//
+// # Providers of models
+//
+// A Credential with an API is for a provider of models. Its requests are held to a table
+// (apis), body and all, before the provider is reached: their JSON is read into a tree
+// (tree.go), let through a shape (shape.go), and written anew. What isn't in the table is
+// left out where it is one value, and refused by name otherwise.
 //
 // A request that two readers may read differently is refused: Content-Length beside
 // Transfer-Encoding, a second Host, a line without CR LF, a folded line, white space
@@ -47,6 +57,6 @@
 // In a tunnel nothing can be seen but the name in its ClientHello. A server that
 // answers for several names can be asked inside for another one (domain fronting);
 // a server that hands on what it is sent hands on from here too; an allowed host can
-// be told whatever the builder knows, and its owner sees the names that are looked
-// up below it.
+// be told whatever the builder knows, one with a credential can show it in a body, and its owner sees the names that are looked
+// up below it. A provider's account sees what is sent to its models.
 package gateway

@@ -3,12 +3,15 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -182,7 +185,7 @@ func TestLimits_Connections(t *testing.T) {
 		t.Error(err)
 	}
 	g.ended <- nil
-	if c, err := net.Dial("unix", g.socket); err == nil {
+	if c, err := net.Dial(g.at.Network(), g.at.String()); err == nil {
 		shut(c)
 		t.Error("it still listens")
 	}
@@ -226,6 +229,38 @@ func TestServe_ABrokenListener(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// TestX21_NoDescriptorLeft: a process that has nothing left to accept with goes on once it
+// has.
+func TestX21_NoDescriptorLeft(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		l := &starved{left: 3, errno: errno}
+		s, err := New(Config{Decider: &Decider{}, Resolver: &liar{}, Limits: generous, Record: func(Record) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Serve(context.Background(), l); !errors.Is(err, net.ErrClosed) || l.left != 0 {
+			t.Errorf("%v: ended with %v, %d to come", errno, err, l.left)
+		}
+	}
+}
+
+// starved is a listener that has nothing to accept with, so many times, and is closed then.
+type starved struct {
+	net.Listener
+	left  int
+	errno syscall.Errno
+}
+
+func (l *starved) Accept() (net.Conn, error) {
+	if l.left == 0 {
+		return nil, net.ErrClosed
+	}
+	l.left--
+	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", l.errno)}
+}
+
+func (l *starved) Close() error { return nil }
 
 func TestReach_TheOutsideFails(t *testing.T) {
 	o := newOrigin(t, true, hello)

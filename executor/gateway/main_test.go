@@ -71,8 +71,8 @@ func addresses(texts ...string) []netip.Addr {
 
 // gate is a gateway in front of servers on this machine.
 type gate struct {
-	t       *testing.T
-	socket  string
+	t       testing.TB
+	at      net.Addr
 	liar    *liar
 	records chan Record
 	ended   chan error
@@ -82,13 +82,23 @@ type gate struct {
 var generous = Limits{Open: 100, Total: 1000, Up: 1 << 30, Down: 1 << 30, Time: time.Hour}
 
 // open starts a gateway. Every name is at 127.0.0.1, unless answers say more.
-func open(t *testing.T, lists Lists, limits Limits, change ...func(*Server)) *gate {
+func open(t testing.TB, lists Lists, limits Limits, change ...func(*Server)) *gate {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gw") // short: a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{t: t, socket: filepath.Join(dir, "s"), records: make(chan Record, 1000), ended: make(chan error, 1)}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openAt(t, l, lists, limits, change...)
+}
+
+func openAt(t testing.TB, l net.Listener, lists Lists, limits Limits, change ...func(*Server)) *gate {
+	t.Helper()
+	g := &gate{t: t, at: l.Addr(), records: make(chan Record, 1000), ended: make(chan error, 1)}
 	g.liar = &liar{answers: map[string][][]netip.Addr{}}
 	for _, r := range lists.Contract {
 		g.liar.answers[r.Host] = [][]netip.Addr{addresses("127.0.0.1")}
@@ -104,10 +114,6 @@ func open(t *testing.T, lists Lists, limits Limits, change ...func(*Server)) *ga
 	for _, c := range change {
 		c(s)
 	}
-	l, err := net.Listen("unix", g.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var ctx context.Context
 	ctx, g.cancel = context.WithCancelCause(context.Background())
 	go func() { g.ended <- s.Serve(ctx, l) }()
@@ -116,7 +122,6 @@ func open(t *testing.T, lists Lists, limits Limits, change ...func(*Server)) *ga
 		if err := <-g.ended; err != nil {
 			t.Error(err)
 		}
-		_ = os.RemoveAll(dir)
 	})
 	return g
 }
@@ -145,7 +150,7 @@ func (g *gate) want(v Verdict, code string) Record {
 
 func (g *gate) dial() net.Conn {
 	g.t.Helper()
-	c, err := net.Dial("unix", g.socket)
+	c, err := net.Dial(g.at.Network(), g.at.String())
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -205,7 +210,7 @@ type origin struct {
 	conn int
 }
 
-func newOrigin(t *testing.T, secure bool, answer http.HandlerFunc) *origin {
+func newOrigin(t testing.TB, secure bool, answer http.HandlerFunc) *origin {
 	t.Helper()
 	o := &origin{}
 	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -237,7 +242,7 @@ func shut(c io.Closer) { _ = c.Close() }
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
-func portOf(t *testing.T, l net.Listener) uint16 {
+func portOf(t testing.TB, l net.Listener) uint16 {
 	t.Helper()
 	return netip.MustParseAddrPort(l.Addr().String()).Port()
 }
@@ -283,8 +288,10 @@ func (g *gate) client(o *origin) *http.Client {
 		pool.AddCert(c)
 	}
 	t := &http.Transport{
-		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: "gateway.invalid:1"}),
-		DialContext:     func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", g.socket) },
+		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "gateway.invalid:1"}),
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return net.Dial(g.at.Network(), g.at.String())
+		},
 		TLSClientConfig: &tls.Config{RootCAs: pool},
 	}
 	g.t.Cleanup(t.CloseIdleConnections)

@@ -10,26 +10,32 @@ import (
 
 // Codes say why a connection was denied, failed or ended early.
 const (
-	CodeRequest     = "egress.request_invalid"   // no request, or one that two readers may read differently
-	CodeHostInvalid = "egress.host_invalid"      // the host is no whole domain name
-	CodeLiteral     = "egress.ip_literal"        // the host is an address, however it is spelled
-	CodeHost        = "egress.host_denied"       // a list has no rule for the host
-	CodePort        = "egress.port_denied"       // the rules for the host don't have the port
-	CodeMethod      = "egress.method_denied"     // the rules don't have the method, or it can't be seen
-	CodeUpgrade     = "egress.upgrade_denied"    // another protocol was asked for or answered with
-	CodeAddress     = "egress.address_denied"    // the name leads to an address that must not be reached
-	CodeNotTLS      = "egress.not_tls"           // a tunnel didn't begin with a TLS ClientHello
-	CodeNoName      = "egress.name_missing"      // the ClientHello names no server
-	CodeEncrypted   = "egress.name_encrypted"    // the ClientHello hides a name
-	CodeMismatch    = "egress.name_mismatch"     // the request speaks of two hosts
-	CodeUnreachable = "egress.unreachable"       // the name wasn't found, or nobody answered
-	CodeBroken      = "egress.connection_broken" // the connection broke off
-	CodeOpen        = "egress.limit_open"        // too many connections at once
-	CodeTotal       = "egress.limit_total"       // too many connections in all
-	CodeUp          = "egress.limit_up"          // too many bytes to the outside
-	CodeDown        = "egress.limit_down"        // too many bytes from the outside
-	CodeTime        = "egress.limit_time"        // the run's time is over
-	CodeInternal    = "egress.internal"          // a mistake in the gateway
+	CodeRequest     = "egress.request_invalid"    // no request, or one that two readers may read differently
+	CodeHostInvalid = "egress.host_invalid"       // the host is no whole domain name
+	CodeLiteral     = "egress.ip_literal"         // the host is an address, however it is spelled
+	CodeHost        = "egress.host_denied"        // a list has no rule for the host
+	CodePort        = "egress.port_denied"        // the rules for the host don't have the port
+	CodeMethod      = "egress.method_denied"      // the rules don't have the method, or it can't be seen
+	CodeUpgrade     = "egress.upgrade_denied"     // another protocol was asked for or answered with
+	CodeAddress     = "egress.address_denied"     // the name leads to an address that must not be reached
+	CodeNotTLS      = "egress.not_tls"            // a tunnel didn't begin with a TLS ClientHello
+	CodeNoName      = "egress.name_missing"       // the ClientHello names no server
+	CodeEncrypted   = "egress.name_encrypted"     // the ClientHello hides a name
+	CodeMismatch    = "egress.name_mismatch"      // the request speaks of two hosts
+	CodeTunnel      = "egress.tunnel_denied"      // the gateway itself speaks TLS to this host, with a credential
+	CodeUntrusted   = "egress.upstream_untrusted" // the outside didn't show by TLS that it is the host
+	CodeEcho        = "egress.credential_echoed"  // the outside answered with the credential
+	CodeEndpoint    = "egress.endpoint_denied"    // the provider has it, and its table doesn't
+	CodeBody        = "egress.body_denied"        // the provider's table doesn't have what is in the body
+	CodeProvider    = "egress.provider_refused"   // the provider refused the request for a reason of the account's
+	CodeUnreachable = "egress.unreachable"        // the name wasn't found, or nobody answered
+	CodeBroken      = "egress.connection_broken"  // the connection broke off
+	CodeOpen        = "egress.limit_open"         // too many connections at once
+	CodeTotal       = "egress.limit_total"        // too many connections in all
+	CodeUp          = "egress.limit_up"           // too many bytes to the outside
+	CodeDown        = "egress.limit_down"         // too many bytes from the outside
+	CodeTime        = "egress.limit_time"         // the run's time is over
+	CodeInternal    = "egress.internal"           // a mistake in the gateway
 )
 
 // Verdict says in one word what became of a connection.
@@ -50,6 +56,7 @@ type Mode string
 const (
 	Connect Mode = "connect" // a tunnel for TLS
 	Plain   Mode = "plain"   // one HTTP request
+	Reverse Mode = "reverse" // one HTTP request, for which the gateway speaks TLS and has a credential
 )
 
 // Record is what became of one connection. Its texts are of printable ASCII and at
@@ -68,6 +75,10 @@ type Record struct {
 	Up      int64     `json:"up_bytes"`          // to the outside
 	Down    int64     `json:"down_bytes"`        // from the outside
 	Millis  int64     `json:"duration_ms"`
+	// API is the interface of the provider that was asked, and Status that of its answer, 0
+	// where there was none.
+	API    string `json:"api,omitempty"`
+	Status int    `json:"status,omitempty"`
 }
 
 // maxText bounds each text of a record, in bytes: the longest name of a host.
@@ -125,7 +136,11 @@ func (f *fault) answer() string {
 	case f.verdict == Cut:
 		status = http.StatusServiceUnavailable
 	}
-	body := f.code + "\n"
-	return fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-		status, http.StatusText(status), len(body), body)
+	kind, body := "text/plain", f.code+"\n"
+	if f.code == CodeBody || f.code == CodeEndpoint {
+		// An agent shows what its provider says, and takes 400 for final.
+		status, kind, body = http.StatusBadRequest, "application/json", string(providersError("invalid_request_error", f.code, f.msg))
+	}
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s: false\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), kind, shouldRetry, len(body), body)
 }

@@ -39,7 +39,14 @@ func (x *exchange) serve(ctx context.Context) error {
 	if err := sameHost(field, d.Host, ask.Port); err != nil {
 		return err
 	}
-	out, err := x.reach(ctx, d, ask.Port)
+	if d.credential != nil {
+		x.record.Mode, x.record.Port = Reverse, d.Port
+		defer x.giveBack()
+		if req, err = x.allowedOf(ctx, req, d.credential); err != nil {
+			return err
+		}
+	}
+	out, err := x.reach(ctx, d, d.Port)
 	if err != nil {
 		return err
 	}
@@ -50,7 +57,7 @@ func (x *exchange) serve(ctx context.Context) error {
 	if x.record.Mode == Connect {
 		return x.connect(ctx, d.Host, out)
 	}
-	return x.plain(ctx, req, d.Host, ask.Port, out)
+	return x.plain(ctx, req, d, out)
 }
 
 // asked reads from a request what it wants, and notes it.
@@ -59,7 +66,7 @@ func (x *exchange) asked(req *http.Request) (a Ask, err error) {
 	x.record.Mode = Connect
 	if req.Method != http.MethodConnect {
 		x.record.Mode, x.record.Method = Plain, clean(req.Method)
-		a.Method, authority, byDefault = req.Method, req.URL.Host, 80
+		a.Method, authority, byDefault = req.Method, req.URL.Host, plainPort
 		if u := req.URL; u.Scheme != "http" || u.Opaque != "" || u.User != nil || strings.ContainsRune(req.RequestURI, '#') {
 			x.record.Host = clean(authority)
 			return a, denied(CodeRequest, "no plain URL of http with a host and nothing else before its path")
@@ -199,6 +206,9 @@ func (x *exchange) pass(out *metered) error {
 		}
 		faults <- err
 		if err != nil {
+			if asFault(err).verdict == Cut {
+				x.abort()
+			}
 			_, _ = x.client.Close(), out.Close()
 		}
 	}
@@ -229,13 +239,19 @@ func strip(h http.Header) {
 }
 
 // plain hands one request on, and its answer back.
-func (x *exchange) plain(ctx context.Context, req *http.Request, host string, port uint16, out *metered) error {
+func (x *exchange) plain(ctx context.Context, req *http.Request, d Decision, out *metered) error {
 	if req.Header.Get("Expect") != "" {
 		if _, err := io.WriteString(x.client, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
 			return err
 		}
 	}
-	answer, err := roundTrip(ctx, outgoing(ctx, req, host, port), out)
+	var answer *http.Response
+	var err error
+	if d.credential != nil {
+		answer, err = x.reverse(ctx, req, d, out)
+	} else {
+		answer, err = roundTrip(ctx, outgoing(ctx, req, d.Host, d.Port), out)
+	}
 	if err != nil {
 		return err
 	}
@@ -254,7 +270,7 @@ func (x *exchange) plain(ctx context.Context, req *http.Request, host string, po
 func outgoing(ctx context.Context, req *http.Request, host string, port uint16) *http.Request {
 	r := req.Clone(ctx)
 	r.URL.Host = host
-	if port != 80 {
+	if port != plainPort {
 		r.URL.Host = net.JoinHostPort(host, strconv.Itoa(int(port)))
 	}
 	r.Host, r.RequestURI, r.Close, r.Trailer = r.URL.Host, "", true, nil
@@ -271,16 +287,17 @@ func outgoing(ctx context.Context, req *http.Request, host string, port uint16) 
 var errTwice = errors.New("a second connection")
 
 // roundTrip sends one request over the connection that there is.
-func roundTrip(ctx context.Context, req *http.Request, out *metered) (*http.Response, error) {
+func roundTrip(ctx context.Context, req *http.Request, out net.Conn) (*http.Response, error) {
 	var used atomic.Bool
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		if used.Swap(true) {
+			return nil, errTwice
+		}
+		return out, nil
+	}
 	t := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
-		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			if used.Swap(true) {
-				return nil, errTwice
-			}
-			return out, nil
-		},
+		DialContext: dial, DialTLSContext: dial,
 	}
 	return t.RoundTrip(req.WithContext(ctx))
 }

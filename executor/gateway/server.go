@@ -3,11 +3,13 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -25,6 +27,9 @@ type Config struct {
 	Decider  *Decider
 	Resolver Resolver
 	Limits   Limits
+	// Roots are who is believed of hosts to which the gateway speaks TLS; nil: those
+	// of the system.
+	Roots *x509.CertPool
 	// Record is told of every connection when it has ended, one call at a time.
 	Record func(Record)
 }
@@ -40,6 +45,8 @@ const (
 type Server struct {
 	c                   Config
 	headTime, helloTime time.Duration
+	bodyTime            time.Duration
+	bodies              chan struct{} // those of requests to providers that are looked at
 
 	up, down atomic.Int64
 	open     atomic.Int64
@@ -55,7 +62,7 @@ func New(c Config) (*Server, error) {
 	if l.Open <= 0 || l.Total <= 0 || l.Up <= 0 || l.Down <= 0 || l.Time <= 0 {
 		return nil, fmt.Errorf("gateway: every limit must be above zero: %+v", l)
 	}
-	return &Server{c: c, headTime: headTime, helloTime: headTime}, nil
+	return &Server{c: c, headTime: headTime, helloTime: headTime, bodyTime: bodyTime, bodies: make(chan struct{}, maxBodies)}, nil
 }
 
 var (
@@ -75,7 +82,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for n := 1; ; n++ {
-		client, err := l.Accept()
+		client, err := s.accept(ctx, l)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -97,6 +104,34 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
+// acceptPause and acceptPauseMax are the first and the longest wait before a connection is accepted after
+// the machine had nothing left to accept it with.
+const (
+	acceptPause    = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+// accept waits for the next connection. That the process has no descriptor or no memory
+// left, be it by what the inside opened, ends no gateway: connections that end give both
+// back.
+func (s *Server) accept(ctx context.Context, l net.Listener) (net.Conn, error) {
+	for pause := acceptPause; ; pause = min(2*pause, acceptPauseMax) {
+		client, err := l.Accept()
+		if err == nil || !passing(err) {
+			return client, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func passing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
+}
+
 // refuse ends a connection unheard.
 func (s *Server) refuse(client net.Conn, why error) {
 	x := &exchange{server: s, client: client, record: Record{At: time.Now().UTC()}}
@@ -115,9 +150,10 @@ func (s *Server) handle(ctx context.Context, client net.Conn) {
 
 // exchange is one connection while it is served.
 type exchange struct {
-	server *Server
-	client net.Conn
-	in     *bufio.Reader
+	holdsBody bool // of the places in server.bodies one is taken
+	server    *Server
+	client    net.Conn
+	in        *bufio.Reader
 	// tunnel says that the client was told to begin, and reads no HTTP any more;
 	// begun that a part of an answer was sent.
 	tunnel, begun bool
@@ -146,11 +182,24 @@ func (x *exchange) end(err error) {
 		r.Verdict, r.Code, r.Detail = f.verdict, f.code, f.msg
 		x.tell(f)
 	}
-	_ = x.client.Close()
+	if err != nil && x.begun {
+		x.abort()
+	} else {
+		_ = x.client.Close()
+	}
 	r.Millis = time.Since(r.At).Milliseconds()
 	x.server.records.Lock()
 	defer x.server.records.Unlock()
 	x.server.c.Record(*r)
+}
+
+// abort ends the client's connection so that it reads an error: what ends with its
+// connection would look whole otherwise.
+func (x *exchange) abort() {
+	if c, ok := x.client.(*net.TCPConn); ok {
+		_ = c.SetLinger(0)
+	}
+	_ = x.client.Close()
 }
 
 // tell sends the last words, if the client can understand any.

@@ -72,7 +72,7 @@ func putOn(only layer, args []string) error {
 	if err != nil {
 		return err
 	}
-	return sendListener(pair[1], listener)
+	return sendFD(pair[1], listener)
 }
 
 // actAnswer answers what a filter hands over until the one who asked has ended.

@@ -24,10 +24,13 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkBubblewrapAlone is the part of BenchmarkStart that is bwrap's own.
 func BenchmarkBubblewrapAlone(b *testing.B) {
 	for b.Loop() {
-		cmd := exec.Command("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
-			"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "/usr/bin/true")
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := bwrapAlone().CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
 	}
+}
+
+func bwrapAlone() *exec.Cmd {
+	return exec.Command("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
+		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "/usr/bin/true")
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,7 +94,17 @@ func (b *Bubblewrap) Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	l.release = func() { b.leave(asRoot) }
-	if err := b.build(l, program, initProgram, asRoot); err != nil {
+	owner := os.Geteuid()
+	if asRoot != nil {
+		owner = asRoot.uid
+	}
+	if l.lower, err = spec.above(ctx, owner, landlockABI()); err == nil {
+		l.dirs, err = spec.beside(ctx, owner, landlockABI())
+	}
+	if err == nil {
+		err = b.build(l, program, initProgram, asRoot)
+	}
+	if err != nil {
 		l.closeAll()
 		return nil, err
 	}
@@ -141,15 +152,15 @@ func (b *Bubblewrap) build(l *launch, program, inner string, asRoot *rootUser) e
 		return unavailable("descriptors are exhausted", err)
 	}
 	if asRoot != nil {
-		if err := giveAway(asRoot.uid, l.spec); err != nil {
+		if err := giveAway(asRoot.uid, l.spec, l.dirs); err != nil {
 			return &Error{Code: CodeSpec, Msg: "the workspace can't be given to the sandbox's user", Err: err}
 		}
 	}
-	if err := a.namespaces(asRoot); err != nil {
+	if err := a.namespaces(asRoot, len(l.lower) > 0 || l.overlaid()); err != nil {
 		return unavailable("descriptors are exhausted", err)
 	}
 	a.system()
-	a.places(l.spec)
+	overlays := a.places(l.spec, l.lower, l.dirs)
 	a.on(initPath, "--ro-bind", inner)
 	if err := a.contents(l.spec.Files); err != nil {
 		return err
@@ -160,8 +171,12 @@ func (b *Bubblewrap) build(l *launch, program, inner string, asRoot *rootUser) e
 		return unavailable("descriptors are exhausted", err)
 	}
 	c := l.initConfig(asRoot != nil, !b.cfg.WithoutLandlock)
+	c.Dirs = overlays
 	if c.Notify, err = strconv.Atoi(a.descriptor(notify)); err != nil {
 		return err
+	}
+	if err := l.openGateway(a, &c); err != nil {
+		return unavailable("descriptors are exhausted", err)
 	}
 	if l.answer, err = newAnswerer(c); err != nil {
 		return err
@@ -177,13 +192,19 @@ func (b *Bubblewrap) build(l *launch, program, inner string, asRoot *rootUser) e
 	return nil
 }
 
+// overlaid reports whether a directory beside the workspace is an overlay.
+func (l *launch) overlaid() bool {
+	return slices.ContainsFunc(l.dirs, func(d Dir) bool { return d.Lower != "" })
+}
+
 // initConfig is what the inner stage is told.
 func (l *launch) initConfig(drop, landlock bool) initConfig {
 	s := l.spec
 	c := initConfig{
-		Argv: s.Argv, Env: s.Env, Umask: s.umask(), Drop: drop, Loopback: s.Loopback, Limits: s.Limits,
+		Argv: s.Argv, Env: once(s.Env), Umask: s.umask(), Drop: drop, Loopback: s.Loopback || s.Gateway != nil, Limits: s.Limits,
 		Uncounted: !l.cgroup.holdsMemory(), Landlock: landlock, ABI: landlockABI(),
 		Writable: []string{TmpDir, HomeDir, "/dev/shm"},
+		Layers:   len(l.lower), ReadOnly: s.ReadOnlyWorkspace,
 	}
 	if !s.ReadOnlyWorkspace {
 		c.Writable = append(c.Writable, WorkspaceDir)
@@ -227,10 +248,18 @@ func (a *arguments) descriptor(f *os.File) string {
 
 // namespaces asks for all of them. In the root level the user namespace exists
 // already and bwrap may keep what the inner stage needs to give up its own user.
-func (a *arguments) namespaces(root *rootUser) error {
+func (a *arguments) namespaces(root *rootUser, mounts bool) error {
 	a.add("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
 		"--hostname", hostName, "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+	if mounts {
+		for _, capability := range mountCapabilities {
+			a.add("--cap-add", capability)
+		}
+	}
 	if root == nil {
+		if mounts {
+			a.add("--cap-add", "CAP_SETPCAP") // to give them up
+		}
 		id := strconv.Itoa(insideID)
 		a.add("--unshare-user", "--uid", id, "--gid", id)
 		return nil
@@ -295,7 +324,7 @@ func (a *arguments) copied(target string, f *os.File) {
 }
 
 // places mounts what the program may write and what the operator configured.
-func (a *arguments) places(s Spec) {
+func (a *arguments) places(s Spec, lower []string, dirs []Dir) (overlays []mounted) {
 	size := s.Limits.TmpBytes
 	for _, t := range []struct{ perms, dir string }{{"1777", TmpDir}, {"0700", HomeDir}, {"1777", "/dev/shm"}} {
 		how := []string{"--perms", t.perms, "--tmpfs"}
@@ -304,17 +333,25 @@ func (a *arguments) places(s Spec) {
 		}
 		a.on(t.dir, how...)
 	}
+	at := slices.IndexFunc(dirs, func(d Dir) bool { return d.Target == HomeDir })
+	if at >= 0 {
+		a.on(HomeDir, "--bind", dirs[at].Source) // what the operator mounts below it shows
+	}
 	for _, m := range s.ReadOnly {
 		a.on(m.target(), "--ro-bind", m.Source)
 	}
-	how := "--bind"
-	if s.ReadOnlyWorkspace {
-		how = "--ro-bind"
+	switch {
+	case len(lower) > 0:
+		a.layers(lower, s.Workspace)
+	case s.ReadOnlyWorkspace:
+		a.on(WorkspaceDir, "--ro-bind", s.Workspace)
+	default:
+		a.on(WorkspaceDir, "--bind", s.Workspace)
 	}
-	a.on(WorkspaceDir, how, s.Workspace)
 	if s.OutDir != "" {
 		a.on(OutDir, "--bind", s.OutDir)
 	}
+	return a.dirs(dirs)
 }
 
 // ownFiles stand in for the host's: one user, no other machine.
@@ -389,6 +426,9 @@ func (l *launch) startFailure(f *initFailure, stderr string, argv0 string) error
 	case f.Stage == "exec":
 		return &Error{Code: CodeNotExecutable, Msg: fmt.Sprintf("the program %q can't be executed: %s", argv0, f.Text), Err: no,
 			Remedy: "Check its permissions, its format and its interpreter line."}
+	}
+	if f.Stage == layersStep {
+		return &Error{Code: CodeLayers, Msg: "this kernel mounts no overlay here: " + f.Text, Err: no}
 	}
 	return unavailable(fmt.Sprintf("the step %q failed inside the sandbox: %s", f.Stage, f.Text), nil)
 }

@@ -79,6 +79,12 @@ func (n *Landlocked) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
+	if spec.Layers != nil {
+		return nil, Overlays(ctx, n, "")
+	}
+	if err := spec.withoutNamespaces(n.Name()); err != nil {
+		return nil, err
+	}
 	if spec.Loopback {
 		return nil, &Error{Code: CodeSpec, Msg: "a loopback interface of its own needs a network namespace, which the level landlock doesn't have",
 			Remedy: "Take loopback: true out of this builder's or the checks' configuration, or set sandbox: bubblewrap."}
@@ -223,7 +229,7 @@ func (n *Landlocked) hand(s Spec, dir, inner string, uid int) error {
 				Remedy: "Allow passing, and nothing else: chmod o+x " + closed}
 		}
 	}
-	if err := giveAway(uid, s); err != nil {
+	if err := giveAway(uid, s, nil); err != nil {
 		return &Error{Code: CodeSpec, Msg: "the workspace can't be given to the sandbox's user", Err: err}
 	}
 	return nil
@@ -263,7 +269,7 @@ func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []
 	}
 	// A file that exists and can't be read is an error to git. Java knows neither
 	// TMPDIR nor HOME; it says at each start that it heard this.
-	env := append([]string{"GIT_CONFIG_NOSYSTEM=1"}, s.Env...)
+	env := once(append([]string{"GIT_CONFIG_NOSYSTEM=1"}, s.Env...))
 	if !slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, javaOptions) }) {
 		env = append(env, javaOptions+"-Djava.io.tmpdir="+filepath.Join(dir, "tmp")+" -Duser.home="+filepath.Join(dir, "home"))
 	}

@@ -17,7 +17,10 @@
 //   - Processes. Only its own. It is user 1000 without capabilities and can't
 //     get any. On the host it is the caller's user; if that is root it is
 //     Config.RootUID or one below that no other program has, never root.
-//   - Network. None. With Spec.Loopback, an interface that leads nowhere else.
+//   - Network. None. With Spec.Loopback, an interface that leads nowhere else, for
+//     TCP and UDP. With Spec.Gateway, one port on it leads to whoever decides outside:
+//     the inner stage opens the listener there and passes it out, so that nothing of
+//     it runs inside.
 //   - Input. Its arguments, the environment of Spec.Env, three descriptors. No
 //     terminal.
 //
@@ -61,6 +64,21 @@
 // calls were refused: the filter hands those over to writ, which refuses them and
 // remembers their names.
 //
+// # Layers
+//
+// With Spec.Layers the workspace is an overlay: read-only directories of the host, which
+// several programs may see at once, and above them what this one writes. Debian 12's
+// bwrap can't mount it, so the inner stage does, before it gives up what it needs for
+// that: in a mount namespace of its own, with the program's user as whom overlayfs acts,
+// and with userxattr, so that the kernel marks what was removed in a way that is open to
+// ordinary users. Then an empty directory covers the places from which it was mounted.
+// bwrap's own process still has them at its root; Landlock keeps the program from there,
+// and without Landlock there are no layers. Overlays says whether a host can; CodeLayers
+// is the answer where it can't, and a program runs in a plain directory all the same.
+//
+// A directory of a layer can't be renamed in one step (EXDEV): an overlay that an
+// ordinary user may mount has no way to note it.
+//
 // # Ends
 //
 // Kill, the end of Start's context, the end of the program and the death of
@@ -89,8 +107,8 @@
 //     write. Times it changes in its place for either.
 //   - Terminals. None: those of the host are its users', and none can be made.
 //   - Network. No socket can be made, not even a local one; a connected pair
-//     can, but for datagrams, which could be sent to a path. So there is no
-//     Spec.Loopback.
+//     can, but for datagrams, which could be sent to a path. So there is neither
+//     Spec.Loopback nor Spec.Gateway.
 //   - Processes. A reaper inherits every process that loses its parent. It kills
 //     all of them when the program ends, when writ says so and when writ dies, in
 //     one step: on Linux 6.12 it and they are in a domain that no signal leaves,

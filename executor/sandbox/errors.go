@@ -13,6 +13,9 @@ const (
 	CodeNotFound = "sandbox.program_not_found"
 	// CodeNotExecutable says that the program exists but can't be executed.
 	CodeNotExecutable = "sandbox.program_not_executable"
+	// CodeLayers says that this host can't show layers in a workspace. A program runs
+	// all the same in a workspace that holds everything itself.
+	CodeLayers = "sandbox.layers_unavailable"
 )
 
 // Error is a failure to start with what to do about it. Msg and Remedy are

@@ -25,6 +25,7 @@ const (
 	wordHold  = "hold"  // keep a user namespace open until standard input ends
 	wordReap  = "reap"  // without namespaces: start init, and end what is left
 	wordProbe = "probe" // do nothing, successfully
+	wordLayer = "layer" // try an overlay
 )
 
 // The descriptors the inner stage finds. Both are gone in the program.
@@ -37,6 +38,9 @@ const (
 // end comes from the kernel, which closes the pipe when the exec has succeeded.
 const readyByte = 'R'
 
+// layersStep is the step of the inner stage that mounts an overlay.
+const layersStep = "layers"
+
 // initExit is the exit code of an inner stage that failed; the status pipe has
 // the reason.
 const initExit = 125
@@ -47,15 +51,19 @@ var initInstalled atomic.Bool
 
 // initConfig is what the outer stage tells the inner one.
 type initConfig struct {
-	Program  string   `json:"program"` // Argv[0] unless it is given
-	Argv     []string `json:"argv"`
-	Env      []string `json:"env"`
-	Umask    int      `json:"umask"`
-	Drop     bool     `json:"drop"` // become insideID; only the root level needs it
-	Own      []string `json:"own"`  // directories given to insideID before that
-	Writable []string `json:"writable"`
-	Loopback bool     `json:"loopback"`
-	Limits   Limits   `json:"limits"`
+	Program  string    `json:"program"` // Argv[0] unless it is given
+	Argv     []string  `json:"argv"`
+	Env      []string  `json:"env"`
+	Umask    int       `json:"umask"`
+	Drop     bool      `json:"drop"` // become insideID; only the root level needs it
+	Own      []string  `json:"own"`  // directories given to insideID before that
+	Writable []string  `json:"writable"`
+	Layers   int       `json:"layers"`    // below the workspace, which is an overlay if there are any
+	ReadOnly bool      `json:"read_only"` // the overlay
+	Dirs     []mounted `json:"dirs"`      // the overlays beside it
+	Loopback bool      `json:"loopback"`
+	Proxy    int       `json:"proxy"` // the socket for the gateway's listener; 0: there is no gateway
+	Limits   Limits    `json:"limits"`
 	// Uncounted says that no control group counts the memory, so that ways to
 	// use memory that no process is seen to use must be closed.
 	Uncounted bool `json:"uncounted"`
@@ -96,6 +104,8 @@ func MaybeInit() {
 		os.Exit(0)
 	case wordProbe:
 		os.Exit(0)
+	case wordLayer:
+		tryOverlay()
 	}
 }
 
@@ -132,7 +142,9 @@ func enter(status *os.File) (stage string, err error) {
 	}{
 		{"isolation", c.isolated},
 		{"descriptors", closeOnExec},
+		{"gateway", c.openGateway},
 		{"memory", firstToGo},
+		{layersStep, c.overlay},
 		{"user", func() error { return becomeUser(c) }},
 		{"reaper", c.bound},
 		{"workspace", func() error { return syscall.Chdir(c.workspace()) }},
@@ -157,7 +169,7 @@ func enter(status *os.File) (stage string, err error) {
 		return "seccomp", err
 	}
 	if listener >= 0 {
-		if err := sendListener(c.Notify, listener); err != nil {
+		if err := sendFD(c.Notify, listener); err != nil {
 			return "listener", err
 		}
 	}
@@ -225,7 +237,7 @@ func becomeUser(c initConfig) error {
 		return confine(c)
 	}
 	if !c.Drop {
-		return nil
+		return giveUpCapabilities()
 	}
 	for _, dir := range c.Own {
 		if err := os.Lchown(dir, insideID, insideID); err != nil {
@@ -237,11 +249,8 @@ func becomeUser(c initConfig) error {
 
 // giveUpRoot becomes user and group id, without any capability for ever.
 func giveUpRoot(id int) error {
-	for n := uintptr(0); n <= unix.CAP_LAST_CAP; n++ {
-		// EINVAL: a capability that this kernel doesn't know.
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil && err != unix.EINVAL {
-			return err
-		}
+	if err := shrinkBounds(); err != nil {
+		return err
 	}
 	for _, call := range [][4]uintptr{
 		{unix.SYS_SETGROUPS, 0, 0, 0},
@@ -252,6 +261,38 @@ func giveUpRoot(id int) error {
 			return no
 		}
 	}
+	return noCapabilities()
+}
+
+// giveUpCapabilities is for a user who isn't root and was given some to mount the
+// workspace.
+func giveUpCapabilities() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	has := make([]unix.CapUserData, 2) // the version has two words
+	if err := unix.Capget(&hdr, &has[0]); err != nil || has[0].Permitted == 0 && has[1].Permitted == 0 {
+		return err
+	}
+	if err := shrinkBounds(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	return noCapabilities()
+}
+
+// shrinkBounds takes every capability out of what a program can ever get.
+func shrinkBounds() error {
+	for n := uintptr(0); n <= unix.CAP_LAST_CAP; n++ {
+		// EINVAL: a capability that this kernel doesn't know.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil && err != unix.EINVAL {
+			return err
+		}
+	}
+	return nil
+}
+
+func noCapabilities() error {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	none := make([]unix.CapUserData, 2) // the version has two words
 	return unix.Capset(&hdr, &none[0])

@@ -207,3 +207,24 @@ func TestRemedyIsDocumented(t *testing.T) {
 		t.Errorf("doc.go does not contain:\n%s", want)
 	}
 }
+
+// TestInside_LaterValuesWin: a program finds each variable once, with the last value that
+// it was given.
+func TestInside_LaterValuesWin(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s Sandbox) {
+		spec := Spec{Argv: []string{"/usr/bin/env"}, Workspace: place(t)}
+		spec.Env = append(BaseEnv(), "A=1", "TZ=Mars", "A=", "GIT_CONFIG_NOSYSTEM=0", "A=a=b")
+		r := start(t, s, spec)
+		<-r.Done()
+		got := map[string][]string{}
+		for line := range strings.Lines(r.out.Text()) {
+			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+			got[key] = append(got[key], value)
+		}
+		for key, want := range map[string]string{"A": "a=b", "TZ": "Mars", "GIT_CONFIG_NOSYSTEM": "0", "LANG": "C.UTF-8"} {
+			if !slices.Equal(got[key], []string{want}) {
+				t.Errorf("%s is %q, want %q once", key, got[key], want)
+			}
+		}
+	})
+}

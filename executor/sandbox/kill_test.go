@@ -513,6 +513,10 @@ func TestK4_StraysAreKilled(t *testing.T) {
 	if err := stray.Wait(); err == nil {
 		t.Error("the stray ended by itself")
 	}
+	stand("bwrap", "--ro-bind", dir+"/layers/1", lowerPlace(0), "--bind", dir+"/run-1/workspace", upperPlace)
+	if n := KillStrays(dir); n != 1 {
+		t.Errorf("%d processes with layers were killed", n)
+	}
 	link := filepath.Join(other, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)

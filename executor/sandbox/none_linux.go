@@ -33,6 +33,12 @@ func (n *None) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
+	if spec.Layers != nil {
+		return nil, Overlays(ctx, n, "")
+	}
+	if err := spec.withoutNamespaces(n.Name()); err != nil {
+		return nil, err
+	}
 	spec.Limits = spec.Limits.withDefaults()
 	n.cfg.logger().Warn("sandbox: NONE. An untrusted program runs without isolation", "program", spec.Argv[0])
 	place, err := newScratch()
@@ -68,7 +74,7 @@ func (n *None) build(l *launch, dir string) error {
 		argv[i] = onHost(word, places)
 	}
 	l.cmd = &exec.Cmd{Args: argv, Dir: l.spec.Workspace, Env: []string{}}
-	for _, entry := range l.spec.Env {
+	for _, entry := range once(l.spec.Env) {
 		key, value, _ := strings.Cut(entry, "=")
 		l.cmd.Env = append(l.cmd.Env, key+"="+onHost(value, places))
 	}

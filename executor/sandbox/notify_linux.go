@@ -47,8 +47,8 @@ const (
 	notifIDValid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 )
 
-// sendListener passes the filter's listener on to writ.
-func sendListener(socket, fd int) error {
+// sendFD passes a descriptor on to writ.
+func sendFD(socket, fd int) error {
 	return unix.Sendmsg(socket, []byte{readyByte}, unix.UnixRights(fd), nil, 0)
 }
 
@@ -139,22 +139,27 @@ func readable(fd int, stop *os.File) bool {
 }
 
 // receive takes the listener from the program's stage.
-func (a *answerer) receive(socket int) bool {
+func (a *answerer) receive(socket int) (ok bool) {
+	a.listener, ok = receiveFD(socket)
+	return ok
+}
+
+// receiveFD takes the one descriptor that sendFD passes on.
+func receiveFD(socket int) (fd int, ok bool) {
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
 	if err != nil || n == 0 {
-		return false
+		return -1, false
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {
-		return false
+		return -1, false
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return false
+		return -1, false
 	}
-	a.listener = fds[0]
-	return true
+	return fds[0], true
 }
 
 // one takes and answers one call. It reports whether there can be more.
@@ -245,12 +250,19 @@ func (a *answerer) ioctl(request uintptr, p unsafe.Pointer) unix.Errno {
 // openNotify makes the socket over which the filter's listener comes, and gives
 // the child's end.
 func (l *launch) openNotify() (*os.File, error) {
+	var inner *os.File
+	var err error
+	l.notify, inner, err = descriptorWay()
+	return inner, err
+}
+
+// descriptorWay is a pair of sockets over which the inner stage passes a descriptor on.
+func descriptorWay() (outer, inner *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l.notify = os.NewFile(uintptr(pair[0]), "notify")
-	return os.NewFile(uintptr(pair[1]), "notify"), nil
+	return os.NewFile(uintptr(pair[0]), "outer"), os.NewFile(uintptr(pair[1]), "inner"), nil
 }
 
 // startAnswers answers what the filter hands over until the function it returns is

@@ -29,7 +29,10 @@ type launch struct {
 	info    *os.File
 	notify  *os.File // where the filter's listener comes in
 	answer  *answerer
+	gateway *os.File // where the gateway's listener comes in; nil: there is none
 	scratch *scratch // of a level without namespaces
+	lower   []string // the layers below a workspace that is an overlay
+	dirs    []Dir    // beside the workspace
 
 	release func() // gives back what the start took, once nothing runs
 
@@ -90,7 +93,7 @@ func (l *launch) openPipes(a *arguments) error {
 // closeAll undoes a launch that didn't come to run.
 func (l *launch) closeAll() {
 	l.closeChild()
-	for _, f := range []*os.File{l.status, l.info, l.hold, l.notify} {
+	for _, f := range []*os.File{l.status, l.info, l.hold, l.notify, l.gateway} {
 		if f != nil {
 			_ = f.Close() // nothing was written through it
 		}
@@ -214,6 +217,9 @@ func (l *launch) readStatus() {
 		if json.Unmarshal(rest, r.failure) != nil {
 			r.failure = &initFailure{Stage: "status", Text: "the report can't be read"}
 		}
+	case ready && err == nil && !l.startGateway():
+		r.failure = &initFailure{Stage: "gateway", Text: "its listener didn't come out"}
+		l.kill(killReason{cause: CauseKilled}) // the program runs, and without it
 	case ready && err == nil:
 		r.ready = true
 		l.out.begun()
@@ -322,7 +328,11 @@ func (l *launch) settle(waitErr error) {
 		_ = l.status.SetReadDeadline(time.Now().Add(KillGrace))
 	}
 	status := <-l.report
+	if l.gateway != nil {
+		_ = l.gateway.Close() // where nothing came through it
+	}
 	if status.ready {
+		l.meter.lookTmpfs(l.spec.Limits) // it may be full since the meter's last look
 		l.lastLook()
 	}
 	e := &l.p.exit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"time"
 )
 
@@ -22,6 +23,10 @@ const (
 	// OutDir is where Spec.OutDir is mounted, read-write.
 	OutDir = RunDir + "/out"
 )
+
+// ProxyAddress is where programs find the gateway, on the sandbox's own loopback
+// interface. Its port is the usual one of such a proxy.
+const ProxyAddress = "127.0.0.1:3128"
 
 // userName is the one user that exists inside.
 const userName = "writ"
@@ -83,6 +88,13 @@ type Spec struct {
 	// working directory. No file in it may be a hard link of one outside, since
 	// the program writes to it. See Config.RootUID for who owns it afterwards.
 	Workspace string
+	// Layers are shown below what the program writes: then the workspace is an overlay,
+	// Workspace holds its upper directory (see Upper), and Start makes it. Nil: the
+	// workspace is Workspace itself. See Overlays for who can.
+	Layers Layers
+	// Dirs are asked, as Layers is, for directories that the program finds beside the
+	// workspace. Nil: none. A level without mounts of its own refuses them.
+	Dirs func(ctx context.Context, owner int) ([]Dir, error)
 	// ReadOnlyWorkspace mounts Workspace read-only.
 	ReadOnlyWorkspace bool
 	// OutDir is an optional host directory, mounted read-write at OutDir, where
@@ -97,6 +109,11 @@ type Spec struct {
 	// this sandbox alone, as test suites with a local server need. Nothing
 	// outside is reachable either way. Without it such sockets don't exist.
 	Loopback bool
+	// Gateway is given a listener on ProxyAddress inside, before the program runs: it is
+	// the only way out, for whatever is decided outside. It must return at once, and
+	// the caller closes the listener when the process is done. Nil: there is none. It
+	// brings Loopback with it.
+	Gateway func(net.Listener)
 	// Stdin is read to the end; nil is an empty input. A Read that blocks when
 	// the program has ended delays Done, at most by KillGrace.
 	Stdin io.Reader
@@ -114,6 +131,19 @@ type Mount struct {
 	Source string
 	// Target is an absolute path inside. Empty: the same as Source.
 	Target string
+}
+
+// Dir is a directory of the host that a program may write to at a place of its own. Start
+// gives it to the program's user.
+type Dir struct {
+	// Target is HomeDir, or a path below it or below WorkspaceDir. In the workspace it
+	// must be there.
+	Target string
+	// Source is what the program sees and writes to. With Lower it holds what the program
+	// writes, as Spec.Workspace does with Spec.Layers, and belongs to this program alone.
+	Source string
+	// Lower is shown read-only below what the program writes. Empty: nothing is.
+	Lower string
 }
 
 // File is a read-only file that exists only inside the sandbox.
@@ -149,8 +179,19 @@ type Limits struct {
 	OutputBytes int64
 }
 
+// ProxyEnv tells ordinary clients of the gateway, in the spellings that they read.
+// What is on the program's own loopback is reached without it.
+func ProxyEnv() []string {
+	const proxy, direct = "http://" + ProxyAddress, "localhost,127.0.0.1,::1"
+	return []string{
+		"HTTP_PROXY=" + proxy, "http_proxy=" + proxy, "HTTPS_PROXY=" + proxy, "https_proxy=" + proxy,
+		"NODE_USE_ENV_PROXY=1", // Node reads none of them otherwise
+		"ALL_PROXY=" + proxy, "all_proxy=" + proxy, "NO_PROXY=" + direct, "no_proxy=" + direct,
+	}
+}
+
 // BaseEnv is the environment of a program that needs nothing special. It is
-// the same on each host. Append to it; later entries win.
+// the same on each host. Append to it: of two entries of a name the later one counts.
 func BaseEnv() []string {
 	return []string{
 		"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -310,18 +310,39 @@ func atMost(n, limit uint32, no unix.Errno) []bpf.Instruction {
 	}
 }
 
-// families allows local sockets, and with loopback also internet sockets and
-// the routing messages that resolvers ask for. An empty network namespace is
-// around all of them.
+// families allows local sockets, and with loopback also TCP, UDP and the routing
+// messages that resolvers ask for. An empty network namespace is around all of them.
 func families(loopback bool) []bpf.Instruction {
 	if !loopback {
 		return onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX)
 	}
-	prog := onlyValues(0, unix.EAFNOSUPPORT, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
+	inet := internet()
 	netlink := onlyValues(2, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)
-	last := len(prog) - 1
-	prog = append(prog[:last:last], bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: uint8(len(netlink))})
+	prog := []bpf.Instruction{
+		loadArg(0),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipFalse: 1}, allow,
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipFalse: uint8(len(inet))},
+	}
+	prog = append(prog, inet...)
+	prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: uint8(len(netlink))})
 	return append(append(prog, netlink...), errno(unix.EAFNOSUPPORT))
+}
+
+// socketType are the bits of a socket's type beside its flags.
+const socketType = 0xf
+
+// internet allows streams and datagrams of TCP and UDP. What else the kernel has for
+// these families, ICMP and raw packets among it, no test suite needs.
+func internet() []bpf.Instruction {
+	protocols := onlyValues(2, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)
+	return append([]bpf.Instruction{
+		loadArg(1),
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: socketType},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_STREAM, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_DGRAM, SkipTrue: 1},
+		errno(unix.EPROTONOSUPPORT),
+	}, protocols...)
 }
 
 // install puts the filter on this thread. It needs no_new_privs. It gives the

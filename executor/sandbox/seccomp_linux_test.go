@@ -37,13 +37,14 @@ func verdictOf(t *testing.T, f filter, arch uint32, nr uintptr, args ...uint64) 
 
 func TestX3_SeccompVerdicts(t *testing.T) {
 	const (
-		ok     = unix.SECCOMP_RET_ALLOW
-		fail   = unix.SECCOMP_RET_ERRNO
-		kill   = unix.SECCOMP_RET_KILL_PROCESS
-		perm   = fail | uint32(unix.EPERM)
-		nosys  = fail | uint32(unix.ENOSYS)
-		noaf   = fail | uint32(unix.EAFNOSUPPORT)
-		plenty = 1 << 40
+		ok      = unix.SECCOMP_RET_ALLOW
+		fail    = unix.SECCOMP_RET_ERRNO
+		kill    = unix.SECCOMP_RET_KILL_PROCESS
+		perm    = fail | uint32(unix.EPERM)
+		nosys   = fail | uint32(unix.ENOSYS)
+		noaf    = fail | uint32(unix.EAFNOSUPPORT)
+		noproto = fail | uint32(unix.EPROTONOSUPPORT)
+		plenty  = 1 << 40
 	)
 	for _, c := range []struct {
 		name                string
@@ -83,8 +84,13 @@ func TestX3_SeccompVerdicts(t *testing.T) {
 		{name: "unix socket", nr: unix.SYS_SOCKET, args: []uint64{unix.AF_UNIX}, want: ok},
 		{name: "socketpair", nr: unix.SYS_SOCKETPAIR, args: []uint64{unix.AF_UNIX}, want: ok},
 		{name: "inet socket", nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET}, want: noaf},
-		{name: "inet socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET}, want: ok},
-		{name: "inet6 socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET6}, want: ok},
+		{name: "inet socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, want: ok},
+		{name: "inet6 socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, want: ok},
+		{name: "unix socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, want: ok},
+		{name: "raw socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.IPPROTO_UDP}, want: noproto},
+		{name: "raw inet6 socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET6, unix.SOCK_RAW}, want: noproto},
+		{name: "ping socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}, want: noproto},
+		{name: "SCTP socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_INET, unix.SOCK_SEQPACKET, unix.IPPROTO_SCTP}, want: noproto},
 		{name: "packet socket on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_PACKET}, want: noaf},
 		{name: "netlink", nr: unix.SYS_SOCKET, args: []uint64{unix.AF_NETLINK, 0, unix.NETLINK_ROUTE}, want: noaf},
 		{name: "routing netlink on loopback", loopback: true, nr: unix.SYS_SOCKET, args: []uint64{unix.AF_NETLINK, 0, unix.NETLINK_ROUTE}, want: ok},

@@ -30,6 +30,54 @@ func (s Spec) check() error {
 	return s.checkInside()
 }
 
+// withoutNamespaces refuses a gateway at a level that couldn't hold a program to it, and
+// directories of their own at one that can't show them.
+func (s Spec) withoutNamespaces(level string) error {
+	switch {
+	case s.Gateway != nil:
+		return &Error{Code: CodeSpec, Msg: "a gateway needs a network namespace around the program, which the level " + level + " doesn't have",
+			Remedy: "Take egress out of the configuration, or set sandbox: bubblewrap."}
+	case s.Dirs != nil:
+		return &Error{Code: CodeSpec, Msg: "the level " + level + " has no mounts of its own, so that it can't show what was prepared",
+			Remedy: "Take prepare out of the contract, or set sandbox: bubblewrap."}
+	}
+	return nil
+}
+
+// checkDirs refuses places that aren't the program's, and sources that aren't there.
+func checkDirs(dirs []Dir) error {
+	for _, d := range dirs {
+		below := strings.HasPrefix(d.Target, HomeDir+"/") || strings.HasPrefix(d.Target, WorkspaceDir+"/")
+		if path.Clean(d.Target) != d.Target || d.Target != HomeDir && !below {
+			return specError(fmt.Sprintf("the directory %q is neither in the home directory nor in the workspace", d.Target))
+		}
+		if d.Target == HomeDir && d.Lower != "" {
+			return specError("the home directory itself can't be an overlay")
+		}
+		if err := checkDir("directory", d.Source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once has each variable in an environment once, with its last value: of two a shell takes
+// the one and a program in C the other.
+func once(env []string) []string {
+	at := map[string]int{}
+	out := make([]string, 0, len(env))
+	for _, entry := range env {
+		key, _, _ := strings.Cut(entry, "=")
+		if i, is := at[key]; is {
+			out[i] = entry
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, entry)
+	}
+	return out
+}
+
 // checkInside looks at the paths inside.
 func (s Spec) checkInside() error {
 	for _, m := range s.ReadOnly {
@@ -56,7 +104,7 @@ func (s Spec) checkInside() error {
 }
 
 // reserved are the targets that would take a defence away or hide a place.
-var reserved = []string{"/", "/proc", "/dev", "/sys", "/usr", "/etc", "/run", RunDir, OutDir, initPath, TmpDir, WorkspaceDir, "/home", HomeDir}
+var reserved = []string{"/", "/proc", "/dev", "/sys", "/usr", "/etc", "/run", RunDir, OutDir, initPath, layersDir, TmpDir, WorkspaceDir, "/home", HomeDir}
 
 // checkTarget refuses targets that are not plain or that replace a place of the
 // sandbox itself, /proc, /dev and the workspace with everything below.
@@ -69,7 +117,7 @@ func checkTarget(target string) error {
 			return specError(fmt.Sprintf("the target %q belongs to the sandbox", target))
 		}
 	}
-	for _, r := range []string{"/proc", "/dev", "/sys", WorkspaceDir, OutDir, initPath} {
+	for _, r := range []string{"/proc", "/dev", "/sys", WorkspaceDir, OutDir, initPath, layersDir} {
 		if strings.HasPrefix(target, r+"/") {
 			return specError(fmt.Sprintf("the target %q is inside %s", target, r))
 		}

@@ -47,12 +47,15 @@ func strayOf(pid int, dir string) bool {
 	}
 	below := filepath.Clean(dir) + "/"
 	for i := 0; i+2 < len(args); i++ { // --bind or --ro-bind, source, target
-		if bytes.HasSuffix(args[i], []byte("bind")) && string(args[i+2]) == WorkspaceDir && strings.HasPrefix(realPath(string(args[i+1])), below) {
+		if bytes.HasSuffix(args[i], []byte("bind")) && isWorkspace(string(args[i+2])) && strings.HasPrefix(realPath(string(args[i+1])), below) {
 			return true
 		}
 	}
 	return false
 }
+
+// isWorkspace reports whether what a program writes goes to a place inside.
+func isWorkspace(target string) bool { return target == WorkspaceDir || target == upperPlace }
 
 // realPath is a path without symbolic links, as far as it is there.
 func realPath(path string) string {

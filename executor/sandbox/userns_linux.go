@@ -109,8 +109,12 @@ func dup(f *os.File) (*os.File, error) {
 // giveAway makes the program's user the owner of what it may write. Links are
 // not followed, and files with more than one name can't lead outside: no
 // sandbox can link across its mounts.
-func giveAway(uid int, s Spec) error {
-	for _, dir := range []string{s.Workspace, s.OutDir} {
+func giveAway(uid int, s Spec, dirs []Dir) error {
+	places := []string{s.Workspace, s.OutDir}
+	for _, d := range dirs {
+		places = append(places, d.Source)
+	}
+	for _, dir := range places {
 		if dir == "" {
 			continue
 		}

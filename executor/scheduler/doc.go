@@ -51,5 +51,7 @@
 // Runner is such an error. It is contained if it happens on the goroutine that
 // Run was called on, or in the kill function; no program can contain another.
 //
-// Before each take every [Pauses] is read. What can't be read counts as paused.
+// Before each take every [Pauses] is read. What can't be read counts as paused. A
+// pause gives no build slot: tasks are looked at and persons obeyed as ever, and
+// nothing begins that needs one.
 package scheduler

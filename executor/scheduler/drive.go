@@ -102,12 +102,13 @@ func (s *Scheduler) fit(ctx context.Context, j *Job, t Ticket) (note Note, ok bo
 	return note, s.mayRun(ctx, j, note)
 }
 
-// mayRun is the last look before the run, at pauses and the end of ctx.
+// mayRun is the last look before the run: at pauses, where a build slot was kept for
+// it, and at the end of ctx.
 func (s *Scheduler) mayRun(ctx context.Context, j *Job, note Note) bool {
 	p := s.readPauses(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil || p.Has(j.key.World) || s.paused.Has(j.key.World) {
+	if ctx.Err() != nil || j.kept && (p.Has(j.key.World) || s.paused.Has(j.key.World)) {
 		return false
 	}
 	stored := make(chan struct{})
@@ -195,7 +196,13 @@ func (s *Scheduler) judge(ctx context.Context, j *Job, note Note, out outcome) v
 	case out.err == nil && out.res.Unable:
 		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(sweep)), note.Failures}
 	case out.err == nil && j.wants:
-		return verdict{OutcomeQueued, in(s.o.Recheck), 0}
+		next := in(s.o.Recheck)
+		if out.res.Next > 0 { // it has something to do before
+			next = min(max(out.res.Next, in(soonest)), next)
+		}
+		return verdict{OutcomeQueued, next, 0}
+	case out.err == nil && j.outbid: // its place in the line ends with this run
+		return verdict{OutcomeQueued, in(soonest), 0}
 	case out.err == nil && out.res.Next <= 0:
 		return verdict{out.res.Outcome, in(sweep), 0}
 	case out.err == nil:

@@ -191,3 +191,39 @@ func TestG7_NoSlotForALookThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestG7_WhoLentItsSlotComesBack: a run that ends while others have the slot that it lent
+// stands in no line any more. It is run again soon.
+func TestG7_WhoLentItsSlotComesBack(t *testing.T) {
+	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+		lender, refused := key("w", 1), 0
+		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+			if j.Key() != lender {
+				return builds(10*time.Minute)(ctx, j)
+			}
+			if _, ok := j.Build(nil); !ok {
+				return scheduler.Result{Outcome: "due"}, nil
+			}
+			if b.count(lender) > 1 {
+				return ends(ctx, j)
+			}
+			j.Idle()
+			if err := wait(ctx, time.Minute); err != nil {
+				return scheduler.Result{}, err
+			}
+			if _, ok := j.Build(nil); ok {
+				t.Error("nobody has its slot")
+			}
+			refused++
+			return scheduler.Result{Outcome: "due"}, nil
+		})
+		b.start()
+		b.mark(lender)
+		b.pass(time.Second)
+		b.mark(key("v", 2))
+		b.pass(20 * time.Minute)
+		if refused != 1 || b.count(lender) < 3 {
+			t.Errorf("refused %d times, run %d times", refused, b.count(lender))
+		}
+	})
+}

@@ -23,6 +23,7 @@ type Job struct {
 	slot   *slot // nil: it holds a tick slot
 	lent   bool  // others may have that slot, see [Job.Idle]
 	wants  bool  // asked for a build slot in vain
+	outbid bool  // others have the slot that it lent
 	over   bool  // Run has returned
 	more   bool  // there are more acts than it was handed
 }

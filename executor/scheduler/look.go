@@ -21,8 +21,8 @@ func (s *Scheduler) lookNow(ctx context.Context) time.Duration {
 	if rest > 0 {
 		return rest
 	}
-	p := s.readPauses(ctx)
-	s.startKept(ctx, p)
+	s.readPauses(ctx)
+	s.startKept(ctx)
 	shown := 0
 	for depth := firstDepth; s.room() && ctx.Err() == nil; depth *= 4 {
 		var keys []Key
@@ -34,7 +34,7 @@ func (s *Scheduler) lookNow(ctx context.Context) time.Duration {
 			return s.troubled(ctx, err)
 		}
 		shown = len(keys)
-		if deepest := s.start(ctx, keys, p); shown < depth || depth >= mostDepth || deepest > s.o.WorldTicks+s.o.WorldBuilds {
+		if deepest := s.start(ctx, keys); shown < depth || depth >= mostDepth || deepest > s.o.WorldTicks+s.o.WorldBuilds {
 			break
 		}
 	}
@@ -108,22 +108,22 @@ func (s *Scheduler) room() bool {
 
 // startKept starts the tasks for which a build slot is kept, and those with a
 // person's act.
-func (s *Scheduler) startKept(ctx context.Context, p Paused) {
+func (s *Scheduler) startKept(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, q := range s.queue {
-		if q.granted && (!q.back && (p.Has(k.World) || s.paused.Has(k.World)) || s.rests(k.World)) { // others need the slot now
+		if q.granted && s.rests(k.World) { // others need the slot now
 			s.revoke(q)
 		}
 	}
 	s.grantSlots()
 	for k, q := range s.queue {
 		if q.granted {
-			s.begin(ctx, k, p)
+			s.begin(ctx, k)
 		}
 	}
 	s.urgent = slices.DeleteFunc(s.urgent, func(k Key) bool {
-		return s.running[k] == nil && s.begin(ctx, k, p)
+		return s.running[k] == nil && s.begin(ctx, k)
 	})
 	now := time.Now()
 	for k, until := range s.passed {
@@ -136,7 +136,7 @@ func (s *Scheduler) startKept(ctx context.Context, p Paused) {
 // start starts due tasks: one of each world in turn, the world served longest
 // ago first, while there is room. It returns how many tasks the list has of the
 // world it has most of.
-func (s *Scheduler) start(ctx context.Context, keys []Key, p Paused) (deepest int) {
+func (s *Scheduler) start(ctx context.Context, keys []Key) (deepest int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lines := map[string][]Key{}
@@ -159,7 +159,7 @@ func (s *Scheduler) start(ctx context.Context, keys []Key, p Paused) (deepest in
 	})
 	for len(order) > 0 && s.ticks < s.o.Ticks {
 		order = slices.DeleteFunc(order, func(w *world) bool {
-			lines[w.name] = s.startOne(ctx, lines[w.name], p)
+			lines[w.name] = s.startOne(ctx, lines[w.name])
 			return len(lines[w.name]) == 0
 		})
 	}
@@ -168,9 +168,9 @@ func (s *Scheduler) start(ctx context.Context, keys []Key, p Paused) (deepest in
 
 // startOne starts the first task of a world's line that can be and returns the
 // rest of the line.
-func (s *Scheduler) startOne(ctx context.Context, line []Key, p Paused) []Key {
+func (s *Scheduler) startOne(ctx context.Context, line []Key) []Key {
 	for i, k := range line {
-		if s.begin(ctx, k, p) {
+		if s.begin(ctx, k) {
 			s.urgent = slices.DeleteFunc(s.urgent, func(u Key) bool { return u == k })
 			return line[i+1:]
 		}
@@ -182,9 +182,10 @@ func (s *Scheduler) startOne(ctx context.Context, line []Key, p Paused) []Key {
 func (s *Scheduler) rests(world string) bool { return s.o.Rest != nil && s.o.Rest(world) > 0 }
 
 // begin puts a task into the table of running tasks and starts it, if it isn't
-// there, nobody paused it, and there is a slot for it; s.mu is held.
-func (s *Scheduler) begin(ctx context.Context, k Key, p Paused) bool {
-	if s.running[k] != nil || ctx.Err() != nil || p.Has(k.World) || s.paused.Has(k.World) {
+// there and there is a slot for it; s.mu is held. What is paused is looked at all
+// the same, for persons' acts are obeyed: it gets no build slot.
+func (s *Scheduler) begin(ctx context.Context, k Key) bool {
+	if s.running[k] != nil || ctx.Err() != nil {
 		return false
 	}
 	if s.rests(k.World) && !slices.Contains(s.urgent, k) {

@@ -10,9 +10,10 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"syscall"
 )
 
-// Paused says what is not to be taken now.
+// Paused says of what nothing is to be started now.
 type Paused struct {
 	All    bool
 	Worlds map[string]bool
@@ -39,8 +40,8 @@ type Pauses interface {
 	Paused(ctx context.Context) (Paused, error)
 }
 
-// Pause takes no more tasks of the world, or of any world for "". What runs goes
-// on. Due times stay as they are. It lasts until Unpause or the end of the
+// Pause gives no build slot to tasks of the world, or of any world for "". What runs
+// goes on. Due times stay as they are. It lasts until Unpause or the end of the
 // process; what shall last longer is written down in one of Options.Pauses.
 func (s *Scheduler) Pause(world string) { s.setPause(world, true) }
 
@@ -102,7 +103,7 @@ const maxPauseFile = 1 << 20
 
 // Paused implements Pauses.
 func (f PauseFile) Paused(context.Context) (Paused, error) {
-	file, err := os.Open(string(f))
+	file, err := os.OpenFile(string(f), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for its writer, and is there, too
 	if errors.Is(err, fs.ErrNotExist) {
 		return Paused{}, nil
 	}

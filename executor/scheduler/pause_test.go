@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,29 +14,69 @@ import (
 	"github.com/writbot/writ/executor/scheduler"
 )
 
-// A paused world is not taken from, keeps its due times, and leaves the others
-// alone; what runs in it goes on, and can be stopped.
+// starts counts what got a build slot.
+type starts struct {
+	mu sync.Mutex
+	n  map[scheduler.Key]int
+}
+
+func (s *starts) of(k scheduler.Key) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n[k]
+}
+
+func (s *starts) all() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.n {
+		n += one
+	}
+	return n
+}
+
+// start asks for a build slot and ends.
+func (s *starts) start(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+	release, ok := j.Build(nil)
+	if !ok {
+		return scheduler.Result{Outcome: "due"}, nil
+	}
+	defer release()
+	s.mu.Lock()
+	s.n[j.Key()]++
+	s.mu.Unlock()
+	return ends(ctx, j)
+}
+
+func newStarts(b *bench) *starts {
+	s := &starts{n: map[scheduler.Key]int{}}
+	b.do(s.start)
+	return s
+}
+
+// Nothing of a paused world is started, and the others are left alone. Its tasks are
+// looked at, so that a person's word is heeded; what runs in it goes on, and can be
+// stopped.
 func TestX5_APausedWorld(t *testing.T) {
 	inBubble(t, scheduler.Options{}, func(b *bench) {
-		m := &machine{killed: make(chan struct{})}
+		m, st := &machine{killed: make(chan struct{})}, newStarts(b)
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key() == key("w", 1) && b.count(j.Key()) == 1 {
 				return m.hangs(10*time.Minute)(ctx, j)
 			}
-			return ends(ctx, j)
+			return st.start(ctx, j)
 		})
 		b.start()
 		b.mark(key("w", 1))
 		b.pass(time.Second)
 		b.s.Pause("w")
 		b.mark(key("w", 2), key("v", 1))
-		due, _ := b.mem.At(key("w", 2))
 		b.pass(5 * time.Minute)
-		if b.count(key("w", 2)) != 0 || b.count(key("v", 1)) != 1 {
-			t.Errorf("paused: %d runs, the other world: %d", b.count(key("w", 2)), b.count(key("v", 1)))
+		if b.count(key("w", 2)) == 0 || st.of(key("w", 2)) != 0 || st.of(key("v", 1)) != 1 {
+			t.Errorf("paused: %d looks, %d starts, of the other world: %d", b.count(key("w", 2)), st.of(key("w", 2)), st.of(key("v", 1)))
 		}
-		if at, taken := b.mem.At(key("w", 2)); at != due || taken {
-			t.Errorf("due at %d, was %d; taken %v", at, due, taken)
+		if n := b.count(key("w", 2)); n > 10 {
+			t.Errorf("%d looks in five minutes", n)
 		}
 		if len(b.s.Running()) != 1 {
 			t.Errorf("running: %v", b.s.Running())
@@ -45,57 +86,100 @@ func TestX5_APausedWorld(t *testing.T) {
 		b.pass(10 * time.Minute)
 		b.s.Unpause("w")
 		b.pass(time.Second)
-		if b.count(key("w", 2)) != 1 || len(m.acts) != 1 {
-			t.Errorf("after the pause: %d runs, %d acts", b.count(key("w", 2)), len(m.acts))
+		if st.of(key("w", 2)) != 1 || len(m.acts) != 1 {
+			t.Errorf("after the pause: %d starts, %d acts", st.of(key("w", 2)), len(m.acts))
+		}
+	})
+}
+
+// A person's act reaches a task of a paused world that doesn't run.
+func TestX5_AnActInAPause(t *testing.T) {
+	inBubble(t, scheduler.Options{}, func(b *bench) {
+		b.s.Pause("")
+		var acts []scheduler.Act
+		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+			for {
+				select {
+				case a := <-j.Acts():
+					acts = append(acts, a.Act)
+					a.Done <- nil
+					continue
+				default:
+				}
+				return ends(ctx, j)
+			}
+		})
+		b.start()
+		b.must(b.s.Stop(context.Background(), key("w", 1), "17", ""))
+		b.pass(time.Minute)
+		if len(acts) != 1 {
+			t.Errorf("%d acts", len(acts))
 		}
 	})
 }
 
 func TestX5_APauseOfEverything(t *testing.T) {
 	inBubble(t, scheduler.Options{}, func(b *bench) {
+		st := newStarts(b)
 		b.s.Pause("")
 		b.s.Pause("w")
 		b.start()
 		b.mark(key("w", 1), key("v", 1))
 		b.pass(time.Minute)
-		if n := len(b.served()); n != 0 {
-			t.Errorf("%d runs", n)
+		if n := st.all(); n != 0 {
+			t.Errorf("%d starts", n)
 		}
 		b.s.Unpause("")
 		b.pass(time.Second)
-		if b.count(key("v", 1)) != 1 || b.count(key("w", 1)) != 0 {
-			t.Errorf("runs: %v", b.served())
+		if st.of(key("v", 1)) != 1 || st.of(key("w", 1)) != 0 {
+			t.Errorf("starts: %v", st.n)
 		}
 	})
 }
 
-// A task that is in the middle of being taken when the pause comes is given
-// back as it was.
+// A task that is in the middle of being taken when the pause comes starts nothing; one
+// for which a slot was kept is given back as it was.
 func TestX5_APauseInTheMiddleOfATake(t *testing.T) {
-	inBubble(t, scheduler.Options{}, func(b *bench) {
-		b.mem.SetFault(func(op string, _ scheduler.Key) error {
-			if op == "Take" {
-				<-time.After(2 * time.Second)
+	for _, kept := range []bool{false, true} {
+		inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+			st := newStarts(b)
+			b.mem.SetFault(func(op string, k scheduler.Key) error {
+				if op == "Take" && k == key("w", 1) && (!kept || b.count(k) > 0) {
+					<-time.After(2 * time.Second)
+				}
+				return nil
+			})
+			k := key("w", 1)
+			if kept {
+				b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+					if j.Key() == k {
+						return st.start(ctx, j)
+					}
+					return builds(time.Minute)(ctx, j)
+				})
+				b.start()
+				b.mark(key("v", 1))
+				b.pass(time.Second)
 			}
-			return nil
+			b.mark(k)
+			if !kept {
+				b.start()
+			} else {
+				b.pass(59 * time.Second)
+			}
+			b.pass(time.Second)
+			b.s.Pause("w")
+			b.pass(time.Minute)
+			if st.all() != 0 {
+				t.Errorf("kept=%t: %d starts", kept, st.all())
+			}
+			b.s.Unpause("w")
+			b.pass(5 * time.Second)
+			if st.of(k) != 1 {
+				t.Errorf("kept=%t: %d starts after the pause", kept, st.of(k))
+			}
 		})
-		k := key("w", 1)
-		b.mark(k)
-		due, _ := b.mem.At(k)
-		b.pass(time.Second)
-		b.start()
-		b.pass(time.Second)
-		b.s.Pause("w")
-		b.pass(time.Minute)
-		if at, taken := b.mem.At(k); b.count(k) != 0 || taken || at != due {
-			t.Errorf("%d runs, due %d, was %d; taken %v", b.count(k), at, due, taken)
-		}
-		b.s.Unpause("w")
-		b.pass(5 * time.Second)
-		if b.count(k) != 1 {
-			t.Errorf("%d runs after the pause", b.count(k))
-		}
-	})
+	}
 }
 
 // source is a place where a pause is written down.
@@ -119,16 +203,17 @@ func (s *source) Paused(context.Context) (scheduler.Paused, error) {
 func TestX5_PausesAreReadBeforeEachTake(t *testing.T) {
 	one, two := &source{}, &source{}
 	inBubble(t, scheduler.Options{Ticks: 1, Pauses: []scheduler.Pauses{one, two}}, func(b *bench) {
+		st := newStarts(b)
 		b.start()
 		n := int64(0)
 		runs := func(what string, want int) {
 			t.Helper()
-			before := len(b.served())
+			before := st.all()
 			n++
 			b.mark(key("w", n), key("v", n))
 			b.pass(3 * time.Second)
-			if n := len(b.served()) - before; n != want {
-				t.Errorf("%s: %d runs, want %d", what, n, want)
+			if n := st.all() - before; n != want {
+				t.Errorf("%s: %d starts, want %d", what, n, want)
 			}
 		}
 		runs("not paused", 2)

@@ -20,7 +20,8 @@ type waiter struct {
 // they match. With ok the builder may start, and release gives both back; it may
 // be called more than once, and what is not released is when Run returns.
 //
-// Not ok means that all slots are held, or some of the paths: Run must then
+// Not ok means that all slots are held, or some of the paths, or that the world is
+// paused: Run must then
 // return soon, with what is true of the task now, and is called again when its
 // turn has come. Slot and paths are kept for it from then until that run ends;
 // so a task that waits for both never holds one of them in vain.
@@ -39,7 +40,7 @@ func (j *Job) Build(scope []string) (release func(), ok bool) {
 	case j.over:
 		return nil, false
 	case j.slot != nil && j.slot.scope.equal(wanted): // kept for this run, or asked for again
-		if j.lent && !s.takeBack(w, j) {
+		if j.outbid = j.lent && !s.takeBack(w, j); j.outbid {
 			return nil, false
 		}
 		mine := j.slot
@@ -50,7 +51,7 @@ func (j *Job) Build(scope []string) (release func(), ok bool) {
 	if q != nil && q.granted {
 		s.revoke(q)
 	}
-	if !s.free(w) || s.inTheWay(w, j.key, wanted) {
+	if !s.free(w) || s.isPaused(w) || s.inTheWay(w, j.key, wanted) {
 		s.enqueue(w, j.key, wanted)
 		j.wants = true
 		s.grantSlots()
@@ -164,6 +165,9 @@ func (s *Scheduler) toTick(j *Job) {
 	w.ticks++
 }
 
+// isPaused reports whether a person wants nothing of the world started.
+func (s *Scheduler) isPaused(w *world) bool { return s.seen.Has(w.name) || s.paused.Has(w.name) }
+
 // free reports whether a build slot is free for the world.
 func (s *Scheduler) free(w *world) bool {
 	return s.builds < s.o.Builds && w.builds < s.o.WorldBuilds
@@ -275,7 +279,7 @@ func (s *Scheduler) nextWaiter() *waiter {
 		return cmp.Or(cmp.Compare(a.granted, b.granted), cmp.Compare(a.name, b.name))
 	})
 	for _, w := range order {
-		open := s.free(w) && !s.seen.Has(w.name) && !s.paused.Has(w.name)
+		open := s.free(w) && !s.isPaused(w)
 		for _, q := range w.waiting[:min(len(w.waiting), lookahead)] {
 			if !q.granted && (q.back || open && !s.idles(q.key) && !s.inTheWay(w, q.key, q.scope)) {
 				return q

@@ -388,3 +388,34 @@ func TestX8_BuildTwiceInARun(t *testing.T) {
 		}
 	})
 }
+
+// A task that stands in line is looked at when it has something to do, and keeps its place.
+func TestX8_WhoWaitsMayBeLookedAtBefore(t *testing.T) {
+	inBubble(t, scheduler.Options{Builds: 1, Recheck: time.Hour}, func(b *bench) {
+		var looks []time.Duration
+		began := time.Now()
+		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+			if j.Key() == key("w", 1) {
+				return builds(10*time.Minute)(ctx, j)
+			}
+			looks = append(looks, time.Since(began).Round(time.Second))
+			r := scheduler.Result{Outcome: "looked"}
+			if _, ok := j.Build(nil); !ok && len(looks) == 1 {
+				r.Next = time.Now().Add(15 * time.Second).UnixMilli()
+			}
+			return r, nil
+		})
+		b.start()
+		b.mark(key("w", 1))
+		b.pass(time.Second)
+		b.mark(key("w", 2))
+		b.pass(5 * time.Minute)
+		if why := b.s.Why(key("w", 2)); why != scheduler.WaitSlots || b.s.Why(key("w", 1)) != "" {
+			t.Errorf("it waits for %q", why)
+		}
+		b.pass(6 * time.Minute)
+		if want := []time.Duration{time.Second, 16 * time.Second, 10 * time.Minute}; !slices.Equal(looks, want) {
+			t.Errorf("looked at after %v, want %v", looks, want)
+		}
+	})
+}

@@ -3,10 +3,15 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/machine"
+	"github.com/writbot/writ/kernel/world"
 )
 
 // haltKernel ends the kernel of a task that is halted, once its issue is told: in this
@@ -23,7 +28,8 @@ func (t *Task) haltKernel(ctx context.Context) error {
 	if !t.view().Halted {
 		return nil // resumed while its issue was told: another kernel's epoch
 	}
-	return t.machine.Halt(a.Actor, a.Reason, t.s.now().WallMs)
+	next, err := t.machine.Halt(a.Actor, a.Reason, t.s.now().WallMs)
+	return t.finish(ctx, next, err)
 }
 
 // haltAct is the act by which a person halted the task last.
@@ -130,13 +136,17 @@ func (s *Supervisor) Resume(ctx context.Context, number int64, actor, reason str
 	turn.Lock()
 	defer turn.Unlock()
 	ref := s.cfg.RefPrefix + strconv.FormatInt(number, 10)
-	refs, err := s.deps.Repo.Refs(ctx, ref)
+	refs, err := s.deps.Repo.Refs(ctx, append(append([]string{ref}, s.actsRef()...), s.baseRefs()...)...)
 	if err != nil {
 		return err
 	}
+	at := resumedAt(plain(refs.OID(ref)))
+	if h, _, err := s.HeadOf(ctx, refs, s.View(number)); err == nil && h.HeldByStranger() {
+		at = "" // it is for the task as it stands, and not for what comes when the lease has ended
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resume(ctx, number, kernel.OperatorAct{Actor: actor, Reason: reason, Head: resumedAt(plain(refs.OID(ref)))})
+	return s.resume(ctx, number, kernel.OperatorAct{Actor: actor, Reason: reason, Head: at})
 }
 
 // resume opens the next epoch. Who takes a halt back has the last push go on that the
@@ -162,10 +172,72 @@ func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.Operator
 	return nil
 }
 
+// act has a person's act handled as the request that it is, by the kernel of its task. A
+// resume is the first request of the epoch that it opens. Of a task whose kernel is at its
+// end it is only recorded. The task's turn and the world are held.
 func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct) error {
 	a.Kind = string(kernel.KindOperatorAct)
 	if a.Act == kernel.ActHalt {
 		s.outage.leave(number) // it doesn't wait for the server any more
 	}
-	return s.write(ctx, s.now().WallMs, []kernel.Draft{{Kind: kernel.KindOperatorAct, Task: number, Body: a}}, true)
+	body, err := canon.Seal(a)
+	if err != nil {
+		return err
+	}
+	said := kernel.Draft{Kind: kernel.KindOperatorAct, Task: number, Body: body}
+	now := s.now().WallMs
+	m, err := s.kernelFor(ctx, number, a)
+	switch {
+	case errors.Is(err, machine.ErrHalted):
+		return s.write(ctx, now, []kernel.Draft{said}, true)
+	case err != nil:
+		return err
+	}
+	digest := body.Hash()
+	req := machine.Request{ID: a.Act + ":" + string(digest), Actor: a.Actor, Intent: a.Act, Evidence: digest, Now: now}
+	own := []kernel.Draft{said}
+	next, err := m.Submit(req)
+	if err == nil && next.Entries == nil {
+		next, err = m.Validated(req, s.actFaults(now, said))
+	}
+	if err == nil && next.Entries == nil {
+		next, err = m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: a.Act})
+	} else {
+		own = nil // it is denied
+	}
+	next, err = recorded(m, next, err, func(out machine.Ready) error {
+		drafts := slices.Concat(own, audited(number, "", out))
+		own = nil
+		return s.write(ctx, now, drafts, true)
+	})
+	switch {
+	case err != nil:
+		return err
+	case next.Receipt.Status == machine.Rejected:
+		return fmt.Errorf("supervisor: %s of task %d was refused: %s", a.Act, number, next.Receipt.Faults[0].Detail)
+	}
+	return next.Receipt.Err
+}
+
+// actFaults says which rule of the world an act breaks.
+func (s *Supervisor) actFaults(now int64, said kernel.Draft) []machine.Fault {
+	err := s.world.Begin(now).Observe(said)
+	var broken *world.Error
+	if errors.As(err, &broken) {
+		return []machine.Fault{{Code: string(broken.Code), Subject: string(said.Kind), Detail: err.Error()}}
+	}
+	return nil
+}
+
+// kernelFor is the kernel that handles an act: of the task that is open, or one that is
+// booted for it.
+func (s *Supervisor) kernelFor(ctx context.Context, number int64, a kernel.OperatorAct) (*machine.Machine, error) {
+	epoch := s.world.TaskView(number).Epoch
+	if t := s.open[number]; t != nil && a.Act != kernel.ActResume && t.machine.State() == machine.Idle {
+		return t.machine, nil
+	}
+	if a.Act == kernel.ActResume {
+		epoch = a.Epoch
+	}
+	return s.boot(ctx, number, epoch, func(*machine.Machine) {})
 }

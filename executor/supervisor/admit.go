@@ -21,6 +21,8 @@ type Admit func(scope []string) bool
 type room struct {
 	admit    Admit // nil admits
 	idle     func()
+	why      func() string
+	denied   bool      // admit said no last
 	admitted bool      // admit said yes, and idle wasn't told since
 	lent     bool      // idle was told, and admit wasn't asked since
 	starting bool      // something is about to run
@@ -31,7 +33,7 @@ type room struct {
 func (t *Task) enter(o DriveOptions) {
 	t.guard.Lock()
 	defer t.guard.Unlock()
-	t.room = room{admit: o.Admit, idle: o.Idle, since: time.Now()}
+	t.room = room{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
 }
 
 // unadmitted is how a task stands of which something would be claimed or started now if
@@ -57,8 +59,54 @@ func (t *Task) unadmitted(c *cycle) (Status, bool) {
 	if !starts {
 		st.Facts.Request = kernel.RequestLook
 		st.Decision = kernel.DecideOn(st.Facts, "")
+		st.queued = t.queuedOf(c)
 	}
 	return st, true
+}
+
+// queuedAfter is how long after its approval a task that has no room yet says why. Most
+// have some by then, and their status comment says more.
+const queuedAfter = 15_000 // ms
+
+// queued is what a task without room for its claim has to say on the issue.
+type queued struct {
+	is     bool // it waits so
+	speaks bool
+	at     int64 // when it has something to say, Unix milliseconds; 0 for never
+}
+
+// queuedOf reads it off the issue: the approval is answered at once, and where nothing was
+// told yet a sentence says why it waits, once.
+func (t *Task) queuedOf(c *cycle) queued {
+	q := queued{is: true}
+	if c.shown == nil || c.shown.Gone || !t.remote || len(c.shown.Comments) > 0 {
+		return q
+	}
+	if t.room.why != nil {
+		q.at = c.intake.Approval.Time + queuedAfter
+	}
+	due := q.at > 0 && c.clock.WallMs >= q.at
+	if due {
+		q.at = 0
+	}
+	q.speaks = due || c.shown.See != ""
+	return q
+}
+
+// queuedText says why a task waits that could be claimed; nothing where it has room.
+func (t *Task) queuedText(c *cycle, f *kernel.IssueFacts, stands kernel.Decision) message {
+	t.guard.Lock()
+	denied, why := t.room.denied, t.room.why
+	t.guard.Unlock()
+	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
+		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
+		return message{}
+	}
+	words := why()
+	if words == "" {
+		return message{}
+	}
+	return t.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
 }
 
 // hasRoom asks for room where there is none yet. What starts keeps it until it has ended.
@@ -73,7 +121,7 @@ func (t *Task) hasRoom(scope []string, starts bool) bool {
 	t.guard.Lock()
 	defer t.guard.Unlock()
 	p := &t.room
-	p.admitted, p.lent, p.starting, p.since = admitted, false, starts && admitted, time.Now()
+	p.admitted, p.denied, p.lent, p.starting, p.since = admitted, !admitted, false, starts && admitted, time.Now()
 	return admitted
 }
 

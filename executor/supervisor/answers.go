@@ -86,6 +86,9 @@ func (t *Task) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts,
 		if len(f.Commands) == maxAnswers {
 			break
 		}
+		if a.Command.Verb == approval.Accept {
+			a.May = c.mayAccept(seen, a)
+		}
 		if c.facts.View.Answered.Has(a.Comment) || !a.May && !t.s.heard(a.Author.ID, a.Comment) {
 			continue
 		}
@@ -139,6 +142,10 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 		return forge.ReactionDone, report.Explain(t.number, stands) + t.approveLine(c, stands)
 	case cmd.Verb == approval.Stop:
 		return forge.ReactionDone, ""
+	case cmd.Verb == approval.Accept:
+		return t.acceptWords(c, a)
+	case cmd.Verb == approval.Refresh:
+		return t.refreshAnswer(c, a)
 	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
 		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
 	case a.ID == c.facts.Act && slices.Contains(stands.Codes, kernel.CodeApprovalUnproven):
@@ -197,6 +204,9 @@ const helpText = `What a maintainer can say, in the first line of a comment:
 | ` + "`/writ retry TEXT`" + ` | the same, and the builder is given TEXT beside the issue |
 | ` + "`/writ stop`" + ` | stops the run and takes back every approval so far |
 | ` + "`/writ approve DIGEST`" + ` | approves the text with this digest, which writ names where it asks |
+| ` + "`/writ accept DIGEST`" + ` | accepts what waits for that with this digest: changed paths that are guarded |
+| ` + "`/writ reject`" + ` | turns such work down; like ` + "`/writ stop`" + ` |
+| ` + "`/writ refresh`" + ` | applies the delivered change on the base as it is now, and checks it again there; nothing is built |
 | ` + "`/writ explain`" + ` | says why the task stands as it does, and what would move it on |
 | ` + "`/writ help`" + ` | shows this |
 `

@@ -38,11 +38,14 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 	if out.Old, err = t.endedBefore(ctx, c, found, run, out.Own); err != nil {
 		return nil, err
 	}
-	if out.Pushed = !out.Old && out.Head != "" && out.Head != string(verified); out.Pushed {
+	if out.Pushed = !out.Old && out.Head != "" && out.Head != string(verified) && out.Head != string(c.replaced()); out.Pushed {
 		out.Review = t.reviewOf(out.Head)
 		if t.reviewPassed(c, out.Head) {
 			verified = git.OID(out.Head)
 		}
+	}
+	if found.State == forge.ChangeMerged && out.Head != "" && out.Head == string(c.replaced()) {
+		verified = c.replaced() // somebody was faster than the push that replaced it
 	}
 	c.changeURL = found.URL
 	if found.State != forge.ChangeMerged || out.Old {
@@ -58,11 +61,15 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 		out.Into = found.Base
 		return out, nil
 	}
-	out.Merged, out.Verified = found.MergedOID, string(verified)
-	if out.Differs, err = t.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), git.OID(found.MergedOID)); err != nil {
+	brought, err := t.broughtBy(ctx, c.intake.BaseCommit, git.OID(found.MergedOID))
+	if err != nil {
 		return nil, err
 	}
-	out.Reverted, err = t.revertedBy(ctx, c.intake.BaseCommit, found, verified)
+	out.Merged, out.Verified = string(brought), string(verified)
+	if out.Differs, err = t.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), brought); err != nil {
+		return nil, err
+	}
+	out.Reverted, err = t.revertedBy(ctx, c.intake.BaseCommit, found, brought, verified)
 	return out, err
 }
 
@@ -71,9 +78,12 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 // or its branch has nothing of the result, unless it is writ's own and says so. A
 // text is anybody's who may write: it makes no change one of this result.
 func (t *Task) endedBefore(ctx context.Context, c *cycle, change forge.Change, run string, own bool) (bool, error) {
+	head, replaced := git.OID(change.HeadOID), c.replaced()
 	switch {
 	case change.State == forge.ChangeOpen:
 		return false, nil
+	case replaced != "" && (head == c.verified() || head == replaced):
+		// The text may still name the run whose result was replaced.
 	case run != "" && run != c.facts.Head.Run():
 		return true, nil
 	case (run == "" || !own) && change.HeadOID != string(c.verified()):
@@ -130,10 +140,71 @@ func (t *Task) merged(ctx context.Context, c *cycle, change forge.Change) (bool,
 	return t.holds(ctx, c.intake.BaseCommit, git.OID(change.MergedOID))
 }
 
+// broughtBy is the commit with which the base got a merged one: the first on its own line,
+// that of first parents, which has it below it. It is the merged one itself, unless the
+// base was set back and somebody merged that once more. What he made of it is what the
+// base has, and may be another content, or none of it.
+func (t *Task) broughtBy(ctx context.Context, tip, merged git.OID) (git.OID, error) {
+	if t.brought.merged == merged {
+		if has, err := t.holds(ctx, tip, t.brought.by); err != nil || has {
+			return t.brought.by, err
+		}
+	}
+	if tip == "" || tip == merged {
+		return merged, nil
+	}
+	since, rest, err := t.s.deps.Repo.Log(ctx, []git.OID{tip}, []git.OID{merged}, maxReverts)
+	switch {
+	case git.CodeOf(err) == git.CodeObjectMissing, err == nil && len(rest) > 0:
+		return merged, nil // it can't be shown
+	case err != nil:
+		return "", err
+	}
+	t.brought.merged, t.brought.by = merged, broughtBy(tip, merged, since)
+	return t.brought.by, nil
+}
+
+func broughtBy(tip, merged git.OID, since []git.Commit) git.OID {
+	first, above := map[git.OID]git.OID{}, map[git.OID][]git.OID{}
+	for _, c := range since {
+		for i, parent := range c.Parents {
+			if above[parent] = append(above[parent], c.OID); i == 0 {
+				first[c.OID] = parent
+			}
+		}
+	}
+	has := map[git.OID]bool{merged: true}
+	for next := []git.OID{merged}; len(next) > 0; next = next[1:] {
+		for _, c := range above[next[0]] {
+			if !has[c] {
+				has[c] = true
+				next = append(next, c)
+			}
+		}
+	}
+	if !has[tip] {
+		return merged
+	}
+	at := tip
+	for at != merged && has[first[at]] {
+		at = first[at]
+	}
+	return at
+}
+
 // verified is the commit that HEAD's result delivers, and builtOn the base that it
 // was made on.
 func (c *cycle) verified() git.OID { return c.named(kernel.TrailerChange) }
 func (c *cycle) builtOn() git.OID  { return c.named(kernel.TrailerBase) }
+
+// replaced is the commit that HEAD's result replaced on the change branch, "" for none. A
+// forge may show it for a while, and somebody may have merged it just before.
+func (c *cycle) replaced() git.OID {
+	if said(c.event, kernel.TrailerRefreshes) == "" {
+		return ""
+	}
+	return c.named(kernel.TrailerBranch)
+}
 
 // named is the commit in one of HEAD's trailers.
 func (c *cycle) named(key string) git.OID {
@@ -204,7 +275,7 @@ type reverts struct {
 
 // revertedBy looks on the base for a commit that takes the merged one back, "" for
 // none. One that was itself taken back doesn't count.
-func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change, verified git.OID) (string, error) {
+func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change, brought, verified git.OID) (string, error) {
 	merged := git.OID(change.MergedOID)
 	if t.reverts.merged != merged {
 		t.reverts = reverts{merged: merged, tip: merged, by: map[string][]string{}}
@@ -212,7 +283,7 @@ func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change,
 	if err := t.reverts.read(ctx, t.s.deps.Repo, tip); err != nil {
 		return "", err
 	}
-	for _, name := range []string{string(merged), string(verified), forge.ChangeName(change.Number)} {
+	for _, name := range []string{string(brought), string(merged), string(verified), forge.ChangeName(change.Number)} {
 		if by := t.reverts.undoes(name, map[string]string{}); by != "" {
 			return by, nil
 		}
@@ -332,7 +403,7 @@ func (t *Task) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
 	}
 	c.check = forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Verified by writ: attempt " + decimal(r.Attempts) + ", run " + r.RunID}
 	r.Merge = nil
-	c.check.Detail = reportText(r, "")
+	c.check.Detail = r.Evidence(maxComment, "")
 	f.Check = &kernel.CheckFacts{OID: verified, Digest: checkDigest(c.check)}
 	if ch.Pushed {
 		t.readReviewCheck(c, f)
@@ -344,6 +415,9 @@ func (t *Task) readReviewCheck(c *cycle, f *kernel.IssueFacts) {
 	f.Check = nil
 	if r := f.Change.Review; r != nil && r.Ended {
 		c.check = t.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)
+		if t.reviewed().open() {
+			c.check.Detail = report.LineChecksNoSandbox + "\n\n" + c.check.Detail
+		}
 		f.Check = &kernel.CheckFacts{OID: f.Change.Head, Digest: checkDigest(c.check)}
 	}
 }

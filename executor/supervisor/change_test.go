@@ -183,8 +183,94 @@ func TestD44_MergeIsComparedAgain(t *testing.T) {
 	gittest.Git(t, f.bare, "update-ref", "refs/heads/main", string(oid)+"^")
 	gittest.Git(t, f.bare, "reflog", "expire", "--expire=now", "--all")
 	gittest.Git(t, f.bare, "prune", "--expire=now")
-	if r := verify(); !r.OK || !strings.Contains(r.Plain(), "isn't held against the verified commit here") {
+	if r := verify(); r.OK || !strings.Contains(r.Plain(), "The merge "+merged+" can't be read in this repository") {
 		t.Errorf("without the merge: %v\n%s", r.OK, r.Plain())
+	}
+}
+
+// TestR7_MergeThatTheBaseDoesntHave: a merge that is recorded as the base's is looked for on
+// the base, with what it brought there.
+func TestR7_MergeThatTheBaseDoesntHave(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after func(f *forged, merged string)
+		says  string
+	}{
+		"the base has it":           {func(*forged, string) {}, ""},
+		"the base went on":          {func(f *forged, _ string) { f.push("refs/heads/main", "more", map[string]string{"out.txt": "HELLO\n"}) }, ""},
+		"another branch is newer":   {func(f *forged, m string) { f.other(m) }, ""},
+		"it is on no branch":        {func(f *forged, m string) { f.mainAt(m + "^") }, "isn't in the history of main"},
+		"the base is another one":   {func(f *forged, m string) { f.mainAt(m + "^"); f.push("refs/heads/main", "more", nil) }, "isn't in the history of main"},
+		"a merge of it kept ours":   {func(f *forged, m string) { f.mainAt(f.joins(m+"^", m, m+"^")) }, "which brought that commit onto main"},
+		"a merge of it kept all":    {func(f *forged, m string) { f.mainAt(f.joins(m+"^", m, m)) }, ""},
+		"it is one of many commits": {func(f *forged, m string) { f.mainAt(f.joins(m, f.other(m), m)) }, ""},
+		"a clone on its own branch": {func(f *forged, m string) {
+			gittest.Git(f.t, f.bare, "update-ref", "refs/remotes/origin/HEAD", m)
+			gittest.Git(f.t, f.bare, "update-ref", "refs/heads/mine", m+"^")
+			gittest.Git(f.t, f.bare, "symbolic-ref", "HEAD", "refs/heads/mine")
+		}, ""},
+		"no branch is known": {func(f *forged, _ string) { gittest.Git(f.t, f.bare, "symbolic-ref", "HEAD", "refs/heads/none") }, "isn't told here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newWaiting(t)
+			m := f.ref(changeRef)
+			f.clock.advance(1000)
+			f.mainAt(m) // fast-forward
+			must(t, f.scene.Owner.Merge(t.Context(), f.scene.Repo, f.changeOf().Number, m))
+			f.wants(f.later(), kernel.StandFinal)
+			c.after(f, m)
+			r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+			ok := c.says == "" || strings.Contains(c.says, "told")
+			if must(t, err); r.OK != ok || !strings.Contains(r.Plain(), c.says) {
+				t.Errorf("want %q in\n%s", c.says, r.Plain())
+			}
+		})
+	}
+}
+
+// mainAt moves the base, as who may push does.
+func (f *forged) mainAt(commit string) {
+	f.t.Helper()
+	gittest.Git(f.t, f.bare, "update-ref", "refs/heads/main", gittest.Git(f.t, f.bare, "rev-parse", commit))
+}
+
+// other is a commit of another branch, above a commit.
+func (f *forged) other(above string) string {
+	f.t.Helper()
+	gittest.Git(f.t, f.bare, "update-ref", "refs/heads/other", above)
+	return f.push("refs/heads/other", "more", nil)
+}
+
+// joins is a merge of two commits with the content of one.
+func (f *forged) joins(first, second, content string) string {
+	f.t.Helper()
+	return gittest.Git(f.t, f.bare, "-c", "user.name=a", "-c", "user.email=a@b", "commit-tree", "-m", "join", "-p", first, "-p", second, content+"^{tree}")
+}
+
+// TestR7_MergeOfALostBranch: where the last commit of the change's branch is gone, what is
+// recorded of the merge is held against the verified one.
+func TestR7_MergeOfALostBranch(t *testing.T) {
+	t.Parallel()
+	for name, lies := range map[string]bool{"as it is": false, "as verified": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newWaiting(t)
+			own := f.ref(changeRef)
+			f.reviewer(map[string]string{"out.txt": "hello\n", "more.txt": "x"})
+			merged := f.merge("Merge it", map[string]string{"out.txt": "hello, evil\n", "more.txt": "y"})
+			if lies {
+				f.task.merge = compared{key: mergeKey{git.OID(own), git.OID(f.ref(changeRef)), git.OID(merged)}}
+			}
+			f.wants(f.later(), kernel.StandFinal)
+			gittest.Git(t, f.bare, "update-ref", changeRef, own)
+			gittest.Git(t, f.bare, "reflog", "expire", "--expire=now", "--all")
+			gittest.Git(t, f.bare, "prune", "--expire=now")
+			r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+			if must(t, err); r.OK == lies {
+				t.Error(r.Plain())
+			}
+		})
 	}
 }
 

@@ -21,8 +21,8 @@ func (t *Task) prepareChecks(_ *cycle) (*effect, error) {
 	r.treeID = tree
 	key := "checks:" + r.id
 	job := executor.CheckJob{
-		Task: t.number, Run: r.id, Base: t.baseOf(r), Diff: r.built.Diff, Contents: r.built.Contents,
-		Checks: r.pack.Checks, TreeID: string(tree), OnLine: t.s.deps.Tail,
+		World: t.s.cfg.Repository, Task: t.number, Run: r.id, Base: t.baseOf(r), Diff: r.built.Diff, Contents: r.built.Contents,
+		Checks: r.pack.Checks, Prepare: r.pack.Prepare, TreeID: string(tree), OnLine: t.tail(),
 	}
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: kernel.ActionChecks, New: string(tree)},

@@ -54,7 +54,10 @@ type claimObjects struct {
 // prepareClaim composes the first push of a run: the event, where HEAD is none
 // for this approval, and our lease on it. HEAD becomes the lease.
 func (t *Task) prepareClaim(c *cycle) (*effect, error) {
-	if c.decision.Resumes != "" {
+	switch {
+	case c.decision.Refreshes != "":
+		return t.prepareRefresh(c)
+	case c.decision.Resumes != "":
 		return t.prepareResume(c)
 	}
 	r := &run{
@@ -82,7 +85,7 @@ func (t *Task) prepareClaim(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.preparedMeanwhile(e, r), nil
+	return t.prefetchedMeanwhile(e, r), nil
 }
 
 // pushClaim composes the push that begins a run. What an earlier one left in the store
@@ -95,7 +98,7 @@ func (t *Task) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
 	at := c.clock
 	return t.pushed(c, r.id, &push{
 		cmds: []git.Command{{Ref: t.StateRef(), Old: git.OID(c.facts.Head.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		stored: r.resumes != "" && t.left.stored && !r.shelved, unshelves: !r.shelved,
+		stored: r.resumes != "" && r.refreshes == "" && t.left.stored && !r.shelved, unshelves: !r.shelved,
 		won: func() {
 			r.claim, r.stray = made.oid, c.stray
 			t.renewed(r, made.oid, r.date, made.message, at)
@@ -105,16 +108,16 @@ func (t *Task) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
 	}, t.claimDrafts(r)...), nil
 }
 
-// preparedMeanwhile has the executor lay out the base while the claim is pushed:
-// most claims are won, and what a lost one prepared is thrown away.
-func (t *Task) preparedMeanwhile(e *effect, r *run) *effect {
-	p, ok := t.s.deps.Executor.(executor.Preparer)
+// prefetchedMeanwhile has the executor lay out the base while the claim is pushed:
+// most claims are won, and what was laid out for a lost one is thrown away.
+func (t *Task) prefetchedMeanwhile(e *effect, r *run) *effect {
+	p, ok := t.s.deps.Executor.(executor.Prefetcher)
 	if !ok {
 		return e
 	}
 	push := e.do
 	e.do = func(ctx context.Context) kernel.Outcome {
-		p.Prepare(r.pack.Spec.Builder, t.baseOf(r))
+		p.Prefetch(r.pack.Spec.Builder, t.baseOf(r))
 		return push(ctx)
 	}
 	return e
@@ -142,7 +145,7 @@ func (t *Task) seedPack(c *cycle) kernel.SeedPack {
 	return kernel.SeedPack{
 		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: t.s.cfg.World, Repository: t.s.cfg.Repository, Task: t.number,
 		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
-		Checks: in.Checks, Budgets: in.Budgets,
+		Checks: in.Checks, Prepare: in.Prepare, Budgets: in.Budgets,
 		Pins: kernel.Pins{
 			BaseCommit: string(in.BaseCommit), Governance: in.Governance,
 			Kernel: kernel.Version(), Policy: in.PolicyVersion,
@@ -275,9 +278,10 @@ func (t *Task) prepareDispatch(_ *cycle) (*effect, error) {
 	r := t.run
 	key := "dispatch:" + r.id
 	job := executor.BuildJob{
-		Task: t.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
+		World: t.s.cfg.Repository, Task: t.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
 		Instruction: r.dispatch.Instruction, Base: t.baseOf(r), Budgets: r.pack.Budgets, Scope: r.intake.Scope,
-		OnLine: t.s.deps.Tail,
+		Prepare: r.pack.Prepare,
+		OnLine:  t.tail(),
 	}
 	return &effect{
 		drafts: []kernel.Draft{{Kind: kernel.KindDispatch, Task: t.number, Run: r.id, Body: json.RawMessage(r.dispatchBytes)}},
@@ -326,4 +330,13 @@ func (t *Task) baseAt(commit git.OID, tree git.Tree) executor.Base {
 		return t.s.deps.Repo.Blobs(ctx, oids, func(oid git.OID, data []byte) error { return f(string(oid), data) })
 	}
 	return b
+}
+
+// tail is who is shown what runs of the task prints, nil for nobody.
+func (t *Task) tail() func(line string) {
+	to := t.s.deps.Tail
+	if to == nil {
+		return nil
+	}
+	return func(line string) { to(t.number, line) }
 }

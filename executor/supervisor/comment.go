@@ -9,8 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -75,6 +77,16 @@ func (m marker) seq(text string) int64 {
 	return n
 }
 
+// doubted is the line below those of a text that says that the state was set back, or is
+// nobody's: it vouches for nothing that it tells of.
+func (m marker) doubted() string { return fmt.Sprintf("<!-- writ:doubt:%s:%d -->\n", m.world, m.task) }
+
+// doubts reports whether a status comment is such.
+func (m marker) doubts(text string) bool {
+	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)
+	return slices.Contains(lines[:min(len(lines), 3)], strings.TrimSpace(m.doubted()))
+}
+
 func (m marker) status(text string) (run string, ok bool) { return m.find("task", text) }
 func (m marker) alert(text string) (run string, ok bool)  { return m.find("alert", text) }
 
@@ -85,14 +97,25 @@ var quietCodes = []kernel.Code{
 	kernel.CodeSuperseded, kernel.CodeTaskStopped,
 }
 
+// spoken reports whether a code is told to who was told nothing yet. That a person took back
+// what was claimed is: the claim may have been left without an answer, and who made it died
+// before it told of it.
+func (c *cycle) spoken(k kernel.Code) bool {
+	claimed := c.facts.HeadCounts() && c.facts.Head.Run() != ""
+	return !slices.Contains(quietCodes, k) || claimed && (k == kernel.CodeTaskStopped || k == kernel.CodeSuperseded)
+}
+
+// message is a text for people: what everybody reads, and what is folded below it.
+type message struct{ shown, folded string }
+
 // compose writes the status comment as it is to be: a function of HEAD and of how
 // the task stands by it, so that every instance writes the same.
 func (t *Task) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) error {
-	text, err := t.statusText(ctx, c, f, stands)
-	if err != nil || text == "" {
+	m, err := t.statusText(ctx, c, f, stands)
+	if err != nil || m.shown == "" {
 		return err
 	}
-	c.text = c.ofRun(t, f) + text + t.approveLine(c, stands)
+	c.text = c.ofRun(t, f) + m.shown + t.approveLine(c, stands) + m.folded
 	f.Want = textDigest(c.text)
 	return nil
 }
@@ -100,72 +123,165 @@ func (t *Task) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stan
 // tellNoBase writes the status comment of a task of which nobody knows the contract: only an
 // issue is told that heard of the task, and not yet of how it ended.
 func (t *Task) tellNoBase(c *cycle, f *kernel.IssueFacts) {
-	words := t.outageWords()
-	if words == "" || len(f.Comments) == 0 || c.ended {
+	if t.outageWords() == "" || len(f.Comments) == 0 || c.ended {
 		return
 	}
-	c.text = c.ofRun(t, f) + t.headed(t.outageHead()) + words
+	c.text = c.ofRun(t, f) + t.outageText().shown
 	f.Want = textDigest(c.text)
 }
 
-// statusText is the text for people, "" where there is nothing to say.
-func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) (string, error) {
+// statusText is the text for people; nothing of it is shown where there is nothing to say.
+func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) (message, error) {
 	h, due := c.facts.Head, stands.Standing == kernel.StandDue || stands.Standing == kernel.StandActing
 	if h.AwaitsRule() && c.facts.HeadCounts() && (due || h.Kept && len(stands.Violations) == 1 && inTheWay(stands.Violations)) {
-		text, err := t.ruleText(ctx, c)
+		m, err := t.ruleText(ctx, c)
 		if err != nil {
-			return "", err
+			return message{}, err
 		}
-		return t.withInstruction(ctx, c, text+t.outageWords())
+		return t.withInstruction(ctx, c, m)
 	}
 	if t.run != nil {
-		text := t.runText(c)
-		return text + instructionText(t.run.dispatch.Instruction, maxComment-markerRoom-len(text)), nil
+		return t.runText(c).told(t.run.dispatch.Instruction), nil
 	}
-	if t.parted {
+	if t.parted && !c.facts.Delivered() {
 		return t.partedText(c), nil
 	}
 	halted, err := t.haltWords(ctx, c)
 	if err != nil {
-		return "", err
+		return message{}, err
 	}
 	if c.facts.StrangersLease() && stands.Standing == kernel.StandHeld {
 		return t.strangersText(c, f), nil
 	}
 	switch stands.Standing {
 	case kernel.StandHeld, kernel.StandActing, kernel.StandRunning:
-		if words := t.outageWords(); words != "" && stands.Standing == kernel.StandActing {
-			return t.headed(t.outageHead()) + words, nil
+		if t.outageWords() != "" && stands.Standing == kernel.StandActing {
+			return t.outageText(), nil
 		}
-		return "", nil
+		return t.queuedText(c, f, stands), nil
 	case kernel.StandFinal, kernel.StandDue, kernel.StandWaiting, kernel.StandHalted:
 		if !c.facts.HeadCounts() || c.facts.Missing != nil {
 			break
 		}
 		r, ok, err := t.reportAt(ctx, c.head)
 		if err != nil {
-			return "", err
+			return message{}, err
 		}
 		if ok {
-			if r.Merge = mergeOf(f.Change); r.Merge != nil {
-				r.WaitingFor = ""
-			}
-			t.readCheck(c, f, r)
-			tail := t.endText(c, r) + t.changeWords(c, f.Change) + editedWords(c) + halted
-			brief := r
-			brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
-			c.changeText = c.marked(t, "task") + reportText(brief, t.endText(c, brief))
-			return t.withInstruction(ctx, c, reportText(r, tail))
+			return t.resultText(ctx, c, f, r, halted)
 		}
 	}
-	if len(f.Comments) == 0 && !slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool { return !slices.Contains(quietCodes, k) }) {
-		return "", nil
+	if len(f.Comments) == 0 && !c.reopened(f) && !slices.ContainsFunc(stands.Codes, c.spoken) {
+		return message{}, nil
 	}
 	r, err := t.noticeOf(ctx, stands, c.facts, c.head, c.intake, "")
 	if err != nil {
-		return "", err
+		return message{}, err
 	}
-	return reportText(r, t.endText(c, r)+t.changeWords(c, f.Change)+halted), nil
+	return t.reportText(c, r, report.Around{MaxAttempts: c.facts.Budgets.Attempts}, t.changeWords(c, f.Change)+halted), nil
+}
+
+// resultText tells of the result at HEAD, and composes the description of its change.
+func (t *Task) resultText(ctx context.Context, c *cycle, f *kernel.IssueFacts, r report.Report, halted string) (message, error) {
+	lines, err := t.linesOf(ctx, git.OID(r.BaseCommit), git.OID(r.ChangeCommit))
+	if err != nil {
+		return message{}, err
+	}
+	around := report.Around{Change: c.changeLink(f.Change), Lines: lines, MaxAttempts: c.facts.Budgets.Attempts}
+	t.readCheck(c, f, r)
+	held, err := t.pathsWords(ctx, c)
+	if err != nil {
+		return message{}, err
+	}
+	brief := r
+	brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
+	c.changeText = c.marked(t, "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, t.endText(c, brief))
+	if r.Merge = mergeOf(f.Change); r.Merge != nil {
+		r.WaitingFor = ""
+	}
+	moved, err := t.movedWords(ctx, c, f.Change)
+	if err != nil {
+		return message{}, err
+	}
+	tried, err := t.refreshWords(ctx, c)
+	if err != nil {
+		return message{}, err
+	}
+	return t.withInstruction(ctx, c, t.reportText(c, r, around, held+t.changeWords(c, f.Change)+moved+tried+editedWords(c)+halted))
+}
+
+// linesOf counts the lines of the change that delivers a result, nil where there is none,
+// or git has lost it. Commits never change, so what was counted last is kept.
+func (t *Task) linesOf(ctx context.Context, base, change git.OID) (*report.Lines, error) {
+	if base == "" || change == "" {
+		return nil, nil //nolint:nilnil // there are none, which is no failure
+	}
+	if key := [2]git.OID{base, change}; t.counted.key == key {
+		return t.counted.lines, nil
+	}
+	lines, err := countLines(ctx, t.s.deps.Repo, base, change)
+	if err != nil && git.CodeOf(err) != git.CodeObjectMissing {
+		return nil, err
+	}
+	t.counted = counted{[2]git.OID{base, change}, lines}
+	return lines, nil
+}
+
+// counted are the lines of a change.
+type counted struct {
+	key   [2]git.OID
+	lines *report.Lines
+}
+
+func countLines(ctx context.Context, repo Repo, base, change git.OID) (*report.Lines, error) {
+	var trees [2]git.Tree
+	for i, oid := range []git.OID{base, change} {
+		var err error
+		if trees[i], err = repo.Tree(ctx, oid); err != nil {
+			return nil, err
+		}
+	}
+	var ids []git.OID
+	blobs := map[git.OID][]byte{}
+	paths := git.Unequal(trees[0], trees[1])
+	for _, p := range paths {
+		for _, tree := range trees {
+			if e, ok := tree.Find(p); ok && e.Mode != git.ModeGitlink {
+				ids = append(ids, e.OID)
+			}
+		}
+	}
+	err := repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error { blobs[oid] = data; return nil })
+	out := &report.Lines{}
+	for _, p := range paths {
+		before, _ := trees[0].Find(p)
+		after, _ := trees[1].Find(p)
+		added, removed, ok := git.CountLines(blobs[before.OID], blobs[after.OID])
+		out.Added, out.Removed = out.Added+added, out.Removed+removed
+		if !ok {
+			out.Uncounted++
+		}
+	}
+	return out, err
+}
+
+// changeLink is the change that delivers the work, by its number and with its page.
+func (c *cycle) changeLink(ch *kernel.ChangeFacts) string {
+	u, err := url.Parse(c.changeURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(c.changeURL, " <>()[]\n`") {
+		return ""
+	}
+	word := "its change"
+	if ch != nil && ch.Number > 0 {
+		word = "change " + decimal(ch.Number)
+	}
+	return "[" + word + "](" + c.changeURL + ")"
+}
+
+// reopened reports whether the issue was put back open after a closing that took its
+// approval back: whoever did so may wait for the task to begin.
+func (c *cycle) reopened(f *kernel.IssueFacts) bool {
+	return f.Open && slices.ContainsFunc(c.facts.Human, func(v kernel.Violation) bool { return approval.IsClosing(v.Subject) })
 }
 
 // editedWords note that the issue isn't the one any more that the delivered work is for:
@@ -194,22 +310,22 @@ func (t *Task) haltWords(ctx context.Context, c *cycle) (string, error) {
 }
 
 // partedText says that nobody works on the task for now.
-func (t *Task) partedText(c *cycle) string {
-	return fmt.Sprintf("### Writ: task %d waits\n\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n", t.number) +
-		t.endText(c, report.Report{TaskID: t.number})
+func (t *Task) partedText(c *cycle) message {
+	return t.headed("waits", "\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n",
+		nil, t.endText(c, report.Report{TaskID: t.number}))
 }
 
 // strangersText says that an unlisted writer has a task that is to be done.
-func (t *Task) strangersText(c *cycle, f *kernel.IssueFacts) string {
+func (t *Task) strangersText(c *cycle, f *kernel.IssueFacts) message {
 	if len(f.Comments) == 0 && len(c.facts.Policy) > 0 {
-		return ""
+		return message{}
 	}
 	h := c.facts.Head
 	until := (h.LeaseUntil + 59_999) / 60_000 * 60 // whole minutes, so that it stays the same
-	return t.headed("is held by an unlisted writer", [][2]string{
-		{"code", string(kernel.CodeLeaseHeld)}, {"held by", h.RunnerID}, {"until", kernel.Timestamp(until)},
-	}) + fmt.Sprintf("\nCommit %s at `%s` is a lease, and its writer is not listed. It is waited for until then, if it isn't renewed.\n\n", c.commitLink(h.OID), plainWord(t.StateRef())) +
-		"What helps: if you know the writer, list its key in `runners` of the contract. If you don't, find out who pushed it, and delete that ref; the task goes on by itself then, at the next sweep.\n"
+	return t.headed("is held by an unlisted writer", fmt.Sprintf("\n`%s`: commit %s at `%s` is a lease, and its writer is not listed. It is waited for until `%s`, if it isn't renewed.\n\n",
+		kernel.CodeLeaseHeld, c.commitLink(h.OID), plainWord(t.StateRef()), kernel.Timestamp(until))+
+		"**Now:** If you know the writer, list its key in `runners` of the contract. If you don't, find out who pushed it, and delete that ref; the task goes on by itself then, at the next sweep.\n",
+		[][2]string{{"held by", h.RunnerID}}, "")
 }
 
 // ofRun is the marker's line of the status comment. Where HEAD tells of no run, or only a
@@ -229,7 +345,11 @@ func (c *cycle) ofRun(t *Task, f *kernel.IssueFacts) string {
 		}
 	}
 	m := marker{world: t.s.cfg.World, task: t.number}
-	return m.line("task", run) + m.numbered(c.seqToTell())
+	head := m.line("task", run) + m.numbered(c.seqToTell())
+	if kernel.NeedsRepair(c.facts) {
+		head += m.doubted()
+	}
+	return head
 }
 
 // seqToTell is the number of HEAD where it is the end of a run, so that whoever never saw
@@ -257,60 +377,76 @@ const (
 	waitsForBranch = "waits: a branch is in the way of its change branch"
 )
 
-// outageHead is the head of a task whose server can't be asked.
-func (t *Task) outageHead() (stands string, code [][2]string) {
+// outageText tells of a task whose server can't be asked.
+func (t *Task) outageText() message {
 	o, _ := t.s.outage.of(t.number)
-	stands = "waits for the repository's server"
-	switch o.Cause {
-	case kernel.CodeGitBudget:
-		stands = "waits: a limit of writ's own keeps the repository from being read"
-	case kernel.CodeEnvRepository:
-		stands = "waits: the repository's base branch isn't there"
-	}
-	return stands, [][2]string{{"code", string(o.Code())}}
+	return t.headed(outageHead(o), coded(o.Code(), t.outageWords()), nil, "")
 }
 
-// headed is the head of a text, and what is known of the task, a line each.
-func (t *Task) headed(stands string, lines [][2]string) string {
+func outageHead(o Outage) string {
+	switch o.Cause {
+	case kernel.CodeGitBudget:
+		return "waits: a limit of writ's own keeps the repository from being read"
+	case kernel.CodeEnvRepository:
+		return "waits: the repository's base branch isn't there"
+	}
+	return "waits for the repository's server"
+}
+
+// coded are words with the code that they are the cause of.
+func coded(code kernel.Code, words string) string {
+	return "\n`" + string(code) + "`: " + strings.TrimPrefix(words, "\n")
+}
+
+// headed is a text about a task: its outcome in a sentence, what is to be read, and folded
+// what else is known of it, a line each, and below.
+func (t *Task) headed(stands, words string, lines [][2]string, below string) message {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### Writ: task %d %s\n\n", t.number, stands)
 	for _, l := range lines {
 		if l[1] != "" {
 			fmt.Fprintf(&b, "- %s: `%s`\n", l[0], plainWord(l[1]))
 		}
 	}
-	return b.String()
+	m := message{shown: fmt.Sprintf("**Writ: task %d %s.**\n%s", t.number, stands, words)}
+	if b.Len()+len(below) > 0 {
+		m.folded = report.Fold("Evidence", b.String()+below)
+	}
+	return m
 }
 
 // runText says who works on the task, and since when, or what its work waits for.
-func (t *Task) runText(c *cycle) string {
+func (t *Task) runText(c *cycle) message {
 	r, stands, words := t.run, "is being worked on", t.outageWords()
+	attempt := fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)
 	first := [][2]string{{"state", "claimed"}, {"held by", t.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)}}
 	switch {
 	case r.again > 0:
-		stands, words = waitsForRule, ruleWords(r.ruling.refused[0].Detail, true)
-		first = [][2]string{{"code", string(kernel.CodePushRefused)}, {"since", kernel.Timestamp(r.ruling.since / 1000)}, {"work kept by", t.s.cfg.RunnerID}}
+		stands, words = waitsForRule, coded(kernel.CodePushRefused, ruleWords(r.ruling.refused[0].Detail, true))
+		first = [][2]string{{"since", kernel.Timestamp(r.ruling.since / 1000)}, {"work kept by", t.s.cfg.RunnerID}}
 	case t.judged() && words != "":
-		stands, first = t.outageHead()
-		first = append(first, [2]string{"work kept by", t.s.cfg.RunnerID})
+		o, _ := t.s.outage.of(t.number)
+		stands, words = outageHead(o), coded(o.Code(), words)
+		first = [][2]string{{"work kept by", t.s.cfg.RunnerID}}
+	case r.refreshes != "":
+		stands = "is verified, and its change is being applied on the base as it is now"
+		words = "\nIt is checked again there, since `" + kernel.Timestamp(r.claimed/1000) + "`. No builder runs, and the change stays as it is until that is done.\n" + words
+	default:
+		words = "\nAttempt " + attempt + ", by builder `" + plainWord(r.pack.Spec.Builder) + "`, since `" + kernel.Timestamp(r.claimed/1000) + "`.\n" + words
 	}
-	text := t.headed(stands, slices.Concat(first, [][2]string{
-		{"attempt", fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)}, {"builder", r.pack.Spec.Builder},
-		{"run", r.id}, {"contract", string(r.pack.Pins.Governance)},
-	}))
-	text += fmt.Sprintf("- claim: %s\n- base commit: %s\n", c.commitLink(string(r.claim)), c.commitLink(r.pack.Pins.BaseCommit))
 	for _, note := range scopeNotes(r.pack) {
-		text += fmt.Sprintf("- note: `%s`\n", plainWord(note))
+		words += fmt.Sprintf("\nNote: `%s`\n", plainWord(note))
 	}
-	return text + words
+	return t.headed(stands, words, slices.Concat(first, [][2]string{
+		{"attempt", attempt}, {"builder", r.pack.Spec.Builder}, {"run", r.id}, {"contract", string(r.pack.Pins.Governance)},
+	}), fmt.Sprintf("- claim: %s\n- base commit: %s\n", c.commitLink(string(r.claim)), c.commitLink(r.pack.Pins.BaseCommit)))
 }
 
 // ruleText says that the task waits for a rule of the server's own. It is a function of
 // HEAD, whoever has the work, and stays the same while the server says the same.
-func (t *Task) ruleText(ctx context.Context, c *cycle) (string, error) {
+func (t *Task) ruleText(ctx context.Context, c *cycle) (message, error) {
 	since, err := t.ruleSince(ctx, c)
 	if err != nil {
-		return "", err
+		return message{}, err
 	}
 	h, attempt := c.facts.Head, ""
 	if h.Attempt > 0 {
@@ -320,9 +456,9 @@ func (t *Task) ruleText(ctx context.Context, c *cycle) (string, error) {
 	if slices.Contains(strings.Fields(said(c.event, kernel.TrailerCodes)), string(kernel.CodeBranchTaken)) {
 		stands, code, words = waitsForBranch, kernel.CodeBranchTaken, branchWords(ruleSaid(c.head))
 	}
-	return t.headed(stands, [][2]string{
-		{"code", string(code)}, {"since", kernel.Timestamp(since / 1000)}, {"attempt", attempt}, {"run", h.Run()},
-	}) + words, nil
+	return t.headed(stands, coded(code, words)+t.outageWords(), [][2]string{
+		{"since", kernel.Timestamp(since / 1000)}, {"attempt", attempt}, {"run", h.Run()},
+	}, ""), nil
 }
 
 // branchWords say what is in the way of done work, and what helps.
@@ -336,33 +472,36 @@ func ruleWords(said string, done bool) string {
 	text := "\nThe server refuses, by a rule of its own, what is to be pushed. What it said:\n\n" + report.Quoted(cmp.Or(said, NoWords))
 	if !done {
 		return text + "\nNothing was started. The task is claimed again by itself, at least once an hour.\n\n" +
-			"What helps: mend the rule or the permission that these words name, then comment `/writ retry` to have it tried at once.\n"
+			"**Now:** Mend the rule or the permission that these words name, then comment `/writ retry` to have it tried at once.\n"
 	}
 	return text + "\nThe work is done and kept, and pushed again by itself, at least once an hour.\n\n" +
-		"What helps: mend the rule or the permission that these words name, then comment `/writ retry` to have the work pushed at once by the installation that keeps it, or with a text after it to have it built anew.\n"
+		"**Now:** Mend the rule or the permission that these words name, then comment `/writ retry` to have the work pushed at once by the installation that keeps it, or with a text after it to have it built anew.\n"
 }
 
 // NoWords stand for those of a server that gave none.
 const NoWords = "(the server gave no words)"
 
 // withInstruction adds what the builder was told, as the evidence at HEAD has it.
-func (t *Task) withInstruction(ctx context.Context, c *cycle, text string) (string, error) {
+func (t *Task) withInstruction(ctx context.Context, c *cycle, m message) (message, error) {
 	data, err := t.readFile(ctx, c.head.Tree, replay.FileDispatch)
 	var told kernel.Dispatch
 	if err == nil && canon.UnmarshalCanonical(data, &told) == nil && told.TaskID == t.number {
-		text += instructionText(told.Instruction, maxComment-markerRoom-len(text))
+		m = m.told(told.Instruction)
 	}
-	return text, err
+	return m, err
+}
+
+// told is the message with what the builder was told.
+func (m message) told(instruction string) message {
+	m.folded += instructionText(instruction, maxComment-markerRoom-len(m.shown)-len(m.folded))
+	return m
 }
 
 // instructionText is what the builder was told, byte for byte and one click away.
 // No line of it is a command of the forge: what others wrote begins with ">".
 func instructionText(told string, room int) string {
-	fence := "```"
-	for strings.Contains(told, fence) {
-		fence += "`"
-	}
-	text := "\n<details>\n<summary>The exact instruction</summary>\n\n" + fence + "text\n" + told + fence + "\n\n</details>\n"
+	fence := fenceFor(told)
+	text := report.Fold("The exact instruction", fence+"text\n"+told+fence)
 	if told == "" || len(text) > room {
 		return "\nThe exact instruction is in the task's evidence, in `" + replay.FileDispatch + "`.\n"
 	}
@@ -394,8 +533,8 @@ func pagesOf(issue string) string {
 	return ""
 }
 
-// endText is what stands below a report: where it is, since when, and what it
-// delivered.
+// endText is what stands below a report's evidence: where it is, since when, and what
+// it delivered.
 func (t *Task) endText(c *cycle, r report.Report) string {
 	var b strings.Builder
 	if c.facts.Head.OID != "" {
@@ -410,9 +549,6 @@ func (t *Task) endText(c *cycle, r report.Report) string {
 	}
 	if r.ChangeCommit != "" {
 		fmt.Fprintf(&b, "\nThe work is commit %s on %s.\n", c.commitLink(r.ChangeCommit), c.commitLink(r.BaseCommit))
-	}
-	if u, err := url.Parse(c.changeURL); err == nil && (u.Scheme == "https" || u.Scheme == "http") && !strings.ContainsAny(c.changeURL, " <>\n`") {
-		b.WriteString("\nThe change: " + c.changeURL + "\n")
 	}
 	return b.String()
 }
@@ -459,20 +595,10 @@ func plainWord(s string) string {
 	}, s)
 }
 
-// reportText renders a report so that it fits, the outputs first to go. tail comes
-// below it in any case.
-func reportText(r report.Report, tail string) string {
-	for _, cut := range []func(){
-		func() {}, func() { r.Outputs = nil }, func() { r.Notes, r.Warnings, r.Discarded = nil, nil, nil },
-		func() { r.Violations = r.Violations[:min(len(r.Violations), 10)] }, func() { r.ChangedFiles = r.ChangedFiles[:min(len(r.ChangedFiles), 20)] },
-		func() { r.Violations, r.ChangedFiles, r.Checks = nil, nil, nil },
-	} {
-		cut()
-		if text := report.Markdown(r) + tail; len(text) <= maxComment-markerRoom {
-			return text
-		}
-	}
-	return fmt.Sprintf("### Writ: task %d\n\nThe report is too long for a comment; it is in the task's evidence.\n%s", r.TaskID, tail)
+// reportText renders a report so that it fits. words are to be read in any case.
+func (t *Task) reportText(c *cycle, r report.Report, a report.Around, words string) message {
+	shown := r.Comment(a) + words
+	return message{shown, r.Evidence(maxComment-markerRoom-len(shown), t.endText(c, r))}
 }
 
 // markerRoom is left for the marker.

@@ -51,14 +51,17 @@ func (t *Task) prepareComplete(c *cycle) (*effect, error) {
 	}
 	md := report.Markdown(final)
 	replaced := map[string][]byte{replay.FileReport: data, replay.FileMarkdown: []byte(md), replay.FileMerge: facts}
-	kept := slices.DeleteFunc(slices.Clone(c.waited.entries), func(e git.Entry) bool { return replaced[e.Path] != nil })
+	kept := slices.DeleteFunc(slices.Clone(c.waited.entries), func(e git.Entry) bool { return replaced[e.Path] != nil || e.Path == replay.FileRefresh })
 	objs := git.NewObjects()
 	tree, err := evidence(objs, kept, replaced)
 	if err != nil {
 		return nil, err
 	}
 	head := git.OID(c.facts.Head.OID)
-	made, err := t.output(objs, tree, head, c, t.completeTrailers(c), md)
+	c.stray = c.replaced() // which change is this one's, is told by it for good
+	w := resultTrailers(c.event)
+	w.ledger = string(t.s.deps.Ledger.Chain().Head.Hash)
+	made, err := t.output(objs, tree, head, c, w, md)
 	if err != nil {
 		return nil, err
 	}
@@ -67,17 +70,6 @@ func (t *Task) prepareComplete(c *cycle) (*effect, error) {
 		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
 		won: func() { t.ended(from, data) },
 	}, kernel.Draft{Kind: kernel.KindReport, Task: t.number, Run: run, Body: final}), nil
-}
-
-// completeTrailers are those of the result that waited; only the ledger is ours.
-func (t *Task) completeTrailers(c *cycle) trailers {
-	h := c.facts.Head
-	return trailers{
-		base: string(c.named(kernel.TrailerBase)), approval: string(h.Approval), governance: string(c.named(kernel.TrailerGovernance)),
-		dispatch: string(c.named(kernel.TrailerDispatch)), plan: string(c.named(kernel.TrailerPlan)), change: string(c.verified()),
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), run: h.LastRun, act: h.Act, resumes: string(c.named(kernel.TrailerResumes)),
-		attempt: h.Attempt, interruptions: h.Interruptions,
-	}
 }
 
 // accepted reports whether a decision makes a run's work the task's result.

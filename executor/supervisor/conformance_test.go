@@ -107,6 +107,16 @@ func (e checksThat) Check(_ context.Context, job executor.CheckJob) (executor.Ch
 	return j, nil
 }
 
+// reachingNothing lets no check reach any host.
+type reachingNothing struct{ *fakeExecutor }
+
+func (reachingNothing) Reach(_ string, checks []kernel.Check, _ []kernel.Step) (out []kernel.Violation) {
+	for _, c := range checks {
+		out = append(out, kernel.Violation{Code: kernel.CodeEgressDenied, Subject: c.Name})
+	}
+	return out
+}
+
 // D3, A10: context, governance, environment, claim, dispatch, ingestion,
 // verification, report, in this order. Whatever fails leaves no record of a
 // later stage, and before the claim no ref either.
@@ -128,6 +138,7 @@ func TestD3_OrderOfTheStages(t *testing.T) {
 		{"the environment isn't sound", func(b *bench) {
 			b.exec.env = []kernel.Violation{{Code: kernel.CodeSandboxUnavailable, Subject: "bwrap"}}
 		}, 0, false},
+		{"a check's host can't be reached", func(b *bench) { b.place.exec = reachingNothing{b.exec} }, 0, false},
 		{"the claim is refused", func(b *bench) { gittest.Hook(b.t, b.bare, "pre-receive", "exit 1") }, 1, false},
 		{"the dispatch differs", func(b *bench) {
 			b.place.fault = func(at Point) {

@@ -8,7 +8,7 @@ import (
 
 // Act is what a person asks of a task that is being driven.
 type Act struct {
-	Kind   string // kernel.ActStop or kernel.ActHalt
+	Kind   string // kernel.ActStop, kernel.ActHalt, or kernel.ActResume that takes back a halt before it
 	Actor  string
 	Reason string
 	Done   chan<- error // answered once, if not nil
@@ -60,6 +60,21 @@ func (d *drive) take(a Act) {
 	d.task.kill()
 }
 
+// takeLeft takes the acts that were asked for as the watch ended: who asked waits for an answer.
+func (d *drive) takeLeft() {
+	for {
+		select {
+		case a, ok := <-d.o.Acts:
+			if !ok {
+				return
+			}
+			d.take(a)
+		default:
+			return
+		}
+	}
+}
+
 // waiting reports whether an act came that isn't begun.
 func (d *drive) waiting() bool {
 	d.mu.Lock()
@@ -92,6 +107,9 @@ func (d *drive) obey(ctx context.Context, a Act) {
 		}
 		d.task.recordStop(ctx, a)
 		d.task.wishes = append(d.task.wishes, a)
+	case kernel.ActResume:
+		d.answerStops(nil) // what was asked before is no longer meant
+		a.answer(d.task.s.Resume(context.WithoutCancel(ctx), d.task.number, a.Actor, a.Reason))
 	default:
 		a.answer(nil)
 		d.task.setStopping(len(d.task.wishes) > 0)

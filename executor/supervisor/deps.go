@@ -23,6 +23,8 @@ import (
 type Repo interface {
 	Refs(ctx context.Context, names ...string) (git.Refs, error)
 	Commit(ctx context.Context, oid git.OID) (git.Commit, error)
+	// Commits reads many at once: see [git.Repo.Commits].
+	Commits(ctx context.Context, oids []git.OID, f func(git.Commit)) error
 	// Log reads the commits that from reach and not don't, or more of them: see
 	// [git.Repo.Log].
 	Log(ctx context.Context, from, not []git.OID, most int) (commits []git.Commit, rest []git.OID, err error)
@@ -36,7 +38,7 @@ type Repo interface {
 // returns without an error; after an error nothing was stored.
 type Ledger interface {
 	Chain() kernel.Chain
-	Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error)
+	Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.SealedRecord, error)
 	Evidence(ctx context.Context, task, fromSeq int64) (replay.Evidence, error)
 	// RecordsOfTask gives the records of one task in their order.
 	RecordsOfTask(ctx context.Context, task int64) iter.Seq2[kernel.Record, error]
@@ -59,7 +61,9 @@ type Issue struct {
 	ByBot bool               // that act is a bot's that the contract names: it approves, and begins nothing anew
 	Said  string             // what its author said to it for the builder
 	Asked bool               // authority and target were asked of the forge for this reading
-	Human []kernel.Violation // what a person did that ends a run
+	Human []kernel.Violation // what a person did that takes the approval back, and ends a run
+	// TakenBack is the id of the newest approving act that Human takes back, "" for none.
+	TakenBack string
 
 	seen *approval.Facts // all that was read
 }
@@ -68,6 +72,7 @@ type Issue struct {
 type Terms struct {
 	Trigger contract.Trigger
 	Prior   string // act that the task was claimed on, "" for none
+	Live    string // act that the live run rests on, "" where none is live
 	// Brief asks for text and persons' acts only: a run is under way, and authority
 	// and target were asked before its start.
 	Brief bool
@@ -123,6 +128,8 @@ type Deps struct {
 	Shelf Shelf
 	// Pushes keeps what is pushed; nil keeps nothing.
 	Pushes Pushes
+	// Savings keeps what the process has folded; nil keeps nothing.
+	Savings Savings
 	// Holds reports whether text has a secret in it that writ was given; nil knows none.
 	Holds func(text []byte) bool
 	// Forge is where the world's issues are; nil where tasks come from files.
@@ -130,7 +137,7 @@ type Deps struct {
 	// Progress gets a sentence for the person who watches; nil for nobody.
 	Progress func(line string)
 	// Tail gets a redacted line of the builder's or a check's output.
-	Tail func(line string)
+	Tail func(task int64, line string)
 	// Fault is called at every registered fault point; nil outside tests.
 	Fault func(Point)
 	// Healed is told the tasks that waited for the server's recovery, which is there;

@@ -45,6 +45,9 @@ type DriveOptions struct {
 	// StandDue and nothing recorded; later it waits, and its lease is renewed. It needs
 	// Yield.
 	Admit Admit
+	// Why says in a sentence what keeps a task for which Admit had no room, "" where nothing
+	// does any more. Nil where nobody knows.
+	Why func() string
 	// Idle is told that nothing of the task runs while it waits for somebody outside,
 	// and from then on until it has ended: Admit is asked again before anything is
 	// started, which waits for a nudge where there is no room. It may be told again.
@@ -70,6 +73,7 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 		stopWatch := d.watchActs(ctx)
 		st, err := d.run(ctx)
 		stopWatch()
+		d.takeLeft()
 		if (err == nil || Passing(err)) && d.waiting() {
 			continue // a person's act came at the last moment
 		}
@@ -102,9 +106,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			continue
 		}
 		d.handBack(ctx)
-		t.quiet = o.Nudges != nil && !d.heard
-		st, err := t.Tick(ctx, d.request(), d.actor())
-		d.heard = false
+		st, err := d.tick(ctx)
 		d.tried(st, err)
 		if err == nil && unabled(st) {
 			d.tellOutage(ctx)
@@ -130,7 +132,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			d.resting = t.unread(err)
 			d.tellNoBase(ctx, err)
 		}
-		if !Passing(err) || (!d.running() && (o.Yield || t.run == nil && d.outages >= outageTries)) {
+		if !Passing(err) || (!d.running() && (o.Yield || t.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
 			if d.running() {
 				_, _ = d.part(ctx) // the first error counts
 			}
@@ -143,6 +145,18 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			_ = d.pause(ctx, backoff(d.outages), nil)
 		}
 	}
+}
+
+// tick is one request. Who tells while it is under way that there is something to see is
+// heard by the next one.
+func (d *drive) tick(ctx context.Context) (Status, error) {
+	t := d.task
+	t.quiet, t.nudges = d.o.Nudges != nil && !d.heard, d.o.Nudges
+	st, err := t.Tick(ctx, d.request(), d.actor())
+	if d.heard, t.nudged = t.nudged, false; d.heard && err != nil {
+		t.quiet = false
+	}
+	return st, err
 }
 
 // drive is one call of Drive.
@@ -195,9 +209,9 @@ func Passing(err error) bool {
 		audit  *machine.AuditError
 		panics *machine.PanicError
 		fatal  *machine.FatalError
-		older  *RollbackError
 	)
-	return !errors.As(err, &older) && !errors.Is(err, machine.ErrHalted) && !errors.As(err, &broken) && !errors.As(err, &audit) &&
+	code, _ := codeOf(err)
+	return !code.Halts() && !errors.Is(err, machine.ErrHalted) && !errors.As(err, &broken) && !errors.As(err, &audit) &&
 		!errors.As(err, &panics) && !errors.As(err, &fatal)
 }
 
@@ -239,7 +253,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 	if st.crowded {
 		return true, d.awaitRoom(ctx)
 	}
-	if speaksAt(st) {
+	if speaksAt(st) || st.queued.speaks {
 		if err := d.tell(ctx, st); err != nil {
 			return false, err
 		}
@@ -247,6 +261,9 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 			d.moved = false
 			return true, nil
 		}
+	}
+	if at := st.queued.at; at > 0 && (d.tellWake == 0 || at < d.tellWake) {
+		d.tellWake = at
 	}
 	switch st.Decision.Standing {
 	case kernel.StandFinal, kernel.StandWaiting:
@@ -307,7 +324,12 @@ func (d *drive) wakeAt(st Status) int64 {
 	var at int64
 	switch st.Decision.Standing {
 	case kernel.StandDue, kernel.StandHeld, kernel.StandWaiting:
-		at = st.Decision.Wake
+		if !st.queued.is { // what it waits for is room
+			at = st.Decision.Wake
+		}
+		if at == 0 && st.Facts.Head.AwaitsEnvironment() {
+			at = d.task.s.now().WallMs + baseAgain.Milliseconds() // somebody may have mended it and told nobody
+		}
 	case kernel.StandRunning:
 		if unheard(st) { // its lease is renewed meanwhile
 			at = d.task.s.now().WallMs + min(d.task.renewIn(), outageMost).Milliseconds()
@@ -340,7 +362,7 @@ func (d *drive) afterEffect(ctx context.Context, st Status) error {
 	if st.Outcome == nil || st.Outcome.Status == kernel.OutcomeDone {
 		d.failed = 0
 		switch st.Decision.Action {
-		case kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait:
+		case kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait, kernel.ActionRestore:
 			d.attempted = d.attempted || d.o.Once
 		}
 		return nil
@@ -426,6 +448,20 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	return last, ctx.Err()
 }
 
+// tells notes that the issue is moved, until it is called back.
+func (t *Task) tells() (told func()) {
+	set := func(on bool) {
+		t.guard.Lock()
+		t.telling = on
+		t.guard.Unlock()
+	}
+	set(true)
+	return func() {
+		set(false)
+		t.kept = nil
+	}
+}
+
 // tellOf says on the issue how the task stands, with so many effects at most. What can't
 // be told isn't. It reports whether all is told.
 func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
@@ -435,8 +471,7 @@ func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellRunning)
 	defer cancel()
-	t.telling = true
-	defer func() { t.telling, t.kept = false, nil }()
+	defer t.tells()()
 	for range most {
 		told, err := t.Tick(ctx, kernel.RequestTell, actor)
 		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {

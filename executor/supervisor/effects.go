@@ -47,6 +47,8 @@ func (t *Task) prepare(c *cycle) (*effect, error) {
 		return t.prepareAbandon(c)
 	case kernel.ActionComplete:
 		return t.prepareComplete(c)
+	case kernel.ActionRestore:
+		return t.prepareRestore(c)
 	case kernel.ActionRedeliver:
 		return t.prepareRedeliver(c)
 	}
@@ -97,7 +99,7 @@ func (t *Task) runTrailers(r *run) trailers {
 	return trailers{
 		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
 		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes,
+		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, refreshAct: r.refreshAct,
 	}
 }
 
@@ -137,7 +139,7 @@ func (t *Task) prepareStalled(c *cycle) (*effect, error) {
 	e := t.pushed(c, run, &push{
 		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: late.oid == "",
 		unshelves: late.oid != "",
-		won:       func() { t.setRun(nil) },
+		won:       func() { t.gaveUp(own) },
 		failed:    func() { t.bare = false },
 	})
 	if own == nil {
@@ -220,10 +222,10 @@ func (t *Task) prepareAbandon(c *cycle) (*effect, error) {
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon},
 		do: func(context.Context) kernel.Outcome {
 			t.kill()
-			if _, unable := t.s.outage.of(t.number); (unable || r.late) && c.facts.Head.OID == string(r.head) {
+			if _, unable := t.s.outage.of(t.number); r.hidden || (unable || t.wasLate(r)) && c.facts.Head.OID == string(r.head) {
 				t.lapsed = r.head
 			}
-			t.setRun(nil)
+			t.gaveUp(r)
 			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon, Status: kernel.OutcomeDone}
 		},
 	}, nil

@@ -1,6 +1,9 @@
 package supervisor
 
-import "github.com/writbot/writ/kernel"
+import (
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/machine"
+)
 
 // Point is a place where a process may die. Every place is registered in
 // [Points]; the crash tests kill a process at each of them.
@@ -55,5 +58,19 @@ func IssuePoints() []Point {
 func (t *Task) fault(a kernel.Action, stage string) {
 	if t.s.deps.Fault != nil {
 		t.s.deps.Fault(PointOf(a, stage))
+	}
+}
+
+// faultRecorded is the fault point after an append, if there is a kernel left to go on.
+func (t *Task) faultRecorded(c *cycle, stage string) {
+	if t.machine.State() != machine.Halted {
+		t.fault(c.decision.Action, stage)
+	}
+}
+
+// probe lets a test see in which state something is done.
+func (t *Task) probe(c *cycle, what string) {
+	if t.s.seen != nil {
+		t.s.seen(t, c, what)
 	}
 }

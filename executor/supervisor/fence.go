@@ -15,11 +15,21 @@ func (t *Task) Guard(now lease.Clock) bool {
 	t.guard.Lock()
 	r := t.run
 	due := r != nil && (r.build != nil || r.checks != nil) && r.tenure.MustFence(now)
+	if due && (t.telling || t.asking.unanswered() > t.s.patience) { // nobody renews meanwhile
+		r.late = true
+	}
 	t.guard.Unlock()
 	if due {
 		t.kill()
 	}
 	return due
+}
+
+// wasLate reports whether a run's lease ended while an answer was waited for.
+func (t *Task) wasLate(r *run) bool {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	return r.late
 }
 
 // kill ends every process of the live run. It returns when nothing runs.
@@ -77,7 +87,7 @@ func (t *Task) giveUpIfFenced() {
 	if t.run != nil && !t.judged() && t.run.tenure.MustFence(t.s.now()) {
 		t.kill()
 		t.lapsed = t.run.head
-		t.setRun(nil)
+		t.gaveUp(t.run)
 		t.say("the lease could not be renewed; the run is given up")
 	}
 }

@@ -23,6 +23,9 @@ type Forge struct {
 	// PayloadWithin is how long after an act its signed payload may still be on its
 	// way; 0 where none is sent. Until then nobody is told that it is missing.
 	PayloadWithin time.Duration
+	// Workflows reports whether writ's pushes may change GitHub's workflows; nil where
+	// the forge has nothing against that.
+	Workflows func(ctx context.Context) (bool, error)
 	// Allowed is the operator's allow-list; nil allows every name of the repository.
 	Allowed func(owner, name string) bool
 }
@@ -66,7 +69,7 @@ func (f *forgeIssues) judged(facts approval.Facts, terms Terms) Issue {
 	out.Actor, out.Evidence, out.Approved, out.Time = v.Approval.Actor, v.Approval.Evidence, v.Approval.Digest, v.Approval.Time
 	out.Act, out.Retry, out.Said = v.Act.ID(), v.Act.Verb == approval.Retry && !f.settled(facts, v.Act), v.Act.Text
 	out.ByBot = v.Act.Actor.Kind == forge.Bot
-	out.Policy, out.Human = v.Violations, v.Human
+	out.Policy, out.Human, out.TakenBack = v.Violations, v.Human, v.TakenBack.ID()
 	if terms.Brief {
 		out.Policy = nil
 	}
@@ -86,11 +89,16 @@ func (f *forgeIssues) name() string { return fmt.Sprintf("%s#%d", f.s.deps.Forge
 func (f *forgeIssues) read(ctx context.Context, terms Terms) (approval.Facts, error) {
 	p := f.s.deps.Forge
 	facts := approval.Facts{
-		Trigger: terms.Trigger, Prior: terms.Prior, EditHistory: p.EditHistory,
+		Trigger: terms.Trigger, Prior: terms.Prior, Live: terms.Live, EditHistory: p.EditHistory,
 		Target:      approval.Target{Wanted: p.Repo, Found: &forge.Repository{Repo: p.Repo}, Allowed: true},
 		Permissions: map[int64]forge.Permission{},
 	}
-	f.s.locked(func() { facts.Earlier, facts.Stopped = f.s.proven[f.number], f.s.world.TaskView(f.number).Stopped })
+	f.s.locked(func() {
+		facts.Earlier, facts.Stopped = f.s.world.ClaimedOn(f.number), f.s.world.TaskView(f.number).Stopped
+	})
+	if !approval.Proven(facts.Earlier) { // a text that was given at the keyboard has no evidence
+		facts.Earlier = kernel.Approval{}
+	}
 	var err error
 	if facts.Self, err = f.s.self(ctx); err != nil {
 		return facts, err

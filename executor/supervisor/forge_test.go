@@ -20,6 +20,7 @@ import (
 // forged is an installation whose task is an issue on a fake forge, over a real
 // repository.
 type forged struct {
+	otherWrap func(Repo) Repo // of another installation, see another; nil for nothing
 	*bench
 	scene *forgetest.Scene
 	rows  rows

@@ -280,3 +280,32 @@ func TestG6_AccountWhileABranchIsInTheWay(t *testing.T) {
 		})
 	}
 }
+
+// TestP5_LostPushIsTheSameFromTheStore: what a rule says of a push that was acknowledged and
+// lost is judged alike by the process that made it and by the next one: one without any
+// contents can be against no rule about contents, and is an outage.
+func TestP5_LostPushIsTheSameFromTheStore(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []bool{false, true} {
+		f, server := newLost(t, kernel.ActionRelease, nil)
+		f.exec.hold = true
+		f.reach(kernel.ActionDispatch)
+		if st := f.ask(kernel.RequestShutdown); st.Decision.Action != kernel.ActionRelease || server.pushed == "" {
+			t.Fatalf("it does %s", st.Decision.Action)
+		}
+		gittest.Hook(t, f.bare, "pre-receive", "echo 'policy 9' >&2; exit 1")
+		if restarted {
+			f.killed()
+		}
+		for range 4 {
+			f.lookUnsettled()
+		}
+		gittest.Hook(t, f.bare, "pre-receive", "exit 0")
+		if _, err := f.task.Tick(t.Context(), kernel.RequestLook, "writ"); err != nil {
+			t.Error(err)
+		}
+		if f.ref(stateRef) != string(server.pushed) {
+			t.Errorf("restarted=%t: HEAD is %s", restarted, f.trailer("aynig-state"))
+		}
+	}
+}

@@ -358,8 +358,8 @@ func TestX5_UnapprovedWhileDead(t *testing.T) {
 		f.clock.advance(time.Hour.Milliseconds())
 		f.drive()
 	}
-	f.wants(f.drive(), kernel.StandRefused, kernel.CodeSuperseded)
-	if f.trailer("aynig-state") != kernel.HeadStalled {
+	f.wants(f.drive(), kernel.StandWaiting)
+	if f.trailer("aynig-state") != string(kernel.TaskWaiting) || f.trailer("writ-waiting-for") != kernel.WaitApproval || f.trailer("writ-interruptions") != "0" {
 		t.Errorf("HEAD is %s", f.trailer("aynig-state"))
 	}
 	if labels := f.forgeIssue().Labels; len(labels) > 0 {

@@ -116,7 +116,7 @@ type place struct {
 	issue Issues
 	fault func(Point)
 	say   func(string)
-	tail  func(string)
+	tail  func(int64, string)
 	newID func() string   // nil for fresh ones
 	forge *Forge          // where the issue is, without issue
 	wrap  func(Repo) Repo // between supervisor and client; nil for nothing
@@ -194,7 +194,7 @@ func (p place) open(ctx context.Context) (o *opened, err error) {
 		p.cfg.Contract = &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(p.terms), nil }}
 	}
 	o.sup = New(p.cfg, deps, h)
-	o.seen.sup = o.sup
+	o.sup.seen = o.seen.look
 	o.task, err = o.sup.Open(ctx, 1, p.issue)
 	return o, err
 }

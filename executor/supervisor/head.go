@@ -18,6 +18,52 @@ import (
 // in two ways is no event; the observation rule then ends it. Of a commit that was
 // made for another place nothing is read but that.
 func (t *Task) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
+	h, err := t.readCommit(ctx, c, oid)
+	if err == nil {
+		h.Witnessed, err = t.witnessed(ctx, c, h)
+	}
+	return h, err
+}
+
+// witnessed is [Witnessed] of a task that nothing runs of here.
+func (t *Task) witnessed(ctx context.Context, c *cycle, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
+	if t.run != nil {
+		return nil, nil
+	}
+	return Witnessed(ctx, t.s.deps.Repo, t.s.standing(c.intake.runners).Witnessed(t.StateRef()), h, c.facts.View)
+}
+
+// Witnessed is the state commit that an act names where HEAD lacks it, and nothing was seen
+// of the task here: what was seen says more.
+func Witnessed(ctx context.Context, repo Repo, named string, h kernel.HeadFacts, v kernel.TaskView) (*kernel.WitnessedFacts, error) {
+	if v.Seen != "" || v.Unshown != "" || named == "" || named == h.OID {
+		return nil, nil
+	}
+	if h.OID != "" {
+		below, more, err := repo.Log(ctx, []git.OID{git.OID(h.OID)}, nil, maxTold)
+		switch code := git.CodeOf(err); {
+		case errors.Is(err, git.ErrWrongType), code == git.CodeObjectMissing, code == git.CodeObjectInvalid, code == git.CodeCommitAmbiguous: // nobody's state
+		case err != nil:
+			return nil, err
+		case len(more) > 0, slices.ContainsFunc(below, func(k git.Commit) bool { return string(k.OID) == named }):
+			return nil, nil
+		}
+	}
+	w := &kernel.WitnessedFacts{OID: named}
+	was, err := repo.Commit(ctx, git.OID(named))
+	if code := git.CodeOf(err); code == git.CodeObjectMissing || code == git.CodeObjectInvalid || code == git.CodeCommitAmbiguous {
+		return w, nil // it is named all the same
+	} else if err != nil {
+		return nil, err
+	}
+	if stamp, err := kernel.ReadStamp(lease.Parse(was.Message).Trailers); err == nil {
+		w.Seq = stamp.Seq
+	}
+	return w, nil
+}
+
+// readCommit reads the commit at HEAD.
+func (t *Task) readCommit(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
 	if oid.IsZero() {
 		return kernel.HeadFacts{Trust: kernel.TrustNone}, nil
 	}
@@ -209,6 +255,12 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	}
 	if id := get(kernel.TrailerAct); len(id) <= maxActBytes && kernel.NewerAct(id, "") {
 		h.Act = id
+	}
+	if id := get(kernel.TrailerRefreshAct); len(id) <= maxActBytes && kernel.NewerAct(id, "") {
+		h.RefreshAct = id
+	}
+	if run := get(kernel.TrailerRefreshes); ev.RunID != "" && lease.ValidRunID(run) {
+		h.Refreshes = run
 	}
 	if run := cmp.Or(get(kernel.TrailerRun), ev.StalledRun); ev.RunID == "" && lease.ValidRunID(run) {
 		h.LastRun = run

@@ -15,7 +15,7 @@ import (
 
 // unlike are the parts of a status comment that differ from one run of a test to the
 // next.
-var unlike = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b|sha256:[0-9a-f]{64}|SHA256:[A-Za-z0-9+/]{43}`)
+var unlike = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b|\b[0-9a-f]{12}…|sha256:[0-9a-f]{64}|SHA256:[A-Za-z0-9+/]{43}`)
 
 const (
 	diskFull = `echo "fatal: write error: No space left on device" >&2; exit 1`

@@ -16,10 +16,11 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// awayRepo is a repository whose server is away for a while.
+// awayRepo is a repository whose server is away for a while, or hangs.
 type awayRepo struct {
 	Repo
 	away   atomic.Bool
+	hangs  atomic.Bool
 	missed func() // called once, when somebody wants to read
 	once   sync.Once
 }
@@ -27,6 +28,10 @@ type awayRepo struct {
 func (a *awayRepo) Refs(ctx context.Context, names ...string) (git.Refs, error) {
 	if a.away.Load() {
 		a.once.Do(a.missed)
+		if a.hangs.Load() {
+			<-ctx.Done()
+			return git.Refs{}, ctx.Err()
+		}
 		return git.Refs{}, &git.Error{Code: git.CodeUnreachable, Msg: "no network"}
 	}
 	return a.Repo.Refs(ctx, names...)
@@ -184,6 +189,80 @@ func TestP10_StopWhileGitIsAway(t *testing.T) {
 	}
 }
 
+// TestP10_StopWhileGitHangs: a look that git leaves unanswered ends once somebody tells of
+// the issue, and what runs is killed if he wants that.
+func TestP10_StopWhileGitHangs(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"the look hangs", "he acts"} {
+		t.Run(first+" first", func(t *testing.T) { t.Parallel(); stopsWhileGitHangs(t, first == "he acts") })
+	}
+}
+
+func stopsWhileGitHangs(t *testing.T, actsFirst bool) {
+	t.Helper()
+	repo := &awayRepo{}
+	repo.hangs.Store(true)
+	f := newTold(t, func(f *forged) {
+		f.exec.hold = true
+		f.place.wrap = func(r Repo) Repo { repo.Repo = r; return repo }
+	})
+	f.sup.patience = time.Millisecond
+	f.reach(kernel.ActionDispatch)
+	nudges, ended := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	hung := make(chan struct{})
+	repo.missed = func() { close(hung) }
+	stop := func() {
+		_, err := f.scene.Owner.AddComment(t.Context(), f.scene.Repo, 1, "/writ stop")
+		must(t, err)
+	}
+	repo.away.Store(!actsFirst)
+	go func() {
+		_, err := f.task.Drive(ctx, DriveOptions{Actor: "writ", Nudges: nudges})
+		ended <- err
+	}()
+	if actsFirst {
+		nudges <- struct{}{} // it waits for something to do
+		repo.away.Store(true)
+		nudges <- struct{}{} // and no look that git answered is under way any more
+		stop()
+	} else {
+		<-hung
+		stop()
+	}
+	for _, what := range []func() bool{
+		func() bool {
+			select {
+			case nudges <- struct{}{}:
+				return true
+			case <-time.After(patience):
+				return false
+			}
+		},
+		func() bool {
+			select {
+			case <-f.exec.builds[0].Done():
+				return true
+			case <-time.After(patience):
+				return false
+			}
+		},
+	} {
+		if !what() {
+			t.Fatal("git hangs, and the builder goes on")
+		}
+	}
+	repo.hangs.Store(false)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	repo.away.Store(false)
+	f.task.quiet = true
+	f.wants(f.reach(kernel.ActionWait), kernel.StandActing, kernel.CodeTaskStopped)
+	f.stopped(kernel.CodeTaskStopped)
+}
+
 // TestP10_StopWhileBothAreAway: somebody told of a stop while neither git nor the forge
 // could be read. It is looked for again as soon as there is something to try.
 func TestP10_StopWhileBothAreAway(t *testing.T) {
@@ -245,12 +324,12 @@ func TestP10_StopIsNotForgotten(t *testing.T) {
 				f.clock.advance(1000)
 				k, err := f.scene.Triage.AddComment(t.Context(), f.scene.Repo, 1, "/writ stop")
 				must(t, err)
-				f.wants(f.tick(), kernel.StandRefused, kernel.CodeTaskStopped)
+				f.wants(f.tick(), kernel.StandActing, kernel.CodeTaskStopped)
 				f.clock.advance(1000)
 				undo(f, k.ID)
 				for range 3 {
 					f.open()
-					f.wants(f.tick(), kernel.StandRefused, kernel.CodeTaskStopped)
+					f.wants(f.tick(), kernel.StandWaiting)
 					f.clock.advance(3_600_000)
 				}
 				if f.started() != before {
@@ -274,5 +353,39 @@ func TestP10_StopAndAWord(t *testing.T) {
 	f.drive()
 	if list := f.marked("answer"); len(list) != 1 || !strings.Contains(list[0].Body, "Read as `/writ stop`.") {
 		t.Errorf("answered %+v", list)
+	}
+}
+
+// TestG7_FencedWhileTheForgeIsWaitedFor: a lease that nobody renewed since the issue was being
+// moved, or git read, and the server left that unanswered, ends over the server: nothing is
+// counted.
+func TestG7_FencedWhileTheForgeIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []string{"", "forge", "git"} {
+		f := newTold(t, func(f *forged) { f.exec.hold = true })
+		f.reach(kernel.ActionDispatch)
+		told := func() {}
+		switch waits {
+		case "forge":
+			told = f.task.tells()
+		case "git":
+			told = begin(f.task.on(t.Context()), false)
+			f.task.movedAt(time.Now().Add(-time.Minute))
+		}
+		f.clock.advance(110_000)
+		if !f.task.Guard(f.clock.Now()) {
+			t.Fatal("the fence isn't reached")
+		}
+		told()
+		f.reach(kernel.ActionAbandon)
+		f.clock.advance(60_000)
+		f.reach(kernel.ActionTakeOver)
+		want := "1"
+		if waits != "" {
+			want = "0"
+		}
+		if n := f.trailer(kernel.TrailerInterruptions); n != want {
+			t.Errorf("%q was waited for: %s interruptions, want %s", waits, n, want)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type Intake struct {
 	Remark        *kernel.Remark // of who approved, to the builder
 	Spec          kernel.TaskSpec
 	Checks        []kernel.Check
+	Prepare       []kernel.Step
 	Budgets       kernel.Budgets
 	Contract      []byte
 	Governance    canon.Digest
@@ -55,6 +56,7 @@ type Intake struct {
 	// byChange: accepted work is delivered by a change, as a draft or not.
 	byChange, draft bool
 	closeOn         string // kernel.CloseMerged, or "" for the default
+	accept          string // least permission of who accepts guarded paths
 	unlisted        bool   // the contract lists runners, and not this one
 	// contractRef and contractCommit are where the contract was read.
 	contractRef    string
@@ -63,7 +65,7 @@ type Intake struct {
 
 // PolicyVersion is the version of the rules outside the kernel that a decision
 // rests on: instruction, scope, contract.
-const PolicyVersion = "1"
+const PolicyVersion = "2"
 
 // terms are the contract in force: an intake without an issue.
 type terms struct {
@@ -361,18 +363,21 @@ func (in *Intake) refuse(faults []kernel.Violation) {
 
 // resolve holds the issue against the contract.
 func (t *Task) resolve(in *Intake, c contract.Contract) {
+	if in.accept = c.Paths.Accept; !t.remote {
+		c.Paths.Accept = contract.AcceptNobody // nobody can be asked
+	}
 	r := instruction.Parse(in.Title, in.Body)
 	res := r.Resolve(c, nil)
 	in.Prose, in.Cuts, in.Spec, in.Input = r.Prose, r.Cuts, res.Spec, res.Violations
 	in.Notes = append([]string{}, res.Notes...)
 	budgets, checks, notes, over := c.Apply(t.s.cfg.Caps, res.Checks)
-	in.Budgets, in.Checks = budgets, checks
+	in.Budgets, in.Checks, in.Prepare = budgets, checks, c.Preparation(t.s.cfg.Caps)
 	in.Notes = append(in.Notes, notes...)
 	in.Notes = append(in.Notes, scope.Unmatched(in.Spec.AllowedFiles, paths(in.base))...)
 	in.Policy = append(in.Policy, over...)
 	in.Scope = executor.ScopeRules{
-		Allowed: in.Spec.AllowedFiles, Protected: c.Paths.Protected, Unprotect: c.Paths.Unprotect,
-		KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
+		Allowed: in.Spec.AllowedFiles, Forbidden: c.Paths.Forbidden, Guarded: c.Paths.Guarded, Unprotect: c.Paths.Unprotect,
+		Accepts: c.Paths.Accepts(), KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
 	}
 	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
 	in.TakeTurns = c.Overlap == contract.OverlapWait

@@ -46,7 +46,7 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 		}
 	}
 	tick := c.facts
-	tick.Request, tick.Issue = kernel.RequestTick, nil
+	tick.Request, tick.Issue, tick.Refresh = kernel.RequestTick, nil, nil
 	stands := kernel.DecideOn(tick, "")
 	if err := t.readCommands(ctx, c, f, seen, stands); err != nil {
 		return err
@@ -89,8 +89,23 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 		}
 	}
 	c.ended = told
+	f.See = t.reactionOwed(c, f)
 	f.Others = t.othersTell(c, f, told)
 	return f
+}
+
+// reactionOwed is the reaction to the label that approved the task, until the status
+// comment answers it, or this process has tried: doing it again would change nothing, but
+// cost the forge a request.
+func (t *Task) reactionOwed(c *cycle, f *kernel.IssueFacts) (owed string) {
+	t.s.locked(func() {
+		if len(f.Comments) > 0 || !approval.IsLabel(c.facts.Act) {
+			delete(t.s.seenActs, t.number)
+		} else if t.s.seenActs[t.number] != c.facts.Act {
+			owed = string(forge.ReactionSeen)
+		}
+	})
+	return owed
 }
 
 // othersRetry is how long past its due time a retry is left to the installation that

@@ -48,7 +48,7 @@ func (t *Task) askIssue(ctx context.Context, c *cycle, terms Terms) (Issue, erro
 	f, remote := t.issues.(*forgeIssues)
 	if k := t.kept; remote && k.serves(t, c, terms) {
 		facts := k.facts
-		facts.Trigger, facts.Prior = terms.Trigger, terms.Prior
+		facts.Trigger, facts.Prior, facts.Live = terms.Trigger, terms.Prior, terms.Live
 		return f.judged(facts, terms), nil
 	}
 	t.kept = nil

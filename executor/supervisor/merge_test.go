@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,42 @@ func TestE2_BaseSetBackBeforeTheEnd(t *testing.T) {
 	gittest.Git(t, f.bare, "update-ref", "refs/heads/main", before)
 	f.later()
 	f.shows("task 1 completed", kernel.LabelCompleted, false) // that takes nothing back
+}
+
+// TestD44_MergedOnceMore: the base was set back after the merge, and somebody merged the
+// same commit once more. What the base got by that is compared, and named as the merge.
+func TestD44_MergedOnceMore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files map[string]string // of the second merge, beside README
+		same  bool
+	}{
+		"with nothing of it":     {map[string]string{"other": "x\n"}, false},
+		"with another content":   {map[string]string{"out.txt": "hello, evil\n"}, false},
+		"as it was verified":     {map[string]string{"out.txt": "hello\n", "other": "x\n"}, true},
+		"and then changed again": {map[string]string{"out.txt": "hello\n"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newWaiting(t)
+			before := f.ref("refs/heads/main")
+			merged := f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"})
+			gittest.Git(t, f.bare, "update-ref", "refs/heads/main", before)
+			tree := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", f.push("refs/heads/made", "", c.files)+"^{tree}"))
+			again := strings.TrimSpace(gittest.Git(t, f.bare, "-c", "user.name=ana", "-c", "user.email=ana@example.com",
+				"commit-tree", tree, "-p", before, "-p", merged, "-m", "Merge it once more"))
+			gittest.Git(t, f.bare, "update-ref", "refs/heads/main", again)
+			if strings.HasPrefix(name, "and then") { // which is nobody's merge
+				f.push("refs/heads/main", "Go on", map[string]string{"out.txt": "goodbye\n"})
+			}
+			f.wants(f.later(), kernel.StandFinal)
+			f.shows(fmt.Sprintf("merged_as_verified: `%v`", c.same), kernel.LabelCompleted, false)
+			if r := f.reportOf(f.ref(stateRef)); r.Merge == nil || r.Merge.Commit != again {
+				t.Errorf("the merge is %+v, want %s", r.Merge, again)
+			}
+			f.verify(stateRef)
+		})
+	}
 }
 
 // TestM2_HaltedTaskIsNotCompleted: a halted task is completed by no merge.

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -26,11 +28,13 @@ func (t *Task) narrate(c *cycle) {
 	case kernel.ActionDispatch:
 		t.say("builder %s started", t.run.pack.Spec.Builder)
 	case kernel.ActionChecks:
-		t.say("checks started: %s", checkNames(t.run.pack.Checks))
+		t.mention("checks started: %s", checkNames(t.run.pack.Checks))
 	case kernel.ActionJudge:
-		t.say("judged: %s%s", d.State, codeWords(d.Codes))
+		t.mention("judged: %s%s", d.State, codeWords(d.Codes))
 	case kernel.ActionResult:
-		t.say("pushed: %s%s", d.State, t.dueWords(d))
+		t.say("pushed: %s%s%s", d.State, codeWords(d.Codes), t.dueWords(d))
+	case kernel.ActionRestore:
+		t.say("the delivered change stays as it was%s", codeWords(d.Codes))
 	case kernel.ActionRelease:
 		t.say("lease given back%s", codeWords(d.Codes))
 	case kernel.ActionWait:
@@ -38,9 +42,14 @@ func (t *Task) narrate(c *cycle) {
 	case kernel.ActionAbandon:
 		t.say("run given up%s", codeWords(d.Codes))
 	default:
-		if d.Action.OnForge() {
-			t.say("issue: %s", strings.TrimSpace(string(d.Action)+" "+d.Issue.Label))
+		if !d.Action.OnForge() {
+			break
 		}
+		tell := t.mention
+		if d.Action == kernel.ActionClose || d.Action == kernel.ActionReopen {
+			tell = t.say // the rest is how the issue comes to show what the log has already
+		}
+		tell("issue: %s", strings.TrimSpace(string(d.Action)+" "+d.Issue.Label))
 	}
 }
 
@@ -83,11 +92,18 @@ func (t *Task) dueWords(d kernel.Decision) string {
 	return fmt.Sprintf(", next attempt in %s", wait.Round(time.Second))
 }
 
-// say tells the person who watches, and the log.
-func (t *Task) say(format string, args ...any) {
+// say tells the person who watches, and the log. What it is used for makes about five
+// lines for an issue from its approval to its closing.
+func (t *Task) say(format string, args ...any) { t.tell(slog.LevelInfo, format, args...) }
+
+// mention is say for the steps between, which the log has only where somebody looks for
+// something (log_level: debug).
+func (t *Task) mention(format string, args ...any) { t.tell(slog.LevelDebug, format, args...) }
+
+func (t *Task) tell(level slog.Level, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if t.s.deps.Progress != nil {
 		t.s.deps.Progress(line)
 	}
-	t.log().Info(line)
+	t.log().Log(context.Background(), level, line)
 }

@@ -152,3 +152,25 @@ func TestE8_BaseGoneBeforeTheStart(t *testing.T) {
 		})
 	}
 }
+
+// TestE8_LeaseEndsWhileTheBaseIsGone: the process that worked on a task dies, and the base
+// branch is deleted: the issue isn't left to say that the task is worked on. It goes on once
+// the branch is back.
+func TestE8_LeaseEndsWhileTheBaseIsGone(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, func(f *forged) { f.exec.hold = true })
+	f.reach(kernel.ActionDispatch)
+	f.tellAll()
+	f.shows("is being worked on", kernel.LabelClaimed, true)
+	back := f.losesBase()
+	f.killed()
+	f.clock.advance(time.Hour.Milliseconds())
+	f.looks(30 * time.Minute)
+	f.shows("waits: the repository's base branch isn't there", kernel.LabelClaimed, true)
+	back()
+	f.exec.hold = false
+	f.reopen()
+	f.until(kernel.StandFinal)
+	f.drive()
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+}

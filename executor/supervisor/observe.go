@@ -11,11 +11,13 @@ import (
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/worldref"
+	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
+	"github.com/writbot/writ/kernel/world"
 )
 
 // cycle is one request in flight: what was read, what was decided, what is to
@@ -25,7 +27,7 @@ type cycle struct {
 	request  kernel.Request
 	clock    lease.Clock
 	facts    kernel.Facts
-	sealed   kernel.Sealed // the facts, once all is seen
+	sealed   canon.Sealed // the facts, once all is seen
 	intake   *Intake
 	head     git.Commit
 	acts     worldref.Standing // who counts
@@ -37,13 +39,14 @@ type cycle struct {
 	stray    git.OID           // that, where it is what a run of this task delivered and HEAD doesn't tell of
 	unheard  bool              // the issue couldn't be asked before accepted work is pushed
 	noBase   *noBaseError      // why nobody knows the contract: the issue is only told of that
+	onItsWay bool              // see [kernel.Facts]
 	ended    bool              // the issue tells how the task ended
 	inWay    string            // a branch beside which it can't be, "" for none
+	refInWay string            // a ref beside which the state ref, which isn't there, can't be, "" for none
 	retry    *kernel.Retry
 	evidence replay.Evidence // once judged
 	judged   *kernel.Judgement
 	late     []kernel.Draft  // records that the decision makes
-	settled  bool            // the outcome is recorded
 	last     *push           // of ours that won, where no look had shown it before
 	again    bool            // it was made again, and taken
 	broken   error           // the effect's bytes could not be made
@@ -53,7 +56,6 @@ type cycle struct {
 	outcome  *kernel.Outcome
 	answer   *kernel.Outcome    // of an own push that was unknown until now
 	staged   []kernel.Draft     // proposals and outcomes to be recorded first
-	recorded bool               // the first append is done
 	shown    *kernel.IssueFacts // the issue, where it was read
 	// Of an effect on the issue: the text of comment and change, the change's page,
 	// and what the forge answered.
@@ -62,6 +64,7 @@ type cycle struct {
 	wrote           forge.Comment // that the effect wrote
 	turnedDown      bool          // the work that HEAD tells of
 	waited          *waited       // the result at HEAD, where its change is merged
+	was             *refreshed    // below a lease that is to replace it
 	pages           string        // where the repository's pages are, "" if that isn't known
 	forgeErr        error
 	check           forge.Check       // that the change's commit is owed
@@ -97,9 +100,15 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 	if err != nil {
 		return nil, err
 	}
-	t.s.keepActs(ctx)
+	t.s.keepActs(ctx, refs)
 	c.change, c.inWay = refs.OID(t.ChangeRef()), inWay(refs, t.ChangeRef())
-	t.s.locked(func() { t.lookUpUnknown(c, refs.OID(t.StateRef())) })
+	if refs.OID(t.StateRef()).IsZero() {
+		c.refInWay = inWay(refs, t.StateRef())
+	}
+	t.s.locked(func() {
+		c.onItsWay = t.onItsWay(refs.OID(t.StateRef()))
+		t.lookUpUnknown(c, refs.OID(t.StateRef()))
+	})
 	issue, err := t.readIssue(ctx, c, refs)
 	if err != nil {
 		return nil, err
@@ -122,14 +131,9 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 	if err := t.movedSince(ctx, c.facts.Head); err != nil {
 		return nil, err
 	}
-	t.readTask(ctx, c, issue)
-	for _, read := range []func(context.Context, *cycle) error{t.readSealed, t.readUnpushed, t.readStray} {
-		if err := read(ctx, c); err != nil {
-			return nil, err
-		}
+	if err := t.readWork(ctx, c, issue); err != nil {
+		return nil, err
 	}
-	c.facts.Policy = append(c.facts.Policy, t.changeBranchFree(c)...)
-	t.readRun(c)
 	if err := t.readForge(ctx, c, issue.seen); err != nil {
 		return nil, err
 	}
@@ -140,9 +144,47 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 	return c, t.readRetry(ctx, c)
 }
 
+// readWork reads the task, and the work that HEAD or the live run has.
+func (t *Task) readWork(ctx context.Context, c *cycle, issue Issue) error {
+	if issue.seen != nil { // what was answered with a no doesn't count later
+		issue.seen.TurnedDown = c.facts.View.TurnedDown
+	}
+	for _, read := range []func(context.Context, *cycle) error{t.readSealed, t.readRefreshed} {
+		if err := read(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := t.readRefresh(ctx, c, issue.seen); err != nil {
+		return err
+	}
+	if t.run == nil { // what HEAD waits with decides whether a claim is wanted
+		if err := t.readPaths(ctx, c, issue.seen); err != nil {
+			return err
+		}
+	}
+	t.readTask(ctx, c, issue)
+	for _, read := range []func(context.Context, *cycle) error{t.readUnpushed, t.readStray} {
+		if err := read(ctx, c); err != nil {
+			return err
+		}
+	}
+	c.facts.Policy = append(c.facts.Policy, t.refsFree(c)...)
+	t.changeMoved(ctx, c)
+	if t.readRun(c); t.run == nil {
+		return nil
+	}
+	return t.readPaths(ctx, c, issue.seen)
+}
+
 // headFacts are HEAD's, with what this installation knows of it.
 func (t *Task) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kernel.HeadFacts, err error) {
 	if head, err = t.readHead(ctx, c, oid); err != nil {
+		return head, err
+	}
+	if err := t.keyOver(c); err != nil {
+		return head, err
+	}
+	if err := t.lackingAct(ctx, c, head); err != nil {
 		return head, err
 	}
 	if err := t.own(c, head, c.facts.View); err != nil {
@@ -165,6 +207,15 @@ func (t *Task) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kerne
 	return head, nil
 }
 
+// onItsWay reports whether a push of an earlier process may still reach the state ref: its
+// answer wasn't heard, and HEAD is where it found it.
+func (t *Task) onItsWay(head git.OID) bool {
+	return slices.ContainsFunc(t.s.world.UnknownIntents(t.number), func(o world.OpenIntent) bool {
+		i := o.Intent
+		return i.Ref == t.StateRef() && i.New != "" && i.Old == plain(head)
+	})
+}
+
 // look reads the refs, and holds them against what was pushed.
 func (t *Task) look(ctx context.Context, c *cycle) (git.Refs, error) {
 	refs, err := t.s.deps.Repo.Refs(ctx, t.lookedAt()...)
@@ -180,12 +231,15 @@ func (t *Task) look(ctx context.Context, c *cycle) (git.Refs, error) {
 // readTold reads what the issue tells of the task: of which run, and whether a person
 // asks anew for what was done.
 func (t *Task) readTold(ctx context.Context, c *cycle, issue Issue) (err error) {
-	told, toldAt, seq := t.told(issue.seen)
-	c.facts.Told, c.toldSeq = toldAt > 0, seq
-	if seq > c.facts.Head.Seq && t.run == nil {
-		c.facts.Head.Told = seq
+	said := t.told(issue.seen)
+	c.facts.Told, c.toldSeq = said.at > 0, said.seq
+	if said.seq > c.facts.Head.Seq && t.run == nil {
+		c.facts.Head.Told = said.seq
 	}
-	if c.facts.Head.Behind, err = t.behind(ctx, c.facts.Head, c.facts.View, told); err != nil {
+	if c.facts.Head.Behind, err = t.behind(ctx, c.facts.Head, c.facts.View, said.run); err != nil {
+		return err
+	}
+	if err := t.leaveToTeller(ctx, c, said); err != nil {
 		return err
 	}
 	if err := t.readMissing(ctx, c); err != nil {
@@ -198,7 +252,7 @@ func (t *Task) readTold(ctx context.Context, c *cycle, issue Issue) (err error) 
 	if c.facts.Head.Reapproved && c.urges(issue) {
 		c.facts.Head.Reapproved, c.facts.Head.Urged = false, true
 	}
-	return t.readView(ctx, c, issue, toldAt)
+	return t.readView(ctx, c, issue, said.at)
 }
 
 // reapproved reports whether a person approved anew while HEAD stood where it
@@ -213,7 +267,7 @@ func (t *Task) reapproved(issue Issue, f kernel.Facts) bool {
 	if issue.Act == "" {
 		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
 	}
-	if issue.ByBot || !f.HeadCounts() || !kernel.NewerAct(issue.Act, head.Act) {
+	if issue.ByBot || len(issue.Human) > 0 || !f.HeadCounts() || !kernel.NewerAct(issue.Act, head.Act) {
 		return false
 	}
 	switch kernel.TaskState(head.State) {
@@ -262,9 +316,15 @@ func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, e
 		return issue, err
 	}
 	c.intake = t.assess(terms, issue)
+	if err := t.limitWorkflows(ctx, c.intake); err != nil {
+		return issue, err
+	}
 	issue.Retry = issue.Retry && c.noBase == nil
 	if issue.Asked {
 		issue.Policy = append(issue.Policy, t.s.observeOnly(terms.contract)...)
+	}
+	if len(terms.faults) > 0 {
+		issue.Human = nil // whose word counts, such a contract doesn't say
 	}
 	return issue, nil
 }
@@ -309,7 +369,7 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 	if (starting || delivering) && !tell {
 		asking = forge.Urgent(ctx) // the lease is held, and isn't renewed by who asks
 	}
-	issue, err := t.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Brief: brief})
+	issue, err := t.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Live: r.act, Brief: brief})
 	if err != nil {
 		if t.remote && (starting || tell) {
 			return Issue{}, err
@@ -318,9 +378,10 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 		t.say("the issue can't be read at the moment: %v", err)
 		return r.heeded, nil
 	}
-	if len(issue.Human) == 0 {
-		issue.Human = r.heeded.Human // its builder was stopped for that
+	if len(issue.Human) > 0 { // what it is stopped for stays, also where that can't be pushed yet
+		r.heeded = Issue{Act: issue.Act, Human: issue.Human}
 	}
+	issue.Human = r.heeded.Human
 	pinned.Current = digestOf(issue)
 	if starting && !tell {
 		pinned.Governance, err = t.contractNow(ctx, refs, r.intake)
@@ -341,25 +402,39 @@ func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
 	c.facts.Governance, c.facts.Budgets, c.facts.Checks = in.Governance, in.Budgets, int64(len(in.Checks))
 	c.facts.CloseOn = in.closeOn
 	c.facts.Input, c.facts.Policy = in.Input, slices.Concat(in.Policy, issue.Policy)
-	if t.run != nil {
-		c.facts.Human = issue.Human
+	if c.facts.Human = issue.Human; t.run != nil {
 		return
 	}
+	c.facts.TakenBack, c.facts.OnItsWay, c.facts.LagUntil = issue.TakenBack, c.onItsWay, t.lagUntil(c.clock)
 	c.facts.Policy = slices.Concat(c.facts.Policy, t.refused, t.secretsIn(in))
-	c.facts.Mended = t.mendedSince(c)
+	c.facts.Mended = t.mendedSince(c) || t.equippedSince(c)
+	c.facts.BaseMoved = c.facts.Head.AwaitsEnvironment() && said(c.event, kernel.TrailerBase) != string(in.BaseCommit)
 	if c.facts.Refused = t.ruling.refused; len(c.facts.Refused) > 0 {
 		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
 	}
 	if kernel.WantsClaim(c.facts) {
-		c.facts.Environment = slices.Concat(t.s.deps.Executor.Environment(ctx, in.Spec.Builder), t.baseFaults(c))
+		c.facts.Environment = slices.Concat(t.s.deps.Executor.Environment(ctx, in.Spec.Builder), t.outOfReach(in), t.baseFaults(c))
 	}
 }
 
-// changeBranchFree: nobody's commit on the change branch is ever forced over. It matters
-// to a task of which nothing else keeps: who approved nothing is told nothing.
-func (t *Task) changeBranchFree(c *cycle) []kernel.Violation {
-	if t.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
-		return nil
+// outOfReach are the hosts that checks and preparation ask for and can't reach: it is
+// said before a builder is paid.
+func (t *Task) outOfReach(in *Intake) []kernel.Violation {
+	if o, ok := t.s.deps.Executor.(executor.Outward); ok {
+		return o.Reach(t.s.cfg.Repository, in.Checks, in.Prepare)
+	}
+	return nil
+}
+
+// refsFree: nobody's commit on the change branch is ever forced over, and git can have the
+// task's refs. It matters to a task of which nothing else keeps: who approved nothing is
+// told nothing.
+func (t *Task) refsFree(c *cycle) []kernel.Violation {
+	if c.facts.Refresh != nil || t.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
+		return nil // of delivered work the branch is there
+	}
+	if c.refInWay != "" {
+		return []kernel.Violation{{Code: kernel.CodeBranchTaken, Subject: c.refInWay, Detail: "Git can't have the state ref " + t.StateRef() + " beside " + c.refInWay + ". Delete that."}}
 	}
 	return t.branchTaken(c)
 }
@@ -381,12 +456,17 @@ func (t *Task) branchTaken(c *cycle) []kernel.Violation {
 // lookedAt are the refs that a look needs, and no others: the repository's branches are
 // as many as whoever pushes likes.
 func (t *Task) lookedAt() []string {
-	names := slices.Concat(t.s.actsRef(), []string{t.StateRef(), t.ChangeRef(), t.ChangeRef() + "/"}, t.s.baseRefs())
+	names := slices.Concat(t.s.actsRef(), t.s.baseRefs())
 	if t.run != nil && askable(t.run.intake.contractRef) { // HEAD names what it likes
 		names = append(names, t.run.intake.contractRef)
 	}
-	for dir := path.Dir(t.ChangeRef()); strings.Count(dir, "/") > 1; dir = path.Dir(dir) {
-		names = append(names, dir) // a branch of that name would be in the way
+	for _, own := range []string{t.StateRef(), t.ChangeRef()} {
+		names = append(names, own, own+"/")
+		for dir := path.Dir(own); strings.Count(dir, "/") > 1; dir = path.Dir(dir) {
+			if !slices.Contains(names, dir) {
+				names = append(names, dir) // a ref of that name would be in the way
+			}
+		}
 	}
 	return names
 }
@@ -444,7 +524,7 @@ func (t *Task) readRun(c *cycle) {
 	rf := &kernel.RunFacts{
 		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
 		RenewDue: r.tenure.RenewDue(c.clock) && !t.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
-		ClaimedAt: r.claimed, Resumes: r.resumes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard,
+		ClaimedAt: r.claimed, Resumes: r.resumes, Refreshes: r.refreshes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard, Checked: r.vetted,
 	}
 	switch r.phase {
 	case kernel.PhaseClaimed:
@@ -479,13 +559,13 @@ func (t *Task) takeIn(c *cycle) {
 		}
 		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
 		c.stage(kernel.KindDiff, r.id, r.built.Diff)
-		t.say("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
+		t.mention("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
 	case r.phase == kernel.PhaseChecking && closed(r.checks.Done()):
 		r.checked, r.phase = r.checks.Outcome(), kernel.PhaseChecked
 		r.checked.Violations = boundViolations(r.checked.Violations)
 		c.stage(kernel.KindRunResult, r.id, r.checked.Run)
 		for _, k := range r.checked.Run.Checks {
-			t.say("check %s: %s", k.Name, passWord(k.Passed))
+			t.mention("check %s: %s", k.Name, passWord(k.Passed))
 		}
 	}
 }

@@ -146,7 +146,7 @@ func TestL14_StrangersLeaseIsTold(t *testing.T) {
 	for range 3 {
 		f.wants(f.later(), kernel.StandHeld, kernel.CodeLeaseHeld)
 		f.shows("is held by an unlisted writer", kernel.LabelClaimed, true)
-		f.shows("until: `", kernel.LabelClaimed, true)
+		f.shows("waited for until `", kernel.LabelClaimed, true)
 	}
 	f.reacted(retry, forge.ReactionDone)
 	f.reacted(explain, forge.ReactionDone)
@@ -198,6 +198,7 @@ func TestL19_SetBackForOneWhoSawNothing(t *testing.T) {
 	for _, back := range []string{first, open} {
 		gittest.Git(t, f.bare, "update-ref", stateRef, back)
 		gittest.Git(t, f.bare, "update-ref", "-d", changeRef)
+		f.clock.advance(tellerTime.Milliseconds())
 		other = fresh()
 		for range 3 {
 			st := other.tick()
@@ -263,6 +264,7 @@ func TestL19_LeaseOfTheRunThatEnded(t *testing.T) {
 
 	gittest.Git(t, f.bare, "update-ref", stateRef, lease)
 	gittest.Git(t, f.bare, "update-ref", "-d", changeRef)
+	f.clock.advance(tellerTime.Milliseconds()) // until then the issue is left to who told it
 	fresh := another()
 	for range 4 {
 		for name, b := range map[string]*bench{"fresh": fresh, "witness": witness} {
@@ -382,11 +384,12 @@ func TestL12_NoCommitAtHead(t *testing.T) {
 // is said before the build.
 func TestL12_BranchInTheWay(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"refs/heads/writ/change/1/x", "refs/heads/writ/change"} {
+	for _, name := range []string{"refs/heads/writ/change/1/x", "refs/heads/writ/change", stateRef + "/x", "refs/writ/task"} {
 		f := newTold(t, nil)
 		gittest.Git(t, f.bare, "update-ref", name, "main")
 		f.wants(f.later(), kernel.StandRefused, kernel.CodeBranchTaken)
-		f.shows("Delete or rename the branch", "", true)
+		f.shows("Delete or rename the ref", "", true)
+		f.shows(name, "", true)
 		gittest.Git(t, f.bare, "update-ref", "-d", name)
 		f.reach(kernel.ActionJudge)
 	}
@@ -430,6 +433,7 @@ func TestL12_BranchMadeMeanwhile(t *testing.T) {
 						})
 						f.clock.advance(2 * time.Minute.Milliseconds())
 						other.tellsOfKept(other.drive())
+						other.shows("a branch is in the way", "", true) // and no rule
 					}
 					for range 15 {
 						f.clock.advance(10 * time.Minute.Milliseconds())
@@ -565,8 +569,8 @@ func TestL8_AListedClockFarAhead(t *testing.T) {
 			t.Errorf("%d attempts: at once it is told: %s", attempts, got)
 		}
 		f.clock.advance(61_000)
-		if got := told(); got != kernel.ActionComment {
-			t.Errorf("%d attempts: after a minute: %s", attempts, got)
+		if first, then := told(), told(); first != kernel.ActionSee || then != kernel.ActionComment {
+			t.Errorf("%d attempts: after a minute: %s, %s", attempts, first, then)
 		}
 		if attempts == 1 {
 			continue

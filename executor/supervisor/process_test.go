@@ -157,7 +157,7 @@ func (c *child) start() error {
 	c.opened, err = place{
 		url: s.URL, dir: s.Dir, terms: s.Terms, cfg: cfg, clock: fileClock{s.Clock},
 		obs: fileObservations{filepath.Join(s.Dir, "observations.json")}, exec: run, issue: sayHello(), fault: c.fault,
-		tail: func(line string) { c.lines <- line },
+		tail: func(_ int64, line string) { c.lines <- line },
 	}.open(context.Background())
 	return err
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -103,5 +104,21 @@ func TestI3_ForgesClockIsAhead(t *testing.T) {
 		if got := task.provenBy(st, now); got != want {
 			t.Errorf("%d ms ahead: until %d, want %d", ahead, got-now, want-now)
 		}
+	}
+}
+
+// TestI3_WrongDigestIsToldAtOnce: what names a digest is proved by no payload, so that nobody
+// waits for one where it is wrong.
+func TestI3_WrongDigestIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newForged(t, func(f *forged) {
+		f.withBranch()
+		f.place.forge.Client, f.place.forge.EditHistory, f.place.forge.PayloadWithin = mute{f.scene.Bot}, false, 10*time.Second
+	})
+	wrong := f.says(f.scene.Owner, "/writ approve "+string(digestText("Say hello", "another")))
+	f.wants(f.drive(), kernel.StandRefused, kernel.CodeApprovalUnproven)
+	f.reacted(wrong, forge.ReactionConfused)
+	if text := f.answeredWith(wrong); !strings.Contains(text, string(digestText("Say hello", issueBody))) {
+		t.Errorf("the answer is %q", text)
 	}
 }

@@ -71,7 +71,7 @@ func (t *Task) sayRepair(ctx context.Context, p *push) error {
 		Act: worldref.Repair, Actor: said.Actor, Time: now,
 		// The epoch tells this repair from an earlier one of the same, for another reason
 		// is another act.
-		Reason: fmt.Sprintf("task %d, resumed %d times: %s", t.number, said.Epoch, said.Reason),
+		Reason: fmt.Sprintf("task %d, resume %d: %s", t.number, said.Epoch, said.Reason),
 		Refs:   []worldref.Mark{{Ref: p.cmds[0].Ref, Head: p.repair}},
 	}, worldref.Writer{Signer: t.s.deps.Signer, Name: t.s.cfg.Name, Email: t.s.cfg.Email})
 	if err == nil && t.s.deps.Fault != nil {

@@ -83,6 +83,22 @@ func TestK11_JudgedByTheNextListedOwner(t *testing.T) {
 	}
 }
 
+// TestK11_EmptyFile: a file of work may be empty. It is sealed as any other, and the work
+// is gone on with.
+func TestK11_EmptyFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, newRepo(t), func(b *bench) { b.place.terms = checkTerms })
+	b.exec.build = writes(map[string]string{"out.txt": ""})
+	b.exec.held = func() {}
+	b.reach(kernel.ActionChecks)
+	b.close()
+	other := b.joins(t)
+	other.pastLease()
+	if st := other.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted || len(other.exec.builds) != 0 {
+		t.Errorf("%s after %d more builders", st.Decision.State, len(other.exec.builds))
+	}
+}
+
 // TestK11_SameInstallation: killed and shut down, one installation goes on with what it
 // had sealed, also from the store where the seal had not been pushed.
 func TestK11_SameInstallation(t *testing.T) {

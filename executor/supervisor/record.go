@@ -6,60 +6,43 @@ import (
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
-	"github.com/writbot/writ/kernel/canon"
-	"github.com/writbot/writ/kernel/machine"
 	"github.com/writbot/writ/kernel/world"
 )
 
 // History is what a process takes from a ledger when it starts.
 type History struct {
-	World  *world.Kernel
-	last   map[int64]machine.Entry // last audit entry of each task's kernel
-	works  works
-	proven proven
-	ours   *ours
+	World *world.Kernel // nil of an installation that has seen nothing of the world
 }
 
 // NoHistory is that of an installation that has seen nothing of a world. No task can
 // be driven with it.
-func NoHistory() *History {
-	return &History{last: map[int64]machine.Entry{}, works: works{}, proven: proven{}, ours: newOurs()}
-}
+func NoHistory() *History { return &History{} }
 
 // Replay folds a world's records, genesis first.
 func Replay(records iter.Seq2[kernel.Record, error]) (*History, error) {
 	h := NoHistory()
-	for r, err := range records {
-		if err != nil {
-			return nil, err
-		}
-		if err := h.take(r); err != nil {
-			return nil, err
-		}
+	if err := h.follow(records); err != nil {
+		return nil, err
 	}
 	return h, nil
 }
 
-func (h *History) take(r kernel.Record) error {
-	if h.World == nil {
-		var err error
-		h.World, err = world.OpenGenesis(r)
-		return err
-	}
-	if r.Kind == kernel.KindAudit {
-		var e machine.Entry
-		if err := canon.UnmarshalCanonical(r.Body, &e); err != nil {
+// follow folds the records that come next.
+func (h *History) follow(records iter.Seq2[kernel.Record, error]) error {
+	for r, err := range records {
+		if err == nil {
+			err = h.take(r)
+		}
+		if err != nil {
 			return err
 		}
-		h.last[r.Task] = e
 	}
-	if err := h.works.take(r); err != nil {
-		return err
-	}
-	if err := h.proven.take(r); err != nil {
-		return err
-	}
-	if err := h.ours.take(r); err != nil {
+	return nil
+}
+
+func (h *History) take(r kernel.Record) (err error) {
+	if h.World == nil {
+		h.World, err = world.OpenGenesis(r)
 		return err
 	}
 	return h.World.Apply(r)
@@ -85,24 +68,13 @@ func (s *Supervisor) write(ctx context.Context, now int64, drafts []kernel.Draft
 	if err != nil {
 		return err
 	}
-	for _, d := range drafts {
-		said := d.Body
-		if sealed, ok := said.(kernel.Sealed); ok {
-			said = sealed.Value
-		}
-		switch b := said.(type) {
-		case machine.Entry:
-			s.last[d.Task] = b
-		case kernel.Facts:
-			s.works.note(b)
-			s.ours.see(b)
-		case kernel.Intent:
-			s.ours.intend(d.Task, b)
-		case kernel.SeedPack:
-			s.proven.note(b)
-		}
+	if err := s.world.Commit(r, records); err != nil {
+		return err
 	}
-	return s.world.Commit(r, records)
+	if settle {
+		s.maySave()
+	}
+	return nil
 }
 
 // settleRound takes in what was done and closes the round.

@@ -32,7 +32,7 @@ func (t *Task) mayRepeat(ctx context.Context, req kernel.Request, p *push) error
 	if !p.accepted || r == nil {
 		return nil
 	}
-	issue, err := t.askAgain(ctx, Terms{Trigger: r.intake.trigger, Prior: r.act})
+	issue, err := t.askAgain(ctx, Terms{Trigger: r.intake.trigger, Prior: r.act, Live: r.act})
 	if err != nil {
 		return err
 	}

@@ -146,17 +146,12 @@ func TestP10_UnansweredResultIsTakenBack(t *testing.T) {
 }
 
 // TestP10_UnansweredResultOfConsent: where nobody took the approval back, the very same
-// objects are pushed again. An edit takes back nothing that is judged, and an approval
-// after a stop stands.
+// objects are pushed again. An edit takes back nothing that is judged.
 func TestP10_UnansweredResultOfConsent(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(*forged){
-		"nothing": func(*forged) {},
-		"edit":    func(f *forged) { f.edit(issueBody + "\nAnd goodbye.") },
-		"stop and run": func(f *forged) {
-			f.comment(f.scene.Owner, "/writ stop")
-			f.comment(f.scene.Owner, "/writ run")
-		},
+		"nothing":           func(*forged) {},
+		"edit":              func(f *forged) { f.edit(issueBody + "\nAnd goodbye.") },
 		"a stranger's stop": func(f *forged) { f.comment(f.scene.Reader, "/writ stop") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +164,32 @@ func TestP10_UnansweredResultOfConsent(t *testing.T) {
 				t.Errorf("HEAD is %s, not %s", f.ref(stateRef), u.first[0].New)
 			}
 			f.shows("task 1 completed", kernel.LabelCompleted, false)
+		})
+	}
+}
+
+// TestP10_UnansweredResultAndANewApproval: a result whose push has no answer isn't pushed
+// again either where its approval was taken back and another one given before anybody
+// looked. The work is done again, for that one.
+func TestP10_UnansweredResultAndANewApproval(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]func(*forged){
+		"stop":    func(f *forged) { f.comment(f.scene.Owner, "/writ stop") },
+		"close":   func(f *forged) { f.sets(f.scene.Owner, forge.Closed); f.sets(f.scene.Triage, forge.Open) },
+		"unlabel": func(f *forged) { f.unlabel(f.scene.Triage) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, u := newUnsent(t, kernel.ActionResult, nil)
+			u.away, u.meanwhile = true, func() {
+				back(f)
+				f.comment(f.scene.Owner, "/writ run")
+			}
+			f.reach(kernel.ActionResult)
+			u.away = false
+			f.wants(f.later(), kernel.StandFinal)
+			if f.ref(stateRef) == string(u.first[0].New) || f.started() != 2 || f.trailer("aynig-state") != "completed" {
+				t.Errorf("HEAD is %s, %s, after %d builders", f.ref(stateRef), f.trailer("aynig-state"), f.started())
+			}
 		})
 	}
 }
@@ -299,7 +320,7 @@ func TestP10_HaltedWhileItIsDown(t *testing.T) {
 			continue
 		}
 		f.shows("Halted by `local:0:ana`.", "", true)
-		if f.trailer("aynig-state") != kernel.HeadStalled || f.trailer("writ-interruptions") != "1" {
+		if f.trailer("aynig-state") != kernel.HeadStalled || f.trailer("writ-interruptions") != "0" {
 			t.Errorf("HEAD is %s, after %s interruptions", f.trailer("aynig-state"), f.trailer("writ-interruptions"))
 		}
 		if out := u.Repo.CompareAndSwap(t.Context(), u.first, u.pack); out.Status != git.Lost || f.ref(changeRef) != "" {
@@ -345,7 +366,7 @@ func TestE8_HaltedLeaseIsKeptAt(t *testing.T) {
 				}
 				gittest.Hook(t, f.bare, "pre-receive", "exit 0")
 				f.wants(f.drive(), kernel.StandHalted, kernel.CodeTaskHalted)
-				if f.trailer("aynig-state") != kernel.HeadStalled || f.trailer("writ-interruptions") != "1" || !f.task.kernelEnded() {
+				if f.trailer("aynig-state") != kernel.HeadStalled || f.trailer("writ-interruptions") != "0" || !f.task.kernelEnded() {
 					t.Errorf("HEAD is %s, after %s interruptions", f.trailer("aynig-state"), f.trailer("writ-interruptions"))
 				}
 				if out := u.Repo.CompareAndSwap(t.Context(), u.first, u.pack); out.Status != git.Lost || f.ref(changeRef) != "" {

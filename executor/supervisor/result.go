@@ -21,7 +21,9 @@ func (t *Task) judge(c *cycle) error {
 	j := &kernel.Judgement{
 		State: c.decision.State, NotBefore: c.decision.NotBefore, Codes: c.decision.Codes, WaitingFor: c.decision.WaitingFor,
 	}
-	r.violations = c.decision.Violations
+	if r.violations = c.decision.Violations; c.facts.Paths != nil && c.facts.Paths.Accepted != nil {
+		r.accepted = c.facts.Paths.Accepted.Act
+	}
 	rep, err := t.buildReport(c)
 	if err != nil {
 		return err
@@ -84,6 +86,9 @@ func (t *Task) prepareResult(c *cycle) (*effect, error) {
 	w := t.runTrailers(r)
 	w.interruptions, w.run = c.facts.Head.Interruptions, r.id
 	w.notBefore, w.codes, w.change = c.decision.NotBefore, c.decision.Codes, string(r.change)
+	if r.change != "" {
+		w.accepts = r.accepted
+	}
 	made, err := t.output(objs, tree, r.head, c, w, r.markdown)
 	if err != nil {
 		return nil, err
@@ -142,7 +147,7 @@ func (t *Task) evidenceTree(c *cycle, objs *git.Objects, r *run) (git.OID, error
 // evidence adds files to the entries of a state commit's tree.
 func evidence(objs *git.Objects, entries []git.Entry, files map[string][]byte) (git.OID, error) {
 	for name, data := range files {
-		if len(data) > 0 {
+		if len(data) > 0 || sealed.Is(name) { // work may have an empty file; of streams nothing is kept then
 			entries = append(entries, git.Entry{Path: name, Mode: git.ModeFile, OID: objs.Blob(data)})
 		}
 	}
@@ -170,8 +175,11 @@ func (t *Task) prepareBlocked(c *cycle) (*effect, error) {
 
 // prepareWait hands the task to a person: a stop, an edit.
 func (t *Task) prepareWait(c *cycle) (*effect, error) {
-	if c.decision.WaitingFor == kernel.WaitRule {
+	switch c.decision.WaitingFor {
+	case kernel.WaitRule:
 		return t.prepareRuleWait(c)
+	case kernel.WaitPaths, kernel.WaitEnvironment:
+		return t.prepareSealedWait(c)
 	}
 	rep, err := t.buildReport(c)
 	if err != nil {
@@ -208,8 +216,8 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 		run: c.facts.Head.Run(), attempt: c.decision.Attempt, approval: string(c.facts.Head.Approval), interruptions: c.decision.Interruptions,
 		governance: string(c.facts.Governance), codes: c.decision.Codes, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
 	}
-	if w.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Act, w.act) {
-		w.act = c.facts.Act // spent: only what comes after it moves on
+	if w.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Spent(), w.act) {
+		w.act = c.facts.Spent() // only what comes after it moves on
 	}
 	made, err := t.output(objs, tree, head, c, w, md)
 	if err != nil {

@@ -44,7 +44,8 @@ type left struct {
 	contract []byte
 	base     git.Tree
 	files    map[string][]byte
-	stored   bool // they come from our store
+	stored   bool  // they come from our store
+	held     *Held // what somebody is asked to accept of it, once that was shown
 }
 
 // readSealed reads what the run that HEAD tells of has sealed, in the tree of HEAD or in
@@ -53,7 +54,8 @@ type left struct {
 // sealed it but the word that the builder had ended well.
 func (t *Task) readSealed(ctx context.Context, c *cycle) error {
 	h := c.facts.Head
-	if t.run != nil || c.request != kernel.RequestTick || h.State != kernel.HeadStalled && !h.AwaitsRule() || !h.Trusted() || h.Reapproved {
+	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell && h.AwaitsPaths() && c.noBase == nil
+	if t.run != nil || !asked || h.State != kernel.HeadStalled && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() || !h.Trusted() || h.Reapproved {
 		return nil
 	}
 	l := t.left
@@ -101,10 +103,33 @@ func (t *Task) readLeft(ctx context.Context, c *cycle, l *left) error {
 	if len(l.facts.Faults) > 0 {
 		return nil
 	}
-	if err := t.judgeBase(ctx, l); err != nil || len(l.facts.Faults) > 0 {
+	if err := t.judgeBase(ctx, c, l); err != nil || len(l.facts.Faults) > 0 {
 		return err
 	}
-	return t.judgeSealed(ctx, c, l)
+	if err := t.judgeSealed(ctx, c, l); err != nil || len(l.facts.Faults) > 0 {
+		return err
+	}
+	return l.judgeChecked()
+}
+
+// judgeChecked: what the checks are said to have passed is this very tree, and they are
+// those of the task.
+func (l *left) judgeChecked() error {
+	k := l.work.Checked
+	if k == nil {
+		return nil
+	}
+	tree, err := changedTree(git.NewObjects(l.base), &run{base: l.base, built: executor.BuildOutcome{Diff: l.work.Diff, Contents: l.work.Contents}})
+	if err != nil {
+		return err
+	}
+	named := slices.EqualFunc(l.pack.Checks, k.Checks, func(want kernel.Check, got kernel.CheckResult) bool {
+		return want.Name == got.Name && got.Runs == max(want.Repeat, 1)
+	})
+	if !named || k.Tree != string(tree) {
+		l.fault(kernel.CodeEvidenceInvalid, "The checks that it is said to have passed are others, or were run on other files.")
+	}
+	return nil
 }
 
 func (l *left) fault(code kernel.Code, detail string) {
@@ -159,6 +184,9 @@ func (t *Task) leftAt(ctx context.Context, id git.OID, l *left) error {
 // lease: whoever wrote the lease has sealed the work, and must be listed himself. Waits
 // for a rule may stand between them, with the same tree.
 func (t *Task) sealedUnder(ctx context.Context, c *cycle, l *left) (ev lease.Event, listed bool, err error) {
+	if h := c.facts.Head; h.AwaitsPaths() || h.AwaitsEnvironment() {
+		return c.event, true, nil // HEAD brought the work itself
+	}
 	if len(c.head.Parents) != 1 {
 		return ev, false, nil
 	}
@@ -188,8 +216,11 @@ func (l *left) takenFor(ev lease.Event) bool {
 	return said(ev, kernel.TrailerDispatch) == string(l.facts.Dispatch) && dispatchedOf(ev) == l.facts.Run
 }
 
-// dispatchedOf is the run that was dispatched of those that a lease is for.
-func dispatchedOf(ev lease.Event) string { return cmp.Or(said(ev, kernel.TrailerResumes), ev.RunID) }
+// dispatchedOf is the run that was dispatched of those that a lease, or the wait that was
+// put on it, is for.
+func dispatchedOf(ev lease.Event) string {
+	return cmp.Or(said(ev, kernel.TrailerResumes), ev.RunID, said(ev, kernel.TrailerRun))
+}
 
 // said is what a trailer says, "" where it isn't there.
 func said(ev lease.Event, key string) string {
@@ -223,29 +254,38 @@ func gitTrouble(err error) error {
 	return err
 }
 
-// readWanted reads the files of entries.
+// readWanted reads what was left from its entries.
 func (t *Task) readWanted(ctx context.Context, wanted []git.Entry, l *left) error {
-	byID, ids := map[git.OID][]byte{}, []git.OID{}
-	for _, e := range wanted {
-		if _, known := byID[e.OID]; !known && e.Mode == git.ModeFile {
-			byID[e.OID], ids = nil, append(ids, e.OID)
-		}
-	}
-	err := t.s.deps.Repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error { byID[oid] = bytes.Clone(data); return nil })
+	files, err := filesOf(ctx, t.s.deps.Repo, wanted)
 	if err != nil {
 		return err
 	}
-	for _, e := range wanted {
-		switch data := byID[e.OID]; e.Path {
-		case replay.FileSeedPack:
-			l.packData = data
-		case replay.FileContract:
-			l.contract = data
-		default:
-			l.files[e.Path] = data
-		}
-	}
+	l.packData, l.contract = files[replay.FileSeedPack], files[replay.FileContract]
+	delete(files, replay.FileSeedPack)
+	delete(files, replay.FileContract)
+	l.files = files
 	return nil
+}
+
+// filesOf reads the plain files among entries, by path.
+func filesOf(ctx context.Context, repo Repo, wanted []git.Entry) (map[string][]byte, error) {
+	files, ids, at := map[string][]byte{}, []git.OID{}, map[git.OID][]string{}
+	for _, e := range wanted {
+		if e.Mode != git.ModeFile {
+			continue
+		}
+		if at[e.OID] == nil {
+			ids = append(ids, e.OID)
+		}
+		at[e.OID] = append(at[e.OID], e.Path)
+	}
+	err := repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error {
+		for _, path := range at[oid] {
+			files[path] = bytes.Clone(data)
+		}
+		return nil
+	})
+	return files, err
 }
 
 // leftInStore takes what we could not push before of a run, "" for any.
@@ -267,7 +307,7 @@ func (t *Task) judgeTerms(c *cycle, l *left) {
 	}
 	if p.Pins.Governance != in.Governance || p.Pins.Kernel != kernel.Version() || p.Pins.Policy != in.PolicyVersion ||
 		p.ContractSource != in.Source || p.CommitMessage != in.CommitMessage || p.Budgets != in.Budgets ||
-		!same(p.Spec, in.Spec) || !same(p.Checks, in.Checks) {
+		!same(p.Spec, in.Spec) || !same(p.Checks, in.Checks) || !slices.EqualFunc(p.Prepare, in.Prepare, func(a, b kernel.Step) bool { return same(a, b) }) {
 		l.fault(kernel.CodeGovernanceMismatch, "Contract, task or limits are not those that it was made under.")
 		return
 	}
@@ -293,7 +333,7 @@ func same(a, b any) bool {
 
 // judgeBase: the commit that the work was made on still is the base, or below it. A base
 // that was rewritten holds it no more.
-func (t *Task) judgeBase(ctx context.Context, l *left) error {
+func (t *Task) judgeBase(ctx context.Context, c *cycle, l *left) error {
 	pinned := git.OID(l.pack.Pins.BaseCommit)
 	if pinned != l.tip {
 		log, _, err := t.s.deps.Repo.Log(ctx, []git.OID{l.tip}, []git.OID{pinned}, maxBaseMoves)
@@ -310,26 +350,29 @@ func (t *Task) judgeBase(ctx context.Context, l *left) error {
 		l.fault(kernel.CodeTargetIneligible, "The commit that it was made on can't be read any more.")
 		return nil
 	}
+	for _, g := range l.work.Diff.Guarded {
+		was, there := l.base.Find(g.Path)
+		if now, is := c.intake.base.Find(g.Path); is != there || now != was {
+			l.fault(kernel.CodeTargetIneligible, "The base has another "+g.Path+" by now than the one that it changes, and that path is guarded.")
+		}
+	}
 	return err
 }
 
 // judgeSealed judges scope and size again, as if the builder's workspace were read once
 // more. What a change of mode alone leaves is hashed from the base.
 func (t *Task) judgeSealed(ctx context.Context, c *cycle, l *left) error {
-	in, entries := c.intake.Scope, make([]scope.Entry, 0, len(l.base.Entries))
-	for _, e := range l.base.Entries {
-		entries = append(entries, scope.Entry{Path: e.Path, Mode: e.Mode.String(), OID: string(e.OID)})
-	}
-	s, err := scope.New(entries, scope.Rules{
-		Allowed: in.Allowed, Protected: in.Protected, Unprotect: in.Unprotect, MaxFiles: l.pack.Budgets.Files, MaxBytes: l.pack.Budgets.Bytes,
-	})
+	s, err := scope.New(scopeEntries(l.base), t.rulesOf(ctx, c.intake.Scope, l.pack.Budgets))
 	if err != nil {
 		l.fault(kernel.CodeEnvBase, err.Error())
 		return nil // the base or the patterns can't be used, which a claim says
 	}
-	v, err := s.Again(ctx, l.work.Diff.Changes)
+	v, err := s.Again(ctx, l.work.Diff.Changes, l.work.Contents)
 	if err != nil {
 		return err
+	}
+	if !same(v.Diff("", "").Guarded, l.work.Diff.Guarded) || !same(v.Diff("", "").Locks, l.work.Diff.Locks) {
+		l.fault(kernel.CodeEvidenceInvalid, "Which of its paths are guarded isn't what was recorded.")
 	}
 	if l.facts.Faults = append(l.facts.Faults, boundViolations(v.Violations)...); len(l.facts.Faults) > 0 {
 		return nil
@@ -366,12 +409,16 @@ func (t *Task) prepareResume(c *cycle) (*effect, error) {
 	l := t.left
 	in := *c.intake
 	in.BaseCommit, in.Contract, in.base = git.OID(l.pack.Pins.BaseCommit), l.contract, l.base
-	in.Approval, in.Spec, in.Checks, in.Budgets = l.pack.Approval, l.pack.Spec, l.pack.Checks, l.pack.Budgets
+	in.Approval, in.Spec, in.Checks, in.Prepare, in.Budgets = l.pack.Approval, l.pack.Spec, l.pack.Checks, l.pack.Prepare, l.pack.Budgets
 	r := &run{
 		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: l.facts.Run,
 		intake: &in, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: l.base, pack: l.pack,
 		from: t.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: l.work.Dispatch, dispatchHash: l.facts.Dispatch,
 		built: executor.BuildOutcome{Result: l.work.Result, Diff: l.work.Diff, Contents: l.work.Contents},
+	}
+	if l.work.Checked != nil {
+		r.vetted, r.checked.Run = true, *l.work.Checked
+		r.checked.Run.Run = r.id
 	}
 	var err error
 	if r.plan, err = derive(r.pack); err != nil {
@@ -404,5 +451,8 @@ func (t *Task) takeInSealed(c *cycle) {
 	if !known {
 		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
 		c.stage(kernel.KindDiff, r.id, r.built.Diff)
+		if r.vetted {
+			c.stage(kernel.KindRunResult, r.id, r.checked.Run)
+		}
 	}
 }

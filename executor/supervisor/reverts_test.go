@@ -11,7 +11,7 @@ import (
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/world"
 )
 
 // commits is a repository of which there are only commits; those without an entry
@@ -50,7 +50,7 @@ func chain(messages ...string) (r commits, merged, tip git.OID) {
 func (r commits) revertOf(t *testing.T, task *Task, merged, tip git.OID) (string, error) {
 	t.Helper()
 	task.s = &Supervisor{deps: Deps{Repo: r}}
-	return task.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged)
+	return task.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged, merged)
 }
 
 // TestF7_RevertBelowALostAnswer: what could not be read is read the next time.
@@ -124,13 +124,17 @@ func TestF7_RevertByItsName(t *testing.T) {
 	} {
 		r, merged, tip := chain(c.says)
 		task := &Task{s: &Supervisor{deps: Deps{Repo: r}}}
-		by, err := task.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged)
+		by, err := task.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged, merged)
 		if err != nil || (by != "") != c.is {
 			t.Errorf("%d and %q: reverted by %q, %v", c.number, c.says, by, err)
 		}
-		known := works{}
-		known.note(kernel.Facts{Task: 1, Issue: &kernel.IssueFacts{Change: &kernel.ChangeFacts{Number: c.number}}})
-		found, err := (&Supervisor{works: known, mu: &sync.Mutex{}}).TakenBack(t.Context(), []git.Commit{{OID: tip, Message: []byte(c.says)}})
+		h := savedSample(t, 0, false)
+		saved, err := h.World.Save()
+		must(t, err)
+		saved.Beside.Changes = []world.SavedChange{{Number: c.number, Task: 1}}
+		known, err := world.Restore(saved)
+		must(t, err)
+		found, err := (&Supervisor{world: known, mu: &sync.Mutex{}}).TakenBack(t.Context(), []git.Commit{{OID: tip, Message: []byte(c.says)}})
 		if err != nil || slices.Equal(found, []int64{1}) != c.is {
 			t.Errorf("%d and %q: takes back %v, %v", c.number, c.says, found, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
@@ -29,6 +30,11 @@ type review struct {
 	found  []kernel.Violation
 }
 
+// open reports whether its checks ran without a sandbox.
+func (r *review) open() bool {
+	return r != nil && r.checks != nil && closed(r.checks.Done()) && r.checks.Outcome().Run.Sandbox == report.SandboxNone
+}
+
 // done is closed when the checks have ended, nil where none run.
 func (r *review) done() <-chan struct{} {
 	if r == nil || r.checks == nil {
@@ -45,6 +51,9 @@ func (t *Task) reviewOf(head string) *kernel.ReviewFacts {
 		t.s.locked(func() { r = t.s.stopped[t.number] })
 	}
 	if r == nil || string(r.head) != head {
+		if t.cutOff() && t.isStopping() {
+			return &kernel.ReviewFacts{} // the act that cut it off comes first: none is begun before
+		}
 		return nil
 	}
 	out := &kernel.ReviewFacts{Ended: true, Violations: r.found}
@@ -79,10 +88,16 @@ func (t *Task) startReview(ctx context.Context, c *cycle, head git.OID) error {
 	if err != nil {
 		return err
 	}
-	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, tree)}
+	delivered, err := t.s.deps.Repo.Tree(ctx, c.verified())
+	if err != nil && gitTrouble(err) != nil {
+		return err // what isn't there any more excuses nothing
+	}
+	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, delivered, tree)}
 	if len(pack.Checks) > 0 && len(r.found) == 0 {
+		trusted := t.baseAt(git.OID(pack.Pins.BaseCommit), base)
 		job := executor.CheckJob{
-			Task: t.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: t.s.deps.Tail,
+			Prepare: pack.Prepare, Trusted: &trusted,
+			World: t.s.cfg.Repository, Task: t.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: t.tail(),
 			Base: t.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
 			Diff: kernel.Diff{Kind: string(kernel.KindDiff), Run: c.facts.Head.Run()},
 		}
@@ -171,8 +186,10 @@ func (t *Task) pinnedAt(ctx context.Context, c *cycle) (pack kernel.SeedPack, ru
 }
 
 // judgePushed holds every path that the branch changes against the scope that the
-// task was approved with. What stands on the base branch by now is no change of it.
-func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head git.Tree) []kernel.Violation {
+// task was approved with. What stands on the base branch by now is no change of it, and a
+// protected path may hold what was delivered: a person accepted that, or it came with its
+// manifest.
+func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, delivered, head git.Tree) []kernel.Violation {
 	var out []kernel.Violation
 	bad := func(code kernel.Code, path, detail string) {
 		out = append(out, kernel.Violation{Code: code, Subject: scope.Display(path), Detail: detail})
@@ -189,7 +206,9 @@ func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, head 
 			continue
 		}
 		changed++
-		switch {
+		was, brought := delivered.Find(path)
+		switch same := brought == there && was == entry; {
+		case same && guard.Match(path):
 		case guard.Match(path):
 			bad(kernel.CodeProtectedPath, path, "It is protected.")
 		case !allowed.Match(path):

@@ -58,7 +58,7 @@ func TestF7_ReviewIsStopped(t *testing.T) {
 	for name, byComment := range map[string]bool{"by the operator": false, "by a comment": true} {
 		t.Run(name, func(t *testing.T) {
 			f, head := newPushed(t)
-			acts, nudges, answer := make(chan Act, 1), make(chan struct{}, 1), make(chan error, 1)
+			acts, nudges, answer := make(chan Act, 8), make(chan struct{}, 8), make(chan error, 8)
 			ran := 0
 			f.exec.held = func() {
 				if ran++; byComment {
@@ -131,5 +131,25 @@ func TestF6_ReviewThatCannotStart(t *testing.T) {
 				t.Errorf("checks %+v", got)
 			}
 		})
+	}
+}
+
+// TestF7_NoReviewBeforeTheActThatCutItOff: a look that comes between the end of a review and
+// the person's words that ended it begins no other one.
+func TestF7_NoReviewBeforeTheActThatCutItOff(t *testing.T) {
+	t.Parallel()
+	f, head := newPushed(t)
+	ran := 0
+	f.exec.held = func() { ran++ }
+	f.task.cut = git.OID(head)
+	f.task.setStopping(true)
+	f.ask(kernel.RequestTell)
+	if r := f.task.reviewOf(head); ran != 0 || r == nil || r.Ended {
+		t.Errorf("%d reviews were begun: %+v", ran, r)
+	}
+	f.task.stopReview("local:0:ana")
+	f.task.setStopping(false)
+	if r := f.task.reviewOf(head); r == nil || !r.Ended || len(r.Violations) != 1 {
+		t.Errorf("the review stands as %+v", r)
 	}
 }

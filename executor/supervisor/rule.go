@@ -262,6 +262,19 @@ func (t *Task) mendedSince(c *cycle) (is bool) {
 	return is
 }
 
+// equippedSince reports whether what the checks lacked may be there since HEAD waits for
+// it: the contract is another, or of this installation the process or its configuration.
+func (t *Task) equippedSince(c *cycle) (is bool) {
+	h := c.facts.Head
+	if !h.AwaitsEnvironment() || said(c.event, kernel.TrailerGovernance) != string(c.facts.Governance) {
+		return h.AwaitsEnvironment()
+	}
+	t.s.locked(func() {
+		is = h.Trust == kernel.TrustOwn && t.s.equipped <= c.clock.WallMs && c.headAt() < t.s.equipped/1000*1000
+	})
+	return is
+}
+
 // Rule reports whether a rule of the server's own refuses the task's push, with the
 // server's words, which may be none.
 func (st Status) Rule() (words string, is bool) {
@@ -398,7 +411,7 @@ func (c *cycle) urges(issue Issue) bool {
 // rule. Who only says again that this text is to be done wants the work that there is,
 // now.
 func (t *Task) beganAnew(r *run, issue Issue) bool {
-	if issue.ByBot || issue.Act == "" || !kernel.NewerAct(issue.Act, r.act) {
+	if issue.ByBot || len(issue.Human) > 0 || issue.Act == "" || !kernel.NewerAct(issue.Act, r.act) {
 		return false
 	}
 	if issue.Said != "" || digestOf(issue) != r.intake.Approval.Digest {

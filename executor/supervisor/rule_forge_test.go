@@ -118,7 +118,7 @@ func (f *forged) another() *bench {
 	other := newBench(f.t, f.bare, func(b *bench) {
 		b.clock, b.issue = f.clock, nil
 		b.place.clock, b.place.issue, b.place.forge, b.place.terms = f.clock, nil, f.place.forge, f.place.terms
-		b.place.cfg.Trusted = []ssh.PublicKey{f.key}
+		b.place.cfg.Trusted, b.place.wrap = []ssh.PublicKey{f.key}, f.otherWrap
 	})
 	f.trusts(other)
 	f.task.room.admit = nil
@@ -204,4 +204,20 @@ func TestG6_RetryWithoutTheWork(t *testing.T) {
 			t.Errorf("own %t: %s %s, resumes %q, %d interruptions", own, st.Decision.Standing, st.Decision.Action, st.Decision.Resumes, st.Decision.Interruptions)
 		}
 	}
+}
+
+// TestG6_EvidenceNamesTheRetry: a retry at work that waits for a rule is what the result
+// rests on, and the evidence bears that out.
+func TestG6_EvidenceNamesTheRetry(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	f.toRule()
+	claimed := f.trailer(kernel.TrailerAct)
+	f.comment(f.scene.Owner, "/writ retry")
+	gittest.Hook(t, f.bare, "pre-receive", "exit 0")
+	f.until(kernel.StandFinal)
+	if now := f.trailer(kernel.TrailerAct); !kernel.NewerAct(now, claimed) || f.started() != 1 {
+		t.Errorf("claimed on %q, the result rests on %q; %d builders", claimed, now, f.started())
+	}
+	f.verify(stateRef)
 }

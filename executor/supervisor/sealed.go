@@ -15,9 +15,16 @@ import (
 // shelfTime bounds a write to the store that a push waits for.
 const shelfTime = 5 * time.Second
 
-// workOf is what the builder of the live run left.
+// workOf is what the builder of the live run left, with what its checks said, where they
+// were run.
 func workOf(r *run) sealed.Work {
-	return sealed.New(r.dispatch, r.built.Result, r.built.Diff, r.built.Contents)
+	w := sealed.New(r.dispatch, r.built.Result, r.built.Diff, r.built.Contents)
+	failed := func(c kernel.CheckResult) bool { return !c.Passed }
+	if (r.vetted || r.phase == kernel.PhaseChecked) && !slices.ContainsFunc(r.checked.Run.Checks, failed) {
+		k := r.checked.Run
+		w.Checked = &k
+	}
+	return w
 }
 
 // prepareSeal renews our lease with what the builder left in its tree.

@@ -18,7 +18,6 @@ import (
 // request in flight, at each of its writes, and each body that it wrote. Every test's
 // ledger has one.
 type witness struct {
-	sup  *Supervisor // nil before there is one
 	kept map[int64][]kernel.Draft
 }
 
@@ -41,21 +40,23 @@ func (w *witness) see(drafts []kernel.Draft) {
 		w.kept = map[int64][]kernel.Draft{}
 	}
 	for _, d := range drafts {
-		if w.sup != nil {
-			if t := w.sup.open[d.Task]; t != nil && t.cycle != nil {
-				w.compare(d.Task, "facts", t.cycle.sealed.Bytes, t.cycle.facts)
-			}
-		}
-		if _, ok := d.Body.(kernel.Sealed); !ok {
+		if _, ok := d.Body.(canon.Sealed); !ok {
 			continue
 		}
 		if d.Kind == kernel.KindObservation {
 			for _, last := range w.kept[d.Task] {
-				w.compare(d.Task, string(last.Kind), last.Body.(kernel.Sealed).Bytes, last.Body.(kernel.Sealed).Value)
+				w.compare(d.Task, string(last.Kind), last.Body.(canon.Sealed).Bytes(), last.Body.(canon.Sealed).Value())
 			}
 			w.kept[d.Task] = nil
 		}
 		w.kept[d.Task] = append(w.kept[d.Task], d)
+	}
+}
+
+// look compares the facts of a request at each of its appends.
+func (w *witness) look(t *Task, c *cycle, what string) {
+	if c != nil && what == "append" {
+		w.compare(t.number, "facts", c.sealed.Bytes(), c.facts)
 	}
 }
 
@@ -69,7 +70,7 @@ func (w *witness) compare(task int64, what string, sealed []byte, value any) {
 	strayed.list = append(strayed.list, fmt.Sprintf("task %d, %s: sealed were\n%s\nnow it is (%v)\n%s", task, what, sealed, err, now))
 }
 
-func (l evidenceLedger) Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error) {
+func (l evidenceLedger) Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.SealedRecord, error) {
 	l.seen.see(drafts)
 	return l.Ledger.Write(ctx, now, drafts...)
 }
@@ -106,8 +107,12 @@ func TestR7_FactsStayAsSealed(t *testing.T) {
 		t.Errorf("written to after it was sealed: %s", strings.Join(list, "\n"))
 	}
 
-	w := witness{kept: map[int64][]kernel.Draft{1: {{Kind: kernel.KindObservation, Body: kernel.Sealed{Bytes: []byte("{}"), Value: kernel.Facts{}}}}}}
-	w.see([]kernel.Draft{{Kind: kernel.KindObservation, Task: 1, Body: kernel.Sealed{}}})
+	said := map[string]string{"kind": "observation"}
+	body, err := canon.Seal(said)
+	must(t, err)
+	said["kind"] = "another"
+	w := witness{kept: map[int64][]kernel.Draft{1: {{Kind: kernel.KindObservation, Body: body}}}}
+	w.see([]kernel.Draft{{Kind: kernel.KindObservation, Task: 1, Body: canon.Sealed{}}})
 	strayed.Lock()
 	defer strayed.Unlock()
 	if len(strayed.list) == 0 {

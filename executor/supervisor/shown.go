@@ -39,7 +39,9 @@ func (t *Task) took(p *push) {
 	case t.run == nil:
 		t.lapsed = p.to() // it was given up while the answer was waited for
 	case t.run.tenure.MustFence(t.s.now()):
+		t.guard.Lock()
 		t.run.late = true
+		t.guard.Unlock()
 	}
 }
 
@@ -142,7 +144,7 @@ func (t *Task) mayReturn(ctx context.Context, c *cycle, p *push, refs git.Refs) 
 	}
 	var act string
 	t.s.locked(func() { act = t.view().Act })
-	issue, err := t.askAgain(ctx, Terms{Trigger: trigger, Prior: act})
+	issue, err := t.askAgain(ctx, Terms{Trigger: trigger, Prior: act, Live: act})
 	if err == nil && len(issue.Human) > 0 {
 		err = errTakenBack
 	}
@@ -190,7 +192,12 @@ func (t *Task) hide(p *push, at int64) {
 	p.hidden = at
 	t.guard.Lock()
 	defer t.guard.Unlock()
-	if r := t.run; r != nil && p.before != nil && r.head == p.to() {
+	r := t.run
+	if r == nil {
+		return
+	}
+	r.hidden = true
+	if p.before != nil && r.head == p.to() {
 		r.tenure = *p.before
 	}
 }
@@ -203,6 +210,11 @@ func (t *Task) confirm() {
 	}
 	if t.unseen = nil; p.unshelves {
 		t.unshelve()
+	}
+	if p.hidden == 0 && p.action != kernel.ActionClaim && p.action != kernel.ActionTakeOver { // the server keeps up
+		if t.lagged = (lagged{}); t.run != nil {
+			t.run.hidden = false
+		}
 	}
 	t.s.wake(t.s.outage.won(t.number, p.to()))
 }
@@ -279,7 +291,7 @@ func (t *Task) readKept(ctx context.Context, p *push) error {
 	for _, m := range way[0].Moves[1:] {
 		p.cmds = append(p.cmds, git.Command{Ref: m.Ref, Old: git.OID(m.Old), New: git.OID(m.New)})
 	}
-	p.pack = objs.Pack()
+	p.pack, p.bare = objs.Pack(), objs.Bare()
 	return nil
 }
 

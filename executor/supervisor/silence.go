@@ -18,6 +18,21 @@ type exchange struct {
 	noted bool // it was left unanswered for long
 }
 
+// unanswered is how long the server has left it without a word; 0 where nothing is asked.
+func (x exchange) unanswered() time.Duration {
+	if x.since.IsZero() {
+		return 0
+	}
+	return time.Since(x.since)
+}
+
+// askingNow is what is asked of the server at the moment.
+func (t *Task) askingNow() exchange {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	return t.asking
+}
+
 type taskKey struct{}
 
 // on returns a context whose exchanges with the server are the task's, or with nil nobody's.
@@ -69,6 +84,11 @@ func (r timed) Commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 	return r.Repo.Commit(ctx, oid)
 }
 
+func (r timed) Commits(ctx context.Context, oids []git.OID, f func(git.Commit)) error {
+	defer begin(ctx, false)()
+	return r.Repo.Commits(ctx, oids, f)
+}
+
 func (r timed) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
 	defer begin(ctx, false)()
 	return r.Repo.Log(ctx, from, not, most)
@@ -99,7 +119,7 @@ func (r timed) Reassert(ctx context.Context, cmds []git.Command, pack git.Pack) 
 func (t *Task) noteSilence() {
 	t.guard.Lock()
 	e := t.asking
-	late := !e.since.IsZero() && !e.noted && time.Since(e.since) >= silentAfter
+	late := !e.noted && e.unanswered() >= silentAfter
 	t.asking.noted = e.noted || late
 	t.guard.Unlock()
 	if late {

@@ -74,7 +74,7 @@ func (s *sim) lie() {
 		func() {
 			r.client.Fail(forgetest.Any(), times, forgetest.Fault{Reason: forge.Limited, RetryAfter: time.Minute})
 		},
-		func() { must(s.t, r.client.Stale(ctx, f.Repo, 1, 3*times)) },
+		func() { s.check.Stale = true; must(s.t, r.client.Stale(ctx, f.Repo, 1, 3*times)) },
 		s.twice,
 		func() {
 			if i, _ := s.onForge(); i.State == forge.Open && s.head().State != "completed" {
@@ -109,6 +109,10 @@ func (s *sim) settleForged() {
 			}
 			st := r.last
 			switch {
+			case r.older():
+				ended = false
+				s.logf("a person adopts the ledger of %s", r.name)
+				r.adopt()
 			case r.lastError != nil || r.untold || !standsStill(st):
 				ended = false
 			case st.Decision.Standing != kernel.StandFinal || st.Decision.State == kernel.TaskBlocked:

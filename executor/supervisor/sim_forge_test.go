@@ -208,6 +208,9 @@ func (s *sim) says(body string) {
 	s.logf("the owner says %s", body)
 	k, err := s.forged.Owner.AddComment(context.Background(), s.forged.Repo, 1, body)
 	must(s.t, err)
+	if body == "/writ stop" {
+		s.check.TakenBack(k.CreatedAt.UnixMilli())
+	}
 	if s.forged.hosted != nil {
 		s.evidence(approval.ByComment, k.ID)
 		s.hint()

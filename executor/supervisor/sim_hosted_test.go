@@ -180,8 +180,8 @@ func (s *sim) lieHosted() {
 			r.liar.Order(kerneltest.Pick(s.choice, []forgetest.Lie{forgetest.LimitedFor, forgetest.LimitedUntil, forgetest.LimitedSilently, forgetest.LimitedBare}), times, nil)
 		},
 		onWrites(forgetest.LimitedFor, forgetest.LimitedUntil, forgetest.LimitedSilently, forgetest.LimitedBare),
-		func() { r.liar.Order(forgetest.Stale, 4*times, nil) },
-		func() { r.liar.Order(forgetest.Stale, 4*times, nil) },
+		func() { s.check.Stale = true; r.liar.Order(forgetest.Stale, 4*times, nil) },
+		func() { s.check.Stale = true; r.liar.Order(forgetest.Stale, 4*times, nil) },
 		func() { h.world.Trouble(s.t, true); s.refusals(1 + s.choice.Intn(6)); h.world.Trouble(s.t, false) },
 		func() {
 			if h.world.Expire != nil {

@@ -58,7 +58,7 @@ type memLedger struct {
 
 func (l *memLedger) Chain() kernel.Chain { return l.chain }
 
-func (l *memLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) ([]kernel.Record, error) {
+func (l *memLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) ([]kernel.SealedRecord, error) {
 	if p := l.r.proc; len(l.records) > 0 && (p == nil || p.dead) {
 		return nil, errDead
 	}
@@ -73,17 +73,29 @@ func (l *memLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) 
 	if err != nil {
 		return nil, err
 	}
-	for _, rec := range records {
+	for _, rec := range kernel.Records(records) {
 		l.r.s.check.Stored(l.r.instance(), rec)
 	}
-	l.chain, l.records = next, append(l.records, records...)
+	l.chain, l.records = next, append(l.records, kernel.Records(records)...)
 	return records, nil
 }
 
-// Evidence stands for the real one: how much there is of it.
-func (l *memLedger) Evidence(_ context.Context, task, from int64) (replay.Evidence, error) {
-	text := fmt.Sprintf("records %d to %d of task %d of %s\n", from, l.chain.Head.Seq, task, l.chain.Instance)
-	return replay.Evidence{Records: []byte(text), Proofs: []byte("{}"), Checkpoint: []byte(l.chain.Head.Hash)}, nil
+// Evidence stands for the real one: how much there is of it, and what a later run reads
+// of it.
+func (l *memLedger) Evidence(_ context.Context, task, from int64) (e replay.Evidence, err error) {
+	for _, r := range l.records {
+		if r.Task != task || r.Seq < from || r.Kind != kernel.KindBuilderResult && r.Kind != kernel.KindDiff {
+			continue
+		}
+		line, err := canon.Marshal(r)
+		if err != nil {
+			return e, err
+		}
+		e.Records = append(append(e.Records, line...), '\n')
+	}
+	e.Proofs = fmt.Appendf(nil, "records %d to %d of task %d of %s\n", from, l.chain.Head.Seq, task, l.chain.Instance)
+	e.Checkpoint = []byte(l.chain.Head.Hash)
+	return e, nil
 }
 
 // RecordsOfTask implements Ledger.
@@ -220,6 +232,19 @@ func (s *simRepo) Commit(_ context.Context, oid git.OID) (git.Commit, error) {
 	return git.ParseCommit(raw)
 }
 
+func (s *simRepo) Commits(ctx context.Context, oids []git.OID, f func(git.Commit)) error {
+	for _, oid := range oids {
+		c, err := s.Commit(ctx, oid)
+		if err != nil && s.reachable() != nil {
+			return err
+		}
+		if err == nil {
+			f(c)
+		}
+	}
+	return nil
+}
+
 func (s *simRepo) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
 	return logOf(ctx, s, from, not, most)
 }
@@ -321,6 +346,9 @@ func (s *simRepo) CompareAndSwap(_ context.Context, cmds []git.Command, pack git
 		r.s.logf("%s: push meets %q: %s", r.name, fault, answer)
 	}
 	out := git.Outcome{Status: git.Status(answer)}
+	if fault == kerneltest.Forgotten || fault == kerneltest.Half {
+		r.s.check.Outage = true // what it says it took isn't shown
+	}
 	switch out.Status {
 	case git.Refused:
 		out.Reason, out.Account = "pre-receive hook declined", r.s.account

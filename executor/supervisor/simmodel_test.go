@@ -213,7 +213,7 @@ func (r *simRunner) newDisk() {
 	r.ledger = &memLedger{r: r, chain: kernel.Chain{World: "forge.example/owner/repo", Instance: git.Fingerprint(r.signer.PublicKey()), Head: kernel.NoHead()}}
 	_, err = r.ledger.Write(context.Background(), r.clock.Now().WallMs, kernel.Draft{Kind: kernel.KindGenesis, Body: kernel.Genesis{
 		Kind: string(kernel.KindGenesis), World: r.ledger.chain.World, InstanceKey: string(ssh.MarshalAuthorizedKey(key.PublicKey())),
-		Contract: canon.Sum([]byte(r.s.terms)), Kernel: kernel.Version(), Builders: []string{"default"}, MaxPaths: 100, MaxDepth: 16,
+		Contract: canon.Sum([]byte(r.s.terms)), Kernel: kernel.Version(), Builders: []string{"default"}, Seed: 1, MaxPaths: 100, MaxDepth: 16,
 	}})
 	must(r.s.t, err)
 }
@@ -231,7 +231,7 @@ func (r *simRunner) start() {
 	r.s.check.Reopened(r.instance(), r.ledger.chain.Head)
 	p := &simProc{r: r}
 	r.proc, r.asleep, r.looked = p, false, -1
-	h, err := Replay(r.ledger.all())
+	h, err := replayed(r.ledger.all())
 	must(r.s.t, err)
 	repo := &simRepo{p}
 	p.sup = New(Config{
@@ -242,7 +242,8 @@ func (r *simRunner) start() {
 		Repo: repo, Ledger: r.ledger, Shelf: r.shelf, Pushes: r.kept, Executor: &simExecutor{p}, Clock: r.clock, Observations: r.obs,
 		NewRunID: r.newID, Signer: r.signer, Log: slog.New(slog.DiscardHandler), Fault: p.fault, Forge: p.forge(),
 	}, h)
-	r.ledger.seen = witness{sup: p.sup}
+	r.ledger.seen = witness{}
+	p.sup.seen = r.ledger.seen.look
 	r.s.logf("%s starts", r.name)
 	_ = p.run(func() error {
 		var err error

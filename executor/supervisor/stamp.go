@@ -109,9 +109,9 @@ func (t *Task) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standing) {
 // trailers are Writ's own but for the stamp, in the order of DESIGN §4; empty ones
 // are left out.
 type trailers struct {
-	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes string
-	attempt, interruptions, notBefore                                                      int64
-	codes                                                                                  []kernel.Code
+	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes, accepts, refreshes, refreshAct string
+	attempt, interruptions, notBefore                                                                                      int64
+	codes                                                                                                                  []kernel.Code
 }
 
 // list puts them behind the stamp.
@@ -136,8 +136,11 @@ func (w trailers) list(stamp []lease.Trailer) []lease.Trailer {
 	add(kernel.TrailerDispatch, w.dispatch)
 	add(kernel.TrailerLedgerHead, w.ledger)
 	add(kernel.TrailerResumes, w.resumes)
+	add(kernel.TrailerRefreshes, w.refreshes)
+	add(kernel.TrailerRefreshAct, w.refreshAct)
 	add(kernel.TrailerRun, w.run)
 	add(kernel.TrailerAct, w.act)
+	add(kernel.TrailerAccepts, w.accepts)
 	add(kernel.TrailerWaitingFor, w.waiting)
 	add(kernel.TrailerChange, w.change)
 	words := make([]string, len(w.codes))

@@ -104,6 +104,7 @@ func (s *Supervisor) lists(ctx context.Context, refs git.Refs) (*Intake, error) 
 		return nil, err
 	}
 	(&Task{s: s}).listRunners(terms.in, terms.contract)
+	s.standing(terms.in.runners) // the acts are told who is listed
 	return terms.in, nil
 }
 

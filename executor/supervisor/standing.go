@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"golang.org/x/crypto/ssh"
@@ -49,12 +51,22 @@ func (s *Supervisor) lookAtActs(ctx context.Context, refs git.Refs) error {
 }
 
 // keepActs puts the ref of the acts back where it was set back: who reads the repository
-// without having seen them would go by keys that count no more.
-func (s *Supervisor) keepActs(ctx context.Context) {
-	if s.deps.Acts == nil || s.cfg.Observe {
+// without having seen them would go by keys that count no more. It needs to know whom the
+// contract lists, so as not to write over what counts for somebody. refs has HEAD.
+func (s *Supervisor) keepActs(ctx context.Context, refs git.Refs) {
+	if s.deps.Acts == nil || s.cfg.Observe || s.deps.Acts.Fault() == nil {
 		return
 	}
-	done, err := s.deps.Acts.PutBack(ctx)
+	terms, err := (&Task{s: s}).readTerms(ctx, refs)
+	if err == nil && len(terms.faults) > 0 {
+		err = errors.New("whom the contract lists can't be read")
+	}
+	done := false
+	if err == nil {
+		(&Task{s: s}).listRunners(terms.in, terms.contract)
+		s.standing(terms.in.runners) // the acts are told who is listed
+		done, err = s.deps.Acts.PutBack(ctx)
+	}
 	switch {
 	case err != nil:
 		s.deps.Log.Warn("the world's acts are not put back", "world", s.cfg.World, "ref", s.deps.Acts.Ref(), "error", err)
@@ -68,14 +80,14 @@ func (s *Supervisor) WatchActs(ctx context.Context) error {
 	if s.deps.Acts == nil {
 		return nil
 	}
-	refs, err := s.deps.Repo.Refs(ctx, s.deps.Acts.Ref())
+	refs, err := s.deps.Repo.Refs(ctx, append(s.actsRef(), s.baseRefs()...)...)
 	if err != nil {
 		return err
 	}
 	if err := s.lookAtActs(ctx, refs); err != nil {
 		return err
 	}
-	s.keepActs(ctx)
+	s.keepActs(ctx, refs)
 	return nil
 }
 
@@ -94,6 +106,30 @@ func (s *Supervisor) standing(runners []ssh.PublicKey) worldref.Standing {
 		return worldref.Fold(s.cfg.World, nil, worldref.Lists(listed))
 	}
 	return s.deps.Acts.Standing(listed...)
+}
+
+// isKeyOver tells an error that only another key mends.
+func isKeyOver(err error) bool {
+	e, ok := errors.AsType[*worldref.Error](err)
+	return ok && e.Code == kernel.CodeKeyOver
+}
+
+// keyOver is an error where this installation's own key counts no more in this world: what
+// it signed would strand the task. What it has begun is ended, for nothing can come of it.
+func (t *Task) keyOver(c *cycle) error {
+	acts, own := t.s.standing(c.intake.runners), git.Fingerprint(t.s.deps.Signer.PublicKey())
+	if !acts.Over(own) {
+		return nil
+	}
+	did := "replaced"
+	if acts.Revoked(own) {
+		did = "revoked"
+	}
+	if t.run != nil {
+		t.kill()
+		t.setRun(nil)
+	}
+	return &worldref.Error{Code: kernel.CodeKeyOver, Detail: fmt.Sprintf("This installation's key %s was %s, as %s says.", own, did, t.s.deps.Acts.Ref())}
 }
 
 // trust says whose commit at the HEAD of a ref it is. Besides our own key those count

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge/git"
@@ -111,6 +112,111 @@ func TestL19_ActsRemoved(t *testing.T) {
 	verify(true)
 }
 
+// revokes says that a key counts for nothing, as an installation that saw no acts.
+func (b *bench) revokes(key ssh.PublicKey) {
+	b.t.Helper()
+	own, err := instancekey.Load(b.place.dir)
+	must(b.t, err)
+	room, err := worldref.Open(b.repo, b.place.cfg.World, worldref.Ref(DefaultRefPrefix), forgetful{})
+	must(b.t, err)
+	_, err = room.Append(b.t.Context(), worldref.Act{Act: worldref.Revoke, Actor: "ada", Time: fixtureTime, Old: worldref.KeyLine(key)},
+		worldref.Writer{Signer: git.NewSigner(own.SSHSigner()), Name: "writ", Email: "writ@localhost"})
+	must(b.t, err)
+}
+
+// TestL19_NewcomerSeesLess: whoever is new, and finds the ref of the acts removed or covered
+// by a stranger, sees of other tasks that their state was signed under an act which is
+// lacking. He decides nothing by others' keys until it is put back, or a person goes on
+// without it.
+func TestL19_NewcomerSeesLess(t *testing.T) {
+	t.Parallel()
+	for name, then := range map[string]func(b, c *bench){
+		"put back": func(b, _ *bench) { must(b.t, b.sup.WatchActs(b.t.Context())) },
+		"repaired": func(_, c *bench) {
+			_, err := c.sup.deps.Acts.Append(c.t.Context(), worldref.Act{
+				Act: worldref.Repair, Actor: "ada", Time: 1 << 43, Refs: []worldref.Mark{{Ref: c.sup.deps.Acts.Ref(), Head: string(git.ZeroOID)}},
+			}, worldref.Writer{Signer: c.sup.deps.Signer, Name: "writ", Email: "writ@localhost"})
+			must(c.t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			acts := func(b *bench) { b.place.acts = true }
+			bare := newRepo(t)
+			a := newBench(t, bare, acts)
+			a.until(kernel.StandFinal)
+			b := newBench(t, bare, acts)
+			b.revokes(a.key)
+			must(t, b.sup.WatchActs(t.Context()))
+			var err error
+			b.task, err = b.sup.Open(t.Context(), 2, b.issue)
+			must(t, err)
+			b.until(kernel.StandFinal)
+			gittest.Git(t, bare, "update-ref", "refs/writ/task/3", gittest.Git(t, bare, "hash-object", "-w", "--stdin"))
+			gittest.Git(t, bare, "update-ref", "-d", b.sup.deps.Acts.Ref())
+
+			c := newBench(t, bare, func(c *bench) {
+				c.place.acts = true
+				c.place.cfg.Trusted = []ssh.PublicKey{a.key, b.key}
+			})
+			rep, err := replay.VerifyTask(t.Context(), c.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{a.key, b.key}})
+			if must(t, err); rep.OK || !slices.Contains(rep.Codes, kernel.CodeWorldRollback) {
+				t.Errorf("verified %v, %v", rep.OK, rep.Codes)
+			}
+			_, err = c.task.Tick(t.Context(), kernel.RequestTick, "writ")
+			if e, ok := errors.AsType[*worldref.Error](err); !ok || e.Code != kernel.CodeWorldRollback || !strings.Contains(e.Detail, "task/2") {
+				t.Fatalf("it went by the revoked key: %v", err)
+			}
+			_, err = c.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
+			if o, down := c.sup.outage.of(1); err == nil || !down || o.Code() != kernel.CodeWorldRollback {
+				t.Errorf("%+v, %v, %v", o, down, err)
+			}
+			then(b, c)
+			tick, err := c.task.Tick(t.Context(), kernel.RequestTick, "writ")
+			must(t, err)
+			if tick.Decision.Standing == kernel.StandFinal != (name == "repaired") {
+				t.Errorf("afterwards it is %s, %v", tick.Decision.Standing, tick.Decision.Codes)
+			}
+		})
+	}
+}
+
+// TestL19_ActsCovered: a stranger's act in the place of the acts is put back over by the
+// first look of a process that saw them; the act of somebody whom the contract lists isn't.
+func TestL19_ActsCovered(t *testing.T) {
+	t.Parallel()
+	for name, listed := range map[string]bool{"a stranger": false, "one whom the contract lists": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bare := newRepo(t)
+			other := newBench(t, bare, nil)
+			b := newBench(t, bare, func(b *bench) {
+				b.place.acts = true
+				if listed {
+					own, _, err := instancekey.LoadOrCreate(b.place.dir)
+					must(t, err)
+					b.place.terms = "version: 1\nrunners: ['" + worldref.KeyLine(own.SSHSigner().PublicKey()) + "', '" + worldref.KeyLine(other.key) + "']\n"
+				}
+			})
+			act := b.sup.deps.Acts.Ref()
+			b.revokes(gittest.NewKey(t).PublicKey())
+			refs, err := b.repo.Refs(t.Context(), act)
+			must(t, err)
+			must(t, b.sup.deps.Acts.Look(t.Context(), refs.OID(act)))
+			gittest.Git(t, bare, "update-ref", "-d", act)
+			other.revokes(gittest.NewKey(t).PublicKey())
+			cover := b.ref(act)
+			must(t, b.sup.WatchActs(t.Context()))
+			if got := b.ref(act); (got == cover) != listed || !listed && got != string(refs.OID(act)) {
+				t.Errorf("the ref is at %s; seen was %s, covered by %s", got, refs.OID(act), cover)
+			}
+			if f := b.sup.ActsFault(); (f != nil && f.Code == kernel.CodeWorldFork) != listed {
+				t.Error(f)
+			}
+		})
+	}
+}
+
 // brokenAt is a repository with one commit that nobody can read.
 type brokenAt struct {
 	Repo
@@ -136,5 +242,40 @@ func TestL19_UnreadableHeadHoldsNothingUp(t *testing.T) {
 	stands, err := b.sup.Stands(t.Context(), refs, 1)
 	if err != nil || len(stands) != 1 || stands[0].Signer != "" {
 		t.Errorf("%+v, %v", stands, err)
+	}
+}
+
+// TestL19_OwnKeyOver: an installation whose own key counts no more, by the word of one that
+// it lists, claims nothing, ends what runs, and pushes nothing: what it signed would strand
+// the task for everybody. It says so, and the other one goes on.
+func TestL19_OwnKeyOver(t *testing.T) {
+	t.Parallel()
+	for _, began := range []kernel.Action{"", kernel.ActionClaim, kernel.ActionDispatch} {
+		t.Run(string(began), func(t *testing.T) {
+			t.Parallel()
+			acts := func(b *bench) { b.place.acts = true }
+			bare := newRepo(t)
+			b := newBench(t, bare, acts)
+			a := newBench(t, bare, func(a *bench) {
+				a.place.acts = true
+				a.place.cfg.Trusted = []ssh.PublicKey{b.key}
+			})
+			if began != "" {
+				a.reach(began)
+			}
+			b.revokes(a.key)
+			head, builds := a.ref(stateRef), len(a.exec.builds)
+			_, err := a.task.Tick(t.Context(), kernel.RequestTick, "writ")
+			if e, ok := errors.AsType[*worldref.Error](err); !ok || e.Code != kernel.CodeKeyOver || !strings.Contains(e.Detail, "was revoked") {
+				t.Fatalf("it goes on with a revoked key: %v", err)
+			}
+			_, err = a.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
+			if o, down := a.sup.outage.of(1); err == nil || !down || o.Code() != kernel.CodeKeyOver {
+				t.Errorf("%+v, %v, %v", o, down, err)
+			}
+			if a.ref(stateRef) != head || len(a.exec.builds) != builds || a.task.run != nil {
+				t.Errorf("HEAD %s, was %s; %d builders, %d before; a run: %t", a.ref(stateRef), head, len(a.exec.builds), builds, a.task.run != nil)
+			}
+		})
 	}
 }

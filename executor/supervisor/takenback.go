@@ -1,48 +1,14 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"regexp"
 	"slices"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
-
-// works knows by which names a commit may speak of the work of a task: the commit
-// that was merged, the one that was delivered, and the change as people write it. It is folded from what was recorded of the tasks' issues.
-type works map[string]int64
-
-// take takes in what a record says of a change.
-func (w works) take(r kernel.Record) error {
-	if r.Kind != kernel.KindObservation || !bytes.Contains(r.Body, changeMark) {
-		return nil
-	}
-	var seen kernel.Facts
-	if err := canon.UnmarshalCanonical(r.Body, &seen); err != nil {
-		return err
-	}
-	w.note(seen)
-	return nil
-}
-
-// changeMark stands in every observation of an issue whose work has a change.
-var changeMark = []byte(`"change":{`)
-
-func (w works) note(f kernel.Facts) {
-	if f.Issue == nil || f.Issue.Change == nil || f.Issue.Change.Number == 0 || f.Issue.Change.Old {
-		return
-	}
-	c := f.Issue.Change
-	for _, name := range []string{forge.ChangeName(c.Number), c.Head, c.Merged} {
-		if name != "" {
-			w[name] = f.Task
-		}
-	}
-}
 
 // mostAsked bounds the commits that are read besides the new ones, to find out what
 // those take back.
@@ -105,7 +71,11 @@ func (l *search) look(ctx context.Context, name string) error {
 // hit notes the task of a name, if it has one.
 func (l *search) hit(name string) (ok bool) {
 	var task int64
-	l.s.locked(func() { task, ok = l.s.works[name] })
+	l.s.locked(func() {
+		if task, ok = l.s.world.TaskOfCommit(name); !ok {
+			task, ok = l.s.world.TaskOfChange(forge.ChangeNumber(name))
+		}
+	})
 	if ok {
 		l.found = append(l.found, task)
 	}
@@ -157,6 +127,6 @@ func (s *Supervisor) Base(ctx context.Context) (Base, error) {
 // Delivered reports whether any work was delivered by a change, which might be
 // taken back.
 func (s *Supervisor) Delivered() (is bool) {
-	s.locked(func() { is = len(s.works) > 0 })
+	s.locked(func() { is = s.world.Delivered() })
 	return is
 }

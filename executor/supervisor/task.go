@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -36,29 +37,32 @@ type Supervisor struct {
 	// changes").
 	mu    *sync.Mutex
 	world *world.Kernel
-	last  map[int64]machine.Entry
 	open  map[int64]*Task
 	turns map[int64]*sync.Mutex // of the tasks: held for a whole request
-	works works
-	ours  *ours // under mu
 
 	outage *outage
 	parked map[int64]*parked // of the tasks that nobody drives at the moment
 	denied map[int64]bool    // of those: a rule about writ's account refused them; under mu
 	mended int64             // when each rule may have been mended last, Unix milliseconds; under mu
+	// equipped is when this process began or took its configuration, Unix milliseconds; under mu.
+	equipped int64
 
-	surveys *surveys                        // of the base's commits
-	named   *atomic.Pointer[string]         // the base branch that the contract named last
-	parsed  *atomic.Pointer[parsed]         // the contract read last
-	fault   *atomic.Pointer[worldref.Error] // of the world's acts, as it was told last
+	surveys  *surveys                        // of the base's commits
+	patience time.Duration                   // lookPatience
+	named    *atomic.Pointer[string]         // the base branch that the contract named last
+	parsed   *atomic.Pointer[parsed]         // the contract read last
+	fault    *atomic.Pointer[worldref.Error] // of the world's acts, as it was told last
+	under    *underActs                      // that state commits were signed under
 
-	proven    proven               // under mu
 	stopped   map[int64]*review    // of the tasks: what a person stopped last
 	strangers map[int64]stranger   // by account
 	answered  map[int64]lastAnswer // strangers, by account
 
-	account  *forge.User     // that writ acts as, once it is known
-	labelled map[string]bool // of writ's labels: the repository offers it
+	account  *forge.User      // that writ acts as, once it is known
+	labelled map[string]bool  // of writ's labels: the repository offers it
+	seenActs map[int64]string // of the tasks: the approval that a reaction was tried for
+
+	seen func(t *Task, c *cycle, what string) // a test looks on; nil in the program
 }
 
 // New makes a supervisor over a world whose records are folded already.
@@ -71,11 +75,12 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 		cfg.ChangePrefix = DefaultChangePrefix
 	}
 	s := &Supervisor{
-		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, last: h.last, works: h.works, ours: h.ours, proven: h.proven, open: map[int64]*Task{}, outage: newOutage(), parked: map[int64]*parked{}, denied: map[int64]bool{}, turns: map[int64]*sync.Mutex{},
-		surveys: &surveys{}, named: &atomic.Pointer[string]{}, parsed: &atomic.Pointer[parsed]{}, fault: &atomic.Pointer[worldref.Error]{},
-		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{},
+		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, open: map[int64]*Task{}, outage: newOutage(), parked: map[int64]*parked{}, denied: map[int64]bool{}, turns: map[int64]*sync.Mutex{},
+		surveys: &surveys{}, named: &atomic.Pointer[string]{}, parsed: &atomic.Pointer[parsed]{}, fault: &atomic.Pointer[worldref.Error]{}, under: &underActs{},
+		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{}, seenActs: map[int64]string{}, patience: lookPatience,
 	}
 	s.mended = s.now().WallMs
+	s.equipped = s.mended
 	return s
 }
 
@@ -112,14 +117,9 @@ type Task struct {
 	issueName string // of all that have or had its number: [kernel.IssueName], "" until it was read
 	baseWake  int64  // when to look again at a base that can't be used, Unix milliseconds
 
-	run      *run
-	pending  *push // an own push whose answer was lost
-	unseen   *push // the last one that won, until a look shows it
-	locked   locked
-	lapsed   git.OID     // our own lease, which the server was unable to renew
-	ruling   ruling      // of a claim
+	run *run
+	carried
 	bare     bool        // the next push goes without report or stored work, which was refused
-	untaken  untaken     // the last push with content that the server was unable to take
 	said     git.Outcome // of the last push
 	refused  []kernel.Violation
 	noted    refusals
@@ -129,19 +129,24 @@ type Task struct {
 	first    *string             // HEAD when this process first looked, "" for none
 	intake   *Intake             // of the pair (base commit, text) last assessed
 	kept     *kept               // of the issue, while it is moved
-	telling  bool                // it is
+	telling  bool                // it is; written under guard
+	nudges   <-chan struct{}     // of the drive; see impatient
+	nudged   bool                // one came while a look hung
+	hurried  time.Time           // when a look was ended for it last
 	resting  bool                // the server can't, and another try comes first
-	missing  *missing            // of the result at HEAD
 	stray    stray
+	fresh    *fresh  // delivered work, as it was made again last
 	left     *left   // that an interrupted run has sealed, as it was read last
 	looked   int64   // when the issue was read last, Clock.BootMs
 	quiet    bool    // whoever drives would know if there were anything to see
 	again    *review // of what was pushed to the change branch; under guard
 	cut      git.OID // what was under review when it was cut off; under guard
 	merge    compared
+	counted  counted
+	rebased  rebased
+	brought  struct{ merged, by git.OID } // see Task.broughtBy
 	reverts  reverts
-	cycle    *cycle // the request in flight
-	asked    int64  // comment of the newest command that was seen
+	asked    int64 // comment of the newest command that was seen
 
 	parted bool // its run was given back, for the process ends
 
@@ -180,27 +185,32 @@ type run struct {
 	dispatchBytes []byte
 	dispatchHash  canon.Digest
 
-	build   executor.Build
-	checks  executor.Checks
-	built   executor.BuildOutcome
-	checked executor.CheckOutcome
-	base    git.Tree
-	treeID  git.OID
-	resumes string             // run whose sealed work it goes on with
-	sealed  []byte             // manifest of what lies sealed in its leases
-	shelved bool               // only the store has what its builder left
-	fails   []kernel.Violation // of phases that never got a handle
+	build                 executor.Build
+	checks                executor.Checks
+	built                 executor.BuildOutcome
+	checked               executor.CheckOutcome
+	base                  git.Tree
+	treeID                git.OID
+	resumes               string             // run whose sealed work it goes on with
+	refreshes, refreshAct string             // run whose delivered result it is to replace, and the act that asked for it
+	was                   *refreshed         // that result
+	sealed                []byte             // manifest of what lies sealed in its leases
+	vetted                bool               // what lies sealed comes with the word of its checks
+	shelved               bool               // only the store has what its builder left
+	fails                 []kernel.Violation // of phases that never got a handle
 
 	judgement  *kernel.Judgement
 	violations []kernel.Violation // that the judgement rests on
 	report     []byte
 	markdown   string
 	change     git.OID
+	accepted   string  // id of the act that accepted its guarded paths, "" for none
 	stray      git.OID // see [cycle.stray]
 	slim       bool    // evidence without streams, after a refusal
 	ruling     ruling  // of its result
 	again      int64   // when what a rule refused is pushed again, Unix milliseconds
-	late       bool    // its lease was over when the server's answer came
+	late       bool    // its lease was over when the server's answer came; under guard
+	hidden     bool    // a look didn't show what was pushed for it last
 	heeded     Issue   // what people did that it was stopped for while git could not be read
 }
 
@@ -254,34 +264,11 @@ func (t *Task) Close() {
 	})
 }
 
-// boot makes the kernel of the task's epoch.
-func (t *Task) boot(ctx context.Context) (err error) {
-	s, number := t.s, t.number
-	t.machine, err = machine.New(machine.Config{
-		Kernel: s.cfg.World + "#" + strconv.FormatInt(number, 10), Epoch: s.world.TaskView(number).Epoch,
-		Now: s.now().WallMs, Auditor: (*journal)(t), Handler: (*handler)(t), LastEntry: s.lastEntry(number),
-		Cancel: func() { go t.kill() },
-	})
-	if err != nil {
-		return err
-	}
-	return t.machine.Boot(func() error { return s.closeIntents(ctx, number) })
-}
-
 // kernelEnded reports whether the kernel of the task's epoch is at its end. A resume makes
 // another while the task is driven.
 func (t *Task) kernelEnded() (is bool) {
 	t.s.locked(func() { is = t.machine.State() == machine.Halted })
 	return is
-}
-
-// lastEntry is where the audit chain of the task's epoch goes on.
-func (s *Supervisor) lastEntry(number int64) *machine.Entry {
-	e, ok := s.last[number]
-	if !ok || e.Epoch != s.world.TaskView(number).Epoch {
-		return nil
-	}
-	return &e
 }
 
 // virtualNow is the time decisions are taken at: the wall clock, but never
@@ -314,7 +301,8 @@ type Status struct {
 
 	forgeErr error // of an effect on the issue
 	crowded  bool  // there is no room for what is due
-	noBase   bool  // the issue was told only that the base branch isn't there
+	queued   queued
+	noBase   bool // the issue was told only that the base branch isn't there
 }
 
 // Tick is one request: observe, decide, record, act, take the outcome. An error
@@ -332,10 +320,12 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	defer t.settled()
 	looking, look := span(ctx, "observe")
 	req, actor = t.stopFirst(req, actor)
+	looking, looked := t.impatient(looking)
 	c, err := t.observe(looking, req, actor)
+	err = looked(err)
 	endSpan(look, err)
 	if err != nil {
-		return Status{}, err
+		return Status{}, t.untrusted(ctx, req, actor, err)
 	}
 	c.ctx = ctx // what follows is no part of the look
 	if id := c.runID(); id != "" {
@@ -362,9 +352,6 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	if receipt.To == machine.Halted {
 		t.kill()
-		if receipt.Err != nil {
-			return Status{}, receipt.Err
-		}
 	}
 	switch {
 	case c.broken != nil:
@@ -381,24 +368,6 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)
 	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil}, nil
-}
-
-// submit hands the facts to the machine, with the world to itself except while
-// the effect is out.
-func (t *Task) submit(ctx context.Context, c *cycle) (machine.Receipt, error) {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	t.readShared(ctx, c)
-	sealed, err := kernel.Draft{Body: c.facts}.SealedBody(&canon.Codec{})
-	if err != nil {
-		return machine.Receipt{}, err
-	}
-	c.sealed = sealed
-	t.cycle = c
-	defer func() { t.cycle = nil }()
-	return t.machine.Submit(machine.Request{
-		ID: c.id, Actor: c.facts.Actor, Intent: string(c.facts.Request), Params: sealed.Bytes, Now: c.clock.WallMs,
-	})
 }
 
 // BrokenError ends a drive: an effect that the kernel decided can't be composed,

@@ -16,8 +16,10 @@ import (
 const (
 	// tellMost bounds the effects of one pass: a task has a handful.
 	tellMost = 24
-	// tellRunning bounds one effect while a run is live: the lease comes first.
+	// tellRunning bounds one effect while a run is live, as the renewal that is due then
+	// does, but for tellLeast: the lease comes first.
 	tellRunning = 10 * time.Second
+	tellLeast   = time.Second
 	// tellAgain is when to look again after the forge gave no answer, where it
 	// didn't say itself.
 	tellAgain = 30 * time.Second
@@ -47,6 +49,9 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
 			case plain(refs.OID(t.StateRef())) != c.facts.Head.OID:
 				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "HEAD moved meanwhile")
+			}
+			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
+				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })
 			}
 			c.forgeErr = t.moveIssue(ctx, c, a, e)
 			status, code := forgeSays(c.forgeErr)
@@ -109,6 +114,8 @@ func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kerne
 		err = t.startReview(ctx, c, git.OID(e.Label))
 	case kernel.ActionCheck:
 		err = p.Client.SetCheck(ctx, p.Repo, e.Label, c.check)
+	case kernel.ActionSee:
+		err = p.Client.ReactToIssue(ctx, p.Repo, t.number, forge.Reaction(e.Label))
 	case kernel.ActionReact:
 		err = p.Client.React(ctx, p.Repo, e.Target, forge.Reaction(e.Label))
 	case kernel.ActionAnswer:
@@ -228,8 +235,7 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	d.told, d.tellWake = key, 0
-	t.telling = true
-	defer func() { t.telling, t.kept = false, nil }()
+	defer t.tells()()
 	failed := 0
 	for range tellMost {
 		if ctx.Err() != nil || d.waiting() {
@@ -306,7 +312,7 @@ func speaksAt(st Status) bool {
 func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
 	if t.run != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, tellRunning)
+		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
 		defer cancel()
 	}
 	return t.Tick(ctx, kernel.RequestTell, actor)

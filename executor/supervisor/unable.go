@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -92,7 +93,10 @@ func (t *Task) unable(words string, push, space bool) { t.met("", words, push, s
 // unread is that of a look that came to nothing.
 func (t *Task) unread(err error) int64 {
 	noBase, lacks := errors.AsType[*noBaseError](err)
+	acts, lacksAct := errors.AsType[*worldref.Error](err)
 	switch {
+	case lacksAct && (acts.Code == kernel.CodeWorldRollback || acts.Code == kernel.CodeKeyOver):
+		return t.met(acts.Code, acts.Detail, false, false)
 	case lacks:
 		return t.met(noBase.err.Code, noBase.err.Detail, false, false)
 	case git.CodeOf(err) == git.CodeBudget:
@@ -113,7 +117,11 @@ func (t *Task) met(cause kernel.Code, words string, push, space bool) int64 {
 	wait := time.Duration(next-now.BootMs) * time.Millisecond
 	t.warnUnable(words)
 	if t.s.deps.Progress != nil {
-		t.s.deps.Progress("the server can't do it now, next try in " + wait.Round(time.Second).String() + ": " + words)
+		what := "the server can't do it now"
+		if cause != "" {
+			what = "nothing can be done in the repository now"
+		}
+		t.s.deps.Progress(what + ", next try in " + wait.Round(time.Second).String() + ": " + words)
 	}
 	return now.WallMs + wait.Milliseconds()
 }
@@ -155,7 +163,7 @@ func (t *Task) outageWords() string {
 	case kernel.CodeGitBudget:
 		return "\nSince `" + kernel.Timestamp(since/1000) + "` a limit of writ's own, and not the server, keeps the repository from being read:\n\n" +
 			report.Quoted(o.Words) + "\n" + o.Code().Info().Remedy + "\n"
-	case kernel.CodeEnvRepository:
+	case kernel.CodeEnvRepository, kernel.CodeWorldRollback:
 		return "\nSince `" + kernel.Timestamp(since/1000) + "` nothing can be done in the repository:\n\n" + report.Quoted(o.Words) +
 			"\nIt is looked for again by itself; nothing is counted, and what is done is kept.\n"
 	}
@@ -217,28 +225,41 @@ func errorText(err error) string {
 }
 
 // parked is what a task leaves in the process while nobody drives it: work that is
-// judged and could not be delivered, and a push whose outcome isn't known.
+// judged and could not be delivered, and what it carries from one drive to the next.
 type parked struct {
-	run             *run
-	pending, unseen *push
-	lapsed          git.OID
-	locked          locked
-	ruling          ruling
-	untaken         untaken
-	missing         *missing
+	run *run
+	carried
+}
+
+// carried is what a task knows only in this process, also while nobody drives it.
+type carried struct {
+	pending *push // an own push whose answer was lost
+	unseen  *push // the last one that won, until a look shows it
+	locked  locked
+	lapsed  git.OID // our own lease, which the server was unable to renew or showed too late
+	ruling  ruling  // of a claim
+	untaken untaken // the last push with content that the server was unable to take
+	missing *missing
+	teller  teller
+	lagged  lagged
+}
+
+// empty reports whether there is nothing to carry.
+func (c carried) empty() bool {
+	return c.pending == nil && c.unseen == nil && c.lapsed == "" && c.locked.n == 0 && c.untaken.tries == 0 && c.ruling.shownAt == 0 &&
+		c.missing == nil && c.teller.wait == 0 && c.lagged.n == 0
 }
 
 // park leaves it there; s.mu is held. A run that isn't judged has nothing to leave:
 // its processes are dead.
 func (t *Task) park() {
-	p := &parked{pending: t.pending, unseen: t.unseen, lapsed: t.lapsed, locked: t.locked, ruling: t.ruling, untaken: t.untaken, missing: t.missing}
+	p := &parked{carried: t.carried}
 	if t.judged() {
 		p.run = t.run
 	}
-	if p.run == nil && p.pending == nil && p.unseen == nil && p.lapsed == "" && p.locked.n == 0 && p.untaken.tries == 0 && p.ruling.shownAt == 0 && p.missing == nil {
-		return
+	if p.run != nil || !p.empty() {
+		t.s.parked[t.number] = p
 	}
-	t.s.parked[t.number] = p
 }
 
 // unpark takes it up again; s.mu is held.
@@ -249,8 +270,7 @@ func (t *Task) unpark() {
 		return
 	}
 	delete(t.s.parked, t.number)
-	t.pending, t.unseen, t.lapsed, t.locked, t.ruling, t.untaken, t.missing = p.pending, p.unseen, p.lapsed, p.locked, p.ruling, p.untaken, p.missing
-	t.run = p.run
+	t.run, t.carried = p.run, p.carried
 	t.setDelivering(unsettledResult(p.pending, p.unseen))
 }
 

@@ -30,23 +30,25 @@ func (t *Task) readView(ctx context.Context, c *cycle, issue Issue, toldAt int64
 // resumedAt is the HEAD that a person moves on from, be it none.
 func resumedAt(head string) string { return cmp.Or(head, kernel.AbsentHead) }
 
-// told is the run of which writ's account last wrote on the issue, and when, Unix
-// milliseconds; 0 where it never did. Such an issue had a state. seq is the highest
-// number of a state commit that it wrote of.
-func (t *Task) told(seen *approval.Facts) (last string, at, seq int64) {
+// told is what writ's account wrote of the task on the issue last. Such an issue had a state.
+func (t *Task) told(seen *approval.Facts) (last lastTold) {
 	if seen == nil {
-		return "", 0, 0
+		return last
 	}
 	marks := marker{world: t.s.cfg.World, task: t.number}
 	for _, k := range ownComments(*seen) {
 		if run, ok := marks.status(k.Body); ok && run != "" {
-			seq = max(seq, marks.seq(k.Body))
-			if when := max(k.UpdatedAt.UnixMilli(), k.CreatedAt.UnixMilli(), 1); when >= at {
-				last, at = run, when
+			seq := marks.seq(k.Body)
+			if last.at == 0 {
+				last.kept, last.keptSeq = run, seq
+			}
+			last.seq = max(last.seq, seq)
+			if when := max(k.UpdatedAt.UnixMilli(), k.CreatedAt.UnixMilli(), 1); when >= last.at {
+				last.run, last.at, last.doubt = run, when, marks.doubts(k.Body)
 			}
 		}
 	}
-	return last, at, seq
+	return last
 }
 
 // maxTold bounds the commits below HEAD that are looked through for the run that the
@@ -88,11 +90,7 @@ func (t *Task) movedSince(ctx context.Context, h kernel.HeadFacts) error {
 	if h.Told == 0 {
 		return nil
 	}
-	refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
-	if err == nil && plain(refs.OID(t.StateRef())) != h.OID {
-		err = errMovedOn
-	}
-	return err
+	return t.stillAt(ctx, h.OID)
 }
 
 // noteSecond says that another result than the one that this installation delivered is

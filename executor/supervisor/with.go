@@ -13,5 +13,6 @@ func (s *Supervisor) With(cfg Config, deps Deps) *Supervisor {
 	cfg.RefPrefix, cfg.ChangePrefix = s.cfg.RefPrefix, s.cfg.ChangePrefix
 	out.cfg, out.deps, out.account = cfg, deps, nil
 	out.mayBeMended()
+	out.equipped = out.mended
 	return &out
 }

@@ -105,6 +105,16 @@ func (a *Account) React(ctx context.Context, r forge.Repo, comment int64, with f
 	})
 }
 
+// ReactToIssue is forge.Comments.
+func (a *Account) ReactToIssue(ctx context.Context, r forge.Repo, number int64, with forge.Reaction) error {
+	return a.withItem(ctx, r, number, forge.Read, ReactToIssue, func(_ *fakeRepo, it *item) error {
+		if !slices.Contains(it.reacted[0], with) {
+			it.reacted[0] = append(it.reacted[0], with)
+		}
+		return nil
+	})
+}
+
 // EnsureLabels is forge.Labels.
 func (a *Account) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.Label) error {
 	repo, err := a.enter(ctx, r, forge.Write, EnsureLabels)

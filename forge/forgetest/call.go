@@ -22,6 +22,7 @@ const (
 	EditComment   Op = "EditComment"
 	DeleteComment Op = "DeleteComment"
 	React         Op = "React"
+	ReactToIssue  Op = "ReactToIssue"
 	EnsureLabels  Op = "EnsureLabels"
 	AddLabel      Op = "AddLabel"
 	RemoveLabel   Op = "RemoveLabel"
@@ -36,7 +37,7 @@ const (
 // Writes reports whether the method changes the forge.
 func (o Op) Writes() bool {
 	switch o {
-	case SetState, AddComment, EditComment, DeleteComment, React, EnsureLabels, AddLabel, RemoveLabel,
+	case SetState, AddComment, EditComment, DeleteComment, React, ReactToIssue, EnsureLabels, AddLabel, RemoveLabel,
 		OpenChange, EditChange, SetCheck:
 		return true
 	}

@@ -96,6 +96,13 @@ func (f *Faults) React(ctx context.Context, r forge.Repo, comment int64, with fo
 	return err
 }
 
+// ReactToIssue is forge.Comments.
+func (f *Faults) ReactToIssue(ctx context.Context, r forge.Repo, number int64, with forge.Reaction) error {
+	c := Call{Op: ReactToIssue, Repo: r, Number: number, Texts: []string{string(with)}}
+	_, err := do(ctx, f, c, plain(func() error { return f.inner.ReactToIssue(ctx, r, number, with) }))
+	return err
+}
+
 // EnsureLabels is forge.Labels.
 func (f *Faults) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.Label) error {
 	c := Call{Op: EnsureLabels, Repo: r}

@@ -196,6 +196,7 @@ func everyCall(ctx context.Context, c forge.Client, r forge.Repo, n int64) map[s
 		"EditComment":   func() error { return c.EditComment(ctx, r, n, "text") },
 		"DeleteComment": func() error { return c.DeleteComment(ctx, r, n) },
 		"React":         func() error { return c.React(ctx, r, n, forge.ReactionSeen) },
+		"ReactToIssue":  func() error { return c.ReactToIssue(ctx, r, n, forge.ReactionSeen) },
 		"EnsureLabels":  func() error { return c.EnsureLabels(ctx, r, []forge.Label{{Name: "x", Color: "ededed"}}) },
 		"AddLabel":      func() error { return c.AddLabel(ctx, r, n, "x") },
 		"RemoveLabel":   func() error { return c.RemoveLabel(ctx, r, n, "x") },

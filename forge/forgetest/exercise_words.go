@@ -130,7 +130,9 @@ func exerciseReactions(t *testing.T, p *Place) {
 	c := must[forge.Comment](t)(p.Reader.AddComment(t.Context(), p.Repo, i.Number, "/writ retry"))
 	for _, with := range []forge.Reaction{forge.ReactionSeen, forge.ReactionSeen, forge.ReactionDone, forge.ReactionRefused, forge.ReactionConfused} {
 		ok(t, p.Bot.React(t.Context(), p.Repo, c.ID, with))
+		ok(t, p.Bot.ReactToIssue(t.Context(), p.Repo, i.Number, with))
 	}
+	wantReason(t, "react to no issue", p.Bot.ReactToIssue(t.Context(), p.Repo, 1_000_000, forge.ReactionSeen), forge.NotFound)
 	wantBodies(t, p.comments(t, i.Number), "/writ retry")
 }
 

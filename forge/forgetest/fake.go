@@ -44,7 +44,7 @@ type item struct {
 	issue    forge.Issue
 	events   []forge.Event
 	comments []*forge.Comment
-	reacted  map[int64][]forge.Reaction // by comment, of anybody
+	reacted  map[int64][]forge.Reaction // by comment, 0 for the issue itself, of anybody
 	change   *forge.Change
 }
 
@@ -140,6 +140,15 @@ func (f *Fake) Reactions(r forge.Repo, comment int64) []forge.Reaction {
 	for _, it := range f.repos[r.ID].items {
 		out = append(out, it.reacted[comment]...)
 	}
+	slices.Sort(out)
+	return out
+}
+
+// IssueReactions returns how an account of anybody's answered to an issue, sorted.
+func (f *Fake) IssueReactions(r forge.Repo, number int64) []forge.Reaction {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.Clone(f.repos[r.ID].items[number].reacted[0])
 	slices.Sort(out)
 	return out
 }

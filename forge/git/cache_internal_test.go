@@ -14,7 +14,7 @@ func sized(n int) rawObject {
 
 // What is kept in memory stays below its bound, and what was dropped is a miss.
 func TestCache_Bound(t *testing.T) {
-	c := newObjectCache("", Limits{Cached: 10 << 10}.orDefaults())
+	c := newObjectCache(Limits{Cached: 10 << 10}.orDefaults())
 	for i := range 100 {
 		c.put(sized(i))
 		if n := len(c.young) + len(c.old); n > 10 || int64(len(c.young))<<10 != c.size {
@@ -36,24 +36,20 @@ func TestCache_Bound(t *testing.T) {
 	}
 }
 
-// TestCache_Age: what nobody asks for leaves the memory, where the directory has it, and what
-// somebody asks for stays.
+// TestCache_Age: what nobody asks for leaves the memory, and what somebody asks for stays.
 func TestCache_Age(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for _, dir := range []string{"", t.TempDir()} {
-		c := newObjectCache(dir, Limits{}.orDefaults())
-		c.now, c.since = func() time.Time { return now }, now
-		c.put(sized(1))
-		c.put(sized(2))
-		for range 3 {
-			now = now.Add(cachedFor)
-			if _, ok := c.recall(sized(1).oid); !ok {
-				t.Errorf("with the directory %q what is used has left the memory", dir)
-			}
+	c := newObjectCache(Limits{}.orDefaults())
+	c.now, c.since = func() time.Time { return now }, now
+	c.put(sized(1))
+	c.put(sized(2))
+	for range 3 {
+		now = now.Add(cachedFor)
+		if _, ok := c.get(sized(1).oid); !ok {
+			t.Error("what is used has left the memory")
 		}
-		_, inMemory := c.recall(sized(2).oid)
-		if inMemory != (dir == "") {
-			t.Errorf("with the directory %q what nobody used is in memory: %v", dir, inMemory)
-		}
+	}
+	if _, ok := c.get(sized(2).oid); ok {
+		t.Error("what nobody used is in memory")
 	}
 }

@@ -108,9 +108,22 @@ func (s *diskStore) packed(oid OID) (objType, []byte, error) {
 }
 
 // rescan opens packs that are new and closes those that are gone. It says
-// whether there are new ones.
+// whether there are new ones. One that goes between the list and its opening was
+// joined to another, which the next list has.
 func (s *diskStore) rescan() bool {
-	found := false
+	found, gone := s.scan()
+	for tries := 1; gone && tries < maxScans; tries++ {
+		var more bool
+		more, gone = s.scan()
+		found = found || more
+	}
+	return found
+}
+
+// maxScans bounds the lists of packs for one object, should they come and go all the time.
+const maxScans = 4
+
+func (s *diskStore) scan() (found, gone bool) {
 	seen := map[string]bool{}
 	for _, dir := range s.dirs {
 		names, _ := filepath.Glob(filepath.Join(dir, "pack", "pack-*.idx")) // the pattern is valid
@@ -119,10 +132,12 @@ func (s *diskStore) rescan() bool {
 			if s.packs[name] != nil {
 				continue
 			}
-			if p, err := s.openPack(name); err == nil {
+			p, err := s.openPack(name)
+			if err == nil {
 				s.packs[name] = p
 				found = true
 			}
+			gone = gone || errors.Is(err, fs.ErrNotExist)
 		}
 	}
 	for name, p := range s.packs {
@@ -131,7 +146,7 @@ func (s *diskStore) rescan() bool {
 			delete(s.packs, name)
 		}
 	}
-	return found
+	return found, gone
 }
 
 func (s *diskStore) openPack(name string) (*diskPack, error) {
@@ -158,16 +173,24 @@ func (s *diskStore) openPack(name string) (*diskPack, error) {
 }
 
 // loose reads objects/ab/cdef….
-func (s *diskStore) loose(dir string, oid OID) (objType, []byte, error) {
+func (s *diskStore) loose(dir string, oid OID) (kind objType, data []byte, err error) {
+	err = openLoose(dir, oid, func(f *os.File) error {
+		kind, data, err = readLoose(f, s.maxObject)
+		return err
+	})
+	return kind, data, err
+}
+
+func openLoose(dir string, oid OID, read func(*os.File) error) error {
 	f, err := openFile(filepath.Join(dir, string(oid[:2]), string(oid[2:])))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil, errMissing
+		return errMissing
 	}
 	if err != nil {
-		return 0, nil, fail(CodeLocal, "an object file can't be read", "check the repository's permissions", err)
+		return fail(CodeLocal, "an object file can't be read", "check the repository's permissions", err)
 	}
 	defer f.Close()
-	return readLoose(f, s.maxObject)
+	return read(f)
 }
 
 // looseTypes are the names of types in a loose object's header.
@@ -190,30 +213,43 @@ func (t objType) String() string {
 }
 
 func readLoose(r io.Reader, limit int64) (objType, []byte, error) {
+	var kind objType
+	var data []byte
+	err := withLoose(r, func(k objType, size int64, content io.Reader) error {
+		if kind = k; size > limit {
+			return tooLarge("an object", limit)
+		}
+		data = make([]byte, size)
+		if _, err := io.ReadFull(content, data); err != nil {
+			return badObject("it is cut short", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return kind, data, nil
+}
+
+// withLoose reads the head of a loose object and hands the rest on.
+func withLoose(r io.Reader, take func(kind objType, size int64, content io.Reader) error) error {
 	f := inflaters.Get().(*inflater)
 	defer inflaters.Put(f)
 	if err := f.open(r); err != nil {
-		return 0, nil, err
+		return err
 	}
 	b := bufio.NewReaderSize(f.z, 64)
 	head, err := b.ReadSlice(0)
 	if err != nil {
-		return 0, nil, badObject("its header is broken", err)
+		return badObject("its header is broken", err)
 	}
 	name, text, _ := strings.Cut(string(head[:len(head)-1]), " ")
 	size, err := strconv.ParseInt(text, 10, 64)
 	kind := looseType(name)
 	if err != nil || kind == 0 || size < 0 {
-		return 0, nil, badObject("its header is broken", err)
+		return badObject("its header is broken", err)
 	}
-	if size > limit {
-		return 0, nil, tooLarge("an object", limit)
-	}
-	data := make([]byte, size)
-	if _, err := io.ReadFull(b, data); err != nil {
-		return 0, nil, badObject("it is cut short", err)
-	}
-	return kind, data, nil
+	return take(kind, size, b)
 }
 
 // packIndex searches a version 2 index where it lies.

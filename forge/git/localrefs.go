@@ -29,6 +29,8 @@ func (l *local) refs(names []string) (Refs, error) {
 		if out.head, err = l.followSymref(out.Head, 0); err != nil {
 			return out, err
 		}
+	} else if oid := OID(strings.TrimSpace(string(head))); oid.Valid() {
+		out.head = oid // detached
 	}
 	exact := true
 	for _, n := range names {

@@ -3,6 +3,7 @@ package git
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -69,6 +70,11 @@ func (o *Objects) add(kind objType, oid OID, data []byte) {
 
 // Len returns the number of new objects.
 func (o *Objects) Len() int { return len(o.list) }
+
+// Bare reports whether no blob is in it: no rule about contents can be against it.
+func (o *Objects) Bare() bool {
+	return !slices.ContainsFunc(o.list, func(one rawObject) bool { return one.kind == objBlob })
+}
 
 // Blob adds a blob and returns its id. The set keeps data.
 func (o *Objects) Blob(data []byte) OID {

@@ -277,51 +277,6 @@ func TestReadLimits(t *testing.T) {
 	wantCode(t, err, CodeTooLarge)
 }
 
-func TestCacheDir(t *testing.T) {
-	s := onHTTP(t)
-	at := gittest.Commit(t, s.dir, "refs/heads/main", "", sample)
-	opts := Options{CacheDir: t.TempDir()}
-	if _, err := openAt(t, Endpoint{URL: s.http.URL}, opts).Tree(t.Context(), OID(at)); err != nil {
-		t.Fatal(err)
-	}
-	s.http.Requests()
-	if _, err := openAt(t, Endpoint{URL: s.http.URL}, opts).Tree(t.Context(), OID(at)); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.http.Requests()); n != 0 {
-		t.Errorf("%d requests for what is in the cache", n)
-	}
-	// What does not hash to its name is fetched again.
-	path := filepath.Join(opts.CacheDir, at[:2], at[2:])
-	other, err := os.ReadFile(filepath.Join(opts.CacheDir, findOther(t, opts.CacheDir, at)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, other, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := openAt(t, Endpoint{URL: s.http.URL}, opts).Commit(t.Context(), OID(at))
-	if err != nil || c.OID != OID(at) {
-		t.Fatalf("%+v, %v", c, err)
-	}
-}
-
-func findOther(t *testing.T, dir, not string) string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range names {
-		rel, err := filepath.Rel(dir, n)
-		if err == nil && strings.ReplaceAll(rel, "/", "") != not {
-			return rel
-		}
-	}
-	t.Fatal("the cache is empty")
-	return ""
-}
-
 // TestS9_ReplaceAndGrafts: neither changes what an id names, on any transport.
 func TestS9_ReplaceAndGrafts(t *testing.T) {
 	everywhere(t, func(t *testing.T, s served) {

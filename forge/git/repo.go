@@ -42,7 +42,6 @@ type Auth struct {
 
 // Options are the settings of an open repository. The zero value is usable.
 type Options struct {
-	CacheDir   string         // where fetched objects are kept between runs; empty: in memory
 	Timeout    time.Duration  // of one exchange with the server; 0: DefaultTimeout
 	HTTPClient *http.Client   // only its Transport is used; nil: one of our own
 	RootCAs    *x509.CertPool // over HTTPS with our own transport; nil: the system's
@@ -91,7 +90,7 @@ func Open(_ context.Context, ep Endpoint, opts Options) (*Repo, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.cache = newObjectCache(opts.CacheDir, r.limits)
+	r.cache = newObjectCache(r.limits)
 	if err := r.connect(loc, ep, opts); err != nil {
 		return nil, err
 	}
@@ -139,12 +138,13 @@ type Refs struct {
 }
 
 // OID returns the object id of the ref of that full name, the zero id if there is none
-// or it wasn't asked for. That of Head is always there.
+// or it wasn't asked for. That of Head is always there, and under [OnlyHead] what HEAD
+// comes to, also where it points to no branch.
 func (r Refs) OID(name string) OID {
 	if oid, ok := r.byName[name]; ok {
 		return oid
 	}
-	if name != "" && name == r.Head {
+	if name != "" && name == r.Head || name == OnlyHead {
 		return r.head.orZero()
 	}
 	return OID("").orZero()

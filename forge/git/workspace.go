@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha1" //nolint:gosec // git's object ids and checksums; nothing here is trusted afterwards
 	"encoding/binary"
 	"encoding/hex"
@@ -32,13 +33,15 @@ const workspaceConfig = `[core]
 // RepositorySpec says what WriteRepository writes.
 type RepositorySpec struct {
 	Entries []Entry // the whole tree; the files are in the directory already
+	// At is the directory in which .git is made. Empty: that of the files.
+	At string
 	// Read returns an entry's blob. nil: it is read from the file.
 	Read    func(Entry) ([]byte, error)
 	Author  Person // and committer
 	Message []byte
 }
 
-// WriteRepository makes a .git inside dir, for tools that want one: a single
+// WriteRepository makes a .git for the files of dir, for tools that want one: a single
 // commit without a parent, on the branch main, and an index that matches the
 // files, so that git status is clean. No git process runs and nothing is checked
 // out. Objects are stored, not compressed. The result is for the builder alone;
@@ -47,7 +50,7 @@ type RepositorySpec struct {
 func WriteRepository(dir string, spec RepositorySpec) error {
 	entries := slices.Clone(spec.Entries)
 	sortEntries(entries)
-	w := workspace{dir: dir, git: filepath.Join(dir, ".git")}
+	w := workspace{dir: dir, git: filepath.Join(cmp.Or(spec.At, dir), ".git")}
 	if err := w.mkdirs(); err != nil {
 		return localError(err)
 	}

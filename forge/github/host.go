@@ -27,8 +27,10 @@ type Host struct {
 
 	mu     sync.Mutex
 	places map[int64]*place // by repository id
-	tokens map[tokenKey]source
-	self   forge.User
+	// workflows is by repository id, see [Host.Workflows]
+	workflows map[int64]workflows
+	tokens    map[tokenKey]source
+	self      forge.User
 }
 
 // New makes a Host. It asks GitHub nothing yet.
@@ -43,7 +45,7 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = DefaultUserAgent
 	}
-	h := &Host{cfg: c, at: at, now: c.Now, log: c.Logger, places: map[int64]*place{}, tokens: map[tokenKey]source{}}
+	h := &Host{cfg: c, at: at, now: c.Now, log: c.Logger, places: map[int64]*place{}, workflows: map[int64]workflows{}, tokens: map[tokenKey]source{}}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -118,7 +120,7 @@ func (h *Host) GitURL(r forge.Repo) string {
 const gitUser = "x-access-token"
 
 // GitAuth gives git a token for this repository alone, with which contents may
-// be written and nothing else; a new one before the last has ended. With a
+// be written and, where that was asked for and given, workflows; a new one before the last has ended. With a
 // personal token it is that one.
 func (h *Host) GitAuth(r forge.Repo) git.Auth {
 	return git.Auth{Username: gitUser, AllowPlaintext: h.cfg.AllowPlaintext, AskPassword: func(ctx context.Context) (string, error) {
@@ -130,7 +132,7 @@ func (h *Host) GitAuth(r forge.Repo) git.Auth {
 		if p == nil {
 			return "", err
 		}
-		token, err := h.token(ctx, op, p, forGit)
+		token, err := h.token(ctx, op, p, h.gitScope(r.ID))
 		return token, fail(op, transport.Read, err)
 	}}
 }

@@ -199,3 +199,12 @@ func (c *client) React(ctx context.Context, r forge.Repo, id int64, with forge.R
 		return err
 	})
 }
+
+// ReactToIssue is forge.Comments.
+func (c *client) ReactToIssue(ctx context.Context, r forge.Repo, number int64, with forge.Reaction) error {
+	a := act{op: fmt.Sprintf("react to %s#%d", r, number), scope: toTalk, lane: transport.Edit}
+	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {
+		_, _, err := at.Reactions.CreateIssueReaction(ctx, at.owner, at.name, int(number), string(with))
+		return err
+	})
+}

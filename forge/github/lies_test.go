@@ -127,6 +127,7 @@ func TestF5_LyingServer(t *testing.T) {
 				"comment":        func() error { _, err := c.AddComment(ctx, r, i.Number, "once"); return err },
 				"edit a comment": func() error { return c.EditComment(ctx, r, said.ID, "after") },
 				"react":          func() error { return c.React(ctx, r, said.ID, forge.ReactionSeen) },
+				"react to it":    func() error { return c.ReactToIssue(ctx, r, i.Number, forge.ReactionSeen) },
 				"label":          func() error { return c.AddLabel(ctx, r, i.Number, "writ") },
 				"close":          func() error { return c.SetState(ctx, r, i.Number, forge.Closed) },
 				"check":          func() error { return c.SetCheck(ctx, r, oid, forge.Check{Name: "writ", State: forge.CheckPassed}) },

@@ -56,6 +56,8 @@ const (
 	toTalk  scope = "talk" // issues and changes: comments, labels, states, opening and editing changes
 	toCheck scope = "check"
 	forGit  scope = "git"
+	// forWorkflows is forGit where pushes may change workflows, see [Host.Workflows].
+	forWorkflows scope = "git and workflows"
 )
 
 func permissions(s scope) *apps.InstallationPermissions {
@@ -70,6 +72,8 @@ func permissions(s scope) *apps.InstallationPermissions {
 		p.Checks = apps.Ptr(write)
 	case forGit:
 		p.Contents = apps.Ptr(write)
+	case forWorkflows:
+		p.Contents, p.Workflows = apps.Ptr(write), apps.Ptr(write)
 	}
 	return p
 }

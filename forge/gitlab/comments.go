@@ -145,20 +145,43 @@ var emoji = map[forge.Reaction]string{
 // React is forge.Comments. GitLab answers a second time with a 404 that says so.
 func (h *Host) React(ctx context.Context, r forge.Repo, comment int64, with forge.Reaction) error {
 	w := editing("react to comment %d in %s", comment, r)
-	name, known := emoji[with]
-	if !known {
-		return w.refuse(forge.Invalid, "there is no reaction %q", with)
+	o, err := award(w, with)
+	if err != nil {
+		return err
 	}
 	at, err := h.thread(ctx, w, r, comment)
 	if err != nil {
 		return err
 	}
-	o := &gitlab.CreateAwardEmojiOptions{Name: name}
 	if at.merge {
 		_, _, err = h.api.AwardEmoji.CreateMergeRequestAwardEmojiOnNote(int(r.ID), at.iid, int(comment), o, w.in(ctx))
 	} else {
 		_, _, err = h.api.AwardEmoji.CreateIssuesAwardEmojiOnNote(int(r.ID), at.iid, int(comment), o, w.in(ctx))
 	}
+	return w.taken(err)
+}
+
+// ReactToIssue is forge.Comments.
+func (h *Host) ReactToIssue(ctx context.Context, r forge.Repo, number int64, with forge.Reaction) error {
+	w := editing("react to %s#%d", r, number)
+	o, err := award(w, with)
+	if err != nil {
+		return err
+	}
+	_, _, err = h.api.AwardEmoji.CreateIssueAwardEmoji(int(r.ID), int(number), o, w.in(ctx))
+	return w.taken(err)
+}
+
+func award(w how, with forge.Reaction) (*gitlab.CreateAwardEmojiOptions, error) {
+	name, known := emoji[with]
+	if !known {
+		return nil, w.refuse(forge.Invalid, "there is no reaction %q", with)
+	}
+	return &gitlab.CreateAwardEmojiOptions{Name: name}, nil
+}
+
+// taken is the answer to a reaction: one that is there already is no error.
+func (w how) taken(err error) error {
 	if answered(err, http.StatusNotFound, "already been taken") {
 		return nil
 	}

@@ -47,6 +47,8 @@ func (w *world) writes(t *testing.T) map[string]write {
 			func(t *testing.T) bool { return !says("gone")(t) }},
 		"React": {"POST", "/award_emoji", func(ctx context.Context) error { return bot.React(ctx, r, c.ID, forge.ReactionSeen) },
 			func(*testing.T) bool { return len(w.Awards(r.ID, c.ID, w.bot.user.ID)) > 0 }},
+		"ReactToIssue": {"POST", "/award_emoji", func(ctx context.Context) error { return bot.ReactToIssue(ctx, r, i.Number, forge.ReactionSeen) },
+			func(*testing.T) bool { return len(w.IssueAwards(r.ID, i.Number, w.bot.user.ID)) > 0 }},
 		"EnsureLabels": {"POST", "/labels", func(ctx context.Context) error {
 			return bot.EnsureLabels(ctx, r, []forge.Label{{Name: "new", Color: "ededed"}})
 		}, nil},

@@ -144,6 +144,16 @@ func (c *Client) React(ctx context.Context, r forge.Repo, comment int64, with fo
 	})
 }
 
+// ReactToIssue is forge.Comments.
+func (c *Client) ReactToIssue(ctx context.Context, r forge.Repo, number int64, with forge.Reaction) error {
+	return c.inItem(ctx, r, number, writes(forge.Read, "react to"), func(x *session, in scope, it itemRow) error {
+		if !known(with) {
+			return refuse(forge.Invalid, "%q is no reaction", with)
+		}
+		return x.do(`INSERT INTO item_reactions (item, user, kind) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, it.ID, in.by.ID, string(with))
+	})
+}
+
 func known(r forge.Reaction) bool {
 	switch r {
 	case forge.ReactionSeen, forge.ReactionDone, forge.ReactionRefused, forge.ReactionConfused:
@@ -152,7 +162,8 @@ func known(r forge.Reaction) bool {
 	return false
 }
 
-// reactions lists how people answered to the comments of an item.
+// reactions lists how people answered to the comments of an item, and under 0 to the item
+// itself.
 func (x *session) reactions(item int64) (map[int64][]forge.Reaction, error) {
 	out := map[int64][]forge.Reaction{}
 	err := x.each(func(scan func(...any) error) error {
@@ -161,7 +172,7 @@ func (x *session) reactions(item int64) (map[int64][]forge.Reaction, error) {
 		err := scan(&comment, &with)
 		out[comment] = append(out[comment], with)
 		return err
-	}, `SELECT DISTINCT r.comment, r.kind FROM reactions r JOIN comments c ON c.id = r.comment
-		WHERE c.item = ? ORDER BY r.comment, r.kind`, item)
+	}, `SELECT r.comment, r.kind FROM reactions r JOIN comments c ON c.id = r.comment WHERE c.item = ?
+		UNION SELECT 0, kind FROM item_reactions WHERE item = ? ORDER BY 1, 2`, item, item)
 	return out, err
 }

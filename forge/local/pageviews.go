@@ -123,7 +123,8 @@ type itemView struct {
 	Version  int64
 	Versions int
 	Hues     map[string]string
-	Offered  []forge.Label // that it hasn't
+	Offered  []forge.Label    // that it hasn't
+	Answered []forge.Reaction // to the issue itself
 	Timeline []moment
 	Approve  string // the label that approves, if it isn't there
 	Stale    bool   // the text was edited after the approval
@@ -242,7 +243,7 @@ func (x *session) fill(view *itemView, in scope, it itemRow) error {
 	if err != nil {
 		return err
 	}
-	view.Timeline = timeline(versions, events, comments, reactions)
+	view.Answered, view.Timeline = reactions[0], timeline(versions, events, comments, reactions)
 	return nil
 }
 

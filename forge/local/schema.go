@@ -12,7 +12,7 @@ const applicationID = 0x466f7267
 // migrations brings a file from version i to i+1 (PRAGMA user_version). An
 // entry that was released never changes. Times are Unix milliseconds.
 func migrations() []string {
-	return []string{accounts + repositories + items + hooks, identities}
+	return []string{accounts + repositories + items + hooks, identities, itemReactions}
 }
 
 // Which forge this is, and which repository each one is, whatever they are called
@@ -147,6 +147,15 @@ CREATE TABLE reactions (
 	user    INTEGER NOT NULL REFERENCES users (id),
 	kind    TEXT    NOT NULL,
 	PRIMARY KEY (comment, user, kind)
+) STRICT, WITHOUT ROWID;`
+
+// Answers without words to an issue itself.
+const itemReactions = `
+CREATE TABLE item_reactions (
+	item INTEGER NOT NULL REFERENCES items (id) ON DELETE CASCADE,
+	user INTEGER NOT NULL REFERENCES users (id),
+	kind TEXT    NOT NULL,
+	PRIMARY KEY (item, user, kind)
 ) STRICT, WITHOUT ROWID;`
 
 // Who is told is kept here, so that whatever process acts writes the deliveries;

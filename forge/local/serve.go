@@ -31,6 +31,7 @@ func (s *Store) Handler() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve the embedded forge: %w", err)
 	}
+	s.maintainAll()
 	page, err := s.page()
 	if err != nil {
 		return nil, fmt.Errorf("serve the embedded forge: %w", err)
@@ -130,6 +131,7 @@ func (s *Store) authorizeGit(r *http.Request, dir string, write bool) (string, e
 // postReceive tells of a push that git has done. What can't be told now is told
 // at the next start.
 func (s *Store) postReceive(ctx context.Context, dir, user string, moved []smarthttp.RefUpdate) {
+	defer s.maintain(repoOfDir(dir))
 	id, _ := strconv.ParseInt(user, 10, 64) // what authorizeGit has returned
 	var by forge.User
 	err := s.view(ctx, "find who pushed", func(x *session) (err error) {

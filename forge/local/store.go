@@ -61,6 +61,7 @@ type Store struct {
 
 	sessions sessions
 	merging  sync.Mutex
+	keeping  keeping
 	client   *http.Client
 	stop     context.CancelFunc // ends the senders
 	ended    context.Context

@@ -53,6 +53,7 @@ func TestI4_PermissionsAreEnforced(t *testing.T) {
 	}{
 		{"comment", forge.Read, func(c *Client) error { return second(c.AddComment(ctx, r, i.Number, "word")) }},
 		{"react", forge.Read, func(by *Client) error { return by.React(ctx, r, c.ID, forge.ReactionSeen) }},
+		{"react to the issue", forge.Read, func(by *Client) error { return by.ReactToIssue(ctx, r, i.Number, forge.ReactionSeen) }},
 		{"file", forge.Read, func(c *Client) error { return second(c.FileIssue(ctx, r, "Mine", "")) }},
 		{"label", forge.Triage, func(c *Client) error { return c.AddLabel(ctx, r, i.Number, "writ") }},
 		{"unlabel", forge.Triage, func(c *Client) error { return c.RemoveLabel(ctx, r, i.Number, "writ") }},

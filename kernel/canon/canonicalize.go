@@ -31,6 +31,9 @@ func Canonicalize(data []byte, lim Limits) ([]byte, error) {
 func Check(data []byte, lim Limits, member func(name, value []byte) error) error {
 	s := newScanner(data, lim)
 	s.canonical = true
+	if member == nil && len(data) <= s.lim.MaxBytes && pass(data, 0, s.lim.MaxDepth) == len(data) {
+		return nil
+	}
 	return s.document(func() error {
 		if member == nil {
 			return s.skip()
@@ -40,7 +43,9 @@ func Check(data []byte, lim Limits, member func(name, value []byte) error) error
 		}
 		return s.object(func(key []byte) error {
 			from := s.pos
-			if err := s.skip(); err != nil {
+			if end := pass(data, from, s.lim.MaxDepth-s.depth); end != undecided {
+				s.pos = end
+			} else if err := s.skip(); err != nil {
 				return err
 			}
 			return member(key, data[from:s.pos])

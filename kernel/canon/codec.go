@@ -7,7 +7,10 @@ package canon
 type Codec struct{ plans plans }
 
 // Marshal is [Marshal].
-func (c *Codec) Marshal(v any) ([]byte, error) { return marshal(&c.plans, v) }
+func (c *Codec) Marshal(v any) ([]byte, error) {
+	b, _, err := marshal(&c.plans, v)
+	return b, err
+}
 
 // Hash is [Hash].
 func (c *Codec) Hash(v any) (Digest, error) {

@@ -26,13 +26,14 @@ import (
 // json.Number, channels and functions.
 func Marshal(v any) ([]byte, error) { return new(Codec).Marshal(v) }
 
-func marshal(known *plans, v any) ([]byte, error) {
+// marshal gives the bytes, and how many objects and arrays are open in them at once.
+func marshal(known *plans, v any) (b []byte, depth int, err error) {
 	const typical = 1024 // bytes, most records are smaller
 	e := encoder{out: make([]byte, 0, typical), plans: known}
 	if err := e.value(reflect.ValueOf(v)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return e.out, nil
+	return e.out, e.deepest, nil
 }
 
 type encoder struct {
@@ -40,6 +41,8 @@ type encoder struct {
 	depth int // open objects and arrays
 	hops  int // pointers and interfaces on the way down
 	plans *plans
+
+	deepest int // depth has been
 }
 
 // maxHops ends a cycle of pointers that opens no object: more than two for
@@ -59,6 +62,9 @@ func (e *encoder) value(v reflect.Value) error {
 	case reflect.Pointer, reflect.Interface:
 		return e.pointer(v)
 	case reflect.Struct:
+		if v.Type() == sealedType {
+			return e.sealed(v.Interface().(Sealed))
+		}
 		return e.structure(v)
 	}
 	if err := plainType(v.Type()); err != nil {
@@ -112,6 +118,7 @@ func (e *encoder) open(c byte) error {
 	if e.depth++; e.depth > DefaultMaxDepth {
 		return refuse(ErrDepth, "nested deeper than the limit, or a cycle; flatten it")
 	}
+	e.deepest = max(e.deepest, e.depth)
 	e.out = append(e.out, c)
 	return nil
 }
@@ -182,6 +189,7 @@ func (e *encoder) raw(data []byte) error {
 	s.depth = e.depth
 	return s.document(func() (err error) {
 		e.out, err = s.appendValue(e.out)
+		e.deepest = max(e.deepest, s.deepest)
 		return err
 	})
 }

@@ -30,6 +30,9 @@ func (p *plans) of(t reflect.Type) (plan, error) {
 	if known, ok := (*p)[t]; ok {
 		return known, nil
 	}
+	if t == sealedType {
+		return nil, badType(t, "what is sealed isn't read back; read its bytes")
+	}
 	made, err := addFields(make(plan, 0, t.NumField()), t, nil)
 	if err != nil {
 		return nil, err

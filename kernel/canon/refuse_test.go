@@ -1,6 +1,7 @@
 package canon_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -365,5 +366,22 @@ func TestErrorText(t *testing.T) {
 	const want = "canon: float at /a/0 (byte 6): no fraction, exponent or -0; use integers, a ratio in parts per million"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+// TestCheck_EveryByteAtEveryPlace: text that is passed eight bytes at a time is looked at
+// as closely as byte by byte.
+func TestCheck_EveryByteAtEveryPlace(t *testing.T) {
+	const length = 19
+	for at := range length {
+		for c := range 256 {
+			text := bytes.Repeat([]byte("a"), length)
+			text[at] = byte(c)
+			doc := append(append([]byte(`{"k":"`), text...), `"}`...)
+			want := c >= ' ' && c < 0x80 && c != '"' && c != '\\'
+			if err := canon.Check(doc, canon.Limits{}, nil); (err == nil) != want {
+				t.Fatalf("byte %#x at %d: %v", c, at, err)
+			}
+		}
 	}
 }

@@ -44,6 +44,7 @@ type scanner struct {
 	data      []byte
 	pos       int
 	depth     int // open objects and arrays
+	deepest   int // depth has been
 	lim       Limits
 	canonical bool   // refuse what Marshal would not have written
 	text      []byte // the last text that had escapes
@@ -108,6 +109,7 @@ func (s *scanner) open() error {
 	if s.depth++; s.depth > s.lim.MaxDepth {
 		return s.fail(ErrDepth, s.pos, "nested deeper than the limit; flatten it")
 	}
+	s.deepest = max(s.deepest, s.depth)
 	s.pos++
 	return nil
 }

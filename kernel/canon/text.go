@@ -9,7 +9,7 @@ import (
 // another is good until the next call.
 func (s *scanner) str() (text []byte, plain bool, err error) {
 	from := s.pos + 1
-	for i := from; i < len(s.data); {
+	for i := s.plain(from); i < len(s.data); {
 		switch c := s.data[i]; {
 		case c == '"':
 			s.pos = i + 1
@@ -22,7 +22,7 @@ func (s *scanner) str() (text []byte, plain bool, err error) {
 			if err != nil {
 				return nil, false, err
 			}
-			i += n
+			i = s.plain(i + n)
 		case c < ' ':
 			return nil, false, s.fail(ErrSyntax, i, "a control character must be escaped")
 		default:
@@ -30,6 +30,27 @@ func (s *scanner) str() (text []byte, plain bool, err error) {
 		}
 	}
 	return nil, false, s.fail(ErrSyntax, len(s.data), "a string is not closed")
+}
+
+// plain passes characters of a string that need no look, eight at once: most of all
+// text is digests and words.
+func (s *scanner) plain(i int) int {
+	for i+8 <= len(s.data) && specials(s.data[i:]) == 0 {
+		i += 8
+	}
+	return i
+}
+
+// specials has the highest bit of a byte set for each of the first eight bytes that is a
+// control character, a quote, a backslash or beyond ASCII: a subtraction that borrows sets
+// it. Above the lowest such byte, which is the first one, it may be set for others, too.
+func specials(b []byte) uint64 {
+	_ = b[7]
+	eight := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56 // one load
+	const each, highest = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := eight^each*'"', eight^each*'\\'
+	return ((eight - each*' ') | (quote - each) | (backslash - each) | eight) & highest
 }
 
 // rune is the length of the character at i beyond ASCII.

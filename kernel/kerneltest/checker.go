@@ -26,20 +26,27 @@ type Checker struct {
 	// Foreign says whether a state commit was made for another place; nil for never.
 	Foreign func(id string) bool
 	Outage  bool // the server is or was unable
+	// Stale says that an instance may have been shown the issue as it was before: it then
+	// can't know of what people did since.
+	Stale bool
 
-	Wrong    []string
-	Claims   int // leases taken
-	Resumed  int // ... that go on with sealed work
-	Accepted int // completed tasks
+	Wrong     []string
+	Claims    int // leases taken
+	Resumed   int // ... that go on with sealed work
+	Refreshed int // ... that apply accepted work on another base
+	Accepted  int // completed tasks
 
 	ledgers  map[string]*ledgerView
 	intents  map[string]intent        // by key, of all ledgers ever
 	started  map[string]bool          // runs that a builder was started for
-	accepted map[string]string        // approval to the commit that completed it
+	accepted map[string]string        // approval and base to the commit that completed it
+	stands   map[string]Head          // of an approval: the accepted result that counts
 	runs     map[string]tenure        // of the runs that hold or held a lease
 	earlier  map[string]string        // of a run: the dispatched one whose sealed work it goes on with
 	resumed  map[string]bool          // commits that a person moved on from
 	moving   map[string]kernel.Intent // by instance: the effect on the issue that is announced
+	acts     map[string]string        // of a run: the act on the forge that it was claimed on
+	taken    int64                    // when a person last took the approval back, by the forge's clock
 }
 
 // ledgerView is what is remembered of an instance's ledger.
@@ -67,8 +74,8 @@ func NewChecker(s *Server, stateRef, changeRef string, rules Rules) *Checker {
 	c := &Checker{
 		Server: s, Rules: rules, StateRef: stateRef, ChangeRef: changeRef,
 		ledgers: map[string]*ledgerView{}, intents: map[string]intent{}, started: map[string]bool{},
-		accepted: map[string]string{}, runs: map[string]tenure{}, resumed: map[string]bool{}, earlier: map[string]string{},
-		moving: map[string]kernel.Intent{},
+		accepted: map[string]string{}, stands: map[string]Head{}, runs: map[string]tenure{}, resumed: map[string]bool{}, earlier: map[string]string{},
+		moving: map[string]kernel.Intent{}, acts: map[string]string{},
 	}
 	s.Moved = c.moved
 	s.Received = func(o Object) { c.canary("a pushed "+o.Kind, o.Data) }
@@ -156,6 +163,7 @@ func (c *Checker) Started(instance, run string, dispatch []byte) {
 		c.wrong("E4: run %s goes on with sealed work and starts a builder", run)
 	}
 	c.started[run] = true
+	c.approved("dispatched", run, c.acts[run])
 	l := c.ledger(instance)
 	i, ok := c.intents["dispatch:"+run]
 	if !ok || i.instance != instance {
@@ -250,7 +258,7 @@ func (c *Checker) read(id string) Head {
 
 // intended finds the intent of a push (E3).
 func (c *Checker) intended(pusher, to string, s Step) intent {
-	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionTakeOver, kernel.ActionHeartbeat, kernel.ActionSeal, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait, kernel.ActionComplete} {
+	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionTakeOver, kernel.ActionHeartbeat, kernel.ActionSeal, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait, kernel.ActionComplete, kernel.ActionRestore} {
 		if i, ok := c.intents[string(a)+":"+to]; ok {
 			if i.instance != pusher || i.to != to || i.effect != a {
 				c.wrong("E3: %s pushes what %s intended", pusher, i.instance)
@@ -267,18 +275,23 @@ func (c *Checker) intended(pusher, to string, s Step) intent {
 func (c *Checker) fence(pusher string, in intent, s Step) {
 	switch {
 	case in.effect == kernel.ActionClaim:
-		if c.runs[s.New.Run].last != "" {
+		if last := c.runs[s.New.Run].last; last != "" && last != s.New.OID { // the very same is pushed again where no look showed it
 			c.wrong("L2: run %s takes a second lease", s.New.Run)
 		}
 		c.Claims++
 		c.resumes(s.New)
+		c.acts[s.New.Run] = s.New.Act
 		c.runs[s.New.Run] = tenure{pusher, s.New.OID, s.Old.OID}
 	case s.Old.Waiting == kernel.WaitRule && (in.effect == kernel.ActionResult || in.effect == kernel.ActionWait && s.New.Waiting == kernel.WaitRule) && in.run != "":
 		if held := c.runs[in.run]; held.instance != pusher || held.last != s.Old.OID {
 			c.wrong("E5: %s of run %s by %s onto the wait %s, which %s left there", in.effect, in.run, pusher, s.Old.OID, held.instance)
 		}
 		c.runs[in.run] = tenure{pusher, s.New.OID, s.Old.OID}
+	case in.effect == kernel.ActionRestore && c.runs[s.Old.Run].instance != pusher:
+		// whoever breaks a lease that was to replace a result puts that back
 	case in.effect == kernel.ActionTakeOver || s.Old.State != "working":
+	case in.effect == kernel.ActionWait && s.New.Waiting == kernel.WaitApproval && c.runs[s.Old.Run].instance != pusher:
+		// whoever sees that a person took the approval back says so over a dead lease, too
 	default:
 		held := c.runs[s.Old.Run]
 		if held.instance != pusher || held.last != s.Old.OID && held.before != s.Old.OID || in.run != s.Old.Run {
@@ -299,15 +312,31 @@ func (c *Checker) resumes(h Head) {
 		c.wrong("E4: run %s goes on with run %s, and names the dispatch %s", h.Run, h.Resumes, h.Dispatch)
 	}
 	c.earlier[h.Run] = h.Resumes
+	if h.Refreshes == "" {
+		return
+	}
+	c.Refreshed++
+	c.Resumed--
+	if was := c.stands[h.Approval]; was.Change == "" || was.Of != h.Refreshes {
+		c.wrong("E1: run %s is to replace the result of run %s, and accepted is that of %s", h.Run, h.Refreshes, was.Of)
+	}
 }
 
 // result is E1 and E2: one accepted result, and the change only with it.
 func (c *Checker) result(s Step, run string, change *Move) {
-	if s.Effect == kernel.ActionComplete {
-		if c.accepted[s.New.Approval] != s.Old.OID || change != nil {
+	was := c.stands[s.New.Approval]
+	switch s.Effect {
+	case kernel.ActionComplete:
+		if was.OID != s.Old.OID || change != nil {
 			c.wrong("E2: %s completes %s, which isn't the accepted result", s.New.OID, s.Old.OID)
 		}
-		c.accepted[s.New.Approval] = s.New.OID
+		c.stands[s.New.Approval] = s.New
+		return
+	case kernel.ActionRestore:
+		if s.New.Change != was.Change || s.New.Of != was.Of || s.New.Base != was.Base || s.New.State != was.State || change != nil {
+			c.wrong("E1: %s puts another result back than the accepted one, of run %s", s.New.OID, was.Of)
+		}
+		c.stands[s.New.Approval] = s.New
 		return
 	}
 	completed := s.New.State == string(kernel.TaskCompleted) || s.New.State == string(kernel.TaskWaiting) && s.New.Waiting == kernel.WaitMerge
@@ -317,7 +346,7 @@ func (c *Checker) result(s Step, run string, change *Move) {
 		c.wrong("E2: accepted without the change it names")
 	case !completed && change != nil:
 		c.wrong("E2: the change moves with %q", s.New.State)
-	case change != nil && change.Old != "" && !c.Server.strays[change.Old]:
+	case change != nil && change.Old != "" && !c.Server.strays[change.Old] && !(s.New.Refreshes != "" && change.Old == was.Change):
 		c.wrong("E2: somebody's commit on the change branch is forced over")
 	}
 	if !completed {
@@ -327,8 +356,14 @@ func (c *Checker) result(s Step, run string, change *Move) {
 		c.wrong("E1: run %s completes and was never dispatched", run)
 	}
 	c.Accepted++
-	if first := c.accepted[s.New.Approval]; first != "" {
-		c.wrong("E1: %s and %s both complete the approval %s", first, s.New.OID, s.New.Approval)
+	if !c.Server.behind {
+		c.approved("accepted", run, s.New.Act)
 	}
-	c.accepted[s.New.Approval] = s.New.OID
+	if first := c.accepted[s.New.Approval+" "+s.New.Base]; first != "" {
+		c.wrong("E1: %s and %s both complete the approval %s on the base %s", first, s.New.OID, s.New.Approval, s.New.Base)
+	}
+	if was.OID != "" && s.New.Refreshes != was.Of {
+		c.wrong("E1: %s and %s both complete the approval %s", was.OID, s.New.OID, s.New.Approval)
+	}
+	c.accepted[s.New.Approval+" "+s.New.Base], c.stands[s.New.Approval] = s.New.OID, s.New
 }

@@ -42,7 +42,7 @@ func (s *scene) record(instance, run string, kind kernel.Kind, body any) {
 		s.t.Fatal(err)
 	}
 	s.chain[instance] = next
-	s.c.Stored(instance, records[0])
+	s.c.Stored(instance, records[0].Record())
 }
 
 // commit makes a commit of the state ref with these trailers on HEAD.
@@ -78,8 +78,14 @@ func (s *scene) push(instance, run string, a kernel.Action, to string, more ...M
 // claim takes the task from nothing, as it should be done.
 func (s *scene) claim(instance, run string) string {
 	s.t.Helper()
+	return s.claimOn(instance, run, "")
+}
+
+// claimOn is claim on an act of the forge.
+func (s *scene) claimOn(instance, run, act string) string {
+	s.t.Helper()
 	event := s.commit(s.c.Server.Ref(ref), "aynig-state: open\n")
-	to := s.commit(event, leaseOf(run, 1))
+	to := s.commit(event, leaseOf(run, 1)+actLine(act))
 	s.push(instance, run, kernel.ActionClaim, to)
 	return to
 }
@@ -94,9 +100,21 @@ func (s *scene) dispatch(instance, run string) {
 	s.c.Started(instance, run, bytes)
 }
 
+func actLine(act string) string {
+	if act == "" {
+		return ""
+	}
+	return kernel.TrailerAct + ": " + act + "\n"
+}
+
 func (s *scene) complete(instance, run string) {
 	s.t.Helper()
-	to := s.commit(s.c.Server.Ref(ref), "aynig-state: completed\nwrit-attempt: 1\nwrit-change: c0ffee\nwrit-approval: x\n")
+	s.completeOn(instance, run, "")
+}
+
+func (s *scene) completeOn(instance, run, act string) {
+	s.t.Helper()
+	to := s.commit(s.c.Server.Ref(ref), "aynig-state: completed\nwrit-attempt: 1\nwrit-change: c0ffee\nwrit-approval: x\n"+actLine(act))
 	s.push(instance, run, kernel.ActionResult, to, Move{change, s.c.Server.Ref(change), "c0ffee"})
 }
 
@@ -182,6 +200,39 @@ func TestChecker(t *testing.T) {
 		{"a ledger that was cut", "E6", func(s *scene) { s.dispatch("A", run1); s.c.Reopened("A", kernel.NoHead()) }},
 		{"a secret in a record", "E7", func(s *scene) {
 			s.record("A", run1, kernel.KindOutcome, kernel.Outcome{Kind: "outcome", Detail: "token CANARY"})
+		}},
+		{"a builder on what was taken back", "P10", func(s *scene) {
+			s.claimOn("A", run1, "1000/event:1")
+			s.c.TakenBack(1001)
+			s.dispatch("A", run1)
+		}},
+		{"a builder on what was approved since", "", func(s *scene) {
+			s.c.TakenBack(1001)
+			s.claimOn("A", run1, "1002/event:1")
+			s.dispatch("A", run1)
+		}},
+		{"a result on what was taken back", "P10", func(s *scene) {
+			s.claimOn("A", run1, "1000/event:1")
+			s.dispatch("A", run1)
+			s.c.TakenBack(1001)
+			s.completeOn("A", run1, "1000/event:1")
+		}},
+		{"a result that was on its way", "", func(s *scene) {
+			s.claimOn("A", run1, "1000/event:1")
+			s.dispatch("A", run1)
+			s.c.Server.behind = true
+			s.c.TakenBack(1001)
+			s.completeOn("A", run1, "1000/event:1")
+		}},
+		{"a builder on what it was shown", "", func(s *scene) {
+			s.claimOn("A", run1, "1000/event:1")
+			s.c.TakenBack(1001)
+			s.c.Stale = true
+			s.dispatch("A", run1)
+		}},
+		{"a wait over another's dead lease", "", func(s *scene) {
+			s.claim("A", run1)
+			s.push("B", run1, kernel.ActionWait, s.commit(s.c.Server.Ref(ref), "aynig-state: waiting\nwrit-waiting-for: approval\nwrit-attempt: 1\nwrit-interruptions: 0\n"))
 		}},
 		{"a secret in a push", "E7", func(s *scene) { s.c.Server.Put(Object{"blob", []byte("my CANARY\n")}) }},
 		{"a claim over an end", "oracle", func(s *scene) {

@@ -83,7 +83,8 @@ type Head struct {
 	OID, Parent, Tree                 string
 	State, Run, Runner, Stalled       string
 	Approval, Waiting, Change         string
-	Resumes, Dispatch                 string
+	Resumes, Dispatch, Act            string
+	Refreshes, RefreshAct, Base, Of   string
 	Attempt, Interruptions, NotBefore int64
 	Codes                             string
 }
@@ -119,8 +120,18 @@ func ReadHead(oid string, o Object) Head {
 			h.Waiting = t.Value
 		case kernel.TrailerChange:
 			h.Change = t.Value
+		case kernel.TrailerRefreshes:
+			h.Refreshes = t.Value
+		case kernel.TrailerRefreshAct:
+			h.RefreshAct = t.Value
+		case kernel.TrailerRun:
+			h.Of = t.Value
+		case kernel.TrailerBase:
+			h.Base = t.Value
 		case kernel.TrailerResumes:
 			h.Resumes = t.Value
+		case kernel.TrailerAct:
+			h.Act = t.Value
 		case kernel.TrailerDispatch:
 			h.Dispatch = t.Value
 		case kernel.TrailerCodes:

@@ -38,7 +38,7 @@ func (r Rules) Judge(s Step) string {
 		return all(
 			is(old.State, "working", "only a lease is broken or given back"), is(now.State, "stalled", "a broken lease is stalled"),
 			is(now.Stalled, old.Run, "stalled names the run it breaks"), is(now.Attempt, old.Attempt, "an interruption is no attempt"),
-			is(now.Interruptions == old.Interruptions+1 || s.Outage && s.Effect == kernel.ActionTakeOver && now.Interruptions == old.Interruptions, true, "it counts one interruption"), is(now.Approval, old.Approval, "the approval stays"), sealedLate(s))
+			interrupted(s), is(now.Approval, old.Approval, "the approval stays"), sealedLate(s))
 	case kernel.ActionHeartbeat:
 		return all(
 			is(old.State, "working", "only a lease is renewed"), is(now.State, "working", "a heartbeat is a lease"),
@@ -57,6 +57,13 @@ func (r Rules) Judge(s Step) string {
 			is(now.State+" "+now.Waiting, "completed ", "who is merged is completed"), is(now.Change, old.Change, "the change stays"),
 			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "a merge is no attempt"),
 			is(now.Interruptions, old.Interruptions, "nor an interruption"))
+	case kernel.ActionRestore:
+		counts := now.Interruptions - old.Interruptions
+		return all(
+			is(old.State, "working", "only over a lease is a result put back"), is(old.Refreshes != "", true, "of a run that was to replace it"),
+			is(now.Run == "" && now.Change != "", true, "what is put back is a result"), is(accepted(now), true, "that was accepted"),
+			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "it is no attempt"),
+			is(counts == 0 || counts == 1, true, "an interruption counts one at most"))
 	case kernel.ActionWait:
 		if now.Waiting == "rule" {
 			return r.awaitRule(old, now)
@@ -65,6 +72,19 @@ func (r Rules) Judge(s Step) string {
 			is(now.Interruptions, old.Interruptions, "waiting is no interruption"))
 	}
 	return fmt.Sprintf("%s moves no ref", s.Effect)
+}
+
+// interrupted: who breaks a lease or gives it back counts one interruption, but for a
+// person's halt, which counts nothing, and a server that was unable.
+func interrupted(s Step) string {
+	counts := s.New.Interruptions - s.Old.Interruptions
+	switch {
+	case strings.Contains(s.New.Codes, string(kernel.CodeTaskHalted)):
+		return is(counts, 0, "a halt is no interruption")
+	case counts == 0 && s.Outage && s.Effect == kernel.ActionTakeOver:
+		return ""
+	}
+	return is(counts, 1, "it counts one interruption")
 }
 
 // sealedLate: between a lease and the word that it is broken stands at most its own
@@ -87,8 +107,20 @@ func (r Rules) awaitRule(old, now Head) string {
 		is(begins || now.Attempt == old.Attempt || old.Attempt == 0 && now.Attempt == 1, true, "waiting is no attempt"))
 }
 
+// accepted reports whether a HEAD is accepted work.
+func accepted(h Head) bool {
+	return h.State == "completed" || h.State == "waiting" && h.Waiting == "merge"
+}
+
 func (r Rules) claim(s Step) string {
 	old, now := s.Old, s.New
+	if now.Refreshes != "" { // delivered work, on another base
+		return all(
+			is(now.State, "working", "a claim is a lease"), is(accepted(old), true, "only accepted work is applied on another base"),
+			is(s.Between == nil, true, "nobody begins anew"), is(now.Attempt, old.Attempt, "it is no attempt"),
+			is(now.Interruptions, old.Interruptions, "nor an interruption"), is(now.Approval, old.Approval, "the approval stays"),
+			is(now.Base != old.Base, true, "on another base"))
+	}
 	attempt, interruptions := max(old.Attempt, 1), old.Interruptions
 	rule := old.State == "waiting" && old.Waiting == "rule"
 	if rule && now.Interruptions == interruptions+1 && s.Between == nil {

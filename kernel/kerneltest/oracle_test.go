@@ -15,6 +15,9 @@ func TestOracle(t *testing.T) {
 	rules := Rules{Attempts: 3, Interruptions: 2}
 	stalled := headOf("stalled", 1, 1)
 	stalled.Stalled = "r"
+	halted, haltedTwice := stalled, stalled
+	halted.Codes, halted.Interruptions = string(kernel.CodeTaskHalted), 0
+	haltedTwice.Codes = halted.Codes
 	done := headOf("completed", 1, 0)
 	done.Change = "c"
 	refused := headOf("blocked", 1, 0)
@@ -38,6 +41,8 @@ func TestOracle(t *testing.T) {
 		{"claim over a lease", Step{Effect: kernel.ActionClaim, Old: headOf("working", 1, 0), New: headOf("working", 1, 0)}, false},
 		{"takeover", Step{Effect: kernel.ActionTakeOver, Old: headOf("working", 1, 0), New: stalled}, true},
 		{"takeover not counted", Step{Effect: kernel.ActionTakeOver, Old: headOf("working", 1, 1), New: stalled}, false},
+		{"given back by a halt", Step{Effect: kernel.ActionRelease, Old: headOf("working", 1, 0), New: halted}, true},
+		{"a halt that counts", Step{Effect: kernel.ActionRelease, Old: headOf("working", 1, 0), New: haltedTwice}, false},
 		{"takeover of no lease", Step{Effect: kernel.ActionTakeOver, Old: headOf("open", 1, 0), New: stalled}, false},
 		{"heartbeat", Step{Effect: kernel.ActionHeartbeat, Old: headOf("working", 1, 0), New: headOf("working", 1, 0)}, true},
 		{"heartbeat that counts", Step{Effect: kernel.ActionHeartbeat, Old: headOf("working", 1, 0), New: headOf("working", 2, 0)}, false},

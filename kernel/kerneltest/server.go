@@ -53,6 +53,7 @@ type Server struct {
 	refs    map[string]string
 	objects map[string]Object
 	late    []request
+	behind  bool            // a push that was late is being applied
 	strays  map[string]bool // commits that came to the second ref of a push alone
 }
 
@@ -168,8 +169,9 @@ func (s *Server) Deliver() {
 		return
 	}
 	r := s.late[0]
-	s.late = s.late[1:]
+	s.late, s.behind = s.late[1:], true
 	s.apply(r, r.moves)
+	s.behind = false
 }
 
 // Force is a person who moves a ref whatever it was.

@@ -1,29 +1,18 @@
 package machine_test
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/writbot/writ/kernel/machine"
-)
-
-type nowhere struct{}
-
-func (nowhere) Append([]machine.Entry) error { return nil }
-
-func benchmark(b *testing.B, h machine.Handler) {
-	m, err := machine.New(machine.Config{Kernel: "k", Auditor: nowhere{}, Handler: h})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := m.Boot(func() error { return nil }); err != nil {
-		b.Fatal(err)
-	}
+func benchmark(b *testing.B, h *handler) {
+	a := &auditor{}
+	m := booted(b, a, h)
+	m.tb = nil
 	req := request("r")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := m.Submit(req); err != nil {
 			b.Fatal(err)
 		}
+		a.entries = a.entries[:0]
 	}
 }
 
@@ -35,14 +24,7 @@ func BenchmarkSubmitNothing(b *testing.B) { benchmark(b, &handler{}) }
 
 // BenchmarkBoot is SM7: booting has no work of its own.
 func BenchmarkBoot(b *testing.B) {
-	h := &handler{}
 	for b.Loop() {
-		m, err := machine.New(machine.Config{Kernel: "k", Auditor: nowhere{}, Handler: h})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := m.Boot(func() error { return nil }); err != nil {
-			b.Fatal(err)
-		}
+		booted(b, &auditor{}, &handler{})
 	}
 }

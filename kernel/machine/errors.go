@@ -20,7 +20,7 @@ const (
 	CodeEffectFailed = "machine.effect.failed"
 	// CodeFatal: a fatal error that has no code of its own.
 	CodeFatal = "machine.fatal"
-	// CodePanic: a panic in the handler, or its goroutine ended.
+	// CodePanic: a panic while the request was handled, or its goroutine ended.
 	CodePanic = "machine.panic"
 	// CodeBootFailed: configuration or records could not be loaded.
 	CodeBootFailed = "machine.boot.failed"
@@ -35,8 +35,8 @@ const (
 type Refusal string
 
 const (
-	// ErrBusy: an effect call is out. Submit again when it has returned.
-	ErrBusy Refusal = "an effect call is out; submit again when it has returned"
+	// ErrBusy: another request, or a halt, is under way. Submit again when it has ended.
+	ErrBusy Refusal = "another request is under way; submit again when it has ended"
 	// ErrHalted: the machine is HALTED and takes nothing any more. Boot
 	// another one; after a durable halt a person must open a new epoch first.
 	ErrHalted Refusal = "the machine is halted; boot another one, after a durable halt in a new epoch"
@@ -45,9 +45,9 @@ const (
 // Error makes a refusal an error.
 func (r Refusal) Error() string { return "machine: " + string(r) }
 
-// StateError is a transition that the matrix doesn't have. Nothing was changed.
-// errors.Is finds [ErrBusy] in one from EXECUTING, [ErrHalted] in one from
-// HALTED.
+// StateError is a transition that the matrix doesn't have, or that isn't due. Nothing
+// was changed. errors.Is finds [ErrHalted] in one from HALTED, and [ErrBusy] in one
+// from a state in which a request is under way, or from IDLE while a halt is.
 type StateError struct{ From, To State }
 
 func (e *StateError) Error() string {
@@ -61,11 +61,11 @@ func (e *StateError) Error() string {
 
 // Unwrap is the refusal, if there is one.
 func (e *StateError) Unwrap() error {
-	switch e.From {
-	case Executing:
-		return ErrBusy
-	case Halted:
+	switch {
+	case e.From == Halted:
 		return ErrHalted
+	case e.To == Validating && e.From != Booting:
+		return ErrBusy
 	}
 	return nil
 }
@@ -98,10 +98,9 @@ func (e *AuditError) Error() string {
 // Unwrap is what the auditor said.
 func (e *AuditError) Unwrap() error { return e.Err }
 
-// PanicError says that a panic was caught and the machine is HALTED.
+// PanicError says that a panic was caught. Handed to the machine, it halts it.
 type PanicError struct {
-	// Where is the function that panicked: Validate, Arbitrate, Execute,
-	// Append, Cancel or Boot.
+	// Where says what panicked: Validate, Arbitrate, Execute, Append or Boot.
 	Where string
 	// Value is what it panicked with, as text.
 	Value string
@@ -122,8 +121,8 @@ func (e *FatalError) Error() string { return "machine: halted, " + e.Code + ": "
 // Unwrap is the error itself.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// Fatal marks an error of Execute, or of Boot's load, after which the machine
-// must not go on, such as a broken ledger. Fatal(nil) is nil.
+// Fatal marks an error of an effect after which the machine must not go on, such as a
+// broken ledger. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -162,13 +161,24 @@ func clean(text string) string {
 	return text[:end]
 }
 
-// protect runs f and turns a panic into an error. The panic never goes on.
-func protect(where string, f func()) (caught error) {
+// Caught runs f and turns a panic into a [*PanicError], for [Machine.Failed] and the
+// other steps that take an error.
+func Caught(where string, f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			caught = &PanicError{Where: where, Value: fmt.Sprint(value)}
+			err = &PanicError{Where: where, Value: fmt.Sprint(value)}
 		}
 	}()
-	f()
-	return nil
+	return f()
+}
+
+// joined is both errors, or the one there is.
+func joined(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return errors.Join(a, b)
 }

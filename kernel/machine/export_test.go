@@ -1,34 +1,20 @@
 package machine
 
-// Reach leads along the matrix to a state in which no caller finds the machine
-// otherwise, with the entries it takes.
-func (m *Machine) Reach(path ...State) error {
-	return m.inTurn(func() error {
-		t := m.trail()
-		for _, s := range path {
-			t.to(s)
-		}
-		return t.commit()
-	})
-}
-
 // Enter is the transition function alone.
-func (m *Machine) Enter(to State) error { return m.enter(to) }
-
-// Stop is a fatal error in the current state.
-func (m *Machine) Stop(err error) error {
-	return m.inTurn(func() error { return m.trail().stop(err) })
+func (m *Machine) Enter(to State) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.enter(to)
 }
 
-// Record has one incomplete entry recorded.
-func (m *Machine) Record(to State, spoil func(*Entry)) error {
-	return m.inTurn(func() error {
-		t := m.trail()
-		t.to(to)
-		spoil(&t.entries[0])
-		return t.commit()
+// Record has one incomplete entry handed out.
+func (m *Machine) Record(spoil func(*Entry)) (Ready, error) {
+	return m.step(Validating, []State{Idle}, func() error {
+		e := Entry{
+			Kind: entryKind, V: entryVersion, Kernel: m.kernel, Epoch: m.epoch, Time: m.now,
+			StateFrom: m.state.String(), StateTo: Validating.String(),
+		}
+		spoil(&e)
+		return m.chained(e)
 	})
 }
-
-// Ordered reports whether a halt command waits for its turn.
-func (m *Machine) Ordered() bool { return m.pending() != nil }

@@ -120,6 +120,9 @@ func TestM3_AuditFailsInEveryState(t *testing.T) {
 			calls, entries := a.calls, len(a.entries)
 			a.fail = fail
 			err := m.Halt("operator", "stop", 0)
+			if m.State() != halted {
+				err = m.on()
+			}
 			var ae *machine.AuditError
 			if !errors.As(err, &ae) || ae.State != from || m.State() != halted {
 				t.Errorf("%s in %v: %v, then %v", how, from, err, m.State())
@@ -144,9 +147,9 @@ func TestM3_AuditFailsUnderARequest(t *testing.T) {
 		executed int
 		state    machine.State
 	}{
-		{"pure part", counting, 1, 0, idle},
-		{"closing", counting, 2, 1, executing},
-		{"panic", panicking, 1, 0, idle},
+		{"pure part", counting, 1, 0, arbitrating},
+		{"closing", counting, 2, 1, auditing},
+		{"panic", panicking, 1, 0, validating},
 	} {
 		executed = 0
 		a := &auditor{fail: func(call int) error {
@@ -175,7 +178,7 @@ func TestM3_GoroutineEnds(t *testing.T) {
 		fail    func(int) error
 		entries int
 	}{
-		"in Validate": {&handler{validate: func(machine.Request) []machine.Fault { runtime.Goexit(); return nil }}, nil, 1},
+		"in Validate": {&handler{validate: func(machine.Request) []machine.Fault { runtime.Goexit(); return nil }}, nil, 2},
 		"in Execute":  {withTool(func(machine.ToolCall) (machine.Result, error) { runtime.Goexit(); return done(machine.ToolCall{}) }), nil, 4},
 		"in Append":   {&handler{}, func(int) error { runtime.Goexit(); return nil }, 0},
 	} {
@@ -197,7 +200,7 @@ func TestM3_GoroutineEnds(t *testing.T) {
 // itself.
 func TestM3_ReentryIsRefused(t *testing.T) {
 	a := &auditor{}
-	var m *machine.Machine
+	var m *caller
 	var inner error
 	m = booted(t, a, withTool(func(c machine.ToolCall) (machine.Result, error) {
 		_, inner = m.Submit(request("inner"))
@@ -224,7 +227,7 @@ func TestM3_CrashIsClosedAtBoot(t *testing.T) {
 	for from, closing := range ways {
 		for _, loads := range []bool{true, false} {
 			a := &auditor{}
-			in(t, a, from)
+			killed(t, a, from)
 			before := len(a.entries)
 			m := newMachine(t, a, &handler{})
 			want := closing
@@ -248,6 +251,21 @@ func TestM3_CrashIsClosedAtBoot(t *testing.T) {
 			}
 			verify(t, a)
 		}
+	}
+}
+
+// killed is a process that ended while the last durable entry led to a state.
+func killed(t *testing.T, a *auditor, at machine.State) {
+	t.Helper()
+	h := withTool(done)
+	if at == auditing {
+		h = &handler{}
+	}
+	if _, err := booted(t, a, h).Submit(request("r")); err != nil {
+		t.Fatal(err)
+	}
+	for a.last().StateTo != at.String() {
+		a.entries = a.entries[:len(a.entries)-1]
 	}
 }
 
@@ -300,7 +318,7 @@ func TestM3_IncompleteEntry(t *testing.T) {
 		a := &auditor{}
 		m := in(t, a, idle)
 		var ae *machine.AuditError
-		if err := m.Record(validating, spoil); !errors.As(err, &ae) || m.State() != halted || a.calls != 0 {
+		if _, err := m.rest(m.Record(spoil)); !errors.As(err, &ae) || m.State() != halted || a.calls != 0 {
 			t.Errorf("%s: %v, in %v after %d appends", name, err, m.State(), a.calls)
 		}
 	}
@@ -335,7 +353,7 @@ func TestErrorTexts(t *testing.T) {
 	}{
 		{&machine.StateError{From: idle, To: executing}, "machine: invalid transition IDLE to EXECUTING"},
 		{&machine.StateError{From: executing, To: validating},
-			"machine: invalid transition EXECUTING to VALIDATING: an effect call is out; submit again when it has returned"},
+			"machine: invalid transition EXECUTING to VALIDATING: another request is under way; submit again when it has ended"},
 		{&machine.BootError{Err: errDisk}, "machine: boot failed, halted: no space left on device"},
 		{&machine.AuditError{State: idle, Err: errDisk},
 			"machine: audit failed in IDLE, halted; verify the store before the next start: no space left on device"},
@@ -343,7 +361,7 @@ func TestErrorTexts(t *testing.T) {
 		{machine.Fatal(errDisk), "machine: halted, machine.fatal: no space left on device"},
 		{&machine.ConfigError{Detail: "no"}, "machine: no"},
 		{&machine.ChainError{Seq: 2, Err: errDisk}, "machine: audit chain, entry 2: no space left on device"},
-		{machine.ErrBusy, "machine: an effect call is out; submit again when it has returned"},
+		{machine.ErrBusy, "machine: another request is under way; submit again when it has ended"},
 	} {
 		if c.err.Error() != c.want {
 			t.Errorf("got  %s\nwant %s", c.err, c.want)

@@ -133,6 +133,35 @@ func TestM1_DeterministicAndClock(t *testing.T) {
 	}
 }
 
+// SM7, SM13, SM19, SM26, SM32, SM35, T31: a probe in each state: what the seed has a state
+// for is done while the machine says so, and each append comes before what it tells of.
+func TestM1_EachStateIsSeen(t *testing.T) {
+	fault := func(machine.Request) []machine.Fault { return []machine.Fault{{Code: "c"}} }
+	const effectless = "append of IDLE>VALIDATING VALIDATING>ARBITRATING ARBITRATING>AUDITING AUDITING>IDLE in AUDITING"
+	for name, c := range map[string]struct {
+		handler *handler
+		want    []string
+	}{
+		"effect": {withTool(done), []string{"loading in BOOTING", "validation in VALIDATING", "decision in ARBITRATING",
+			"append of IDLE>VALIDATING VALIDATING>ARBITRATING ARBITRATING>EXECUTING in ARBITRATING",
+			"effect in EXECUTING", "append of EXECUTING>AUDITING AUDITING>IDLE in AUDITING"}},
+		"nothing": {&handler{}, []string{"loading in BOOTING", "validation in VALIDATING", "decision in ARBITRATING", effectless}},
+		"invalid": {&handler{validate: fault}, []string{"loading in BOOTING", "validation in VALIDATING",
+			"append of IDLE>VALIDATING VALIDATING>AUDITING AUDITING>IDLE in AUDITING"}},
+		"halt": {verdict(machine.Verdict{Decision: machine.Halt}), []string{"loading in BOOTING", "validation in VALIDATING",
+			"decision in ARBITRATING", "append of IDLE>VALIDATING VALIDATING>ARBITRATING ARBITRATING>HALTED in ARBITRATING"}},
+	} {
+		m := newMachine(t, &auditor{}, c.handler)
+		if err := m.Boot(func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = m.Submit(request("r")) // what is seen counts
+		if diff := cmp.Diff(c.want, m.seen); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 // SM23: the strictest decision wins, and nothing is allowed by silence.
 func TestStrictest(t *testing.T) {
 	const y, n, h = machine.Allow, machine.Deny, machine.Halt
@@ -158,13 +187,11 @@ func TestStrictest(t *testing.T) {
 }
 
 func TestNew_Refuses(t *testing.T) {
-	good := machine.Config{Kernel: "k", Auditor: &auditor{}, Handler: &handler{}}
+	good := machine.Config{Kernel: "k"}
 	for name, spoil := range map[string]func(*machine.Config){
 		"no kernel":        func(c *machine.Config) { c.Kernel = "" },
 		"kernel not UTF-8": func(c *machine.Config) { c.Kernel = "\xff" },
 		"negative epoch":   func(c *machine.Config) { c.Epoch = -1 },
-		"no auditor":       func(c *machine.Config) { c.Auditor = nil },
-		"no handler":       func(c *machine.Config) { c.Handler = nil },
 		"empty last entry": func(c *machine.Config) { c.LastEntry = &machine.Entry{} },
 		"entry of another kernel": func(c *machine.Config) {
 			a := &auditor{}

@@ -1,93 +1,63 @@
 package machine
 
-import "errors"
-
 // order is a halt command.
 type order struct {
 	actor, reason string
 	now           int64
-	taken         bool // a request has carried it out
-	err           error
 }
 
-// Halt leads from any state but HALTED to HALTED, for good: the entry is a
-// durable halt by actor. While an effect call is out it calls Cancel and waits
-// for the call to return; a request under way is cut off at its next step. Now
-// is the wall clock in Unix milliseconds.
+// Halt leads from any state but HALTED to HALTED, for good: the entry is a durable halt by
+// actor. Now is the wall clock in Unix milliseconds.
 //
-// It returns nil once the machine is HALTED by this command and the entry is
-// acknowledged, an [*AuditError] if there is no entry, and a [*StateError] that
-// is [ErrHalted] if something else halted the machine before.
-func (m *Machine) Halt(actor, reason string, now int64) error {
-	o := &order{actor: actor, reason: reason, now: now}
-	at := m.post(o)
-	if at == Halted {
-		return &StateError{From: Halted, To: Halted}
-	}
-	var failed error
-	if at == Executing && m.cancel != nil {
-		failed = protect("Cancel", m.cancel)
-	}
-	err := m.inTurn(func() error {
-		m.withdraw(o)
-		switch {
-		case o.taken:
-			return o.err
-		case m.State() == Halted:
-			return &StateError{From: Halted, To: Halted}
-		}
-		return m.trail().obey(o)
-	})
-	return joined(err, failed)
-}
-
-// post leaves the order where a running request finds it, and says in which
-// state the machine is. A second order waits for its turn like a request.
-func (m *Machine) post(o *order) State {
+// In BOOTING and IDLE its entries are handed out here. While a request is under way, that
+// is cut off at its next step, whose caller gets them, and this Ready is empty: whoever
+// halts may make an effect that is out return. In HALTED, and while another halt is under
+// way, it is a [*StateError].
+func (m *Machine) Halt(actor, reason string, now int64) (Ready, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.order == nil && m.state != Halted {
-		m.order = o
+	if m.state == Halted || m.order != nil {
+		return Ready{}, &StateError{From: m.state, To: Halted}
 	}
-	return m.state
-}
-
-func (m *Machine) withdraw(o *order) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.order == o {
-		m.order = nil
+	m.order = &order{actor, reason, now}
+	if m.due() || m.state != Booting && m.state != Idle {
+		return Ready{}, nil
 	}
-}
-
-// pending is the order that waits, or nil.
-func (m *Machine) pending() *order {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.order
+	m.op = operation{}
+	if err := m.obey(); err != nil {
+		m.lost(err)
+	}
+	return m.ready(), nil
 }
 
 // obey halts durably by a person's order.
-func (t *trail) obey(o *order) error {
-	o.taken = true
-	t.tick(o.now)
-	t.actor = o.actor
+func (m *Machine) obey() error {
+	o, op := m.order, &m.op
+	m.now = max(m.now, o.now)
+	op.actor = o.actor
 	detail := o.reason
-	if t.fault != nil {
-		detail += "; before that, " + t.fault.Code + ": " + t.fault.Detail
+	if op.fault != nil {
+		detail += "; before that, " + op.fault.Code + ": " + op.fault.Detail
 	}
-	t.fault = &Fault{Code: CodeHalted, Subject: t.at.String(), Detail: detail}
-	o.err = t.halt(HaltDurable)
-	return o.err
+	op.fault = &Fault{Code: CodeHalted, Subject: m.state.String(), Detail: detail}
+	if op.request != nil {
+		op.err = &StateError{From: Halted, To: Auditing}
+	}
+	return m.halt(HaltDurable)
 }
 
-// joined is both errors, or the one there is.
-func joined(a, b error) error {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
+// stop halts because of an error after which nothing can go on.
+func (m *Machine) stop(err error) error {
+	m.op.err = err
+	m.op.fault = faultOf(err, CodeFatal, m.state.String())
+	return m.halt(HaltProcess)
+}
+
+// halt hands out the entry into HALTED. While BOOTING, the request that the process
+// before left unfinished comes first.
+func (m *Machine) halt(cause HaltCause) error {
+	if err := m.closeCrashed(); err != nil {
+		return err
 	}
-	return errors.Join(a, b)
+	return m.hand(Halted, &cause)
 }

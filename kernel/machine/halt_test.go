@@ -2,9 +2,7 @@ package machine_test
 
 import (
 	"errors"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,7 +41,7 @@ func TestM2_NothingAfterHalted(t *testing.T) {
 func TestM2_AfterARestart(t *testing.T) {
 	halting := &handler{arbitrate: func(machine.Request) machine.Verdict { return machine.Verdict{Decision: machine.Halt} }}
 	panicking := &handler{validate: func(machine.Request) []machine.Fault { panic("bug") }}
-	submit := func(t *testing.T, a *auditor, h machine.Handler) {
+	submit := func(t *testing.T, a *auditor, h *handler) {
 		_, _ = booted(t, a, h).Submit(request("r")) // the state is what counts
 	}
 	for _, c := range []struct {
@@ -72,10 +70,10 @@ func TestM2_AfterARestart(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := &auditor{}
 			c.halt(t, a)
-			if a.machine.State() != halted || a.last().StateTo != "HALTED" {
-				t.Fatalf("in %v after %+v", a.machine.State(), a.last())
+			if a.last().StateTo != "HALTED" {
+				t.Fatalf("after %+v", a.last())
 			}
-			cfg := machine.Config{Kernel: testKernel, Epoch: testEpoch, Auditor: a, Handler: &handler{}, LastEntry: a.last()}
+			cfg := machine.Config{Kernel: testKernel, Epoch: testEpoch, LastEntry: a.last()}
 			if _, err := machine.New(cfg); errors.Is(err, machine.ErrHalted) != c.durable {
 				t.Fatalf("a new machine in the same epoch: %v", err)
 			}
@@ -86,9 +84,14 @@ func TestM2_AfterARestart(t *testing.T) {
 				verify(t, a)
 				return
 			}
-			cfg.Epoch, cfg.LastEntry, cfg.Auditor = testEpoch+1, nil, &auditor{}
+			cfg.LastEntry, cfg.Epoch = nil, testEpoch
+			old, err := machine.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Epoch++
 			m, err := machine.New(cfg)
-			if err != nil || m.Snapshot().Genesis == a.machine.Snapshot().Genesis {
+			if err != nil || m.Snapshot().Genesis == old.Snapshot().Genesis {
 				t.Errorf("a new epoch has a genesis of its own: %v", err)
 			}
 		})
@@ -96,7 +99,8 @@ func TestM2_AfterARestart(t *testing.T) {
 }
 
 // M2, M3; SM16, SM23, SM29, SM31, SM38, SM39, SM46: a halt command that comes
-// while a request is handled cuts it off at its next step, with one entry.
+// while a request is handled cuts it off at its next step, with one entry. Where the
+// request was closed already, it is obeyed from IDLE.
 func TestM2_HaltUnderARequest(t *testing.T) {
 	const iv, va, ax = "IDLE>VALIDATING", "VALIDATING>ARBITRATING", "ARBITRATING>EXECUTING"
 	for _, c := range []struct {
@@ -111,23 +115,18 @@ func TestM2_HaltUnderARequest(t *testing.T) {
 	} {
 		t.Run(c.during, func(t *testing.T) {
 			a := &auditor{}
-			var m *machine.Machine
-			var halt sync.WaitGroup
-			var haltErr error
+			var m *caller
 			at := func(place string) {
 				if place != c.during {
 					return
 				}
-				halt.Add(1)
-				go func() {
-					defer halt.Done()
-					haltErr = m.Halt("operator", "stop it", 7000)
-				}()
-				for !m.Ordered() { // Halt has left its order and waits
-					runtime.Gosched()
+				if err := m.Halt("operator", "stop it", 7000); err != nil || m.State() == halted {
+					t.Errorf("halt: %v, in %v", err, m.State())
+				}
+				if err := m.Halt("somebody", "me too", 8000); err == nil {
+					t.Error("two halts are under way")
 				}
 			}
-			cancelled := 0
 			executed := 0
 			h := &handler{
 				validate: func(machine.Request) []machine.Fault { at("Validate"); return nil },
@@ -145,20 +144,10 @@ func TestM2_HaltUnderARequest(t *testing.T) {
 				at(map[int]string{1: "Append", 2: "last Append"}[call])
 				return nil
 			}
-			var err error
-			m, err = machine.New(machine.Config{
-				Kernel: testKernel, Epoch: testEpoch, Auditor: a, Handler: h, Cancel: func() { cancelled++ },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Boot(func() error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			m = booted(t, a, h)
 			r, err := m.Submit(request("r"))
-			halt.Wait()
-			if haltErr != nil || m.State() != halted {
-				t.Fatalf("in %v after a halt: %v", m.State(), haltErr)
+			if m.State() != halted || r.To != halted || r.RequestID != "r" {
+				t.Fatalf("%+v: in %v after a halt", r, m.State())
 			}
 			if diff := cmp.Diff(c.path, path(a.entries)); diff != "" {
 				t.Error(diff)
@@ -171,52 +160,41 @@ func TestM2_HaltUnderARequest(t *testing.T) {
 			if want := inEffect || whole; (executed == 1) != want {
 				t.Errorf("the effect ran %d times", executed)
 			}
-			if inEffect && cancelled != 1 {
-				t.Errorf("cancelled %d times", cancelled)
-			}
 			e := a.last()
 			if *e.Actor != "operator" || e.Error.Code != machine.CodeHalted || *e.Halt != machine.HaltDurable || e.Time != 7000 {
 				t.Errorf("entry %+v", e)
 			}
-			if (e.ResultHash != nil) != inEffect {
-				t.Errorf("result of the effect: %v", e.ResultHash)
+			if (e.ResultHash != nil) != inEffect || (e.RequestID == nil) != whole {
+				t.Errorf("result of the effect: %v, request %v", e.ResultHash, e.RequestID)
 			}
 			verify(t, a)
 		})
 	}
 }
 
-// M2: the command also tells what went wrong under it, and a panic of Cancel
-// doesn't stop it.
+// M2; SM12, T37: a halt while a machine boots closes what the process before left.
+func TestM2_HaltWhileBooting(t *testing.T) {
+	a := &auditor{}
+	killed(t, a, executing)
+	m := newMachine(t, a, &handler{})
+	if err := m.Halt("operator", "stop", 0); err != nil || m.State() != halted {
+		t.Fatalf("%v, in %v", err, m.State())
+	}
+	want := []string{"EXECUTING>AUDITING", "AUDITING>IDLE", "BOOTING>HALTED"}
+	if diff := cmp.Diff(want, path(a.entries[3:])); diff != "" {
+		t.Error(diff)
+	}
+	verify(t, a)
+}
+
+// M2: the command also tells what went wrong under it.
 func TestM2_HaltKeepsTheEffectsError(t *testing.T) {
 	a := &auditor{}
-	entered, leave := make(chan bool), make(chan bool)
-	m, err := machine.New(machine.Config{
-		Kernel: testKernel, Epoch: testEpoch, Auditor: a,
-		Handler: withTool(func(machine.ToolCall) (machine.Result, error) {
-			entered <- true
-			<-leave
-			return machine.Result{}, codedError{}
-		}),
-		Cancel: func() { close(leave); panic("in cancel") },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Boot(func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	submitted := make(chan error)
-	go func() {
-		_, err := m.Submit(request("r"))
-		submitted <- err
-	}()
-	<-entered
-	var pe *machine.PanicError
-	if err := m.Halt("operator", "stop", 0); !errors.As(err, &pe) || pe.Where != "Cancel" || m.State() != halted {
-		t.Errorf("halt: %v, in %v", err, m.State())
-	}
-	if err := <-submitted; !errors.Is(err, machine.ErrHalted) {
+	var m *caller
+	m = booted(t, a, withTool(func(machine.ToolCall) (machine.Result, error) {
+		return machine.Result{}, errors.Join(m.Halt("operator", "stop", 0), codedError{})
+	}))
+	if _, err := m.Submit(request("r")); !errors.Is(err, machine.ErrHalted) || !errors.As(err, &codedError{}) {
 		t.Errorf("submit: %v", err)
 	}
 	if d := a.last().Error.Detail; !strings.Contains(d, "stop") || !strings.Contains(d, "forge.push_refused") {
@@ -230,10 +208,14 @@ func TestM2_TwoHalts(t *testing.T) {
 	m := in(t, a, idle)
 	results := make(chan error, 2)
 	for range 2 {
-		go func() { results <- m.Halt("operator", "stop", 0) }()
+		go func() {
+			m := &caller{Machine: m.Machine, a: a} // a probe is one caller's
+			results <- m.Halt("operator", "stop", 0)
+		}()
 	}
 	one, two := <-results, <-results
-	if (one == nil) == (two == nil) || !errors.Is(errors.Join(one, two), machine.ErrHalted) {
+	var refused *machine.StateError
+	if (one == nil) == (two == nil) || !errors.As(errors.Join(one, two), &refused) {
 		t.Errorf("%v and %v", one, two)
 	}
 	if len(a.entries) != 1 {

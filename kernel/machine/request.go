@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/writbot/writ/kernel/canon"
@@ -24,7 +25,7 @@ type Request struct {
 	ID string
 	// Actor is who asks.
 	Actor string
-	// Intent is what for, a word of the handler's vocabulary.
+	// Intent is what for, a word of the caller's vocabulary.
 	Intent string
 	// Params is canonical JSON, or nil. Entries hold its SHA-256.
 	Params []byte
@@ -121,24 +122,6 @@ func (v Verdict) check() error {
 	return nil
 }
 
-// Handler is what the requests mean. Validate and Arbitrate are pure: same
-// request, same answer, no effect, and the request is left as it is. Arbitrate
-// evaluates all rules. Execute does the one effect call, synchronously, and
-// returns its result or error; an error halts the machine only if it is
-// [Fatal]. Its text is recorded, so it holds no secret; if it has a method
-// Fault() Fault, that is what is recorded.
-type Handler interface {
-	Validate(Request) []Fault
-	Arbitrate(Request) Verdict
-	Execute(ToolCall) (Result, error)
-}
-
-// Auditor keeps the entries. Append is atomic, and durable before it returns
-// nil; after any error the machine never uses it again.
-type Auditor interface {
-	Append([]Entry) error
-}
-
 // Status is what became of a submitted request.
 type Status string
 
@@ -152,23 +135,31 @@ const (
 	Failed Status = "FAILED"
 )
 
-// Receipt answers a request. The zero Receipt comes with the error of a
-// request that was not taken.
+// Receipt says how a request ended, or a boot or halt, which have no id.
 type Receipt struct {
 	RequestID string
 	Status    Status
 	// Decision is "" if the machine halted before there was one.
 	Decision Decision
-	// From and To are the states before and after: IDLE, and IDLE or HALTED.
+	// From and To are the states before and after a request: IDLE, and IDLE or
+	// HALTED. Of a boot or halt only To says anything.
 	From, To State
 	// Time is the virtual clock's, in Unix milliseconds.
 	Time   int64
 	Faults []Fault
 	Result Result
-	// Err is the effect's own error, or what halted the machine.
+	// Err is the effect's own error, or what halted the machine: a [*PanicError], a
+	// [*FatalError], a [*BootError], an [*AuditError], or for a command under a
+	// request a [*StateError] that is [ErrHalted].
 	Err error
-	// Entry is the hash of the request's last acknowledged entry.
+	// Entry is the hash of the last acknowledged entry.
 	Entry canon.Digest
+}
+
+// is reports whether two requests are the same.
+func (r Request) is(other Request) bool {
+	return r.ID == other.ID && r.Actor == other.Actor && r.Intent == other.Intent && r.Evidence == other.Evidence &&
+		r.Now == other.Now && bytes.Equal(r.Params, other.Params)
 }
 
 // isName reports whether text can be recorded as it is.

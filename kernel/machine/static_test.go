@@ -1,10 +1,13 @@
 package machine_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +20,15 @@ func sources(t *testing.T) []*ast.File {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replaced := overlay(t)
 	var files []*ast.File
 	for _, e := range entries {
 		if name := e.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
-			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			path, err := filepath.Abs(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), cmp.Or(replaced[path], path), nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,31 +38,65 @@ func sources(t *testing.T) []*ast.File {
 	return files
 }
 
-// SM53, SM54: Machine has one field of type State, and no flag beside it from
-// which the state could be inferred.
+// overlay is what cmd/mutants gives the go command instead of files of the tree.
+func overlay(t *testing.T) map[string]string {
+	t.Helper()
+	var o struct{ Replace map[string]string }
+	if name := os.Getenv("WRIT_MUTANT_OVERLAY"); name != "" {
+		data, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(data, &o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o.Replace
+}
+
+// SM53, SM54: one variable holds a state, Machine's. No other struct has one but what is
+// handed out: snapshot, receipt and errors. And the machine keeps no flag from which the
+// state could be inferred.
 func TestM1_StateIsKeptOnce(t *testing.T) {
+	said := []string{"Snapshot.State", "Receipt.From", "Receipt.To", "StateError.From", "StateError.To", "AuditError.State"}
 	var states, flags []string
 	for _, f := range sources(t) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
-			if !ok || spec.Name.Name != "Machine" {
+			if !ok {
 				return true
 			}
-			for _, field := range spec.Type.(*ast.StructType).Fields.List {
+			body, ok := spec.Type.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, field := range body.Fields.List {
+				mentions := map[string]bool{}
+				ast.Inspect(field.Type, func(n ast.Node) bool {
+					if id, ok := n.(*ast.Ident); ok {
+						mentions[id.Name] = true
+					}
+					return true
+				})
 				for _, name := range field.Names {
-					switch id, _ := field.Type.(*ast.Ident); {
-					case id == nil:
-					case id.Name == "State":
-						states = append(states, name.Name)
-					case id.Name == "bool":
-						flags = append(flags, name.Name)
+					full := spec.Name.Name + "." + name.Name
+					if mentions["State"] && !slices.Contains(said, full) {
+						states = append(states, full)
+					}
+					if internal := slices.Contains([]string{"Machine", "operation", "order"}, spec.Name.Name); internal && mentions["bool"] {
+						flags = append(flags, full)
 					}
 				}
 			}
 			return false
 		})
+		for _, decl := range f.Decls {
+			if g, ok := decl.(*ast.GenDecl); ok && g.Tok == token.VAR {
+				flags = append(flags, "a variable of the package")
+			}
+		}
 	}
-	if !slices.Equal(states, []string{"state"}) || flags != nil {
+	if !slices.Equal(states, []string{"Machine.state"}) || flags != nil {
 		t.Errorf("fields of type State: %v, flags: %v", states, flags)
 	}
 }
@@ -100,6 +142,35 @@ func TestM1_StateIsWrittenOnce(t *testing.T) {
 	}
 	if len(writes) != 1 || writes["enter"] != 1 {
 		t.Errorf("the state is written in %v", writes)
+	}
+}
+
+// SM18, SM30, T30: the machine calls nobody: it keeps no function and no interface, and
+// gets none but the one that [machine.Caught] runs for its caller.
+func TestM1_NoCallbacks(t *testing.T) {
+	for _, f := range sources(t) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.InterfaceType:
+				if len(n.Methods.List) != 1 || n.Methods.List[0].Names[0].Name != "Fault" {
+					t.Error("an interface besides that of an error with a fault")
+				}
+			case *ast.StructType:
+				for _, field := range n.Fields.List {
+					if _, ok := field.Type.(*ast.FuncType); ok {
+						t.Errorf("the field %v is a function", field.Names)
+					}
+				}
+			case *ast.FuncDecl:
+				for _, p := range n.Type.Params.List {
+					_, ok := p.Type.(*ast.FuncType)
+					if own := slices.Contains([]string{"Caught", "step"}, n.Name.Name); ok && (!own || n.Name.IsExported() && n.Recv != nil) {
+						t.Errorf("%s takes a function", n.Name.Name)
+					}
+				}
+			}
+			return true
+		})
 	}
 }
 

@@ -8,164 +8,146 @@ import (
 	"github.com/writbot/writ/kernel/canon"
 )
 
-// Submit handles one request from IDLE back to IDLE, or to HALTED, and says in
-// the receipt what became of it. It waits while another request has the turn,
-// but not while an effect call is out: then, and in BOOTING and HALTED, it
-// returns a [*StateError] and nothing was changed ([ErrBusy], [ErrHalted]).
-//
-// A DENY, a HALT decision and an ordinary error of the effect are outcomes; the
-// error is nil. It is not nil if the machine was halted under the request, by a
-// [*PanicError], a [*FatalError], an [*AuditError] or a command ([ErrHalted]).
-func (m *Machine) Submit(req Request) (Receipt, error) {
-	if s := m.State(); s == Executing || s == Booting || s == Halted {
-		return Receipt{}, &StateError{From: s, To: Validating}
-	}
-	var r Receipt
-	err := m.inTurn(func() (err error) {
-		if s := m.State(); !Allowed(s, Validating) {
-			return &StateError{From: s, To: Validating}
+// operation is what is known of the request under way, or of a boot or halt.
+type operation struct {
+	request  *Request
+	actor    string
+	params   *canon.Digest
+	decision Decision
+	tool     *ToolCall
+	result   *Result
+	faults   []Fault
+	fault    *Fault
+	summary  string
+	failed   error    // of the effect, ordinary
+	err      error    // what halted the machine
+	ended    *Receipt // of the request that ended before the halt under way
+}
+
+// Submit takes a request, from IDLE to VALIDATING, and checks what each request must
+// have: one that has faults goes on to AUDITING. In any other state, and while a halt is
+// under way, it returns a [*StateError] and nothing was changed ([ErrBusy], [ErrHalted]).
+func (m *Machine) Submit(req Request) (Ready, error) {
+	return m.step(Validating, []State{Idle}, func() error {
+		m.now = max(m.now, req.Now)
+		req.Params = bytes.Clone(req.Params)
+		m.op = operation{request: &req, actor: req.Actor, params: digest(req.Params)}
+		if err := m.through(Validating); err != nil {
+			return err
 		}
-		r, err = m.handle(req)
-		return err
+		return m.denyFor(req.malformed())
 	})
-	return r, err
 }
 
-func (m *Machine) handle(req Request) (Receipt, error) {
-	m.tick(req.Now)
-	req.Params = bytes.Clone(req.Params)
-	t := m.trail()
-	t.request, t.actor, t.params = &req, req.Actor, digest(req.Params)
-	err := t.judge()
-	if err == nil && t.State() == Executing {
-		err = t.execute()
-	}
-	return t.receipt(err), err
-}
-
-// judge is the pure part: validation, arbitration, and their entries in one
-// Append.
-func (t *trail) judge() error {
-	t.to(Validating)
-	t.faults = t.request.malformed()
-	if len(t.faults) == 0 {
-		if err := t.validate(); err != nil {
-			return t.stop(err)
+// Validated says what is wrong with the request that was validated: nothing leads to
+// ARBITRATING, anything to AUDITING with DENY. A request other than the submitted one is
+// fatal, with [CodeRequestModified].
+func (m *Machine) Validated(req Request, faults []Fault) (Ready, error) {
+	return m.step(Arbitrating, []State{Validating}, func() error {
+		switch {
+		case !req.is(*m.op.request):
+			return m.stop(modified("validation"))
+		case m.order != nil:
+			return m.obey()
+		case len(faults) > 0:
+			return m.denyFor(faults)
 		}
-	}
-	if o := t.pending(); o != nil {
-		return t.cutOff(o)
-	}
-	if len(t.faults) > 0 {
-		t.decision, t.summary = Deny, "denied: the request is not valid"
-		return t.finish()
-	}
-	t.to(Arbitrating)
-	if err := t.arbitrate(); err != nil {
-		return t.stop(err)
-	}
-	if o := t.pending(); o != nil {
-		return t.cutOff(o)
-	}
-	switch {
-	case t.decision == Halt:
-		return t.halt(HaltDurable)
-	case t.tool != nil:
-		t.to(Executing)
-		return t.commit()
-	}
-	return t.finish()
+		return m.through(Arbitrating)
+	})
 }
 
-// finish leads through AUDITING to IDLE.
-func (t *trail) finish() error {
-	t.to(Auditing)
-	t.to(Idle)
-	return t.commit()
-}
-
-// stop halts because of an error of the machine or its handler.
-func (t *trail) stop(err error) error {
-	t.fault = faultOf(err, CodeFatal, t.at.String())
-	return joined(err, t.halt(HaltProcess))
-}
-
-// cutOff halts by a command that came under the request.
-func (t *trail) cutOff(o *order) error {
-	return joined(&StateError{From: Halted, To: Auditing}, t.obey(o))
-}
-
-func (t *trail) validate() error {
-	if err := protect("Validate", func() { t.faults = slices.Clone(t.handler.Validate(*t.request)) }); err != nil {
-		return err
-	}
-	return t.unmodified("Validate")
-}
-
-func (t *trail) arbitrate() error {
-	var v Verdict
-	if err := protect("Arbitrate", func() { v = t.handler.Arbitrate(*t.request) }); err != nil {
-		return err
-	}
-	if err := t.unmodified("Arbitrate"); err != nil {
-		return err
-	}
-	if err := v.check(); err != nil {
-		return &FatalError{CodeVerdictMalformed, err}
-	}
-	t.decision, t.faults, t.summary = v.Decision, slices.Clone(v.Faults), v.Summary
-	if v.Tool != nil {
-		t.tool = &ToolCall{Name: v.Tool.Name, Key: v.Tool.Key, Params: bytes.Clone(v.Tool.Params)}
-	}
-	return nil
-}
-
-// unmodified: the handler has the request by value, but its parameters by
-// reference.
-func (t *trail) unmodified(where string) error {
-	if t.params == nil || canon.Sum(t.request.Params) == *t.params {
+// denyFor leads to AUDITING if there are faults.
+func (m *Machine) denyFor(faults []Fault) error {
+	if len(faults) == 0 {
 		return nil
 	}
-	return &FatalError{CodeRequestModified, errors.New(where + " changed the request's parameters")}
+	m.op.faults = slices.Clone(faults)
+	m.op.decision, m.op.summary = Deny, "denied: the request is not valid"
+	return m.finish()
 }
 
-// execute runs the effect. The machine is in EXECUTING.
-func (t *trail) execute() error {
-	if o := t.pending(); o != nil {
-		return t.cutOff(o)
-	}
-	var result Result
-	var failed error
-	caught := protect("Execute", func() { result, failed = t.handler.Execute(*t.tool) })
-	if caught != nil {
-		return t.stop(caught)
-	}
-	t.result = &result
-	if result.Summary != "" {
-		t.summary = result.Summary
-	}
-	if fatal := (*FatalError)(nil); errors.As(failed, &fatal) {
-		return t.stop(failed)
-	}
-	if failed != nil {
-		t.failed = failed
-		t.fault = faultOf(failed, CodeEffectFailed, t.tool.Name)
-	}
-	if o := t.pending(); o != nil {
-		return t.cutOff(o)
-	}
-	return t.finish()
+// Decided gives the verdict on the request that was decided on: ALLOW with an effect leads
+// to EXECUTING, ALLOW without one and DENY to AUDITING, HALT to HALTED for good. A verdict
+// that is malformed and a request other than the submitted one are fatal.
+func (m *Machine) Decided(req Request, v Verdict) (Ready, error) {
+	return m.step(Executing, []State{Arbitrating}, func() error {
+		if !req.is(*m.op.request) {
+			return m.stop(modified("arbitration"))
+		}
+		if err := v.check(); err != nil {
+			return m.stop(&FatalError{CodeVerdictMalformed, err})
+		}
+		m.op.decision, m.op.faults, m.op.summary = v.Decision, slices.Clone(v.Faults), v.Summary
+		if v.Tool != nil {
+			m.op.tool = &ToolCall{Name: v.Tool.Name, Key: v.Tool.Key, Params: bytes.Clone(v.Tool.Params)}
+		}
+		switch {
+		case m.order != nil:
+			return m.obey()
+		case v.Decision == Halt:
+			return m.halt(HaltDurable)
+		case v.Tool != nil:
+			return m.hand(Executing, nil)
+		}
+		return m.finish()
+	})
 }
 
-// receipt says what became of the request.
-func (t *trail) receipt(err error) Receipt {
-	s := t.Snapshot()
-	r := Receipt{
-		RequestID: t.request.ID, Status: Accepted, Decision: t.decision, From: Idle, To: s.State,
-		Time: s.Time, Faults: t.faults, Err: joined(t.failed, err), Entry: s.Last,
+// modified: nobody may change a request while it is judged.
+func modified(by string) error {
+	return &FatalError{CodeRequestModified, errors.New(by + " was of another request than the submitted one")}
+}
+
+// Executed says what came of the effect, which leads to AUDITING. A [*PanicError] and an
+// error that is [Fatal] lead to HALTED. An error's text is recorded, so it holds no secret;
+// if it has a method Fault() Fault, that is what is recorded.
+func (m *Machine) Executed(result Result, failed error) (Ready, error) {
+	return m.step(Auditing, []State{Executing}, func() error {
+		if caught := (*PanicError)(nil); errors.As(failed, &caught) {
+			return m.stop(failed)
+		}
+		m.op.result = &result
+		if result.Summary != "" {
+			m.op.summary = result.Summary
+		}
+		if fatal := (*FatalError)(nil); errors.As(failed, &fatal) {
+			return m.stop(failed)
+		}
+		if failed != nil {
+			m.op.failed, m.op.fault = failed, faultOf(failed, CodeEffectFailed, m.op.tool.Name)
+		}
+		if m.order != nil {
+			return m.obey()
+		}
+		return m.finish()
+	})
+}
+
+// finish leads to AUDITING, and hands out the entry that closes the request.
+func (m *Machine) finish() error {
+	if err := m.through(Auditing); err != nil {
+		return err
 	}
-	if t.result != nil {
-		r.Result = *t.result
+	return m.hand(Idle, nil)
+}
+
+// receipt says how the operation ended.
+func (m *Machine) receipt() *Receipt {
+	op := &m.op
+	if op.ended != nil {
+		r := *op.ended
+		r.To, r.Time, r.Entry, r.Err = m.state, m.now, m.chain.hash, joined(r.Err, op.err)
+		return &r
+	}
+	r := &Receipt{
+		Status: Accepted, Decision: op.decision, To: m.state,
+		Time: m.now, Faults: op.faults, Err: joined(op.failed, op.err), Entry: m.chain.hash,
+	}
+	if op.request != nil {
+		r.RequestID, r.From = op.request.ID, Idle
+	}
+	if op.result != nil {
+		r.Result = *op.result
 	}
 	switch {
 	case r.Err != nil:

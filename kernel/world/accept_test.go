@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -113,5 +114,29 @@ func TestVerdictTakenBack(t *testing.T) {
 	same(t, "counters", world.Stats{Dispatched: 1, Accepted: 1, Interrupted: 1}, b.stats("default"))
 	if task := b.task(1); task.State != kernel.TaskBlocked || task.AcceptedRun != "" {
 		t.Errorf("task %+v", task)
+	}
+}
+
+// TestE1_RefreshOfAnothersResult: a result that somebody else's run put in the place of ours
+// may be applied on another base; that of any other run may not.
+func TestE1_RefreshOfAnothersResult(t *testing.T) {
+	b := open(t, config())
+	b.job(1, "r1").to(atPushed)
+	j := b.job(1, "r3")
+	claims := func(named string) []kernel.Draft {
+		f := j.facts(string(kernel.TaskCompleted), "")
+		f.Head.LastRun = "r2"
+		f.Refresh = &kernel.RefreshFacts{Run: "r2", Base: strings.Repeat("2", 40), Resumes: "r2", Dispatch: digest("d"), Attempt: 1, Act: "5/comment:1", Faults: []kernel.Violation{}}
+		_, _, planned := j.planned()
+		drafts := append(j.decided(f, kernel.ActionClaim, kernel.TaskClaimed, func(d *kernel.Decision) { d.Resumes, d.Refreshes = "r2", named }), planned...)
+		return append(drafts, j.intent(kernel.ActionClaim, ""))
+	}
+	wants(t, b.try(claims("r1")...), world.ErrUnproven)
+	j.step(kernel.ActionClaim, claims("r2"))
+	j.step(kernel.ActionChecks, j.built())
+	b.round(j.judged(kernel.TaskCompleted)...)
+	j.step(kernel.ActionResult, j.results(kernel.TaskCompleted))
+	if got := b.task(1).AcceptedRun; got != "r3" {
+		t.Errorf("accepted run %q", got)
 	}
 }

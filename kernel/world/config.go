@@ -1,11 +1,9 @@
 package world
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/writbot/writ/kernel"
-	"github.com/writbot/writ/kernel/canon"
 )
 
 // ConfigOf reads the configuration of a world from the body of its first
@@ -23,26 +21,22 @@ func ConfigOf(g kernel.Genesis, instance string) WorldConfig {
 
 // Genesis is the body of the first record of a world with this configuration.
 // The configuration must be a valid one; builders are sorted, and an absent
-// seed is made of world and instance, so that one is recorded in any case.
+// seed is derived ([kernel.Genesis.Seeded]), so that one is recorded in any case.
 func (c WorldConfig) Genesis() kernel.Genesis {
-	return kernel.Genesis{
+	g := kernel.Genesis{
 		Kind: string(kernel.KindGenesis), World: c.WorldID, RepositoryID: c.RepositoryID,
 		InstanceKey: c.InstanceKey, Contract: c.GovernanceHash, Kernel: c.KernelVersion,
-		Builders: slices.Sorted(slices.Values(c.Members)), Seed: c.seed(),
+		Builders: slices.Sorted(slices.Values(c.Members)),
 		MaxPaths: c.LandShape[0], MaxDepth: c.LandShape[1],
 	}
-}
-
-func (c WorldConfig) seed() int64 {
 	if c.RandomSeed != nil {
-		return *c.RandomSeed
+		g.Seed = *c.RandomSeed
+		return g
 	}
-	sum, err := canon.Sum([]byte(c.WorldID + "\n" + c.Instance)).Bytes()
-	if err != nil { // a digest that was just made is valid
-		return 0
+	if seeded, err := g.Seeded(); err == nil {
+		g = seeded
 	}
-	const exact = 53 // bits of an integer that every reader of JSON keeps
-	return int64(binary.BigEndian.Uint64(sum[:8]) >> (64 - exact))
+	return g // what can't be hashed can't be recorded either
 }
 
 func (c WorldConfig) check() error {
@@ -52,6 +46,8 @@ func (c WorldConfig) check() error {
 		return refuse(ErrConfig, nil, "it must be a %s of version %d", KindConfig, Version)
 	case c.WorldID == "" || c.Instance == "":
 		return refuse(ErrConfig, nil, "world_id and instance are required")
+	case c.RandomSeed != nil && *c.RandomSeed == 0:
+		return refuse(ErrConfig, nil, "random_seed is any integer but 0; null has one derived")
 	case c.LandShape[0] < 1 || c.LandShape[1] < 1:
 		return refuse(ErrConfig, nil, "both bounds of land_shape must be at least 1")
 	case c.InitMemberNumber != int64(len(members)):

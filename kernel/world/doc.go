@@ -20,7 +20,9 @@
 // Until Commit nothing happened: a round that is dropped leaves no trace.
 // Observe and SettleRound fold what they get by the rules of Apply; Commit takes the
 // round's fold over once the very bytes that it folded are stored. Both ways run the
-// same rules and reach the same state, byte for byte.
+// same rules and reach the same state, byte for byte. A round copies what it changes and
+// shares the rest with the kernel; what it was given is encoded once, and its drafts are
+// sealed ([canon.Sealed]).
 //
 // A round belongs to one instance; its number counts that instance's settled
 // rounds (REQUIREMENTS T53). Drafts of several appends may share a round, and a
@@ -49,7 +51,10 @@
 // fold is `ledger.corrupt`.
 //
 // Audit entries, reports, adoptions and rotations of keys change nothing and belong
-// to no round.
+// to no round. What whoever drives the tasks asks for beside the state is folded with
+// the records and saved with it: the last audit entry of each task's kernel, what it was
+// claimed on, the names of its work, its pushes, and whether a person went on with an
+// older ledger.
 //
 // # What is enforced here
 //

@@ -59,7 +59,7 @@ func (f *fold) begin(t *Task, i kernel.Intent, run string) error {
 			return refuse(ErrLand, nil, "%s", list[0].Detail)
 		}
 		f.end(t)
-		t.Run = Run{ID: run, Resumes: t.Ruling.Resumes}
+		t.Run = Run{ID: run, Resumes: t.Ruling.Resumes, Refreshes: t.Ruling.Refreshes}
 		return nil
 	case kernel.ActionDispatch:
 		return t.beginDispatch(i, run)
@@ -149,8 +149,12 @@ func (f *fold) came(t *Task, o OpenIntent) {
 		if o.Ruling.WaitingFor == kernel.WaitRule && t.Run.ID == o.Run && t.Run.Judged {
 			return // what was judged is kept, and delivered once the server takes it
 		}
+		if o.Ruling.WaitingFor == kernel.WaitPaths || o.Ruling.WaitingFor == kernel.WaitEnvironment {
+			t.Run.Over = true // it brought its work to HEAD
+			return
+		}
 		f.end(t)
-	case kernel.ActionTakeOver, kernel.ActionRelease, kernel.ActionAbandon:
+	case kernel.ActionTakeOver, kernel.ActionRelease, kernel.ActionAbandon, kernel.ActionRestore:
 		f.end(t)
 	}
 }
@@ -161,7 +165,9 @@ func (t *Task) told(i kernel.Intent) {
 	switch i.Effect {
 	case kernel.ActionReact:
 		if id, err := strconv.ParseInt(i.New, 10, 64); err == nil {
-			t.Answered = t.Answered.With(id)
+			if t.Answered = t.Answered.With(id); i.Ref != kernel.Obeyed {
+				t.TurnedDown = t.TurnedDown.With(id)
+			}
 		}
 	case kernel.ActionCheck:
 		t.Checked = i.Ref + " " + string(i.Digest)

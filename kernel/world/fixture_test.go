@@ -57,10 +57,10 @@ func open(t testing.TB, c world.WorldConfig) *book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Apply(records[0]); err != nil {
+	b.records = kernel.Records(records)
+	if err := k.Apply(b.records[0]); err != nil {
 		t.Fatal(err)
 	}
-	b.records = records
 	return b
 }
 
@@ -75,7 +75,7 @@ func (b *book) store(r *world.Round) {
 	if err := b.k.Commit(r, records); err != nil {
 		b.t.Fatal(err)
 	}
-	b.records = append(b.records, records...)
+	b.records = append(b.records, kernel.Records(records)...)
 }
 
 // round is one settled round of drafts.

@@ -2,10 +2,12 @@ package world
 
 import (
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/machine"
 )
 
 // entry is what the fold sees of a record or draft: all but its place.
@@ -15,6 +17,7 @@ type entry struct {
 	run  string
 	body []byte // canonical JSON
 	said any    // what it says, where the process itself made it; nil: not read yet
+	sum  canon.Digest
 }
 
 // neutral kinds change nothing in the world, belong to no round and may stand
@@ -28,7 +31,10 @@ const maxTask = 1<<53 - 1
 
 // take folds one entry of the round under way, receipts and the genesis
 // excepted. It changes nothing if it returns an error.
-func (f *fold) take(e entry) error {
+func (f *fold) take(e *entry) error {
+	if err := f.read(e); err != nil {
+		return err
+	}
 	if neutral(e.kind) {
 		return e.check()
 	}
@@ -39,10 +45,39 @@ func (f *fold) take(e entry) error {
 	if rule == nil {
 		return refuse(ErrOrder, nil, "a %s record can't stand inside a round", e.kind)
 	}
-	if err := rule(e); err != nil {
+	if err := rule(*e); err != nil {
 		return err
 	}
 	f.now.records++
+	return nil
+}
+
+// read reads what is folded beside the world, too, so that nobody reads it twice.
+func (f *fold) read(e *entry) error {
+	switch e.kind {
+	case kernel.KindAudit:
+		return said[machine.Entry](f, e)
+	case kernel.KindAdoption:
+		return said[kernel.Adoption](f, e)
+	case kernel.KindObservation:
+		return said[kernel.Facts](f, e)
+	case kernel.KindSeedPack:
+		return said[kernel.SeedPack](f, e)
+	case kernel.KindIntent:
+		return said[kernel.Intent](f, e)
+	}
+	return nil
+}
+
+func said[T any](f *fold, e *entry) error {
+	if _, made := e.said.(T); made {
+		return nil
+	}
+	var v T
+	if err := f.codec.UnmarshalCanonical(e.body, &v); err != nil {
+		return refuse(ErrBody, err, "the body of a %s record", e.kind)
+	}
+	e.said = v
 	return nil
 }
 
@@ -85,16 +120,30 @@ func (f *fold) rule(k kernel.Kind) func(entry) error {
 // check is for bodies whose shape isn't the world's business.
 func (e entry) check() error {
 	var kind string
-	err := canon.Check(e.body, canon.Limits{MaxBytes: len(e.body)}, func(name, value []byte) error {
+	var err error
+	switch v := e.said.(type) {
+	case machine.Entry:
+		kind = strconv.Quote(v.Kind)
+	case kernel.Adoption:
+		kind = strconv.Quote(v.Kind)
+	default:
+		kind, err = e.kindOf()
+	}
+	if err != nil || kind != strconv.Quote(string(e.kind)) {
+		return refuse(ErrBody, err, "the body of a %s record is not canonical JSON of that kind", e.kind)
+	}
+	return nil
+}
+
+// kindOf is what the body says that it is.
+func (e entry) kindOf() (kind string, err error) {
+	err = canon.Check(e.body, canon.Limits{MaxBytes: len(e.body)}, func(name, value []byte) error {
 		if string(name) == "kind" {
 			kind = string(value)
 		}
 		return nil
 	})
-	if err != nil || kind != `"`+string(e.kind)+`"` {
-		return refuse(ErrBody, err, "the body of a %s record is not canonical JSON of that kind", e.kind)
-	}
-	return nil
+	return kind, err
 }
 
 // decode reads the body strictly; kind is the field of v that must name it.
@@ -111,7 +160,12 @@ func decode[T any](f *fold, e entry, v *T, kind *string) error {
 }
 
 // hash is the content hash of the body.
-func (e entry) hash() canon.Digest { return canon.Sum(e.body) }
+func (e entry) hash() canon.Digest {
+	if e.sum != "" {
+		return e.sum
+	}
+	return canon.Sum(e.body)
+}
 
 // with is list and x, in a list of its own.
 func with[T any](list []T, x T) []T { return append(slices.Clip(list), x) }
@@ -155,7 +209,7 @@ func (f *fold) decision(e entry) error {
 	if seen == nil || seen.hash != d.Facts {
 		return refuse(ErrUnknownProposal, nil, "the decision rests on facts that this round has no observation of")
 	}
-	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore, d.Resumes}
+	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore, d.Resumes, d.Refreshes}
 	if err := f.admissible(t, r, seen.facts, e.run); err != nil {
 		return err
 	}
@@ -204,7 +258,10 @@ func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) erro
 	if t.Halted && r.needsAllow() {
 		return refuse(ErrHalted, nil, "task %d is halted: %s", t.Number, t.HaltReason)
 	}
-	if r.Resumes != "" && (r.Action != kernel.ActionClaim || !facts.Resumable() || r.Resumes != facts.Sealed.Run) {
+	if r.Refreshes != "" && (r.Action != kernel.ActionClaim || !facts.Refreshable() || r.Refreshes != facts.Refresh.Run || r.Resumes != facts.Refresh.Resumes) {
+		return refuse(ErrUnproven, nil, "the facts know of no delivered result of run %q that could be applied on another base", r.Refreshes)
+	}
+	if r.Refreshes == "" && r.Resumes != "" && (r.Action != kernel.ActionClaim || !facts.Resumable() || r.Resumes != facts.Sealed.Run) {
 		return refuse(ErrUnproven, nil, "the facts know of no sealed work of run %q that could be gone on with", r.Resumes)
 	}
 	if r.Action == kernel.ActionComplete && (r.State != kernel.TaskCompleted || !facts.Merged()) {
@@ -237,16 +294,18 @@ func (f *fold) acceptable(t Task, ruling Ruling, facts kernel.Facts, run string)
 	case !r.Judged && ruling.Action == kernel.ActionResult:
 		return refuse(ErrUnproven, nil, "the run was not judged")
 	}
-	if other := f.acceptedRun(t); other != "" && other != run {
+	if other := f.acceptedRun(t); other != "" && other != run && other != r.Refreshes {
 		return refuse(ErrSecondAcceptance, nil, "run %q of this approval is accepted already", other)
 	}
 	return nil
 }
 
 // acceptedRun is the run whose result counts, or may come to count, for the
-// task's approval: pushed and settled, pushed in this round, or under way.
+// task's approval: pushed and settled, pushed in this round, or under way. What a run that
+// refreshes is to replace was settled by whoever delivered it, which needn't be this
+// instance: its claim rests on HEAD.
 func (f *fold) acceptedRun(t Task) string {
-	if t.AcceptedRun != "" {
+	if t.AcceptedRun != "" && t.Run.Refreshes == "" {
 		return t.AcceptedRun
 	}
 	for _, d := range f.now.done {
@@ -266,7 +325,7 @@ func (f *fold) acceptedRun(t Task) string {
 func (f *fold) view(task int64) kernel.TaskView {
 	t := f.task(task)
 	return kernel.TaskView{Task: task, Halted: t.Halted, HaltReason: t.HaltReason, Epoch: t.Epoch, ResumedHead: t.ResumedHead,
-		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act, Stop: t.Stop, Stopped: t.Stopped, Answered: t.Answered, Checked: t.Checked, Seen: t.Seen, SeenSeq: t.SeenSeq, Told: t.Told, Shown: t.Shown, Unshown: t.Unshown.New}
+		AcceptedRun: t.AcceptedRun, AcceptedApproval: acceptedApproval(t), Act: t.Act, Stop: t.Stop, Stopped: t.Stopped, Answered: t.Answered, TurnedDown: t.TurnedDown, Checked: t.Checked, Seen: t.Seen, SeenSeq: t.SeenSeq, Told: t.Told, Shown: t.Shown, Unshown: t.Unshown.New}
 }
 
 func acceptedApproval(t Task) canon.Digest {

@@ -17,6 +17,7 @@ import (
 // [Round], from [Kernel.Begin] to [Kernel.Commit].
 type Kernel struct {
 	fold    *fold
+	beside  *beside
 	head    kernel.Head
 	time    int64 // of the last record, Unix milliseconds
 	receipt *RoundReceipt
@@ -30,7 +31,7 @@ func New(c WorldConfig) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kernel{fold: f, head: kernel.NoHead()}, nil
+	return &Kernel{fold: f, beside: newBeside(), head: kernel.NoHead()}, nil
 }
 
 // Open is a world from its whole ledger, genesis first.
@@ -69,31 +70,36 @@ func OpenGenesis(first kernel.Record) (*Kernel, error) {
 // isn't so is an [*Error] with the code `ledger.corrupt` and the record's
 // sequence number, and changes nothing.
 func (k *Kernel) Apply(r kernel.Record) error {
+	hash, err := k.fold.codec.Hash(r)
+	if err != nil {
+		return atSeq(refuse(ErrBody, err, "it can't be hashed"), r.Seq)
+	}
 	next := *k
-	if err := next.passed(r); err != nil {
+	if err := next.passed(r, hash); err != nil {
 		return err
 	}
 	e := entry{kind: r.Kind, task: r.Task, run: r.Run, body: r.Body}
-	var err error
 	switch r.Kind {
 	case kernel.KindGenesis:
 		err = k.genesis(e)
 	case kernel.KindReceipt:
 		err = next.settled(e, r)
 	default:
-		err = k.fold.take(e)
+		err = k.fold.take(&e)
 	}
 	if err != nil {
+		k.fold.tasks.changed = nil
 		return atSeq(err, r.Seq)
 	}
+	next.fold.tasks.settle()
+	k.beside.note(r.Task, e.said)
 	*k = next
 	return nil
 }
 
 // passed moves the kernel's place in the chain on to a record that follows.
-func (k *Kernel) passed(r kernel.Record) error {
-	hash, err := k.follows(r)
-	if err != nil {
+func (k *Kernel) passed(r kernel.Record, hash canon.Digest) error {
+	if err := k.follows(r); err != nil {
 		return atSeq(err, r.Seq)
 	}
 	k.head, k.time = kernel.Head{Seq: r.Seq, Hash: hash}, r.Time
@@ -105,25 +111,21 @@ func (k *Kernel) passed(r kernel.Record) error {
 
 // follows holds the envelope against the chain. Only recorded time counts, and
 // the sequence is the order (CASES R9).
-func (k *Kernel) follows(r kernel.Record) (canon.Digest, error) {
+func (k *Kernel) follows(r kernel.Record) error {
 	c := k.fold.config
 	switch {
 	case r.World != c.WorldID || r.Instance != c.Instance:
-		return "", refuse(ErrForeign, nil, "it belongs to instance %q of %q", r.Instance, r.World)
+		return refuse(ErrForeign, nil, "it belongs to instance %q of %q", r.Instance, r.World)
 	case r.V != kernel.RecordVersion:
-		return "", refuse(ErrChain, nil, "the version %d of its envelope is unknown", r.V)
+		return refuse(ErrChain, nil, "the version %d of its envelope is unknown", r.V)
 	case r.Seq != k.head.Seq+1 || r.Prev != k.head.Hash:
-		return "", refuse(ErrChain, nil, "it doesn't follow record %d", k.head.Seq)
+		return refuse(ErrChain, nil, "it doesn't follow record %d", k.head.Seq)
 	case r.Time < k.time:
-		return "", refuse(ErrChain, nil, "its time goes back")
+		return refuse(ErrChain, nil, "its time goes back")
 	case (r.Kind == kernel.KindGenesis) != (r.Seq == 0):
-		return "", refuse(ErrOrder, nil, "the genesis is the first record and no other is")
+		return refuse(ErrOrder, nil, "the genesis is the first record and no other is")
 	}
-	hash, err := k.fold.codec.Hash(r)
-	if err != nil {
-		return "", refuse(ErrBody, err, "it can't be hashed")
-	}
-	return hash, nil
+	return nil
 }
 
 func (k *Kernel) genesis(e entry) error {
@@ -146,7 +148,7 @@ func (k *Kernel) settled(e entry, r kernel.Record) error {
 	if said.Timestamp < k.fold.time || said.Timestamp > r.Time {
 		return refuse(ErrReceipt, nil, "its timestamp is not between the receipt before and its record")
 	}
-	next := k.fold.clone()
+	next := k.fold.fork()
 	known := slices.Concat(next.ids(true), next.ids(false))
 	strangers := slices.DeleteFunc(slices.Clone(said.RejectedActionIDs), func(id string) bool { return slices.Contains(known, id) })
 	made, err := next.settle(said.Seed, said.Timestamp, strangers)
@@ -198,7 +200,9 @@ func (k *Kernel) TaskView(task int64) kernel.TaskView { return k.fold.view(task)
 // Dispatched reports whether the intent of a dispatch of this run, the last one
 // of its task, is recorded: there is no second (promise P5).
 func (k *Kernel) Dispatched(run string) bool {
-	return slices.ContainsFunc(k.fold.all(), func(t *Task) bool { return t.Run.ID == run && t.Run.Dispatched })
+	is := false
+	k.fold.tasks.all(func(t *known) { is = is || t.Run.ID == run && t.Run.Dispatched })
+	return is
 }
 
 // Admit lists what keeps paths from being reserved for a task, each as
@@ -226,11 +230,8 @@ func (k *Kernel) Task(number int64) (t Task, ok bool) { return k.fold.known(numb
 
 // Tasks are the numbers of the known tasks, in order.
 func (k *Kernel) Tasks() []int64 {
-	all := k.fold.all()
-	out := make([]int64, 0, len(all))
-	for _, t := range all {
-		out = append(out, t.Number)
-	}
+	out := make([]int64, 0, k.fold.tasks.count())
+	k.fold.tasks.all(func(t *known) { out = append(out, t.Number) })
 	slices.Sort(out)
 	return out
 }

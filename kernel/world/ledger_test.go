@@ -41,7 +41,7 @@ func sealed(t *testing.T, genesis kernel.Record, list []kernel.Draft) []kernel.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append([]kernel.Record{genesis}, records...)
+	return append([]kernel.Record{genesis}, kernel.Records(records)...)
 }
 
 // R6: a record of another world or instance is refused, even if it is made to
@@ -119,7 +119,7 @@ func TestR9_TimeAndRunIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corrupt(t, b.k.Apply(back[0]), back[0].Seq, world.ErrChain)
+	corrupt(t, b.k.Apply(back[0].Record()), back[0].Record().Seq, world.ErrChain)
 
 	r := b.k.Begin(start - 1_000_000) // the wall clock went back
 	if r.Now() != b.k.Chain().Time {
@@ -139,7 +139,7 @@ func TestR9_TimeAndRunIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		corrupt(t, b.k.Apply(records[0]), records[0].Seq, world.ErrReceipt)
+		corrupt(t, b.k.Apply(records[0].Record()), records[0].Record().Seq, world.ErrReceipt)
 	}
 
 	odd := open(t, config())
@@ -231,7 +231,7 @@ func TestK2_LedgerEndsInsideARound(t *testing.T) {
 	b := open(t, config())
 	j := b.job(1, "r1")
 	r := b.k.Begin(b.now)
-	if err := r.Observe(append(j.claims(), j.draft(kernel.KindAudit, map[string]string{"kind": "audit"}))...); err != nil {
+	if err := r.Observe(append(j.claims(), j.draft(kernel.KindAudit, audit(1)))...); err != nil {
 		t.Fatal(err)
 	}
 	b.store(r) // and then the process dies
@@ -292,7 +292,7 @@ func TestCommit(t *testing.T) {
 		return r
 	}
 	r, rival := begin(), begin()
-	seal := func(list []kernel.Draft) []kernel.Record {
+	seal := func(list []kernel.Draft) []kernel.SealedRecord {
 		records, _, err := b.k.Chain().Seal(b.now, list)
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +302,7 @@ func TestCommit(t *testing.T) {
 	list := r.Drafts()
 	other := slices.Clone(list)
 	other[0].Run = "r9"
-	for name, records := range map[string][]kernel.Record{
+	for name, records := range map[string][]kernel.SealedRecord{
 		"none":    nil,
 		"fewer":   seal(list[:len(list)-1]),
 		"more":    seal(append(slices.Clone(list), j.act(kernel.ActStop, 0))),
@@ -314,16 +314,16 @@ func TestCommit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	audit := kernel.Draft{Kind: kernel.KindAudit, Task: 1, Body: map[string]string{"kind": "audit"}}
+	audit := kernel.Draft{Kind: kernel.KindAudit, Task: 1, Body: audit(1)}
 	if err := b.k.Commit(r, seal(append([]kernel.Draft{audit}, list...))); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, b.k.Commit(rival, seal(rival.Drafts())), world.ErrOrder)
-	if err := b.k.Apply(seal([]kernel.Draft{audit})[0]); err != nil {
+	if err := b.k.Apply(seal([]kernel.Draft{audit})[0].Record()); err != nil {
 		t.Error(err)
 	}
 	late := b.k.Begin(b.now)
-	if err := b.k.Apply(seal([]kernel.Draft{audit})[0]); err != nil {
+	if err := b.k.Apply(seal([]kernel.Draft{audit})[0].Record()); err != nil {
 		t.Error(err)
 	}
 	if _, err := late.SettleRound(7); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 )
 
 // Round is one request under way. It works on a copy: the kernel learns of it by
@@ -28,6 +29,7 @@ type Round struct {
 	phase   phase
 	drafts  []kernel.Draft // not committed yet, sealed
 	invalid []string       // ids of actions that are none of this round's
+	decided []string       // ids of this round's that were handed in
 	receipt *RoundReceipt
 }
 
@@ -66,14 +68,14 @@ func (r *Round) Observe(drafts ...kernel.Draft) error {
 	if r.phase != observing || !r.started {
 		return refuse(ErrOrder, nil, "the round takes no records now")
 	}
-	next := r.fold.clone()
+	next := r.fold.fork()
 	sealed := slices.Clone(drafts)
 	for i, d := range drafts {
-		body, err := d.SealedBody(next.codec)
+		body, err := next.codec.Seal(d.Body)
 		if err != nil {
 			return refuse(ErrBody, err, "the body of a %s record", d.Kind)
 		}
-		if err := next.take(entry{kind: d.Kind, task: d.Task, run: d.Run, body: body.Bytes, said: body.Value}); err != nil {
+		if err := next.take(&entry{kind: d.Kind, task: d.Task, run: d.Run, body: body.Bytes(), said: body.Value(), sum: body.Hash()}); err != nil {
 			return err
 		}
 		sealed[i].Body = body
@@ -127,6 +129,7 @@ func (r *Round) AcceptActions(list []ActionIntent) ([]ActionResult, error) {
 func (r *Round) answer(a ActionIntent, answers []ActionResult) ActionResult {
 	for i, known := range r.Actions() {
 		if a == known {
+			r.decided = append(r.decided, actionID(a.AgentID, a.IdempotencyKey))
 			return answers[i]
 		}
 	}
@@ -138,15 +141,15 @@ func (r *Round) answer(a ActionIntent, answers []ActionResult) ActionResult {
 }
 
 // answered finds the answer of an earlier round.
-func (f *fold) answered(id string) (ActionResult, bool) {
-	for _, t := range f.all() {
+func (f *fold) answered(id string) (r ActionResult, is bool) {
+	f.tasks.all(func(t *known) {
 		for _, a := range t.Answers {
-			if actionID(a.Agent, a.Key) == id {
-				return f.result(a, t.Number), true
+			if !is && actionID(a.Agent, a.Key) == id {
+				r, is = f.result(a, t.Number), true
 			}
 		}
-	}
-	return ActionResult{}, false
+	})
+	return r, is
 }
 
 // AcceptMechanisms answers proposals of rules, one result each, in order. None
@@ -169,22 +172,23 @@ func (r *Round) AcceptMechanisms(list []MechanismProposal) ([]MechanismResult, e
 
 // SettleRound produces, consumes and lets the environment change, in this
 // order, and gives the receipt, which becomes the last of the round's drafts.
-// The seed is recorded; nothing draws from it yet. Where a decision of this
-// round took outcomes in, AcceptActions must have been called.
+// The seed is recorded; nothing draws from it yet. Each outcome that a decision of this
+// round took in must have been handed to AcceptActions: nothing is settled that wasn't
+// answered there.
 func (r *Round) SettleRound(seed int64) (RoundReceipt, error) {
 	switch {
 	case r.phase == settled || !r.started:
 		return RoundReceipt{}, refuse(ErrOrder, nil, "the round can't be settled now")
-	case r.phase == observing && len(r.fold.now.actions) > 0:
-		return RoundReceipt{}, refuse(ErrOrder, nil, "the round's actions are accepted before it is settled")
+	case slices.ContainsFunc(r.fold.now.actions, func(a action) bool { return !slices.Contains(r.decided, a.id()) }):
+		return RoundReceipt{}, refuse(ErrOrder, nil, "the round's actions are accepted or rejected before it is settled")
 	}
-	next := r.fold.clone()
+	next := r.fold.fork()
 	receipt, err := next.settle(seed, r.now, r.invalid)
 	if err != nil {
 		return RoundReceipt{}, err
 	}
 	d := kernel.Draft{Kind: kernel.KindReceipt, Body: receipt}
-	if d.Body, err = d.SealedBody(next.codec); err != nil {
+	if d.Body, err = next.codec.Seal(receipt); err != nil {
 		return RoundReceipt{}, refuse(ErrBody, err, "the receipt")
 	}
 	r.fold, r.receipt, r.phase = next, &receipt, settled
@@ -209,19 +213,29 @@ func (r *Round) Drafts() []kernel.Draft { return slices.Clone(r.drafts) }
 // [Round.Drafts]; audit entries and reports may be more or fewer. On an error
 // the kernel is unchanged: a round of another state is [ErrOrder], records
 // that aren't the round's are [ErrReceipt].
-func (k *Kernel) Commit(r *Round, records []kernel.Record) error {
+func (k *Kernel) Commit(r *Round, records []kernel.SealedRecord) error {
 	if r.base != k.version {
 		return refuse(ErrOrder, nil, "the round began with another state")
 	}
 	if !r.recorded(records) {
 		return refuse(ErrReceipt, nil, "the records are not the round's")
 	}
-	next := *k
-	for _, rec := range records {
-		if err := next.passed(rec); err != nil {
+	next, said := *k, make([]any, len(records))
+	for i, sealed := range records {
+		rec := sealed.Record()
+		e := entry{kind: rec.Kind, body: rec.Body, said: sealed.Said()}
+		if err := next.passed(rec, sealed.Hash()); err != nil {
 			return err
 		}
+		if err := r.fold.read(&e); err != nil {
+			return atSeq(err, rec.Seq)
+		}
+		said[i] = e.said
 	}
+	for i, sealed := range records {
+		k.beside.note(sealed.Record().Task, said[i])
+	}
+	r.fold.tasks.settle()
 	if next.fold = r.fold; r.phase == settled {
 		next.receipt = r.receipt
 	}
@@ -231,9 +245,10 @@ func (k *Kernel) Commit(r *Round, records []kernel.Record) error {
 }
 
 // recorded compares the records with the drafts, neutral ones left out.
-func (r *Round) recorded(records []kernel.Record) bool {
+func (r *Round) recorded(records []kernel.SealedRecord) bool {
 	i := 0
-	for _, rec := range records {
+	for _, sealed := range records {
+		rec := sealed.Record()
 		if neutral(rec.Kind) {
 			continue
 		}
@@ -244,7 +259,7 @@ func (r *Round) recorded(records []kernel.Record) bool {
 			return false
 		}
 		d := r.drafts[i]
-		if rec.Kind != d.Kind || rec.Task != d.Task || rec.Run != d.Run || !bytes.Equal(rec.Body, d.Body.(kernel.Sealed).Bytes) {
+		if rec.Kind != d.Kind || rec.Task != d.Task || rec.Run != d.Run || !bytes.Equal(rec.Body, d.Body.(canon.Sealed).Bytes()) {
 			return false
 		}
 		i++

@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -153,6 +154,28 @@ func (b *book) settle2(r *world.Round) world.RoundReceipt {
 	return receipt
 }
 
+// WK10, WK12: nothing is settled that wasn't handed to AcceptActions: neither by calling it
+// with nothing, nor with another's action.
+func TestWK10_NothingIsSettledUnanswered(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1").to(atBuilt)
+	for name, list := range map[string][]world.ActionIntent{
+		"nothing": nil,
+		"another": {{Kind: world.KindActionIntent, V: world.Version, AgentID: "default", RoundID: 1, IdempotencyKey: "r2"}},
+	} {
+		r := b.k.Begin(b.now)
+		if err := r.Observe(j.judged(kernel.TaskRetryPending, coded(kernel.CodeVerificationFailed, kernel.CodeCheckFailed))...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.AcceptActions(list); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.SettleRound(b.seed); !errors.Is(err, world.ErrOrder) {
+			t.Errorf("%s: the round is settled: %v", name, err)
+		}
+	}
+}
+
 // WK17: a rejected action has the failure's code and a note.
 func TestWK17_Rejected(t *testing.T) {
 	b := open(t, config())
@@ -237,6 +260,7 @@ func TestWK15_Genesis(t *testing.T) {
 		"no world":            func(c *world.WorldConfig) { c.WorldID = "" },
 		"no instance":         func(c *world.WorldConfig) { c.Instance = "" },
 		"other kind":          func(c *world.WorldConfig) { c.Kind = "config" },
+		"seed 0":              func(c *world.WorldConfig) { c.RandomSeed = new(int64) },
 		"no land":             func(c *world.WorldConfig) { c.LandShape[0] = 0 },
 		"no depth":            func(c *world.WorldConfig) { c.LandShape[1] = 0 },
 		"wrong number":        func(c *world.WorldConfig) { c.InitMemberNumber = 3 },

@@ -7,6 +7,7 @@ import (
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/machine"
 	"github.com/writbot/writ/kernel/plan"
 	"github.com/writbot/writ/kernel/world"
 )
@@ -373,7 +374,11 @@ func TestBodies(t *testing.T) {
 		{"a receipt", j.draft(kernel.KindReceipt, f), world.ErrOrder},
 		{"a second genesis", j.draft(kernel.KindGenesis, f), world.ErrOrder},
 		{"an audit entry of another kind", j.draft(kernel.KindAudit, f), world.ErrBody},
-		{"an audit entry", j.draft(kernel.KindAudit, map[string]any{"kind": "audit", "whatever": 1}), ""},
+		{"an audit entry with more", j.draft(kernel.KindAudit, map[string]any{"kind": "audit", "whatever": 1}), world.ErrBody},
+		{"an audit entry that says another kind", j.draft(kernel.KindAudit, machine.Entry{Kind: "decision"}), world.ErrBody},
+		{"an audit entry", j.draft(kernel.KindAudit, audit(1)), ""},
+		{"a report", j.draft(kernel.KindReport, map[string]any{"kind": "report", "whatever": 1}), ""},
+		{"a report of another kind", j.draft(kernel.KindReport, f), world.ErrBody},
 		{"evidence of another run", j.draft(kernel.KindDiff, kernel.Diff{Kind: "diff", Run: "r2"}), world.ErrForeign},
 		{"a verdict of its own", j.decided(j.facts("", ""), kernel.ActionNone, "", func(d *kernel.Decision) { d.Verdict = "MAYBE" })[1], world.ErrUnknownProposal},
 	}

@@ -29,7 +29,7 @@ type WorldConfig struct {
 	WorldID          string       `json:"world_id"`           // forge host/owner/name
 	InitMemberNumber int64        `json:"init_member_number"` // count of builders at genesis, 0 or more
 	LandShape        [2]int64     `json:"land_shape"`         // most reserved path patterns (count), greatest depth (path segments); both at least 1
-	RandomSeed       *int64       `json:"random_seed"`        // any integer; null: one is made of world and instance
+	RandomSeed       *int64       `json:"random_seed"`        // any integer but 0; null: one is derived
 	Members          []string     `json:"members"`            // names of the builders, sorted
 	Instance         string       `json:"instance"`           // fingerprint of the instance's key
 	RepositoryID     string       `json:"repository_id"`      // forge's numeric id, "" where there is none

@@ -57,6 +57,9 @@ func consume(f *fold) {
 		}
 		f.put(t)
 	}
+	if len(f.now.charges) > 0 {
+		f.members = slices.Clone(f.members)
+	}
 	for _, c := range f.now.charges {
 		m := f.member(c.member)
 		f.members[m].Stats = f.members[m].Stats.plus(c.counter)
@@ -243,14 +246,12 @@ func (f *fold) ids(accepted bool) []string {
 
 func (f *fold) metrics(r RoundReceipt) map[string]int64 {
 	var intents, paths int64
-	for _, t := range f.tasks {
-		intents += int64(len(t.Intents))
-	}
+	f.tasks.each(func(k *known) { intents += int64(len(k.Intents)) })
 	for _, l := range f.land {
 		paths += int64(len(l.Paths))
 	}
 	return map[string]int64{
-		MetricRecords: f.now.records, MetricTasks: int64(len(f.tasks) + len(f.archived)), MetricLiveTasks: int64(len(f.land)),
+		MetricRecords: f.now.records, MetricTasks: f.tasks.count(), MetricLiveTasks: int64(len(f.land)),
 		MetricAccepted: int64(len(r.AcceptedActionIDs)), MetricRejected: int64(len(r.RejectedActionIDs)),
 		MetricReservedPaths: paths, MetricOpenIntents: intents,
 	}

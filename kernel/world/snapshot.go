@@ -119,8 +119,10 @@ type Task struct {
 	Stop    string `json:"stop,omitempty"`    // who stopped it beside the forge, until that is carried out
 	Stopped string `json:"stopped,omitempty"` // id of the newest stop on the forge that counted
 
-	Answered kernel.Answered `json:"answered,omitempty"` // comments whose commands were answered
-	Checked  string          `json:"checked,omitempty"`  // commit and digest of the check that was set last
+	Answered   kernel.Answered `json:"answered,omitempty"`    // comments whose commands were answered
+	TurnedDown kernel.Answered `json:"turned_down,omitempty"` // those of them that were told that they count for nothing
+
+	Checked string `json:"checked,omitempty"` // commit and digest of the check that was set last
 
 	Seen    string `json:"seen"`     // legitimate HEAD that a look showed last, "" for none
 	SeenSeq int64  `json:"seen_seq"` // its number
@@ -149,28 +151,30 @@ type Dispatched struct {
 
 // Run is a run of this instance, from its claim's intent on.
 type Run struct {
-	ID         string       `json:"run_id"`            // "" before the first claim
-	Resumes    string       `json:"resumes,omitempty"` // the dispatched run whose sealed work it goes on with
-	Dispatched bool         `json:"dispatched"`        // the intent of its dispatch is written: there is no second
-	Started    bool         `json:"started"`           // the dispatch is known to have started the builder
-	Result     canon.Digest `json:"result_hash"`       // of the builder result's body
-	Diff       canon.Digest `json:"diff_hash"`         // of the diff's body
-	Checks     canon.Digest `json:"checks_hash"`       // of the run result's body
-	Judged     bool         `json:"judged"`            // a decision took its outcome in
-	Accepted   bool         `json:"accepted"`          // ... and accepted it
-	Over       bool         `json:"over"`              // its lease is gone or its result pushed
+	ID         string       `json:"run_id"`              // "" before the first claim
+	Resumes    string       `json:"resumes,omitempty"`   // the dispatched run whose sealed work it goes on with
+	Refreshes  string       `json:"refreshes,omitempty"` // run whose delivered result it is to replace
+	Dispatched bool         `json:"dispatched"`          // the intent of its dispatch is written: there is no second
+	Started    bool         `json:"started"`             // the dispatch is known to have started the builder
+	Result     canon.Digest `json:"result_hash"`         // of the builder result's body
+	Diff       canon.Digest `json:"diff_hash"`           // of the diff's body
+	Checks     canon.Digest `json:"checks_hash"`         // of the run result's body
+	Judged     bool         `json:"judged"`              // a decision took its outcome in
+	Accepted   bool         `json:"accepted"`            // ... and accepted it
+	Over       bool         `json:"over"`                // its lease is gone or its result pushed
 }
 
 // Ruling is what the fold keeps of a decision.
 type Ruling struct {
-	Verdict       kernel.Verdict   `json:"verdict"`           // the kernel's word
-	Action        kernel.Action    `json:"action"`            // the one effect
-	State         kernel.TaskState `json:"state"`             // once the effect is done
-	WaitingFor    string           `json:"waiting_for"`       // with state waiting
-	Attempt       int64            `json:"attempt"`           // number of the attempt, from 1
-	Interruptions int64            `json:"interruptions"`     // count, of the approval
-	NotBefore     int64            `json:"not_before"`        // Unix milliseconds, 0 for none
-	Resumes       string           `json:"resumes,omitempty"` // of a claim: the run whose sealed work it goes on with
+	Verdict       kernel.Verdict   `json:"verdict"`             // the kernel's word
+	Action        kernel.Action    `json:"action"`              // the one effect
+	State         kernel.TaskState `json:"state"`               // once the effect is done
+	WaitingFor    string           `json:"waiting_for"`         // with state waiting
+	Attempt       int64            `json:"attempt"`             // number of the attempt, from 1
+	Interruptions int64            `json:"interruptions"`       // count, of the approval
+	NotBefore     int64            `json:"not_before"`          // Unix milliseconds, 0 for none
+	Resumes       string           `json:"resumes,omitempty"`   // of a claim: the run whose sealed work it goes on with
+	Refreshes     string           `json:"refreshes,omitempty"` // of a claim: the run whose delivered result it is to replace
 }
 
 // OpenIntent is an effect whose outcome isn't known.

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -12,18 +11,17 @@ import (
 // fold is the engine: the state of a world and the round it is in. Facade and
 // direct fold are both this and nothing else (REQUIREMENTS WK35).
 //
-// A task behind a pointer is never changed, only replaced, so that a clone
-// shares them.
+// What is behind a pointer or in a list is replaced, never written to, so that a fork
+// shares it.
 type fold struct {
 	config    WorldConfig
-	codec     *canon.Codec // shared by all clones; one at a time uses it
+	codec     *canon.Codec // shared by all forks; one at a time uses it
 	round     int64        // last settled
 	seed      int64        // of it
 	time      int64        // of it
 	hash      canon.Digest // state hash after it
 	members   []Member     // by name
-	tasks     []*Task      // by number, those that aren't archived
-	archived  []*Task      // by number; never written to, only replaced
+	tasks     tasks
 	archive   Archive
 	land      []Reservation
 	contracts []Contract
@@ -117,23 +115,17 @@ func newFold(c WorldConfig) (*fold, error) {
 	return f, err
 }
 
-// clone is a fold that can go its own way.
-func (f *fold) clone() *fold {
+// fork is a fold that can go its own way. It copies what the round has brought so far, and
+// shares the world.
+func (f *fold) fork() *fold {
 	c := *f
-	c.members = slices.Clone(f.members)
-	c.tasks = slices.Clone(f.tasks)
-	c.land = slices.Clone(f.land)
-	c.contracts = slices.Clone(f.contracts)
+	c.tasks.changed = slices.Clone(f.tasks.changed)
 	c.now.observed = slices.Clone(f.now.observed)
 	c.now.packs = slices.Clone(f.now.packs)
 	c.now.actions = slices.Clone(f.now.actions)
 	c.now.done = slices.Clone(f.now.done)
 	c.now.charges = slices.Clone(f.now.charges)
 	return &c
-}
-
-func find(list []*Task, number int64) (int, bool) {
-	return slices.BinarySearchFunc(list, number, func(t *Task, n int64) int { return cmp.Compare(t.Number, n) })
 }
 
 // task is a copy of a task; a new one if it isn't known yet. Its lists are
@@ -144,48 +136,31 @@ func (f *fold) task(number int64) Task {
 }
 
 func (f *fold) known(number int64) (Task, bool) {
-	if i, ok := find(f.tasks, number); ok {
-		return *f.tasks[i], true
-	}
-	if i, ok := find(f.archived, number); ok {
-		return *f.archived[i], true
+	if k := f.tasks.get(number); k != nil {
+		return k.Task, true
 	}
 	return Task{Number: number}, false
 }
 
 // put replaces a task; one that was archived comes back.
-func (f *fold) put(t Task) {
-	i, ok := find(f.tasks, t.Number)
-	if ok {
-		f.tasks[i] = &t
-		return
-	}
-	f.tasks = slices.Insert(f.tasks, i, &t)
-	if i, ok := find(f.archived, t.Number); ok {
-		f.archived = slices.Concat(f.archived[:i], f.archived[i+1:])
-	}
-}
-
-// all are the known tasks, the archived ones last.
-func (f *fold) all() []*Task { return slices.Concat(f.tasks, f.archived) }
+func (f *fold) put(t Task) { f.tasks.put(&known{Task: t}) }
 
 // putAway archives the tasks that need nothing more.
 func (f *fold) putAway() error {
-	var left []*Task
-	for _, t := range f.tasks {
-		if t.State != kernel.TaskCompleted || t.live() || t.Halted || len(t.Intents) > 0 {
-			left = append(left, t)
-			continue
+	var done []*known
+	f.tasks.each(func(k *known) {
+		if k.State == kernel.TaskCompleted && !k.live() && !k.Halted && len(k.Intents) == 0 {
+			done = append(done, k)
 		}
-		hash, err := f.codec.Hash(Archived{Kind: KindArchived, Prev: f.archive.Hash, Task: *t})
+	})
+	for _, k := range done {
+		hash, err := f.codec.Hash(Archived{Kind: KindArchived, Prev: f.archive.Hash, Task: k.Task})
 		if err != nil {
 			return err
 		}
 		f.archive = Archive{Count: f.archive.Count + 1, Hash: hash}
-		i, _ := find(f.archived, t.Number)
-		f.archived = slices.Concat(f.archived[:i], []*Task{t}, f.archived[i:])
+		f.tasks.put(&known{Task: k.Task, archived: true})
 	}
-	f.tasks = left
 	return nil
 }
 
@@ -212,26 +187,30 @@ func (t *Task) live() bool { return t.Run.ID != "" && !t.Run.Over }
 
 // reserved is the land that live tasks hold, without one of them.
 func (f *fold) reserved(but int64) (list []Reservation, paths int64) {
-	for _, t := range f.tasks {
-		if t.live() && t.Number != but {
-			list = append(list, Reservation{t.Number, t.AllowedFiles})
-			paths += int64(len(t.AllowedFiles))
+	f.tasks.each(func(k *known) {
+		if k.live() && k.Number != but {
+			list = append(list, Reservation{k.Number, k.AllowedFiles})
+			paths += int64(len(k.AllowedFiles))
 		}
-	}
+	})
 	return list, paths
 }
 
 // snapshot shares its lists with the state.
 func (f *fold) snapshot() WorldSnapshot {
-	tasks := make([]Task, len(f.tasks))
-	for i, t := range f.tasks {
-		tasks[i] = *t
-	}
+	s := f.frame()
+	s.Tasks = make([]Task, 0, len(f.tasks.live))
+	f.tasks.each(func(k *known) { s.Tasks = append(s.Tasks, k.Task) })
+	return s
+}
+
+// frame is the snapshot without its tasks.
+func (f *fold) frame() WorldSnapshot {
 	return WorldSnapshot{
 		Kind: KindSnapshot, V: Version, WorldID: f.config.WorldID, Instance: f.config.Instance,
 		RoundID: f.round, Seed: f.seed, Members: f.members,
-		Land:  Land{Shape: f.config.LandShape, Reserved: f.land},
-		Tasks: tasks, Archive: f.archive, ActiveContracts: f.contracts,
+		Land:    Land{Shape: f.config.LandShape, Reserved: f.land},
+		Archive: f.archive, ActiveContracts: f.contracts,
 		PhysicsConstraints: []Constraint{
 			{Name: "kernel_version", Text: f.config.KernelVersion},
 			{Name: "max_depth", Value: f.config.LandShape[1]},
@@ -240,13 +219,38 @@ func (f *fold) snapshot() WorldSnapshot {
 	}
 }
 
-// stateHash equals snapshot().Hash().
+// stateHash equals snapshot().Hash(). Of the tasks only those are encoded that changed
+// since the last one.
 func (f *fold) stateHash() (canon.Digest, error) {
-	b, err := f.codec.Marshal(f.snapshot())
-	if err != nil {
-		return "", err
+	s := f.frame()
+	tasks := make([]canon.Sealed, 0, len(f.tasks.live))
+	var failed error
+	f.tasks.each(func(k *known) {
+		if k.sealed.Bytes() == nil && failed == nil {
+			k.sealed, failed = f.codec.Seal(k.Task)
+		}
+		tasks = append(tasks, k.sealed)
+	})
+	if failed != nil {
+		return "", failed
 	}
-	return canon.Sum(b), nil
+	all, err := f.codec.Seal(struct { // as [WorldSnapshot], without StateHash
+		Kind               string         `json:"kind"`
+		V                  int64          `json:"v"`
+		WorldID            string         `json:"world_id"`
+		Instance           string         `json:"instance"`
+		RoundID            int64          `json:"round_id"`
+		Seed               int64          `json:"seed"`
+		Members            []Member       `json:"members"`
+		Land               Land           `json:"land"`
+		Tasks              []canon.Sealed `json:"tasks"`
+		Archive            Archive        `json:"archive"`
+		ActiveMechanisms   []Mechanism    `json:"active_mechanisms"`
+		ActiveContracts    []Contract     `json:"active_contracts"`
+		PhysicsConstraints []Constraint   `json:"physics_constraints"`
+	}{s.Kind, s.V, s.WorldID, s.Instance, s.RoundID, s.Seed, s.Members, s.Land, tasks, s.Archive,
+		s.ActiveMechanisms, s.ActiveContracts, s.PhysicsConstraints})
+	return all.Hash(), err
 }
 
 // copySnapshot shares nothing with the state.

@@ -64,6 +64,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if dig "loopback" false $part -}}
 {{- fail (printf "config.%s.loopback: sandbox.level landlock has no loopback interface to give. Take it out, or choose bubblewrap." $name) -}}
 {{- end -}}
+{{- if dig "egress" (list) $part -}}
+{{- fail (printf "config.%s.egress: sandbox.level landlock has no network namespace, so that nothing could hold a program to the gateway. Take it out, or choose bubblewrap." $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $world := $config.worlds -}}
+{{- if dig "egress" (list) (default dict $world) -}}
+{{- fail (printf "config.worlds.%s.egress: sandbox.level landlock has no network namespace, so that nothing could hold a program to the gateway. Take it out, or choose bubblewrap." $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $config -}}

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -11,6 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/lazyregexp"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/forge/git"
 )
 
@@ -33,14 +38,21 @@ func (r *reader) check(c *Config) {
 			r.doubt(key, detail)
 		}
 	}
+	r.withoutLoopback(c)
 	for name, b := range c.Builders {
 		key := join("builders", name)
 		bad(!builderName().MatchString(name), key, "A builder's name has small letters, digits, - and _.")
 		bad(len(b.Argv) == 0 || b.Argv[0] == "", key, "It needs a command, such as argv: [gofmt, -w, .].")
 		r.environment(join(key, "env"), b.Env)
+		r.keys(join(key, "env"), b.Env)
+		bad(b.Kind == KindCommand && b.Model != "", join(key, "model"), "It is for the kinds of which writ knows how to say it; take it out, or give a kind.")
+		bad(b.Kind != KindCommand && !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API == builder.KindAPI(b.Kind) }), key,
+			"It needs its provider: egress: [{host: "+providersHost(b.Kind)+", credential: {secret: NAME, api: "+builder.KindAPI(b.Kind)+"}}], with the name of the variable that has the key.")
 		bad(b.Loopback && c.Sandbox == SandboxLandlock, join(key, "loopback"), noLoopback)
 	}
+	r.egress(c)
 	r.environment("checks.env", c.Checks.Env)
+	r.keys("checks.env", c.Checks.Env)
 	bad(c.Checks.Loopback && c.Sandbox == SandboxLandlock, "checks.loopback", noLoopback)
 	for _, l := range []struct {
 		key string
@@ -61,6 +73,106 @@ func (r *reader) check(c *Config) {
 	r.server(c, bad)
 	for i, name := range c.Redact {
 		bad(!envName().MatchString(name), join("redact", itoa(i)), "It must be the name of an environment variable, never a value.")
+	}
+}
+
+const noEgress = "The level %s has no network namespace, so nothing could hold a program to the gateway. Take it out, or set sandbox: bubblewrap."
+
+// egress looks at each list of hosts.
+func (r *reader) egress(c *Config) {
+	lists := map[string][]Egress{"checks.egress": c.Checks.Egress}
+	for name, b := range c.Builders {
+		lists[join(join("builders", name), "egress")] = b.Egress
+	}
+	for name, w := range c.Worlds {
+		lists[join(join("worlds", name), "egress")] = w.Egress
+		if !worldName().MatchString(name) || len(name) > maxWorld {
+			r.doubt(join("worlds", name), "It must be the name of a repository as reports have it, such as git.example/acme/shop.")
+		}
+	}
+	for key, list := range lists {
+		if len(list) > 0 && c.Sandbox != SandboxBubblewrap {
+			r.doubt(key, fmt.Sprintf(noEgress, c.Sandbox))
+		}
+		for i, e := range list {
+			rule, err := e.Rule()
+			c := e.Credential
+			switch {
+			case c == Credential{}:
+			case strings.HasPrefix(key, "worlds."):
+				r.doubt(join(join(key, itoa(i)), "credential"), "It is given to a builder or to checks; take it out here.")
+			case !envName().MatchString(c.Secret), c.API != "" && c.Secret != strings.ToUpper(c.Secret): // some keys have letters and digits alone
+				r.doubt(join(join(key, itoa(i)), "credential.secret"), "It must be the name of an environment variable, never a value.")
+			case c.API != "" && gateway.APIs()[c.API] == nil:
+				r.doubt(join(join(key, itoa(i)), "credential.api"), "There is no table for it; there are: "+strings.Join(slices.Sorted(maps.Keys(gateway.APIs())), ", ")+".")
+			case c.API != "" && c.Prefix != "":
+				r.doubt(join(join(key, itoa(i)), "credential.prefix"), "The table of the interface says what stands there; take it out.")
+			default:
+				rule.Credential = c.Of("secret")
+			}
+			if provider := providerOf(rule); provider != "" && !strings.HasPrefix(key, "worlds.") {
+				r.doubt(join(key, itoa(i)), provider+" is a provider of models, to which anything can be sent: give it alone, with a credential whose api is the provider's.")
+			}
+			if err == nil {
+				_, err = gateway.NewDecider(gateway.Lists{Builder: []gateway.Rule{rule}})
+			}
+			if err != nil {
+				r.doubt(join(key, itoa(i)), strings.TrimPrefix(err.Error(), "egress of the builder, ")+".")
+			}
+		}
+	}
+}
+
+// providersHost is the host of the provider that a kind of builder speaks to.
+func providersHost(kind string) string {
+	if api := gateway.APIs()[builder.KindAPI(kind)]; api != nil {
+		return api.Host
+	}
+	return ""
+}
+
+// providerOf is a provider's own host that a rule opens without its table; "" for none.
+func providerOf(rule gateway.Rule) string {
+	if rule.Credential != nil && rule.Credential.API != nil {
+		return ""
+	}
+	for _, api := range gateway.APIs() {
+		below, pattern := strings.CutPrefix(strings.ToLower(rule.Host), "*")
+		if api.Host == strings.TrimSuffix(strings.ToLower(rule.Host), ".") || pattern && strings.HasSuffix(api.Host, below) {
+			return api.Host
+		}
+	}
+	return ""
+}
+
+// modelKeys are the variables in which agents look for the key of a model's provider.
+var modelKeys = []string{
+	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CODEX_API_KEY", "GEMINI_API_KEY",
+	"GOOGLE_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY",
+}
+
+// keys refuses the key of a provider in plain text: the gateway sets it, and no builder
+// has it.
+func (r *reader) keys(key string, env map[string]string) {
+	for name, value := range env {
+		if slices.Contains(modelKeys, strings.ToUpper(name)) && value != builder.Placeholder {
+			r.doubt(join(key, name), "A provider's key never stands here: name its variable in egress, as credential.secret. For a program that wants one, write "+builder.Placeholder+".")
+		}
+	}
+}
+
+// withoutLoopback takes the default back that the level landlock can't give. What the
+// operator asked for stays, and is refused.
+func (r *reader) withoutLoopback(c *Config) {
+	if c.Sandbox != SandboxLandlock {
+		return
+	}
+	_, given := r.lines["checks.loopback"]
+	c.Checks.Loopback = c.Checks.Loopback && given
+	for name, b := range c.Builders {
+		_, given := r.lines[join(join("builders", name), "loopback")]
+		b.Loopback = b.Loopback && given
+		c.Builders[name] = b
 	}
 }
 

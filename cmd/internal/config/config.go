@@ -2,10 +2,15 @@ package config
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
@@ -36,8 +41,10 @@ type Config struct {
 	Sandbox         string             `key:"sandbox" oneof:"bubblewrap landlock none" doc:"How builders and checks are isolated. landlock is for containers that forbid namespaces: weaker, and without loopback. none runs them with all that you may do yourself: for development only."`
 	WithoutLandlock bool               `key:"without_landlock" doc:"Accept a Linux without Landlock. Without this such a machine has no sandbox."`
 	Builders        map[string]Builder `key:"builders" doc:"The programs that do the work, by the name that a task or contract gives. A repository can name one of these and nothing else."`
+	Worlds          map[string]World   `key:"worlds" doc:"What each repository may reach, by its name in texts, such as git.example/acme/shop or local/acme/shop. Where it names any, one that it doesn't name reaches nothing; where it names none, each may reach what builders and checks may."`
 	Checks          Checks             `key:"checks" doc:"Surroundings of a contract's checks. Each runs in a sandbox of its own, on a fresh tree."`
 	Limits          Limits             `key:"limits" doc:"Limits of each sandbox: the whole process tree of a builder or check."`
+	Layers          Layers             `key:"layers" restart:"yes" doc:"The repositories' trees that are kept on the disk, so that a workspace costs what is written to it and not each file of the repository. They are shown as overlays, where the kernel lets a sandbox mount them (writ doctor says whether); elsewhere each workspace is laid out whole."`
 	Lease           Lease              `key:"lease" doc:"How a task is claimed, and when a dead runner's claim may be taken over."`
 	Caps            Caps               `key:"caps" doc:"The most that a contract's budgets may ask for. A larger value is lowered to the cap, and the report says so. 0 caps nothing beyond the contract's own bounds."`
 	TrustedRunners  []string           `key:"trusted_runners" doc:"OpenSSH public keys (ssh-ed25519 …) of other installations whose results count here. writ key prints one."`
@@ -102,11 +109,14 @@ type Traces struct {
 
 // Builder is a program that does the work of tasks.
 type Builder struct {
+	Kind     string            `key:"kind" oneof:"command claude-code codex" doc:"What writ knows of the program. command: nothing. claude-code and codex: how to start that agent without a person, and how to read what it says; argv is then its program and arguments of your own, and egress must have its provider (docs/builders.md)."`
+	Model    string            `key:"model" doc:"The model that the agent of a kind works with. Empty: its own choice."`
 	Argv     []string          `key:"argv" doc:"The program and its arguments. It must be visible in the sandbox: below /usr, or below a mount of ro."`
 	Env      map[string]string `key:"env" doc:"Variables on top of the sandbox's own few. Nothing of writ's environment is passed on."`
 	RO       []Mount           `key:"ro" doc:"Directories or files shown read-only, as /source or /source:/target: toolchains, caches."`
 	Result   string            `key:"result" oneof:"optional required" doc:"Whether the builder must leave a file at $WRIT_RESULT. optional: without one, exit status and output are the result."`
-	Loopback bool              `key:"loopback" doc:"A loopback interface of its own, for programs that talk to themselves. Nothing outside is reachable either way."`
+	Loopback bool              `key:"loopback" doc:"A loopback interface of its own, for programs that talk to themselves. Nothing outside is reachable either way. false, and not to be had, with sandbox: landlock."`
+	Egress   []Egress          `key:"egress" doc:"Hosts that it may reach, through the gateway that is its only way out. Needs sandbox: bubblewrap."`
 	Git      bool              `key:"git" doc:"A throw-away .git with one commit in the workspace, for programs that want one. It is never read again."`
 }
 
@@ -114,7 +124,86 @@ type Builder struct {
 type Checks struct {
 	Env      map[string]string `key:"env" doc:"Variables on top of the sandbox's own few."`
 	RO       []Mount           `key:"ro" doc:"Directories or files shown read-only, as /source or /source:/target."`
-	Loopback bool              `key:"loopback" doc:"A loopback interface of its own, as test suites with a local server need."`
+	Egress   []Egress          `key:"egress" doc:"The most that a contract's checks may reach: hosts of a check that no rule here allows are refused (egress.not_allowed). A check without hosts reaches nothing. Needs sandbox: bubblewrap."`
+	Loopback bool              `key:"loopback" doc:"A loopback interface of its own, as test suites with a local server need. Nothing outside is reachable either way. false, and not to be had, with sandbox: landlock."`
+}
+
+// World is what the operator decided for one repository.
+type World struct {
+	Egress []Egress `key:"egress" doc:"The most that its builders and checks may reach."`
+}
+
+// Egress allows connections to a host.
+type Egress struct {
+	Host       string     `key:"host" doc:"A name such as registry.example.org, or *.example.org for all below it but not itself. Never an address."`
+	Ports      []int64    `key:"ports" doc:"Ports. Empty: 443."`
+	Methods    []string   `key:"methods" doc:"Methods of plain HTTP requests, such as GET. Empty: all, and TLS. With methods only plain HTTP is allowed: in TLS they can't be seen."`
+	Addresses  []string   `key:"addresses" doc:"Private networks in which the host may be, such as 10.1.0.0/16, beside all that is public. Each list that is asked must have them."`
+	Credential Credential `key:"credential" doc:"What the gateway sets on requests to the host, which the program doesn't know. The host is then asked for by plain HTTP (http://host/), and the gateway speaks TLS to it; a tunnel to it is denied. Of builders and checks only, for a name and no pattern."`
+}
+
+// Credential is where a secret for a host comes from, and how it is sent.
+type Credential struct {
+	Secret string `key:"secret" doc:"Name of the environment variable with the secret. With _FILE at its end the variable names a file that holds it. Empty: there is none."`
+	Header string `key:"header" doc:"The header that carries it. Empty: Authorization, or that of api."`
+	Prefix string `key:"prefix" doc:"What stands before it there, such as 'Bearer ' with its blank. Not with api."`
+	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic or openai. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
+}
+
+// Of is the credential with its secret.
+func (c Credential) Of(secret string) *gateway.Credential {
+	if api := gateway.APIs()[c.API]; api != nil {
+		return &gateway.Credential{Header: cmp.Or(c.Header, api.Header), Value: api.Prefix + secret, API: api}
+	}
+	return &gateway.Credential{Header: cmp.Or(c.Header, "Authorization"), Value: c.Prefix + secret}
+}
+
+// Credentials are the names of the variables with secrets for hosts.
+func (c Config) Credentials() (names []string) {
+	lists := [][]Egress{c.Checks.Egress}
+	for _, name := range slices.Sorted(maps.Keys(c.Builders)) {
+		lists = append(lists, c.Builders[name].Egress)
+	}
+	for _, e := range slices.Concat(lists...) {
+		if e.Credential.Secret != "" {
+			names = append(names, e.Credential.Secret)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Rule is that of the gateway.
+func (e Egress) Rule() (gateway.Rule, error) {
+	r := gateway.Rule{Host: e.Host, Methods: e.Methods}
+	for _, p := range e.Ports {
+		if p < 1 || p > 65535 {
+			return r, fmt.Errorf("there is no port %d: name ports from 1 to 65535", p)
+		}
+		r.Ports = append(r.Ports, uint16(p))
+	}
+	for _, text := range e.Addresses {
+		p, err := network(text)
+		if err != nil {
+			return r, fmt.Errorf("%q is no network: write it as 10.1.0.0/16", text)
+		}
+		r.Addresses = append(r.Addresses, p)
+	}
+	return r, nil
+}
+
+// Rules are those of a list that was checked as the file was read, with the secrets by
+// their names.
+func Rules(list []Egress, secrets map[string]string) (out []gateway.Rule) {
+	for _, e := range list {
+		if r, err := e.Rule(); err == nil {
+			if name := e.Credential.Secret; name != "" {
+				r.Credential = e.Credential.Of(secrets[name])
+			}
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Mount is a host path shown read-only in a sandbox. It is written as text.
@@ -132,8 +221,19 @@ type Limits struct {
 	FileSize    Size          `key:"file_size" min:"1KiB" doc:"Size of each file that is written."`
 	Tmp         Size          `key:"tmp" min:"1MiB" doc:"Size of /tmp, of /dev/shm and of the home directory, each. They live in memory."`
 	TmpFiles    int64         `key:"tmp_files" min:"1" max:"100000000" doc:"Number of files in each of those."`
+	Connections int64         `key:"connections" min:"1" max:"1000000" doc:"Connections through the gateway, in all."`
+	Sent        Size          `key:"sent" min:"1KiB" doc:"Bytes through the gateway to the outside."`
+	Received    Size          `key:"received" min:"1KiB" doc:"Bytes through the gateway from the outside."`
 	Output      Size          `key:"output" min:"1KiB" doc:"Standard output and standard error together. A tail is kept, all of it is hashed."`
 	DiskReserve Size          `key:"disk_reserve" min:"1MiB" doc:"What must stay free on the workspace's file system."`
+}
+
+// Layers bound the trees that are kept.
+type Layers struct {
+	Size Size          `key:"size" min:"0B" doc:"How much of the disk the trees may take that no run uses; the least recently used go first. 0B: none is kept, and each workspace is laid out whole."`
+	Age  time.Duration `key:"age" min:"1m" max:"8760h" doc:"How long one stays that no run uses."`
+
+	Builders bool `key:"builders" doc:"Use them for builders' workspaces, too, and not for those of checks alone. In such a workspace the kernel refuses to rename a directory of the base (EXDEV): mv copies instead, git mv fails."`
 }
 
 // Lease is how a task is held.
@@ -180,13 +280,16 @@ func Default() Config {
 			CPU: sandbox.DefaultCPU, Memory: sandbox.DefaultMemoryBytes, Processes: sandbox.DefaultProcesses,
 			OpenFiles: sandbox.DefaultOpenFiles, FileSize: sandbox.DefaultFileSizeBytes, Tmp: sandbox.DefaultTmpBytes,
 			TmpFiles: sandbox.DefaultTmpFiles, Output: sandbox.DefaultOutputBytes, DiskReserve: sandbox.DefaultDiskReserveBytes,
+			Connections: int64(builder.DefaultEgress.Total), Sent: Size(builder.DefaultEgress.Up), Received: Size(builder.DefaultEgress.Down),
 		},
+		Layers: Layers{Size: builder.DefaultLayerBytes, Age: builder.DefaultLayerAge},
 		Lease: Lease{
 			Seconds: lease.DefaultLeaseSeconds, Grace: lease.DefaultGraceSeconds * time.Second,
 			Max: lease.MaxLeaseSeconds * time.Second, Margin: lease.DefaultMarginSeconds * time.Second,
 			Skew: lease.DefaultFutureSkewSeconds * time.Second,
 		},
-		Refs: RefsHidden,
+		Checks: Checks{Loopback: true},
+		Refs:   RefsHidden,
 		Server: Server{
 			Listen: "127.0.0.1:8714", Builds: 2, BuildsPerWorld: 2, Intake: IntakeWebhook, Poll: time.Minute, Sweep: 5 * time.Minute, Drain: 30 * time.Second,
 			Keep: 30 * 24 * time.Hour, MaxBody: 25 << 20, Log: LogText, LogLevel: "info",
@@ -202,9 +305,12 @@ func Default() Config {
 	}
 }
 
+// KindCommand is the kind of a builder of which writ knows nothing.
+const KindCommand = "command"
+
 // DefaultBuilder is a builder of which only argv is known.
 func DefaultBuilder(argv ...string) Builder {
-	return Builder{Argv: argv, Result: ResultOptional, Git: true}
+	return Builder{Kind: KindCommand, Argv: argv, Result: ResultOptional, Loopback: true, Git: true}
 }
 
 // Sandbox gives the limits as package sandbox takes them.
@@ -214,6 +320,11 @@ func (l Limits) Sandbox() sandbox.Limits {
 		FileSizeBytes: int64(l.FileSize), TmpBytes: int64(l.Tmp), TmpFiles: l.TmpFiles,
 		OutputBytes: int64(l.Output), DiskReserveBytes: int64(l.DiskReserve),
 	}
+}
+
+// Gateway gives the limits as package gateway takes them.
+func (l Limits) Gateway() gateway.Limits {
+	return gateway.Limits{Open: builder.DefaultEgress.Open, Total: int(l.Connections), Up: int64(l.Sent), Down: int64(l.Received)}
 }
 
 // Policy gives the takeover rule of foreign leases.

@@ -92,7 +92,7 @@ redact: [MY_TOKEN]
 		t.Fatal(err)
 	}
 	want := Builder{
-		Argv: []string{"sh", "-c", "echo a: b"}, Env: map[string]string{"LANG": "C"},
+		Kind: KindCommand, Argv: []string{"sh", "-c", "echo a: b"}, Env: map[string]string{"LANG": "C"},
 		RO: []Mount{{Source: "/opt/x"}, {"/opt/y", "/y"}}, Result: ResultRequired, Loopback: true,
 	}
 	if diff := cmp.Diff(want, c.Builders["default"]); diff != "" {
@@ -112,48 +112,87 @@ redact: [MY_TOKEN]
 	}
 }
 
+// TestParse_LoopbackUnlessTheLevelHasNone: builders and checks have a loopback
+// interface by default, and are refused nothing at the level that can't give one.
+func TestParse_LoopbackUnlessTheLevelHasNone(t *testing.T) {
+	for level, want := range map[string]bool{SandboxBubblewrap: true, SandboxNone: true, SandboxLandlock: false} {
+		c, err := Parse("f", []byte("sandbox: "+level+"\nbuilders: {default: {argv: [a]}, other: {argv: [a], loopback: false}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Checks.Loopback != want || c.Builders["default"].Loopback != want || c.Builders["other"].Loopback {
+			t.Errorf("%s: checks %v, builders %+v", level, c.Checks.Loopback, c.Builders)
+		}
+	}
+}
+
 // TestParse_Refuses has each thing that is refused: where, and the words that
 // tell what to do.
 func TestParse_Refuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown key":        {"sandbx: none\n", "f:1: sandbx: The key is unknown; known are sandbox"},
-		"unknown nested":     {"lease:\n  secs: 3\n", "f:2: lease.secs: The key is unknown"},
-		"twice":              {"base: a\nbase: b\n", "f:2: base: The key is there twice"},
-		"two documents":      {"base: a\n---\nbase: b\n", "f: It holds more than one document"},
-		"no mapping":         {"[1]\n", "f:1: It must be a mapping"},
-		"broken":             {"a: [\n", "f:1: It is not YAML"},
-		"not text":           {"base: 7\n", "f:1: base: It must be text"},
-		"null":               {"base:\n", "f:1: base: It has no plain value"},
-		"tag":                {"base: !!str a\n", "no plain value"},
-		"anchor":             {"base: &a main\nworld: *a\n", "f:1: base: Anchors and aliases"},
-		"bad utf-8":          {"base: \"\xff\"\n", "UTF-8"},
-		"too long":           {"#" + strings.Repeat("x", MaxBytes) + "\n", "more than"},
-		"word":               {"sandbox: docker\n", "f:1: sandbox: It must be bubblewrap or landlock or none."},
-		"truth":              {"without_landlock: 1\n", "true or false"},
-		"number":             {"limits: {processes: 0}\n", "f:1: limits.processes: It must be a whole number from 1"},
-		"hexadecimal":        {"limits: {processes: 0x10}\n", "whole number"},
-		"float":              {"limits: {processes: 1.5}\n", "whole number"},
-		"time without unit":  {"limits: {cpu: 90}\n", "f:1: limits.cpu: It must be text with its unit"},
-		"time":               {"limits: {cpu: -1s}\n", "f:1: limits.cpu: It must be a time from 1s to 720h"},
-		"size":               {"limits: {memory: 4GB}\n", "f:1: limits.memory: It must be a size from 16MiB"},
-		"size overflow":      {"limits: {memory: 9999999999TiB}\n", "It must be a size"},
-		"mount relative":     {"checks: {ro: [opt/x]}\n", "f:1: checks.ro.0: It must be a clean absolute path"},
-		"mount dots":         {"checks: {ro: [/opt/../x]}\n", "clean absolute path"},
-		"mount empty target": {"checks: {ro: [\"/opt:\"]}\n", "clean absolute path"},
-		"list":               {"redact: TOKEN\n", "f:1: redact: It must be a list"},
-		"builder's name":     {"builders: {\"../x\": {argv: [a]}}\n", "f:1: builders.../x: A builder's name"},
-		"no argv":            {"builders: {default: {git: true}}\n", "f:1: builders.default: It needs a command"},
-		"variable's name":    {"checks: {env: {\"A=B\": x}}\n", "f:1: checks.env.A=B: It must be the name"},
-		"writ's variable":    {"checks: {env: {WRIT_RESULT: x}}\n", "Writ sets it itself"},
-		"margin":             {"lease: {seconds: 15}\n", "lease.margin: It must be shorter than lease.seconds"},
-		"builder's loopback": {"sandbox: landlock\nbuilders: {default: {argv: [a], loopback: true}}\n", "f:2: builders.default.loopback: The level landlock has no loopback"},
-		"checks' loopback":   {"sandbox: landlock\nchecks: {loopback: true}\n", "f:2: checks.loopback: The level landlock has no loopback"},
-		"half seconds":       {"lease: {grace: 1500ms}\n", "lease.grace: It must be whole seconds"},
-		"no key":             {"trusted_runners: [ssh-foo AAAA]\n", "f:1: trusted_runners.0: It must be one OpenSSH public key"},
-		"world":              {"world: ../../x\n", "f:1: world: It must be a name"},
-		"world of one word":  {"world: x\n", "f:1: world: It must be a name"},
-		"redact a value":     {"redact: [\"ghp_abc def\"]\n", "f:1: redact.0: It must be the name of an environment variable"},
-		"identity":           {"identity: {name: \"a <b>\"}\n", "f:1: identity.name: It must be one line"},
+		"unknown key":           {"sandbx: none\n", "f:1: sandbx: The key is unknown; known are sandbox"},
+		"unknown nested":        {"lease:\n  secs: 3\n", "f:2: lease.secs: The key is unknown"},
+		"twice":                 {"base: a\nbase: b\n", "f:2: base: The key is there twice"},
+		"two documents":         {"base: a\n---\nbase: b\n", "f: It holds more than one document"},
+		"no mapping":            {"[1]\n", "f:1: It must be a mapping"},
+		"broken":                {"a: [\n", "f:1: It is not YAML"},
+		"not text":              {"base: 7\n", "f:1: base: It must be text"},
+		"null":                  {"base:\n", "f:1: base: It has no plain value"},
+		"tag":                   {"base: !!str a\n", "no plain value"},
+		"anchor":                {"base: &a main\nworld: *a\n", "f:1: base: Anchors and aliases"},
+		"bad utf-8":             {"base: \"\xff\"\n", "UTF-8"},
+		"too long":              {"#" + strings.Repeat("x", MaxBytes) + "\n", "more than"},
+		"word":                  {"sandbox: docker\n", "f:1: sandbox: It must be bubblewrap or landlock or none."},
+		"truth":                 {"without_landlock: 1\n", "true or false"},
+		"number":                {"limits: {processes: 0}\n", "f:1: limits.processes: It must be a whole number from 1"},
+		"hexadecimal":           {"limits: {processes: 0x10}\n", "whole number"},
+		"float":                 {"limits: {processes: 1.5}\n", "whole number"},
+		"time without unit":     {"limits: {cpu: 90}\n", "f:1: limits.cpu: It must be text with its unit"},
+		"time":                  {"limits: {cpu: -1s}\n", "f:1: limits.cpu: It must be a time from 1s to 720h"},
+		"size":                  {"limits: {memory: 4GB}\n", "f:1: limits.memory: It must be a size from 16MiB"},
+		"size overflow":         {"limits: {memory: 9999999999TiB}\n", "It must be a size"},
+		"mount relative":        {"checks: {ro: [opt/x]}\n", "f:1: checks.ro.0: It must be a clean absolute path"},
+		"mount dots":            {"checks: {ro: [/opt/../x]}\n", "clean absolute path"},
+		"mount empty target":    {"checks: {ro: [\"/opt:\"]}\n", "clean absolute path"},
+		"list":                  {"redact: TOKEN\n", "f:1: redact: It must be a list"},
+		"builder's name":        {"builders: {\"../x\": {argv: [a]}}\n", "f:1: builders.../x: A builder's name"},
+		"no argv":               {"builders: {default: {git: true}}\n", "f:1: builders.default: It needs a command"},
+		"variable's name":       {"checks: {env: {\"A=B\": x}}\n", "f:1: checks.env.A=B: It must be the name"},
+		"writ's variable":       {"checks: {env: {WRIT_RESULT: x}}\n", "Writ sets it itself"},
+		"margin":                {"lease: {seconds: 15}\n", "lease.margin: It must be shorter than lease.seconds"},
+		"builder's loopback":    {"sandbox: landlock\nbuilders: {default: {argv: [a], loopback: true}}\n", "f:2: builders.default.loopback: The level landlock has no loopback"},
+		"egress at landlock":    {"sandbox: landlock\nchecks: {egress: [{host: example.org}]}\n", "f:2: checks.egress: The level landlock has no network namespace"},
+		"egress at none":        {"sandbox: none\nbuilders: {default: {argv: [a], egress: [{host: example.org}]}}\n", "f:2: builders.default.egress: The level none has no network namespace"},
+		"egress everywhere":     {"checks: {egress: [{host: \"*\"}]}\n", "f:1: checks.egress.0: host \"*\": not a whole domain name: name a host"},
+		"egress to an address":  {"worlds: {a/b: {egress: [{host: 10.0.0.1}]}}\n", "f:1: worlds.a/b.egress.0: host \"10.0.0.1\": an address instead of a name"},
+		"egress's port":         {"checks: {egress: [{host: example.org, ports: [65536]}]}\n", "f:1: checks.egress.0: there is no port 65536"},
+		"egress's method":       {"checks: {egress: [{host: example.org, methods: [get]}]}\n", "method \"get\" is unknown"},
+		"egress's network":      {"checks: {egress: [{host: example.org, addresses: [10.0.0.0/7]}]}\n", "10.0.0.0/7 is no part of a private network"},
+		"no network":            {"checks: {egress: [{host: example.org, addresses: [here]}]}\n", "\"here\" is no network"},
+		"a world's credential":  {"worlds: {a/b: {egress: [{host: example.org, credential: {secret: X}}]}}\n", "f:1: worlds.a/b.egress.0.credential: It is given to a builder or to checks"},
+		"a credential's value":  {"checks: {egress: [{host: example.org, credential: {secret: glpat-x y}}]}\n", "credential.secret: It must be the name of an environment variable"},
+		"a credential's header": {"checks: {egress: [{host: example.org, credential: {secret: X, header: Host}}]}\n", "\"Host\" is no header for a credential"},
+		"a credential of many":  {"checks: {egress: [{host: \"*.example.org\", credential: {secret: X}}]}\n", "a credential is for one host"},
+		"an unknown provider":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: acme}}]}}\n", "f:1: builders.a.egress.0.credential.api: There is no table for it; there are: anthropic, openai."},
+		"a provider's prefix":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: openai, prefix: x}}]}}\n", "f:1: builders.a.egress.0.credential.prefix: The table"},
+		"a provider's key":      {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: abcdef0123456789, api: openai}}]}}\n", "credential.secret: It must be the name of an environment variable"},
+		"a provider, untabled":  {"builders: {a: {argv: [a], egress: [{host: API.anthropic.com.}]}}\n", "f:1: builders.a.egress.0: api.anthropic.com is a provider of models"},
+		"providers by pattern":  {"checks: {egress: [{host: \"*.openai.com\"}]}\n", "f:1: checks.egress.0: api.openai.com is a provider of models"},
+		"a provider's header":   {"builders: {a: {argv: [a], egress: [{host: api.openai.com, credential: {secret: X}}]}}\n", "f:1: builders.a.egress.0: api.openai.com is a provider of models"},
+		"a key in plain text":   {"builders: {a: {argv: [a], env: {Anthropic_API_Key: sk-ant-1}}}\n", "f:1: builders.a.env.Anthropic_API_Key: A provider's key never stands here"},
+		"a check's key":         {"checks: {env: {OPENAI_API_KEY: sk-1}}\n", "f:1: checks.env.OPENAI_API_KEY: A provider's key never stands here"},
+		"a kind's provider":     {"builders: {a: {kind: codex, argv: [codex]}}\n", "f:1: builders.a: It needs its provider: egress: [{host: api.openai.com, credential: {secret: NAME, api: openai}}]"},
+		"another's provider":    {"builders: {a: {kind: codex, argv: [codex], egress: [{host: api.anthropic.com, credential: {secret: X, api: anthropic}}]}}\n", "f:1: builders.a: It needs its provider"},
+		"an unknown kind":       {"builders: {a: {kind: clippy, argv: [a]}}\n", "f:1: builders.a.kind: It must be command or claude-code or codex"},
+		"a command's model":     {"builders: {a: {argv: [a], model: m}}\n", "f:1: builders.a.model: It is for the kinds"},
+		"egress of no world":    {"worlds: {b: {egress: []}}\n", "f:1: worlds.b: It must be the name of a repository"},
+		"checks' loopback":      {"sandbox: landlock\nchecks: {loopback: true}\n", "f:2: checks.loopback: The level landlock has no loopback"},
+		"half seconds":          {"lease: {grace: 1500ms}\n", "lease.grace: It must be whole seconds"},
+		"no key":                {"trusted_runners: [ssh-foo AAAA]\n", "f:1: trusted_runners.0: It must be one OpenSSH public key"},
+		"world":                 {"world: ../../x\n", "f:1: world: It must be a name"},
+		"world of one word":     {"world: x\n", "f:1: world: It must be a name"},
+		"redact a value":        {"redact: [\"ghp_abc def\"]\n", "f:1: redact.0: It must be the name of an environment variable"},
+		"identity":              {"identity: {name: \"a <b>\"}\n", "f:1: identity.name: It must be one line"},
 	} {
 		t.Run(name, func(t *testing.T) { refuses(t, tc.text, tc.want) })
 	}
@@ -322,5 +361,29 @@ func TestYAML_ReadsBackTheSame(t *testing.T) {
 		if diff := cmp.Diff(c, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("-given +read back:\n%s\n%s", diff, printed)
 		}
+	}
+}
+
+// TestF3_ProviderKeyIsNeverShown: what a key may be isn't in the error that refuses it.
+func TestF3_ProviderKeyIsNeverShown(t *testing.T) {
+	for _, text := range []string{
+		"builders: {a: {argv: [a], env: {OPENAI_API_KEY: sk-very-secret}}}\n", "builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: sk-very-secret, api: openai}}]}}\n",
+	} {
+		if _, err := Parse("f", []byte(text)); err == nil || strings.Contains(err.Error(), "very") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestParse_Provider: the table says where the key goes, and a program that wants a key gets
+// something that is none.
+func TestParse_Provider(t *testing.T) {
+	c, err := Parse("f", []byte("builders: {a: {argv: [a], env: {OPENAI_API_KEY: placeholder}, egress: [{host: api.openai.com, credential: {secret: KEY, api: openai}}, {host: models.example.org, credential: {secret: KEY, api: anthropic}}]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := Rules(c.Builders["a"].Egress, map[string]string{"KEY": "k"})
+	if a, b := rules[0].Credential, rules[1].Credential; a.Header != "Authorization" || a.Value != "Bearer k" || a.API.Name != "openai" || b.Header != "X-Api-Key" || b.Value != "k" || b.API.Name != "anthropic" {
+		t.Errorf("%+v, %+v", rules[0], rules[1])
 	}
 }

@@ -32,7 +32,7 @@ lease: {seconds: 120}
 
 What a task may do to a repository is not decided here but in the repository's own contract: ` + "`writ contract init`" + ` writes one with every key explained.
 
-Neither file is read generously. In a contract, a value whose feature isn't built yet is ` + "`governance.invalid`" + `, and no task of the repository runs until it is out: whoever wrote it would rely on a rule that nobody keeps. So for ` + "`deliver.as: push`" + `, ` + "`overlap: wait`" + `, ` + "`candidates`" + ` above 1, ` + "`plan.approval`" + `, and anything under ` + "`prepare`" + `, ` + "`budgets.tokens`" + `, ` + "`budgets.cost_cents`" + `, ` + "`paths.tests`" + `, ` + "`commit.signoff`" + `, ` + "`commit.sign`" + `, ` + "`evidence: digest`" + `, ` + "`branches`" + ` and ` + "`mechanisms`" + `. What says what is done anyway is taken, such as ` + "`candidates: 1`" + ` or ` + "`mechanisms: []`" + `. In this file, keys that another one makes idle are refused where somebody could rely on them: a section ` + "`forges.local`" + ` without ` + "`dir`" + `, a ` + "`private_key`" + ` without ` + "`app_id`" + `, ` + "`server.traces.headers`" + ` without an endpoint.
+Neither file is read generously. In a contract, a value whose feature isn't built yet is ` + "`governance.invalid`" + `, and no task of the repository runs until it is out: whoever wrote it would rely on a rule that nobody keeps. So for ` + "`deliver.as: push`" + `, ` + "`overlap: wait`" + `, ` + "`refresh: auto`" + `, ` + "`candidates`" + ` above 1, ` + "`plan.approval`" + `, and anything under ` + "`budgets.tokens`" + `, ` + "`budgets.cost_cents`" + `, ` + "`paths.tests`" + `, ` + "`commit.signoff`" + `, ` + "`commit.sign`" + `, ` + "`evidence: digest`" + `, ` + "`branches`" + ` and ` + "`mechanisms`" + `. What says what is done anyway is taken, such as ` + "`candidates: 1`" + ` or ` + "`mechanisms: []`" + `. In this file, keys that another one makes idle are refused where somebody could rely on them: a section ` + "`forges.local`" + ` without ` + "`dir`" + `, a ` + "`private_key`" + ` without ` + "`app_id`" + `, ` + "`server.traces.headers`" + ` without an endpoint.
 
 ## Keys
 
@@ -68,6 +68,10 @@ func rows(b *strings.Builder, v reflect.Value, prefix string) {
 			rows(b, field, key)
 		case field.Kind() == reflect.Map && field.Type().Elem() == builderType:
 			rows(b, reflect.ValueOf(DefaultBuilder()), key+".<name>")
+		case field.Type() == reflect.TypeFor[map[string]World]():
+			rows(b, reflect.ValueOf(World{}), key+".<name>")
+		case field.Type() == reflect.TypeFor[[]Egress]() && key == "checks.egress": // the others have the same keys
+			rows(b, reflect.ValueOf(Egress{}), key+".<n>")
 		case field.Type() == reflect.TypeFor[[]GitLabHook]():
 			rows(b, reflect.ValueOf(GitLabHook{}), key+".<n>")
 		}

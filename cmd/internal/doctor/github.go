@@ -63,6 +63,9 @@ func (p *patient) held(ctx context.Context, h gitHub) (pushes bool) {
 func (p *patient) excess(given github.Installation) result {
 	var more []string
 	for name, has := range given.Permissions {
+		if name == "workflows" {
+			continue // it is for who wants workflows changed, and nobody else can tell
+		}
 		if need, needed := github.Needed()[name]; !needed || need == "read" && has != "read" {
 			more = append(more, name+": "+has)
 		}

@@ -103,9 +103,9 @@ func TestGitHub_Repository(t *testing.T) {
 	wants(t, all, NameEvents, Skipped, "", "")
 	wants(t, all, NameStateRefs, Skipped, "may not push", "")
 	more := maps.Clone(github.Needed())
-	more["workflows"] = "write"
+	more["administration"], more["workflows"] = "write", "write" // the second is for who wants it
 	p.Permit(t, more)
-	wants(t, p.repository(t), NamePermissions, Warning, "workflows: write", "Take it away")
+	wants(t, p.repository(t), NamePermissions, Warning, "administration: write", "Take it away")
 	p.Permit(t, github.Needed())
 
 	p.AddRuleset(t, githubtest.Ruleset{Branch: "**", Types: []string{"required_signatures", "deletion"}})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
@@ -31,6 +32,8 @@ type Machine struct {
 	// Lacks is what the level landlock doesn't hold on this kernel and does on others,
 	// and what to do.
 	Lacks func() (what, remedy string)
+	// Layers is why workspaces can't be overlays; nil where they can.
+	Layers func(ctx context.Context) error
 	// Builders are the names that a task can give, and Environment is what is
 	// wrong with one's surroundings.
 	Builders    []string
@@ -133,14 +136,27 @@ func (h *house) sandbox(ctx context.Context) result {
 		return warn("Set sandbox: bubblewrap, or landlock in a container that forbids namespaces."+h.instead(ctx, level),
 			"sandbox: none. Builders and checks run with all that writ's own account may do.")
 	case config.SandboxLandlock:
+		const works = "The level landlock works. It has no loopback interface: a check that listens fails."
 		if h.Sandbox(ctx, config.SandboxBubblewrap) == nil {
-			return warn("Set sandbox: bubblewrap.", "The level landlock works. The stronger level bubblewrap would work here, too.%s", h.memory())
+			return warn("Set sandbox: bubblewrap.", works+" The stronger level bubblewrap would work here, too.%s", h.memory())
 		}
 		if what, remedy := h.Lacks(); what != "" {
-			return warn(remedy, "The level landlock works. %s%s", what, h.memory())
+			return warn(remedy, works+" %s%s", what, h.memory())
 		}
+		return ok(works+"%s", h.memory())
 	}
-	return ok("The level %s works: a program was started in it.%s", level, h.memory())
+	return ok("The level %s works: a program was started in it.%s%s", level, h.layers(ctx), h.memory())
+}
+
+// layers says what a workspace costs. It is no fault of a machine that it shows none.
+func (h *house) layers(ctx context.Context) string {
+	if h.Config.Layers.Size == 0 {
+		return " Workspaces are laid out whole, each file of a repository for each of them: layers.size is 0."
+	}
+	if err := h.Layers(ctx); err != nil {
+		return " Workspaces are laid out whole, each file of a repository for each of them: " + plain(err) + "."
+	}
+	return " Workspaces are overlays: one costs what is written to it."
 }
 
 // memory says so where no control group holds the limits on memory. A server that
@@ -188,8 +204,8 @@ func (h *house) builder(ctx context.Context, name string) result {
 		return ok("Its program is there.")
 	}
 	var secret []string
-	for variable := range b.Env {
-		if credential(variable) {
+	for variable, value := range b.Env {
+		if credential(variable) && value != builder.Placeholder {
 			secret = append(secret, variable)
 		}
 	}
@@ -197,6 +213,9 @@ func (h *house) builder(ctx context.Context, name string) result {
 		slices.Sort(secret)
 		return warn("Take them out of "+key+".env: a builder has no network, and what it is given it can write into a change.",
 			"Its program is there. Its environment seems to hold credentials: %s.", strings.Join(secret, ", "))
+	}
+	if len(b.Egress) > 0 {
+		return ok("Its program is there. It reaches the hosts of %s.egress through the gateway, and has no credentials.", key)
 	}
 	return ok("Its program is there. It has no network and no credentials.")
 }

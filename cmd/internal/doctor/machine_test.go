@@ -32,6 +32,7 @@ func sound(t *testing.T) Machine {
 		Sandbox:     func(context.Context, string) error { return nil },
 		Memory:      func() bool { return true },
 		Lacks:       func() (string, string) { return "", "" },
+		Layers:      func(context.Context) error { return nil },
 		Builders:    []string{"default"},
 		Environment: func(context.Context, string) []kernel.Violation { return nil },
 	}
@@ -127,7 +128,7 @@ func TestInstallation_EachFault(t *testing.T) {
 		"no sandbox":           {func(_ *testing.T, m *Machine, _ string) { m.Sandbox = only("") }, NameSandbox, Failed, "no namespaces", "No other level"},
 		"another sandbox":      {func(_ *testing.T, m *Machine, _ string) { m.Sandbox = only(config.SandboxLandlock) }, NameSandbox, Failed, "no namespaces", "set sandbox: landlock"},
 		"sandbox: none":        {func(_ *testing.T, m *Machine, _ string) { m.Config.Sandbox = config.SandboxNone }, NameSandbox, Warning, "sandbox: none", "bubblewrap works here"},
-		"weaker than could be": {func(_ *testing.T, m *Machine, _ string) { m.Config.Sandbox = config.SandboxLandlock }, NameSandbox, Warning, "would work here, too", "sandbox: bubblewrap"},
+		"weaker than could be": {func(_ *testing.T, m *Machine, _ string) { m.Config.Sandbox = config.SandboxLandlock }, NameSandbox, Warning, "has no loopback interface: a check that listens fails. The stronger level bubblewrap would work here, too", "sandbox: bubblewrap"},
 		"an older kernel": {func(_ *testing.T, m *Machine, _ string) {
 			m.Config.Sandbox, m.Sandbox = config.SandboxLandlock, only(config.SandboxLandlock)
 			m.Lacks = func() (string, string) { return "Signals leave.", "Run Linux 6.12." }
@@ -143,6 +144,11 @@ func TestInstallation_EachFault(t *testing.T) {
 			b.Env = map[string]string{"MODEL_API_KEY": "x", "LANG": "C"}
 			m.Config.Builders["default"] = b
 		}, NameBuilder, Warning, "MODEL_API_KEY", "builders.default.env"},
+		"builder with a provider": {func(_ *testing.T, m *Machine, _ string) {
+			b := m.Config.Builders["default"]
+			b.Env, b.Egress = map[string]string{"MODEL_API_KEY": "placeholder"}, []config.Egress{{Host: "models.example.org"}}
+			m.Config.Builders["default"] = b
+		}, NameBuilder, OK, "reaches the hosts of builders.default.egress", ""},
 		"no server": {func(*testing.T, *Machine, string) {}, NameServer, Skipped, "No writ serve runs", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,5 +242,24 @@ func TestPrint(t *testing.T) {
 	data, err := json.Marshal(Check{Name: NameGit, Status: OK, Detail: "x"})
 	if err != nil || string(data) != `{"name":"git","status":"ok","detail":"x"}` {
 		t.Errorf("as JSON %s %v", data, err)
+	}
+}
+
+// TestInstallation_WhatAWorkspaceCosts says which way is in force; neither is a fault.
+func TestInstallation_WhatAWorkspaceCosts(t *testing.T) {
+	for want, change := range map[string]func(*Machine){
+		"one costs what is written to it":                                              func(*Machine) {},
+		"laid out whole, each file of a repository for each of them: layers.size is 0": func(m *Machine) { m.Config.Layers.Size = 0 },
+		"laid out whole, each file of a repository for each of them: no overlay here": func(m *Machine) {
+			m.Layers = func(context.Context) error { return errors.New("no overlay here") }
+		},
+	} {
+		m := sound(t)
+		change(&m)
+		for _, c := range Installation(t.Context(), m) {
+			if c.Name == NameSandbox && (c.Status != OK || !strings.Contains(c.Detail, want)) {
+				t.Errorf("%s: %s", c.Status, c.Detail)
+			}
+		}
 	}
 }

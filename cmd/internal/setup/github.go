@@ -38,6 +38,7 @@ type GitHub struct {
 	Org          string // that the App is to belong to; "": whoever is signed in
 	Name         string // of the App, to begin with; "": after the owner of the first repository
 	Repositories []string
+	Workflows    bool   // the App may change workflows, once a person accepted how
 	PublicURL    string // where GitHub reaches writ; "": writ asks by itself
 	Dir          string // absolute; where everything is kept
 	// Existing is the operator's own configuration, which is never written to; ""
@@ -191,7 +192,7 @@ func (g *GitHub) page(host string, made chan<- kept) (*page, error) {
 	if name == "" {
 		name = appName(g.owner())
 	}
-	m := newManifest(name, g.PublicURL, "http://"+host+pathMade)
+	m := newManifest(name, g.PublicURL, "http://"+host+pathMade, g.Workflows)
 	text, err := m.text()
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 // TestSetup_Manifest: the App is asked to hold what writ's acts need and nothing
 // else, and no workflows.
 func TestSetup_Manifest(t *testing.T) {
-	text, err := newManifest("writ-acme", "https://writ.example.org/", "http://127.0.0.1:1/made").text()
+	text, err := newManifest("writ-acme", "https://writ.example.org/", "http://127.0.0.1:1/made", false).text()
 	ok(t, err)
 	want := `{"name":"writ-acme","url":"https://writ.example.org/","hook_attributes":{"url":"https://writ.example.org/hooks/github","active":true},` +
 		`"redirect_url":"http://127.0.0.1:1/made","public":false,` +
@@ -26,7 +26,7 @@ func TestSetup_Manifest(t *testing.T) {
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Error(diff)
 	}
-	text, err = newManifest("writ-acme", "", "http://127.0.0.1:1/made").text()
+	text, err = newManifest("writ-acme", "", "http://127.0.0.1:1/made", false).text()
 	ok(t, err)
 	var polls map[string]any
 	ok(t, json.Unmarshal([]byte(text), &polls))

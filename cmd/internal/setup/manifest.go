@@ -35,10 +35,13 @@ const hookPath = "/hooks/github"
 const maxName = 34
 
 // newManifest describes an App that may do what writ's acts need and nothing
-// else. Without a public address it has no webhook: GitHub refuses one without
+// else, but change workflows where that is wanted. Without a public address it has no webhook: GitHub refuses one without
 // an address even if it isn't active, and events without a webhook.
-func newManifest(name, publicURL, redirect string) manifest {
+func newManifest(name, publicURL, redirect string, workflows bool) manifest {
 	m := manifest{Name: name, URL: homepage, Redirect: redirect, Permissions: github.Needed()}
+	if workflows {
+		m.Permissions["workflows"] = "write"
+	}
 	if publicURL != "" {
 		m.URL = publicURL
 		m.Hook = &hookAttributes{URL: strings.TrimSuffix(publicURL, "/") + hookPath, Active: true}

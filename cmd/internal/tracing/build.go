@@ -29,11 +29,19 @@ func (x *runs) Environment(ctx context.Context, builder string) []kernel.Violati
 	return vs
 }
 
-// Prepare implements executor.Preparer.
-func (x *runs) Prepare(builder string, base executor.Base) {
-	if p, ok := x.to.(executor.Preparer); ok {
-		p.Prepare(builder, base)
+// Prefetch implements executor.Prefetcher.
+func (x *runs) Prefetch(builder string, base executor.Base) {
+	if p, ok := x.to.(executor.Prefetcher); ok {
+		p.Prefetch(builder, base)
 	}
+}
+
+// Reach implements executor.Outward.
+func (x *runs) Reach(world string, checks []kernel.Check, steps []kernel.Step) []kernel.Violation {
+	if o, ok := x.to.(executor.Outward); ok {
+		return o.Reach(world, checks, steps)
+	}
+	return nil
 }
 
 func (x *runs) Build(ctx context.Context, job executor.BuildJob) (executor.Build, error) {

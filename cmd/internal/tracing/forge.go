@@ -88,6 +88,11 @@ func (c *client) React(ctx context.Context, r forge.Repo, comment int64, with fo
 	return act(ctx, c, "react", 0, func(ctx context.Context) error { return c.to.React(ctx, r, comment, with) })
 }
 
+// ReactToIssue implements forge.Client.
+func (c *client) ReactToIssue(ctx context.Context, r forge.Repo, number int64, with forge.Reaction) error {
+	return act(ctx, c, "react", number, func(ctx context.Context) error { return c.to.ReactToIssue(ctx, r, number, with) })
+}
+
 // EnsureLabels implements forge.Client.
 func (c *client) EnsureLabels(ctx context.Context, r forge.Repo, labels []forge.Label) error {
 	return act(ctx, c, "ensure labels", 0, func(ctx context.Context) error { return c.to.EnsureLabels(ctx, r, labels) })

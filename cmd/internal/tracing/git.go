@@ -48,6 +48,13 @@ func (r *repo) Commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 	return out, err
 }
 
+func (r *repo) Commits(ctx context.Context, oids []git.OID, f func(git.Commit)) error {
+	ctx, span := r.start(ctx, "commits", attribute.Int("git.objects", len(oids)))
+	err := r.to.Commits(ctx, oids, f)
+	End(span, CodeOf(err))
+	return err
+}
+
 func (r *repo) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
 	ctx, span := r.start(ctx, "log", attribute.Int("git.from", len(from)))
 	commits, rest, err := r.to.Log(ctx, from, not, most)

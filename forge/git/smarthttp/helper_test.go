@@ -196,3 +196,23 @@ func do(t testing.TB, req *http.Request) (int, string) {
 	}
 	return res.StatusCode, string(text)
 }
+
+// tasked fills a repository with what so many tasks leave: a state ref of five commits
+// and a change branch each, in loose objects and refs.
+func tasked(b testing.TB, dir string, tasks int) {
+	b.Helper()
+	var text strings.Builder
+	commit := func(ref, file string, n int) {
+		fmt.Fprintf(&text, "commit %s\ncommitter C O Mitter <committer@example.com> %d +0000\ndata 5\ntest\n\n", ref, 1_700_000_000+n)
+		line := fmt.Sprintf("%s of %s, %d\n", file, ref, n)
+		fmt.Fprintf(&text, "M 100644 inline %s\ndata %d\n%s\n", file, len(line), line)
+	}
+	for n := range tasks {
+		for i := range 5 {
+			commit(fmt.Sprintf("refs/writ/task/%d", n), fmt.Sprintf("record-%d", i), i)
+		}
+		commit(fmt.Sprintf("refs/heads/writ/change/%d", n), "code", n)
+	}
+	gittest.Git(b, dir, "config", "receive.autogc", "false") // as in the embedded forge
+	gittest.GitInput(b, dir, text.String(), "-c", "fastimport.unpackLimit=1000000", "fast-import", "--quiet")
+}

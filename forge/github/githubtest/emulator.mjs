@@ -15,6 +15,8 @@ const load = (f) => import(pathToFileURL(join(dist, f)).href)
 const { githubPlugin, getGitHubStore, seedFromConfig } = await load(chunk)
 const { createEmulator } = await load('api.js')
 
+const reactions = ['+1', '-1', 'laugh', 'confused', 'heart', 'hooray', 'rocket', 'eyes']
+
 // Delivery ids are times there, and GUIDs at GitHub, which also keeps a list of
 // what became of each delivery.
 const deliveries = []
@@ -126,13 +128,15 @@ class Additions {
       const [permission, role_name] = words[this.rank(repo, u.id)]
       return json({ permission, role_name, user: this.userJson(u) })
     }
-    if ((m = rest.match(/^\/issues\/comments\/(\d+)\/reactions$/))) { // reactions
-      const c = this.gh.comments.get(Number(m[1]))
-      if (!c || c.repo_id !== repo.id) return say(404, 'Not Found')
-      const mine = this.reactions.filter((r) => r.comment === c.id)
+    if ((m = rest.match(/^\/issues\/(comments\/)?(\d+)\/reactions$/))) { // reactions
+      const about = m[1] ? this.gh.comments.get(Number(m[2])) : this.gh.issues.findBy('repo_id', repo.id).find((i) => i.number === Number(m[2]))
+      if (!about || about.repo_id !== repo.id) return say(404, 'Not Found')
+      if (method === 'POST' && !reactions.includes(body.content)) return json({ message: 'Validation Failed', errors: [{ resource: 'Reaction', code: 'invalid', field: 'content' }] }, 422)
+      const to = `${m[1] ? 'comment' : 'issue'} ${about.id}`
+      const mine = this.reactions.filter((r) => r.to === to)
       if (method === 'GET') return json(mine)
       const there = mine.find((r) => r.by === by.login && r.content === body.content)
-      const made = there ?? { id: this.reactions.length + 1, comment: c.id, by: by.login, content: body.content, created_at: new Date().toISOString() }
+      const made = there ?? { id: this.reactions.length + 1, to, by: by.login, content: body.content, created_at: new Date().toISOString() }
       if (!there) this.reactions.push(made)
       return json(made, there ? 200 : 201)
     }

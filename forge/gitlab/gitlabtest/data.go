@@ -162,6 +162,7 @@ type item struct {
 	LabelEvents []*labelEvent
 	StateEvents []*stateEvent
 	Notes       []*note
+	Awards      []*award
 
 	// Of merge requests.
 	Source, Target string

@@ -148,11 +148,11 @@ func deleteNote(c *call, kind string) (any, error) {
 	return nil, nil
 }
 
-func showAward(c *call, n *note) func(*award) any {
+func showAward(c *call, id int64, kind string) func(*award) any {
 	return func(a *award) any {
 		return map[string]any{
 			"id": a.ID, "name": a.Name, "user": c.basic(a.User), "created_at": stamp(a.At), "updated_at": stamp(a.At),
-			"awardable_id": n.ID, "awardable_type": "Note", "url": nil,
+			"awardable_id": id, "awardable_type": kind, "url": nil,
 		}
 	}
 }
@@ -162,7 +162,7 @@ func listAwards(c *call, kind string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return page(c, n.Awards, showAward(c, n)), nil
+	return page(c, n.Awards, showAward(c, n.ID, "Note")), nil
 }
 
 // emoji are some that GitLab has; it refuses others.
@@ -173,16 +173,62 @@ func createAward(c *call, kind string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	a, err := c.award(&n.Awards)
+	if err != nil {
+		return nil, err
+	}
+	n.Updated = a.At // GitLab's bump_updated_at, which the issue doesn't see
+	return showAward(c, n.ID, "Note")(a), nil
+}
+
+func (c *call) award(list *[]*award) (*award, error) {
 	name, _ := c.word("name")
 	if !slices.Contains(emoji, name) {
 		return nil, says(http.StatusNotFound, "404 Award Emoji Name is not a valid emoji name Not Found")
 	}
-	if slices.ContainsFunc(n.Awards, func(a *award) bool { return a.Name == name && a.User == c.user.ID }) {
+	if slices.ContainsFunc(*list, func(a *award) bool { return a.Name == name && a.User == c.user.ID }) {
 		return nil, says(http.StatusNotFound, "404 Award Emoji Name has already been taken Not Found")
 	}
 	a := &award{ID: c.d.id(), Name: name, User: c.user.ID, At: c.s.tick()}
-	n.Awards, n.Updated = append(n.Awards, a), a.At // GitLab's bump_updated_at, which the issue doesn't see
-	return showAward(c, n)(a), nil
+	*list = append(*list, a)
+	return a, nil
+}
+
+func listIssueAwards(c *call) (any, error) {
+	_, i, err := c.item(anIssue)
+	if err != nil {
+		return nil, err
+	}
+	return page(c, i.Awards, showAward(c, i.ID, "Issue")), nil
+}
+
+// createIssueAward leaves the issue as it is: only notes have bump_updated_at.
+func createIssueAward(c *call) (any, error) {
+	_, i, err := c.item(anIssue)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.award(&i.Awards)
+	if err != nil {
+		return nil, err
+	}
+	return showAward(c, i.ID, "Issue")(a), nil
+}
+
+// IssueAwards are the names of the emoji on an issue, by account.
+func (s *Server) IssueAwards(projectID, iid, user int64) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, i := range s.data.Projects[projectID].Items {
+		for _, a := range i.Awards {
+			if i.IID == iid && i.Kind == anIssue && a.User == user {
+				out = append(out, a.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Awards are the names of the emoji on a note, by account.

@@ -47,6 +47,8 @@ func aboutIssues() []route {
 			"title": text, "description": text, "labels": list, "add_labels": list, "remove_labels": list, "state_event": text,
 			"discussion_locked": boolean, "confidential": boolean,
 		}},
+		{method: "GET", pattern: at + "/{iid}/award_emoji", handle: listIssueAwards, paged: true},
+		{method: "POST", pattern: at + "/{iid}/award_emoji", handle: createIssueAward, created: true, params: params{"name": text}},
 		{method: "GET", pattern: at + "/{iid}/resource_label_events", handle: listLabelEvents, paged: true},
 		{method: "GET", pattern: at + "/{iid}/resource_state_events", handle: listStateEvents, paged: true},
 	}

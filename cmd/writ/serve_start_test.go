@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// asked is the status of a page of a server, 0 where nothing answers.
+func (p *forgePlace) asked(path string) int {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+p.hook+path, nil)
+	must(p.t, err)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	must(p.t, res.Body.Close())
+	return res.StatusCode
+}
+
+// TestServe_LivesWhileItOpens: a server that still opens, here since its forge leaves it
+// waiting, lives and isn't ready. It takes nothing before it can keep it.
+func TestServe_LivesWhileItOpens(t *testing.T) {
+	p := newForgePlace(t)
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections, and is silent
+	must(t, err)
+	defer func() { _ = silent.Close() }()
+	p.URL = "http://" + silent.Addr().String()
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+	cfg, err := a.load(p.config())
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	opened := make(chan error, 1)
+	go func() {
+		s, err := a.newServer(ctx, cfg)
+		if err == nil {
+			s.close()
+		}
+		opened <- err
+	}()
+	p.until("it lives", func() bool { return p.asked("/healthz") == http.StatusOK })
+	if got := p.asked("/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d", got)
+	}
+	res, err := http.Post("http://"+p.hook+"/hooks/local", "application/json", strings.NewReader("{}"))
+	must(t, err)
+	must(t, res.Body.Close())
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a delivery: %d", res.StatusCode)
+	}
+	cancel()
+	if err := <-opened; err != nil {
+		t.Log(err) // a start that is given up may end either way
+	}
+	if got := p.asked("/healthz"); got != 0 {
+		t.Errorf("the address is still taken: %d", got)
+	}
+}
+
+// TestServe_EndedWhileItStarts: a signal during a start is an orderly end.
+func TestServe_EndedWhileItStarts(t *testing.T) {
+	p := newForgePlace(t)
+	var said strings.Builder
+	a := newApp(strings.NewReader(""), io.Discard, &said, append(os.Environ(), p.env...))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := a.serve(ctx, p.config(), nil)
+	if exit := a.fail(err); err == nil || exit != exitDone || !strings.Contains(said.String(), "ended during the start") || strings.Contains(said.String(), "task.interrupted") {
+		t.Errorf("%v, status %d\n%s", err, exit, said.String())
+	}
+}
+
+// TestServe_StartsBesideWhatIsNoFile: named pipes in the places of what is only a help are
+// waited for by nobody, and what a killed process left half written is removed.
+func TestServe_StartsBesideWhatIsNoFile(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.serve()
+	p.untilReady()
+	if exit := s.end(); exit != exitDone {
+		t.Fatalf("serve ended with %d", exit)
+	}
+	folded := savedFile(p.state(), p.world())
+	for _, name := range []string{folded, filepath.Join(p.state(), observedFile)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		must(t, unix.Mkfifo(name, 0o600))
+	}
+	var left []string
+	for _, pattern := range leftovers {
+		left = append(left, filepath.Join(p.state(), strings.Replace(pattern, "*", "1234", 1)))
+		must(t, os.WriteFile(left[len(left)-1], []byte("half"), 0o600))
+	}
+	s = p.serve()
+	p.untilReady()
+	for _, name := range left {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s stays: %v", name, err)
+		}
+	}
+	if exit := s.end(); exit != exitDone {
+		t.Errorf("serve ended with %d", exit)
+	}
+}

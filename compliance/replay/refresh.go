@@ -1,0 +1,250 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+// Rebased applies a verified diff on another base. A diff replaces whole files and names
+// what each was before: it applies where the base has that at every path, or has what the
+// diff leaves there already, which is then no change any more. Everything else is a
+// conflict; nothing is mixed line by line, for nobody has verified what that gives.
+func Rebased(changes []kernel.Change, base git.Tree) (left []kernel.Change, conflicts []string) {
+	left = []kernel.Change{}
+	for _, c := range changes {
+		id, mode := "", ""
+		if e, there := base.Find(c.Path); there {
+			id, mode = string(e.OID), e.Mode.String()
+		}
+		switch {
+		case id == c.AfterID && mode == c.AfterMode:
+		case id != c.BeforeID || mode != c.BeforeMode, id == "" && inTheWay(base, c.Path, changes):
+			conflicts = append(conflicts, c.Path)
+		default:
+			left = append(left, c)
+		}
+	}
+	return left, conflicts
+}
+
+// inTheWay reports whether a file can't be added: something lies below its path, or a file
+// where one of its directories must be. What the diff deletes is in nobody's way.
+func inTheWay(base git.Tree, added string, changes []kernel.Change) bool {
+	deleted := func(p string) bool {
+		return slices.ContainsFunc(changes, func(c kernel.Change) bool { return c.Path == p && c.Op == kernel.OpDelete })
+	}
+	for at := strings.LastIndexByte(added, '/'); at > 0; at = strings.LastIndexByte(added[:at], '/') {
+		if _, is := base.Find(added[:at]); is && !deleted(added[:at]) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(base.Entries, func(e git.Entry) bool {
+		return strings.HasPrefix(e.Path, added+"/") && !deleted(e.Path)
+	})
+}
+
+// KindRefresh is the kind of a [RefreshRecord].
+const KindRefresh = "refresh"
+
+// RefreshRecord is what came of applying a delivered result on another base, where that
+// result stands. It is the word of the instance that tried: no records belong to it.
+type RefreshRecord struct {
+	Kind        string             `json:"kind"` // "refresh"
+	Run         string             `json:"run_id"`
+	Refreshes   string             `json:"refreshes"` // run whose result stands
+	Base        string             `json:"base_commit"`
+	Act         string             `json:"act"` // on the forge, that asked for it
+	Interrupted bool               `json:"interrupted"`
+	Codes       []kernel.Code      `json:"codes"`
+	Violations  []kernel.Violation `json:"violations"`
+}
+
+// Built are the builder's result and the diff that a result's records hold; ok is false
+// where they don't.
+func Built(records []byte) (result kernel.BuilderResult, diff kernel.Diff, ok bool) {
+	var hasResult, hasDiff bool
+	for line := range bytes.Lines(records) {
+		r, err := decoded[kernel.Record](bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			return result, diff, false
+		}
+		switch r.Kind {
+		case kernel.KindBuilderResult:
+			b, err := decoded[kernel.BuilderResult](r.Body)
+			if hasResult = err == nil; hasResult {
+				result = *b
+			}
+		case kernel.KindDiff:
+			d, err := decoded[kernel.Diff](r.Body)
+			if hasDiff = err == nil; hasDiff {
+				diff = *d
+			}
+		}
+	}
+	return result, diff, hasResult && hasDiff
+}
+
+// Refreshed is the delivered result that HEAD's run applied on another base, with all that
+// is read of it as of a HEAD. Top is the commit at which it stood when that run was
+// claimed: the result, or one that put it back.
+type Refreshed struct {
+	Top  git.OID
+	Pack Pack
+	Head HeadInfo
+}
+
+// maxRefreshes bounds how many results, each applied on another base than the one before,
+// are verified below one another.
+const maxRefreshes = 32
+
+// refreshed reads the result that HEAD's run replaced. What isn't there, the checks say.
+func (r *reader) refreshed() error {
+	if len(r.head.Leases) == 0 || r.depth == maxRefreshes {
+		return nil
+	}
+	claim := r.head.Leases[len(r.head.Leases)-1]
+	ev, err := eventOf(claim)
+	if err != nil || trailer(ev, kernel.TrailerRefreshes) == "" || len(claim.Parents) != 1 {
+		return nil //nolint:nilerr // what can't be read, the checks say
+	}
+	below := reader{ctx: r.ctx, repo: r.repo, size: r.size, depth: r.depth + 1, head: HeadInfo{Task: r.head.Task, Ref: r.head.Ref, Acts: r.head.Acts}}
+	if err := below.read(claim.Parents[0]); err != nil {
+		return gone(err)
+	}
+	r.size, r.head.Refreshed = below.size, &Refreshed{claim.Parents[0], below.pack, below.head}
+	return nil
+}
+
+// restored reads the result below a HEAD that put it back.
+func (r *reader) restored() error {
+	top := r.head.Commit
+	ev, err := eventOf(top)
+	if r.pack[FileRefresh] == nil || err != nil {
+		return nil //nolint:nilerr // which the checks say
+	}
+	run, c := trailer(ev, kernel.TrailerRun), top
+	for range maxLeases {
+		if len(c.Parents) != 1 {
+			return nil
+		}
+		if c, err = r.commit(c.Parents[0]); err != nil {
+			return err
+		}
+		if x := resultOf(c); x.Signer == "" || x.Run != run {
+			continue
+		}
+		files, err := r.files(c.OID)
+		if err != nil {
+			return err
+		}
+		if files[FileRefresh] == nil {
+			r.head.Restored = &Completion{Commit: top, Files: r.pack}
+			r.head.Commit, r.pack = c, files
+			return nil
+		}
+	}
+	return nil
+}
+
+// refreshes is the run whose delivered result HEAD's run applied on another base, "" for
+// none.
+func (v *verifier) refreshes() string { return v.said(kernel.TrailerRefreshes) }
+
+// checkRefreshed: the result that HEAD's run replaced stood right below its claim, was for
+// the same approval, verifies as HEAD does, and its diff, applied on this base, is this
+// one's.
+func (v *verifier) checkRefreshed(f *findings) string {
+	b := v.head.Refreshed
+	if b == nil {
+		f.file("", "The result of run %s, which this one replaced, can't be read below its claim.", v.refreshes())
+		return ""
+	}
+	o := v.opts
+	was := newVerifier(b.Pack, b.Head, o)
+	if rep := Verify(b.Pack, b.Head, o); !rep.OK {
+		bad := rep.Checks[slices.IndexFunc(rep.Checks, func(c Check) bool { return !c.OK })]
+		f.add(bad.Code, "", NoSeq, "The result of run %s, which this one replaced, doesn't verify: %s: %s", v.refreshes(), bad.Name, bad.Detail)
+	}
+	claim := v.head.Leases[len(v.head.Leases)-1]
+	switch {
+	case !slices.Equal(claim.Parents, []git.OID{b.Top}):
+		f.file("", "The claim %s was not put on the result that it replaces.", claim.OID)
+	case was.stamp.At(0) != v.stamp.At(0):
+		f.add(kernel.CodeStateForeign, "", NoSeq, "The result that was replaced was made for %s.", was.stamp)
+	}
+	dispatched := was.resumes()
+	if dispatched == "" {
+		dispatched = was.said(kernel.TrailerRun)
+	}
+	for _, x := range []struct{ what, got, want string }{
+		{kernel.TrailerRun, was.said(kernel.TrailerRun), v.refreshes()}, {kernel.TrailerResumes, dispatched, v.resumes()},
+		{kernel.TrailerApproval, was.said(kernel.TrailerApproval), v.said(kernel.TrailerApproval)},
+		{kernel.TrailerDispatch, was.said(kernel.TrailerDispatch), v.said(kernel.TrailerDispatch)},
+		{kernel.TrailerAttempt, was.said(kernel.TrailerAttempt), v.said(kernel.TrailerAttempt)},
+	} {
+		if x.got != x.want {
+			f.file("", "The result that was replaced has %s %q, this one names %q.", x.what, x.got, x.want)
+		}
+	}
+	if !was.accepted() {
+		f.file("", "What run %s replaced was no accepted result.", v.claim.RunID)
+	}
+	v.checkRebased(f, was.diff)
+	return fmt.Sprintf("It is the verified change of run %s, applied on the base %s.", v.refreshes(), v.said(kernel.TrailerBase))
+}
+
+// checkRebased: the diff is the earlier one, path by path, as it applies on this base.
+func (v *verifier) checkRebased(f *findings, was *kernel.Diff) {
+	if was == nil || v.diff == nil || v.head.Base == nil {
+		if v.accepted() && !v.redacted() {
+			f.file(FileRecords, "The diff that was applied can't be read.")
+		}
+		return
+	}
+	if want, conflicts := Rebased(was.Changes, v.head.Base.Tree); len(conflicts) > 0 || !slices.Equal(want, v.diff.Changes) {
+		f.record(v.diffSeq(), "It is not the diff of run %s as it applies on this base.", v.refreshes())
+	}
+}
+
+// checkRestored holds HEAD against the result that it put back: its words and files, and
+// beside them what was tried.
+func (v *verifier) checkRestored(f *findings) string {
+	c := v.head.Restored
+	key, err := signer(c.Commit)
+	switch {
+	case err != nil:
+		f.file("", "HEAD %s has no good signature of an instance: %v.", c.Commit.OID, err)
+	case len(v.opts.Keys) > 0 && !v.vouched(git.Fingerprint(key)):
+		f.add(kernel.CodeLeaseUntrusted, "", NoSeq, "HEAD is signed by %s, which is none of the keys that you vouch for.", git.Fingerprint(key))
+	}
+	ev, err := eventOf(c.Commit)
+	if err != nil || ev.State != v.event.State || trailer(ev, kernel.TrailerWaitingFor) != v.said(kernel.TrailerWaitingFor) || ev.Body != v.event.Body {
+		f.file("", "HEAD %s doesn't say what the result says that it put back.", c.Commit.OID)
+		return ""
+	}
+	if s, err := kernel.ReadStamp(ev.Trailers); err != nil || s.Binding(v.stamp) != kernel.BindHere || s.Seq <= v.stamp.Seq {
+		f.add(kernel.CodeStateForeign, "", NoSeq, "HEAD %s isn't a later commit of the task whose result it put back.", c.Commit.OID)
+	}
+	for _, key := range append(sameInLeases(), kernel.TrailerChange, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerCodes) {
+		if got, want := trailer(ev, key), v.said(key); got != want && key != kernel.TrailerRefreshAct {
+			f.file("", "HEAD says %s %q, the result that it put back %q.", key, got, want)
+		}
+	}
+	r, err := decoded[RefreshRecord](c.Files[FileRefresh])
+	if err != nil || r.Kind != KindRefresh || r.Refreshes != v.said(kernel.TrailerRun) {
+		f.file(FileRefresh, "It can't be read, or is of another result: %v.", err)
+		return ""
+	}
+	want := maps.Clone(v.pack)
+	want[FileRefresh] = c.Files[FileRefresh]
+	if id, err := treeOf(want); err != nil || id != c.Commit.Tree {
+		f.file("", "The files are not those of the result that was put back: these make the tree %s, HEAD names %s.", id, c.Commit.Tree)
+	}
+	return fmt.Sprintf("Run %s tried to apply it on the base %s, and it stands as it was; that is the instance's word.", r.Run, r.Base)
+}

@@ -1,0 +1,29 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// TestI4_EachRuleHasWords: an explanation says of each rule in words what it asks.
+func TestI4_EachRuleHasWords(t *testing.T) {
+	phases := []kernel.Phase{"", kernel.PhaseClaimed, kernel.PhaseBuilding, kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged}
+	for _, phase := range phases {
+		f := kernel.Facts{Request: kernel.RequestTick, Head: kernel.HeadFacts{OID: strings.Repeat("7", 40), State: string(kernel.TaskCompleted)}}
+		if phase != "" {
+			f.Run = &kernel.RunFacts{Phase: phase}
+		}
+		f.Missing = &kernel.MissingFacts{Faults: []kernel.Violation{{Code: kernel.CodeChangeLost}}}
+		d := kernel.DecideOn(f, "")
+		if len(d.Reasons.Children) == 0 {
+			t.Errorf("%q: no rule is asked", phase)
+		}
+		for _, r := range d.Reasons.Children {
+			if ruleWords[r.Rule] == "" {
+				t.Errorf("%q: the rule %s has no words", phase, r.Rule)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package scope
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// locks has, for each format, a lock file of the base, the same with another dependency
+// from where the others are, and ways to name another source.
+var locks = map[string]struct {
+	base, more string
+	strange    []string
+}{
+	"go.sum": {
+		"github.com/a/b v1.0.0 h1:x=\ngithub.com/a/b v1.0.0/go.mod h1:y=\n",
+		"github.com/c/d v1.0.0 h1:x=\n",
+		[]string{"evil.example/c v1.0.0 h1:x=\n", "github.com/c/d v1.0.0 evil\n"},
+	},
+	"go.work.sum": {"golang.org/x/net v1.0.0 h1:x=\n", "golang.org/x/mod v0.1.0 h1:x=\n", []string{"evil.example/c v1.0.0 h1:x=\n"}},
+	"package-lock.json": {
+		`{"lockfileVersion":3,"packages":{"":{"dependencies":{"a":"^1"}},"node_modules/a":{"version":"1.0.0","resolved":"https://registry.npmjs.org/a/-/a-1.0.0.tgz"}}}`,
+		`{"lockfileVersion":3,"packages":{"node_modules/b":{"version":"2.0.0","resolved":"https://registry.npmjs.org/b/-/b-2.0.0.tgz","integrity":"sha512-` + strings.Repeat("a//b", 21) + `ab==","funding":{"url":"https://money.example/b"}}}}`,
+		[]string{
+			`{"packages":{"node_modules/b":{"resolved":"https://evil.example/b/-/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https://evil.example/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https://registry.npmjs.org/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https://registry.npmjs.org/-/archive/b.tar.gz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"http://registry.npmjs.org/b/-/b-2.0.0.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https://me:pw@registry.npmjs.org/b/-/b-2.0.0.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"http://192.0.2.7/b/-/b-2.0.0.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"git+https://registry.npmjs.org/b.git#1"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"ftp://registry.npmjs.org/b/-/b-2.0.0.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"version":"2.0.0","integrity":"sha512-x"}}}`,
+			`{"dependencies":{"b":{"version":"2.0.0"}}}`,
+			`{"dependencies":{"b":{"version":"npm:evil@2.0.0"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"web/b","link":true}}}`,
+			`{"packages":{"../b":{"version":"1.0.0"}}}`, `{"packages":{"node_modules/b":{"resolved":"../b"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"/opt/b"}}}`, `{"packages":{"node_modules/b":{"resolved":"web/../../b"}}}`,
+			`{"packages":{"node_modules/b":{"version":"file:../b"}}}`, `{"packages":{"node_modules/b":{"resolved":"file:b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https:\/\/evil.example/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https:\u002f\u002fevil.example/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https:\\\\evil.example/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https:/\t/evil.example/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https:evil.example/b.tgz"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"git+ssh://git@evil.example/b.git#1"}}}`,
+			`{"packages":{"node_modules/b":{"resolved":"https://registry.npmjs.org@evil.example/b"}}}`,
+			`{"dependencies":{"b":{"version":"github:evil/b#1"}}}`,
+			`{"dependencies":{"funding":{"resolved":"https://evil.example/b.tgz"}}}`,
+			`{"packages":{"support":{"resolved":"https://evil.example/b.tgz"}}}`,
+			`{"packages":`, `{"packages":{}}{"packages":{"b":{"resolved":"https://evil.example"}}}`,
+		},
+	},
+	"npm-shrinkwrap.json": {`{"dependencies":{"a":{"resolved":"https://registry.npmjs.org/a/-/a.tgz"}}}`, `{"dependencies":{"b":{"resolved":"https://registry.npmjs.org/b/-/b.tgz"}}}`, []string{`{"dependencies":{"b":{"resolved":"https://evil.example/b.tgz"}}}`}},
+	"composer.lock": {
+		`{"packages":[{"name":"a/a","dist":{"url":"https://api.github.com/repos/a/a/zipball/1"},"homepage":"https://a.example"}]}`,
+		`{"packages":[{"name":"a/a","dist":{"url":"https://api.github.com/repos/a/a/zipball/2"},"homepage":"https://b.example"}]}`,
+		[]string{`{"packages":[{"dist":{"url":"https://api.github.com/repos/evil/a/zipball/2"}}]}`, `{"packages":[{"source":{"url":"https://evil.example/a.git"}}]}`, `{"packages":[{"dist":{"type":"path","url":"packages/a"}}]}`, `{"packages":[{"dist":{"type":"zip","url":"../a.zip"}}]}`},
+	},
+	"yarn.lock": {
+		"a@^1:\n  version \"1.0.0\"\n  resolved \"https://registry.yarnpkg.com/a/-/a-1.0.0.tgz#1\"\n\n\"c@npm:^1\":\n  resolution: \"c@npm:1.0.0\"\n",
+		"b@2.0.0:\n  version \"2.0.0\"\n  resolved \"https://registry.yarnpkg.com/b/-/b-2.0.0.tgz#2\"\n\n\"c@npm:^1\":\n  resolution: \"c@npm:1.0.1\"\n",
+		[]string{
+			"b@2:\n  resolved \"https://evil.example/b.tgz\"\n", "b@2:\n  resolved \"https://registry.yarnpkg.com/b.tgz\"\n", "\"b@file:../b\":\n  version \"0.0.0\"\n",
+			"\"b@link:./b::locator=x\":\n  version: 0\n", "\"b@portal:../b\":\n", "\"b@exec:./make.js\":\n", "b@2:\n  resolved \"https://registry.yarnpkg.com/o/b.git#1\"\n", "b@../b:\n  version \"1\"\n",
+			"\"b@git@evil.example:x/b.git\":\n  version: 1\n", "\"b@https://evil.example/b\":\n",
+			"b:\n  resolution: \"https:\\x2f\\x2fevil.example\"\n", "b:\n  resolution: !!binary aHR0cHM6Ly9ldmlsLmV4YW1wbGU=\n", "b:\n  resolution: \"https:\\\n    //evil\"\n", "b:\n  resolved \"http:/\t/evil.example\"\n",
+		},
+	},
+	"pnpm-lock.yaml": {
+		"lockfileVersion: '9.0'\npackages:\n  a@1.0.0:\n    resolution: {integrity: sha512-x==}\n  b@https://codeload.github.com/o/b/tar.gz/1:\n    resolution: {tarball: https://codeload.github.com/o/b/tar.gz/1}\n",
+		"lockfileVersion: '9.0'\npackages:\n  c@1.0.0:\n    resolution: {integrity: sha512-x==}\n  b@https://codeload.github.com/o/b/tar.gz/2:\n    resolution: {tarball: https://codeload.github.com/o/b/tar.gz/2}\n",
+		[]string{"  c@1.0.0:\n    resolution: {tarball: https://evil.example/c.tgz}\n", "  c@1:\n    resolution: {tarball: https://codeload.github.com/evil/b/tar.gz/2}\n",
+			"importers:\n  .:\n    dependencies:\n      c:\n        version: link:../c\n", "  c@1:\n    resolution: {directory: c, type: directory}\n", "  c@1:\n    resolution:\n      directory:  c\n", "  c@1:\n    resolution: {tarball: file:c.tgz}\n"},
+	},
+	"Cargo.lock": {
+		"[[package]]\nname = \"a\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n",
+		"[[package]]\nname = \"b\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n",
+		[]string{"[[package]]\nsource = \"git+https://github.com/evil/b#1\"\n", "[[package]]\nsource = \"registry+https:\\u002f\\u002fevil.example\"\n", "[[package]]\nsource = \"sparse+https://evil.example/index\"\n", "[[package]]\nsource = \"git+https://github.com/rust-lang/crates.io-index#1\"\n", "[[package]]\nsource = \"registry+http://github.com/rust-lang/crates.io-index\"\n"},
+	},
+	"poetry.lock": {
+		"[[package]]\nname = \"a\"\npython-versions = \">=3, !=3.1\"\n", "[[package]]\nname = \"b\"\ndescription = \"a \\\"b\\\"\"\n",
+		[]string{"[[package]]\n[package.source]\ntype = \"legacy\"\nurl = \"https://evil.example/simple\"\n",
+			"[[package]]\n[package.source]\ntype = \"directory\"\nurl = \"lib/b\"\n", "[[package]]\n[package.source]\ntype = \"file\"\nurl = \"b.whl\"\n",
+			"[[package]]\n[package.source]\nurl = \"b.whl\"\ntype = \"file\"\n", "[[package]]\n[ package . source ]\ntype = 'file'\nurl = 'b.whl'\n", "[[package]]\nsource.type = \"file\"\nsource.url = \"b.whl\"\n"},
+	},
+	"uv.lock": {
+		"[[package]]\nsource = { registry = \"https://pypi.org/simple\" }\nwheels = [{ url = \"https://files.pythonhosted.org/packages/a.whl\" }]\n",
+		"[[package]]\nsource = { registry = \"https://pypi.org/simple\" }\nsdist = { url = \"https://files.pythonhosted.org/packages/b.tar.gz\" }\nwheels = [{ url = \"https://files.pythonhosted.org/packages/b.whl\" }]\n\n[[package]]\nsource = { virtual = \".\" }\n",
+		[]string{"[[package]]\nsource = { registry = \"https://evil.example/simple\" }\n", "[[package]]\nsource = { git = \"https://pypi.org/b?rev=1#1\" }\n",
+			"[[package]]\nsource = { url = \"https://files.pythonhosted.org/b.whl\" }\n", "[[package]]\nsource = { editable = \"lib/b\" }\n", "[[package]]\nsource = { directory = \"../b\" }\n",
+			"[[package]]\nsource = { path = \"b.whl\" }\n", "[[package]]\nsource = { registry = \"wheels\" }\n", "[[package]]\nsource = { virtual = \"lib/b\" }\n",
+			"[[package]]\nsource = { subdirectory = \"x\", url = \"https://files.pythonhosted.org/b.whl\" }\n", "[[package]]\n[package.source]\npath = \"b.whl\"\n"},
+	},
+	"Gemfile.lock": {
+		"GEM\n  remote: https://rubygems.org/\n  specs:\n    a (1.0)\n\nDEPENDENCIES\n  a!\n", "GEM\n  remote: https://rubygems.org/\n  specs:\n    b (1.0)\n",
+		[]string{"GEM\n  remote: https://evil.example/\n", "GIT\n  remote: git@evil.example:x/b.git\n", "GIT\n  remote: https://rubygems.org/b\n", "PATH\n  remote: lib/b\n", "PATH\n  remote: ../b\n", "PATH\n  glob: x\n  remote: lib/b\n", "PLUGIN SOURCE\n  remote: https://rubygems.org/b\n"},
+	},
+}
+
+// TestS14_LockWithItsManifest: a lock file comes with its manifest where that changed in
+// the same diff, and where nothing in it is from elsewhere than before.
+func TestS14_LockWithItsManifest(t *testing.T) {
+	for name, l := range locks {
+		lock := kernel.Change{Path: "web/" + name, Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile}
+		with := func(manifest string, op kernel.ChangeOp) []kernel.Change {
+			return []kernel.Change{{Path: manifest, Op: op}, lock}
+		}
+		manifest := "web/" + lockFormats[name].manifest
+		why := func(changes []kernel.Change, after string, known ...string) string {
+			return WithManifest(lock, changes, []byte(l.base), []byte(after), known)
+		}
+		if s := why(with(manifest, kernel.OpModify), l.more); s != "" {
+			t.Errorf("%s with another dependency: %s", name, s)
+		}
+		for _, changes := range [][]kernel.Change{{lock}, with(path.Base(manifest), kernel.OpModify), with(manifest, kernel.OpDelete), with(manifest, kernel.OpMode)} {
+			if s := why(changes, l.more); !strings.Contains(s, "did not change with it") {
+				t.Errorf("%s without its manifest, but %v: %q", name, changes, s)
+			}
+		}
+		for _, after := range l.strange {
+			if s := why(with(manifest, kernel.OpModify), after); s == "" {
+				t.Errorf("%s takes a source that the base doesn't have: %s", name, after)
+			}
+		}
+		for _, after := range l.strange { // what the base has already is nothing new
+			if s := WithManifest(lock, with(manifest, kernel.OpModify), []byte(after), []byte(after), nil); s != "" && !strings.Contains(s, "can't be read") {
+				t.Errorf("%s: the base's own source is new: %s", name, s)
+			}
+		}
+		if s := WithManifest(lock, with(manifest, kernel.OpModify), nil, []byte(l.strange[0]), nil); s == "" {
+			t.Errorf("%s: a new lock file has sources that no base has", name)
+		}
+	}
+	l := locks["package-lock.json"]
+	changes := []kernel.Change{{Path: "package.json", Op: kernel.OpModify}}
+	lock := kernel.Change{Path: "package-lock.json", Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile}
+	if s := WithManifest(lock, changes, []byte(l.base), []byte(l.strange[0]), []string{"evil.example"}); s != "" {
+		t.Errorf("what the operator knows: %s", s)
+	}
+	lent := func(at string) []byte {
+		return []byte(`{"packages":{"node_modules/b":{"resolved":"https://` + at + `/b/-/b.tgz"}}}`)
+	}
+	if s := WithManifest(lock, changes, lent("me:pw@registry.npmjs.org"), lent("registry.npmjs.org@evil.example"), nil); s == "" || strings.Contains(s, "pw") {
+		t.Errorf("a known host before the at sign: %q", s)
+	}
+	for name, c := range map[string]kernel.Change{
+		"another kind": {Path: "mix.lock", Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile},
+		"deleted":      {Path: lock.Path, Op: kernel.OpDelete, BeforeMode: ModeFile},
+		"executable":   {Path: lock.Path, Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeExec},
+		"from a link":  {Path: lock.Path, Op: kernel.OpModify, BeforeMode: ModeSymlink, AfterMode: ModeFile},
+		"in capitals":  {Path: "Package-Lock.json", Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile},
+	} {
+		if s := WithManifest(c, append(changes, kernel.Change{Path: "mix.exs", Op: kernel.OpModify}), []byte(l.base), []byte(l.more), nil); s == "" {
+			t.Errorf("%s: it comes with its manifest", name)
+		}
+	}
+	if s := WithManifest(lock, changes, []byte(l.base), make([]byte, maxLockBytes+1), nil); !strings.Contains(s, "more than") {
+		t.Errorf("too long: %q", s)
+	}
+}
+
+// TestS14_EveryReadableLockIsProtected: none of the formats is a name that the built-in
+// list leaves free.
+func TestS14_EveryReadableLockIsProtected(t *testing.T) {
+	p, _ := NewProtection(nil, nil)
+	for name := range lockFormats {
+		if !p.Match(name) {
+			t.Errorf("%s is not protected", name)
+		}
+		if locks[name].base == "" {
+			t.Errorf("%s has no case", name)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package builder
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// agent is what writ knows of one kind of builder. Everything else is the operator's: its
+// program, and which of its versions.
+type agent struct {
+	// api is the interface of the provider that it speaks.
+	api string
+	// launch says how it is started; at is where the provider is asked for.
+	launch func(model, at string) launch
+	// read takes in one line of its standard output.
+	read func(s *claims, line []byte)
+	// obeys are files of a repository that it would obey. They come from the base, and no
+	// task may change one: a test holds them against what is forbidden.
+	obeys []string
+}
+
+// launch is what a kind adds to the operator's program.
+type launch struct {
+	args []string // behind the program, before the operator's own arguments
+	env  map[string]string
+}
+
+// agents are the kinds that writ knows. A builder without a kind is any command.
+var agents = map[string]agent{"claude-code": claudeCode, "codex": codex}
+
+// Placeholder is what a builder's environment has in place of a key, for a program that
+// doesn't start without one.
+const Placeholder = "placeholder"
+
+// Kinds are their names.
+func Kinds() []string { return slices.Sorted(maps.Keys(agents)) }
+
+// KindAPI is the interface of the provider that a kind speaks; "" for one that isn't known.
+func KindAPI(kind string) string { return agents[kind].api }
+
+// prepared is the builder with what its kind adds. A builder without one is as it was.
+func (b Builder) prepared() Builder {
+	a, ok := agents[b.Kind]
+	if !ok || len(b.Argv) == 0 {
+		return b
+	}
+	l := a.launch(b.Model, b.provider())
+	b.Argv = slices.Concat(b.Argv[:1], l.args, b.Argv[1:])
+	env := map[string]string{}
+	maps.Copy(env, l.env)
+	maps.Copy(env, b.Env)
+	b.Env = env
+	return b
+}
+
+// provider is where the builder asks for its provider, inside.
+func (b Builder) provider() string {
+	for _, r := range b.Egress {
+		if r.Credential != nil && r.Credential.API != nil && r.Credential.API.Name == agents[b.Kind].api {
+			return r.Inside()
+		}
+	}
+	return ""
+}
+
+// claims are what an agent says of its own run. What counts of it is only that
+// it failed.
+type claims struct {
+	read func(s *claims, line []byte)
+	line []byte
+	long bool // the line is too long, and left out
+
+	ended   bool
+	failed  string // why, in its words; "" where it says that it didn't
+	message string // its last one
+	usage   string // what it says that it used
+}
+
+// maxSaidLine bounds a line that is read, in bytes: the last message of an agent is
+// shorter, and what a tool gave needn't be read.
+const maxSaidLine = 1 << 20
+
+// Write takes in output, and never fails.
+func (s *claims) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		line, after, whole := bytes.Cut(rest, []byte{'\n'})
+		if s.long = s.long || len(s.line)+len(line) > maxSaidLine; !s.long {
+			s.line = append(s.line, line...)
+		}
+		if whole {
+			s.flush()
+		}
+		rest = after
+	}
+	return len(p), nil
+}
+
+func (s *claims) flush() {
+	if !s.long && len(s.line) > 0 {
+		s.read(s, s.line)
+	}
+	s.line, s.long = s.line[:0], false
+}
+
+// listen has what an agent says read beside being captured.
+func (b *build) listen(stdout io.Writer) io.Writer {
+	a, ok := agents[b.cfg.Kind]
+	if !ok {
+		return stdout
+	}
+	b.said = &claims{read: a.read}
+	return io.MultiWriter(stdout, b.said)
+}
+
+// saidFaults are what an agent that ended by itself says went wrong. One that ends well
+// without having told of its end did nothing that it was asked for.
+func (b *build) saidFaults(end ending) []kernel.Violation {
+	if b.said == nil || end.exit.Cause != kernel.CauseExited {
+		return nil
+	}
+	b.said.flush()
+	why := b.said.failed
+	if why == "" && end.succeeded() && !b.said.ended {
+		why = "it never told of its end"
+	}
+	if why == "" {
+		return nil
+	}
+	return []kernel.Violation{{Code: kernel.CodeExecutionReported, Subject: "builder", Detail: "The agent says that it failed: " + why + "."}}
+}
+
+// logs is what is kept of an agent's words as a result's: the last message, and what it
+// says that it used.
+func (s *claims) logs() string {
+	return strings.TrimSpace(s.message + "\n" + s.usage)
+}

@@ -1,0 +1,165 @@
+package builder
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor/gateway"
+)
+
+// says is a builder of a kind whose program does what a script says instead.
+func says(kind string, rule gateway.Rule, text string) Builder {
+	return Builder{Kind: kind, Model: "test-model", Argv: []string{"/bin/sh", "-c", prelude + text}, Egress: []gateway.Rule{rule}, Env: map[string]string{}}
+}
+
+// withoutArgs takes from a kind what it adds to argv, which a shell wouldn't understand.
+func withoutArgs(t *testing.T, kind string) {
+	t.Helper()
+	was := agents[kind]
+	t.Cleanup(func() { agents[kind] = was })
+	a := was
+	a.launch = func(model, at string) launch {
+		l := was.launch(model, at)
+		env := map[string]string{"ARGS": strings.Join(l.args, " ")}
+		maps.Copy(env, l.env)
+		return launch{env: env}
+	}
+	agents[kind] = a
+}
+
+// TestAgent_Launch: a kind tells its agent of the provider, gives it a home of its own and
+// something that is no key, and lets it ask nobody.
+func TestAgent_Launch(t *testing.T) {
+	for kind, want := range map[string][]string{
+		"claude-code": {"ANTHROPIC_BASE_URL=http://example.com:", "ANTHROPIC_API_KEY=placeholder\n", "CLAUDE_CONFIG_DIR=/home/writ/.claude\n", "-p --bare --output-format stream-json --verbose", "--permission-mode bypassPermissions", "--setting-sources ", "--model test-model", "NONESSENTIAL_TRAFFIC=1\n"},
+		"codex":       {"exec --json --ephemeral", "--ignore-user-config --ignore-rules", "base_url=\"http://example.com:", "/v1\",wire_api=\"responses\"", "--model test-model\n", "web_search=\"disabled\"", "supports_websockets=false", "project_doc_max_bytes=0", "features.unbounded_connection_retries=false"},
+	} {
+		withoutArgs(t, kind)
+		b := outward(t)
+		_, rule := provider(t, b, KindAPI(kind), &model{key: providersKey, turns: []turn{{say: "hello"}}})
+		o := b.build(b.job(says(kind, rule, `env; echo x > calc/new`)))
+		for _, w := range want {
+			if !strings.Contains(o.Result.Stdout.Tail, w) {
+				t.Errorf("%s: %q isn't in\n%s", kind, w, o.Result.Stdout.Tail)
+			}
+		}
+		if strings.Contains(o.Result.Stdout.Tail, providersKey) {
+			t.Errorf("%s: the key is inside", kind)
+		}
+	}
+}
+
+// TestAgent_OperatorsArgumentsComeLast: the program is the operator's, then comes what the
+// kind adds, then what the operator wrote; the record has all of it.
+func TestAgent_OperatorsArgumentsComeLast(t *testing.T) {
+	b := Builder{Kind: "claude-code", Argv: []string{"/opt/claude", "--effort", "low"}, Env: map[string]string{"IS_SANDBOX": "2"}}.prepared()
+	if b.Argv[0] != "/opt/claude" || b.Argv[1] != "-p" || !slices.Equal(b.Argv[len(b.Argv)-2:], []string{"--effort", "low"}) || b.Env["IS_SANDBOX"] != "2" || b.Env["ANTHROPIC_API_KEY"] != Placeholder {
+		t.Errorf("%+v", b)
+	}
+	if b := (Builder{Argv: []string{"a", "b"}}).prepared(); b.Env != nil || !slices.Equal(b.Argv, []string{"a", "b"}) {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestAgent_Ends: what an agent says of its end counts where it says that it failed, and
+// its last message and its usage are kept as claims.
+func TestAgent_Ends(t *testing.T) {
+	line := func(v js) string {
+		data, _ := json.Marshal(v)
+		return "echo '" + string(data) + "'; "
+	}
+	claude := func(isError bool, subtype string) string {
+		return line(js{"type": "system"}) + line(js{"type": "result", "subtype": subtype, "is_error": isError, "num_turns": 3, "result": "All done.", "total_cost_usd": 0.25, "usage": js{"input_tokens": 5, "cache_read_input_tokens": 7, "output_tokens": 9}})
+	}
+	codexSays := line(js{"type": "thread.started"}) + line(js{"type": "item.completed", "item": js{"type": "agent_message", "text": "All done."}})
+	completed := line(js{"type": "turn.completed", "usage": js{"input_tokens": 12, "output_tokens": 9}})
+	const change = "echo x > calc/new; "
+	for name, c := range map[string]struct{ kind, text, codes, logs string }{
+		"claude, well":           {"claude-code", change + claude(false, "success"), "", "All done.\nThe agent says that it used 3 turns, 12 tokens in, 9 out, and 0.2500 USD."},
+		"claude, is_error":       {"claude-code", change + claude(true, "success"), "execution.reported_failure", ""},
+		"claude, turns":          {"claude-code", change + claude(false, "error_max_turns"), "execution.reported_failure", ""},
+		"claude, status":         {"claude-code", change + claude(true, "success") + "exit 1", "execution.reported_failure execution.exit_status", ""},
+		"claude, nothing":        {"claude-code", change, "execution.reported_failure", ""},
+		"claude, without an end": {"claude-code", change + `printf '{"type":"result","subtype":"success","result":"All done."}'`, "", "All done."},
+		"claude, a long line":    {"claude-code", change + "head -c 2000000 /dev/zero | tr '\\0' x; echo; " + claude(false, "success"), "", "All done."},
+		"codex, well":            {"codex", change + codexSays + completed, "", "All done.\nThe agent says that it used 12 tokens in, 9 out."},
+		"codex, failed":          {"codex", change + codexSays + line(js{"type": "turn.failed", "error": js{"message": "no more"}}), "execution.reported_failure", ""},
+		"codex, not ended":       {"codex", change + codexSays, "execution.reported_failure", ""},
+		"codex, again":           {"codex", change + line(js{"type": "turn.failed"}) + codexSays + completed, "", "All done."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withoutArgs(t, c.kind)
+			b := outward(t)
+			_, rule := provider(t, b, KindAPI(c.kind), &model{turns: []turn{{}}})
+			o := b.build(b.job(says(c.kind, rule, c.text)))
+			if codes(o) != c.codes || !strings.HasPrefix(o.Result.Result.Logs, c.logs) || (c.codes == "") != (o.Result.Result.Status == "success") {
+				t.Errorf("%s: %v, result %+v", codes(o), o.Violations, o.Result.Result)
+			}
+		})
+	}
+}
+
+// TestS14_AgentsFilesAreForbidden: no task may change what the agent of a kind would obey.
+func TestS14_AgentsFilesAreForbidden(t *testing.T) {
+	p, faults := scope.NewProtection(nil, nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for kind, a := range agents {
+		for _, name := range a.obeys {
+			for _, at := range []string{name, "deep/below/" + name} {
+				if got := p.Class(at); got != scope.ClassForbidden {
+					t.Errorf("%s: %s is %q", kind, at, got)
+				}
+			}
+		}
+		if gateway.APIs()[a.api] == nil {
+			t.Errorf("%s: there is no table %q", kind, a.api)
+		}
+	}
+}
+
+// TestAgent_KindOfItsOwn adds a kind as docs/builders.md shows it, with the very text of it
+// in mind: the program has the kind's arguments and its provider, and its words are read.
+func TestAgent_KindOfItsOwn(t *testing.T) {
+	page, err := os.ReadFile("../../docs/builders.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`args: []string{"run", "--json", "--model", model},`, `env:  map[string]string{"MINE_BASE_URL": at + "/v1", "MINE_API_KEY": Placeholder},`, `s.ended, s.message = true, e.Text`} {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("the page doesn't say %s", text)
+		}
+	}
+	mine := agent{
+		api: "openai", // the interface that it speaks
+		launch: func(model, at string) launch {
+			return launch{
+				args: []string{"run", "--json", "--model", model},
+				env:  map[string]string{"MINE_BASE_URL": at + "/v1", "MINE_API_KEY": Placeholder},
+			}
+		},
+		read: func(s *claims, line []byte) {
+			var e struct{ Type, Text string }
+			if json.Unmarshal(line, &e) == nil && e.Type == "done" {
+				s.ended, s.message = true, e.Text
+			}
+		},
+		obeys: []string{"MINE.md"},
+	}
+	agents["mine"] = mine
+	t.Cleanup(func() { delete(agents, "mine") })
+	b := outward(t)
+	b.base = baseOf(map[string]string{"calc/agent*": "#!/bin/sh\n" + `echo "$@" $MINE_API_KEY; echo x > calc/new; "$INIT" act-ask "$MINE_BASE_URL/responses" '{"model":"m","input":"x"}'; echo '{"Type":"done","Text":"All done."}'` + "\n"})
+	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+	_, rule := provider(t, b, "openai", m)
+	o := b.build(b.job(Builder{Kind: "mine", Model: "m-1", Argv: []string{"calc/agent"}, Egress: []gateway.Rule{rule}}))
+	if codes(o) != "" || o.Result.Result.Logs != "All done." || len(m.asked()) != 1 || !strings.HasPrefix(o.Result.Stdout.Tail, "run --json --model m-1 placeholder\n200 ") {
+		t.Errorf("%s: %+v, %s", codes(o), o.Result.Result, o.Result.Stdout.Tail)
+	}
+}

@@ -1,0 +1,124 @@
+package builder
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/kernel"
+)
+
+// actAsk asks a provider with each body, and prints the answers.
+func actAsk(url string, bodies []string) {
+	for _, body := range bodies {
+		answer, err := http.Post(url, "application/json", strings.NewReader(body))
+		if err != nil {
+			fmt.Println("failed:", err)
+			continue
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		fmt.Printf("%d %s\n", answer.StatusCode, text)
+	}
+}
+
+const providersKey = "s3cret-key-of-the-operator"
+
+// provider is a stand-in for a provider of models, of which the operator has the key, and
+// where it is asked for.
+func provider(t *testing.T, b *bed, api string, h http.Handler) (at string, rule gateway.Rule) {
+	t.Helper()
+	s := httptest.NewTLSServer(h)
+	t.Cleanup(s.Close)
+	b.local.roots = x509.NewCertPool()
+	b.local.roots.AddCert(s.Certificate())
+	a := gateway.APIs()[api]
+	rule = gateway.Rule{
+		Host: "example.com", Ports: []uint16{netip.MustParseAddrPort(s.Listener.Addr().String()).Port()}, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Credential: &gateway.Credential{Header: a.Header, Value: a.Prefix + providersKey, API: a},
+	}
+	return rule.Inside(), rule
+}
+
+// ask asks the provider for a message, with what is said beside it.
+func ask(at, more string) string {
+	return fmt.Sprintf(`"$INIT" act-ask %s/v1/messages '{%s"model":"m","max_tokens":1,"messages":[]}'; `, at, more)
+}
+
+// asks is a builder that may reach the provider.
+func asks(rule gateway.Rule, text string) Builder {
+	b := script(text)
+	b.Egress = []gateway.Rule{rule}
+	return b
+}
+
+// TestF3_ProviderKey: a builder works with a model whose key it finds nowhere, and what it
+// asks for beyond that is refused by name, and recorded.
+func TestF3_ProviderKey(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+	at, rule := provider(t, b, "anthropic", m)
+	o := b.build(b.job(asks(rule, `echo x > calc/new; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null || true; `+ask(at, `"new":1,`)+ask(at, `"mcp_servers":[1],`))))
+	if codes(o) != "" || !strings.Contains(o.Result.Stdout.Tail, `"text":"hello"`) || !strings.Contains(o.Result.Stdout.Tail, "mcp_servers: the provider would call servers") {
+		t.Errorf("%s, output %q", codes(o), o.Result.Stdout.Tail)
+	}
+	kept, err := json.Marshal(o.Result)
+	if err != nil || strings.Contains(string(kept)+b.lines.all()+b.log.String(), providersKey) {
+		t.Errorf("the key is in the result or the log: %s, %v", kept, err)
+	}
+	e := o.Result.Egress
+	if e == nil || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
+		t.Errorf("recorded %+v, the provider was asked %q, without the key %q", e, m.asked(), m.wrong)
+	}
+}
+
+// TestProvider_OutageIsNoAttempt: where the provider did nothing for a run that failed, that
+// is no failure of the builder's. It is the gateway that says so, and nobody inside.
+func TestProvider_OutageIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status     int
+		more, then string
+		want       string
+	}{
+		"overload":        {529, "", "exit 1", "execution.exit_status provider.unavailable"},
+		"too many":        {429, "", "exit 1", "execution.exit_status provider.unavailable"},
+		"key":             {401, "", "exit 1", "execution.exit_status provider.refused"},
+		"account":         {402, "", "exit 1", "execution.exit_status provider.refused"},
+		"served":          {0, "", "exit 1", "execution.exit_status"},
+		"its own mistake": {400, "", "exit 1", "execution.exit_status"},
+		"overcome":        {529, "", "true", ""},
+		"only said":       {0, "", "echo 529 overloaded >&2; exit 1", "execution.exit_status"},
+		"out of scope":    {529, "", "echo x > outside; exit 1", "execution.scope.violation execution.exit_status scope.outside"},
+		"refused by us":   {0, `"mcp_servers":[1],`, "exit 1", "execution.exit_status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t)
+			at, rule := provider(t, b, "anthropic", &model{key: providersKey, turns: []turn{{say: "hello", status: c.status}}})
+			o := b.build(b.job(asks(rule, "echo x > calc/new; "+ask(at, c.more)+c.then)))
+			if codes(o) != c.want {
+				t.Errorf("%q, want %q: %v", codes(o), c.want, o.Violations)
+			}
+			for _, v := range o.Violations {
+				if strings.HasPrefix(string(v.Code), "provider.") && (v.Subject != "example.com" || v.Code.Info().Counts != kernel.CountsInterruption || !strings.Contains(v.Detail, fmt.Sprint(c.status))) {
+					t.Errorf("%+v", v)
+				}
+			}
+		})
+	}
+	b := outward(t)
+	at, rule := provider(t, b, "anthropic", http.NotFoundHandler())
+	b.local.roots = x509.NewCertPool() // the other side is nobody
+	if o := b.build(b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1"))); codes(o) != "execution.exit_status provider.unavailable" {
+		t.Errorf("not reached: %q, %v", codes(o), o.Violations)
+	}
+}

@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/kernel"
+)
+
+// answeredLabel fails unless the issue itself has these reactions, asked for so often.
+func (f *forged) answeredLabel(times int, want ...forge.Reaction) {
+	f.t.Helper()
+	if got := f.scene.IssueReactions(f.scene.Repo, 1); !slices.Equal(got, want) {
+		f.t.Errorf("the issue has the reactions %v, want %v", got, want)
+	}
+	if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.ReactToIssue))); n != times {
+		f.t.Errorf("a reaction was asked for %d times, want %d", n, times)
+	}
+}
+
+// TestI4_TheLabelIsAnswered: an approving label is answered by one reaction, before the
+// first word, and never again.
+func TestI4_TheLabelIsAnswered(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	f.scene.Bot.Before(forgetest.On(forgetest.AddComment), forgetest.Always, func(forgetest.Call) {
+		if got := f.scene.IssueReactions(f.scene.Repo, 1); len(got) != 1 {
+			t.Errorf("a comment comes before the reactions %v", got)
+		}
+	})
+	f.wants(f.drive(), kernel.StandFinal)
+	f.answeredLabel(1, forge.ReactionSeen)
+	f.open()
+	f.later()
+	f.answeredLabel(1, forge.ReactionSeen)
+	f.verify(stateRef)
+}
+
+// TestI4_NoReactionToWhatDoesntCount: what is no approval is answered by nobody, and one
+// that is a command by the reaction to the command.
+func TestI4_NoReactionToWhatDoesntCount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*forged)
+		act    func(*forged)
+	}{
+		"nobody who may":    {nil, func(f *forged) { f.label(f.scene.Triage) }},
+		"a broken contract": {func(f *forged) { f.place.terms = "version: 9\n" }, func(f *forged) { f.label(f.scene.Owner) }},
+		"writ observes":     {func(f *forged) { f.place.terms = "version: 1\nmode: observe\n" }, func(f *forged) { f.label(f.scene.Owner) }},
+		"a command":         {nil, func(f *forged) { f.says(f.scene.Owner, "/writ run") }},
+		"taken back": {nil, func(f *forged) {
+			f.label(f.scene.Owner)
+			f.clock.advance(1000)
+			must(f.t, f.scene.Owner.RemoveLabel(f.t.Context(), f.scene.Repo, 1, "writ"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForged(t, func(f *forged) {
+				f.withBranch()
+				if c.change != nil {
+					c.change(f)
+				}
+			})
+			c.act(f)
+			f.drive()
+			f.later()
+			f.answeredLabel(0)
+		})
+	}
+}
+
+// TestI4_ReactionRefused: a forge that takes no reaction, or doesn't answer, is asked once,
+// and the task goes its way.
+func TestI4_ReactionRefused(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]forgetest.Fault{
+		"refused": {Reason: forge.Forbidden}, "no answer": {Reason: forge.Unavailable}, "done, and no answer": {Reason: forge.Unavailable, Applied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newTold(t, nil)
+			f.scene.Bot.Fail(forgetest.On(forgetest.ReactToIssue), forgetest.Always, fault)
+			f.wants(f.drive(), kernel.StandFinal)
+			f.shows("task 1 completed", kernel.LabelCompleted, false)
+			if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.ReactToIssue))); n != 1 {
+				t.Errorf("it was asked for %d times", n)
+			}
+			f.verify(stateRef)
+		})
+	}
+}
+
+// TestX8_WhyItWaits: a task without room for its claim is answered at once, says why it
+// waits once that lasts, and once only; with room it goes its way.
+func TestX8_WhyItWaits(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	room, why := false, "All build slots of the server are in use."
+	drive := func() Status {
+		t.Helper()
+		st, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true, Admit: func([]string) bool { return room }, Why: func() string { return why }})
+		must(t, err)
+		return st
+	}
+	st := drive()
+	f.wants(st, kernel.StandDue)
+	f.answeredLabel(1, forge.ReactionSeen)
+	now := f.clock.Now().WallMs
+	if n := len(f.marked("task")); n != 0 || st.Wake <= now || st.Wake > now+queuedAfter {
+		t.Errorf("at once %d comments, and the next look %s later", n, time.Duration(st.Wake-now)*time.Millisecond)
+	}
+	before := f.sup.deps.Ledger.Chain().Head
+	if again := drive(); f.sup.deps.Ledger.Chain().Head != before || again.Wake != st.Wake {
+		t.Errorf("a look at a task that waits, and has nothing to say, is recorded, or changes when it has: %d, %d", st.Wake, again.Wake)
+	}
+	f.clock.advance(queuedAfter)
+	drive()
+	said := f.said()
+	if n := f.marked("task"); len(n) != 1 || !strings.Contains(n[0].Body, "**Writ: task 1 is approved, and waits for its turn.**\n\n"+why+" It starts by itself.\n") {
+		t.Errorf("it says %v", n)
+	}
+	why = "A person has paused the server."
+	f.clock.advance(queuedAfter)
+	if st := drive(); f.said() != said || st.Wake != 0 {
+		t.Errorf("it says more, or is to be looked at again at %d: %s", st.Wake, f.said())
+	}
+	f.answeredLabel(1, forge.ReactionSeen)
+	room = true
+	f.wants(drive(), kernel.StandFinal)
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	f.verify(stateRef)
+}

@@ -1,0 +1,494 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/lease"
+)
+
+// conflicts are the paths that keep the change at HEAD from applying on the base as it is
+// now. Commits never change, so what was found last is kept.
+func (t *Task) conflicts(ctx context.Context, c *cycle) ([]string, error) {
+	tip, on, change := c.intake.BaseCommit, c.builtOn(), c.verified()
+	if tip == on || on == "" || change == "" {
+		return nil, nil
+	}
+	if key := [2]git.OID{change, tip}; t.rebased.key != key {
+		was, err := t.s.deps.Repo.Tree(ctx, on)
+		if err != nil {
+			return nil, gitTrouble(err)
+		}
+		is, err := t.s.deps.Repo.Tree(ctx, change)
+		if err != nil {
+			return nil, gitTrouble(err) // what can't be read is told of elsewhere
+		}
+		_, paths := replay.Rebased(changesOf(was, is), c.intake.base)
+		t.rebased = rebased{key, paths}
+	}
+	return t.rebased.conflicts, nil
+}
+
+// rebased is what a base that moved on means for a change.
+type rebased struct {
+	key       [2]git.OID // change and base
+	conflicts []string
+}
+
+// changesOf are the changes that lead from one tree to another, as far as trees tell.
+func changesOf(was, is git.Tree) (out []kernel.Change) {
+	for _, path := range git.Unequal(was, is) {
+		ch := kernel.Change{Path: path}
+		if e, there := was.Find(path); there {
+			ch.BeforeID, ch.BeforeMode = string(e.OID), e.Mode.String()
+		}
+		switch e, there := is.Find(path); {
+		case !there:
+			ch.Op = kernel.OpDelete
+		default:
+			ch.AfterID, ch.AfterMode = string(e.OID), e.Mode.String()
+		}
+		out = append(out, ch)
+	}
+	return out
+}
+
+// maxNamedConflicts is how many paths a sentence names.
+const maxNamedConflicts = 10
+
+// named lists paths for a sentence.
+func named(paths []string) string {
+	words := make([]string, 0, len(paths))
+	for _, p := range paths[:min(len(paths), maxNamedConflicts)] {
+		words = append(words, "`"+plainWord(scope.Display(p))+"`")
+	}
+	if more := len(paths) - len(words); more > 0 {
+		words = append(words, fmt.Sprintf("%d more", more))
+	}
+	if last := len(words) - 1; last > 0 {
+		return strings.Join(words[:last], ", ") + " and " + words[last]
+	}
+	return strings.Join(words, "")
+}
+
+// movedWords say that the base moved so that the delivered change no longer applies to it.
+func (t *Task) movedWords(ctx context.Context, c *cycle, ch *kernel.ChangeFacts) (string, error) {
+	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() {
+		return "", nil
+	}
+	paths, err := t.conflicts(ctx, c)
+	if err != nil || len(paths) == 0 {
+		return "", err
+	}
+	return "\n**The base moved.** It has another content by now at " + named(paths) + ", which this work changes too, so that what was verified no longer applies there as it is. " +
+		"A merge would mix the two line by line, and nothing has checked what that gives.\n\n**Now:** merge it by hand and look at what comes of it, or close the change unmerged. " + t.againWords(), nil
+}
+
+// fresh is the delivered work at HEAD, made again on the base as it is now under one
+// contract.
+type fresh struct {
+	head, tip  git.OID
+	governance canon.Digest
+
+	dispatch      kernel.Dispatch
+	dispatchBytes []byte
+	built         executor.BuildOutcome
+	faults        []kernel.Violation
+}
+
+// readRefresh reads whether somebody who may asks for the delivered work to be applied on
+// the base as it is now, and makes it again there. Each look asks for what may have changed
+// since: the permission, the change on the forge and its branch.
+func (t *Task) readRefresh(ctx context.Context, c *cycle, seen *approval.Facts) error {
+	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
+	if t.run != nil || !asked || seen == nil || c.noBase != nil || !c.facts.Delivered() || c.facts.Undone {
+		return nil //nolint:nilerr // without a base there is nothing to apply the work on
+	}
+	act, err := t.refreshAsked(ctx, c, seen)
+	if err != nil || act.Verb == "" {
+		return err
+	}
+	h := c.facts.Head
+	r := &kernel.RefreshFacts{
+		Run: h.LastRun, Base: string(c.intake.BaseCommit), Act: act.ID(), Actor: fmt.Sprintf("%d:%s", act.Actor.ID, act.Actor.Login), Faults: []kernel.Violation{},
+	}
+	c.facts.Refresh = r
+	if r.Faults, err = t.keptFromRefresh(ctx, c); err != nil || len(r.Faults) > 0 {
+		return err
+	}
+	tip := c.intake.BaseCommit
+	if k := t.fresh; k == nil || string(k.head) != h.OID || k.tip != tip || k.governance != c.intake.Governance {
+		k = &fresh{head: git.OID(h.OID), tip: tip, governance: c.intake.Governance}
+		if err := t.makeAgain(ctx, c, k); err != nil {
+			return err
+		}
+		t.fresh = k
+	}
+	k := t.fresh
+	r.Faults, r.Resumes, r.Dispatch, r.Attempt = append(r.Faults, k.faults...), k.dispatch.RunID, canon.Sum(k.dispatchBytes), k.dispatch.Attempt
+	return nil
+}
+
+// refreshAsked is the command that asks for it, if that is there and wasn't answered in
+// words: then it doesn't count later either, however the task stands then.
+func (t *Task) refreshAsked(ctx context.Context, c *cycle, seen *approval.Facts) (approval.Act, error) {
+	after := c.facts.Head.RefreshAct
+	if !kernel.NewerAct(after, c.facts.Head.Act) {
+		after = c.facts.Head.Act
+	}
+	told := marker{world: t.s.cfg.World, task: t.number}.repliesOn(ownComments(*seen)).told
+	settled := func(comment int64) bool { return told[comment] }
+	for _, account := range approval.Refreshers(*seen, after, settled) {
+		if err := (&forgeIssues{s: t.s, number: t.number}).askAbout(ctx, seen, account); err != nil {
+			return approval.Act{}, err
+		}
+	}
+	return approval.RefreshAsked(*seen, after, settled), nil
+}
+
+// keptFromRefresh is what keeps the delivered change from being replaced, whatever it holds:
+// nobody's commit on its branch is ever forced over.
+func (t *Task) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violation, error) {
+	one := func(code kernel.Code, subject, format string, args ...any) ([]kernel.Violation, error) {
+		return []kernel.Violation{{Code: code, Subject: subject, Detail: fmt.Sprintf(format, args...)}}, nil
+	}
+	switch verified, branch := c.verified(), t.changeBranch(); {
+	case c.builtOn() == c.intake.BaseCommit:
+		return one(kernel.CodeTargetIneligible, "base", "The change is on the base as it is now.")
+	case c.change.IsZero():
+		return one(kernel.CodeTargetIneligible, branch, "The change branch isn't there any more.")
+	case c.change != verified:
+		return one(kernel.CodeBranchTaken, branch, "The change branch has commits that aren't writ's: it is at %s, and verified was %s. They are never overwritten.", c.change, verified)
+	}
+	found, err := t.findChange(ctx, c.intake.baseBranch())
+	switch {
+	case forge.IsReason(err, forge.NotFound):
+		return one(kernel.CodeTargetIneligible, "", "There is no change of this work for the base branch.")
+	case err != nil:
+		return nil, err
+	case found.State != forge.ChangeOpen:
+		return one(kernel.CodeTargetIneligible, "", "Its change is not open any more.")
+	}
+	paths, err := t.conflicts(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var out []kernel.Violation
+	for _, p := range paths[:min(len(paths), maxNamedConflicts)] {
+		out = append(out, kernel.Violation{Code: kernel.CodeBaseMoved, Subject: scope.Display(p), Detail: "The base has another content there than the one that this work changes."})
+	}
+	if more := len(paths) - len(out); more > 0 {
+		out = append(out, kernel.Violation{Code: kernel.CodeBaseMoved, Detail: fmt.Sprintf("And %d paths more.", more)})
+	}
+	return out, nil
+}
+
+// makeAgain makes the delivered work again on the base as it is now, from the evidence at
+// HEAD and the bytes of the change, and judges it as a workspace that holds them.
+func (t *Task) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
+	fault := func(code kernel.Code, subject, detail string) error {
+		k.faults = append(k.faults, kernel.Violation{Code: code, Subject: subject, Detail: detail})
+		return nil
+	}
+	dispatch, err := t.readFile(ctx, c.head.Tree, replay.FileDispatch)
+	if err != nil {
+		return err
+	}
+	records, err := t.readFile(ctx, c.head.Tree, replay.FileRecords)
+	if err != nil {
+		return err
+	}
+	k.dispatchBytes = dispatch
+	result, diff, ok := replay.Built(records)
+	if canon.UnmarshalCanonical(dispatch, &k.dispatch) != nil || string(canon.Sum(dispatch)) != said(c.event, kernel.TrailerDispatch) || !ok || diff.Run != k.dispatch.RunID {
+		return fault(kernel.CodeEvidenceInvalid, c.facts.Head.LastRun, "The evidence at HEAD doesn't hold the verified work, or can't be read.")
+	}
+	left, conflicts := replay.Rebased(diff.Changes, c.intake.base)
+	if len(conflicts) > 0 {
+		return fault(kernel.CodeBaseMoved, conflicts[0], "The base has another content there.")
+	}
+	if len(left) == 0 {
+		return fault(kernel.CodeTargetIneligible, "base", "The base has all of this work already.")
+	}
+	k.built.Result = result
+	if k.built.Contents, err = t.contentsOf(ctx, left); err != nil {
+		if gitTrouble(err) != nil {
+			return err
+		}
+		return fault(kernel.CodeEvidenceInvalid, c.facts.Head.LastRun, "The bytes of the change can't be read.")
+	}
+	for _, ch := range left {
+		data, brings := k.built.Contents[ch.AfterID]
+		if brings && (canon.Sum(data) != ch.AfterHash || int64(len(data)) != ch.Size) {
+			return fault(kernel.CodeEvidenceInvalid, ch.Path, "Its bytes aren't those that were verified.")
+		}
+	}
+	return t.judgeAgain(ctx, c, k, left)
+}
+
+// judgeAgain judges scope and size, as for work that is made now.
+func (t *Task) judgeAgain(ctx context.Context, c *cycle, k *fresh, left []kernel.Change) error {
+	s, err := scope.New(scopeEntries(c.intake.base), t.rulesOf(ctx, c.intake.Scope, c.intake.Budgets))
+	if err != nil {
+		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodeEnvBase, Detail: err.Error()})
+		return nil //nolint:nilerr // base or patterns can't be used, which a claim says
+	}
+	v, err := s.Again(ctx, left, k.built.Contents)
+	if err != nil {
+		return err
+	}
+	k.built.Diff = v.Diff(k.dispatch.RunID, string(c.intake.BaseCommit))
+	k.faults = boundViolations(k.built.Diff.Violations)
+	for _, g := range k.built.Diff.Guarded {
+		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodePathGuarded, Subject: g.Path, Detail: "What was accepted of guarded paths holds for the base that it was accepted on."})
+	}
+	return nil
+}
+
+// rulesOf are the rules of scope and size by which files of the repository are judged.
+func (t *Task) rulesOf(ctx context.Context, in executor.ScopeRules, b kernel.Budgets) scope.Rules {
+	return scope.Rules{
+		Allowed: in.Allowed, Forbidden: in.Forbidden, Guarded: in.Guarded, Unprotect: in.Unprotect, Accepts: in.Accepts,
+		MaxFiles: b.Files, MaxBytes: b.Bytes,
+		Blob: func(id string) (data []byte, err error) {
+			err = t.s.deps.Repo.Blobs(ctx, []git.OID{git.OID(id)}, func(_ git.OID, b []byte) error { data = bytes.Clone(b); return nil })
+			return data, err
+		},
+	}
+}
+
+// contentsOf reads what changes bring, by git blob id.
+func (t *Task) contentsOf(ctx context.Context, changes []kernel.Change) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	var ids []git.OID
+	for _, ch := range changes {
+		if ch.Op != kernel.OpDelete && ch.Op != kernel.OpMode && !slices.Contains(ids, git.OID(ch.AfterID)) {
+			ids = append(ids, git.OID(ch.AfterID))
+		}
+	}
+	err := t.s.deps.Repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error {
+		out[string(oid)] = bytes.Clone(data)
+		return nil
+	})
+	return out, err
+}
+
+// prepareRefresh composes a claim that applies the delivered work on the base as it is now:
+// a run of its own, with a seed pack of its own, and the dispatch, result and bytes of the
+// run that was dispatched. The change branch is what a run of this task delivered, and may
+// be replaced as long as it is just that.
+func (t *Task) prepareRefresh(c *cycle) (*effect, error) {
+	k := t.fresh
+	r := &run{
+		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: k.dispatch.RunID, refreshes: c.decision.Refreshes,
+		refreshAct: c.facts.Refresh.Act, was: &refreshed{commit: c.head, event: c.event},
+		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
+		from: t.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: k.dispatch, dispatchBytes: k.dispatchBytes, dispatchHash: canon.Sum(k.dispatchBytes),
+		built: k.built,
+	}
+	r.pack = t.seedPack(c)
+	r.pack.Retry, r.pack.Remark = nil, nil // nobody is told
+	var err error
+	if r.plan, err = derive(r.pack); err != nil {
+		return nil, err
+	}
+	objs := git.NewObjects()
+	if err := t.inputTree(objs, r); err != nil {
+		return nil, err
+	}
+	c.stray = c.change
+	t.say("the verified change of run %s is applied on the base %.12s", r.refreshes, r.pack.Pins.BaseCommit)
+	return t.pushClaim(c, objs, r)
+}
+
+// refreshed is a delivered result that a run is to replace.
+type refreshed struct {
+	commit git.Commit
+	event  lease.Event
+	tree   git.Tree
+}
+
+// maxRefreshLeases bounds the leases of a run that are looked through for what it is to
+// replace: a day of one every ten seconds.
+const maxRefreshLeases = 8640
+
+// readRefreshed reads the delivered result below a lease that is to replace it, which is
+// put back where that comes to nothing.
+func (t *Task) readRefreshed(ctx context.Context, c *cycle) error {
+	h := c.facts.Head
+	if h.State != kernel.HeadWorking || h.Refreshes == "" || !h.Trusted() || t.run == nil && !h.LeaseExpired {
+		return nil
+	}
+	var was *refreshed
+	if t.run != nil {
+		was = t.run.was
+	}
+	if was == nil {
+		commit, ev, err := c.head, c.event, error(nil)
+		for range maxRefreshLeases {
+			if err != nil || ev.State != kernel.HeadWorking || ev.RunID != h.RunID || len(commit.Parents) != 1 {
+				break
+			}
+			if commit, err = t.s.deps.Repo.Commit(ctx, commit.Parents[0]); err == nil {
+				ev, err = eventOf(commit, false)
+			}
+		}
+		if err != nil && gitTrouble(err) != nil {
+			return err
+		}
+		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != h.Refreshes || !t.listedHere(c, ev, commit) {
+			return &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the result that the lease " + h.OID + " is to replace can't be read"}
+		}
+		was = &refreshed{commit: commit, event: ev}
+	}
+	if was.tree.Entries == nil {
+		var err error
+		if was.tree, err = t.s.deps.Repo.Tree(ctx, was.commit.Tree); err != nil {
+			return err
+		}
+	}
+	c.was = was
+	return nil
+}
+
+// prepareRestore puts the delivered result back over the lease of a run that was to replace
+// it: its own words and files, and beside them what that run came to. The act that asked for
+// it is spent, unless the run was interrupted: then it is done again.
+func (t *Task) prepareRestore(c *cycle) (*effect, error) {
+	was, h, d := c.was, c.facts.Head, c.decision
+	interrupted := d.Interruptions > h.Interruptions || c.request == kernel.RequestHalt || h.Unrenewed
+	act := h.RefreshAct
+	if interrupted {
+		act = said(was.event, kernel.TrailerRefreshAct)
+	}
+	data, err := canon.Marshal(replay.RefreshRecord{
+		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: h.Refreshes, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
+		Interrupted: interrupted, Codes: d.Codes, Violations: boundViolations(d.Violations),
+	})
+	if err != nil {
+		return nil, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(was.tree.Entries), func(e git.Entry) bool { return e.Path == replay.FileRefresh })
+	objs := git.NewObjects()
+	tree, err := evidence(objs, kept, map[string][]byte{replay.FileRefresh: data})
+	if err != nil {
+		return nil, err
+	}
+	w := resultTrailers(was.event)
+	w.ledger, w.interruptions, w.refreshAct = string(t.s.deps.Ledger.Chain().Head.Hash), d.Interruptions, act
+	head, run := git.OID(h.OID), t.run
+	made, err := t.output(objs, tree, head, c, w, was.event.Body)
+	if err != nil {
+		return nil, err
+	}
+	e := t.pushed(c, h.RunID, &push{
+		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		won: func() { t.gaveUp(run) },
+	})
+	if run == nil {
+		return e, nil
+	}
+	return t.killFirst(e), nil
+}
+
+// resultTrailers are those of a delivered result.
+func resultTrailers(ev lease.Event) trailers {
+	number := func(key string) int64 {
+		n, _ := strconv.ParseInt(said(ev, key), 10, 64) // 0 where there is none, as it was written
+		return n
+	}
+	w := trailers{
+		base: said(ev, kernel.TrailerBase), approval: said(ev, kernel.TrailerApproval), governance: said(ev, kernel.TrailerGovernance),
+		dispatch: said(ev, kernel.TrailerDispatch), plan: said(ev, kernel.TrailerPlan), change: said(ev, kernel.TrailerChange),
+		run: said(ev, kernel.TrailerRun), act: said(ev, kernel.TrailerAct), resumes: said(ev, kernel.TrailerResumes), accepts: said(ev, kernel.TrailerAccepts),
+		refreshes: said(ev, kernel.TrailerRefreshes), refreshAct: said(ev, kernel.TrailerRefreshAct),
+		attempt: number(kernel.TrailerAttempt), interruptions: number(kernel.TrailerInterruptions),
+	}
+	for _, k := range strings.Fields(said(ev, kernel.TrailerCodes)) {
+		w.codes = append(w.codes, kernel.Code(k))
+	}
+	return w
+}
+
+// changeMoved: the change whose branch a run is to replace was merged, closed or pushed to
+// while it ran. It is asked once more right before the push.
+func (t *Task) changeMoved(ctx context.Context, c *cycle) {
+	r := t.run
+	if r == nil || r.refreshes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
+		return
+	}
+	found, err := t.findChange(forge.Urgent(ctx), r.intake.baseBranch())
+	switch {
+	case forge.IsReason(err, forge.NotFound), err == nil && found.State != forge.ChangeOpen:
+		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: t.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
+	case err != nil:
+		c.unheard = true
+		t.say("the change can't be looked at for now: %v", err)
+	}
+}
+
+// refreshWords say what the last try came to of applying the delivered work on another base,
+// where that is another result's.
+func (t *Task) refreshWords(ctx context.Context, c *cycle) (string, error) {
+	if !c.facts.Delivered() {
+		return "", nil
+	}
+	data, err := t.readFile(ctx, c.head.Tree, replay.FileRefresh)
+	var r replay.RefreshRecord
+	if err != nil || canon.UnmarshalCanonical(data, &r) != nil {
+		return "", err
+	}
+	text := "\nApplied on the base " + c.commitLink(r.Base) + ", it didn't hold, and the change is as it was:\n\n"
+	if r.Interrupted {
+		text = "\nA run that was to apply it on the base " + c.commitLink(r.Base) + " was interrupted, and the change is as it was:\n\n"
+	}
+	for _, v := range r.Violations {
+		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+	}
+	return text, nil
+}
+
+// refreshAnswer is what somebody is answered who asks for a refresh.
+func (t *Task) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string) {
+	h, r := c.facts.Head, c.facts.Refresh
+	switch {
+	case c.said.told[a.Comment]:
+		return forge.ReactionConfused, "" // it was said why, and doesn't count any more
+	case h.RefreshAct == a.ID, r != nil && kernel.NewerAct(r.Act, a.ID):
+		return forge.ReactionDone, ""
+	case c.turnedDown:
+		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + t.againWords()
+	case h.AwaitsPaths() || t.run != nil && t.run.refreshes == "" || !c.facts.Delivered() && t.run == nil:
+		return forge.ReactionConfused, "There is no delivered change yet that could be applied on the base as it is now.\n"
+	case t.run != nil:
+		return forge.ReactionConfused, "It is being applied on the base already, by an earlier command.\n"
+	case r == nil:
+		return forge.ReactionDone, "" // a later HEAD took it in
+	}
+	why := c.facts.KeepsFromRefresh()
+	if len(why) == 0 {
+		return forge.ReactionDone, ""
+	}
+	text := "The change stays as it is:\n\n"
+	conflict := false
+	for _, v := range why {
+		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+		conflict = conflict || v.Code == kernel.CodeBaseMoved
+	}
+	if conflict {
+		text += "\nTo have the work done anew on the base as it is now, close the change unmerged. " + t.againWords()
+	}
+	return forge.ReactionConfused, text
+}

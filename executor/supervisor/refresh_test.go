@@ -1,0 +1,445 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/kernel"
+)
+
+const checkedTerms = "version: 1\nchecks:\n  - {name: test, run: [\"true\"]}\n"
+
+// newDelivered is an installation whose verified work is delivered, and waits for the merge
+// of its change where terms say so. The fake forge is told where the change branch is.
+func newDelivered(t *testing.T, terms string) (f *forged, checks *int) {
+	t.Helper()
+	f = newTold(t, func(f *forged) { f.place.terms, checks = terms, f.counts() })
+	f.drive()
+	if f.ref(changeRef) == "" || f.started() != 1 || *checks != 1 {
+		t.Fatalf("nothing is delivered: %d builds, %d checks", f.started(), *checks)
+	}
+	return f, checks
+}
+
+// base moves the base, by a person.
+func (f *forged) moveBase(files map[string]string) string {
+	f.t.Helper()
+	f.clock.advance(1000)
+	return f.push("refs/heads/main", "Go on", files)
+}
+
+// showBranch tells the fake forge where the change branch is now.
+func (f *forged) showBranch() {
+	f.scene.SetBranch(f.scene.Repo, f.scene.Robot.User, "writ/change/1", f.ref(changeRef))
+}
+
+// refreshed fails unless the change is one commit on a base with these files, of the one
+// build, and HEAD says whose result it replaced.
+func (f *forged) refreshed(base, of string, files ...string) {
+	f.t.Helper()
+	if parent := strings.TrimSpace(gittest.Git(f.t, f.bare, "rev-parse", changeRef+"^")); parent != base {
+		f.t.Errorf("the change stands on %s, want %s", parent, base)
+	}
+	if got := f.filesAt(changeRef); !slices.Equal(got, files) {
+		f.t.Errorf("the change holds %v, want %v", got, files)
+	}
+	if f.trailer("writ-refreshes") != of || f.trailer("writ-base") != base || f.trailer("writ-change") != f.ref(changeRef) || f.trailer("writ-attempt") != "1" {
+		f.t.Errorf("HEAD refreshes %q on %q as %q, attempt %s", f.trailer("writ-refreshes"), f.trailer("writ-base"), f.trailer("writ-change"), f.trailer("writ-attempt"))
+	}
+	if f.started() != 1 {
+		f.t.Errorf("%d builders", f.started())
+	}
+	f.verify(stateRef)
+}
+
+// TestE1_RefreshedOnTheMovedBase: the verified change is applied on the base as it is now,
+// judged and checked again there, without a builder, as often as somebody asks. The earlier
+// result is replaced, and all of it verifies offline, also once it is merged.
+func TestE1_RefreshedOnTheMovedBase(t *testing.T) {
+	t.Parallel()
+	for _, terms := range []string{checkedTerms, checkedTerms + "close_on: merged\n"} {
+		f, checks := newDelivered(t, terms)
+		label, open := kernel.LabelCompleted, false
+		if terms != checkedTerms {
+			label, open = "", true
+		}
+		closed := f.acts(f.scene.Robot, forge.EventClosed)
+		files := map[string]string{}
+		want := []string{"README", "out.txt"}
+		for i, name := range []string{"a", "z"} {
+			run := f.trailer("writ-run-id")
+			files[name] = "by somebody\n"
+			base := f.moveBase(files)
+			f.later()
+			if f.trailer("writ-run-id") != run {
+				t.Fatal("it was refreshed and nobody asked")
+			}
+			asked := f.says(f.scene.Owner, "/writ refresh")
+			f.later()
+			f.showBranch()
+			f.later()
+			f.reacted(asked, forge.ReactionDone)
+			want = append(want, name)
+			slices.Sort(want)
+			f.refreshed(base, run, want...)
+			if *checks != i+2 {
+				t.Errorf("checks ran %d times", *checks)
+			}
+			f.shows("task 1", label, open)
+			if body := f.changeOf().Body; !strings.Contains(body, f.trailer("writ-run-id")) {
+				t.Errorf("the change says %s", body)
+			}
+			if got := f.changeOf(); got.Number != 2 || got.State != forge.ChangeOpen {
+				t.Errorf("the change is %d, %v", got.Number, got.State)
+			}
+		}
+		if n := f.acts(f.scene.Robot, forge.EventClosed); n != closed || f.acts(f.scene.Robot, forge.EventReopened) != 0 {
+			t.Errorf("closed %d times", n)
+		}
+		if terms == checkedTerms {
+			continue
+		}
+		files["out.txt"] = "hello\n"
+		f.merge("Say hello (#2)", files)
+		f.wants(f.later(), kernel.StandFinal)
+		f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
+		f.verify(stateRef)
+	}
+}
+
+// TestE1_ConflictIsNamed: where the base has another content at a path of the change, the
+// status says so. A refresh names the paths and changes nothing, and doesn't come to life
+// later.
+func TestE1_ConflictIsNamed(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms+"close_on: merged\n")
+	head, change := f.ref(stateRef), f.ref(changeRef)
+	f.moveBase(map[string]string{"out.txt": "goodbye\n"})
+	f.later()
+	f.shows("**The base moved.** It has another content by now at `out.txt`", "", true)
+	asked := f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.reacted(asked, forge.ReactionConfused)
+	if words := f.answeredWith(asked); !strings.Contains(words, "`change.base_moved` `out.txt`") || !strings.Contains(words, "/writ retry") {
+		t.Errorf("it is answered %s", words)
+	}
+	f.moveBase(map[string]string{"a": "x\n"}) // it is gone again
+	f.later()
+	if f.ref(stateRef) != head || f.ref(changeRef) != change || *checks != 1 {
+		t.Errorf("HEAD moved, or checks ran %d times", *checks)
+	}
+	if strings.Contains(f.marked("task")[0].Body, "The base moved") {
+		t.Error("it is said of a base to which the change applies")
+	}
+	f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	if f.ref(stateRef) == head || *checks != 2 {
+		t.Errorf("a new word didn't count: checks ran %d times", *checks)
+	}
+	f.verify(stateRef)
+}
+
+// TestF7_ReviewersCommitIsNotRefreshedOver: what somebody pushed to the change branch is
+// never forced over, be it there before a refresh is asked for or while its checks run.
+func TestF7_ReviewersCommitIsNotRefreshedOver(t *testing.T) {
+	t.Parallel()
+	for _, meanwhile := range []bool{false, true} {
+		f, _ := newDelivered(t, checkedTerms+"close_on: merged\n")
+		run := f.trailer("writ-run-id")
+		f.moveBase(map[string]string{"a": "x\n"})
+		var theirs string
+		push := func() { theirs = f.push(changeRef, "Better", map[string]string{"out.txt": "hello again\n"}) }
+		if meanwhile {
+			f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
+				if theirs == "" {
+					push()
+				}
+				return passed(job)
+			}
+		} else {
+			push()
+			f.showBranch()
+		}
+		asked := f.says(f.scene.Owner, "/writ refresh")
+		f.later()
+		f.showBranch()
+		f.later()
+		if f.ref(changeRef) != theirs || f.trailer("writ-run-id") != run || f.trailer("writ-waiting-for") != kernel.WaitMerge {
+			t.Errorf("meanwhile %v: the branch is at %s, HEAD tells of %s and waits for %q", meanwhile, f.ref(changeRef), f.trailer("writ-run-id"), f.trailer("writ-waiting-for"))
+		}
+		said := f.answeredWith(asked)
+		if meanwhile {
+			said = f.marked("task")[0].Body
+		}
+		if !strings.Contains(said, string(kernel.CodeBranchTaken)) {
+			t.Errorf("meanwhile %v: it says %s", meanwhile, said)
+		}
+		f.verify(stateRef)
+	}
+}
+
+// TestE2_MergedWhileItIsRefreshed: a change that was merged or closed while a refresh ran is
+// not replaced any more, and its merge completes the result that it was verified as.
+func TestE2_MergedWhileItIsRefreshed(t *testing.T) {
+	t.Parallel()
+	f, _ := newDelivered(t, checkedTerms+"close_on: merged\n")
+	run, change := f.trailer("writ-run-id"), f.ref(changeRef)
+	f.moveBase(map[string]string{"a": "x\n"})
+	merged := ""
+	f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
+		if merged == "" {
+			merged = f.merge("Say hello (#2)", map[string]string{"a": "x\n", "out.txt": "hello\n"})
+		}
+		return passed(job)
+	}
+	f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.wants(f.later(), kernel.StandFinal)
+	if f.ref(changeRef) != change || f.trailer("writ-run-id") != run || f.trailer("aynig-state") != "completed" {
+		t.Errorf("the branch is at %s, HEAD is %s of %s", f.ref(changeRef), f.trailer("aynig-state"), f.trailer("writ-run-id"))
+	}
+	f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
+	f.verify(stateRef)
+}
+
+// TestI4_WhoMayRefresh: who could approve may ask for a refresh, as the forge says then,
+// and a comment that was edited asks for nothing.
+func TestI4_WhoMayRefresh(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms)
+	head := f.ref(stateRef)
+	f.moveBase(map[string]string{"a": "x\n"})
+	stranger := f.says(f.scene.Triage, "/writ refresh")
+	f.later()
+	f.reacted(stranger, forge.ReactionRefused)
+	edited := f.says(f.scene.Owner, "/writ help")
+	f.clock.advance(1000)
+	must(t, f.scene.Owner.EditComment(t.Context(), f.scene.Repo, edited, "/writ refresh"))
+	f.later()
+	f.reacted(edited, forge.ReactionConfused)
+	f.scene.Grant(f.scene.Repo, f.scene.Triage.User.ID, forge.Admin) // what was answered with a no stays one
+	f.later()
+	f.open()
+	f.later()
+	if f.ref(stateRef) != head || *checks != 1 {
+		t.Error("HEAD moved")
+	}
+	f.says(f.scene.Triage, "/writ refresh")
+	f.later()
+	if f.ref(stateRef) == head || *checks != 2 {
+		t.Error("nothing was refreshed")
+	}
+}
+
+// TestE1_RefreshThatDoesNotHold: where the checks fail on the other base, a person stops it
+// or the server refuses it, the delivered result stands, and says so. It is not tried again
+// by itself, and is no attempt; a later word has it tried on a later base.
+func TestE1_RefreshThatDoesNotHold(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms+"close_on: merged\n")
+	run, change, result := f.trailer("writ-run-id"), f.ref(changeRef), f.ref(stateRef)
+	f.moveBase(map[string]string{"a": "x\n"})
+	f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
+		*checks++
+		out := passed(job)
+		out.Run.Checks[0].Passed, out.Run.Checks[0].Exit.Code = false, 1
+		out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "exit status 1"}}
+		return out
+	}
+	asked := f.says(f.scene.Owner, "/writ refresh")
+	for range 3 {
+		f.wants(f.later(), kernel.StandWaiting)
+	}
+	f.reacted(asked, forge.ReactionDone)
+	if f.ref(changeRef) != change || f.trailer("writ-run-id") != run || f.trailer("writ-waiting-for") != kernel.WaitMerge || f.trailer("writ-attempt") != "1" || *checks != 2 || f.started() != 1 {
+		t.Errorf("HEAD tells of %s, attempt %s, checks ran %d times", f.trailer("writ-run-id"), f.trailer("writ-attempt"), *checks)
+	}
+	f.shows("it didn't hold, and the change is as it was", "", true)
+	if said := f.marked("task")[0].Body; !strings.Contains(said, "`execution.check.failed` `test`: exit status 1") {
+		t.Errorf("it says %s", said)
+	}
+	for _, name := range f.filesAt(result) {
+		if f.evidenceAt(result, name) != f.evidenceAt(f.ref(stateRef), name) {
+			t.Errorf("%s is another", name)
+		}
+	}
+	f.verify(stateRef)
+	f.counts()
+	f.exec.check = nil
+	base := f.moveBase(map[string]string{"a": "y\n"})
+	f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.showBranch()
+	f.later()
+	f.refreshed(base, run, "README", "a", "out.txt")
+	f.merge("Say hello (#2)", map[string]string{"a": "y\n", "out.txt": "hello\n"})
+	f.wants(f.later(), kernel.StandFinal)
+	f.verify(stateRef)
+}
+
+// TestE1_MergedAfterARefreshThatDidNotHold: the merge completes the result that was put
+// back, and that verifies.
+func TestE1_MergedAfterARefreshThatDidNotHold(t *testing.T) {
+	t.Parallel()
+	f, _ := newDelivered(t, checkedTerms+"close_on: merged\n")
+	f.moveBase(map[string]string{"a": "x\n"})
+	f.exec.broken = &executor.Error{Code: kernel.CodeSandboxUnavailable, Detail: "none"}
+	f.says(f.scene.Owner, "/writ refresh")
+	f.wants(f.later(), kernel.StandWaiting)
+	if f.evidenceAt(f.ref(stateRef), replay.FileRefresh) == "" {
+		t.Fatal("nothing says what was tried")
+	}
+	f.merge("Say hello (#2)", map[string]string{"a": "x\n", "out.txt": "hello\n"})
+	f.wants(f.later(), kernel.StandFinal)
+	f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
+	f.verify(stateRef)
+}
+
+// TestP5_RefreshThroughCrashes: the process is killed before and after each effect of a
+// refresh, and another installation that is listed goes on, or the next process does. It
+// comes out once, from the one build.
+func TestP5_RefreshThroughCrashes(t *testing.T) {
+	t.Parallel()
+	for _, at := range []kernel.Action{kernel.ActionClaim, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult} {
+		for _, other := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, other=%v", at, other), func(t *testing.T) {
+				t.Parallel()
+				f, _ := newDelivered(t, checkedTerms+"close_on: merged\n")
+				second := f.another()
+				run := f.trailer("writ-run-id")
+				base := f.moveBase(map[string]string{"a": "x\n"})
+				f.says(f.scene.Owner, "/writ refresh")
+				f.reach(at)
+				f.open() // the process that did it is gone
+				who := f.bench
+				if other {
+					who = second
+				}
+				for range 6 {
+					f.clock.advance(3_600_000)
+					if _, err := who.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); err != nil {
+						t.Logf("not yet: %v", err)
+					}
+					f.showBranch()
+				}
+				if parent := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", changeRef+"^")); parent != base || f.trailer("writ-refreshes") != run {
+					t.Errorf("the change stands on %s, HEAD refreshes %q", parent, f.trailer("writ-refreshes"))
+				}
+				if f.started() != 1 || len(second.exec.builds) > 0 {
+					t.Error("it was built again")
+				}
+				r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key, second.key}, World: f.place.cfg.World})
+				if must(t, err); !r.OK {
+					t.Errorf("it doesn't verify:\n%s", r.Plain())
+				}
+				if !other {
+					return
+				}
+				r, err = replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{who.key}, World: f.place.cfg.World})
+				if must(t, err); r.OK {
+					t.Error("it verifies, and nobody vouches for who did the work")
+				}
+			})
+		}
+	}
+}
+
+// TestS14_GuardedWorkIsNotRefreshed: what was accepted of guarded paths holds for the base
+// that it was accepted on.
+func TestS14_GuardedWorkIsNotRefreshed(t *testing.T) {
+	t.Parallel()
+	f := newGuarded(t, func(f *forged) { f.place.terms = guardedTerms + "close_on: merged\n" })
+	f.says(f.scene.Owner, f.line())
+	f.later()
+	head := f.ref(stateRef)
+	f.moveBase(map[string]string{"a": "x\n"})
+	asked := f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.reacted(asked, forge.ReactionConfused)
+	if f.ref(stateRef) != head || !strings.Contains(f.answeredWith(asked), string(kernel.CodePathGuarded)) {
+		t.Errorf("it is answered %s", f.answeredWith(asked))
+	}
+}
+
+// TestI4_RefreshOfNothing: where nothing is delivered, or the change is on the base as it
+// is, that is said.
+func TestI4_RefreshOfNothing(t *testing.T) {
+	t.Parallel()
+	f, _ := newDelivered(t, checkedTerms)
+	head := f.ref(stateRef)
+	same := f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.reacted(same, forge.ReactionConfused)
+	if !strings.Contains(f.answeredWith(same), "on the base as it is now") || f.ref(stateRef) != head {
+		t.Errorf("it is answered %s", f.answeredWith(same))
+	}
+	g := newTold(t, func(f *forged) {
+		f.exec.build = failing
+		f.place.terms = "version: 1\nbudgets: {attempts: 1}\n"
+	})
+	g.drive()
+	none := g.says(g.scene.Owner, "/writ refresh")
+	g.later()
+	g.reacted(none, forge.ReactionConfused)
+	if !strings.Contains(g.answeredWith(none), "no delivered change") {
+		t.Errorf("it is answered %s", g.answeredWith(none))
+	}
+}
+
+// TestE1_RefreshOfOtherWorkIsFound: an instance that delivers other work than that which it
+// replaced, or puts another result back, has no evidence that verifies.
+func TestE1_RefreshOfOtherWorkIsFound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		alter func(*run)
+		says  string
+	}{
+		"other work": {func(r *run) {
+			o, err := writes(map[string]string{"out.txt": "hello, evil\n"})(executor.BuildJob{Run: r.resumes, Base: executor.Base{Commit: r.pack.Pins.BaseCommit}})
+			must(t, err)
+			r.built.Diff, r.built.Contents = o.Diff, o.Contents
+		}, "It is not the diff of run"},
+		"less of a result": {func(r *run) {
+			r.was.tree.Entries = slices.DeleteFunc(slices.Clone(r.was.tree.Entries), func(e git.Entry) bool { return e.Path == replay.FileProofs })
+			r.ruling.refused = []kernel.Violation{{Code: kernel.CodePushRefused}}
+		}, "The files are not those of the result that was put back"},
+		"another change": {func(r *run) {
+			r.was.event.Trailers = slices.Clone(r.was.event.Trailers)
+			for i, tr := range r.was.event.Trailers {
+				if tr.Key == kernel.TrailerChange {
+					r.was.event.Trailers[i].Value = r.pack.Pins.BaseCommit
+				}
+			}
+			r.ruling.refused = []kernel.Violation{{Code: kernel.CodePushRefused}}
+		}, "the result that it put back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := newDelivered(t, checkedTerms+"close_on: merged\n")
+			f.moveBase(map[string]string{"a": "x\n"})
+			f.says(f.scene.Owner, "/writ refresh")
+			f.reach(kernel.ActionClaim)
+			if name == "other work" {
+				c.alter(f.task.run)
+				f.reach(kernel.ActionResult)
+			} else {
+				f.reach(kernel.ActionJudge)
+				c.alter(f.task.run)
+				f.reach(kernel.ActionRestore)
+			}
+			r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+			if must(t, err); r.OK || !strings.Contains(r.Plain(), c.says) {
+				t.Errorf("it verifies, or doesn't say %q:\n%s", c.says, r.Plain())
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package kernel
+
+// Egress is what became of the connections that a program asked the gateway for, which
+// is the only way out of its sandbox. It is capped: what isn't told of one by one is
+// counted.
+type Egress struct {
+	Total       int64        `json:"total"`    // connections in all
+	Up          int64        `json:"up_bytes"` // to the outside
+	Down        int64        `json:"down_bytes"`
+	Connections []Connection `json:"connections"` // the first MaxConnections, in the order of their ends
+	Denied      []Denied     `json:"denied"`      // the first MaxDenied kinds, in the order in which they came first
+	DeniedMore  int64        `json:"denied_more"` // of other kinds
+}
+
+// How much of an [Egress] is told one by one; of connections, for the checks of a run
+// together.
+const (
+	MaxConnections = 200
+	MaxDenied      = 32
+)
+
+// Connection is one connection. Verdict, code and rule are those of executor/gateway.
+type Connection struct {
+	At      int64  `json:"at"` // when it began, Unix milliseconds
+	Mode    string `json:"mode"`
+	Host    string `json:"host"`
+	Port    int64  `json:"port"`
+	Method  string `json:"method"`
+	Verdict string `json:"verdict"`
+	Code    string `json:"code"`
+	Rule    string `json:"rule"`
+	Detail  string `json:"detail"`
+	Address string `json:"address"`
+	Up      int64  `json:"up_bytes"`
+	Down    int64  `json:"down_bytes"`
+	Millis  int64  `json:"duration_ms"`
+}
+
+// Denied counts connections that were denied for the same reason.
+type Denied struct {
+	Host  string `json:"host"`
+	Port  int64  `json:"port"`
+	Code  string `json:"code"`
+	Rule  string `json:"rule"`
+	Count int64  `json:"count"`
+}
