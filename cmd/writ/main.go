@@ -26,7 +26,8 @@ var version = "dev"
 func main() {
 	sandbox.MaybeInit() // inside a sandbox this is another program
 	// A command lives shortly on a small heap: collecting it as often as a
-	// server's costs a fifth of a task's time. GOGC, where set, is obeyed.
+	// server's, which sets this back, costs a fifth of a task's time. GOGC, where
+	// set, is obeyed.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}

@@ -27,6 +27,9 @@ func (v *verifier) checkSaid(f *findings) {
 		v.checkPrepared(f, r.Seq, b.body.Prepared)
 		for _, c := range b.body.Checks {
 			checkStream(f, r.Seq, c.Output)
+			if c.Passed && (c.OnBase != nil || c.Lacks != nil) || c.Lacks != nil && !c.Lacks.Code.Lacks() {
+				f.record(r.Seq, "It says of the check %q what can hold only of one that failed.", c.Name)
+			}
 		}
 	}
 	if v.diff == nil {
