@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/writbot/writ/cmd/internal/tracing/tracingtest"
+	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/kernel"
@@ -111,6 +114,52 @@ func (p *forgePlace) series(name string) (value string) {
 		return err == nil && res.StatusCode == http.StatusOK
 	})
 	return value
+}
+
+// TestServe_EgressMetrics: each connection that a builder asks its gateway for is
+// counted by what became of it, and what it carried by direction.
+func TestServe_EgressMetrics(t *testing.T) {
+	p := newForgePlace(t)
+	p.builders = `  calls:
+    argv:
+      - bash
+      - -c
+      - |
+        echo hello > out.txt
+        for host in api.example.invalid elsewhere.example.net elsewhere.example.net; do
+          exec 3<>/dev/tcp/127.0.0.1/3128
+          printf "GET http://$host/ HTTP/1.1\r\nHost: $host\r\n\r\n" >&3
+          cat <&3
+        done
+    egress: [{host: api.example.invalid, ports: [80]}]
+`
+	s := p.serve()
+	n := p.File("calls")
+	p.Approve(n)
+	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	for series, want := range map[string]float64{
+		`{code="egress.host_denied",verdict="denied"}`: 2, `{code="egress.unreachable",verdict="failed"}`: 1,
+	} {
+		if got := p.metric("writ_egress_connections_total" + series); got != want {
+			t.Errorf("%v connections of %s", got, series)
+		}
+	}
+	s.end()
+	r := prometheus.NewRegistry()
+	newServerMetrics(r, p.server()).connected(gateway.Record{Verdict: gateway.Allowed, Up: 3, Down: 5})
+	all, err := r.Gather()
+	must(t, err)
+	carried := map[string]float64{}
+	for _, family := range all {
+		if family.GetName() == "writ_egress_bytes_total" {
+			for _, m := range family.GetMetric() {
+				carried[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	if carried["out"] != 3 || carried["in"] != 5 {
+		t.Errorf("carried %v", carried)
+	}
 }
 
 // TestServe_Metrics: leases and attempts are counted, each name once.
