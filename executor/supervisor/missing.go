@@ -6,10 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 )
 
 // makerWait is how long the change branch of another installation's result is left to that
@@ -71,10 +73,17 @@ func (t *Task) readMissing(ctx context.Context, c *cycle) error {
 
 // owesBranch reports whether the branch of HEAD's result isn't there and was never seen:
 // no look of ours showed it, the base hasn't got its changes, and no change of it was
-// opened.
+// opened. Where the branch is what HEAD says that it was before the result, the push that
+// was to move it did that by half; an open change then shows what it showed before.
 func (t *Task) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, error) {
-	if !c.change.IsZero() && c.change != c.named(kernel.TrailerBranch) || c.change == change || c.facts.View.Shown == string(change) {
+	behind := !c.change.IsZero() && c.change == c.named(kernel.TrailerBranch)
+	if c.change == change || !c.change.IsZero() && !behind {
 		return false, nil
+	}
+	if c.facts.View.Shown == string(change) {
+		if back, err := t.putBackAt(ctx, c); err != nil || !back || !behind {
+			return false, err
+		}
 	}
 	if has, err := t.landed(ctx, c, change); has || err != nil || !t.remote {
 		return !has, err
@@ -86,12 +95,23 @@ func (t *Task) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, 
 	if err != nil {
 		return false, err
 	}
+	if behind && found.State == forge.ChangeOpen {
+		return true, nil
+	}
 	self, err := t.s.self(ctx)
 	if err != nil {
 		return false, err
 	}
 	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
 	return t.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
+}
+
+// putBackAt reports whether HEAD is a result that was put back over the lease of a run that
+// was to replace it. What that run may have left on the branch doesn't stay there, though
+// the branch was seen as it is to be.
+func (t *Task) putBackAt(ctx context.Context, c *cycle) (bool, error) {
+	data, err := t.readFile(ctx, c.head.Tree, replay.FileRefresh)
+	return data != nil, err
 }
 
 // landed reports whether the base has a commit that was made on it, or everything that
@@ -142,7 +162,8 @@ func (t *Task) deliverable(ctx context.Context, c *cycle, change git.OID) (git.P
 	return objs.Pack(), nil
 }
 
-// madeAgain adds the commit that delivers what was sealed right below HEAD, "" for none.
+// madeAgain adds the commit that delivers what was sealed right below HEAD, or that HEAD's
+// evidence tells of, "" for none.
 func (t *Task) madeAgain(ctx context.Context, c *cycle, objs *git.Objects) (git.OID, error) {
 	if len(c.head.Parents) != 1 {
 		return "", nil
@@ -151,7 +172,44 @@ func (t *Task) madeAgain(ctx context.Context, c *cycle, objs *git.Objects) (git.
 	if err != nil {
 		return "", gitTrouble(err)
 	}
-	return t.remade(ctx, below.Tree, objs, c.head.Committer)
+	made, err := t.remade(ctx, below.Tree, objs, c.head.Committer)
+	if err != nil || made == c.verified() {
+		return made, err
+	}
+	return t.reapplied(ctx, c.head.Tree, c.head.Tree, objs, c.head.Committer)
+}
+
+// reapplied adds the commit by which somebody delivers the work that the evidence in one
+// tree tells of, on the base of the seed pack in another; "" where it can't be made. A run
+// that applies delivered work on another base seals nothing: the bytes are in what it
+// replaces.
+func (t *Task) reapplied(ctx context.Context, evidence, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
+	work, err := t.workAt(ctx, evidence)
+	if err != nil || !work.ok {
+		return "", err
+	}
+	data, err := t.readFile(ctx, inputs, replay.FileSeedPack)
+	if err != nil {
+		return "", gitTrouble(err)
+	}
+	r := &run{dispatch: work.dispatch, built: executor.BuildOutcome{Diff: work.diff}}
+	if canon.UnmarshalCanonical(data, &r.pack) != nil {
+		return "", nil
+	}
+	if r.base, err = t.s.deps.Repo.Tree(ctx, git.OID(r.pack.Pins.BaseCommit)); err != nil {
+		return "", gitTrouble(err)
+	}
+	if r.built.Diff.Changes, _ = replay.Rebased(work.diff.Changes, r.base); len(r.built.Diff.Changes) == 0 {
+		return "", nil
+	}
+	if r.built.Contents, err = t.contentsOf(ctx, r.built.Diff.Changes); err != nil {
+		return "", gitTrouble(err)
+	}
+	oid, err := changeCommit(objs, r, who)
+	if err != nil {
+		return "", nil //nolint:nilerr // what lies there is no work of ours
+	}
+	return oid, nil
 }
 
 // remade adds the commit by which somebody delivers what lies sealed in a tree, or else
@@ -192,8 +250,8 @@ func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 // readStray looks whether the change branch is what a run of this task would have
 // delivered, of whose result a server took the branch alone. That is so where HEAD says so,
 // or where the commit is the one that a judged run delivers, or that brings what lies sealed
-// at HEAD or else in our store: message, base, tree and time are the dispatch's, whoever
-// pushed it. Such a branch is nobody's work but writ's, and stands in no run's way.
+// at HEAD or else in our store, or the result that a lease at HEAD is to replace on that
+// lease's base: message, base, tree and time are the dispatch's, whoever pushed it. Such a branch is nobody's work but writ's, and stands in no run's way.
 func (t *Task) readStray(ctx context.Context, c *cycle) error {
 	switch r := t.run; {
 	case c.change.IsZero() || c.facts.Delivered():
@@ -209,12 +267,15 @@ func (t *Task) readStray(ctx context.Context, c *cycle) error {
 		c.stray = c.change
 		return nil
 	}
-	if k := (strayKey{c.head.Tree, c.change}); t.stray.of != k {
+	if k := (strayKey{c.head.Tree, c.change, c.was != nil}); t.stray.of != k {
 		commit, err := t.s.deps.Repo.Commit(ctx, c.change)
 		if err != nil {
 			return gitTrouble(err)
 		}
 		made, err := t.remade(ctx, c.head.Tree, git.NewObjects(), commit.Committer)
+		if err == nil && made != c.change && c.was != nil {
+			made, err = t.reapplied(ctx, c.was.commit.Tree, c.head.Tree, git.NewObjects(), commit.Committer)
+		}
 		if err != nil {
 			return err
 		}
@@ -226,7 +287,10 @@ func (t *Task) readStray(ctx context.Context, c *cycle) error {
 	return nil
 }
 
-type strayKey struct{ tree, change git.OID }
+type strayKey struct {
+	tree, change git.OID
+	replaces     bool // the result is known that the lease at HEAD is to replace
+}
 
 // stray is what was found last of a change branch that HEAD doesn't tell of.
 type stray struct {

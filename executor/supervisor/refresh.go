@@ -202,27 +202,22 @@ func (t *Task) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
 		k.faults = append(k.faults, kernel.Violation{Code: code, Subject: subject, Detail: detail})
 		return nil
 	}
-	dispatch, err := t.readFile(ctx, c.head.Tree, replay.FileDispatch)
+	work, err := t.workAt(ctx, c.head.Tree)
 	if err != nil {
 		return err
 	}
-	records, err := t.readFile(ctx, c.head.Tree, replay.FileRecords)
-	if err != nil {
-		return err
-	}
-	k.dispatchBytes = dispatch
-	result, diff, ok := replay.Built(records)
-	if canon.UnmarshalCanonical(dispatch, &k.dispatch) != nil || string(canon.Sum(dispatch)) != said(c.event, kernel.TrailerDispatch) || !ok || diff.Run != k.dispatch.RunID {
+	k.dispatch, k.dispatchBytes = work.dispatch, work.dispatchBytes
+	if !work.ok || string(canon.Sum(work.dispatchBytes)) != said(c.event, kernel.TrailerDispatch) || work.diff.Run != k.dispatch.RunID {
 		return fault(kernel.CodeEvidenceInvalid, c.facts.Head.LastRun, "The evidence at HEAD doesn't hold the verified work, or can't be read.")
 	}
-	left, conflicts := replay.Rebased(diff.Changes, c.intake.base)
+	left, conflicts := replay.Rebased(work.diff.Changes, c.intake.base)
 	if len(conflicts) > 0 {
 		return fault(kernel.CodeBaseMoved, conflicts[0], "The base has another content there.")
 	}
 	if len(left) == 0 {
 		return fault(kernel.CodeTargetIneligible, "base", "The base has all of this work already.")
 	}
-	k.built.Result = result
+	k.built.Result = work.result
 	if k.built.Contents, err = t.contentsOf(ctx, left); err != nil {
 		if gitTrouble(err) != nil {
 			return err
@@ -236,6 +231,29 @@ func (t *Task) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
 		}
 	}
 	return t.judgeAgain(ctx, c, k, left)
+}
+
+// verifiedWork is the work that a result's evidence tells of, but for its bytes.
+type verifiedWork struct {
+	dispatch      kernel.Dispatch
+	dispatchBytes []byte
+	result        kernel.BuilderResult
+	diff          kernel.Diff
+	ok            bool // it can be read
+}
+
+// workAt reads it from the tree of a result.
+func (t *Task) workAt(ctx context.Context, tree git.OID) (w verifiedWork, err error) {
+	if w.dispatchBytes, err = t.readFile(ctx, tree, replay.FileDispatch); err != nil {
+		return w, err
+	}
+	records, err := t.readFile(ctx, tree, replay.FileRecords)
+	if err != nil {
+		return w, err
+	}
+	w.result, w.diff, w.ok = replay.Built(records)
+	w.ok = w.ok && canon.UnmarshalCanonical(w.dispatchBytes, &w.dispatch) == nil
+	return w, nil
 }
 
 // judgeAgain judges scope and size, as for work that is made now.

@@ -327,7 +327,7 @@ func TestP5_RefreshThroughCrashes(t *testing.T) {
 				for range 6 {
 					f.clock.advance(3_600_000)
 					if _, err := who.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); err != nil {
-						t.Logf("not yet: %v", err)
+						f.t.Logf("not yet: %v", err)
 					}
 					f.showBranch()
 				}
@@ -441,5 +441,96 @@ func TestE1_RefreshOfOtherWorkIsFound(t *testing.T) {
 				t.Errorf("it verifies, or doesn't say %q:\n%s", c.says, r.Plain())
 			}
 		})
+	}
+}
+
+// newHalfRefresh is an installation whose work was delivered, and whose refresh the server
+// took by half; it is gone since. A second one has seen what was delivered.
+func newHalfRefresh(t *testing.T, server *forgetter) (f *forged, second *bench, base, was string) {
+	f = newTold(t, func(f *forged) {
+		f.place.terms, server.bare, f.place.fault = checkedTerms+"close_on: merged\n", f.bare, server.fault
+		f.place.wrap = func(r Repo) Repo { server.Repo = r; return server }
+	})
+	second = f.another()
+	f.drive()
+	f.showBranch()
+	_, err := second.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true})
+	must(t, err)
+	was = f.ref(changeRef)
+	base = f.moveBase(map[string]string{"a": "x\n"})
+	f.says(f.scene.Owner, "/writ refresh")
+	server.at = kernel.ActionResult
+	f.reach(kernel.ActionResult)
+	f.task.Close()
+	if server.pushed == "" || f.started() != 1 {
+		t.Fatal("nothing was lost")
+	}
+	return f, second, base, was
+}
+
+// others has another installation look until everything is done that is due.
+func (f *forged) others(second *bench) {
+	f.t.Helper()
+	for range 6 {
+		f.clock.advance(3_600_000)
+		if _, err := second.task.Drive(f.t.Context(), DriveOptions{Actor: "writ", Yield: true}); err != nil {
+			f.t.Logf("not yet: %v", err)
+		}
+		f.showBranch()
+	}
+}
+
+// TestA5_HalfARefresh: the server took the state ref of a refresh's result, and its change
+// branch shows what was delivered before. Whoever comes moves the branch, of the very commit
+// that the result names, be it that the server has dropped what no ref holds.
+func TestA5_HalfARefresh(t *testing.T) {
+	t.Parallel()
+	for _, pruned := range []bool{false, true} {
+		f, second, base, was := newHalfRefresh(t, &forgetter{half: true})
+		if f.ref(changeRef) != was || f.trailer("writ-change") == was {
+			t.Fatalf("the branch is at %s, HEAD names %s", f.ref(changeRef), f.trailer("writ-change"))
+		}
+		if pruned {
+			gittest.Git(t, f.bare, "prune", "--expire=now")
+		}
+		f.others(second)
+		f.refreshed(base, f.trailer("writ-refreshes"), "README", "a", "out.txt")
+		if len(second.exec.builds) > 0 {
+			t.Error("it was built again")
+		}
+		f.shows("waits for the merge", "", true)
+		if strings.Contains(f.marked("task")[0].Body, string(kernel.CodeBranchTaken)) {
+			t.Errorf("pruned %v: it says %s", pruned, f.marked("task")[0].Body)
+		}
+	}
+}
+
+// TestA5_BranchOfARefreshWithoutItsResult: the server took the change branch of a refresh's
+// result alone. Whoever comes puts the result back that stood, the branch with it, and then
+// does what was asked for.
+func TestA5_BranchOfARefreshWithoutItsResult(t *testing.T) {
+	t.Parallel()
+	f, second, base, was := newHalfRefresh(t, &forgetter{branch: true})
+	stray := f.ref(changeRef)
+	if stray == was || f.trailer("aynig-state") != kernel.HeadWorking {
+		t.Fatalf("the branch is at %s, HEAD is %s", stray, f.trailer("aynig-state"))
+	}
+	back := ""
+	second.place.fault = func(at Point) {
+		if at == PointOf(kernel.ActionRedeliver, StageDone) {
+			back = f.ref(changeRef)
+		}
+	}
+	second.open()
+	f.others(second)
+	if back != was {
+		t.Errorf("the branch was at %q meanwhile, delivered was %s", back, was)
+	}
+	if parent := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", changeRef+"^")); parent != base || f.trailer("writ-refreshes") == "" || f.trailer("writ-change") != f.ref(changeRef) {
+		t.Errorf("the change stands on %s, HEAD refreshes %q", parent, f.trailer("writ-refreshes"))
+	}
+	r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key, second.key}, World: f.place.cfg.World})
+	if must(t, err); !r.OK {
+		t.Errorf("it doesn't verify:\n%s", r.Plain())
 	}
 }

@@ -158,3 +158,32 @@ func TestSim_E1_RefreshedTwice(t *testing.T) {
 	s.finishForged(a)
 	s.expectIssue("completed")
 }
+
+// TestSim_A5_RefreshByHalf: a server takes one of the two refs of a refresh's result, and
+// whoever pushed it lives, or dies and comes back, or another goes on. It comes out once.
+func TestSim_A5_RefreshByHalf(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []kerneltest.Fault{kerneltest.Half, kerneltest.Rear} {
+		for n := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", fault, n), func(t *testing.T) {
+				t.Parallel()
+				s := newSimDelivered(t)
+				first, next := s.runners[0], s.runners[0]
+				first.reach(kernel.ActionJudge)
+				first.push = fault
+				if n > 0 {
+					first.dieAtPoint(PointOf(kernel.ActionResult, StageDone))
+				}
+				if n == 2 {
+					next = s.runners[1]
+					s.pastLease(next)
+				}
+				s.settledBy(next)
+				s.expectRefreshed(true)
+				s.settledBy(s.runners[0])
+				s.settledBy(s.runners[1])
+				s.expectRefreshed(true)
+			})
+		}
+	}
+}

@@ -46,6 +46,7 @@ type Checker struct {
 	resumed  map[string]bool          // commits that a person moved on from
 	moving   map[string]kernel.Intent // by instance: the effect on the issue that is announced
 	acts     map[string]string        // of a run: the act on the forge that it was claimed on
+	delivers map[string]bool          // commits that accepted results name
 	taken    int64                    // when a person last took the approval back, by the forge's clock
 }
 
@@ -75,7 +76,7 @@ func NewChecker(s *Server, stateRef, changeRef string, rules Rules) *Checker {
 		Server: s, Rules: rules, StateRef: stateRef, ChangeRef: changeRef,
 		ledgers: map[string]*ledgerView{}, intents: map[string]intent{}, started: map[string]bool{},
 		accepted: map[string]string{}, stands: map[string]Head{}, runs: map[string]tenure{}, resumed: map[string]bool{}, earlier: map[string]string{},
-		moving: map[string]kernel.Intent{}, acts: map[string]string{},
+		moving: map[string]kernel.Intent{}, acts: map[string]string{}, delivers: map[string]bool{},
 	}
 	s.Moved = c.moved
 	s.Received = func(o Object) { c.canary("a pushed "+o.Kind, o.Data) }
@@ -203,10 +204,11 @@ func (c *Checker) moved(pusher string, moves []Move) {
 		return // a person may do anything
 	}
 	if state == nil {
-		if change != nil && change.Old == "" && c.Server.strays[change.New] {
+		ours := change != nil && (change.Old == "" || c.delivers[change.Old] || c.Server.strays[change.Old])
+		if ours && c.Server.strays[change.New] {
 			return // of a result whose state didn't move with it
 		}
-		if head, _ := c.Server.At(c.StateRef); change == nil || change.Old != "" || change.New != head.Change {
+		if head, _ := c.Server.At(c.StateRef); !ours || change.New != head.Change {
 			c.wrong("E2: %s moves %s alone", pusher, moves[0].Ref)
 		} else if i := c.intents[string(kernel.ActionRedeliver)+":"+change.New]; i.to != change.New {
 			c.wrong("E3: %s pushes %s without an intent", pusher, change.New)
@@ -356,6 +358,7 @@ func (c *Checker) result(s Step, run string, change *Move) {
 		c.wrong("E1: run %s completes and was never dispatched", run)
 	}
 	c.Accepted++
+	c.delivers[s.New.Change] = true
 	if !c.Server.behind {
 		c.approved("accepted", run, s.New.Act)
 	}
