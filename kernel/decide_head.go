@@ -14,6 +14,7 @@ const (
 	ruleTrust       = "trust"       // whose word HEAD is
 	ruleHistory     = "history"     // HEAD comes after what was seen before
 	ruleDelivered   = "delivered"   // what HEAD accepted is there
+	ruleReplaced    = "replaced"    // what a lease is to replace can be put back
 	ruleLease       = "lease"       // nobody else holds it
 	ruleConsent     = "consent"     // the text is the approved one
 	ruleInput       = "input"       // structure and wording
@@ -39,13 +40,17 @@ var headRules = []rule{
 	{ruleInterrupted, interruptionsRule},
 }
 
-// headRulesOf are the rules of a task without a run. Facts without a missing branch are
-// judged by the same rules as ever, so that their decisions replay byte for byte.
+// headRulesOf are the rules of a task without a run. Facts without a missing branch or
+// result are judged by the same rules as ever, so that their decisions replay byte for byte.
 func headRulesOf(f Facts) []rule {
-	if f.Missing == nil {
-		return headRules
+	rules := headRules[:len(headRules):len(headRules)]
+	if f.Missing != nil {
+		rules = append(rules, rule{ruleDelivered, deliveredRule})
 	}
-	return append(headRules[:len(headRules):len(headRules)], rule{ruleDelivered, deliveredRule})
+	if f.Head.Unrestorable != nil {
+		rules = append(rules, rule{ruleReplaced, replacedRule})
+	}
+	return rules
 }
 
 func kernelRule(f Facts) []Violation {
@@ -57,7 +62,7 @@ func kernelRule(f Facts) []Violation {
 
 func targetRule(f Facts) []Violation {
 	v := f.View
-	if len(historyRule(f))+len(bindingRule(f))+len(trustRule(f)) > 0 {
+	if len(historyRule(f))+len(bindingRule(f))+len(trustRule(f))+len(replacedRule(f)) > 0 {
 		return nil // it is no other issue that took the number: HEAD isn't this task's state
 	}
 	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && !f.Head.Lost && WantsClaim(f) && !f.BeginsAnew() && !f.movedOn() && !f.wantsRefresh() && !f.refreshing() {
@@ -258,11 +263,11 @@ func (f Facts) lost() bool {
 
 // repairRules are those of a HEAD that only a person moves on from: somebody else's
 // commit, or a state that was set back or removed.
-var repairRules = []string{ruleBinding, ruleEvent, ruleTrust, ruleHistory, ruleDelivered}
+var repairRules = []string{ruleBinding, ruleEvent, ruleTrust, ruleHistory, ruleDelivered, ruleReplaced}
 
 // HeadFaults are why only a person moves on from HEAD, the more telling ones last.
 func HeadFaults(f Facts) []Violation {
-	return slices.Concat(bindingRule(f), eventRule(f), trustRule(f), historyRule(f), deliveredRule(f))
+	return slices.Concat(bindingRule(f), eventRule(f), trustRule(f), historyRule(f), deliveredRule(f), replacedRule(f))
 }
 
 // NeedsRepair reports whether only a person moves on from HEAD.
@@ -342,6 +347,7 @@ func decideHead(f Facts) Decision {
 		return refresh(f, d)
 	}
 	if ended, ok := standsStill(f, d); ok {
+		ended.Wake = f.refreshWake()
 		return ended
 	}
 	switch f.Request {
@@ -484,11 +490,11 @@ func moveOn(f Facts, d Decision) Decision {
 		return d
 	}
 	h := f.Head
-	if h.State == HeadWorking {
-		if f.Request == RequestHalt {
-			d.Violations = f.haltedBy()
-			return act(ActionTakeOver, TaskOpen)
-		}
+	if h.State == HeadWorking && f.Request == RequestHalt {
+		d.Violations = f.haltedBy()
+		return act(ActionTakeOver, TaskOpen)
+	}
+	if h.State == HeadWorking && h.Unrestorable == nil { // otherwise a person moved on from it
 		if h.Unrenewed {
 			return act(ActionTakeOver, TaskOpen)
 		}

@@ -89,6 +89,11 @@ type Decision struct {
 	// Refreshes is, of a claim, the run whose delivered result it applies on the base as
 	// it is now.
 	Refreshes string `json:"refreshes,omitempty"`
+	// RefreshInterruptions is how often runs for the act that asked for that were
+	// interrupted, and AsksAgain says, of putting the result back, that the act is to be
+	// done again.
+	RefreshInterruptions int64 `json:"refresh_interruptions,omitempty"`
+	AsksAgain            bool  `json:"asks_again,omitempty"`
 }
 
 // Refusal is the report of a request that the kernel won't go on with (seed

@@ -217,6 +217,13 @@ type HeadFacts struct {
 	// RefreshAct the act on the forge that asked for such a thing last.
 	Refreshes  string `json:"refreshes,omitempty"`
 	RefreshAct string `json:"refresh_act,omitempty"`
+	// RefreshInterruptions is how often runs for that act were interrupted, and RefreshOwed
+	// says that it is to be done again.
+	RefreshInterruptions int64 `json:"refresh_interruptions,omitempty"`
+	RefreshOwed          bool  `json:"refresh_owed,omitempty"`
+	// Unrestorable is why the result that a dead lease at HEAD, or that of the live run, is
+	// to replace can't be put back: it doesn't count any more, or can't be read.
+	Unrestorable *Violation `json:"unrestorable,omitempty"`
 	// Witnessed is what an act on the ref of the world's acts names on this ref, where
 	// nothing was seen of the task here, and HEAD neither is that nor has it below.
 	Witnessed *WitnessedFacts `json:"witnessed,omitempty"`

@@ -257,7 +257,7 @@ func (f Facts) haltedLease() bool {
 // stateShown is the state that the issue is to show: HEAD's, if HEAD can be
 // trusted.
 func stateShown(f Facts) TaskState {
-	if f.Run == nil && !f.HeadCounts() || f.haltedLease() || f.Missing != nil {
+	if f.Run == nil && (!f.HeadCounts() || f.Head.Unrestorable != nil) || f.haltedLease() || f.Missing != nil {
 		return TaskNone
 	}
 	if f.refreshing() { // the delivered result stands until it is replaced

@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/writbot/writ/kernel/canon"
+import (
+	"slices"
+
+	"github.com/writbot/writ/kernel/canon"
+)
 
 // RefreshFacts is what it takes to apply the delivered work at HEAD on the base as it is
 // now, where somebody asks for that: its verified diff, judged and checked again, without
@@ -27,13 +31,41 @@ func (f Facts) wantsRefresh() bool {
 
 // Refreshable reports whether a claim may apply the delivered work at HEAD on the base as
 // it is now: whoever approved it still may, the text is the approved one, contract and
-// target allow a claim, and what a run needs is there. Where one of these doesn't hold the
-// delivered work stays as it is.
-func (f Facts) Refreshable() bool { return f.wantsRefresh() && len(f.KeepsFromRefresh()) == 0 }
+// target allow a claim, what a run needs is there, and it is due. Where one of these doesn't
+// hold the delivered work stays as it is.
+func (f Facts) Refreshable() bool {
+	return f.wantsRefresh() && len(f.RefusesRefresh())+len(f.Environment) == 0 && f.refreshDue() <= f.Now
+}
 
-// KeepsFromRefresh is what keeps delivered work from being applied on the base as it is
-// now.
-func (f Facts) KeepsFromRefresh() []Violation {
+// asksAgain reports whether the act that asks for it is the one that asked last: the run
+// that was begun for that came to nothing, for no fault of the work's.
+func (f Facts) asksAgain() bool { return f.Head.RefreshOwed && f.Refresh.Act == f.Head.RefreshAct }
+
+// refreshDue is before when it isn't tried again, Unix milliseconds. Another act doesn't
+// wait.
+func (f Facts) refreshDue() int64 {
+	if f.asksAgain() {
+		return f.Head.NotBefore
+	}
+	return 0
+}
+
+// refreshWake is when to look again, Unix milliseconds, where nothing but time or this
+// host's failure keeps the delivered work from being applied on the base as it is now; 0
+// otherwise.
+func (f Facts) refreshWake() int64 {
+	switch {
+	case f.Request != RequestTick || !f.wantsRefresh() || len(f.RefusesRefresh()) > 0:
+		return 0
+	case len(f.Environment) > 0:
+		return f.Now + hostWait
+	}
+	return max(f.refreshDue(), f.LagUntil)
+}
+
+// RefusesRefresh is why delivered work isn't applied on the base as it is now, which is
+// answered in words. What only the host lacks is no such reason: it is waited for.
+func (f Facts) RefusesRefresh() []Violation {
 	var out []Violation
 	if f.Refresh != nil {
 		out = append(out, f.Refresh.Faults...)
@@ -41,11 +73,8 @@ func (f Facts) KeepsFromRefresh() []Violation {
 	if out = append(out, consentRule(f)...); f.Approved != f.Head.Approval {
 		out = append(out, one(CodeInstructionChanged, "", "The work is for the text %s, approved is %s.", f.Head.Approval, f.Approved)...)
 	}
-	for _, list := range [][]Violation{f.Input, f.Policy, f.Environment, f.Refused} {
+	for _, list := range [][]Violation{f.Input, f.Policy, f.Refused} {
 		out = append(out, list...)
-	}
-	if n := f.Head.Interruptions; n > f.Budgets.Interruptions {
-		out = append(out, one(CodeInterruptionsSpent, "interruptions", "%d interruptions, %d are allowed.", n, f.Budgets.Interruptions)...)
 	}
 	return out
 }
@@ -56,7 +85,7 @@ func (f Facts) refreshing() bool {
 	if f.Run != nil {
 		return f.Run.Refreshes != ""
 	}
-	return f.Head.State == HeadWorking && f.Head.Refreshes != "" && f.Head.Trusted()
+	return f.Head.State == HeadWorking && f.Head.Refreshes != "" && f.Head.Trusted() && f.Head.Unrestorable == nil
 }
 
 // refreshed is the state of the result that a lease at HEAD is to replace.
@@ -73,22 +102,60 @@ func refresh(f Facts, d Decision) Decision {
 	d.Standing, d.Action, d.State = StandActing, ActionClaim, TaskClaimed
 	d.Attempt, d.Interruptions = max(f.Head.Attempt, 1), f.Head.Interruptions
 	d.Resumes, d.Refreshes = f.Refresh.Resumes, f.Refresh.Run
+	if f.asksAgain() {
+		d.RefreshInterruptions = f.Head.RefreshInterruptions
+	}
 	return d
 }
 
+// replacedRule: what a lease at HEAD is to replace must still count, to be put back.
+func replacedRule(f Facts) []Violation {
+	if v := f.Head.Unrestorable; v != nil && f.Run == nil && !f.movedOn() {
+		return []Violation{*v}
+	}
+	return nil
+}
+
 // putBack is what becomes of the decision on a run that replaces a delivered result: where
-// it ends otherwise than with a result of its own, that one stands again.
+// it ends otherwise than with a result of its own, that one stands again. It bears no
+// interruption of such a run, which are counted for the act that asked for it: that is done
+// again, after as long as a build would be, unless it was cut off too often. What the host
+// couldn't do counts nothing. Where the result doesn't count any more, nothing is made of it.
 func putBack(f Facts, d Decision) Decision {
+	if v := f.Head.Unrestorable; v != nil {
+		d.Standing, d.Action, d.Violations = StandAbandoned, ActionAbandon, []Violation{*v}
+		return d
+	}
 	switch d.Action {
-	case ActionTakeOver, ActionRelease, ActionWait:
+	case ActionTakeOver, ActionRelease:
+		d = askAgain(f, d)
+	case ActionWait:
+		d.NotBefore = 0
 	case ActionJudge, ActionResult:
 		if (Judgement{State: d.State, WaitingFor: d.WaitingFor}).Accepted() {
 			return d
 		}
+		d.NotBefore = 0
 	default:
 		return d
 	}
-	d.Action, d.NotBefore = ActionRestore, 0
+	d.Action, d.Interruptions = ActionRestore, f.Head.Interruptions
 	d.State, d.WaitingFor = f.Head.refreshed()
+	return d
+}
+
+// askAgain leaves the act that asked for a run to be done again.
+func askAgain(f Facts, d Decision) Decision {
+	n := f.Head.RefreshInterruptions
+	if d.Interruptions > f.Head.Interruptions {
+		n++
+		d.NotBefore = interruptedUntil(f.Budgets, n, f.Now)
+	}
+	if n > f.Budgets.Interruptions {
+		d.NotBefore = 0
+		d.Violations = append(slices.Clone(d.Violations), one(CodeInterruptionsSpent, "interruptions", "It was interrupted %d times, %d are allowed. A new `/writ refresh` has it tried again.", n, f.Budgets.Interruptions)...)
+		return d
+	}
+	d.AsksAgain, d.RefreshInterruptions = true, n
 	return d
 }

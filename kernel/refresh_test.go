@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -34,7 +35,9 @@ func TestE1_RefreshIsAskedLikeAClaim(t *testing.T) {
 			"the task is malformed":    func(f *kernel.Facts) { f.Input = breaks(kernel.CodeDispatchMalformed) },
 			"there is no sandbox":      func(f *kernel.Facts) { f.Environment = breaks(kernel.CodeSandboxUnavailable) },
 			"the server refused it":    func(f *kernel.Facts) { f.Refused = breaks(kernel.CodePushRefused) },
-			"it was cut off too often": func(f *kernel.Facts) { f.Head.Interruptions = 3 },
+			"it was cut off just now": func(f *kernel.Facts) {
+				f.Head.RefreshAct, f.Head.RefreshOwed, f.Head.NotBefore = f.Refresh.Act, true, now+1
+			},
 			"the work was turned down": func(f *kernel.Facts) { f.Undone = true },
 			"pushes are shown late":    func(f *kernel.Facts) { f.LagUntil = now + 1 },
 			"it is only looked at":     func(f *kernel.Facts) { f.Request = kernel.RequestLook },
@@ -60,23 +63,27 @@ func TestE1_RefreshPutsTheResultBack(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		f           kernel.Facts
-		interrupted int64
+		f     kernel.Facts
+		again bool
+		cut   int64
 	}{
-		"its checks fail":   {with(running(kernel.PhaseChecked), func(f *kernel.Facts) { f.Run.CheckFails = breaks(kernel.CodeCheckFailed) }), 0},
-		"somebody stops it": {with(running(kernel.PhaseChecking), func(f *kernel.Facts) { f.Request = kernel.RequestStop }), 0},
-		"the process ends":  {with(running(kernel.PhaseChecking), func(f *kernel.Facts) { f.Request = kernel.RequestShutdown }), 1},
-		"a person halts it": {with(running(kernel.PhaseChecking), func(f *kernel.Facts) { f.Request = kernel.RequestHalt }), 0},
+		"its checks fail":           {with(running(kernel.PhaseChecked), func(f *kernel.Facts) { f.Run.CheckFails = breaks(kernel.CodeCheckFailed) }), false, 0},
+		"the host can't run them":   {with(running(kernel.PhaseChecked), func(f *kernel.Facts) { f.Run.CheckFails = breaks(kernel.CodeSandboxUnavailable) }), true, 0},
+		"the gateway is lost again": {with(running(kernel.PhaseChecked), func(f *kernel.Facts) { f.Run.CheckFails = breaks(kernel.CodeEgressLost) }), true, 1},
+		"somebody stops it":         {with(running(kernel.PhaseChecking), func(f *kernel.Facts) { f.Request = kernel.RequestStop }), false, 0},
+		"the process ends":          {with(running(kernel.PhaseChecking), func(f *kernel.Facts) { f.Request = kernel.RequestShutdown }), true, 1},
+		"a person halts it":         {with(running(kernel.PhaseChecking), func(f *kernel.Facts) { f.Request = kernel.RequestHalt }), true, 0},
 		"a rule refuses it": {with(running(kernel.PhaseJudged), func(f *kernel.Facts) {
 			f.Run.Judgement = &kernel.Judgement{State: kernel.TaskWaiting, WaitingFor: kernel.WaitMerge}
 			f.Run.Refused = breaks(kernel.CodePushRefused)
-		}), 0},
-		"the process is dead": {with(at(kernel.HeadWorking), func(f *kernel.Facts) { f.Head.LeaseExpired, f.Head.Attempt = true, 1 }), 1},
+		}), false, 0},
+		"the process is dead":   {with(at(kernel.HeadWorking), func(f *kernel.Facts) { f.Head.LeaseExpired, f.Head.Attempt = true, 1 }), true, 1},
+		"nobody could renew it": {with(at(kernel.HeadWorking), func(f *kernel.Facts) { f.Head.LeaseExpired, f.Head.Attempt, f.Head.Unrenewed = true, 1, true }), true, 0},
 	} {
 		before := c.f.Head.Interruptions
 		d := decide(t, with(c.f, refreshing))
-		if d.Action != kernel.ActionRestore || d.State != kernel.TaskWaiting || d.WaitingFor != kernel.WaitMerge || d.Interruptions != before+c.interrupted {
-			t.Errorf("%s: %s to %s for %q, %d interruptions", name, d.Action, d.State, d.WaitingFor, d.Interruptions)
+		if d.Action != kernel.ActionRestore || d.State != kernel.TaskWaiting || d.WaitingFor != kernel.WaitMerge || d.Interruptions != before || d.AsksAgain != c.again || d.RefreshInterruptions != c.cut {
+			t.Errorf("%s: %s to %s for %q, %d interruptions, asks again %t after %d", name, d.Action, d.State, d.WaitingFor, d.Interruptions, d.AsksAgain, d.RefreshInterruptions)
 		}
 	}
 	good := with(running(kernel.PhaseChecked), refreshing)
@@ -88,5 +95,83 @@ func TestE1_RefreshPutsTheResultBack(t *testing.T) {
 	})
 	if d := decide(t, completed); d.Action != kernel.ActionRestore || d.State != kernel.TaskCompleted || d.WaitingFor != "" {
 		t.Errorf("of a completed task: %s to %s for %q", d.Action, d.State, d.WaitingFor)
+	}
+}
+
+// TestE1_InterruptedRefreshBacksOff: a run that was cut off is tried again after as long as
+// a build would be, as often as one. Then a new word is needed, which begins to count anew.
+// What the host couldn't do waits a minute, and counts nothing.
+func TestE1_InterruptedRefreshBacksOff(t *testing.T) {
+	dead := func(n int64) kernel.Decision {
+		return decide(t, with(at(kernel.HeadWorking), func(f *kernel.Facts) {
+			f.Head.LeaseExpired, f.Head.Attempt, f.Head.Refreshes, f.Head.OriginState, f.Head.RefreshInterruptions = true, 1, ourRun, "completed", n
+		}))
+	}
+	budgets := at("completed").Budgets
+	for n := int64(0); n < budgets.Interruptions; n++ {
+		due := kernel.RetryAt(now, n, budgets.RetryBackoffMs, budgets.RetryBackoffMaxMs)
+		if n == 0 {
+			due = 0
+		}
+		if d := dead(n); !d.AsksAgain || d.RefreshInterruptions != n+1 || d.NotBefore != due {
+			t.Errorf("after %d: again %t after %d, at %d, want %d", n, d.AsksAgain, d.RefreshInterruptions, d.NotBefore, due)
+		}
+	}
+	if d := dead(budgets.Interruptions); d.AsksAgain || d.RefreshInterruptions != 0 || d.NotBefore != 0 || !slices.Contains(d.Codes, kernel.CodeInterruptionsSpent) {
+		t.Errorf("after all: again %t after %d, %v", d.AsksAgain, d.RefreshInterruptions, d.Codes)
+	}
+	host := decide(t, with(running(kernel.PhaseChecked), func(f *kernel.Facts) {
+		f.Head.Refreshes, f.Head.OriginState, f.Run.Refreshes, f.Run.Resumes, f.Head.RefreshInterruptions = ourRun, "completed", theirs, theirs, 2
+		f.Run.CheckFails = breaks(kernel.CodeSandboxUnavailable)
+	}))
+	if !host.AsksAgain || host.RefreshInterruptions != 2 || host.NotBefore != now+60_000 {
+		t.Errorf("the host: again %t after %d, at %d", host.AsksAgain, host.RefreshInterruptions, host.NotBefore)
+	}
+	owed := func(f *kernel.Facts) {
+		f.Head.RefreshAct, f.Head.RefreshOwed, f.Head.RefreshInterruptions, f.Head.NotBefore = f.Refresh.Act, true, 2, now+5
+	}
+	f := with(delivered("completed", ""), owed)
+	if d := decide(t, f); d.Action != kernel.ActionNone || d.Standing != kernel.StandFinal || d.Wake != now+5 {
+		t.Errorf("before it is due: %s, wakes at %d", d.Action, d.Wake)
+	}
+	if d := decide(t, with(f, func(f *kernel.Facts) { f.Now = now + 5 })); d.Action != kernel.ActionClaim || d.RefreshInterruptions != 2 {
+		t.Errorf("once it is due: %s after %d", d.Action, d.RefreshInterruptions)
+	}
+	if d := decide(t, with(f, func(f *kernel.Facts) { f.Refresh.Act = "6/comment:2" })); d.Action != kernel.ActionClaim || d.RefreshInterruptions != 0 {
+		t.Errorf("by another word: %s after %d", d.Action, d.RefreshInterruptions)
+	}
+	for name, change := range map[string]func(*kernel.Facts){
+		"the host lacks something": func(f *kernel.Facts) { f.Environment = breaks(kernel.CodeSandboxUnavailable) },
+		"pushes are shown late":    func(f *kernel.Facts) { f.LagUntil = now + 7 },
+	} {
+		if d := decide(t, with(delivered("completed", ""), change)); d.Action != kernel.ActionNone || d.Wake <= now {
+			t.Errorf("%s: %s, wakes at %d", name, d.Action, d.Wake)
+		}
+	}
+}
+
+// TestL18_ReplacedResultCountsNoMore: where the result that a dead lease is to replace
+// doesn't count any more, only a person moves on; a live run for it gives up.
+func TestL18_ReplacedResultCountsNoMore(t *testing.T) {
+	gone := func(f *kernel.Facts) {
+		f.Head.Refreshes, f.Head.OriginState = ourRun, "completed"
+		f.View.AcceptedRun, f.View.AcceptedApproval = ourRun, f.Approved
+		f.Head.Unrestorable = &breaks(kernel.CodeLeaseUntrusted)[0]
+		if f.Run != nil {
+			f.Run.Refreshes, f.Run.Resumes = theirs, theirs
+		}
+	}
+	dead := with(with(at(kernel.HeadWorking), gone), func(f *kernel.Facts) { f.Head.LeaseExpired, f.Head.Attempt = true, 1 })
+	if d := decide(t, dead); d.Action != kernel.ActionNone || d.WaitingFor != kernel.WaitRepair || !slices.Contains(d.Codes, kernel.CodeLeaseUntrusted) {
+		t.Errorf("%s, waits for %q, %v", d.Action, d.WaitingFor, d.Codes)
+	}
+	moved := with(dead, func(f *kernel.Facts) {
+		f.View.ResumedHead, f.View.AcceptedRun, f.View.AcceptedApproval = f.Head.OID, "", ""
+	})
+	if d := decide(t, moved); d.Action != kernel.ActionClaim || d.Attempt != 1 || d.Refreshes != "" {
+		t.Errorf("once a person moved on: %s, refreshes %q", d.Action, d.Refreshes)
+	}
+	if d := decide(t, with(running(kernel.PhaseChecking), gone)); d.Action != kernel.ActionAbandon {
+		t.Errorf("a live run: %s", d.Action)
 	}
 }

@@ -93,4 +93,8 @@ const (
 	TrailerRun           = "writ-run-id"          // run whose end it tells of
 	TrailerAccepts       = "writ-accepts"         // id of the act on the forge that accepted its guarded paths
 	TrailerAct           = "writ-act"             // id of the act on the forge that it rests on
+
+	// TrailerRefreshInterruptions is how often runs for the act of TrailerRefreshAct were
+	// interrupted. On a result it is there where that act is to be done again.
+	TrailerRefreshInterruptions = "writ-refresh-interruptions"
 )

@@ -93,7 +93,7 @@ func writs() []string {
 		kernel.TrailerWorldAct, kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
 		kernel.TrailerApproval, kernel.TrailerGovernance, kernel.TrailerDispatch, kernel.TrailerLedgerHead,
 		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerBranch, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerResumes,
-		kernel.TrailerRefreshes, kernel.TrailerRefreshAct,
+		kernel.TrailerRefreshes, kernel.TrailerRefreshAct, kernel.TrailerRefreshInterruptions,
 	}
 }
 
@@ -119,6 +119,9 @@ func (v *verifier) checkHead(f *findings) string {
 	run := cmp.Or(v.said(kernel.TrailerRun), v.event.StalledRun)
 	if v.claim != nil && !v.live() && (v.ofRun() || v.leaseTree()) && run != v.claim.RunID {
 		f.file("", "HEAD tells of the run %q, the lease below it is of run %s.", run, v.claim.RunID)
+	}
+	if n := v.said(kernel.TrailerRefreshInterruptions); n != "" && !v.live() {
+		f.file("", "HEAD says that an act is to be done again, which was interrupted %q times, and puts no result back.", n)
 	}
 	v.checkAct(f)
 	return v.standing()

@@ -323,7 +323,7 @@ func (d *drive) stopped(st Status) bool {
 func (d *drive) wakeAt(st Status) int64 {
 	var at int64
 	switch st.Decision.Standing {
-	case kernel.StandDue, kernel.StandHeld, kernel.StandWaiting:
+	case kernel.StandDue, kernel.StandHeld, kernel.StandWaiting, kernel.StandFinal:
 		if !st.queued.is { // what it waits for is room
 			at = st.Decision.Wake
 		}

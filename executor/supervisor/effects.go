@@ -99,7 +99,7 @@ func (t *Task) runTrailers(r *run) trailers {
 	return trailers{
 		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
 		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, refreshAct: r.refreshAct,
+		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, refreshAct: r.refreshAct, refreshInterruptions: r.refreshInterruptions,
 	}
 }
 

@@ -22,6 +22,9 @@ func (t *Task) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.Head
 	if err == nil {
 		h.Witnessed, err = t.witnessed(ctx, c, h)
 	}
+	if err == nil {
+		err = t.readRefreshed(ctx, c, &h)
+	}
 	return h, err
 }
 
@@ -259,6 +262,8 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	if id := get(kernel.TrailerRefreshAct); len(id) <= maxActBytes && kernel.NewerAct(id, "") {
 		h.RefreshAct = id
 	}
+	h.RefreshInterruptions = number(kernel.TrailerRefreshInterruptions)
+	h.RefreshOwed = ev.RunID == "" && h.RefreshAct != "" && get(kernel.TrailerRefreshInterruptions) != ""
 	if run := get(kernel.TrailerRefreshes); ev.RunID != "" && lease.ValidRunID(run) {
 		h.Refreshes = run
 	}

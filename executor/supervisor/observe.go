@@ -149,10 +149,8 @@ func (t *Task) readWork(ctx context.Context, c *cycle, issue Issue) error {
 	if issue.seen != nil { // what was answered with a no doesn't count later
 		issue.seen.TurnedDown = c.facts.View.TurnedDown
 	}
-	for _, read := range []func(context.Context, *cycle) error{t.readSealed, t.readRefreshed} {
-		if err := read(ctx, c); err != nil {
-			return err
-		}
+	if err := t.readSealed(ctx, c); err != nil {
+		return err
 	}
 	if err := t.readRefresh(ctx, c, issue.seen); err != nil {
 		return err

@@ -150,12 +150,16 @@ func (t *Task) refreshAsked(ctx context.Context, c *cycle, seen *approval.Facts)
 	}
 	told := marker{world: t.s.cfg.World, task: t.number}.repliesOn(ownComments(*seen)).told
 	settled := func(comment int64) bool { return told[comment] }
-	for _, account := range approval.Refreshers(*seen, after, settled) {
+	again := ""
+	if c.facts.Head.RefreshOwed {
+		again = c.facts.Head.RefreshAct
+	}
+	for _, account := range approval.Refreshers(*seen, after, again, settled) {
 		if err := (&forgeIssues{s: t.s, number: t.number}).askAbout(ctx, seen, account); err != nil {
 			return approval.Act{}, err
 		}
 	}
-	return approval.RefreshAsked(*seen, after, settled), nil
+	return approval.RefreshAsked(*seen, after, again, settled), nil
 }
 
 // keptFromRefresh is what keeps the delivered change from being replaced, whatever it holds:
@@ -311,7 +315,7 @@ func (t *Task) prepareRefresh(c *cycle) (*effect, error) {
 	k := t.fresh
 	r := &run{
 		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: k.dispatch.RunID, refreshes: c.decision.Refreshes,
-		refreshAct: c.facts.Refresh.Act, was: &refreshed{commit: c.head, event: c.event},
+		refreshAct: c.facts.Refresh.Act, refreshInterruptions: c.decision.RefreshInterruptions, was: &refreshed{commit: c.head, event: c.event},
 		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
 		from: t.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: k.dispatch, dispatchBytes: k.dispatchBytes, dispatchHash: canon.Sum(k.dispatchBytes),
 		built: k.built,
@@ -343,9 +347,8 @@ type refreshed struct {
 const maxRefreshLeases = 8640
 
 // readRefreshed reads the delivered result below a lease that is to replace it, which is
-// put back where that comes to nothing.
-func (t *Task) readRefreshed(ctx context.Context, c *cycle) error {
-	h := c.facts.Head
+// put back where that comes to nothing. One that doesn't count any more isn't.
+func (t *Task) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts) error {
 	if h.State != kernel.HeadWorking || h.Refreshes == "" || !h.Trusted() || t.run == nil && !h.LeaseExpired {
 		return nil
 	}
@@ -366,10 +369,16 @@ func (t *Task) readRefreshed(ctx context.Context, c *cycle) error {
 		if err != nil && gitTrouble(err) != nil {
 			return err
 		}
-		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != h.Refreshes || !t.listedHere(c, ev, commit) {
-			return &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the result that the lease " + h.OID + " is to replace can't be read"}
+		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != h.Refreshes {
+			h.Unrestorable = &kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: h.OID, Detail: "The result that this lease is to replace can't be read below it."}
+			return nil
 		}
 		was = &refreshed{commit: commit, event: ev}
+	}
+	if !t.listedHere(c, was.event, was.commit) {
+		_, signer := t.s.trust(was.commit, t.StateRef(), c.acts)
+		h.Unrestorable = &kernel.Violation{Code: kernel.CodeLeaseUntrusted, Subject: h.OID, Detail: "This lease is to replace the result " + string(was.commit.OID) + ", signed by " + signer + ", which isn't listed, or not any more."}
+		return nil
 	}
 	if was.tree.Entries == nil {
 		var err error
@@ -382,18 +391,13 @@ func (t *Task) readRefreshed(ctx context.Context, c *cycle) error {
 }
 
 // prepareRestore puts the delivered result back over the lease of a run that was to replace
-// it: its own words and files, and beside them what that run came to. The act that asked for
-// it is spent, unless the run was interrupted: then it is done again.
+// it: its own words and files, and beside them what that run came to, and whether the act
+// that asked for it is spent.
 func (t *Task) prepareRestore(c *cycle) (*effect, error) {
 	was, h, d := c.was, c.facts.Head, c.decision
-	interrupted := d.Interruptions > h.Interruptions || c.request == kernel.RequestHalt || h.Unrenewed
-	act := h.RefreshAct
-	if interrupted {
-		act = said(was.event, kernel.TrailerRefreshAct)
-	}
 	data, err := canon.Marshal(replay.RefreshRecord{
 		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: h.Refreshes, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
-		Interrupted: interrupted, Codes: d.Codes, Violations: boundViolations(d.Violations),
+		Interrupted: d.AsksAgain || slices.Contains(d.Codes, kernel.CodeInterruptionsSpent), Codes: d.Codes, Violations: boundViolations(d.Violations),
 	})
 	if err != nil {
 		return nil, err
@@ -405,7 +409,8 @@ func (t *Task) prepareRestore(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	w := resultTrailers(was.event)
-	w.ledger, w.interruptions, w.refreshAct = string(t.s.deps.Ledger.Chain().Head.Hash), d.Interruptions, act
+	w.ledger, w.refreshAct = string(t.s.deps.Ledger.Chain().Head.Hash), h.RefreshAct
+	w.refreshOwed, w.refreshInterruptions, w.notBefore = d.AsksAgain, d.RefreshInterruptions, d.NotBefore
 	head, run := git.OID(h.OID), t.run
 	made, err := t.output(objs, tree, head, c, w, was.event.Body)
 	if err != nil {
@@ -469,11 +474,17 @@ func (t *Task) refreshWords(ctx context.Context, c *cycle) (string, error) {
 		return "", err
 	}
 	text := "\nApplied on the base " + c.commitLink(r.Base) + ", it didn't hold, and the change is as it was:\n\n"
+	h := c.facts.Head
 	if r.Interrupted {
 		text = "\nA run that was to apply it on the base " + c.commitLink(r.Base) + " was interrupted, and the change is as it was:\n\n"
 	}
 	for _, v := range r.Violations {
 		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+	}
+	if h.RefreshOwed && h.NotBefore > 0 {
+		text += "\nIt is tried again by itself, from `" + kernel.Timestamp(h.NotBefore/1000) + "` on.\n"
+	} else if h.RefreshOwed {
+		text += "\nIt is tried again by itself.\n"
 	}
 	return text, nil
 }
@@ -495,7 +506,7 @@ func (t *Task) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string
 	case r == nil:
 		return forge.ReactionDone, "" // a later HEAD took it in
 	}
-	why := c.facts.KeepsFromRefresh()
+	why := c.facts.RefusesRefresh()
 	if len(why) == 0 {
 		return forge.ReactionDone, ""
 	}

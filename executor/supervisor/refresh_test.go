@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -532,5 +534,117 @@ func TestA5_BranchOfARefreshWithoutItsResult(t *testing.T) {
 	r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key, second.key}, World: f.place.cfg.World})
 	if must(t, err); !r.OK {
 		t.Errorf("it doesn't verify:\n%s", r.Plain())
+	}
+}
+
+// TestP5_InterruptedRefreshBacksOff: a refresh that is cut off is tried again by itself,
+// ever more seldom, as often as the contract allows, and the delivered result bears none of
+// it. Then a new word has it tried again.
+func TestP5_InterruptedRefreshBacksOff(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms+"budgets: {interruptions: 2, retry_backoff: 40s}\nclose_on: merged\n")
+	base := f.moveBase(map[string]string{"a": "x\n"})
+	f.says(f.scene.Owner, "/writ refresh")
+	var waited []int64
+	for n := range 3 {
+		f.reach(kernel.ActionChecks)
+		f.open() // the process that did it is gone
+		f.task.room.admit = nil
+		st := f.reach(kernel.ActionRestore)
+		if got := f.trailer("writ-refresh-interruptions"); n < 2 && got != fmt.Sprint(n+1) || n == 2 && got != "" || f.trailer("writ-interruptions") != "0" {
+			t.Errorf("after %d: HEAD counts %q and %q", n+1, got, f.trailer("writ-interruptions"))
+		}
+		if st = f.tick(); n < 2 && st.Decision.Standing == kernel.StandWaiting {
+			waited = append(waited, st.Decision.Wake-f.clock.Now().WallMs)
+			f.clock.advance(st.Decision.Wake - f.clock.Now().WallMs)
+		}
+	}
+	if len(waited) != 1 || waited[0] < 39_000 || waited[0] > 41_000 {
+		t.Errorf("it waited %v", waited)
+	}
+	st := f.later()
+	f.wants(st, kernel.StandWaiting)
+	if st.Decision.Wake != 0 {
+		t.Errorf("it wakes at %d", st.Decision.Wake)
+	}
+	f.shows(string(kernel.CodeInterruptionsSpent), "", true)
+	f.verify(stateRef)
+	n := *checks
+	f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.showBranch()
+	f.later()
+	f.refreshed(base, f.trailer("writ-refreshes"), "README", "a", "out.txt")
+	if *checks != n+1 || f.trailer("writ-refresh-interruptions") != "" {
+		t.Errorf("checks ran %d times more, HEAD counts %q", *checks-n, f.trailer("writ-refresh-interruptions"))
+	}
+}
+
+// TestK8_HostFailsARefresh: what the host couldn't do, before the claim or after it, costs
+// no word: it is tried again by itself, a minute later, and counts nothing.
+func TestK8_HostFailsARefresh(t *testing.T) {
+	t.Parallel()
+	for _, claimed := range []bool{false, true} {
+		f, _ := newDelivered(t, checkedTerms+"close_on: merged\n")
+		run, base := f.trailer("writ-run-id"), f.moveBase(map[string]string{"a": "x\n"})
+		fault := kernel.Violation{Code: kernel.CodeSandboxUnavailable, Detail: "none"}
+		if claimed {
+			f.exec.broken = &executor.Error{Code: fault.Code, Detail: fault.Detail}
+		} else {
+			f.exec.env = []kernel.Violation{fault}
+		}
+		asked := f.says(f.scene.Owner, "/writ refresh")
+		for range 3 {
+			st := f.later()
+			f.wants(st, kernel.StandWaiting)
+			if wait := st.Wake - f.clock.Now().WallMs; wait < 55_000 || wait > 61_000 {
+				t.Errorf("claimed %t: it is looked at again after %d ms", claimed, wait)
+			}
+			f.clock.advance(60_000)
+		}
+		if f.trailer("writ-run-id") != run || f.answeredWith(asked) != "" {
+			t.Errorf("claimed %t: HEAD tells of %s, it is answered %s", claimed, f.trailer("writ-run-id"), f.answeredWith(asked))
+		}
+		f.exec.broken, f.exec.env = nil, nil
+		f.later()
+		f.showBranch()
+		f.later()
+		f.refreshed(base, run, "README", "a", "out.txt")
+	}
+}
+
+// TestL18_KeyOfAReplacedResultIsRevoked: a lease that was to replace a result stands there,
+// its holder is dead, and the key that signed the result was revoked since. Nobody puts that
+// back; a person moves on, and the issue says why.
+func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
+	t.Parallel()
+	for _, live := range []bool{false, true} {
+		f := newTold(t, func(f *forged) { f.place.terms, f.place.acts = checkedTerms+"close_on: merged\n", true })
+		f.drive()
+		old := f.key
+		f.rotated()
+		f.task.room.admit = nil
+		f.moveBase(map[string]string{"a": "x\n"})
+		f.says(f.scene.Owner, "/writ refresh")
+		f.reach(kernel.ActionClaim)
+		key, err := instancekey.Load(f.place.dir)
+		must(t, err)
+		f.bench.says(worldref.Act{Act: worldref.Revoke, Old: worldref.KeyLine(old)}, key.SSHSigner(), nil)
+		if !live {
+			f.open()
+			f.task.room.admit = nil
+		}
+		st := f.later()
+		f.wants(st, kernel.StandWaiting, kernel.CodeLeaseUntrusted)
+		if st.Decision.WaitingFor != kernel.WaitRepair {
+			t.Errorf("live %t: it waits for %q", live, st.Decision.WaitingFor)
+		}
+		f.shows(string(kernel.CodeLeaseUntrusted), "", true)
+		builds := f.started()
+		f.comment(f.scene.Owner, "/writ retry")
+		f.wants(f.later(), kernel.StandWaiting)
+		if f.started() != builds+1 || f.trailer("writ-waiting-for") != kernel.WaitMerge || f.trailer("writ-refreshes") != "" {
+			t.Errorf("live %t: %d builders more, HEAD waits for %q", live, f.started()-builds, f.trailer("writ-waiting-for"))
+		}
 	}
 }

@@ -84,7 +84,7 @@ func (t *Task) prepareResult(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	w := t.runTrailers(r)
-	w.interruptions, w.run = c.facts.Head.Interruptions, r.id
+	w.interruptions, w.run, w.refreshInterruptions = c.facts.Head.Interruptions, r.id, 0
 	w.notBefore, w.codes, w.change = c.decision.NotBefore, c.decision.Codes, string(r.change)
 	if r.change != "" {
 		w.accepts = r.accepted

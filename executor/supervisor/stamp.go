@@ -110,8 +110,9 @@ func (t *Task) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standing) {
 // are left out.
 type trailers struct {
 	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes, accepts, refreshes, refreshAct string
-	attempt, interruptions, notBefore                                                                                      int64
+	attempt, interruptions, notBefore, refreshInterruptions                                                                int64
 	codes                                                                                                                  []kernel.Code
+	refreshOwed                                                                                                            bool // the act that asked for it is to be done again
 }
 
 // list puts them behind the stamp.
@@ -138,6 +139,9 @@ func (w trailers) list(stamp []lease.Trailer) []lease.Trailer {
 	add(kernel.TrailerResumes, w.resumes)
 	add(kernel.TrailerRefreshes, w.refreshes)
 	add(kernel.TrailerRefreshAct, w.refreshAct)
+	if w.refreshOwed || w.refreshInterruptions > 0 {
+		add(kernel.TrailerRefreshInterruptions, strconv.FormatInt(w.refreshInterruptions, 10))
+	}
 	add(kernel.TrailerRun, w.run)
 	add(kernel.TrailerAct, w.act)
 	add(kernel.TrailerAccepts, w.accepts)

@@ -194,6 +194,7 @@ type run struct {
 	resumes               string             // run whose sealed work it goes on with
 	refreshes, refreshAct string             // run whose delivered result it is to replace, and the act that asked for it
 	was                   *refreshed         // that result
+	refreshInterruptions  int64              // of runs for that act
 	sealed                []byte             // manifest of what lies sealed in its leases
 	vetted                bool               // what lies sealed comes with the word of its checks
 	shelved               bool               // only the store has what its builder left

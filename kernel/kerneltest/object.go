@@ -86,6 +86,7 @@ type Head struct {
 	Resumes, Dispatch, Act            string
 	Refreshes, RefreshAct, Base, Of   string
 	Attempt, Interruptions, NotBefore int64
+	Cut                               int64 // interruptions of runs that were to refresh it
 	Codes                             string
 }
 
@@ -120,6 +121,8 @@ func ReadHead(oid string, o Object) Head {
 			h.Waiting = t.Value
 		case kernel.TrailerChange:
 			h.Change = t.Value
+		case kernel.TrailerRefreshInterruptions:
+			h.Cut = number(t.Value)
 		case kernel.TrailerRefreshes:
 			h.Refreshes = t.Value
 		case kernel.TrailerRefreshAct:

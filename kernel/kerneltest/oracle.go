@@ -58,12 +58,13 @@ func (r Rules) Judge(s Step) string {
 			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "a merge is no attempt"),
 			is(now.Interruptions, old.Interruptions, "nor an interruption"))
 	case kernel.ActionRestore:
-		counts := now.Interruptions - old.Interruptions
+		counts := now.Cut - old.Cut
 		return all(
 			is(old.State, "working", "only over a lease is a result put back"), is(old.Refreshes != "", true, "of a run that was to replace it"),
 			is(now.Run == "" && now.Change != "", true, "what is put back is a result"), is(accepted(now), true, "that was accepted"),
 			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "it is no attempt"),
-			is(counts == 0 || counts == 1, true, "an interruption counts one at most"))
+			is(now.Interruptions, old.Interruptions, "the result bears no interruption of such a run"),
+			is(now.Cut == 0 || counts == 0 || counts == 1, true, "an interruption counts one at most"))
 	case kernel.ActionWait:
 		if now.Waiting == "rule" {
 			return r.awaitRule(old, now)
