@@ -136,6 +136,7 @@ func TestE1_ConflictIsNamed(t *testing.T) {
 	}
 	f.moveBase(map[string]string{"a": "x\n"}) // it is gone again
 	f.later()
+	f.others(f.another()) // which has answered nothing
 	if f.ref(stateRef) != head || f.ref(changeRef) != change || *checks != 1 {
 		t.Errorf("HEAD moved, or checks ran %d times", *checks)
 	}
@@ -634,7 +635,7 @@ func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
 			f.open()
 			f.task.room.admit = nil
 		}
-		st := f.later()
+		st := f.drive()
 		f.wants(st, kernel.StandWaiting, kernel.CodeLeaseUntrusted)
 		if st.Decision.WaitingFor != kernel.WaitRepair {
 			t.Errorf("live %t: it waits for %q", live, st.Decision.WaitingFor)
@@ -646,5 +647,23 @@ func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
 		if f.started() != builds+1 || f.trailer("writ-waiting-for") != kernel.WaitMerge || f.trailer("writ-refreshes") != "" {
 			t.Errorf("live %t: %d builders more, HEAD waits for %q", live, f.started()-builds, f.trailer("writ-waiting-for"))
 		}
+	}
+}
+
+// TestE1_IssueStandsWhileItIsRefreshed: while a refresh is checked the issue stays closed,
+// with the label of what is delivered.
+func TestE1_IssueStandsWhileItIsRefreshed(t *testing.T) {
+	t.Parallel()
+	f, _ := newDelivered(t, checkedTerms)
+	f.moveBase(map[string]string{"a": "x\n"})
+	f.says(f.scene.Owner, "/writ refresh")
+	f.exec.held = func() {}
+	f.reach(kernel.ActionChecks)
+	for range 6 {
+		f.ask(kernel.RequestTell)
+	}
+	f.shows("is being applied on the base", kernel.LabelCompleted, false)
+	if f.acts(f.scene.Robot, forge.EventReopened) != 0 {
+		t.Error("it was put back open")
 	}
 }

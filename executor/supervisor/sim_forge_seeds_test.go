@@ -40,8 +40,18 @@ func simulateForged(t testing.TB, seed int64) *sim {
 	s := newSimForged(t, seed, simContract, simRules, c.Between(-40_000, 40_000), c.Between(-4_000_000, 4_000_000), c.Between(-2_000, 2_000))
 	s.trace = append([]string{fmt.Sprintf("rerun with -run TestSim_F5_LyingForge -seed %d", seed)}, s.trace...)
 	steps := 20 + s.choice.Intn(60)
+	refreshes := s.choice.Intn(3)
+	if seed%4 == 0 { // what goes wrong does so around refreshes
+		s.runners[0].until(kernel.StandFinal)
+		s.refreshed = true
+		steps, refreshes = min(steps, 40), 3
+	}
 	for faults := 2 + s.choice.Intn(8); steps > 0; steps-- {
-		switch {
+		switch h := s.head(); {
+		case refreshes > 0 && h.Change != "" && s.server.Ref(s.check.ChangeRef) == h.Change && s.choice.Chance(25):
+			refreshes--
+			steps, faults = max(steps, refreshSteps), max(faults, 2)
+			s.refresh()
 		case faults > 0 && s.choice.Chance(12):
 			faults--
 			s.disturb()
@@ -59,6 +69,24 @@ func simulateForged(t testing.TB, seed int64) *sim {
 	}
 	s.settleForged()
 	return s
+}
+
+// refreshSteps is how many steps are left at least once somebody asks for a refresh.
+const refreshSteps = 12
+
+// refresh has the base move, mostly beside the delivered work, and the owner ask for that
+// to be applied there. Now and then the word comes before.
+func (s *sim) refresh() {
+	s.refreshed = true
+	path := fmt.Sprintf("beside-%d", s.server.Version)
+	if s.choice.Chance(15) {
+		path = "out.txt"
+	}
+	if s.choice.Chance(20) {
+		s.says("/writ refresh")
+	}
+	s.moveBase(path)
+	s.says("/writ refresh")
 }
 
 // lie is one fault of the forge, or one thing that somebody does there.
@@ -97,7 +125,7 @@ func (s *sim) lie() {
 
 // settleForged is settle over a forge: the owner asks again for what waits.
 func (s *sim) settleForged() {
-	from := s.time.Now()
+	from, asked := s.time.Now(), false
 	for s.time.Now()-from < boundMs {
 		ended, waits := true, false
 		wake := int64(20_000)
@@ -113,7 +141,7 @@ func (s *sim) settleForged() {
 				ended = false
 				s.logf("a person adopts the ledger of %s", r.name)
 				r.adopt()
-			case r.lastError != nil || r.untold || !standsStill(st):
+			case r.lastError != nil || r.untold || !standsStill(st) || st.Decision.Wake > 0:
 				ended = false
 			case st.Decision.Standing != kernel.StandFinal || st.Decision.State == kernel.TaskBlocked:
 				waits = true
@@ -129,13 +157,17 @@ func (s *sim) settleForged() {
 		case ended && !waits:
 			s.expectIssue("completed")
 			s.expectAnswers()
+			if h := s.head(); s.server.Ref(s.check.ChangeRef) != h.Change {
+				s.fail("the branch is at %s, HEAD names %s", s.server.Ref(s.check.ChangeRef), h.Change)
+			}
 			return
-		case ended && s.server.Ref(s.check.ChangeRef) != "" && (s.head().OID == "" || s.delivered()):
+		case ended && s.server.Ref(s.check.ChangeRef) != "" && (s.head().OID == "" || s.delivered(asked)):
 			return // somebody took the state ref of a delivered task away: nothing is done twice
 		case ended:
 			if i, _ := s.onForge(); i.State == forge.Closed && s.head().OID == "" {
 				must(s.t, s.forged.Owner.SetState(context.Background(), s.forged.Repo, 1, forge.Open))
 			}
+			asked = true
 			s.says("/writ retry")
 			for _, r := range s.runners {
 				r.looked = -1
@@ -148,11 +180,14 @@ func (s *sim) settleForged() {
 
 // delivered reports whether the change branch keeps everybody from going on who
 // doesn't see the task completed: how a delivered task stands whose state ref
-// somebody has overwritten, or whose writer lost the key that he signed it with.
-func (s *sim) delivered() bool {
+// somebody has overwritten, or whose writer lost the key that he signed it with. He himself
+// waits for repair, where others for whom it counts have answered that it is completed.
+func (s *sim) delivered(asked bool) bool {
+	final := slices.ContainsFunc(s.runners, func(r *simRunner) bool { return r.last.Decision.Standing == kernel.StandFinal })
 	return !slices.ContainsFunc(s.runners, func(r *simRunner) bool {
 		d := r.last.Decision
 		kept := d.Standing == kernel.StandRefused && slices.Contains(d.Codes, kernel.CodeBranchTaken)
-		return !kept && (d.Standing != kernel.StandFinal || d.State != kernel.TaskCompleted)
+		lost := asked && final && d.WaitingFor == kernel.WaitRepair && slices.Equal(d.Codes, []kernel.Code{kernel.CodeLeaseUntrusted})
+		return !kept && !lost && (d.Standing != kernel.StandFinal || d.State != kernel.TaskCompleted)
 	})
 }

@@ -72,7 +72,7 @@ func (r *simRunner) idle() bool {
 	case kernel.StandHeld, kernel.StandDue:
 		return r.clock.Now().WallMs < d.Wake
 	case kernel.StandFinal, kernel.StandWaiting, kernel.StandRefused:
-		return true
+		return d.Wake == 0 || r.clock.Now().WallMs < d.Wake
 	case kernel.StandRunning:
 		run := r.proc != nil && r.proc.task != nil && r.proc.task.run != nil
 		return run && !r.proc.task.run.tenure.RenewDue(r.clock.Now()) && len(r.building()) > 0
@@ -173,12 +173,13 @@ func (s *sim) others(but *simRunner, steps int) {
 }
 
 // meddle is a person with push rights. Who sets HEAD back can't be told from a server that
-// shows too late what was pushed, and what ends over that counts nothing.
+// shows too late what was pushed, and what ends over that counts nothing. Who set back a
+// task that is refreshed, and says then that it is to go on, gets a second result.
 func (s *sim) meddle() {
 	head := s.head()
 	s.check.Outage = true
 	switch n := s.choice.Intn(7); {
-	case n == 0 || head.OID == "":
+	case n == 0 || head.OID == "" || s.refreshed && n != 1 && n != 4:
 		s.server.Force(s.check.StateRef, s.commit(head.OID, "hello from a person\n", map[string]string{"x": "y"}))
 	case n == 1:
 		s.server.Force(s.check.StateRef, s.commit(head.OID, "done\n\naynig-state: completed\n", nil))

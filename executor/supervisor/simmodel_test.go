@@ -49,11 +49,13 @@ type sim struct {
 	vague   bool                         // it says of that only that it was unable
 	account bool                         // it says that the account may not push it
 	blind   bool                         // nothing can be read either
-	trace   []string
-	reader  *git.Repo  // turns the server's refs into git.Refs
-	forged  *simForged // where the issue is, nil for a file
-	refs    git.Refs
-	version int // of the server when refs were read
+
+	refreshed bool // somebody asks for refreshes
+	trace     []string
+	reader    *git.Repo  // turns the server's refs into git.Refs
+	forged    *simForged // where the issue is, nil for a file
+	refs      git.Refs
+	version   int // of the server when refs were read
 }
 
 // newSim makes a simulation; skews are the runners' wall clocks against the
