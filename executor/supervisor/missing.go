@@ -194,7 +194,7 @@ func (t *Task) reapplied(ctx context.Context, evidence, inputs git.OID, objs *gi
 	}
 	r := &run{dispatch: work.dispatch, built: executor.BuildOutcome{Diff: work.diff}}
 	if canon.UnmarshalCanonical(data, &r.pack) != nil {
-		return "", nil
+		return "", nil //nolint:nilerr // it can't be made
 	}
 	if r.base, err = t.s.deps.Repo.Tree(ctx, git.OID(r.pack.Pins.BaseCommit)); err != nil {
 		return "", gitTrouble(err)

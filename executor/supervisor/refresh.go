@@ -371,7 +371,7 @@ func (t *Task) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts)
 		}
 		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != h.Refreshes {
 			h.Unrestorable = &kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: h.OID, Detail: "The result that this lease is to replace can't be read below it."}
-			return nil
+			return nil //nolint:nilerr // which is said
 		}
 		was = &refreshed{commit: commit, event: ev}
 	}

@@ -551,11 +551,11 @@ func TestP5_InterruptedRefreshBacksOff(t *testing.T) {
 		f.reach(kernel.ActionChecks)
 		f.open() // the process that did it is gone
 		f.task.room.admit = nil
-		st := f.reach(kernel.ActionRestore)
+		f.reach(kernel.ActionRestore)
 		if got := f.trailer("writ-refresh-interruptions"); n < 2 && got != fmt.Sprint(n+1) || n == 2 && got != "" || f.trailer("writ-interruptions") != "0" {
 			t.Errorf("after %d: HEAD counts %q and %q", n+1, got, f.trailer("writ-interruptions"))
 		}
-		if st = f.tick(); n < 2 && st.Decision.Standing == kernel.StandWaiting {
+		if st := f.tick(); n < 2 && st.Decision.Standing == kernel.StandWaiting {
 			waited = append(waited, st.Decision.Wake-f.clock.Now().WallMs)
 			f.clock.advance(st.Decision.Wake - f.clock.Now().WallMs)
 		}
