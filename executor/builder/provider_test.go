@@ -122,3 +122,26 @@ func TestProvider_OutageIsNoAttempt(t *testing.T) {
 		t.Errorf("not reached: %q, %v", codes(o), o.Violations)
 	}
 }
+
+// TestProvider_OutageWithinAnAnswer: an overload that a provider tells of in an answer that
+// began with 200 is one, too.
+func TestProvider_OutageWithinAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	word := ""
+	at, rule := provider(t, b, "anthropic", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":%q}}\n\n", word)
+	}))
+	for said, want := range map[string]string{
+		"overloaded_error":      "execution.exit_status provider.unavailable",
+		"billing_error":         "execution.exit_status provider.refused",
+		"invalid_request_error": "execution.exit_status",
+	} {
+		word = said
+		o := b.build(b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1")))
+		if codes(o) != want {
+			t.Errorf("%s: %q, want %q: %v", said, codes(o), want, o.Violations)
+		}
+	}
+}
