@@ -249,6 +249,7 @@ func (g *egressLog) result() *kernel.Egress {
 		return nil
 	}
 	e := g.e
+	e.Usage = slices.Clone(e.Usage)
 	return &e
 }
 
@@ -267,6 +268,9 @@ func (g *egressLog) add(r gateway.Record) {
 	if r.API != "" && r.Verdict != gateway.Denied {
 		g.provider = r
 	}
+	if r.Usage != nil {
+		g.use(*r.Usage)
+	}
 	g.e.Total++
 	g.e.Up += c.Up
 	g.e.Down += c.Down
@@ -277,6 +281,39 @@ func (g *egressLog) add(r gateway.Record) {
 		g.deny(c)
 	}
 }
+
+// use counts what a request to a provider used. Where no answer named the model it is the
+// one that the inside has asked for, of which there may be many.
+func (g *egressLog) use(u gateway.Usage) {
+	model := g.l.clean(u.Model, maxDetailBytes)
+	i := slices.IndexFunc(g.e.Usage, func(o kernel.Usage) bool { return o.Model == model })
+	if i < 0 {
+		if i = len(g.e.Usage); i == kernel.MaxModels {
+			i--
+			g.e.Usage[i].Model = kernel.OtherModels
+		} else {
+			g.e.Usage = append(g.e.Usage, kernel.Usage{Model: model})
+		}
+	}
+	sum := &g.e.Usage[i]
+	sum.Requests++
+	switch u.Basis {
+	case gateway.Reserved:
+		sum.Reserved++
+	case gateway.Unknown:
+		sum.Unknown++
+	case gateway.Measured:
+	}
+	for _, n := range []struct {
+		to   *int64
+		more int64
+	}{{&sum.Input, u.Input}, {&sum.CacheRead, u.CacheRead}, {&sum.CacheWrite, u.CacheWrite}, {&sum.Output, u.Output}} {
+		*n.to = min(*n.to+n.more, maxTokens)
+	}
+}
+
+// maxTokens bounds a sum: records have no larger number, and four of them fit an int64.
+const maxTokens = 1<<53 - 1
 
 func (g *egressLog) deny(c kernel.Connection) {
 	for i, d := range g.e.Denied {

@@ -75,7 +75,7 @@ func TestF3_ProviderKey(t *testing.T) {
 		t.Errorf("the key is in the result or the log: %s, %v", kept, err)
 	}
 	e := o.Result.Egress
-	if e == nil || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
+	if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || e.Usage[0].Tokens() == 0 || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
 		t.Errorf("recorded %+v, the provider was asked %q, without the key %q", e, m.asked(), m.wrong)
 	}
 }

@@ -13,14 +13,13 @@ const (
 )
 
 // picker reads JSON of any size as it streams by, and keeps one value at a time. It tells
-// of those that are in objects only, near the top: in what a model writes, which is text,
-// and in lists it finds none.
+// of those near the top: a path through a list has an empty name in it, and what a model
+// writes is text.
 type picker struct {
 	take func(path, value string, isText bool)
 
 	open  []byte   // the closing bytes of what is open
 	names []string // of the members that are being read, one for each that is open
-	lists int      // of what is open
 	buf   []byte
 	long  bool // buf isn't the whole value
 
@@ -92,7 +91,7 @@ func (p *picker) endText() {
 
 // value tells of a value whose place is wanted.
 func (p *picker) value(value string, isText bool) {
-	if p.lists == 0 && len(p.open) > 0 && len(p.open) <= maxPickedPath && p.named && !p.long {
+	if len(p.open) > 0 && len(p.open) <= maxPickedPath && p.named && !p.long {
 		p.take(strings.Join(p.names, "."), value, isText)
 	}
 }
@@ -105,18 +104,12 @@ func (p *picker) structure(c byte) {
 			p.bad = true
 			return
 		}
-		if c == '[' {
-			p.lists++
-		}
 		p.open, p.names = append(p.open, c+2), append(p.names, "") // the closing bytes are two behind
 		p.named = false
 	case '}', ']':
 		if n == 0 || p.open[n-1] != c {
 			p.bad = true
 			return
-		}
-		if c == ']' {
-			p.lists--
 		}
 		p.open, p.names = p.open[:n-1], p.names[:n-1]
 		p.named = true // that of what is open still

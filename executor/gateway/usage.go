@@ -102,7 +102,7 @@ func (e endpoint) meterOf(body any, size int) *meter {
 	o, _ := body.(object)
 	m := &meter{form: form, counts: map[string]int64{}}
 	model, _ := o.get("model").(string)
-	m.reserved = Usage{Model: clipped(model), Basis: Reserved, Input: (int64(size) + BytesPerToken - 1) / BytesPerToken, Output: DefaultOutput}
+	m.reserved = Usage{Model: modelName(model), Basis: Reserved, Input: (int64(size) + BytesPerToken - 1) / BytesPerToken, Output: DefaultOutput}
 	for _, name := range slices.Backward(form.asked) {
 		if n, ok := whole(o.get(name), maxOutput); ok {
 			m.reserved.Output = n
@@ -115,6 +115,17 @@ func (e endpoint) meterOf(body any, size int) *meter {
 	m.picker.take = m.take
 	m.lines.picker = &m.picker
 	return m
+}
+
+// modelName is a model's name without what no provider has in one: the inside may have
+// chosen it.
+func modelName(text string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("._:/-", r) || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '?'
+	}, clipped(text))
 }
 
 // whole is a number of a body; false for one that isn't from 0 to most.
@@ -174,7 +185,7 @@ func (m *meter) take(path, value string, isText bool) {
 	switch inner {
 	case "model":
 		if isText && value != "" {
-			m.model = clipped(value)
+			m.model = modelName(value)
 		}
 	case "type":
 		m.kind = value

@@ -168,6 +168,14 @@ func TestUsage_FailureInAStream(t *testing.T) {
 	}
 }
 
+// TestUsage_ModelOfTheInside: a name that the inside has chosen refers to nothing.
+func TestUsage_ModelOfTheInside(t *testing.T) {
+	r := recorded(t, "/v1/messages", `{"model":"a/b-1.5:c@here #1 `+"`"+`x","messages":[]}`, answers(stream, "", true))
+	if r.Usage == nil || r.Usage.Model != "a/b-1.5:here??1??x" && r.Usage.Model != "here??1??x" {
+		t.Errorf("%+v", r.Usage)
+	}
+}
+
 func TestAPI_UsageIsKnown(t *testing.T) {
 	for _, e := range []string{`{"method":"POST","path":"/p","body":{"fields":{}},"usage":"other"}`, `{"method":"GET","path":"/p","usage":"chat"}`} {
 		if _, err := readAPI([]byte(`{"name":"a","endpoints":[` + e + `]}`)); err == nil {
