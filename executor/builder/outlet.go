@@ -230,9 +230,11 @@ func (l *Local) through(ctx context.Context, o *outlet, spec sandbox.Spec, w *wa
 type egressLog struct {
 	l    *Local
 	task string // whose programs they are
-	most int    // connections that are told one by one
-	mu   sync.Mutex
-	e    kernel.Egress
+	// world and builder are whose usage is told; empty for checks.
+	world, builder string
+	most           int // connections that are told one by one
+	mu             sync.Mutex
+	e              kernel.Egress
 	// provider is the last connection over which a provider of models was asked.
 	provider gateway.Record
 }
@@ -270,6 +272,9 @@ func (g *egressLog) add(r gateway.Record) {
 	}
 	if r.Usage != nil {
 		g.use(*r.Usage)
+		if g.l.cfg.Usage != nil && g.builder != "" {
+			g.l.cfg.Usage(g.world, g.builder, *r.Usage)
+		}
 	}
 	g.e.Total++
 	g.e.Up += c.Up

@@ -63,7 +63,12 @@ func asks(rule gateway.Rule, text string) Builder {
 // asks for beyond that is refused by name, and recorded.
 func TestF3_ProviderKey(t *testing.T) {
 	t.Parallel()
-	b := outward(t)
+	var told []string
+	b := outward(t, func(c *Config) {
+		c.Usage = func(world, builder string, u gateway.Usage) {
+			told = append(told, fmt.Sprint(world, " ", builder, " ", u.Basis))
+		}
+	})
 	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
 	at, rule := provider(t, b, "anthropic", m)
 	o := b.build(b.job(asks(rule, `echo x > calc/new; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null || true; `+ask(at, `"new":1,`)+ask(at, `"mcp_servers":[1],`))))
@@ -73,6 +78,9 @@ func TestF3_ProviderKey(t *testing.T) {
 	kept, err := json.Marshal(o.Result)
 	if err != nil || strings.Contains(string(kept)+b.lines.all()+b.log.String(), providersKey) {
 		t.Errorf("the key is in the result or the log: %s, %v", kept, err)
+	}
+	if want := fmt.Sprint(b.job(Builder{}).World, " ", o.Result.Builder, " measured"); len(told) != 1 || told[0] != want {
+		t.Errorf("told of usage %q, want %q", told, want)
 	}
 	e := o.Result.Egress
 	if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || e.Usage[0].Tokens() == 0 || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
