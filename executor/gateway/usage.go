@@ -172,7 +172,7 @@ func (b *meteredBody) Read(p []byte) (int, error) {
 			b.m.picker.eat(c)
 		}
 	}
-	b.m.whole = b.m.whole || err == io.EOF //nolint:errorlint // a Reader returns it bare
+	b.m.whole = b.m.whole || err == io.EOF
 	return n, err
 }
 
