@@ -10,13 +10,38 @@ type Egress struct {
 	Connections []Connection `json:"connections"` // the first MaxConnections, in the order of their ends
 	Denied      []Denied     `json:"denied"`      // the first MaxDenied kinds, in the order in which they came first
 	DeniedMore  int64        `json:"denied_more"` // of other kinds
+	// Usage is what the requests to providers of models used, of each model, in the order
+	// in which they came first; absent where none was asked.
+	Usage []Usage `json:"usage,omitempty"`
 }
+
+// Usage is what requests to a provider used of a model, in tokens, as the gateway read it
+// from the provider's answers. None is counted twice.
+type Usage struct {
+	Model      string `json:"model"` // the last one of a list may be OtherModels
+	Requests   int64  `json:"requests"`
+	Input      int64  `json:"input"` // neither read from the provider's cache nor written to it
+	CacheRead  int64  `json:"cache_read"`
+	CacheWrite int64  `json:"cache_write"`
+	Output     int64  `json:"output"`
+	// Reserved and Unknown are how many of the requests are charged what was reserved for
+	// them: their answers broke off before they said what was used, or never said it.
+	Reserved int64 `json:"reserved"`
+	Unknown  int64 `json:"unknown"`
+}
+
+// Tokens are all that were used.
+func (u Usage) Tokens() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.Output }
+
+// OtherModels stands for the models beyond MaxModels.
+const OtherModels = "(others)"
 
 // How much of an [Egress] is told one by one; of connections, for the checks of a run
 // together.
 const (
 	MaxConnections = 200
 	MaxDenied      = 32
+	MaxModels      = 16
 )
 
 // Connection is one connection. Verdict, code and rule are those of executor/gateway.

@@ -65,6 +65,14 @@ type app struct {
 	behind time.Duration
 	// connected is told of each connection through a gateway; nil: nobody is.
 	connected func(gateway.Record)
+	// used is told what each request to a provider used; nil: nobody is.
+	used func(world, builder string, u gateway.Usage)
+}
+
+func (a *app) usage(world, builder string, u gateway.Usage) {
+	if a.used != nil {
+		a.used(world, builder, u)
+	}
 }
 
 func (a *app) connection(r gateway.Record) {

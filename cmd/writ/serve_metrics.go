@@ -26,6 +26,7 @@ type serverMetrics struct {
 	tries   *prometheus.CounterVec
 	egress  *prometheus.CounterVec
 	carried *prometheus.CounterVec
+	tokens  *prometheus.CounterVec
 
 	mu   sync.Mutex
 	held map[scheduler.Key]bool // whose lease this process has
@@ -56,9 +57,13 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		carried: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "writ_egress_bytes_total", Help: "Bytes that gateways carried out of sandboxes and into them.",
 		}, []string{"direction"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_builder_tokens_total", Help: "Tokens that builders used of models, as their gateways metered them.",
+		}, []string{"world", "builder", "model", "kind"}),
 	}
 	s.app.connected = m.connected
-	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried)
+	s.app.used = m.used
+	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_leases_held", Help: "Leases that this process holds."}, m.leases))
 	for _, g := range []struct {
 		name, help string
@@ -93,6 +98,17 @@ func (m *serverMetrics) connected(r gateway.Record) {
 	m.egress.WithLabelValues(string(r.Verdict), r.Code).Inc()
 	m.carried.WithLabelValues("out").Add(float64(r.Up))
 	m.carried.WithLabelValues("in").Add(float64(r.Down))
+}
+
+// used counts what a request to a provider used. A model that the provider didn't name is
+// one that the inside has asked for, which may be any, and has no row of its own.
+func (m *serverMetrics) used(world, builder string, u gateway.Usage) {
+	if u.Basis != gateway.Measured {
+		u.Model = "(unmeasured)"
+	}
+	for kind, n := range map[string]int64{"input": u.Input, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "output": u.Output} {
+		m.tokens.WithLabelValues(world, builder, u.Model, kind).Add(float64(n))
+	}
 }
 
 // stats asks the store, within the time that a scrape has.

@@ -135,6 +135,7 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 		rep.Discarded, rep.Locks = r.Diff.Discarded, r.Diff.Locks
 	}
 	r.tellChecks(rep)
+	r.tellUsage(rep)
 	r.tellDenied(rep)
 	r.tellPrepared(rep)
 	if b := r.Built; b != nil {
@@ -158,6 +159,31 @@ func (r RunRecord) tellChecks(rep *Report) {
 			rep.Outputs = append(rep.Outputs, Output{Name: "check " + k.Name, Tail: k.Output.Tail})
 		}
 	}
+}
+
+// tellUsage says in one line what the builder used of models.
+func (r RunRecord) tellUsage(rep *Report) {
+	if r.Built == nil || r.Built.Egress == nil || len(r.Built.Egress.Usage) == 0 {
+		return
+	}
+	var all kernel.Usage
+	var models []string
+	for _, u := range r.Built.Egress.Usage {
+		all.Requests += u.Requests
+		all.Input += u.Input
+		all.CacheRead += u.CacheRead
+		all.CacheWrite += u.CacheWrite
+		all.Output += u.Output
+		all.Reserved += u.Reserved
+		all.Unknown += u.Unknown
+		models = append(models, span(u.Model))
+	}
+	line := fmt.Sprintf("The builder used %d tokens in %d requests: %d in, %d read from the cache, %d written to it, %d out (%s).",
+		all.Tokens(), all.Requests, all.Input, all.CacheRead, all.CacheWrite, all.Output, strings.Join(models, ", "))
+	if all.Reserved+all.Unknown > 0 {
+		line += fmt.Sprintf(" Of %d requests that is what was reserved for them: %d broke off, and of %d the provider didn't say it.", all.Reserved+all.Unknown, all.Reserved, all.Unknown)
+	}
+	rep.Notes = append(slices.Clone(rep.Notes), line)
 }
 
 // tellDenied says what the gateway denied, and which list would allow it.

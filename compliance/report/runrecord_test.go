@@ -87,6 +87,23 @@ func TestRunRecord_TellsWhatWasDenied(t *testing.T) {
 	}
 }
 
+// TestRunRecord_TellsWhatWasUsed: in one line, and how much of it nobody measured.
+func TestRunRecord_TellsWhatWasUsed(t *testing.T) {
+	usage := []kernel.Usage{
+		{Model: "large", Requests: 3, Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000},
+		{Model: "small", Requests: 2, Input: 1, Output: 1, Reserved: 1, Unknown: 1},
+	}
+	const measured = "The builder used 4321 tokens in 3 requests: 1 in, 20 read from the cache, 300 written to it, 4000 out (`large`)."
+	const both = "The builder used 4323 tokens in 5 requests: 2 in, 20 read from the cache, 300 written to it, 4001 out (`large`, `small`). Of 2 requests that is what was reserved for them: 1 broke off, and of 1 the provider didn't say it."
+	for n, want := range [][]string{nil, {measured}, {both}} {
+		var rep Report
+		RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &kernel.BuilderResult{Egress: &kernel.Egress{Usage: usage[:n]}}}.Tell(&rep, false)
+		if !slices.Equal(rep.Notes, want) {
+			t.Errorf("notes %q, want %q", rep.Notes, want)
+		}
+	}
+}
+
 // TestRunRecord_TellsWhatWasPrepared: the layers of builder and checks, what a failed step
 // wrote, and which hosts a step was denied.
 func TestRunRecord_TellsWhatWasPrepared(t *testing.T) {

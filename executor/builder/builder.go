@@ -44,8 +44,10 @@ type Config struct {
 	Gateway    gateway.Limits       // of each sandbox, but for the time, which is the program's
 	Resolver   gateway.Resolver     // nil: the host's
 	Connection func(gateway.Record) // told of each connection to the outside; nil for nobody
-	WorkDir    string               // workspaces are made below it and removed
-	Layers     Layers
+	// Usage is told what each request of a builder's to a provider used; nil for nobody.
+	Usage   func(world, builder string, u gateway.Usage)
+	WorkDir string // workspaces are made below it and removed
+	Layers  Layers
 	// Redact takes secrets out of what is kept or shown; nil for none.
 	Redact func(string) string
 	// Holds reports whether a file has a secret in it, and may not be delivered; nil for none.

@@ -230,9 +230,11 @@ func (l *Local) through(ctx context.Context, o *outlet, spec sandbox.Spec, w *wa
 type egressLog struct {
 	l    *Local
 	task string // whose programs they are
-	most int    // connections that are told one by one
-	mu   sync.Mutex
-	e    kernel.Egress
+	// world and builder are whose usage is told; empty for checks.
+	world, builder string
+	most           int // connections that are told one by one
+	mu             sync.Mutex
+	e              kernel.Egress
 	// provider is the last connection over which a provider of models was asked.
 	provider gateway.Record
 }
@@ -249,6 +251,7 @@ func (g *egressLog) result() *kernel.Egress {
 		return nil
 	}
 	e := g.e
+	e.Usage = slices.Clone(e.Usage)
 	return &e
 }
 
@@ -267,6 +270,12 @@ func (g *egressLog) add(r gateway.Record) {
 	if r.API != "" && r.Verdict != gateway.Denied {
 		g.provider = r
 	}
+	if r.Usage != nil {
+		g.use(*r.Usage)
+		if g.l.cfg.Usage != nil && g.builder != "" {
+			g.l.cfg.Usage(g.world, g.builder, *r.Usage)
+		}
+	}
 	g.e.Total++
 	g.e.Up += c.Up
 	g.e.Down += c.Down
@@ -277,6 +286,39 @@ func (g *egressLog) add(r gateway.Record) {
 		g.deny(c)
 	}
 }
+
+// use counts what a request to a provider used. Where no answer named the model it is the
+// one that the inside has asked for, of which there may be many.
+func (g *egressLog) use(u gateway.Usage) {
+	model := g.l.clean(u.Model, maxDetailBytes)
+	i := slices.IndexFunc(g.e.Usage, func(o kernel.Usage) bool { return o.Model == model })
+	if i < 0 {
+		if i = len(g.e.Usage); i == kernel.MaxModels {
+			i--
+			g.e.Usage[i].Model = kernel.OtherModels
+		} else {
+			g.e.Usage = append(g.e.Usage, kernel.Usage{Model: model})
+		}
+	}
+	sum := &g.e.Usage[i]
+	sum.Requests++
+	switch u.Basis {
+	case gateway.Reserved:
+		sum.Reserved++
+	case gateway.Unknown:
+		sum.Unknown++
+	case gateway.Measured:
+	}
+	for _, n := range []struct {
+		to   *int64
+		more int64
+	}{{&sum.Input, u.Input}, {&sum.CacheRead, u.CacheRead}, {&sum.CacheWrite, u.CacheWrite}, {&sum.Output, u.Output}} {
+		*n.to = min(*n.to+n.more, maxTokens)
+	}
+}
+
+// maxTokens bounds a sum: records have no larger number, and four of them fit an int64.
+const maxTokens = 1<<53 - 1
 
 func (g *egressLog) deny(c kernel.Connection) {
 	for i, d := range g.e.Denied {

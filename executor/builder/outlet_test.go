@@ -467,6 +467,31 @@ func TestEgress_LogIsCapped(t *testing.T) {
 	}
 }
 
+// TestEgress_UsageIsSummed: of each model, whatever many names the inside asks for, with
+// how many of the requests weren't measured, in numbers that a record can hold.
+func TestEgress_UsageIsSummed(t *testing.T) {
+	t.Parallel()
+	l := New(Config{WorkDir: t.TempDir()})
+	defer l.Close()
+	g := l.newEgressLog("here#7", kernel.MaxConnections)
+	one := gateway.Usage{Model: "m", Basis: gateway.Measured, Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}
+	for _, basis := range []gateway.Basis{gateway.Measured, gateway.Reserved, gateway.Unknown, gateway.Unknown} {
+		one.Basis = basis
+		g.add(gateway.Record{API: "anthropic", Verdict: gateway.Allowed, Usage: &one})
+	}
+	g.add(gateway.Record{API: "anthropic", Verdict: gateway.Allowed}) // it cost nothing
+	for n := range kernel.MaxModels + 5 {
+		g.add(gateway.Record{Verdict: gateway.Allowed, Usage: &gateway.Usage{Model: fmt.Sprint("m", n), Output: maxTokens}})
+	}
+	got := g.result().Usage
+	if want := (kernel.Usage{Model: "m", Requests: 4, Input: 4, CacheRead: 8, CacheWrite: 12, Output: 16, Reserved: 1, Unknown: 2}); len(got) != kernel.MaxModels || got[0] != want {
+		t.Errorf("%+v, want %+v first", got, want)
+	}
+	if last := got[len(got)-1]; last.Model != kernel.OtherModels || last.Requests != 7 || last.Output != maxTokens {
+		t.Errorf("the others: %+v", last)
+	}
+}
+
 // TestEgress_ProxyIsTheOperatorsToChange: what the configuration says of a variable wins.
 func TestEgress_ProxyIsTheOperatorsToChange(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,12 @@ func asks(rule gateway.Rule, text string) Builder {
 // asks for beyond that is refused by name, and recorded.
 func TestF3_ProviderKey(t *testing.T) {
 	t.Parallel()
-	b := outward(t)
+	var told []string
+	b := outward(t, func(c *Config) {
+		c.Usage = func(world, builder string, u gateway.Usage) {
+			told = append(told, fmt.Sprint(world, " ", builder, " ", u.Basis))
+		}
+	})
 	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
 	at, rule := provider(t, b, "anthropic", m)
 	o := b.build(b.job(asks(rule, `echo x > calc/new; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null || true; `+ask(at, `"new":1,`)+ask(at, `"mcp_servers":[1],`))))
@@ -74,8 +79,11 @@ func TestF3_ProviderKey(t *testing.T) {
 	if err != nil || strings.Contains(string(kept)+b.lines.all()+b.log.String(), providersKey) {
 		t.Errorf("the key is in the result or the log: %s, %v", kept, err)
 	}
+	if want := fmt.Sprint(b.job(Builder{}).World, " ", o.Result.Builder, " measured"); len(told) != 1 || told[0] != want {
+		t.Errorf("told of usage %q, want %q", told, want)
+	}
 	e := o.Result.Egress
-	if e == nil || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
+	if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || e.Usage[0].Tokens() == 0 || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
 		t.Errorf("recorded %+v, the provider was asked %q, without the key %q", e, m.asked(), m.wrong)
 	}
 }
@@ -120,5 +128,28 @@ func TestProvider_OutageIsNoAttempt(t *testing.T) {
 	b.local.roots = x509.NewCertPool() // the other side is nobody
 	if o := b.build(b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1"))); codes(o) != "execution.exit_status provider.unavailable" {
 		t.Errorf("not reached: %q, %v", codes(o), o.Violations)
+	}
+}
+
+// TestProvider_OutageWithinAnAnswer: an overload that a provider tells of in an answer that
+// began with 200 is one, too.
+func TestProvider_OutageWithinAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	word := ""
+	at, rule := provider(t, b, "anthropic", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":%q}}\n\n", word)
+	}))
+	for said, want := range map[string]string{
+		"overloaded_error":      "execution.exit_status provider.unavailable",
+		"billing_error":         "execution.exit_status provider.refused",
+		"invalid_request_error": "execution.exit_status",
+	} {
+		word = said
+		o := b.build(b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1")))
+		if codes(o) != want {
+			t.Errorf("%s: %q, want %q: %v", said, codes(o), want, o.Violations)
+		}
 	}
 }

@@ -45,6 +45,8 @@ type endpoint struct {
 	// Query are the names in its query that pass, with the values that they may have.
 	Query map[string][]string `json:"query,omitempty"`
 	Body  *shape              `json:"body,omitempty"` // nil: it has none
+	// Usage is the form in which its answer says what it used; empty: it costs nothing.
+	Usage string `json:"usage,omitempty"`
 }
 
 //go:embed apis/*.json
@@ -81,6 +83,9 @@ func readAPI(data []byte) (*API, error) {
 		}
 	}
 	for _, e := range a.Endpoints {
+		if _, known := usageForms[e.Usage]; e.Usage != "" && (!known || e.Body == nil) {
+			return nil, fmt.Errorf("%s: the usage %q isn't known, or there is no body to go by", e.Path, e.Usage)
+		}
 		if e.Body == nil {
 			continue
 		}
@@ -160,7 +165,9 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 	if err != nil {
 		return nil, nil, err
 	}
+	tree = e.askUsage(tree)
 	data = writeTree(tree)
+	x.meter = e.meterOf(tree, len(data))
 	out.Header.Set("Content-Type", "application/json")
 	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
 	return out, s.left, nil

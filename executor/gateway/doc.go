@@ -26,6 +26,9 @@
 // (tree.go), let through a shape (shape.go), and written anew. What isn't in the table is
 // left out where it is one value, and refused by name otherwise.
 //
+// What a request uses is read from the provider's answer as it streams by (usage.go), and
+// is in its Record. A few numbers are kept of it, whatever its size.
+//
 // A request that two readers may read differently is refused: Content-Length beside
 // Transfer-Encoding, a second Host, a line without CR LF, a folded line, white space
 // before a colon, a Host other than the target.

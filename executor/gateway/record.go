@@ -79,6 +79,11 @@ type Record struct {
 	// where there was none.
 	API    string `json:"api,omitempty"`
 	Status int    `json:"status,omitempty"`
+	// Usage is what the request used; nil where it costs nothing, or was refused.
+	Usage *Usage `json:"usage,omitempty"`
+	// Failure is the provider's word for what went wrong in an answer that began well:
+	// overloaded_error.
+	Failure string `json:"failure,omitempty"`
 }
 
 // maxText bounds each text of a record, in bytes: the longest name of a host.

@@ -112,10 +112,12 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 	if err != nil {
 		return nil, err
 	}
+	x.charged = true
 	answer, err := roundTrip(ctx, r, conn)
 	if err != nil {
 		return nil, err
 	}
+	x.charged = answer.StatusCode/100 == 2
 	if err := d.credential.uncover(answer, r.URL.Host); err != nil {
 		_ = answer.Body.Close()
 		return nil, err
@@ -123,6 +125,9 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 	if api := d.credential.API; api != nil {
 		x.record.Status = answer.StatusCode
 		api.hear(answer)
+		if x.meter != nil {
+			x.meter.listen(answer)
+		}
 		x.giveBack()
 	}
 	return answer, nil

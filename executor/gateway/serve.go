@@ -42,6 +42,7 @@ func (x *exchange) serve(ctx context.Context) error {
 	if d.credential != nil {
 		x.record.Mode, x.record.Port = Reverse, d.Port
 		defer x.giveBack()
+		defer x.measured()
 		if req, err = x.allowedOf(ctx, req, d.credential); err != nil {
 			return err
 		}

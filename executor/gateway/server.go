@@ -150,7 +150,9 @@ func (s *Server) handle(ctx context.Context, client net.Conn) {
 
 // exchange is one connection while it is served.
 type exchange struct {
-	holdsBody bool // of the places in server.bodies one is taken
+	holdsBody bool   // of the places in server.bodies one is taken
+	meter     *meter // of what is sent to a provider; nil for what costs nothing
+	charged   bool   // the provider has the request, and didn't refuse it
 	server    *Server
 	client    net.Conn
 	in        *bufio.Reader

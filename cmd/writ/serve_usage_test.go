@@ -1,0 +1,38 @@
+package main
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/writbot/writ/executor/gateway"
+)
+
+// TestMetrics_Tokens: what builders used is counted by the model that the provider named. A
+// name that the inside has chosen makes no row.
+func TestMetrics_Tokens(t *testing.T) {
+	a := &app{}
+	m := newServerMetrics(prometheus.NewRegistry(), &server{app: a})
+	a.usage("w", "b", gateway.Usage{Model: "large", Basis: gateway.Measured, Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000})
+	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Reserved, Output: 5})
+	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Unknown, Output: 6})
+	r := prometheus.NewRegistry()
+	r.MustRegister(m.tokens)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		`{builder="b",kind="input",model="large",world="w"} 1`, `{builder="b",kind="cache_read",model="large",world="w"} 20`,
+		`{builder="b",kind="cache_write",model="large",world="w"} 300`, `{builder="b",kind="output",model="large",world="w"} 4000`,
+		`{builder="b",kind="output",model="(unmeasured)",world="w"} 11`,
+	} {
+		if !strings.Contains(w.Body.String(), "writ_builder_tokens_total"+want) {
+			t.Errorf("%s is missing in %s", want, w.Body)
+		}
+	}
+	if strings.Contains(w.Body.String(), "chosen") {
+		t.Errorf("a row for what the inside has chosen: %s", w.Body)
+	}
+}

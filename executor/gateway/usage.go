@@ -1,0 +1,238 @@
+package gateway
+
+import (
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Basis says what a [Usage] was taken from.
+type Basis string
+
+// The bases. With the last two the numbers are what was reserved for the request.
+const (
+	Measured Basis = "measured" // from the provider's answer
+	Reserved Basis = "reserved" // the answer ended before it said what was used
+	Unknown  Basis = "unknown"  // the whole answer didn't say it, or not in a form that is known
+)
+
+// Usage is what one request to a provider used, in tokens. None is counted twice: Input is
+// what was neither read from the provider's cache nor written to it.
+type Usage struct {
+	Model      string `json:"model"`
+	Basis      Basis  `json:"basis"`
+	Input      int64  `json:"input"`
+	CacheRead  int64  `json:"cache_read"`
+	CacheWrite int64  `json:"cache_write"`
+	Output     int64  `json:"output"`
+}
+
+// What is reserved for a request. Texts have more bytes for each token than BytesPerToken.
+const (
+	BytesPerToken = 3
+	// DefaultOutput are the tokens of an answer to a request that sets no bound.
+	DefaultOutput = 32_768
+	// maxOutput bounds what is believed of a bound: no model writes more.
+	maxOutput = 1 << 30
+	// maxCount is the largest number that is believed of an answer.
+	maxCount = 1<<53 - 1
+)
+
+// usageForm is how an interface tells what an answer used. A path has the names of objects
+// with dots between them.
+type usageForm struct {
+	// wrap is the object of a stream's event that has what an answer has that is no stream.
+	wrap string
+	// begins says that a number in wrap is that of an answer which has only begun.
+	begins bool
+	// input, read, written and output are the paths of the numbers.
+	input, read, written, output string
+	// whole says that the input includes what was read from the cache and written to it.
+	whole bool
+	// asked are the names of a request's bound of its answer; the first one counts.
+	asked []string
+}
+
+var usageForms = map[string]usageForm{
+	"messages": {
+		wrap: "message.", begins: true,
+		input: "usage.input_tokens", read: "usage.cache_read_input_tokens", written: "usage.cache_creation_input_tokens", output: "usage.output_tokens",
+		asked: []string{"max_tokens"},
+	},
+	"responses": {
+		wrap: "response.", whole: true,
+		input: "usage.input_tokens", read: "usage.input_tokens_details.cached_tokens", written: "usage.input_tokens_details.cache_write_tokens", output: "usage.output_tokens",
+		asked: []string{"max_output_tokens"},
+	},
+	"chat": {
+		whole: true,
+		input: "usage.prompt_tokens", read: "usage.prompt_tokens_details.cached_tokens", written: "usage.prompt_tokens_details.cache_write_tokens", output: "usage.completion_tokens",
+		asked: []string{"max_completion_tokens", "max_tokens"},
+	},
+}
+
+// meter reads what a request used from its answer, as the answer streams by. It keeps some
+// numbers of it and nothing else.
+type meter struct {
+	form     usageForm
+	reserved Usage
+	stream   bool
+	picker   picker
+	lines    lines
+
+	model   string
+	counts  map[string]int64
+	final   bool // the numbers are those of the whole answer
+	wrong   bool // a number isn't one
+	whole   bool // the answer came to its end
+	kind    string
+	failure string // the word for what the answer says went wrong
+}
+
+// meterOf is that for a request whose body is sent. nil if the endpoint costs nothing.
+func (e endpoint) meterOf(body any, size int) *meter {
+	form, ok := usageForms[e.Usage]
+	if !ok {
+		return nil
+	}
+	o, _ := body.(object)
+	m := &meter{form: form, counts: map[string]int64{}}
+	model, _ := o.get("model").(string)
+	m.reserved = Usage{Model: modelName(model), Basis: Reserved, Input: (int64(size) + BytesPerToken - 1) / BytesPerToken, Output: DefaultOutput}
+	for _, name := range slices.Backward(form.asked) {
+		if n, ok := whole(o.get(name), maxOutput); ok {
+			m.reserved.Output = n
+		}
+	}
+	if n, ok := whole(o.get("n"), maxOutput); ok && n > 1 {
+		m.reserved.Output = min(m.reserved.Output, maxOutput) * n // below 2^60
+	}
+	m.reserved.Output = min(m.reserved.Output, maxOutput)
+	m.picker.take = m.take
+	m.lines.picker = &m.picker
+	return m
+}
+
+// modelName is a model's name without what no provider has in one: the inside may have
+// chosen it.
+func modelName(text string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("._:/-", r) || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '?'
+	}, clipped(text))
+}
+
+// whole is a number of a body; false for one that isn't from 0 to most.
+func whole(v any, most int64) (int64, bool) {
+	text, _ := v.(json.Number)
+	n, err := strconv.ParseInt(text.String(), 10, 64)
+	return n, err == nil && n >= 0 && n <= most
+}
+
+// askUsage has an answer say what it used that wouldn't otherwise.
+func (e endpoint) askUsage(body any) any {
+	o, _ := body.(object)
+	if e.Usage != "chat" || o.get("stream") != true {
+		return body
+	}
+	options, _ := o.get("stream_options").(object)
+	return o.with("stream_options", options.with("include_usage", true))
+}
+
+// with is the object with one member changed, or added at its end.
+func (o object) with(name string, value any) object {
+	out := slices.DeleteFunc(slices.Clone(o), func(m member) bool { return m.name == name })
+	return append(out, member{name, value})
+}
+
+// listen has the meter read an answer's body.
+func (m *meter) listen(answer *http.Response) {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	m.stream = kind == "text/event-stream"
+	answer.Body = &meteredBody{answer.Body, m}
+}
+
+type meteredBody struct {
+	io.ReadCloser
+	m *meter
+}
+
+func (b *meteredBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	for _, c := range p[:n] {
+		if b.m.stream {
+			b.m.lines.eat(c)
+		} else {
+			b.m.picker.eat(c)
+		}
+	}
+	b.m.whole = b.m.whole || err == io.EOF
+	return n, err
+}
+
+// take takes in one value of an answer.
+func (m *meter) take(path, value string, isText bool) {
+	inner, wrapped := strings.CutPrefix(path, m.form.wrap)
+	if m.form.wrap == "" {
+		wrapped = false
+	}
+	switch inner {
+	case "model":
+		if isText && value != "" {
+			m.model = modelName(value)
+		}
+	case "type":
+		m.kind = value
+	case "error.code", "error.type":
+		// A code says more than a type, and comes before or behind it.
+		if isText && (m.failure == "" || inner == "error.code") {
+			m.failure = clipped(value)
+		}
+	case "code":
+		if isText && !wrapped && m.kind == "error" {
+			m.failure = clipped(value)
+		}
+	case m.form.input, m.form.read, m.form.written, m.form.output:
+		if value == "null" && !isText {
+			return
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if m.wrong = m.wrong || isText || err != nil || n < 0 || n > maxCount; !m.wrong {
+			m.counts[inner] = n
+		}
+		m.final = m.final || inner == m.form.output && (!wrapped || !m.form.begins)
+	}
+}
+
+// used is what the request used, once its answer has ended.
+func (m *meter) used() *Usage {
+	u := Usage{Model: m.model, Basis: Measured, CacheRead: m.counts[m.form.read], CacheWrite: m.counts[m.form.written], Output: m.counts[m.form.output]}
+	if u.Model == "" {
+		u.Model = m.reserved.Model
+	}
+	input, said := m.counts[m.form.input]
+	if u.Input = input; m.form.whole {
+		u.Input -= u.CacheRead + u.CacheWrite
+	}
+	if m.final && said && !m.wrong && u.Input >= 0 {
+		return &u
+	}
+	u = Usage{Model: u.Model, Basis: Reserved, Input: m.reserved.Input, Output: max(m.reserved.Output, u.Output)}
+	if m.whole && (m.final || m.wrong || !m.stream) {
+		u.Basis = Unknown
+	}
+	return &u
+}
+
+// measured notes what the meter has read.
+func (x *exchange) measured() {
+	if m := x.meter; m != nil && x.charged {
+		x.record.Usage, x.record.Failure = m.used(), m.failure
+	}
+}

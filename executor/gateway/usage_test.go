@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Answers as the three interfaces give them. What their models write has usage in it, too.
+const (
+	forged       = `\"usage\":{\"input_tokens\":0,\"output_tokens\":0},\"model\":\"free\"`
+	messageWhole = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x-1","content":[{"type":"text","text":"` + forged + `"},{"type":"tool_use","input":{"usage":{"input_tokens":0,"output_tokens":0},"model":"free"}}],"usage":{"input_tokens":100,"cache_creation_input_tokens":20,"cache_read_input_tokens":3000,"output_tokens":7,"service_tier":"standard"}}`
+	messageBegin = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"type\":\"message\",\"model\":\"claude-x-1\",\"content\":[],\"usage\":{\"input_tokens\":100,\"cache_creation_input_tokens\":20,\"cache_read_input_tokens\":3000,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"" + forged + "\"}}\n\n"
+	messageEnd = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":7}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+
+	responseWhole = `{"id":"resp_1","object":"response","status":"completed","error":null,"model":"gpt-x","tools":[{"usage":{"input_tokens":1}}],"output":[{"content":[{"text":"` + forged + `"}]}],"usage":{"input_tokens":3120,"input_tokens_details":{"cached_tokens":3000,"cache_write_tokens":20},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":3127}}`
+	responseBegin = "event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"model\":\"gpt-x\",\"usage\":null}}\r\n\r\n"
+	responseEnd   = "event: response.completed\r\ndata:{\"type\":\"response.completed\",\"response\":" + responseWhole + "}\r\n\r\n"
+
+	chatWhole = `{"object":"chat.completion","model":"gpt-x","choices":[{"message":{"content":"` + forged + `"}}],"usage":{"prompt_tokens":3100,"completion_tokens":7,"total_tokens":3107,"prompt_tokens_details":{"cached_tokens":3000}}}`
+	chatBegin = "data: {\"model\":\"gpt-x\",\"choices\":[{\"delta\":{\"content\":\"" + forged + "\"}}],\"usage\":null}\n\n"
+	chatEnd   = "data: {\"model\":\"gpt-x\",\"choices\":[],\"usage\":{\"prompt_tokens\":3100,\"completion_tokens\":7,\"prompt_tokens_details\":{\"cached_tokens\":3000}}}\n\ndata: [DONE]\n\n"
+)
+
+const stream = "text/event-stream; charset=utf-8"
+
+// bodies are what is asked of each endpoint, with a bound of 50 tokens.
+var bodies = map[string]string{
+	"/v1/messages":         `{"model":"m","max_tokens":50,"messages":[]}`,
+	"/v1/responses":        `{"model":"m","max_output_tokens":50,"input":"","store":false,"background":false}`,
+	"/v1/chat/completions": `{"model":"m","max_tokens":50,"messages":[],"store":false}`,
+}
+
+// recorded asks for path, and gives what was recorded of the answer.
+func recorded(t *testing.T, path, body string, answer http.HandlerFunc) Record {
+	t.Helper()
+	api := "openai"
+	if strings.HasPrefix(path, "/v1/messages") {
+		api = "anthropic"
+	}
+	g, o := provided(t, api, answer)
+	_, _ = io.Copy(io.Discard, g.post(o, path, body).Body)
+	return g.record()
+}
+
+// answers is a handler that gives an answer, and breaks off behind it if it must.
+func answers(kind, text string, breaks bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, text)
+		if breaks {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// TestUsage_AsTheProviderTellsIt: what is recorded are the provider's own numbers, in each
+// of its interfaces, streamed or not. Nothing that a model writes counts, and none is
+// counted twice.
+func TestUsage_AsTheProviderTellsIt(t *testing.T) {
+	full := Usage{Model: "gpt-x", Basis: Measured, Input: 100, CacheRead: 3000, CacheWrite: 20, Output: 7}
+	message, chat := full, full
+	message.Model, chat.CacheWrite = "claude-x-1", 0
+	for name, tt := range map[string]struct {
+		path, kind, text string
+		want             Usage
+	}{
+		"messages":            {"/v1/messages", "application/json", messageWhole, message},
+		"messages, streamed":  {"/v1/messages", stream, messageBegin + messageEnd, message},
+		"responses":           {"/v1/responses", "application/json", responseWhole, full},
+		"responses, streamed": {"/v1/responses", stream, responseBegin + responseEnd, full},
+		"chat":                {"/v1/chat/completions", "application/json", chatWhole, chat},
+		"chat, streamed":      {"/v1/chat/completions", stream, chatBegin + chatEnd, chat},
+		"deep and long":       {"/v1/messages", stream, messageBegin + "data: {\"x\":" + strings.Repeat("[", 1000) + "\n\ndata: {\"" + strings.Repeat("x", 100_000) + "\":\"" + strings.Repeat("y", 100_000) + "\"}\n\n" + messageEnd, message},
+	} {
+		if r := recorded(t, tt.path, bodies[tt.path], answers(tt.kind, tt.text, false)); r.Usage == nil || *r.Usage != tt.want || r.Failure != "" {
+			t.Errorf("%s: %+v, %q, want %+v", name, r.Usage, r.Failure, tt.want)
+		}
+	}
+}
+
+// TestUsage_Reserved: an answer that doesn't come to its usage, or has none that can be
+// read, is charged what was reserved for it; it is said which.
+func TestUsage_Reserved(t *testing.T) {
+	const unbounded = `{"model":"m","input":"","store":false,"background":false}`
+	for name, tt := range map[string]struct {
+		path, body, kind, text string
+		breaks                 bool
+		basis                  Basis
+		output                 int64
+	}{
+		"messages break":  {"/v1/messages", "", stream, messageBegin, true, Reserved, 50},
+		"responses break": {"/v1/responses", "", stream, responseBegin, true, Reserved, 50},
+		"no bound":        {"/v1/responses", unbounded, stream, responseBegin, true, Reserved, DefaultOutput},
+		"chat breaks":     {"/v1/chat/completions", "", stream, chatBegin, true, Reserved, 50},
+		"several":         {"/v1/chat/completions", `{"model":"m","max_tokens":50,"n":3,"messages":[],"store":false}`, stream, chatBegin, true, Reserved, 150},
+		"ends":            {"/v1/messages", "", stream, messageBegin, false, Reserved, 50},
+		"no answer":       {"/v1/messages", "", "", "", true, Reserved, 50},
+		"no number":       {"/v1/messages", "", "application/json", strings.Replace(messageWhole, `"output_tokens":7`, `"output_tokens":"7"`, 1), false, Unknown, 50},
+		"below zero":      {"/v1/messages", "", "application/json", strings.Replace(messageWhole, `"input_tokens":100`, `"input_tokens":-100`, 1), false, Unknown, 50},
+		"more than whole": {"/v1/chat/completions", "", "application/json", strings.Replace(chatWhole, `"cached_tokens":3000`, `"cached_tokens":3101`, 1), false, Unknown, 50},
+		"too large":       {"/v1/messages", "", stream, messageBegin + strings.Replace(messageEnd, `:7}`, `:1e99}`, 1), false, Unknown, 50},
+		"none":            {"/v1/messages", "", "application/json", `{"model":"claude-x-1"}`, false, Unknown, 50},
+		"no JSON":         {"/v1/messages", "", "application/json", `}{`, false, Unknown, 50},
+	} {
+		body := tt.body
+		if body == "" {
+			body = bodies[tt.path]
+		}
+		text := tt.text
+		handler := answers(tt.kind, text, tt.breaks)
+		if tt.kind == "" {
+			handler = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+		}
+		r := recorded(t, tt.path, body, handler)
+		if u := r.Usage; u == nil || u.Basis != tt.basis || u.Output != tt.output || u.Input == 0 || u.Input != (int64(len(body))+2)/3 {
+			t.Errorf("%s: %+v of a body of %d bytes, want %s and %d", name, r.Usage, len(body), tt.basis, tt.output)
+		}
+	}
+}
+
+// TestUsage_OnlyWhatCosts: what the provider refuses, and what it does for nothing, isn't
+// counted.
+func TestUsage_OnlyWhatCosts(t *testing.T) {
+	refuses := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, messageWhole, http.StatusBadRequest) }
+	for path, answer := range map[string]http.HandlerFunc{"/v1/messages": refuses, "/v1/messages/count_tokens": answers("application/json", `{"input_tokens":5}`, false)} {
+		if r := recorded(t, path, bodies["/v1/messages"], answer); r.Usage != nil {
+			t.Errorf("%s: %+v", path, r.Usage)
+		}
+	}
+}
+
+// TestUsage_ChatIsAskedForIt: a stream of chat tells what it used only if it is asked to.
+func TestUsage_ChatIsAskedForIt(t *testing.T) {
+	for asked, want := range map[string]string{
+		`"stream":true`: `,"stream_options":{"include_usage":true}`,
+		`"stream":true,"stream_options":{"include_usage":false}`: `,"stream_options":{"include_usage":true}`,
+		`"stream":false`: ``,
+	} {
+		var got []string
+		g, o := provided(t, "openai", heard(&got, ""))
+		_, _ = io.Copy(io.Discard, g.post(o, "/v1/chat/completions", `{"model":"m","messages":[],"store":false,`+asked+`}`).Body)
+		first, _, _ := strings.Cut(asked, ",")
+		if whole := fmt.Sprintf(`{"model":"m","messages":[],"store":false,%s%s}`, first, want); len(got) != 1 || got[0] != whole {
+			t.Errorf("%s: the provider got %s, want %s", asked, got, whole)
+		}
+	}
+}
+
+// TestUsage_FailureInAStream: what a provider says went wrong in an answer that began with
+// 200 is recorded; what a model writes of errors isn't.
+func TestUsage_FailureInAStream(t *testing.T) {
+	for name, tt := range map[string]struct{ path, text, want string }{
+		"messages":  {"/v1/messages", messageBegin + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "overloaded_error"},
+		"responses": {"/v1/responses", responseBegin + "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"server_is_overloaded\",\"message\":\"x\"}}}\n\n", "server_is_overloaded"},
+		"an event":  {"/v1/responses", responseBegin + "data: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"x\"}\n\n", "rate_limit_exceeded"},
+		"chat":      {"/v1/chat/completions", chatBegin + "data: {\"error\":{\"type\":\"server_error\",\"code\":\"slow_down\"}}\n\n", "slow_down"},
+		"a model's": {"/v1/messages", messageBegin + "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"{\\\"error\\\":{\\\"type\\\":\\\"overloaded_error\\\"}}\",\"error\":{\"type\":\"x\"}}}\n\n" + messageEnd, ""},
+	} {
+		if r := recorded(t, tt.path, bodies[tt.path], answers(stream, tt.text, false)); r.Failure != tt.want || r.Status != http.StatusOK {
+			t.Errorf("%s: %q, want %q", name, r.Failure, tt.want)
+		}
+	}
+}
+
+// TestUsage_ModelOfTheInside: a name that the inside has chosen refers to nothing.
+func TestUsage_ModelOfTheInside(t *testing.T) {
+	r := recorded(t, "/v1/messages", `{"model":"a/b-1.5:c@here #1 `+"`"+`x","messages":[]}`, answers(stream, "", true))
+	if r.Usage == nil || r.Usage.Model != "a/b-1.5:here??1??x" && r.Usage.Model != "here??1??x" {
+		t.Errorf("%+v", r.Usage)
+	}
+}
+
+func TestAPI_UsageIsKnown(t *testing.T) {
+	for _, e := range []string{`{"method":"POST","path":"/p","body":{"fields":{}},"usage":"other"}`, `{"method":"GET","path":"/p","usage":"chat"}`} {
+		if _, err := readAPI([]byte(`{"name":"a","endpoints":[` + e + `]}`)); err == nil {
+			t.Errorf("read: %s", e)
+		}
+	}
+}
