@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -295,6 +296,10 @@ const (
 	// ActPutBack puts the commit that was seen last back, after a forge lost it.
 	ActPutBack = "put_back"
 )
+
+// MachineOf is the name of a task's kernel in its audit entries. The world itself has one,
+// too, with the number 0; its epochs are the histories of the ledger.
+func MachineOf(world string, task int64) string { return world + "#" + strconv.FormatInt(task, 10) }
 
 // KeyRotation is the body of the record after which another key signs: the next
 // checkpoint, and what is pushed from then on. The instance keeps its name, which is
