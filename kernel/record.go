@@ -281,6 +281,10 @@ type OperatorAct struct {
 	Reason string `json:"reason"`
 	Epoch  int64  `json:"epoch"` // the epoch that a resume opens
 	Head   string `json:"head"`  // commit at HEAD when a person resumed, or that is put back; "" for none
+	// Key makes it the same act however often it is said: of one actor and key one counts.
+	Key string `json:"key"`
+	// Round is the number of the round that it is made for, as the world then stands.
+	Round int64 `json:"round_id"`
 	// ActID is the act on the forge that asked for it, "" for none.
 	ActID string `json:"act_id,omitempty"`
 	// Unshown is the commit of the push that a resume goes on with: the server had

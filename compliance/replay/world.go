@@ -195,8 +195,8 @@ func checkAct(r kernel.Record) error {
 	}
 	resumes := a.Act == kernel.ActResume
 	withHead := resumes || a.Act == kernel.ActPutBack
-	if r.Run != "" || a.Actor == "" || !resumes && (a.Epoch != 0 || a.ActID != "") || !withHead && a.Head != "" {
-		return fmt.Errorf("the act %q lacks its actor, or says what such an act doesn't", a.Act)
+	if r.Run != "" || a.Actor == "" || a.Key == "" || a.Round < 1 || !resumes && (a.Epoch != 0 || a.ActID != "") || !withHead && a.Head != "" {
+		return fmt.Errorf("the act %q lacks its actor, key or round, or says what such an act doesn't", a.Act)
 	}
 	return nil
 }
