@@ -44,6 +44,8 @@ const (
 	CodeBudgetExceeded       Code = "policy.budget_exceeded"
 	CodeTargetIneligible     Code = "target.ineligible"
 	CodeObserveOnly          Code = "policy.observe_only"
+	CodeActionDuplicate      Code = "action.duplicate"
+	CodeActionStale          Code = "action.stale"
 	CodeTaskNumberTaken      Code = "task.number_taken"
 	CodeTaskNotFound         Code = "task.not_found"
 	CodeTaskNotResumable     Code = "task.not_resumable"
@@ -202,6 +204,8 @@ var codeTable = []CodeInfo{
 	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
 	{CodeObserveOnly, "Contract or operator let writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract, or take `server.observe` out of the server's configuration."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},
+	{CodeActionDuplicate, "The act was accepted before: of one person and key one counts.", CountsNothing, "Nothing has to be done. To do it once more, say it again."},
+	{CodeActionStale, "The act was made for the world as it doesn't stand any more: for another round, another epoch of the task or another commit at its ref.", CountsNothing, "Look at how the task stands by now, and say again what is to be done."},
 	{CodeTaskNotFound, "The repository has no issue with this number, and nothing was recorded of such a task.", CountsNothing, "Give the number of an issue; where the server has several repositories, --world too."},
 	{CodeTaskNotResumable, "There is nothing to resume: no halt, no block, and nobody else's commit holds the task back; or somebody's live lease does.", CountsNothing, "`writ task show N` says how the task stands. To start it, approve its issue."},
 	{CodeTaskHalted, "The task's kernel is halted.", CountsNothing, "Look into the reason, then run `writ task resume`."},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -280,6 +281,10 @@ type OperatorAct struct {
 	Reason string `json:"reason"`
 	Epoch  int64  `json:"epoch"` // the epoch that a resume opens
 	Head   string `json:"head"`  // commit at HEAD when a person resumed, or that is put back; "" for none
+	// Key makes it the same act however often it is said: of one actor and key one counts.
+	Key string `json:"key"`
+	// Round is the number of the round that it is made for, as the world then stands.
+	Round int64 `json:"round_id"`
 	// ActID is the act on the forge that asked for it, "" for none.
 	ActID string `json:"act_id,omitempty"`
 	// Unshown is the commit of the push that a resume goes on with: the server had
@@ -295,6 +300,10 @@ const (
 	// ActPutBack puts the commit that was seen last back, after a forge lost it.
 	ActPutBack = "put_back"
 )
+
+// MachineOf is the name of a task's kernel in its audit entries. The world itself has one,
+// too, with the number 0; its epochs are the histories of the ledger.
+func MachineOf(world string, task int64) string { return world + "#" + strconv.FormatInt(task, 10) }
 
 // KeyRotation is the body of the record after which another key signs: the next
 // checkpoint, and what is pushed from then on. The instance keeps its name, which is

@@ -88,7 +88,7 @@ func TestR1_LedgerThatBreaksItsWorldsRules(t *testing.T) {
 		Kind: string(kernel.KindOperatorAct), Act: kernel.ActResume, Actor: "alice", Reason: "go on", Epoch: 9}})
 	must(t, err)
 	in.Close()
-	p.want(exitOther, fmt.Sprintf("ledger.corrupt: first bad record %d: it breaks a rule of its world: a resume opens epoch", bad), "verify", "--state-dir", dir)
+	p.want(exitOther, fmt.Sprintf("ledger.corrupt: first bad record %d: it breaks a rule of its world: an act says whose it is, its key and its round", bad), "verify", "--state-dir", dir)
 }
 
 // TestActs_AnswersNameTheAct: what a running process answered is told as the act

@@ -150,7 +150,7 @@ func acts(ctx context.Context, j *scheduler.Job) <-chan supervisor.Act {
 				return
 			case o := <-j.Acts():
 				select {
-				case out <- supervisor.Act{Kind: o.Kind, Actor: o.Actor, Reason: o.Reason, Done: o.Done}:
+				case out <- supervisor.Act{Kind: o.Kind, Actor: o.Actor, Reason: o.Reason, Key: o.ID, Done: o.Done}:
 				case <-ctx.Done():
 					return
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/machine"
 )
 
 // firstHistory is the history that every ledger begins with.
@@ -194,7 +195,7 @@ func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g k
 	l.mu.Lock()
 	history := l.state.history()
 	l.mu.Unlock()
-	var drafts []kernel.Draft
+	var said []kernel.Adoption
 	for first := 0; first < len(bad); first += maxAbandoned {
 		body := kernel.Adoption{Kind: string(kernel.KindAdoption), Actor: actor, Reason: reason}
 		for i := first; i < min(first+maxAbandoned, len(bad)); i++ {
@@ -203,16 +204,17 @@ func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g k
 		}
 		history++
 		body.History = history
-		drafts = append(drafts, kernel.Draft{Kind: kernel.KindAdoption, Body: body})
+		said = append(said, body)
 	}
+	var first []kernel.Draft
 	if l.Chain().Head == kernel.NoHead() {
-		first, err := l.genesis(g)
+		genesis, err := l.genesis(g)
 		if err != nil {
 			return Adopted{}, err
 		}
-		drafts = append([]kernel.Draft{first}, drafts...)
+		first = []kernel.Draft{genesis}
 	}
-	if _, err := l.Write(ctx, now, drafts...); err != nil {
+	if err := l.declare(ctx, now, first, said...); err != nil {
 		return Adopted{}, err
 	}
 	all := l.Adopted()
@@ -238,7 +240,7 @@ func (l *Ledger) AdoptUnsigned(ctx context.Context, now int64, actor, reason str
 	if head == kernel.NoHead() {
 		return Adopted{}, ErrNothingToAdopt
 	}
-	if all := l.Adopted(); len(all) > 0 && all[len(all)-1].Seq == head.Seq && all[len(all)-1].Unsigned {
+	if all := l.Adopted(); len(all) > 0 && all[len(all)-1].Seq+adoptionEntries == head.Seq && all[len(all)-1].Unsigned {
 		return all[len(all)-1], nil
 	}
 	return l.adopt(ctx, now, kernel.Adoption{Actor: actor, Reason: reason, Unsigned: true})
@@ -248,9 +250,87 @@ func (l *Ledger) adopt(ctx context.Context, now int64, body kernel.Adoption) (Ad
 	l.mu.Lock()
 	body.Kind, body.History, body.Abandoned = string(kernel.KindAdoption), l.state.history()+1, []string{}
 	l.mu.Unlock()
-	if _, err := l.Write(ctx, now, kernel.Draft{Kind: kernel.KindAdoption, Body: body}); err != nil {
+	if err := l.declare(ctx, now, nil, body); err != nil {
 		return Adopted{}, err
 	}
 	all := l.Adopted()
 	return all[len(all)-1], nil
+}
+
+// adoptionEntries are the audit entries of an adoption, which follow its record: into
+// VALIDATING, ARBITRATING, AUDITING and IDLE.
+const adoptionEntries = 4
+
+// intentAdopt is what an adoption asks of its kernel.
+const intentAdopt = "adopt"
+
+// declare has adoptions handled, each as the request that it is, by the world's own kernel:
+// the first of the epoch that begins with its history. What follows first is durable in one
+// append, or none of it.
+func (l *Ledger) declare(ctx context.Context, now int64, first []kernel.Draft, said ...kernel.Adoption) error {
+	now = max(now, l.Chain().Time)
+	drafts := first
+	var kernels []*machine.Machine
+	for _, body := range said {
+		m, asked, err := l.asked(now, drafts, body)
+		if err != nil {
+			return err
+		}
+		drafts, kernels = append(drafts, asked...), append(kernels, m)
+	}
+	_, failed := l.Write(ctx, now, drafts...)
+	for _, m := range kernels {
+		if _, err := m.Recorded(failed); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// asked are the records of an adoption behind those that are written with it, and of the
+// request that it is. One that the chain wouldn't take is denied, and nothing is recorded of
+// it: the ledger isn't to be gone on with.
+func (l *Ledger) asked(now int64, before []kernel.Draft, body kernel.Adoption) (*machine.Machine, []kernel.Draft, error) {
+	sealed, err := canon.Seal(body)
+	if err != nil {
+		return nil, nil, corrupt(l.world, NoSeq, err.Error())
+	}
+	m, err := machine.New(machine.Config{Kernel: kernel.MachineOf(l.world, 0), Epoch: body.History, Now: now})
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := m.Booted(nil); err != nil {
+		return nil, nil, err
+	}
+	drafts := []kernel.Draft{{Kind: kernel.KindAdoption, Body: sealed}}
+	req := machine.Request{ID: intentAdopt + ":" + string(sealed.Hash()), Actor: body.Actor, Intent: intentAdopt, Evidence: sealed.Hash(), Now: now}
+	if _, err := m.Submit(req); err != nil {
+		return nil, nil, err
+	}
+	if err := l.takes(now, slices.Concat(before, drafts)); err != nil {
+		return nil, nil, err
+	}
+	if _, err := m.Validated(req, nil); err != nil {
+		return nil, nil, err
+	}
+	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: intentAdopt})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range next.Sealed {
+		drafts = append(drafts, kernel.Draft{Kind: kernel.KindAudit, Body: e})
+	}
+	return m, drafts, nil
+}
+
+// takes is what the chain has against drafts that would come next; nothing is stored.
+func (l *Ledger) takes(now int64, drafts []kernel.Draft) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	records, _, err := l.chain.Seal(now, drafts)
+	if err != nil {
+		return corrupt(l.world, NoSeq, err.Error())
+	}
+	_, _, err = l.prepare(records)
+	return err
 }

@@ -189,7 +189,7 @@ func TestR2_AnEmptyLedgerIsAdopted(t *testing.T) {
 	if a := adopt(t, l, signed[2]); a.Seq != 1 || a.History != 2 {
 		t.Errorf("%+v", a)
 	}
-	if r := against(t, l, signed[2]); !r.OK || r.Records != 2 {
+	if r := against(t, l, signed[2]); !r.OK || r.Records != 2+adoptionEntries {
 		t.Errorf("%+v", r)
 	}
 	if r := against(t, l, signed[1]); r.OK || r.Code != kernel.CodeLedgerRollback {

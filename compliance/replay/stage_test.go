@@ -237,7 +237,7 @@ func (s *stage) write(drafts []kernel.Draft) {
 			_, err := round.AcceptActions(acts)
 			s.must(err)
 		}
-		receipt, err := round.SettleRound(0)
+		receipt, err := round.SettleRound(s.world.Config().Genesis().Seed)
 		s.must(err)
 		drafts = append(drafts, kernel.Draft{Kind: kernel.KindReceipt, Body: receipt})
 	}

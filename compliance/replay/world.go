@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,6 +10,7 @@ import (
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/machine"
 	"github.com/writbot/writ/kernel/plan"
 	"github.com/writbot/writ/kernel/world"
 )
@@ -25,7 +27,7 @@ type WorldFault struct {
 // about reading. The chain itself is package ledger's to verify.
 func VerifyWorld(records iter.Seq2[kernel.Record, error]) (*WorldFault, error) {
 	var k *world.Kernel
-	last := lastOf{}
+	last, asked := lastOf{}, asked{}
 	for r, err := range records {
 		if err != nil {
 			return nil, err
@@ -38,6 +40,9 @@ func VerifyWorld(records iter.Seq2[kernel.Record, error]) (*WorldFault, error) {
 		if err == nil {
 			err = last.checkWords(r)
 		}
+		if err == nil {
+			err = asked.check(r)
+		}
 		if err != nil {
 			return &WorldFault{r.Seq, brokenRule(err)}, nil
 		}
@@ -45,7 +50,62 @@ func VerifyWorld(records iter.Seq2[kernel.Record, error]) (*WorldFault, error) {
 			last[ofTask{r.Kind, r.Task}] = r
 		}
 	}
+	if len(asked.due) > 0 {
+		return &WorldFault{asked.seq, "the request of a person's word about the whole world isn't recorded"}, nil
+	}
 	return nil, nil
+}
+
+// asked follows the kernel of the world itself: what a person declares about the whole of it
+// is a request, whose audit entries follow in the same append.
+type asked struct {
+	due []canon.Sealed // entries that come next
+	seq int64          // of the last record
+}
+
+// check holds a record against what the world's kernel is to have recorded next.
+func (a *asked) check(r kernel.Record) error {
+	a.seq = r.Seq
+	entry := r.Kind == kernel.KindAudit && r.Task == 0
+	switch {
+	case len(a.due) == 0 && !entry:
+		return a.begin(r)
+	case len(a.due) == 0:
+		return errors.New("it is of a request of the world's kernel that nobody made")
+	case !entry || r.Run != "" || !bytes.Equal(a.due[0].Bytes(), r.Body):
+		return errors.New("the request of a person's word about the whole world isn't recorded as its kernel would")
+	}
+	a.due = a.due[1:]
+	return nil
+}
+
+// begin makes the entries of what a record asks of the world's kernel, if it does.
+func (a *asked) begin(r kernel.Record) error {
+	if r.Kind != kernel.KindAdoption {
+		return nil
+	}
+	said, err := decoded[kernel.Adoption](r.Body)
+	if err != nil {
+		return err
+	}
+	m, err := machine.New(machine.Config{Kernel: kernel.MachineOf(r.World, 0), Epoch: said.History, Now: r.Time})
+	if err != nil {
+		return err
+	}
+	sum := canon.Sum(r.Body)
+	req := machine.Request{ID: "adopt:" + string(sum), Actor: said.Actor, Intent: "adopt", Evidence: sum, Now: r.Time}
+	if _, err = m.Booted(nil); err == nil {
+		_, err = m.Submit(req)
+	}
+	if err == nil {
+		_, err = m.Validated(req, nil)
+	}
+	if err != nil {
+		return err
+	}
+	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: "adopt"})
+	a.due = next.Sealed
+	return err
 }
 
 // lastOf has the last decision and spec of each task.
@@ -135,8 +195,8 @@ func checkAct(r kernel.Record) error {
 	}
 	resumes := a.Act == kernel.ActResume
 	withHead := resumes || a.Act == kernel.ActPutBack
-	if r.Run != "" || a.Actor == "" || !resumes && (a.Epoch != 0 || a.ActID != "") || !withHead && a.Head != "" {
-		return fmt.Errorf("the act %q lacks its actor, or says what such an act doesn't", a.Act)
+	if r.Run != "" || a.Actor == "" || a.Key == "" || a.Round < 1 || !resumes && (a.Epoch != 0 || a.ActID != "") || !withHead && a.Head != "" {
+		return fmt.Errorf("the act %q lacks its actor, key or round, or says what such an act doesn't", a.Act)
 	}
 	return nil
 }

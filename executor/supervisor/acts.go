@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 			t.say("the lease could not be given back yet: %v", err)
 		}
 	}
-	if err := t.s.Halt(ctx, t.number, a.Actor, a.Reason); err != nil {
+	if err := t.s.haltBy(ctx, t.number, a); err != nil {
 		return err
 	}
 	t.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
@@ -111,6 +112,10 @@ func (d *drive) handOver(ctx context.Context, req kernel.Request, actor string) 
 // of it here is killed first. Only [Supervisor.Resume] opens another epoch. Whoever
 // looks at the task next finds it halted, and tells the issue.
 func (s *Supervisor) Halt(ctx context.Context, number int64, actor, reason string) error {
+	return s.haltBy(ctx, number, Act{Actor: actor, Reason: reason})
+}
+
+func (s *Supervisor) haltBy(ctx context.Context, number int64, a Act) error {
 	kill := func() {
 		var t *Task
 		if s.locked(func() { t = s.open[number] }); t != nil {
@@ -124,7 +129,7 @@ func (s *Supervisor) Halt(ctx context.Context, number int64, actor, reason strin
 	defer turn.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.act(ctx, number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: actor, Reason: reason})
+	return s.act(ctx, number, kernel.OperatorAct{Act: kernel.ActHalt, Actor: a.Actor, Reason: a.Reason, Key: a.Key})
 }
 
 // Resume records that a person moves on: a new epoch of the task's kernel
@@ -132,6 +137,10 @@ func (s *Supervisor) Halt(ctx context.Context, number int64, actor, reason strin
 // no longer keeps the task from being claimed. A task that is open here goes on
 // in the new epoch.
 func (s *Supervisor) Resume(ctx context.Context, number int64, actor, reason string) error {
+	return s.resumeBy(ctx, number, Act{Actor: actor, Reason: reason})
+}
+
+func (s *Supervisor) resumeBy(ctx context.Context, number int64, a Act) error {
 	turn := s.turn(number)
 	turn.Lock()
 	defer turn.Unlock()
@@ -146,13 +155,16 @@ func (s *Supervisor) Resume(ctx context.Context, number int64, actor, reason str
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resume(ctx, number, kernel.OperatorAct{Actor: actor, Reason: reason, Head: at})
+	return s.resume(ctx, number, kernel.OperatorAct{Actor: a.Actor, Reason: a.Reason, Key: a.Key, Head: at})
 }
 
 // resume opens the next epoch. Who takes a halt back has the last push go on that the
 // server acknowledged, unless a stop came before; who moves on from HEAD without a halt
 // leaves it. The task's turn and the world are held.
 func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.OperatorAct) error {
+	if a.Key = cmp.Or(a.Key, a.ActID); s.world.Acted(number, a) {
+		return nil
+	}
 	v := s.world.TaskView(number)
 	if a.Act, a.Epoch = kernel.ActResume, v.Epoch+1; v.Halted && v.Stop == "" {
 		a.Unshown = v.Unshown
@@ -176,7 +188,11 @@ func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.Operator
 // resume is the first request of the epoch that it opens. Of a task whose kernel is at its
 // end it is only recorded. The task's turn and the world are held.
 func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct) error {
-	a.Kind = string(kernel.KindOperatorAct)
+	a.Kind, a.Round = string(kernel.KindOperatorAct), s.world.Begin(s.now().WallMs).Number()
+	if s.world.Acted(number, a) {
+		return nil // it has its first answer, and no effect
+	}
+	a.Key = cmp.Or(a.Key, s.deps.NewRunID())
 	if a.Act == kernel.ActHalt {
 		s.outage.leave(number) // it doesn't wait for the server any more
 	}
@@ -198,7 +214,7 @@ func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct
 	own := []kernel.Draft{said}
 	next, err := m.Submit(req)
 	if err == nil && next.Entries == nil {
-		next, err = m.Validated(req, s.actFaults(now, said))
+		next, err = m.Validated(req, s.actFaults(now, said, digest))
 	}
 	if err == nil && next.Entries == nil {
 		next, err = m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: a.Act})
@@ -219,12 +235,26 @@ func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct
 	return next.Receipt.Err
 }
 
-// actFaults says which rule of the world an act breaks.
-func (s *Supervisor) actFaults(now int64, said kernel.Draft) []machine.Fault {
-	err := s.world.Begin(now).Observe(said)
+// actFaults says why the world would not take an act: it is tried on a round that is
+// dropped.
+func (s *Supervisor) actFaults(now int64, said kernel.Draft, digest canon.Digest) []machine.Fault {
+	fault := func(code kernel.Code, detail string) []machine.Fault {
+		return []machine.Fault{{Code: string(code), Subject: string(said.Kind), Detail: detail}}
+	}
+	r := s.world.Begin(now)
 	var broken *world.Error
+	if err := r.Observe(said); errors.As(err, &broken) {
+		return fault(broken.Code, err.Error())
+	}
+	acts := r.Actions()
+	results, err := r.AcceptActions(acts)
 	if errors.As(err, &broken) {
-		return []machine.Fault{{Code: string(broken.Code), Subject: string(said.Kind), Detail: err.Error()}}
+		return fault(broken.Code, err.Error())
+	}
+	for i, a := range acts {
+		if a.Code == digest && results[i].Error != nil {
+			return fault(*results[i].Error, results[i].Error.Info().Meaning)
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ type Act struct {
 	Kind   string // kernel.ActStop, kernel.ActHalt, or kernel.ActResume that takes back a halt before it
 	Actor  string
 	Reason string
+	Key    string       // makes it the same act however often it is handed over; "" for one of its own
 	Done   chan<- error // answered once, if not nil
 }
 
@@ -109,7 +110,7 @@ func (d *drive) obey(ctx context.Context, a Act) {
 		d.task.wishes = append(d.task.wishes, a)
 	case kernel.ActResume:
 		d.answerStops(nil) // what was asked before is no longer meant
-		a.answer(d.task.s.Resume(context.WithoutCancel(ctx), d.task.number, a.Actor, a.Reason))
+		a.answer(d.task.s.resumeBy(context.WithoutCancel(ctx), d.task.number, a))
 	default:
 		a.answer(nil)
 		d.task.setStopping(len(d.task.wishes) > 0)
@@ -123,7 +124,7 @@ func (t *Task) recordStop(ctx context.Context, a Act) {
 	defer t.turn.Unlock()
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	err := t.s.act(context.WithoutCancel(ctx), t.number, kernel.OperatorAct{Act: kernel.ActStop, Actor: a.Actor, Reason: a.Reason})
+	err := t.s.act(context.WithoutCancel(ctx), t.number, kernel.OperatorAct{Act: kernel.ActStop, Actor: a.Actor, Reason: a.Reason, Key: a.Key})
 	if err != nil {
 		t.log().Warn("a stop is not recorded", "error", err)
 	}

@@ -97,6 +97,28 @@ func TestM3_PanicAnywhere(t *testing.T) {
 	}
 }
 
+// TestWK16_ActHandedOverTwice: an act that is handed over again, after a crash say, is the
+// same act: it has its answer, changes nothing and is recorded once.
+func TestWK16_ActHandedOverTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, newRepo(t), nil)
+	b.reach(kernel.ActionClaim)
+	halt, resume := Act{Actor: "ana", Reason: "wait", Key: "1"}, Act{Actor: "ana", Reason: "go on", Key: "2"}
+	must(t, b.sup.haltBy(t.Context(), 1, halt))
+	must(t, b.sup.resumeBy(t.Context(), 1, resume))
+	before, booted := len(b.records()), b.task.machine
+	must(t, b.sup.haltBy(t.Context(), 1, halt))
+	must(t, b.sup.resumeBy(t.Context(), 1, resume))
+	if v := b.sup.View(1); v.Halted || v.Epoch != 1 || len(b.records()) != before || b.task.machine != booted {
+		t.Errorf("handed over again: %+v, %d records more", v, len(b.records())-before)
+	}
+	halt.Key = "3"
+	must(t, b.sup.haltBy(t.Context(), 1, halt))
+	if !b.sup.View(1).Halted {
+		t.Error("another halt doesn't halt")
+	}
+}
+
 // TestM1_ActsAreRequests: SM10, SM38: what a person does to a task is a request of its own,
 // with its entries and its record in one append, whether or not the task is driven. One
 // that breaks a rule of the world is denied, and only that is recorded.

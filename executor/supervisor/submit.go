@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -316,7 +315,7 @@ func (t *Task) boot(ctx context.Context) error {
 // process had begun is closed as unknown meanwhile.
 func (s *Supervisor) boot(ctx context.Context, number, epoch int64, loading func(*machine.Machine)) (*machine.Machine, error) {
 	m, err := machine.New(machine.Config{
-		Kernel: s.cfg.World + "#" + strconv.FormatInt(number, 10), Epoch: epoch, Now: s.now().WallMs, LastEntry: s.world.LastEntry(number, epoch),
+		Kernel: kernel.MachineOf(s.cfg.World, number), Epoch: epoch, Now: s.now().WallMs, LastEntry: s.world.LastEntry(number, epoch),
 	})
 	if err != nil {
 		return nil, err

@@ -36,8 +36,8 @@
 // 002, data flow):
 //
 //   - produce: effects that came to be give their tasks the decided state; a
-//     pushed result becomes the accepted one of its approval; actions get their
-//     answers;
+//     pushed result becomes the accepted one of its approval; builders' actions get
+//     their answers. A person's act took effect as it was accepted;
 //   - consume: attempts, interruptions and builders' counters are charged,
 //     reservations are taken and given up;
 //   - environment: what was seen of HEAD, the approval and the contract is
@@ -82,7 +82,8 @@
 // # Words
 //
 // Members are builders. An action is a builder's outcome: its code is the hash
-// of the diff record, its key the run id. Land is the path space: what live
+// of the diff record, its key the run id. Or it is a person's act: its code is the hash
+// of the act, its agent "person:" and who acted. Land is the path space: what live
 // runs of this instance may change. Contracts are the governance contract in
 // force. Constraints are bounds that nothing in the world moves. The schemas
 // say the meaning and unit of each field (REQUIREMENTS T49); all numbers are

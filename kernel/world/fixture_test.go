@@ -325,6 +325,7 @@ func journey(t testing.TB, seed int64) *book {
 func (j job) act(act string, epoch int64) kernel.Draft {
 	return kernel.Draft{Kind: kernel.KindOperatorAct, Task: j.task, Body: kernel.OperatorAct{
 		Kind: string(kernel.KindOperatorAct), Act: act, Actor: "u2", Reason: "looks odd", Epoch: epoch, Head: "c-head",
+		Key: act + strconv.Itoa(len(j.b.records)), Round: j.b.k.Begin(j.b.now).Number(),
 	}}
 }
 

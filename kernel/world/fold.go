@@ -243,7 +243,7 @@ func (f *fold) judge(t *Task, accepted bool, code kernel.Code) {
 	default:
 		r.Judged, r.Accepted = true, accepted
 		f.now.actions = append(f.now.actions, action{
-			task: t.Number, agent: t.Builder, key: r.ID, code: r.Diff, accepted: accepted, error: code,
+			task: t.Number, agent: t.Builder, round: f.round + 1, key: r.ID, code: r.Diff, accepted: accepted, error: code,
 		})
 	}
 }
@@ -391,23 +391,74 @@ func (f *fold) refusal(e entry) error {
 	return nil
 }
 
-// operatorAct halts, resumes and puts back.
+// operatorAct takes a person's act in as an action: it changes nothing until it is accepted.
 func (f *fold) operatorAct(e entry) error {
 	var a kernel.OperatorAct
 	if err := decode(f, e, &a, &a.Kind); err != nil {
 		return err
 	}
-	t := f.task(e.task)
-	if a.Unshown != "" && (a.Act != kernel.ActResume || a.Unshown != t.Unshown.New) {
-		return refuse(ErrOrder, nil, "%s goes on with the push of %s, and %q is the last that nobody saw", a.Act, a.Unshown, t.Unshown.New)
+	if a.Actor == "" || a.Key == "" || a.Round < 1 {
+		return refuse(ErrBody, nil, "an act says whose it is, its key and its round")
 	}
+	switch a.Act {
+	case kernel.ActHalt, kernel.ActResume, kernel.ActStop, kernel.ActPutBack:
+	default:
+		return refuse(ErrBody, nil, "the act %q is unknown", a.Act)
+	}
+	f.now.actions = append(f.now.actions, action{task: e.task, agent: agentOf(a.Actor), round: a.Round, key: a.Key, code: e.hash(), act: &a})
+	f.put(f.task(e.task))
+	return nil
+}
+
+// keptActs is how many of a task's last acts are known by their ids. One that is older is of
+// an earlier round, too.
+const keptActs = 16
+
+// accept accepts or rejects an action of the round. A person's act takes effect by it.
+func (f *fold) accept(at int) {
+	a := &f.now.actions[at]
+	a.answered = true
+	if a.act == nil {
+		return // the decision's word
+	}
+	t := f.task(a.task)
+	if a.error = f.rejected(t, *a); a.error != "" {
+		return
+	}
+	a.accepted = true
+	t.obey(*a.act)
+	t.Acted = with(t.Acted, a.id())
+	t.Acted = t.Acted[max(0, len(t.Acted)-keptActs):]
+	f.put(t)
+}
+
+// rejected is why a person's act doesn't count, "" if it does: it was said before, or it was
+// made for the world as it doesn't stand.
+func (f *fold) rejected(t Task, a action) kernel.Code {
+	stale := a.round != f.round+1
+	switch a.act.Act {
+	case kernel.ActResume:
+		stale = stale || a.act.Epoch != t.Epoch+1 || a.act.Unshown != "" && a.act.Unshown != t.Unshown.New
+	case kernel.ActPutBack:
+		stale = stale || a.act.Head == "" || a.act.Head != t.Seen || a.act.Unshown != ""
+	default:
+		stale = stale || a.act.Unshown != ""
+	}
+	switch {
+	case slices.Contains(t.Acted, a.id()):
+		return kernel.CodeActionDuplicate
+	case stale:
+		return kernel.CodeActionStale
+	}
+	return ""
+}
+
+// obey does what a person's act says: it halts, resumes, stops or puts back.
+func (t *Task) obey(a kernel.OperatorAct) {
 	switch a.Act {
 	case kernel.ActHalt:
 		t.Halted, t.HaltReason = true, a.Reason
 	case kernel.ActResume:
-		if a.Epoch != t.Epoch+1 {
-			return refuse(ErrOrder, nil, "a resume opens epoch %d, not %d", t.Epoch+1, a.Epoch)
-		}
 		t.Halted, t.HaltReason, t.Epoch, t.ResumedHead, t.Stop = false, "", a.Epoch, a.Head, ""
 		if a.Unshown == "" {
 			t.Unshown, t.AcceptedRun = Unshown{}, "" // from HEAD as it is, whatever was pushed
@@ -416,12 +467,5 @@ func (f *fold) operatorAct(e entry) error {
 	case kernel.ActStop: // ends a run by the decision that follows
 		t.Stop = a.Actor
 	case kernel.ActPutBack: // the state is what it was
-		if a.Head == "" || a.Head != t.Seen {
-			return refuse(ErrOrder, nil, "what is put back is the commit seen last, %q, not %q", t.Seen, a.Head)
-		}
-	default:
-		return refuse(ErrBody, nil, "the act %q is unknown", a.Act)
 	}
-	f.put(t)
-	return nil
 }

@@ -149,6 +149,9 @@ func (k *Kernel) settled(e entry, r kernel.Record) error {
 		return refuse(ErrReceipt, nil, "its timestamp is not between the receipt before and its record")
 	}
 	next := k.fold.fork()
+	for i := range next.now.actions {
+		next.accept(i)
+	}
 	known := slices.Concat(next.ids(true), next.ids(false))
 	strangers := slices.DeleteFunc(slices.Clone(said.RejectedActionIDs), func(id string) bool { return slices.Contains(known, id) })
 	made, err := next.settle(said.Seed, said.Timestamp, strangers)
@@ -227,6 +230,12 @@ func (f *fold) intents(task int64, unknown bool) []OpenIntent {
 // Task is what the fold knows of a task, archived ones included; ok is false if
 // no record is of it. Its lists are not to be written to.
 func (k *Kernel) Task(number int64) (t Task, ok bool) { return k.fold.known(number) }
+
+// Acted reports whether an act of this person and key was accepted for the task: it has its
+// answer, and isn't asked again.
+func (k *Kernel) Acted(task int64, a kernel.OperatorAct) bool {
+	return a.Key != "" && slices.Contains(k.fold.task(task).Acted, actionID(agentOf(a.Actor), a.Key))
+}
 
 // Tasks are the numbers of the known tasks, in order.
 func (k *Kernel) Tasks() []int64 {

@@ -29,7 +29,6 @@ type Round struct {
 	phase   phase
 	drafts  []kernel.Draft // not committed yet, sealed
 	invalid []string       // ids of actions that are none of this round's
-	decided []string       // ids of this round's that were handed in
 	receipt *RoundReceipt
 }
 
@@ -84,65 +83,82 @@ func (r *Round) Observe(drafts ...kernel.Draft) error {
 	return nil
 }
 
-// Actions are the outcomes that a decision of this round took in, as the
-// intents to hand to AcceptActions.
+// Actions are what is to be accepted or rejected in this round, as the intents to hand to
+// AcceptActions: the outcomes that a decision took in, and persons' acts.
 func (r *Round) Actions() []ActionIntent {
 	out := make([]ActionIntent, 0, len(r.fold.now.actions))
 	for _, a := range r.fold.now.actions {
-		out = append(out, ActionIntent{
-			Kind: KindActionIntent, V: Version, WorldID: r.fold.config.WorldID,
-			AgentID: a.agent, RoundID: r.Number(), Code: a.code, IdempotencyKey: a.key,
-		})
+		out = append(out, r.intent(a))
 	}
 	return out
 }
 
-// AcceptActions answers builders' actions, one result each, in order. An
-// action counts only if the records of this round bear it out: its agent, its
-// run as the key, the hash of its diff as the code. Then the decision's word is
-// the answer. Any other is answered with an error and noted as rejected. A
-// duplicate, of this round or an earlier one, has the first answer and no
-// effect.
+func (r *Round) intent(a action) ActionIntent {
+	return ActionIntent{
+		Kind: KindActionIntent, V: Version, WorldID: r.fold.config.WorldID,
+		AgentID: a.agent, RoundID: a.round, Code: a.code, IdempotencyKey: a.key,
+	}
+}
+
+// AcceptActions accepts or rejects actions, one result each, in order. An action
+// counts only if the records of this round bear it out. Of a builder's outcome these are
+// its agent, its run as the key and the hash of its diff as the code, and the decision's
+// word is the answer. A person's act takes effect here, unless one of the same actor and
+// key was accepted before (action.duplicate), or it was made for another round, epoch or
+// HEAD (action.stale). Any other action is answered with an error and noted as rejected.
+// What was answered before, and isn't recorded again, has the first answer and no effect.
 func (r *Round) AcceptActions(list []ActionIntent) ([]ActionResult, error) {
 	if r.phase != observing {
 		return nil, refuse(ErrOrder, nil, "actions are accepted once, before mechanisms")
 	}
-	r.phase = acted
-	answers := r.fold.results()
+	next := r.fold.fork()
+	r.fold, r.phase = next, acted
 	first := map[string]ActionResult{}
 	out := make([]ActionResult, 0, len(list))
 	for _, a := range list {
 		id := actionID(a.AgentID, a.IdempotencyKey)
 		answer, known := first[id]
-		if !known {
-			answer, known = r.fold.answered(id)
+		if at := r.pending(a); at >= 0 {
+			next.accept(at)
+			answer, known = next.results()[at], true
 		}
 		if !known {
-			answer = r.answer(a, answers)
-			first[id] = answer
+			answer, known = next.answered(a)
 		}
+		if !known {
+			answer = r.invalidate(a)
+		}
+		first[id] = answer
 		out = append(out, copyResult(answer))
 	}
 	return out, nil
 }
 
-func (r *Round) answer(a ActionIntent, answers []ActionResult) ActionResult {
-	for i, known := range r.Actions() {
-		if a == known {
-			r.decided = append(r.decided, actionID(a.AgentID, a.IdempotencyKey))
-			return answers[i]
-		}
-	}
-	if id := actionID(a.AgentID, a.IdempotencyKey); !slices.Contains(slices.Concat(r.fold.ids(true), r.fold.ids(false)), id) {
+// pending is the place of the action of this round that nobody has answered yet.
+func (r *Round) pending(a ActionIntent) int {
+	return slices.IndexFunc(r.fold.now.actions, func(known action) bool { return !known.answered && r.intent(known) == a })
+}
+
+// invalidate rejects what no record bears out.
+func (r *Round) invalidate(a ActionIntent) ActionResult {
+	id := actionID(a.AgentID, a.IdempotencyKey)
+	if !slices.ContainsFunc(r.fold.now.actions, func(known action) bool { return known.id() == id }) {
 		r.invalid = append(r.invalid, id)
 	}
 	code, stats := kernel.CodeResultInvalid, r.fold.stats(a.AgentID)
+	if a.RoundID != r.Number() {
+		code = kernel.CodeActionStale
+	}
 	return r.fold.result(Answer{a.AgentID, a.IdempotencyKey, &code, stats, stats}, 0)
 }
 
 // answered finds the answer of an earlier round.
-func (f *fold) answered(id string) (r ActionResult, is bool) {
+func (f *fold) answered(i ActionIntent) (r ActionResult, is bool) {
+	id := actionID(i.AgentID, i.IdempotencyKey)
 	f.tasks.all(func(t *known) {
+		if slices.Contains(t.Acted, id) {
+			r, is = f.result(Answer{Agent: i.AgentID, Key: i.IdempotencyKey}, t.Number), true
+		}
 		for _, a := range t.Answers {
 			if !is && actionID(a.Agent, a.Key) == id {
 				r, is = f.result(a, t.Number), true
@@ -172,15 +188,12 @@ func (r *Round) AcceptMechanisms(list []MechanismProposal) ([]MechanismResult, e
 
 // SettleRound produces, consumes and lets the environment change, in this
 // order, and gives the receipt, which becomes the last of the round's drafts.
-// The seed is recorded; nothing draws from it yet. Each outcome that a decision of this
-// round took in must have been handed to AcceptActions: nothing is settled that wasn't
-// answered there.
+// The seed is recorded, and never 0; nothing draws from it yet. Each of the round's
+// [Round.Actions] must have been handed to AcceptActions: nothing is settled that wasn't
+// accepted or rejected there.
 func (r *Round) SettleRound(seed int64) (RoundReceipt, error) {
-	switch {
-	case r.phase == settled || !r.started:
+	if r.phase == settled || !r.started {
 		return RoundReceipt{}, refuse(ErrOrder, nil, "the round can't be settled now")
-	case slices.ContainsFunc(r.fold.now.actions, func(a action) bool { return !slices.Contains(r.decided, a.id()) }):
-		return RoundReceipt{}, refuse(ErrOrder, nil, "the round's actions are accepted or rejected before it is settled")
 	}
 	next := r.fold.fork()
 	receipt, err := next.settle(seed, r.now, r.invalid)

@@ -176,6 +176,110 @@ func TestWK10_NothingIsSettledUnanswered(t *testing.T) {
 	}
 }
 
+// answers are those to the actions of drafts that aren't kept.
+func (b *book) answers(drafts ...kernel.Draft) []world.ActionResult {
+	b.t.Helper()
+	r := b.k.Begin(b.now)
+	if err := r.Observe(drafts...); err != nil {
+		b.t.Fatal(err)
+	}
+	results, err := r.AcceptActions(r.Actions())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return results
+}
+
+// WK10, WK16: a person's act is an action. It changes nothing until it is accepted, and
+// no round is settled without that; one that was said before, or for the world as it
+// doesn't stand, is rejected. The fold of the records says the same.
+func TestWK10_ActsAreActions(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1").to(atClaimed)
+	halt := j.act(kernel.ActHalt, 0)
+	for _, handed := range []bool{false, true} {
+		r := b.k.Begin(b.now)
+		if err := r.Observe(halt); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := r.Snapshot(); err != nil || s.Tasks[0].Halted {
+			t.Errorf("an act that nobody accepted halts: %v", err)
+		}
+		if handed {
+			if _, err := r.AcceptActions(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := r.SettleRound(b.seed)
+		wants(t, err, world.ErrOrder)
+	}
+	said := halt.Body.(kernel.OperatorAct)
+	id := "person:u2:" + said.Key
+	same(t, "accepted", []string{id}, b.round(halt).AcceptedActionIDs)
+	if !b.k.TaskView(1).Halted {
+		t.Error("an act that was accepted doesn't halt")
+	}
+	again := said
+	again.Round++
+	receipt := b.round(j.draft(kernel.KindOperatorAct, again))
+	if len(receipt.AcceptedActionIDs) > 0 {
+		t.Error("an act counts twice")
+	}
+	same(t, "rejected", []string{id}, receipt.RejectedActionIDs)
+	b.round(j.act(kernel.ActResume, 1))
+	again.Round += 2
+	if results := b.answers(j.draft(kernel.KindOperatorAct, again)); *results[0].Error != kernel.CodeActionDuplicate {
+		t.Errorf("an act is answered by %+v", results[0])
+	}
+	for name, a := range map[string]kernel.OperatorAct{
+		"of an earlier round":      {Act: kernel.ActHalt, Round: said.Round},
+		"of a later round":         {Act: kernel.ActHalt, Round: said.Round + 9},
+		"of a HEAD that isn't":     {Act: kernel.ActPutBack, Head: "c-elsewhere"},
+		"of no HEAD":               {Act: kernel.ActPutBack},
+		"of a push that isn't":     {Act: kernel.ActResume, Epoch: 2, Unshown: "c-elsewhere"},
+		"of an epoch that is over": {Act: kernel.ActResume, Epoch: 1},
+		"with what it needs not":   {Act: kernel.ActStop, Unshown: "c-r1-claim"},
+	} {
+		a.Kind, a.Actor, a.Key = string(kernel.KindOperatorAct), "u2", "another"
+		if a.Round == 0 {
+			a.Round = b.k.Begin(b.now).Number()
+		}
+		results := b.answers(j.draft(kernel.KindOperatorAct, a))
+		if results[0].Success || *results[0].Error != kernel.CodeActionStale || results[0].NewStats != results[0].OldStats {
+			t.Errorf("%s: %+v", name, results[0])
+		}
+	}
+	r := b.k.Begin(b.now)
+	results, err := r.AcceptActions([]world.ActionIntent{{Kind: world.KindActionIntent, V: world.Version, WorldID: worldID, AgentID: "person:u2", RoundID: 1, IdempotencyKey: said.Key}})
+	if err != nil || !results[0].Success {
+		t.Errorf("what was answered before hasn't its first answer: %+v, %v", results, err)
+	}
+	k, err := world.Open(b.records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "state", b.k.StateHash(), k.StateHash())
+}
+
+// Key and round are required.
+func TestWK16_ActsHaveTheirKey(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1").to(atClaimed)
+	for _, spoil := range []func(*kernel.OperatorAct){
+		func(a *kernel.OperatorAct) { a.Actor = "" }, func(a *kernel.OperatorAct) { a.Key = "" }, func(a *kernel.OperatorAct) { a.Round = 0 },
+	} {
+		a := j.act(kernel.ActHalt, 0).Body.(kernel.OperatorAct)
+		spoil(&a)
+		wants(t, b.try(j.draft(kernel.KindOperatorAct, a)), world.ErrBody)
+	}
+}
+
+// A round's seed is recorded, and never 0.
+func TestWK12_SeedIsNeverZero(t *testing.T) {
+	_, err := open(t, config()).k.Begin(0).SettleRound(0)
+	wants(t, err, world.ErrOrder)
+}
+
 // WK17: a rejected action has the failure's code and a note.
 func TestWK17_Rejected(t *testing.T) {
 	b := open(t, config())

@@ -225,7 +225,9 @@ func TestHaltAndResume(t *testing.T) {
 	wants(t, b.try(b.job(1, "r2").claims()...), world.ErrHalted)
 	abandon := j.decided(j.facts("working", kernel.PhaseClaimed), kernel.ActionAbandon, kernel.TaskClaimed)
 	j.step(kernel.ActionAbandon, append(abandon, j.intent(kernel.ActionAbandon, "")))
-	wants(t, b.try(j.act(kernel.ActResume, 2)), world.ErrOrder)
+	if results := b.answers(j.act(kernel.ActResume, 2)); *results[0].Error != kernel.CodeActionStale {
+		t.Errorf("the epoch after the next is opened: %+v", results)
+	}
 	wants(t, b.try(j.act("shrug", 0)), world.ErrBody)
 	b.round(j.act(kernel.ActResume, 1))
 	same(t, "view", kernel.TaskView{Task: 1, Epoch: 1, ResumedHead: "c-head", Seen: "c-working", SeenSeq: 2}, b.k.TaskView(1))

@@ -38,16 +38,16 @@ type WorldConfig struct {
 	KernelVersion    string       `json:"kernel_version"`     // semantic version of the kernel
 }
 
-// ActionIntent is a builder's proposal to change the world: its diff (seed 002,
-// schemas).
+// ActionIntent is what wants to change the world: a builder's diff, or a person's act
+// (seed 002, schemas).
 type ActionIntent struct {
 	Kind           string       `json:"kind"`            // KindActionIntent
 	V              int64        `json:"v"`               // Version
 	WorldID        string       `json:"world_id"`        // the world it is for
-	AgentID        string       `json:"agent_id"`        // builder's name: an index would change its meaning with the list
+	AgentID        string       `json:"agent_id"`        // builder's name, or person:<who acts>: an index would change its meaning with the list
 	RoundID        int64        `json:"round_id"`        // number of the round in which the outcome is taken in (REQUIREMENTS T53)
-	Code           canon.Digest `json:"code"`            // hash of the diff record's body; "" where there was none to take
-	IdempotencyKey string       `json:"idempotency_key"` // run id; scoped to the agent, a duplicate has the first answer
+	Code           canon.Digest `json:"code"`            // hash of the body of the diff record, or of the act; "" where there was none to take
+	IdempotencyKey string       `json:"idempotency_key"` // run id, or the act's key; scoped to the agent, a duplicate has the first answer
 }
 
 // Stats are the integer counters of a builder, each a count since genesis.

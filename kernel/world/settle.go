@@ -34,6 +34,9 @@ func produce(f *fold) {
 	}
 	for i, result := range f.results() {
 		a := f.now.actions[i]
+		if a.act != nil {
+			continue // it took effect as it was accepted
+		}
 		t := f.task(a.task)
 		t.Answers = with(t.Answers, Answer{a.agent, a.key, result.Error, result.OldStats, result.NewStats})
 		f.put(t)
@@ -180,6 +183,9 @@ func (f *fold) results() []ActionResult {
 			failure := a.error
 			after, code = before.plus(countRejected), &failure
 		}
+		if a.act != nil { // a person has no counters
+			after = before
+		}
 		stats[a.agent] = after
 		out = append(out, f.result(Answer{a.agent, a.key, code, before, after}, a.task))
 	}
@@ -207,6 +213,12 @@ func (f *fold) result(a Answer, task int64) ActionResult {
 // settle ends the round: the three stages, then the receipt. Rejected are ids
 // of actions that were handed in and are none of this round's.
 func (f *fold) settle(seed, now int64, rejected []string) (RoundReceipt, error) {
+	switch {
+	case seed == 0:
+		return RoundReceipt{}, refuse(ErrOrder, nil, "a round is settled by a seed, which is never 0")
+	case slices.ContainsFunc(f.now.actions, func(a action) bool { return !a.answered }):
+		return RoundReceipt{}, refuse(ErrOrder, nil, "the round's actions are accepted or rejected before it is settled")
+	}
 	r := RoundReceipt{
 		Kind: string(kernel.KindReceipt), V: Version, WorldID: f.config.WorldID, Instance: f.config.Instance,
 		RoundID: f.round + 1, Seed: seed, SnapshotHashBefore: f.hash, Timestamp: now,

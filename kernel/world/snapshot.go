@@ -115,6 +115,7 @@ type Task struct {
 	Intents         []OpenIntent     `json:"intents"`         // effects without a known outcome
 	Answers         []Answer         `json:"answers"`         // to actions, of this approval
 	Act             string           `json:"act,omitempty"`   // id of the newest act on the forge that was taken in
+	Acted           []string         `json:"acted,omitempty"` // ids of the last accepted actions of persons, oldest first
 
 	Stop    string `json:"stop,omitempty"`    // who stopped it beside the forge, until that is carried out
 	Stopped string `json:"stopped,omitempty"` // id of the newest stop on the forge that counted

@@ -53,13 +53,18 @@ type observed struct {
 	stale bool // an effect of ours came to be after it
 }
 
-// action is a builder's outcome that a decision of this round took in.
+// action is what wants to change the world and is to be accepted or rejected before the
+// round is settled: a builder's outcome that a decision of this round took in, or a
+// person's act.
 type action struct {
 	task     int64
 	agent    string
+	round    int64
 	key      string
 	code     canon.Digest
-	accepted bool
+	act      *kernel.OperatorAct // nil of a builder's outcome
+	answered bool                // it was accepted or rejected
+	accepted bool                // of a builder's outcome the decision's word
 	error    kernel.Code
 }
 
@@ -67,6 +72,9 @@ func (a action) id() string { return actionID(a.agent, a.key) }
 
 // actionID scopes an idempotency key to its agent.
 func actionID(agent, key string) string { return agent + ":" + key }
+
+// agentOf is a person as an agent, so that nobody is taken for a builder of the same name.
+func agentOf(actor string) string { return "person:" + actor }
 
 // counter is one of a member's counters.
 type counter int
