@@ -20,9 +20,9 @@ TEST_TIMEOUT ?= 40m
 TEST_JSON    ?=
 CASES_IN     ?=
 # UNRACED are compiled without the race detector's checks, which make SQLite (C in
-# Go's form) many times slower: what they compute touches nothing that two
-# goroutines share but what they lock themselves. Races of this module's code are
-# found as before; RACE=-race checks everything.
+# Go's form) many times slower. What this module's code, its other libraries and the
+# rest of Go's do is checked; that one of these reads what somebody changes meanwhile
+# is not seen. RACE=-race checks everything.
 UNRACED      := modernc.org/... crypto/internal/fips140/... compress/... hash/... regexp/... go.yaml.in/... github.com/pjbgf/...
 RACE         ?= -race $(UNRACED:%=-gcflags=%=-race=false)
 # TEST_FLAGS and PKG narrow a run by hand: make test PKG=./kernel/... TEST_FLAGS='-run L2'

@@ -55,6 +55,8 @@ type usageForm struct {
 	whole bool
 	// asked are the names of a request's bound of its answer; the first one counts.
 	asked []string
+	// silent says that a stream tells what it used only where it is asked to.
+	silent bool
 }
 
 var usageForms = map[string]usageForm{
@@ -71,7 +73,8 @@ var usageForms = map[string]usageForm{
 	"chat": {
 		whole: true,
 		input: "usage.prompt_tokens", read: "usage.prompt_tokens_details.cached_tokens", written: "usage.prompt_tokens_details.cache_write_tokens", output: "usage.completion_tokens",
-		asked: []string{"max_completion_tokens", "max_tokens"},
+		asked:  []string{"max_completion_tokens", "max_tokens"},
+		silent: true,
 	},
 }
 
@@ -138,7 +141,7 @@ func whole(v any, most int64) (int64, bool) {
 // askUsage has an answer say what it used that wouldn't otherwise.
 func (e endpoint) askUsage(body any) any {
 	o, _ := body.(object)
-	if e.Usage != "chat" || o.get("stream") != true {
+	if !usageForms[e.Usage].silent || o.get("stream") != true {
 		return body
 	}
 	options, _ := o.get("stream_options").(object)

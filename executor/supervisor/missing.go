@@ -251,7 +251,8 @@ func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 // delivered, of whose result a server took the branch alone. That is so where HEAD says so,
 // or where the commit is the one that a judged run delivers, or that brings what lies sealed
 // at HEAD or else in our store, or the result that a lease at HEAD is to replace on that
-// lease's base: message, base, tree and time are the dispatch's, whoever pushed it. Such a branch is nobody's work but writ's, and stands in no run's way.
+// lease's base: message, base, tree and time are the dispatch's, whoever pushed it. Such a
+// branch is nobody's work but writ's, and stands in no run's way.
 func (t *Task) readStray(ctx context.Context, c *cycle) error {
 	switch r := t.run; {
 	case c.change.IsZero() || c.facts.Delivered():
