@@ -56,14 +56,15 @@ func Start(s Spec) (*Process, error) {
 		p.cmd.Stderr = s.Stderr
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.watch()
 	started := make(chan error)
 	go func() {
 		// The parent-death signal follows the thread, which must live as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
-		if err == nil {
-			p.watch()
+		if err != nil {
+			p.end()
 		}
 		started <- err
 		if err != nil {
@@ -76,8 +77,9 @@ func Start(s Spec) (*Process, error) {
 	return p, <-started
 }
 
-// watch starts the watchman. Without a shell there is none, and only the program
-// itself ends with writ.
+// watch starts the watchman, whose group the program then joins: there is no moment
+// at which the program runs and nobody watches it. Without a shell there is none,
+// and only the program itself ends with writ.
 func (p *Process) watch() {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -86,13 +88,14 @@ func (p *Process) watch() {
 	defer read.Close()
 	p.guard = exec.Command("/bin/sh", "-c", "trap '' TERM INT HUP QUIT; read -r _; kill -KILL 0") //nolint:noctx // it ends with its pipe
 	p.guard.Stdin, p.guard.Dir = read, "/"
-	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: p.cmd.Process.Pid}
+	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.guard.Start() != nil {
 		p.guard = nil
 		_ = write.Close() // nobody reads it
 		return
 	}
 	p.hold = write
+	p.cmd.SysProcAttr.Pgid = p.guard.Process.Pid
 }
 
 // end has the watchman kill what is left of the group.
@@ -131,13 +134,21 @@ func (p *Process) Stop(grace time.Duration) {
 	<-p.done
 }
 
-// Signal sends a signal to the group.
+// Signal sends a signal to the group, and to the program where it left its group.
 func (p *Process) Signal(s syscall.Signal) {
 	select {
 	case <-p.done: // its number may be another's
+		return
 	default:
-		_ = syscall.Kill(-p.cmd.Process.Pid, s) // it may be gone
 	}
+	group := p.cmd.Process.Pid
+	if p.guard != nil {
+		group = p.guard.Process.Pid
+	}
+	if now, err := syscall.Getpgid(p.cmd.Process.Pid); err == nil && now != group {
+		_ = p.cmd.Process.Signal(s) // it may be gone
+	}
+	_ = syscall.Kill(-group, s) // likewise
 }
 
 // Detach starts this same program with other arguments, in a session of its own,

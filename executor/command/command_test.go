@@ -62,10 +62,11 @@ func gone(t *testing.T, pid int) {
 }
 
 // TestK4_TheGroupDiesWithTheRunner: kill -9 of the runner ends the command and the
-// processes that it started.
+// processes that it started, from its first moment on: the group that watches it is
+// there before it is.
 func TestK4_TheGroupDiesWithTheRunner(t *testing.T) {
 	runner := exec.Command(os.Args[0])
-	runner.Env = append(os.Environ(), "WRIT_TEST_RUNNER=sleep 1000 & echo $!; echo $$; wait")
+	runner.Env = append(os.Environ(), "WRIT_TEST_RUNNER=sleep 1000 & echo $!; echo $$; cut -d' ' -f5 /proc/$$/stat; wait")
 	out, err := runner.StdoutPipe()
 	if err == nil {
 		err = runner.Start()
@@ -75,12 +76,15 @@ func TestK4_TheGroupDiesWithTheRunner(t *testing.T) {
 	}
 	lines := bufio.NewScanner(out)
 	var pids []int
-	for len(pids) < 2 && lines.Scan() {
+	for len(pids) < 3 && lines.Scan() {
 		pid, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			t.Fatal(err)
 		}
 		pids = append(pids, pid)
+	}
+	if len(pids) < 3 || pids[2] == pids[1] {
+		t.Errorf("the program leads its own group, so that nobody watches it until it has one: %v", pids)
 	}
 	_ = runner.Process.Kill() // it runs
 	_ = runner.Wait()
@@ -113,4 +117,28 @@ func TestStopEndsWhatIgnoresTERM(t *testing.T) {
 		t.Errorf("exit %d", got)
 	}
 	gone(t, pid)
+}
+
+// TestStopOfAProgramThatLeftItsGroup ends that program, too.
+func TestStopOfAProgramThatLeftItsGroup(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(Spec{Argv: []string{"setsid", "/bin/sh", "-c", "echo $$; exec sleep 1000"}, Stdout: write})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = write.Close() // the child has its own
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || pid != p.cmd.Process.Pid {
+		t.Fatalf("%q isn't the program itself, %d", line, p.cmd.Process.Pid)
+	}
+	p.Stop(time.Minute)
+	if got := p.Wait(); got != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit %d", got)
+	}
 }
