@@ -34,8 +34,8 @@ func (t *Task) haltKernel(ctx context.Context) error {
 }
 
 // haltAct is the act by which a person halted the task last.
-func (t *Task) haltAct(ctx context.Context) (last kernel.OperatorAct, err error) {
-	err = t.s.eachAct(ctx, t.number, func(a kernel.OperatorAct) {
+func (sj *subject) haltAct(ctx context.Context) (last kernel.OperatorAct, err error) {
+	err = sj.s.eachAct(ctx, sj.number, func(a kernel.OperatorAct) {
 		if a.Act == kernel.ActHalt {
 			last = a
 		}
@@ -44,8 +44,8 @@ func (t *Task) haltAct(ctx context.Context) (last kernel.OperatorAct, err error)
 }
 
 // halted reports whether a person halted the task in this epoch.
-func (t *Task) halted() (is bool) {
-	t.s.locked(func() { is = t.view().Halted })
+func (sj *subject) halted() (is bool) {
+	sj.s.locked(func() { is = sj.view().Halted })
 	return is
 }
 
@@ -56,9 +56,9 @@ func (t *Task) halted() (is bool) {
 // kernel isn't at its end.
 func (d *drive) halt(ctx context.Context, a Act) error {
 	t := d.task
-	t.kill()
+	t.work.kill()
 	ctx = context.WithoutCancel(ctx)
-	if t.run != nil || t.pending != nil {
+	if t.work.run != nil || t.work.pending != nil {
 		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
 			t.say("the lease could not be given back yet: %v", err)
 		}
@@ -66,7 +66,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 	if err := t.s.haltBy(ctx, t.number, a); err != nil {
 		return err
 	}
-	t.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
+	t.work.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 // A lease that a rule keeps there ends by itself.
 func (d *drive) handBack(ctx context.Context) {
 	t, now := d.task, d.task.s.now().WallMs
-	if d.handed || t.run != nil || !t.halted() {
+	if d.handed || t.work.run != nil || !t.halted() {
 		d.handAt = 0
 		return
 	}
@@ -119,7 +119,7 @@ func (s *Supervisor) haltBy(ctx context.Context, number int64, a Act) error {
 	kill := func() {
 		var t *Task
 		if s.locked(func() { t = s.open[number] }); t != nil {
-			t.kill()
+			t.work.kill()
 		}
 	}
 	kill() // first: a request may hang in the network
@@ -177,7 +177,7 @@ func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.Operator
 	}
 	if t := s.open[number]; t != nil {
 		if a.Unshown == "" {
-			t.unseen = nil
+			t.work.unseen = nil
 		}
 		return t.boot(ctx)
 	}

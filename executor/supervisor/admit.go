@@ -30,17 +30,17 @@ type room struct {
 }
 
 // enter begins a drive.
-func (t *Task) enter(o DriveOptions) {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	t.room = room{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
+func (w *worker) enter(o DriveOptions) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	w.room = room{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
 }
 
 // unadmitted is how a task stands of which something would be claimed or started now if
 // there were room for it. Nothing was decided, so nothing is recorded. Of a claim whoever
 // drives the task comes back when there is room; a lease is kept meanwhile.
 func (t *Task) unadmitted(c *cycle) (Status, bool) {
-	if t.room.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
+	if t.work.room.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
 		return Status{}, false
 	}
 	d := kernel.DecideOn(c.facts, "")
@@ -52,14 +52,14 @@ func (t *Task) unadmitted(c *cycle) (Status, bool) {
 	if c.intake != nil && c.intake.TakeTurns && d.Action != kernel.ActionReview {
 		scope = c.intake.Spec.AllowedFiles
 	}
-	if t.hasRoom(scope, starts) {
+	if t.work.hasRoom(scope, starts) {
 		return Status{}, false
 	}
 	st := Status{Decision: d, Facts: c.facts, Intake: c.intake, Head: c.head, crowded: starts}
 	if !starts {
 		st.Facts.Request = kernel.RequestLook
 		st.Decision = kernel.DecideOn(st.Facts, "")
-		st.queued = t.queuedOf(c)
+		st.queued = t.work.queuedOf(c)
 	}
 	return st, true
 }
@@ -77,12 +77,12 @@ type queued struct {
 
 // queuedOf reads it off the issue: the approval is answered at once, and where nothing was
 // told yet a sentence says why it waits, once.
-func (t *Task) queuedOf(c *cycle) queued {
+func (w *worker) queuedOf(c *cycle) queued {
 	q := queued{is: true}
-	if c.shown == nil || c.shown.Gone || !t.remote || len(c.shown.Comments) > 0 {
+	if c.shown == nil || c.shown.Gone || !w.remote || len(c.shown.Comments) > 0 {
 		return q
 	}
-	if t.room.why != nil {
+	if w.room.why != nil {
 		q.at = c.intake.Approval.Time + queuedAfter
 	}
 	due := q.at > 0 && c.clock.WallMs >= q.at
@@ -94,10 +94,10 @@ func (t *Task) queuedOf(c *cycle) queued {
 }
 
 // queuedText says why a task waits that could be claimed; nothing where it has room.
-func (t *Task) queuedText(c *cycle, f *kernel.IssueFacts, stands kernel.Decision) message {
-	t.guard.Lock()
-	denied, why := t.room.denied, t.room.why
-	t.guard.Unlock()
+func (i *tracker) queuedText(c *cycle, f *kernel.IssueFacts, stands kernel.Decision) message {
+	i.work.guard.Lock()
+	denied, why := i.work.room.denied, i.work.room.why
+	i.work.guard.Unlock()
 	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
 		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
 		return message{}
@@ -106,53 +106,53 @@ func (t *Task) queuedText(c *cycle, f *kernel.IssueFacts, stands kernel.Decision
 	if words == "" {
 		return message{}
 	}
-	return t.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
+	return i.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
 }
 
 // hasRoom asks for room where there is none yet. What starts keeps it until it has ended.
-func (t *Task) hasRoom(scope []string, starts bool) bool {
-	t.guard.Lock()
-	admitted := t.room.admitted
-	t.room.starting = true // not to be lent while it is asked for
-	t.guard.Unlock()
+func (w *worker) hasRoom(scope []string, starts bool) bool {
+	w.guard.Lock()
+	admitted := w.room.admitted
+	w.room.starting = true // not to be lent while it is asked for
+	w.guard.Unlock()
 	if !admitted {
-		admitted = t.room.admit(scope)
+		admitted = w.room.admit(scope)
 	}
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	p := &t.room
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	p := &w.room
 	p.admitted, p.denied, p.lent, p.starting, p.since = admitted, !admitted, false, starts && admitted, time.Now()
 	return admitted
 }
 
 // settled ends a request: what it started runs, or nothing does.
-func (t *Task) settled() {
-	t.guard.Lock()
-	t.room.starting = false
-	t.delivering = unsettledResult(t.pending, t.unseen)
-	t.guard.Unlock()
+func (w *worker) settled() {
+	w.guard.Lock()
+	w.room.starting = false
+	w.delivering = unsettledResult(w.pending, w.unseen)
+	w.guard.Unlock()
 }
 
 // wakes notes that nobody outside keeps the task waiting.
-func (t *Task) wakes() { t.waitsSince(time.Now()) }
+func (w *worker) wakes() { w.waitsSince(time.Now()) }
 
-func (t *Task) waitsSince(at time.Time) {
-	t.guard.Lock()
-	t.room.since = at
-	t.guard.Unlock()
+func (w *worker) waitsSince(at time.Time) {
+	w.guard.Lock()
+	w.room.since = at
+	w.guard.Unlock()
 }
 
 // lend gives the task's place to others while nothing of it runs and it waits for
 // somebody outside: at once where it knows that the world's server is unable. What another
 // task met there may be its own trouble.
-func (t *Task) lend() {
-	_, troubled := t.s.outage.of(t.number)
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	p := &t.room
+func (w *worker) lend() {
+	_, troubled := w.s.outage.of(w.number)
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	p := &w.room
 	switch {
 	case p.idle == nil || p.lent:
-	case p.starting || t.runs():
+	case p.starting || w.runs():
 		p.since = time.Now()
 	case p.since.IsZero(): // it stands in line
 	case time.Since(p.since) >= idleAfter, troubled:
@@ -162,18 +162,18 @@ func (t *Task) lend() {
 }
 
 // runs reports whether a process of the task is alive; t.guard is held.
-func (t *Task) runs() bool {
-	r := t.run
+func (w *worker) runs() bool {
+	r := w.run
 	if r != nil && (r.build != nil && !closed(r.build.Done()) || r.checks != nil && !closed(r.checks.Done())) {
 		return true
 	}
-	done := t.again.done()
+	done := w.again.done()
 	return done != nil && !closed(done)
 }
 
 // awaitRoom waits until there is room, or the lease is to be renewed.
 func (d *drive) awaitRoom(ctx context.Context) error {
-	d.task.waitsSince(time.Time{})
-	defer d.task.wakes()
+	d.task.work.waitsSince(time.Time{})
+	defer d.task.work.wakes()
 	return d.pause(ctx, max(d.task.renewIn(), guardEvery), nil)
 }

@@ -63,18 +63,18 @@ func (m marker) number(kind, text string) (int64, bool) {
 }
 
 // readCommands takes what commands are owed an answer, and composes it.
-func (t *Task) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts, seen *approval.Facts, stands kernel.Decision) error {
+func (i *tracker) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts, seen *approval.Facts, stands kernel.Decision) error {
 	now := c.clock.WallMs
-	for i, account := range approval.Unknown(t.unanswered(c, *seen), now) {
-		if i == maxUnknown {
+	for n, account := range approval.Unknown(i.unanswered(c, *seen), now) {
+		if n == maxUnknown {
 			break
 		}
-		if err := (&forgeIssues{s: t.s, number: t.number}).askAbout(ctx, seen, account); err != nil {
+		if err := (&forgeIssues{s: i.s, number: i.number}).askAbout(ctx, seen, account); err != nil {
 			return err
 		}
 	}
-	list := t.unanswered(c, *seen)
-	t.stopAsked(list)
+	list := i.unanswered(c, *seen)
+	i.stopAsked(list)
 	explain := int64(0)
 	for _, a := range list {
 		if a.May && a.Command.Verb == approval.Explain {
@@ -89,25 +89,25 @@ func (t *Task) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts,
 		if a.Command.Verb == approval.Accept {
 			a.May = c.mayAccept(seen, a)
 		}
-		if c.facts.View.Answered.Has(a.Comment) || !a.May && !t.s.heard(a.Author.ID, a.Comment) {
+		if c.facts.View.Answered.Has(a.Comment) || !a.May && !i.s.heard(a.Author.ID, a.Comment) {
 			continue
 		}
-		f.Commands = append(f.Commands, t.answer(c, a, stands, explain))
+		f.Commands = append(f.Commands, i.answer(c, a, stands, explain))
 	}
 	return nil
 }
 
 // unanswered are the commands on the issue that this installation hasn't answered.
-func (t *Task) unanswered(c *cycle, seen approval.Facts) []approval.Asked {
+func (i *tracker) unanswered(c *cycle, seen approval.Facts) []approval.Asked {
 	return slices.DeleteFunc(approval.Commands(seen), func(a approval.Asked) bool { return c.facts.View.Answered.Has(a.Comment) })
 }
 
 // answer composes the answer to one command. Of several that ask for an
 // explanation the newest gets it.
-func (t *Task) answer(c *cycle, a approval.Asked, stands kernel.Decision, explain int64) kernel.CommandFacts {
-	reaction, words := t.wordsFor(c, a, stands)
+func (i *tracker) answer(c *cycle, a approval.Asked, stands kernel.Decision, explain int64) kernel.CommandFacts {
+	reaction, words := i.wordsFor(c, a, stands)
 	out := kernel.CommandFacts{Comment: a.Comment, Reaction: string(reaction)}
-	m := marker{world: t.s.cfg.World, task: t.number}
+	m := i.marker()
 	r := wording{text: m.line("answer", decimal(a.Comment)) + words}
 	out.Told = c.said.told[a.Comment]
 	if a.Command.Verb == approval.Explain && reaction == forge.ReactionDone {
@@ -123,13 +123,13 @@ func (t *Task) answer(c *cycle, a approval.Asked, stands kernel.Decision, explai
 
 // wordsFor is what a command is answered: a reaction, and words where it can't be
 // seen from the task what became of it.
-func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (forge.Reaction, string) {
+func (i *tracker) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (forge.Reaction, string) {
 	head := c.facts.Head
 	switch cmd := a.Command; {
 	case !a.May:
 		return forge.ReactionRefused, ""
-	case cmd.Verb == approval.Stop && t.tooLateFor(c, a):
-		return forge.ReactionConfused, "Nothing was stopped: the result came first. " + t.resultWords(c)
+	case cmd.Verb == approval.Stop && i.tooLateFor(c, a):
+		return forge.ReactionConfused, "Nothing was stopped: the result came first. " + i.resultWords(c)
 	case cmd.Verb == approval.Stop && cmd.Loose:
 		return forge.ReactionDone, "Read as `/writ stop`. What else the line says counts for nothing.\n"
 	case a.Edited && cmd.Verb != approval.Stop:
@@ -139,21 +139,21 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 	case cmd.Verb == approval.Help:
 		return forge.ReactionDone, helpText
 	case cmd.Verb == approval.Explain:
-		return forge.ReactionDone, report.Explain(t.number, stands) + t.approveLine(c, stands)
+		return forge.ReactionDone, report.Explain(i.number, stands) + i.approveLine(c, stands)
 	case cmd.Verb == approval.Stop:
 		return forge.ReactionDone, ""
 	case cmd.Verb == approval.Accept:
-		return t.acceptWords(c, a)
+		return i.acceptWords(c, a)
 	case cmd.Verb == approval.Refresh:
-		return t.refreshAnswer(c, a)
+		return i.refreshAnswer(c, a)
 	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
 		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
 	case a.ID == c.facts.Act && slices.Contains(stands.Codes, kernel.CodeApprovalUnproven):
 		return forge.ReactionConfused, "" // the status comment has the line that approves
 	case c.facts.Delivered() && c.turnedDown && cmd.Verb != approval.Retry:
-		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + t.againWords()
+		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
 	case c.facts.AwaitsMerge() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
-		return forge.ReactionConfused, "The work is verified and waits for the merge of its change. To have other work instead, close the change unmerged first. " + t.againWords()
+		return forge.ReactionConfused, "The work is verified and waits for the merge of its change. To have other work instead, close the change unmerged first. " + i.againWords()
 	case c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
 		return forge.ReactionConfused, "The task is completed, and what is completed is not done again. File another issue for what is missing.\n"
 	case stands.WaitingFor == kernel.WaitRepair && cmd.Verb != approval.Retry:
@@ -164,13 +164,13 @@ func (t *Task) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (for
 
 // tooLateFor reports whether a stop came to a result that git has, and stopped no review of
 // what was pushed to its change.
-func (t *Task) tooLateFor(c *cycle, a approval.Asked) (is bool) {
-	t.s.locked(func() { is = t.s.stopped[t.number] == nil })
+func (i *tracker) tooLateFor(c *cycle, a approval.Asked) (is bool) {
+	i.s.locked(func() { is = i.s.stopped[i.number] == nil })
 	return is && c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, c.facts.Head.Act)
 }
 
 // resultWords say what becomes of a result that nobody stopped.
-func (t *Task) resultWords(c *cycle) string {
+func (i *tracker) resultWords(c *cycle) string {
 	if c.facts.AwaitsMerge() {
 		return "The work waits for the merge of its change; close that unmerged to turn the work down.\n"
 	}
@@ -184,11 +184,11 @@ func approveWords(c *cycle) string {
 
 // approveLine says how the text as it is now can be approved, where the task waits
 // for that, and is "" elsewhere.
-func (t *Task) approveLine(c *cycle, stands kernel.Decision) string {
+func (i *tracker) approveLine(c *cycle, stands kernel.Decision) string {
 	wanted := stands.WaitingFor == kernel.WaitApproval || slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool {
 		return k == kernel.CodeInstructionChanged || k == kernel.CodeApprovalUnproven
 	})
-	if !t.remote || !wanted || t.run != nil || !c.facts.Current.Valid() {
+	if !i.remote || !wanted || i.work.run != nil || !c.facts.Current.Valid() {
 		return ""
 	}
 	return "\nTo approve the text as it is now, read it and comment this line:\n\n" + approveWords(c)

@@ -101,16 +101,16 @@ func (all *surveys) read(commit git.OID) {
 // unreadable says what is wrong where base or contract can't be read:
 // nothing could be done under a contract that nobody has read. A task that stands
 // still is left as it is, and err given back.
-func (t *Task) unreadable(ctx context.Context, refs git.Refs, in *Intake, err error) ([]kernel.Violation, error) {
+func (o *observer) unreadable(ctx context.Context, refs git.Refs, in *Intake, err error) ([]kernel.Violation, error) {
 	if in.BaseCommit.IsZero() {
 		return nil, err
 	}
-	vs := t.s.surveys.failed(in.BaseCommit, t.s.now().BootMs, err)
-	if len(vs) == 0 || t.standsStill(ctx, refs.OID(t.StateRef())) {
+	vs := o.s.surveys.failed(in.BaseCommit, o.s.now().BootMs, err)
+	if len(vs) == 0 || o.standsStill(ctx, refs.OID(o.StateRef())) {
 		return nil, err
 	}
 	in.base, in.Contract, in.Governance = git.Tree{}, nil, canon.Sum(nil)
-	t.lookAgain(len(t.s.surveys.doubtsOf(in.BaseCommit)) > 0)
+	o.lookAgain(len(o.s.surveys.doubtsOf(in.BaseCommit)) > 0)
 	return vs, nil
 }
 
@@ -122,11 +122,11 @@ func (all *surveys) doubtsOf(commit git.OID) (vs []kernel.Violation) {
 
 // standsStill reports whether HEAD says that nobody needs to execute the task
 // now, or can't be read.
-func (t *Task) standsStill(ctx context.Context, head git.OID) bool {
+func (o *observer) standsStill(ctx context.Context, head git.OID) bool {
 	if head.IsZero() {
 		return false
 	}
-	commit, err := t.s.deps.Repo.Commit(ctx, head)
+	commit, err := o.s.deps.Repo.Commit(ctx, head)
 	if err != nil {
 		return true
 	}
@@ -143,20 +143,20 @@ func (t *Task) standsStill(ctx context.Context, head git.OID) bool {
 
 // lookAgain notes when a task is looked at again that the base keeps from being
 // claimed.
-func (t *Task) lookAgain(soon bool) {
+func (o *observer) lookAgain(soon bool) {
 	wait := baseAgain
 	if soon {
 		wait = baseSoon
 	}
-	t.baseWake = t.s.now().WallMs + wait.Milliseconds()
+	o.baseWake = o.s.now().WallMs + wait.Milliseconds()
 }
 
 // baseFaults are what is known to be wrong with the base of a task that may be
 // claimed. No file is read for it.
-func (t *Task) baseFaults(c *cycle) (vs []kernel.Violation) {
+func (o *observer) baseFaults(c *cycle) (vs []kernel.Violation) {
 	in := c.intake
 	soon := false
-	t.s.surveys.at(in.BaseCommit, func(s *survey) {
+	o.s.surveys.at(in.BaseCommit, func(s *survey) {
 		if !s.listed {
 			s.listed = true
 			if te, ok := errors.AsType[*scope.TreeError](scope.CheckBase(scopeEntries(in.base))); ok {
@@ -169,16 +169,16 @@ func (t *Task) baseFaults(c *cycle) (vs []kernel.Violation) {
 		}
 	})
 	if len(vs) > 0 {
-		t.lookAgain(soon)
+		o.lookAgain(soon)
 	}
 	return vs
 }
 
 // surveyBase tries the base of a task that would be claimed now, before it is:
 // one that no run can use would be claimed and given back for ever.
-func (t *Task) surveyBase(ctx context.Context, c *cycle) error {
-	surveyor, ok := t.s.deps.Executor.(executor.Surveyor)
-	if !ok || t.run != nil || c.request != kernel.RequestTick {
+func (o *observer) surveyBase(ctx context.Context, c *cycle) error {
+	surveyor, ok := o.s.deps.Executor.(executor.Surveyor)
+	if !ok || o.work.run != nil || c.request != kernel.RequestTick {
 		return nil
 	}
 	if kernel.DecideOn(c.facts, "").Action != kernel.ActionClaim {
@@ -186,27 +186,27 @@ func (t *Task) surveyBase(ctx context.Context, c *cycle) error {
 	}
 	commit := c.intake.BaseCommit
 	whole := false
-	t.s.surveys.at(commit, func(s *survey) { whole = s.whole })
+	o.s.surveys.at(commit, func(s *survey) { whole = s.whole })
 	if whole {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
-	vs, err := surveyor.Survey(limited, c.intake.Spec.Builder, t.baseAt(commit, c.intake.base))
+	vs, err := surveyor.Survey(limited, c.intake.Spec.Builder, o.work.baseAt(commit, c.intake.base))
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && limited.Err() == nil:
-		if vs = t.s.surveys.failed(commit, t.s.now().BootMs, err); len(vs) == 0 {
+		if vs = o.s.surveys.failed(commit, o.s.now().BootMs, err); len(vs) == 0 {
 			return err
 		}
-		t.lookAgain(true)
+		o.lookAgain(true)
 	case len(vs) > 0:
-		t.s.surveys.condemn(commit, vs)
-		t.lookAgain(false)
+		o.s.surveys.condemn(commit, vs)
+		o.lookAgain(false)
 	default:
-		t.s.surveys.read(commit)
-		t.s.surveys.at(commit, func(s *survey) { s.whole = true })
+		o.s.surveys.read(commit)
+		o.s.surveys.at(commit, func(s *survey) { s.whole = true })
 	}
 	c.facts.Environment = slices.Concat(c.facts.Environment, vs)
 	return nil

@@ -15,32 +15,32 @@ import (
 
 // readChange looks for the change that delivers an accepted result's branch, and how
 // far it has come. It is nil where no change delivers the work.
-func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, error) {
-	if !c.intake.byChange || t.run != nil || !c.facts.Delivered() {
+func (i *tracker) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, error) {
+	if !c.intake.byChange || i.work.run != nil || !c.facts.Delivered() {
 		return nil, nil //nolint:nilnil // there is none, which is no failure
 	}
-	found, err := t.findChange(ctx, c.intake.baseBranch())
+	found, err := i.findChange(ctx, c.intake.baseBranch())
 	if forge.IsReason(err, forge.NotFound) {
 		return &kernel.ChangeFacts{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	self, err := t.s.self(ctx)
+	self, err := i.s.self(ctx)
 	if err != nil {
 		return nil, err
 	}
-	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
+	run, _ := i.marker().status(found.Body)
 	out := &kernel.ChangeFacts{
 		Number: found.Number, Run: run, Open: found.State == forge.ChangeOpen, Own: found.Author.ID == self.ID, Head: found.HeadOID,
 	}
 	verified := c.verified()
-	if out.Old, err = t.endedBefore(ctx, c, found, run, out.Own); err != nil {
+	if out.Old, err = i.endedBefore(ctx, c, found, run, out.Own); err != nil {
 		return nil, err
 	}
 	if out.Pushed = !out.Old && out.Head != "" && out.Head != string(verified) && out.Head != string(c.replaced()); out.Pushed {
-		out.Review = t.reviewOf(out.Head)
-		if t.reviewPassed(c, out.Head) {
+		out.Review = i.reviewOf(out.Head)
+		if i.reviewPassed(c, out.Head) {
 			verified = git.OID(out.Head)
 		}
 	}
@@ -51,7 +51,7 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 	if found.State != forge.ChangeMerged || out.Old {
 		return out, nil
 	}
-	switch delivers, err := t.merged(ctx, c, found); {
+	switch delivers, err := i.merged(ctx, c, found); {
 	case err != nil:
 		return nil, err
 	case !delivers && found.Base == c.intake.baseBranch():
@@ -61,15 +61,15 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 		out.Into = found.Base
 		return out, nil
 	}
-	brought, err := t.broughtBy(ctx, c.intake.BaseCommit, git.OID(found.MergedOID))
+	brought, err := i.broughtBy(ctx, c.intake.BaseCommit, git.OID(found.MergedOID))
 	if err != nil {
 		return nil, err
 	}
 	out.Merged, out.Verified = string(brought), string(verified)
-	if out.Differs, err = t.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), brought); err != nil {
+	if out.Differs, err = i.differs(ctx, c.builtOn(), verified, git.OID(found.HeadOID), brought); err != nil {
 		return nil, err
 	}
-	out.Reverted, err = t.revertedBy(ctx, c.intake.BaseCommit, found, brought, verified)
+	out.Reverted, err = i.revertedBy(ctx, c.intake.BaseCommit, found, brought, verified)
 	return out, err
 }
 
@@ -77,7 +77,7 @@ func (t *Task) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, e
 // HEAD's result: it was merged before that was begun, its text names another run,
 // or its branch has nothing of the result, unless it is writ's own and says so. A
 // text is anybody's who may write: it makes no change one of this result.
-func (t *Task) endedBefore(ctx context.Context, c *cycle, change forge.Change, run string, own bool) (bool, error) {
+func (i *tracker) endedBefore(ctx context.Context, c *cycle, change forge.Change, run string, own bool) (bool, error) {
 	head, replaced := git.OID(change.HeadOID), c.replaced()
 	switch {
 	case change.State == forge.ChangeOpen:
@@ -87,41 +87,41 @@ func (t *Task) endedBefore(ctx context.Context, c *cycle, change forge.Change, r
 	case run != "" && run != c.facts.Head.Run():
 		return true, nil
 	case (run == "" || !own) && change.HeadOID != string(c.verified()):
-		if holds, err := t.holds(ctx, git.OID(change.HeadOID), c.verified()); err != nil || !holds {
+		if holds, err := i.holds(ctx, git.OID(change.HeadOID), c.verified()); err != nil || !holds {
 			return true, err
 		}
 	}
 	if change.State != forge.ChangeMerged {
 		return false, nil
 	}
-	return t.holds(ctx, c.builtOn(), git.OID(change.MergedOID))
+	return i.holds(ctx, c.builtOn(), git.OID(change.MergedOID))
 }
 
 // holds reports whether a commit is the other one or has it below it. Commits never
 // change, so what was found last is kept.
-func (t *Task) holds(ctx context.Context, commit, other git.OID) (bool, error) {
+func (i *tracker) holds(ctx context.Context, commit, other git.OID) (bool, error) {
 	if commit == "" || other == "" {
 		return false, nil
 	}
 	key := [2]git.OID{commit, other}
-	if known, ok := t.ancestry[key]; ok {
+	if known, ok := i.ancestry[key]; ok {
 		return known, nil
 	}
-	missing, _, err := t.s.deps.Repo.Log(ctx, []git.OID{other}, []git.OID{commit}, 1)
+	missing, _, err := i.s.deps.Repo.Log(ctx, []git.OID{other}, []git.OID{commit}, 1)
 	if git.CodeOf(err) == git.CodeObjectMissing {
 		return false, nil // whoever took it away, it can't be shown
 	}
 	if err != nil {
 		return false, err
 	}
-	if len(t.ancestry) >= maxAncestry {
-		t.ancestry = nil
+	if len(i.ancestry) >= maxAncestry {
+		i.ancestry = nil
 	}
-	if t.ancestry == nil {
-		t.ancestry = map[[2]git.OID]bool{}
+	if i.ancestry == nil {
+		i.ancestry = map[[2]git.OID]bool{}
 	}
-	t.ancestry[key] = len(missing) == 0
-	return t.ancestry[key], nil
+	i.ancestry[key] = len(missing) == 0
+	return i.ancestry[key], nil
 }
 
 // maxAncestry bounds the pairs of commits of which a task remembers whether one has the
@@ -133,35 +133,35 @@ const maxAncestry = 64
 // branches that changes are for. The base's name may have changed since. One into the base
 // counts where the base still has it when the task is completed; who sets the base back
 // after that takes nothing back.
-func (t *Task) merged(ctx context.Context, c *cycle, change forge.Change) (bool, error) {
+func (i *tracker) merged(ctx context.Context, c *cycle, change forge.Change) (bool, error) {
 	if change.Base == c.intake.baseBranch() && !c.facts.AwaitsMerge() {
 		return true, nil
 	}
-	return t.holds(ctx, c.intake.BaseCommit, git.OID(change.MergedOID))
+	return i.holds(ctx, c.intake.BaseCommit, git.OID(change.MergedOID))
 }
 
 // broughtBy is the commit with which the base got a merged one: the first on its own line,
 // that of first parents, which has it below it. It is the merged one itself, unless the
 // base was set back and somebody merged that once more. What he made of it is what the
 // base has, and may be another content, or none of it.
-func (t *Task) broughtBy(ctx context.Context, tip, merged git.OID) (git.OID, error) {
-	if t.brought.merged == merged {
-		if has, err := t.holds(ctx, tip, t.brought.by); err != nil || has {
-			return t.brought.by, err
+func (i *tracker) broughtBy(ctx context.Context, tip, merged git.OID) (git.OID, error) {
+	if i.brought.merged == merged {
+		if has, err := i.holds(ctx, tip, i.brought.by); err != nil || has {
+			return i.brought.by, err
 		}
 	}
 	if tip == "" || tip == merged {
 		return merged, nil
 	}
-	since, rest, err := t.s.deps.Repo.Log(ctx, []git.OID{tip}, []git.OID{merged}, maxReverts)
+	since, rest, err := i.s.deps.Repo.Log(ctx, []git.OID{tip}, []git.OID{merged}, maxReverts)
 	switch {
 	case git.CodeOf(err) == git.CodeObjectMissing, err == nil && len(rest) > 0:
 		return merged, nil // it can't be shown
 	case err != nil:
 		return "", err
 	}
-	t.brought.merged, t.brought.by = merged, broughtBy(tip, merged, since)
-	return t.brought.by, nil
+	i.brought.merged, i.brought.by = merged, broughtBy(tip, merged, since)
+	return i.brought.by, nil
 }
 
 func broughtBy(tip, merged git.OID, since []git.Commit) git.OID {
@@ -217,30 +217,30 @@ func (c *cycle) named(key string) git.OID {
 }
 
 // undone reports whether a person asks again for work that was turned down.
-func (t *Task) undone(ctx context.Context, c *cycle, issue Issue) (bool, error) {
+func (i *tracker) undone(ctx context.Context, c *cycle, issue Issue) (bool, error) {
 	h := c.facts.Head
-	if !t.remote || !issue.Retry || issue.ByBot || !c.facts.Delivered() || !kernel.NewerAct(issue.Act, h.Act) {
+	if !i.remote || !issue.Retry || issue.ByBot || !c.facts.Delivered() || !kernel.NewerAct(issue.Act, h.Act) {
 		return false, nil
 	}
-	change, err := t.readChange(ctx, c)
+	change, err := i.readChange(ctx, c)
 	return change.Undone(), err
 }
 
 // differs is [replay.Differs] of these commits.
-func (t *Task) differs(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
+func (i *tracker) differs(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
 	key := mergeKey{verified, head, merged}
-	if t.merge.key == key {
-		return t.merge.differs, nil
+	if i.merge.key == key {
+		return i.merge.differs, nil
 	}
-	out, err := t.compare(ctx, base, verified, head, merged)
+	out, err := i.compare(ctx, base, verified, head, merged)
 	if err != nil && git.CodeOf(err) != git.CodeObjectMissing {
 		return nil, err
 	}
 	if err != nil {
 		out = []string{replay.DiffersUnread}
 	}
-	t.merge = compared{key, out}
-	return t.merge.differs, nil
+	i.merge = compared{key, out}
+	return i.merge.differs, nil
 }
 
 // compared is what a merge came to; its commits never change.
@@ -251,11 +251,11 @@ type compared struct {
 
 type mergeKey struct{ verified, head, merged git.OID }
 
-func (t *Task) compare(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
+func (i *tracker) compare(ctx context.Context, base, verified, head, merged git.OID) ([]string, error) {
 	var trees [4]git.Tree
-	for i, oid := range []git.OID{base, verified, head, merged} {
+	for n, oid := range []git.OID{base, verified, head, merged} {
 		var err error
-		if trees[i], err = t.s.deps.Repo.Tree(ctx, oid); err != nil {
+		if trees[n], err = i.s.deps.Repo.Tree(ctx, oid); err != nil {
 			return nil, err
 		}
 	}
@@ -275,16 +275,16 @@ type reverts struct {
 
 // revertedBy looks on the base for a commit that takes the merged one back, "" for
 // none. One that was itself taken back doesn't count.
-func (t *Task) revertedBy(ctx context.Context, tip git.OID, change forge.Change, brought, verified git.OID) (string, error) {
+func (i *tracker) revertedBy(ctx context.Context, tip git.OID, change forge.Change, brought, verified git.OID) (string, error) {
 	merged := git.OID(change.MergedOID)
-	if t.reverts.merged != merged {
-		t.reverts = reverts{merged: merged, tip: merged, by: map[string][]string{}}
+	if i.reverts.merged != merged {
+		i.reverts = reverts{merged: merged, tip: merged, by: map[string][]string{}}
 	}
-	if err := t.reverts.read(ctx, t.s.deps.Repo, tip); err != nil {
+	if err := i.reverts.read(ctx, i.s.deps.Repo, tip); err != nil {
 		return "", err
 	}
 	for _, name := range []string{string(brought), string(merged), string(verified), forge.ChangeName(change.Number)} {
-		if by := t.reverts.undoes(name, map[string]string{}); by != "" {
+		if by := i.reverts.undoes(name, map[string]string{}); by != "" {
 			return by, nil
 		}
 	}
@@ -396,7 +396,7 @@ const checkName = "writ"
 
 // readCheck composes the check that the change's commit is owed: it says the report
 // of the result at HEAD.
-func (t *Task) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
+func (i *tracker) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
 	ch, verified := f.Change, string(c.verified())
 	if ch == nil || ch.Number == 0 || ch.Old || verified == "" {
 		return
@@ -406,16 +406,16 @@ func (t *Task) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
 	c.check.Detail = r.Evidence(maxComment, "")
 	f.Check = &kernel.CheckFacts{OID: verified, Digest: checkDigest(c.check)}
 	if ch.Pushed {
-		t.readReviewCheck(c, f)
+		i.readReviewCheck(c, f)
 	}
 }
 
 // readReviewCheck composes the check of what was pushed, once that was reviewed.
-func (t *Task) readReviewCheck(c *cycle, f *kernel.IssueFacts) {
+func (i *tracker) readReviewCheck(c *cycle, f *kernel.IssueFacts) {
 	f.Check = nil
 	if r := f.Change.Review; r != nil && r.Ended {
-		c.check = t.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)
-		if t.reviewed().open() {
+		c.check = i.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)
+		if i.reviewed().open() {
 			c.check.Detail = report.LineChecksNoSandbox + "\n\n" + c.check.Detail
 		}
 		f.Check = &kernel.CheckFacts{OID: f.Change.Head, Digest: checkDigest(c.check)}

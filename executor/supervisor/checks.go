@@ -12,8 +12,8 @@ import (
 
 // prepareChecks starts the runner on the proposed change: a fresh tree, built
 // from the hashed bytes.
-func (t *Task) prepareChecks(_ *cycle) (*effect, error) {
-	r := t.run
+func (w *worker) prepareChecks(_ *cycle) (*effect, error) {
+	r := w.run
 	tree, err := changedTree(git.NewObjects(r.base), r)
 	if err != nil {
 		return nil, err
@@ -21,20 +21,20 @@ func (t *Task) prepareChecks(_ *cycle) (*effect, error) {
 	r.treeID = tree
 	key := "checks:" + r.id
 	job := executor.CheckJob{
-		World: t.s.cfg.Repository, Task: t.number, Run: r.id, Base: t.baseOf(r), Diff: r.built.Diff, Contents: r.built.Contents,
-		Checks: r.pack.Checks, Prepare: r.pack.Prepare, TreeID: string(tree), OnLine: t.tail(),
+		World: w.s.cfg.Repository, Task: w.number, Run: r.id, Base: w.baseOf(r), Diff: r.built.Diff, Contents: r.built.Contents,
+		Checks: r.pack.Checks, Prepare: r.pack.Prepare, TreeID: string(tree), OnLine: w.tail(),
 	}
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: kernel.ActionChecks, New: string(tree)},
 		do: func(ctx context.Context) kernel.Outcome {
-			k, err := t.s.deps.Executor.Check(context.WithoutCancel(ctx), job)
+			k, err := w.s.deps.Executor.Check(context.WithoutCancel(ctx), job)
 			if err != nil {
 				r.phase = kernel.PhaseChecked
-				return t.notStarted(r, key, kernel.ActionChecks, err)
+				return w.notStarted(r, key, kernel.ActionChecks, err)
 			}
-			t.guard.Lock()
+			w.guard.Lock()
 			r.checks, r.phase = k, kernel.PhaseChecking
-			t.guard.Unlock()
+			w.guard.Unlock()
 			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: kernel.ActionChecks, Status: kernel.OutcomeDone}
 		},
 	}, nil

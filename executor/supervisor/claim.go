@@ -53,19 +53,19 @@ type claimObjects struct {
 
 // prepareClaim composes the first push of a run: the event, where HEAD is none
 // for this approval, and our lease on it. HEAD becomes the lease.
-func (t *Task) prepareClaim(c *cycle) (*effect, error) {
+func (w *worker) prepareClaim(c *cycle) (*effect, error) {
 	switch {
 	case c.decision.Refreshes != "":
-		return t.prepareRefresh(c)
+		return w.prepareRefresh(c)
 	case c.decision.Resumes != "":
-		return t.prepareResume(c)
+		return w.prepareResume(c)
 	}
 	r := &run{
-		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
+		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
 		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: t.s.deps.Ledger.Chain().Head.Seq + 1,
+		from: w.s.deps.Ledger.Chain().Head.Seq + 1,
 	}
-	r.pack = t.seedPack(c)
+	r.pack = w.seedPack(c)
 	var err error
 	if r.plan, err = derive(r.pack); err != nil {
 		return nil, err
@@ -78,55 +78,55 @@ func (t *Task) prepareClaim(c *cycle) (*effect, error) {
 	}
 	r.dispatchHash = canon.Sum(r.dispatchBytes)
 	objs := git.NewObjects()
-	if err := t.inputTree(objs, r); err != nil {
+	if err := w.inputTree(objs, r); err != nil {
 		return nil, err
 	}
-	e, err := t.pushClaim(c, objs, r)
+	e, err := w.pushClaim(c, objs, r)
 	if err != nil {
 		return nil, err
 	}
-	return t.prefetchedMeanwhile(e, r), nil
+	return w.prefetchedMeanwhile(e, r), nil
 }
 
 // pushClaim composes the push that begins a run. What an earlier one left in the store
 // is of no more use once it is won, unless this one goes on with it from there.
-func (t *Task) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
-	made, err := t.claimCommits(c, objs, r)
+func (w *worker) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
+	made, err := w.claimCommits(c, objs, r)
 	if err != nil {
 		return nil, err
 	}
 	at := c.clock
-	return t.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: git.OID(c.facts.Head.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		stored: r.resumes != "" && r.refreshes == "" && t.left.stored && !r.shelved, unshelves: !r.shelved,
+	return w.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: git.OID(c.facts.Head.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		stored: r.resumes != "" && r.refreshes == "" && c.left.stored && !r.shelved, unshelves: !r.shelved,
 		won: func() {
 			r.claim, r.stray = made.oid, c.stray
-			t.renewed(r, made.oid, r.date, made.message, at)
-			t.setRun(r)
-			t.ruling = ruling{}
+			w.renewed(r, made.oid, r.date, made.message, at)
+			w.setRun(r)
+			w.ruling = ruling{}
 		},
-	}, t.claimDrafts(r)...), nil
+	}, w.claimDrafts(r)...), nil
 }
 
 // prefetchedMeanwhile has the executor lay out the base while the claim is pushed:
 // most claims are won, and what was laid out for a lost one is thrown away.
-func (t *Task) prefetchedMeanwhile(e *effect, r *run) *effect {
-	p, ok := t.s.deps.Executor.(executor.Prefetcher)
+func (w *worker) prefetchedMeanwhile(e *effect, r *run) *effect {
+	p, ok := w.s.deps.Executor.(executor.Prefetcher)
 	if !ok {
 		return e
 	}
 	push := e.do
 	e.do = func(ctx context.Context) kernel.Outcome {
-		p.Prefetch(r.pack.Spec.Builder, t.baseOf(r))
+		p.Prefetch(r.pack.Spec.Builder, w.baseOf(r))
 		return push(ctx)
 	}
 	return e
 }
 
 // claimDrafts are the records that a claim rests on, in the order of seed 003.
-func (t *Task) claimDrafts(r *run) []kernel.Draft {
+func (w *worker) claimDrafts(r *run) []kernel.Draft {
 	d := func(k kernel.Kind, body any) kernel.Draft {
-		return kernel.Draft{Kind: k, Task: t.number, Run: r.id, Body: body}
+		return kernel.Draft{Kind: k, Task: w.number, Run: r.id, Body: body}
 	}
 	return []kernel.Draft{
 		d(kernel.KindSeedPack, r.pack),
@@ -136,14 +136,14 @@ func (t *Task) claimDrafts(r *run) []kernel.Draft {
 	}
 }
 
-func (t *Task) seedPack(c *cycle) kernel.SeedPack {
+func (w *worker) seedPack(c *cycle) kernel.SeedPack {
 	in := c.intake
 	retry := c.retry
 	if c.decision.Attempt == 1 {
 		retry = nil // a new approval starts over
 	}
 	return kernel.SeedPack{
-		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: t.s.cfg.World, Repository: t.s.cfg.Repository, Task: t.number,
+		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: w.s.cfg.World, Repository: w.s.cfg.Repository, Task: w.number,
 		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
 		Checks: in.Checks, Prepare: in.Prepare, Budgets: in.Budgets,
 		Pins: kernel.Pins{
@@ -156,7 +156,7 @@ func (t *Task) seedPack(c *cycle) kernel.SeedPack {
 }
 
 // inputTree makes the tree of a claim: what its dispatch is built from.
-func (t *Task) inputTree(objs *git.Objects, r *run) error {
+func (w *worker) inputTree(objs *git.Objects, r *run) error {
 	pack, err := canon.Marshal(r.pack)
 	if err != nil {
 		return err
@@ -171,23 +171,23 @@ func (t *Task) inputTree(objs *git.Objects, r *run) error {
 }
 
 // claimCommits adds the event, if HEAD is none for this approval, and the lease.
-func (t *Task) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, error) {
+func (w *worker) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, error) {
 	parent, origin, seq := c.head.OID, c.facts.Head.State, c.facts.NextSeq() // no commit is no parent
-	if t.needsEvent(c) {
-		event, err := t.openEvent(c, objs, r, seq)
+	if w.needsEvent(c) {
+		event, err := w.openEvent(c, objs, r, seq)
 		if err != nil {
 			return stated{}, err
 		}
 		parent, origin, seq = event.oid, string(kernel.TaskOpen), seq+1
 	}
-	w := t.runTrailers(r)
-	w.interruptions = c.decision.Interruptions
-	made, err := t.stateCommit(c, objs, stateCommit{
-		tree: r.tree, parent: parent, date: r.date, seq: seq, trailers: &w,
+	tr := w.runTrailers(r)
+	tr.interruptions = c.decision.Interruptions
+	made, err := w.stateCommit(c, objs, stateCommit{
+		tree: r.tree, parent: parent, date: r.date, seq: seq, trailers: &tr,
 		message: func(extra []lease.Trailer) ([]byte, error) {
 			return lease.Working(lease.Claim{
-				OriginState: origin, RunID: r.id, RunnerID: t.s.cfg.RunnerID, LeaseSeconds: t.s.cfg.LeaseSeconds,
-				Title: fmt.Sprintf("writ: attempt %d at task %d", r.attempt, t.number),
+				OriginState: origin, RunID: r.id, RunnerID: w.s.cfg.RunnerID, LeaseSeconds: w.s.cfg.LeaseSeconds,
+				Title: fmt.Sprintf("writ: attempt %d at task %d", r.attempt, w.number),
 				Body:  r.dispatch.Instruction, Extra: extra,
 			})
 		},
@@ -197,13 +197,13 @@ func (t *Task) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, error)
 }
 
 // openEvent adds the event that a claim is made on.
-func (t *Task) openEvent(c *cycle, objs *git.Objects, r *run, seq int64) (stated, error) {
-	return t.stateCommit(c, objs, stateCommit{
+func (w *worker) openEvent(c *cycle, objs *git.Objects, r *run, seq int64) (stated, error) {
+	return w.stateCommit(c, objs, stateCommit{
 		tree: r.tree, parent: c.head.OID, date: r.date, seq: seq,
 		trailers: &trailers{base: string(r.intake.BaseCommit), approval: string(r.pack.Approval.Digest), governance: string(r.pack.Pins.Governance)},
 		message: func(extra []lease.Trailer) ([]byte, error) {
 			return lease.Format(lease.Message{
-				Title:    fmt.Sprintf("writ: task %d is open", t.number),
+				Title:    fmt.Sprintf("writ: task %d is open", w.number),
 				Body:     r.dispatch.Instruction,
 				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: string(kernel.TaskOpen)}}, extra...),
 			})
@@ -212,15 +212,15 @@ func (t *Task) openEvent(c *cycle, objs *git.Objects, r *run, seq int64) (stated
 }
 
 // needsEvent: the ref is new, or a person begins the task anew (REQUIREMENTS T13).
-func (t *Task) needsEvent(c *cycle) bool {
+func (w *worker) needsEvent(c *cycle) bool {
 	h := c.facts.Head
 	return h.OID == "" || h.State == "" || h.Approval != c.facts.Approved || c.facts.BeginsAnew()
 }
 
 // checkDispatch builds the dispatch again from what was pushed, at the last
 // moment before the start (seed 001, principle 1; cases I2, I10).
-func (t *Task) checkDispatch(c *cycle) []kernel.Violation {
-	r := t.run
+func (w *worker) checkDispatch(c *cycle) []kernel.Violation {
+	r := w.run
 	vs := kernel.ValidateDispatch(r.dispatch)
 	again, err := rebuildDispatch(*r.objects, r.plan.hash)
 	if err != nil || !bytes.Equal(again, r.dispatchBytes) {
@@ -274,27 +274,27 @@ func rebuildDispatch(o claimObjects, planHash canon.Digest) ([]byte, error) {
 }
 
 // prepareDispatch starts the builder: one effect call, which returns its handle.
-func (t *Task) prepareDispatch(_ *cycle) (*effect, error) {
-	r := t.run
+func (w *worker) prepareDispatch(_ *cycle) (*effect, error) {
+	r := w.run
 	key := "dispatch:" + r.id
 	job := executor.BuildJob{
-		World: t.s.cfg.Repository, Task: t.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
-		Instruction: r.dispatch.Instruction, Base: t.baseOf(r), Budgets: r.pack.Budgets, Scope: r.intake.Scope,
+		World: w.s.cfg.Repository, Task: w.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
+		Instruction: r.dispatch.Instruction, Base: w.baseOf(r), Budgets: r.pack.Budgets, Scope: r.intake.Scope,
 		Prepare: r.pack.Prepare,
-		OnLine:  t.tail(),
+		OnLine:  w.tail(),
 	}
 	return &effect{
-		drafts: []kernel.Draft{{Kind: kernel.KindDispatch, Task: t.number, Run: r.id, Body: json.RawMessage(r.dispatchBytes)}},
+		drafts: []kernel.Draft{{Kind: kernel.KindDispatch, Task: w.number, Run: r.id, Body: json.RawMessage(r.dispatchBytes)}},
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: kernel.ActionDispatch, Digest: r.dispatchHash},
 		do: func(ctx context.Context) kernel.Outcome {
-			b, err := t.s.deps.Executor.Build(context.WithoutCancel(ctx), job)
+			b, err := w.s.deps.Executor.Build(context.WithoutCancel(ctx), job)
 			if err != nil {
 				r.phase = kernel.PhaseBuilt
-				return t.notStarted(r, key, kernel.ActionDispatch, err)
+				return w.notStarted(r, key, kernel.ActionDispatch, err)
 			}
-			t.guard.Lock()
+			w.guard.Lock()
 			r.build, r.phase = b, kernel.PhaseBuilding
-			t.guard.Unlock()
+			w.guard.Unlock()
 			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: kernel.ActionDispatch, Status: kernel.OutcomeDone}
 		},
 	}, nil
@@ -302,7 +302,7 @@ func (t *Task) prepareDispatch(_ *cycle) (*effect, error) {
 
 // notStarted notes that a build or check never ran. It isn't the builder's
 // failure.
-func (t *Task) notStarted(r *run, key string, a kernel.Action, err error) kernel.Outcome {
+func (w *worker) notStarted(r *run, key string, a kernel.Action, err error) kernel.Outcome {
 	code := kernel.CodeEnvBuilderFailed
 	var xe *executor.Error
 	if errors.As(err, &xe) {
@@ -313,30 +313,32 @@ func (t *Task) notStarted(r *run, key string, a kernel.Action, err error) kernel
 }
 
 // baseOf hands the pinned tree to the executor.
-func (t *Task) baseOf(r *run) executor.Base { return t.baseAt(git.OID(r.pack.Pins.BaseCommit), r.base) }
+func (w *worker) baseOf(r *run) executor.Base {
+	return w.baseAt(git.OID(r.pack.Pins.BaseCommit), r.base)
+}
 
 // baseAt is a commit's tree for the executor.
-func (t *Task) baseAt(commit git.OID, tree git.Tree) executor.Base {
+func (w *worker) baseAt(commit git.OID, tree git.Tree) executor.Base {
 	b := executor.Base{Commit: string(commit)}
 	for _, e := range tree.Entries {
 		b.Files = append(b.Files, executor.File{Path: e.Path, Mode: e.Mode.String(), ID: string(e.OID)})
 	}
 	b.Blobs = func(ctx context.Context, ids []string, f func(string, []byte) error) error {
-		ctx = (*Task)(nil).on(git.Unbudgeted(ctx)) // a whole base is read, within its own bounds of size and time
+		ctx = (*worker)(nil).on(git.Unbudgeted(ctx)) // a whole base is read, within its own bounds of size and time
 		oids := make([]git.OID, len(ids))
 		for i, id := range ids {
 			oids[i] = git.OID(id)
 		}
-		return t.s.deps.Repo.Blobs(ctx, oids, func(oid git.OID, data []byte) error { return f(string(oid), data) })
+		return w.s.deps.Repo.Blobs(ctx, oids, func(oid git.OID, data []byte) error { return f(string(oid), data) })
 	}
 	return b
 }
 
 // tail is who is shown what runs of the task prints, nil for nobody.
-func (t *Task) tail() func(line string) {
-	to := t.s.deps.Tail
+func (w *worker) tail() func(line string) {
+	to := w.s.deps.Tail
 	if to == nil {
 		return nil
 	}
-	return func(line string) { to(t.number, line) }
+	return func(line string) { to(w.number, line) }
 }

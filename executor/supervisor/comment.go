@@ -110,120 +110,120 @@ type message struct{ shown, folded string }
 
 // compose writes the status comment as it is to be: a function of HEAD and of how
 // the task stands by it, so that every instance writes the same.
-func (t *Task) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) error {
-	m, err := t.statusText(ctx, c, f, stands)
+func (i *tracker) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) error {
+	m, err := i.statusText(ctx, c, f, stands)
 	if err != nil || m.shown == "" {
 		return err
 	}
-	c.text = c.ofRun(t, f) + m.shown + t.approveLine(c, stands) + m.folded
+	c.text = c.ofRun(i.marker(), f) + m.shown + i.approveLine(c, stands) + m.folded
 	f.Want = textDigest(c.text)
 	return nil
 }
 
 // tellNoBase writes the status comment of a task of which nobody knows the contract: only an
 // issue is told that heard of the task, and not yet of how it ended.
-func (t *Task) tellNoBase(c *cycle, f *kernel.IssueFacts) {
-	if t.outageWords() == "" || len(f.Comments) == 0 || c.ended {
+func (i *tracker) tellNoBase(c *cycle, f *kernel.IssueFacts) {
+	if i.work.outageWords() == "" || len(f.Comments) == 0 || c.ended {
 		return
 	}
-	c.text = c.ofRun(t, f) + t.outageText().shown
+	c.text = c.ofRun(i.marker(), f) + i.outageText().shown
 	f.Want = textDigest(c.text)
 }
 
 // statusText is the text for people; nothing of it is shown where there is nothing to say.
-func (t *Task) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) (message, error) {
+func (i *tracker) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) (message, error) {
 	h, due := c.facts.Head, stands.Standing == kernel.StandDue || stands.Standing == kernel.StandActing
 	if h.AwaitsRule() && c.facts.HeadCounts() && (due || h.Kept && len(stands.Violations) == 1 && inTheWay(stands.Violations)) {
-		m, err := t.ruleText(ctx, c)
+		m, err := i.ruleText(ctx, c)
 		if err != nil {
 			return message{}, err
 		}
-		return t.withInstruction(ctx, c, m)
+		return i.withInstruction(ctx, c, m)
 	}
-	if t.run != nil {
-		return t.runText(c).told(t.run.dispatch.Instruction), nil
+	if i.work.run != nil {
+		return i.runText(c).told(i.work.run.dispatch.Instruction), nil
 	}
-	if t.parted && !c.facts.Delivered() {
-		return t.partedText(c), nil
+	if i.parted && !c.facts.Delivered() {
+		return i.partedText(c), nil
 	}
-	halted, err := t.haltWords(ctx, c)
+	halted, err := i.haltWords(ctx, c)
 	if err != nil {
 		return message{}, err
 	}
 	if c.facts.StrangersLease() && stands.Standing == kernel.StandHeld {
-		return t.strangersText(c, f), nil
+		return i.strangersText(c, f), nil
 	}
 	switch stands.Standing {
 	case kernel.StandHeld, kernel.StandActing, kernel.StandRunning:
-		if t.outageWords() != "" && stands.Standing == kernel.StandActing {
-			return t.outageText(), nil
+		if i.work.outageWords() != "" && stands.Standing == kernel.StandActing {
+			return i.outageText(), nil
 		}
-		return t.queuedText(c, f, stands), nil
+		return i.queuedText(c, f, stands), nil
 	case kernel.StandFinal, kernel.StandDue, kernel.StandWaiting, kernel.StandHalted:
 		if !c.facts.HeadCounts() || c.facts.Missing != nil {
 			break
 		}
-		r, ok, err := t.reportAt(ctx, c.head)
+		r, ok, err := i.work.reportAt(ctx, c.head)
 		if err != nil {
 			return message{}, err
 		}
 		if ok {
-			return t.resultText(ctx, c, f, r, halted)
+			return i.resultText(ctx, c, f, r, halted)
 		}
 	}
 	if len(f.Comments) == 0 && !c.reopened(f) && !slices.ContainsFunc(stands.Codes, c.spoken) {
 		return message{}, nil
 	}
-	r, err := t.noticeOf(ctx, stands, c.facts, c.head, c.intake, "")
+	r, err := i.work.noticeOf(ctx, stands, c.facts, c.head, c.intake, "")
 	if err != nil {
 		return message{}, err
 	}
-	return t.reportText(c, r, report.Around{MaxAttempts: c.facts.Budgets.Attempts}, t.changeWords(c, f.Change)+halted), nil
+	return i.reportText(c, r, report.Around{MaxAttempts: c.facts.Budgets.Attempts}, i.changeWords(c, f.Change)+halted), nil
 }
 
 // resultText tells of the result at HEAD, and composes the description of its change.
-func (t *Task) resultText(ctx context.Context, c *cycle, f *kernel.IssueFacts, r report.Report, halted string) (message, error) {
-	lines, err := t.linesOf(ctx, git.OID(r.BaseCommit), git.OID(r.ChangeCommit))
+func (i *tracker) resultText(ctx context.Context, c *cycle, f *kernel.IssueFacts, r report.Report, halted string) (message, error) {
+	lines, err := i.linesOf(ctx, git.OID(r.BaseCommit), git.OID(r.ChangeCommit))
 	if err != nil {
 		return message{}, err
 	}
 	around := report.Around{Change: c.changeLink(f.Change), Lines: lines, MaxAttempts: c.facts.Budgets.Attempts}
-	t.readCheck(c, f, r)
-	held, err := t.pathsWords(ctx, c)
+	i.readCheck(c, f, r)
+	held, err := i.pathsWords(ctx, c)
 	if err != nil {
 		return message{}, err
 	}
 	brief := r
 	brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
-	c.changeText = c.marked(t, "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, t.endText(c, brief))
+	c.changeText = c.marked(i.marker(), "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, i.endText(c, brief))
 	if r.Merge = mergeOf(f.Change); r.Merge != nil {
 		r.WaitingFor = ""
 	}
-	moved, err := t.movedWords(ctx, c, f.Change)
+	moved, err := i.movedWords(ctx, c, f.Change)
 	if err != nil {
 		return message{}, err
 	}
-	tried, err := t.refreshWords(ctx, c)
+	tried, err := i.refreshWords(ctx, c)
 	if err != nil {
 		return message{}, err
 	}
-	return t.withInstruction(ctx, c, t.reportText(c, r, around, held+t.changeWords(c, f.Change)+moved+tried+editedWords(c)+halted))
+	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+editedWords(c)+halted))
 }
 
 // linesOf counts the lines of the change that delivers a result, nil where there is none,
 // or git has lost it. Commits never change, so what was counted last is kept.
-func (t *Task) linesOf(ctx context.Context, base, change git.OID) (*report.Lines, error) {
+func (i *tracker) linesOf(ctx context.Context, base, change git.OID) (*report.Lines, error) {
 	if base == "" || change == "" {
 		return nil, nil //nolint:nilnil // there are none, which is no failure
 	}
-	if key := [2]git.OID{base, change}; t.counted.key == key {
-		return t.counted.lines, nil
+	if key := [2]git.OID{base, change}; i.counted.key == key {
+		return i.counted.lines, nil
 	}
-	lines, err := countLines(ctx, t.s.deps.Repo, base, change)
+	lines, err := countLines(ctx, i.s.deps.Repo, base, change)
 	if err != nil && git.CodeOf(err) != git.CodeObjectMissing {
 		return nil, err
 	}
-	t.counted = counted{[2]git.OID{base, change}, lines}
+	i.counted = counted{[2]git.OID{base, change}, lines}
 	return lines, nil
 }
 
@@ -294,11 +294,11 @@ func editedWords(c *cycle) string {
 }
 
 // haltWords say who halted the task, and what moves it on.
-func (t *Task) haltWords(ctx context.Context, c *cycle) (string, error) {
+func (i *tracker) haltWords(ctx context.Context, c *cycle) (string, error) {
 	if !c.facts.View.Halted {
 		return "", nil
 	}
-	a, err := t.haltAct(ctx)
+	a, err := i.haltAct(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -306,24 +306,24 @@ func (t *Task) haltWords(ctx context.Context, c *cycle) (string, error) {
 	if a.Actor != "" {
 		by += " by `" + plainWord(a.Actor) + "`"
 	}
-	return "\n" + by + ". Nothing of it runs, and commands on this issue are not answered until an operator says `writ task resume " + decimal(t.number) + "`.\n", nil
+	return "\n" + by + ". Nothing of it runs, and commands on this issue are not answered until an operator says `writ task resume " + decimal(i.number) + "`.\n", nil
 }
 
 // partedText says that nobody works on the task for now.
-func (t *Task) partedText(c *cycle) message {
-	return t.headed("waits", "\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n",
-		nil, t.endText(c, report.Report{TaskID: t.number}))
+func (i *tracker) partedText(c *cycle) message {
+	return i.headed("waits", "\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n",
+		nil, i.endText(c, report.Report{TaskID: i.number}))
 }
 
 // strangersText says that an unlisted writer has a task that is to be done.
-func (t *Task) strangersText(c *cycle, f *kernel.IssueFacts) message {
+func (i *tracker) strangersText(c *cycle, f *kernel.IssueFacts) message {
 	if len(f.Comments) == 0 && len(c.facts.Policy) > 0 {
 		return message{}
 	}
 	h := c.facts.Head
 	until := (h.LeaseUntil + 59_999) / 60_000 * 60 // whole minutes, so that it stays the same
-	return t.headed("is held by an unlisted writer", fmt.Sprintf("\n`%s`: commit %s at `%s` is a lease, and its writer is not listed. It is waited for until `%s`, if it isn't renewed.\n\n",
-		kernel.CodeLeaseHeld, c.commitLink(h.OID), plainWord(t.StateRef()), kernel.Timestamp(until))+
+	return i.headed("is held by an unlisted writer", fmt.Sprintf("\n`%s`: commit %s at `%s` is a lease, and its writer is not listed. It is waited for until `%s`, if it isn't renewed.\n\n",
+		kernel.CodeLeaseHeld, c.commitLink(h.OID), plainWord(i.StateRef()), kernel.Timestamp(until))+
 		"**Now:** If you know the writer, list its key in `runners` of the contract. If you don't, find out who pushed it, and delete that ref; the task goes on by itself then, at the next sweep.\n",
 		[][2]string{{"held by", h.RunnerID}}, "")
 }
@@ -332,7 +332,7 @@ func (t *Task) strangersText(c *cycle, f *kernel.IssueFacts) message {
 // person moves on from it, the comment goes on naming the run that it named: that there
 // was one is what keeps a state ref that was removed or replaced from being taken for a
 // new one by who has no memory of it (case L19).
-func (c *cycle) ofRun(t *Task, f *kernel.IssueFacts) string {
+func (c *cycle) ofRun(m marker, f *kernel.IssueFacts) string {
 	run := c.facts.Head.Run()
 	if c.facts.StrangersLease() {
 		run = "" // the run is nobody's
@@ -344,7 +344,6 @@ func (c *cycle) ofRun(t *Task, f *kernel.IssueFacts) string {
 			}
 		}
 	}
-	m := marker{world: t.s.cfg.World, task: t.number}
 	head := m.line("task", run) + m.numbered(c.seqToTell())
 	if kernel.NeedsRepair(c.facts) {
 		head += m.doubted()
@@ -368,8 +367,8 @@ func (c *cycle) seqToTell() int64 {
 }
 
 // marked is the marker's line of a text of HEAD's run.
-func (c *cycle) marked(t *Task, kind string) string {
-	return marker{world: t.s.cfg.World, task: t.number}.line(kind, c.facts.Head.Run())
+func (c *cycle) marked(m marker, kind string) string {
+	return m.line(kind, c.facts.Head.Run())
 }
 
 const (
@@ -378,9 +377,9 @@ const (
 )
 
 // outageText tells of a task whose server can't be asked.
-func (t *Task) outageText() message {
-	o, _ := t.s.outage.of(t.number)
-	return t.headed(outageHead(o), coded(o.Code(), t.outageWords()), nil, "")
+func (i *tracker) outageText() message {
+	o, _ := i.s.outage.of(i.number)
+	return i.headed(outageHead(o), coded(o.Code(), i.work.outageWords()), nil, "")
 }
 
 func outageHead(o Outage) string {
@@ -400,14 +399,14 @@ func coded(code kernel.Code, words string) string {
 
 // headed is a text about a task: its outcome in a sentence, what is to be read, and folded
 // what else is known of it, a line each, and below.
-func (t *Task) headed(stands, words string, lines [][2]string, below string) message {
+func (i *tracker) headed(stands, words string, lines [][2]string, below string) message {
 	var b strings.Builder
 	for _, l := range lines {
 		if l[1] != "" {
 			fmt.Fprintf(&b, "- %s: `%s`\n", l[0], plainWord(l[1]))
 		}
 	}
-	m := message{shown: fmt.Sprintf("**Writ: task %d %s.**\n%s", t.number, stands, words)}
+	m := message{shown: fmt.Sprintf("**Writ: task %d %s.**\n%s", i.number, stands, words)}
 	if b.Len()+len(below) > 0 {
 		m.folded = report.Fold("Evidence", b.String()+below)
 	}
@@ -415,18 +414,18 @@ func (t *Task) headed(stands, words string, lines [][2]string, below string) mes
 }
 
 // runText says who works on the task, and since when, or what its work waits for.
-func (t *Task) runText(c *cycle) message {
-	r, stands, words := t.run, "is being worked on", t.outageWords()
+func (i *tracker) runText(c *cycle) message {
+	r, stands, words := i.work.run, "is being worked on", i.work.outageWords()
 	attempt := fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)
-	first := [][2]string{{"state", "claimed"}, {"held by", t.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)}}
+	first := [][2]string{{"state", "claimed"}, {"held by", i.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)}}
 	switch {
 	case r.again > 0:
 		stands, words = waitsForRule, coded(kernel.CodePushRefused, ruleWords(r.ruling.refused[0].Detail, true))
-		first = [][2]string{{"since", kernel.Timestamp(r.ruling.since / 1000)}, {"work kept by", t.s.cfg.RunnerID}}
-	case t.judged() && words != "":
-		o, _ := t.s.outage.of(t.number)
+		first = [][2]string{{"since", kernel.Timestamp(r.ruling.since / 1000)}, {"work kept by", i.s.cfg.RunnerID}}
+	case i.work.judged() && words != "":
+		o, _ := i.s.outage.of(i.number)
 		stands, words = outageHead(o), coded(o.Code(), words)
-		first = [][2]string{{"work kept by", t.s.cfg.RunnerID}}
+		first = [][2]string{{"work kept by", i.s.cfg.RunnerID}}
 	case r.refreshes != "":
 		stands = "is verified, and its change is being applied on the base as it is now"
 		words = "\nIt is checked again there, since `" + kernel.Timestamp(r.claimed/1000) + "`. No builder runs, and the change stays as it is until that is done.\n" + words
@@ -436,15 +435,15 @@ func (t *Task) runText(c *cycle) message {
 	for _, note := range scopeNotes(r.pack) {
 		words += fmt.Sprintf("\nNote: `%s`\n", plainWord(note))
 	}
-	return t.headed(stands, words, slices.Concat(first, [][2]string{
+	return i.headed(stands, words, slices.Concat(first, [][2]string{
 		{"attempt", attempt}, {"builder", r.pack.Spec.Builder}, {"run", r.id}, {"contract", string(r.pack.Pins.Governance)},
 	}), fmt.Sprintf("- claim: %s\n- base commit: %s\n", c.commitLink(string(r.claim)), c.commitLink(r.pack.Pins.BaseCommit)))
 }
 
 // ruleText says that the task waits for a rule of the server's own. It is a function of
 // HEAD, whoever has the work, and stays the same while the server says the same.
-func (t *Task) ruleText(ctx context.Context, c *cycle) (message, error) {
-	since, err := t.ruleSince(ctx, c)
+func (i *tracker) ruleText(ctx context.Context, c *cycle) (message, error) {
+	since, err := i.work.ruleSince(ctx, c)
 	if err != nil {
 		return message{}, err
 	}
@@ -456,7 +455,7 @@ func (t *Task) ruleText(ctx context.Context, c *cycle) (message, error) {
 	if slices.Contains(strings.Fields(said(c.event, kernel.TrailerCodes)), string(kernel.CodeBranchTaken)) {
 		stands, code, words = waitsForBranch, kernel.CodeBranchTaken, branchWords(ruleSaid(c.head))
 	}
-	return t.headed(stands, coded(code, words)+t.outageWords(), [][2]string{
+	return i.headed(stands, coded(code, words)+i.work.outageWords(), [][2]string{
 		{"since", kernel.Timestamp(since / 1000)}, {"attempt", attempt}, {"run", h.Run()},
 	}, ""), nil
 }
@@ -482,10 +481,10 @@ func ruleWords(said string, done bool) string {
 const NoWords = "(the server gave no words)"
 
 // withInstruction adds what the builder was told, as the evidence at HEAD has it.
-func (t *Task) withInstruction(ctx context.Context, c *cycle, m message) (message, error) {
-	data, err := t.readFile(ctx, c.head.Tree, replay.FileDispatch)
+func (i *tracker) withInstruction(ctx context.Context, c *cycle, m message) (message, error) {
+	data, err := i.readFile(ctx, c.head.Tree, replay.FileDispatch)
 	var told kernel.Dispatch
-	if err == nil && canon.UnmarshalCanonical(data, &told) == nil && told.TaskID == t.number {
+	if err == nil && canon.UnmarshalCanonical(data, &told) == nil && told.TaskID == i.number {
 		m = m.told(told.Instruction)
 	}
 	return m, err
@@ -535,10 +534,10 @@ func pagesOf(issue string) string {
 
 // endText is what stands below a report's evidence: where it is, since when, and what
 // it delivered.
-func (t *Task) endText(c *cycle, r report.Report) string {
+func (i *tracker) endText(c *cycle, r report.Report) string {
 	var b strings.Builder
 	if c.facts.Head.OID != "" {
-		fmt.Fprintf(&b, "\n`%s` is at %s", plainWord(t.StateRef()), c.commitLink(c.facts.Head.OID))
+		fmt.Fprintf(&b, "\n`%s` is at %s", plainWord(i.StateRef()), c.commitLink(c.facts.Head.OID))
 		if at := c.headAt(); at > 0 { // a commit that is no event has no time that counts
 			fmt.Fprintf(&b, " since `%s`", kernel.Timestamp(at/1000))
 		}
@@ -554,24 +553,24 @@ func (t *Task) endText(c *cycle, r report.Report) string {
 }
 
 // changeWords say what people did with the change that a reader must know.
-func (t *Task) changeWords(c *cycle, ch *kernel.ChangeFacts) string {
-	branch := plainWord(t.changeBranch())
+func (i *tracker) changeWords(c *cycle, ch *kernel.ChangeFacts) string {
+	branch := plainWord(i.changeBranch())
 	switch {
 	case ch == nil:
 		return ""
 	case ch.Number == 0 || ch.Old:
-		if words, refused := t.refusedAt(c.facts.Head.OID)[kernel.IssueEffect{}.RefusedAs(kernel.ActionChange)]; refused {
+		if words, refused := i.refusedAt(c.facts.Head.OID)[kernel.IssueEffect{}.RefusedAs(kernel.ActionChange)]; refused {
 			return "\nThe forge refused to open the change: `" + plainWord(words) + "`. The work is on the branch `" + branch + "`: open the change from it by hand, and the issue is closed.\n"
 		}
 		return ""
 	case ch.Undone():
-		return "\n" + t.againWords()
+		return "\n" + i.againWords()
 	case !ch.Open || !ch.Pushed:
 		return ""
 	}
 	words := "\nSomebody pushed to `" + branch + "` after the verification. "
 	switch r := ch.Review; {
-	case t.reviewPassed(c, ch.Head) || r != nil && r.Ended && len(r.Violations) == 0:
+	case i.reviewPassed(c, ch.Head) || r != nil && r.Ended && len(r.Violations) == 0:
 		return words + "Scope and checks hold for " + c.commitLink(ch.Head) + ", too.\n"
 	case r != nil && !r.Ended:
 		return words + "The checks run again on " + c.commitLink(ch.Head) + ".\n"
@@ -581,8 +580,8 @@ func (t *Task) changeWords(c *cycle, ch *kernel.ChangeFacts) string {
 
 // againWords say how work that was turned down is done again: while its branch is there, no
 // other change can be made.
-func (t *Task) againWords() string {
-	return "To have it done again, delete the branch `" + plainWord(t.changeBranch()) + "`, then comment `/writ retry` and what should be different.\n"
+func (i *tracker) againWords() string {
+	return "To have it done again, delete the branch `" + plainWord(i.changeBranch()) + "`, then comment `/writ retry` and what should be different.\n"
 }
 
 // plainWord keeps what can't end a code span or a line.
@@ -596,16 +595,16 @@ func plainWord(s string) string {
 }
 
 // reportText renders a report so that it fits. words are to be read in any case.
-func (t *Task) reportText(c *cycle, r report.Report, a report.Around, words string) message {
+func (i *tracker) reportText(c *cycle, r report.Report, a report.Around, words string) message {
 	shown := r.Comment(a) + words
-	return message{shown, r.Evidence(maxComment-markerRoom-len(shown), t.endText(c, r))}
+	return message{shown, r.Evidence(maxComment-markerRoom-len(shown), i.endText(c, r))}
 }
 
 // markerRoom is left for the marker.
 const markerRoom = 1_000
 
 // alertText mentions those whom the contract names.
-func (t *Task) alertText(c *cycle) string {
+func (i *tracker) alertText(c *cycle) string {
 	names := make([]string, 0, len(c.intake.notify))
 	for _, n := range c.intake.notify {
 		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
@@ -614,8 +613,8 @@ func (t *Task) alertText(c *cycle) string {
 	if kernel.NeedsRepair(c.facts) {
 		how = "waits for a person to look at its state"
 	}
-	return marker{world: t.s.cfg.World, task: t.number}.line("alert", c.alertOf()) +
-		fmt.Sprintf("Task %d %s: %s. The report says why.\n", t.number, how, strings.Join(names, ", "))
+	return i.marker().line("alert", c.alertOf()) +
+		fmt.Sprintf("Task %d %s: %s. The report says why.\n", i.number, how, strings.Join(names, ", "))
 }
 
 // alertOf is what an alert is about, so that there is one of each: the run that HEAD

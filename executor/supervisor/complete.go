@@ -21,12 +21,12 @@ type waited struct {
 
 // readWaited reads the result at HEAD. A merge that can't be reported is no end of the
 // task: it is looked at again.
-func (t *Task) readWaited(ctx context.Context, c *cycle) (*waited, error) {
-	tree, err := t.s.deps.Repo.Tree(ctx, c.head.Tree)
+func (i *tracker) readWaited(ctx context.Context, c *cycle) (*waited, error) {
+	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree)
 	if err != nil {
 		return nil, err
 	}
-	r, ok, err := t.reportAt(ctx, c.head)
+	r, ok, err := i.work.reportAt(ctx, c.head)
 	if err == nil && !ok {
 		err = &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + c.facts.Head.OID + ", can't be read"}
 	}
@@ -37,7 +37,7 @@ func (t *Task) readWaited(ctx context.Context, c *cycle) (*waited, error) {
 // result that waited, with its report brought to its final state and the facts that the
 // decision rests on. Any trusted instance may push it; it is put on the very result that
 // waited, or not at all.
-func (t *Task) prepareComplete(c *cycle) (*effect, error) {
+func (w *worker) prepareComplete(c *cycle) (*effect, error) {
 	facts, err := canon.Marshal(replay.MergeRecord{
 		Kind: replay.KindMerge, Result: c.facts.Head.OID, Kernel: kernel.Version(), Facts: c.facts,
 	})
@@ -59,17 +59,17 @@ func (t *Task) prepareComplete(c *cycle) (*effect, error) {
 	}
 	head := git.OID(c.facts.Head.OID)
 	c.stray = c.replaced() // which change is this one's, is told by it for good
-	w := resultTrailers(c.event)
-	w.ledger = string(t.s.deps.Ledger.Chain().Head.Hash)
-	made, err := t.output(objs, tree, head, c, w, md)
+	tr := resultTrailers(c.event)
+	tr.ledger = string(w.s.deps.Ledger.Chain().Head.Hash)
+	made, err := w.output(objs, tree, head, c, tr, md)
 	if err != nil {
 		return nil, err
 	}
-	from, run := t.s.deps.Ledger.Chain().Head.Seq+1, c.facts.Head.LastRun
-	return t.pushed(c, run, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		won: func() { t.ended(from, data) },
-	}, kernel.Draft{Kind: kernel.KindReport, Task: t.number, Run: run, Body: final}), nil
+	from, run := w.s.deps.Ledger.Chain().Head.Seq+1, c.facts.Head.LastRun
+	return w.pushed(c, run, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		won: func() { w.ended(from, data) },
+	}, kernel.Draft{Kind: kernel.KindReport, Task: w.number, Run: run, Body: final}), nil
 }
 
 // accepted reports whether a decision makes a run's work the task's result.

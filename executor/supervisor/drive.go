@@ -64,10 +64,10 @@ type DriveOptions struct {
 // status is that of the last request.
 func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 	t.onRun = o.OnRun
-	t.enter(o)
-	stopGuard := t.startGuard()
+	t.work.enter(o)
+	stopGuard := t.work.startGuard()
 	defer stopGuard()
-	defer t.kill()
+	defer t.work.kill()
 	d := &drive{task: t, o: o, came: make(chan struct{}, 1)}
 	for {
 		stopWatch := d.watchActs(ctx)
@@ -89,7 +89,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 	for {
 		d.obeyAll(ctx)
 		if t.kernelEnded() {
-			t.setRun(nil) // nothing of it runs
+			t.work.setRun(nil) // nothing of it runs
 			return d.last, machine.ErrHalted
 		}
 		if ctx.Err() != nil {
@@ -125,14 +125,14 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			continue
 		}
 		d.giveBack(ctx, err)
-		if !t.heed(ctx, t.quiet) && !t.quiet {
+		if !t.heed(ctx, t.issue.quiet) && !t.issue.quiet {
 			d.heard = true // what somebody said there is to see, wasn't seen
 		}
 		if unreadable(err) {
-			d.resting = t.unread(err)
+			d.resting = t.work.unread(err)
 			d.tellNoBase(ctx, err)
 		}
-		if !Passing(err) || (!d.running() && (o.Yield || t.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
+		if !Passing(err) || (!d.running() && (o.Yield || t.work.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
 			if d.running() {
 				_, _ = d.part(ctx) // the first error counts
 			}
@@ -140,7 +140,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		}
 		d.outages++
 		t.say("can't look at the task: %v", err)
-		t.giveUpIfFenced()
+		t.work.giveUpIfFenced()
 		if !unreadable(err) {
 			_ = d.pause(ctx, backoff(d.outages), nil)
 		}
@@ -151,10 +151,10 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 // heard by the next one.
 func (d *drive) tick(ctx context.Context) (Status, error) {
 	t := d.task
-	t.quiet, t.nudges = d.o.Nudges != nil && !d.heard, d.o.Nudges
+	t.issue.quiet, t.nudges = d.o.Nudges != nil && !d.heard, d.o.Nudges
 	st, err := t.Tick(ctx, d.request(), d.actor())
 	if d.heard, t.nudged = t.nudged, false; d.heard && err != nil {
-		t.quiet = false
+		t.issue.quiet = false
 	}
 	return st, err
 }
@@ -222,8 +222,8 @@ func Passing(err error) bool {
 func (d *drive) giveBack(ctx context.Context, err error) {
 	t := d.task
 	var fe *forge.Error
-	if t.run == nil || t.run.phase != kernel.PhaseClaimed || !errors.As(err, &fe) || fe.Reason != forge.Limited ||
-		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.run.tenure.FenceBootMs {
+	if t.work.run == nil || t.work.run.phase != kernel.PhaseClaimed || !errors.As(err, &fe) || fe.Reason != forge.Limited ||
+		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.work.run.tenure.FenceBootMs {
 		return
 	}
 	t.say("the forge can't be asked for %s: the lease is given back", fe.RetryAfter)
@@ -273,7 +273,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 			return false, t.haltKernel(ctx)
 		}
 	case kernel.StandActing:
-		if d.o.Yield && t.run == nil && t.pending == nil && d.failed >= outageTries && !unabled(st) {
+		if d.o.Yield && t.work.run == nil && t.work.pending == nil && d.failed >= outageTries && !unabled(st) {
 			return false, nil // it fails again and again: somebody else's turn
 		}
 		return true, d.afterEffect(ctx, st)
@@ -335,11 +335,11 @@ func (d *drive) wakeAt(st Status) int64 {
 			at = d.task.s.now().WallMs + min(d.task.renewIn(), outageMost).Milliseconds()
 		}
 	case kernel.StandRefused:
-		at = d.task.baseWake
+		at = d.task.seen.baseWake
 	case kernel.StandActing:
 		at = d.task.s.now().WallMs + outageMost.Milliseconds()
 	}
-	if refused := len(d.task.refused) > 0; refused && st.Decision.Standing == kernel.StandRefused {
+	if refused := len(d.task.work.refused) > 0; refused && st.Decision.Standing == kernel.StandRefused {
 		at = d.task.s.now().WallMs + ruleAgain.Milliseconds()
 	}
 	if d.tellWake > 0 && (at == 0 || d.tellWake < at) {
@@ -380,21 +380,21 @@ func (d *drive) afterEffect(ctx context.Context, st Status) error {
 
 // renewIn is how long nothing has to be done for the lease.
 func (t *Task) renewIn() time.Duration {
-	if t.run == nil {
+	if t.work.run == nil {
 		return 0
 	}
-	return time.Duration(t.run.tenure.RenewBootMs-t.s.now().BootMs) * time.Millisecond
+	return time.Duration(t.work.run.tenure.RenewBootMs-t.s.now().BootMs) * time.Millisecond
 }
 
 // jobDone is closed when what runs has ended; nil when nothing runs.
 func (t *Task) jobDone() <-chan struct{} {
 	switch {
-	case t.run == nil:
+	case t.work.run == nil:
 		return nil
-	case t.run.phase == kernel.PhaseBuilding:
-		return t.run.build.Done()
-	case t.run.phase == kernel.PhaseChecking:
-		return t.run.checks.Done()
+	case t.work.run.phase == kernel.PhaseBuilding:
+		return t.work.run.build.Done()
+	case t.work.run.phase == kernel.PhaseChecking:
+		return t.work.run.checks.Done()
 	}
 	return nil
 }
@@ -421,10 +421,10 @@ func (d *drive) pause(ctx context.Context, wait time.Duration, done <-chan struc
 // nobody has to wait for the lease to run out. The issue is told with one edit.
 func (d *drive) part(ctx context.Context) (Status, error) {
 	t, actor, last := d.task, d.o.Actor, d.last
-	if t.run == nil && t.pending == nil {
+	if t.work.run == nil && t.work.pending == nil {
 		return last, ctx.Err()
 	}
-	if t.judged() {
+	if t.work.judged() {
 		t.say("shutting down: what is judged could not be delivered")
 	}
 	if t.kernelEnded() {
@@ -435,14 +435,14 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()
 	req := kernel.RequestShutdown
-	if t.judged() {
+	if t.work.judged() {
 		req = kernel.RequestTick // there is nothing to give back: it only has to be delivered
 	}
 	if st, err := t.Tick(parting, req, actor); err == nil {
 		last = st
 	}
-	if t.run == nil && t.pending == nil {
-		t.parted = true
+	if t.work.run == nil && t.work.pending == nil {
+		t.issue.parted = true
 		d.tellOf(parting, actor, 1)
 	}
 	return last, ctx.Err()
@@ -451,14 +451,14 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 // tells notes that the issue is moved, until it is called back.
 func (t *Task) tells() (told func()) {
 	set := func(on bool) {
-		t.guard.Lock()
-		t.telling = on
-		t.guard.Unlock()
+		t.work.guard.Lock()
+		t.work.telling = on
+		t.work.guard.Unlock()
 	}
 	set(true)
 	return func() {
 		set(false)
-		t.kept = nil
+		t.issue.kept = nil
 	}
 }
 

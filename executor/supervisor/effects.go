@@ -26,38 +26,38 @@ func (t *Task) prepare(c *cycle) (*effect, error) {
 	}
 	switch c.decision.Action {
 	case kernel.ActionClaim:
-		return t.prepareClaim(c)
+		return t.work.prepareClaim(c)
 	case kernel.ActionTakeOver, kernel.ActionRelease:
-		return t.prepareStalled(c)
+		return t.work.prepareStalled(c)
 	case kernel.ActionHeartbeat:
-		return t.prepareHeartbeat(c)
+		return t.work.prepareHeartbeat(c)
 	case kernel.ActionDispatch:
-		return t.prepareDispatch(c)
+		return t.work.prepareDispatch(c)
 	case kernel.ActionSeal:
-		return t.prepareSeal(c)
+		return t.work.prepareSeal(c)
 	case kernel.ActionChecks:
-		return t.prepareChecks(c)
+		return t.work.prepareChecks(c)
 	case kernel.ActionJudge:
-		return nil, t.judge(c)
+		return nil, t.work.judge(c)
 	case kernel.ActionResult:
-		return t.prepareResult(c)
+		return t.work.prepareResult(c)
 	case kernel.ActionWait:
-		return t.prepareWait(c)
+		return t.work.prepareWait(c)
 	case kernel.ActionAbandon:
-		return t.prepareAbandon(c)
+		return t.work.prepareAbandon(c)
 	case kernel.ActionComplete:
-		return t.prepareComplete(c)
+		return t.work.prepareComplete(c)
 	case kernel.ActionRestore:
-		return t.prepareRestore(c)
+		return t.work.prepareRestore(c)
 	case kernel.ActionRedeliver:
-		return t.prepareRedeliver(c)
+		return t.work.prepareRedeliver(c)
 	}
 	return nil, nil
 }
 
 // pushed wraps a push as an effect. Its key is the new commit: no two effects
 // share one, for every state commit bears a run id or a parent of its own.
-func (t *Task) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
+func (w *worker) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
 	p.action = c.decision.Action
 	p.key = string(p.action) + ":" + string(p.to())
 	if c.facts.Repairs() {
@@ -71,7 +71,7 @@ func (t *Task) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *ef
 			Kind: string(kernel.KindIntent), Key: p.key, Effect: p.action, Digest: digest,
 			Ref: p.cmds[0].Ref, Old: plain(p.from()), New: string(p.to()), Seq: p.seq,
 		},
-		do: func(ctx context.Context) kernel.Outcome { return t.do(ctx, c.request, p) },
+		do: func(ctx context.Context) kernel.Outcome { return w.do(ctx, c.request, p) },
 	}
 }
 
@@ -84,8 +84,8 @@ func plain(oid git.OID) string {
 }
 
 // person is the author and committer of state commits.
-func (t *Task) person(seconds int64) git.Person {
-	return git.Person{Name: t.s.cfg.Name, Email: t.s.cfg.Email, Seconds: seconds, TZ: "+0000", OK: true}
+func (w *worker) person(seconds int64) git.Person {
+	return git.Person{Name: w.s.cfg.Name, Email: w.s.cfg.Email, Seconds: seconds, TZ: "+0000", OK: true}
 }
 
 // nextDate is the committer date of the commit that follows HEAD: now, and
@@ -95,20 +95,20 @@ func (c *cycle) nextDate() int64 {
 }
 
 // runTrailers are those of the live run.
-func (t *Task) runTrailers(r *run) trailers {
+func (w *worker) runTrailers(r *run) trailers {
 	return trailers{
 		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
 		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(t.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, refreshAct: r.refreshAct, refreshInterruptions: r.refreshInterruptions,
+		ledger: string(w.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, refreshAct: r.refreshAct, refreshInterruptions: r.refreshInterruptions,
 	}
 }
 
 // prepareStalled breaks a dead lease, or gives our own back.
-func (t *Task) prepareStalled(c *cycle) (*effect, error) {
-	w := trailers{
+func (w *worker) prepareStalled(c *cycle) (*effect, error) {
+	tr := trailers{
 		attempt: c.facts.Head.Attempt, approval: string(c.facts.Head.Approval),
 		interruptions: c.decision.Interruptions, notBefore: c.decision.NotBefore, codes: c.decision.Codes,
-		act: c.facts.Head.Act, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
+		act: c.facts.Head.Act, ledger: string(w.s.deps.Ledger.Chain().Head.Hash),
 	}
 	objs := git.NewObjects()
 	head := git.OID(c.facts.Head.OID)
@@ -117,15 +117,15 @@ func (t *Task) prepareStalled(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	parent, seq := head, c.facts.NextSeq()
-	late, work, err := t.sealLate(c, objs)
+	late, work, err := w.sealLate(c, objs)
 	if err != nil {
 		return nil, err
 	}
 	if late.oid != "" {
 		parent, tree, seq = late.oid, work, seq+1
 	}
-	made, err := t.stateCommit(c, objs, stateCommit{
-		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &w,
+	made, err := w.stateCommit(c, objs, stateCommit{
+		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
 		message: func(all []lease.Trailer) ([]byte, error) {
 			extra := append([]lease.Trailer{{Key: "writ-origin-state", Value: originOf(c.event)}}, all...)
 			return lease.Stalled(c.event, lease.Break{Extra: extra})
@@ -135,17 +135,17 @@ func (t *Task) prepareStalled(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	run := c.facts.Head.RunID
-	own := t.run
-	e := t.pushed(c, run, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: late.oid == "",
+	own := w.run
+	e := w.pushed(c, run, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: late.oid == "",
 		unshelves: late.oid != "",
-		won:       func() { t.gaveUp(own) },
-		failed:    func() { t.bare = false },
+		won:       func() { w.gaveUp(own) },
+		failed:    func() { w.bare = false },
 	})
 	if own == nil {
 		return e, nil
 	}
-	return t.killFirst(e), nil
+	return w.killFirst(e), nil
 }
 
 // stateTree is the tree of the task's state, empty where there is none. That of an unlisted writer's lease is
@@ -163,10 +163,10 @@ func (c *cycle) stateTree(objs *git.Objects) (git.OID, error) {
 
 // killFirst makes an effect end our processes before it tells the world that
 // nobody works on the task.
-func (t *Task) killFirst(e *effect) *effect {
+func (w *worker) killFirst(e *effect) *effect {
 	push := e.do
 	e.do = func(ctx context.Context) kernel.Outcome {
-		t.kill()
+		w.kill()
 		return push(ctx)
 	}
 	return e
@@ -180,11 +180,11 @@ func originOf(ev lease.Event) string {
 }
 
 // prepareHeartbeat renews the lease: one commit, same tree, same run id.
-func (t *Task) prepareHeartbeat(c *cycle) (*effect, error) {
-	r := t.run
+func (w *worker) prepareHeartbeat(c *cycle) (*effect, error) {
+	r := w.run
 	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
 	objs := git.NewObjects()
-	made, err := t.stateCommit(c, objs, stateCommit{
+	made, err := w.stateCommit(c, objs, stateCommit{
 		tree: r.tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
 		message: func(stamp []lease.Trailer) ([]byte, error) {
 			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
@@ -194,38 +194,38 @@ func (t *Task) prepareHeartbeat(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	renewed, before := c.clock, r.tenure
-	return t.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
-		won: func() { t.renewed(r, made.oid, date, made.message, renewed) },
+	return w.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
+		won: func() { w.renewed(r, made.oid, date, made.message, renewed) },
 	}), nil
 }
 
 // renewed notes a lease commit that stands. The clock is the one that was read
 // before the commit was made: others count from there at the earliest.
-func (t *Task) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.Clock) {
+func (w *worker) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.Clock) {
 	ev, err := lease.ReadEvent(lease.Head{OID: string(oid), Message: msg, CommitterSeconds: date, CommitterOK: true})
 	if err != nil {
-		t.log().Error("own lease can't be read back", "error", err)
+		w.log().Error("own lease can't be read back", "error", err)
 		return
 	}
-	t.guard.Lock()
-	defer t.guard.Unlock()
+	w.guard.Lock()
+	defer w.guard.Unlock()
 	r.event, r.head, r.date = ev, oid, date
-	r.tenure = lease.Fence(at, t.s.cfg.LeaseSeconds, t.s.cfg.MarginSeconds)
+	r.tenure = lease.Fence(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
 }
 
 // prepareAbandon ends our processes and forgets the run; nothing is pushed, for
 // HEAD isn't ours any more.
-func (t *Task) prepareAbandon(c *cycle) (*effect, error) {
-	r := t.run
+func (w *worker) prepareAbandon(c *cycle) (*effect, error) {
+	r := w.run
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon},
 		do: func(context.Context) kernel.Outcome {
-			t.kill()
-			if _, unable := t.s.outage.of(t.number); r.hidden || (unable || t.wasLate(r)) && c.facts.Head.OID == string(r.head) {
-				t.lapsed = r.head
+			w.kill()
+			if _, unable := w.s.outage.of(w.number); r.hidden || (unable || w.wasLate(r)) && c.facts.Head.OID == string(r.head) {
+				w.lapsed = r.head
 			}
-			t.gaveUp(r)
+			w.gaveUp(r)
 			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon, Status: kernel.OutcomeDone}
 		},
 	}, nil

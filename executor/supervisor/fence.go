@@ -11,41 +11,41 @@ import (
 // Guard kills what runs if the lease can't be renewed in time any more. It is
 // called often, on its own, because a tick may hang in the network. It reports
 // whether it had to.
-func (t *Task) Guard(now lease.Clock) bool {
-	t.guard.Lock()
-	r := t.run
+func (w *worker) Guard(now lease.Clock) bool {
+	w.guard.Lock()
+	r := w.run
 	due := r != nil && (r.build != nil || r.checks != nil) && r.tenure.MustFence(now)
-	if due && (t.telling || t.asking.unanswered() > t.s.patience) { // nobody renews meanwhile
+	if due && (w.telling || w.asking.unanswered() > w.s.patience) { // nobody renews meanwhile
 		r.late = true
 	}
-	t.guard.Unlock()
+	w.guard.Unlock()
 	if due {
-		t.kill()
+		w.kill()
 	}
 	return due
 }
 
 // wasLate reports whether a run's lease ended while an answer was waited for.
-func (t *Task) wasLate(r *run) bool {
-	t.guard.Lock()
-	defer t.guard.Unlock()
+func (w *worker) wasLate(r *run) bool {
+	w.guard.Lock()
+	defer w.guard.Unlock()
 	return r.late
 }
 
 // kill ends every process of the live run. It returns when nothing runs.
-func (t *Task) kill() {
-	t.guard.Lock()
+func (w *worker) kill() {
+	w.guard.Lock()
 	var b executor.Build
 	var c executor.Checks
-	if t.run != nil {
-		b, c = t.run.build, t.run.checks
+	if w.run != nil {
+		b, c = w.run.build, w.run.checks
 	}
 	var again executor.Checks
-	if done := t.again.done(); done != nil && !closed(done) {
-		t.cut = t.again.head
-		again, t.again = t.again.checks, nil // what is cut off says nothing
+	if done := w.again.done(); done != nil && !closed(done) {
+		w.cut = w.again.head
+		again, w.again = w.again.checks, nil // what is cut off says nothing
 	}
-	t.guard.Unlock()
+	w.guard.Unlock()
 	if b != nil {
 		b.Kill()
 	}
@@ -58,7 +58,7 @@ func (t *Task) kill() {
 }
 
 // startGuard looks at the fence on its own, for a tick may hang in the network.
-func (t *Task) startGuard() (stop func()) {
+func (w *worker) startGuard() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -70,9 +70,9 @@ func (t *Task) startGuard() (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				t.Guard(t.s.now())
-				t.lend()
-				t.noteSilence()
+				w.Guard(w.s.now())
+				w.lend()
+				w.noteSilence()
 			}
 		}
 	}()
@@ -82,12 +82,12 @@ func (t *Task) startGuard() (stop func()) {
 // giveUpIfFenced forgets a run whose lease can't be kept because nothing can be
 // read: its processes are dead, and HEAD decides what becomes of the task. What a builder
 // left meanwhile is kept.
-func (t *Task) giveUpIfFenced() {
-	t.keepEnded()
-	if t.run != nil && !t.judged() && t.run.tenure.MustFence(t.s.now()) {
-		t.kill()
-		t.lapsed = t.run.head
-		t.gaveUp(t.run)
-		t.say("the lease could not be renewed; the run is given up")
+func (w *worker) giveUpIfFenced() {
+	w.keepEnded()
+	if w.run != nil && !w.judged() && w.run.tenure.MustFence(w.s.now()) {
+		w.kill()
+		w.lapsed = w.run.head
+		w.gaveUp(w.run)
+		w.say("the lease could not be renewed; the run is given up")
 	}
 }

@@ -17,23 +17,23 @@ import (
 // readHead reads the commit at HEAD and what it says. A commit that can be read
 // in two ways is no event; the observation rule then ends it. Of a commit that was
 // made for another place nothing is read but that.
-func (t *Task) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
-	h, err := t.readCommit(ctx, c, oid)
+func (o *observer) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
+	h, err := o.readCommit(ctx, c, oid)
 	if err == nil {
-		h.Witnessed, err = t.witnessed(ctx, c, h)
+		h.Witnessed, err = o.witnessed(ctx, c, h)
 	}
 	if err == nil {
-		err = t.readRefreshed(ctx, c, &h)
+		err = o.readRefreshed(ctx, c, &h)
 	}
 	return h, err
 }
 
 // witnessed is [Witnessed] of a task that nothing runs of here.
-func (t *Task) witnessed(ctx context.Context, c *cycle, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
-	if t.run != nil {
+func (o *observer) witnessed(ctx context.Context, c *cycle, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
+	if o.work.run != nil {
 		return nil, nil
 	}
-	return Witnessed(ctx, t.s.deps.Repo, t.s.standing(c.intake.runners).Witnessed(t.StateRef()), h, c.facts.View)
+	return Witnessed(ctx, o.s.deps.Repo, o.s.standing(c.intake.runners).Witnessed(o.StateRef()), h, c.facts.View)
 }
 
 // Witnessed is the state commit that an act names where HEAD lacks it, and nothing was seen
@@ -66,14 +66,14 @@ func Witnessed(ctx context.Context, repo Repo, named string, h kernel.HeadFacts,
 }
 
 // readCommit reads the commit at HEAD.
-func (t *Task) readCommit(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
+func (o *observer) readCommit(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
 	if oid.IsZero() {
 		return kernel.HeadFacts{Trust: kernel.TrustNone}, nil
 	}
 	h := kernel.HeadFacts{OID: string(oid), Trust: kernel.TrustNone, Binding: kernel.BindNone}
-	commit, err := t.s.deps.Repo.Commit(ctx, oid)
+	commit, err := o.s.deps.Repo.Commit(ctx, oid)
 	if errors.Is(err, git.ErrWrongType) { // a blob or a tag: no event, and no parent either
-		c.acts = t.s.standing(c.intake.runners)
+		c.acts = o.s.standing(c.intake.runners)
 		h.Fault = git.Reason(err)
 		return h, nil
 	}
@@ -81,26 +81,26 @@ func (t *Task) readCommit(ctx context.Context, c *cycle, oid git.OID) (kernel.He
 		return h, err
 	}
 	c.head = commit
-	c.acts = t.s.standing(c.intake.runners)
-	h.Trust, h.Signer = t.s.trust(commit, t.StateRef(), c.acts)
+	c.acts = o.s.standing(c.intake.runners)
+	h.Trust, h.Signer = o.s.trust(commit, o.StateRef(), c.acts)
 	ev, err := eventOf(commit, err != nil)
 	if err != nil {
 		h.Fault = strings.ToValidUTF8(faultWords(err), "?")
 		return h, nil
 	}
-	if t.bind(&h, ev, c.acts); h.Foreign() {
+	if o.bind(&h, ev, c.acts); h.Foreign() {
 		c.event.CommitterSeconds = ev.CommitterSeconds
 		return h, nil
 	}
 	c.event = ev
 	h.State, h.RunID, h.RunnerID, h.OriginState = ev.State, ev.RunID, ev.RunnerID, ev.OriginState
-	t.judgeLease(c, &h)
+	o.judgeLease(c, &h)
 	if h.UnlistedLock() {
-		return h, t.readBelow(ctx, c, commit, &h)
+		return h, o.readBelow(ctx, c, commit, &h)
 	}
 	readTrailers(&h, ev)
-	boundTrailers(c.intake.Budgets, t.dated(c, ev.CommitterSeconds, h.OID), &h)
-	return h, t.readParent(ctx, c, commit, &h)
+	boundTrailers(c.intake.Budgets, o.dated(c, ev.CommitterSeconds, h.OID), &h)
+	return h, o.readParent(ctx, c, commit, &h)
 }
 
 // eventOf reads a commit as a state event.
@@ -130,7 +130,7 @@ func boundTrailers(b kernel.Budgets, committedMs int64, h *kernel.HeadFacts) {
 
 // readParent finds the commit that HEAD was put on, where the numbers leave open
 // whether that is the one seen last.
-func (t *Task) readParent(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
+func (o *observer) readParent(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
 	v := c.facts.View
 	if !h.Trusted() || v.Seen == "" || h.OID == v.Seen || h.Seq != v.SeenSeq+1 {
 		return nil
@@ -139,17 +139,17 @@ func (t *Task) readParent(ctx context.Context, c *cycle, commit git.Commit, h *k
 		h.Parent = v.Seen // trusted when it was seen, whatever was said of its key since
 		return nil
 	}
-	_, err := t.trustedBelow(ctx, c, commit, h)
+	_, err := o.trustedBelow(ctx, c, commit, h)
 	return err
 }
 
 // readBelow takes the task's state from below an unlisted writer's lease, which
 // opens nothing, ends nothing and counts nothing.
-func (t *Task) readBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
+func (o *observer) readBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
 	if h.State == kernel.HeadWorking && !h.LeaseExpired {
 		return nil
 	}
-	below, err := t.trustedBelow(ctx, c, commit, h)
+	below, err := o.trustedBelow(ctx, c, commit, h)
 	if err != nil || h.Parent == "" {
 		return err
 	}
@@ -160,7 +160,7 @@ func (t *Task) readBelow(ctx context.Context, c *cycle, commit git.Commit, h *ke
 	c.below = below
 	was := kernel.HeadFacts{Trust: kernel.TrustListed, Binding: kernel.BindHere}
 	readTrailers(&was, ev)
-	boundTrailers(c.intake.Budgets, t.dated(c, ev.CommitterSeconds, h.OID), &was)
+	boundTrailers(c.intake.Budgets, o.dated(c, ev.CommitterSeconds, h.OID), &was)
 	h.Approval, h.Attempt, h.Interruptions, h.NotBefore, h.Act = was.Approval, was.Attempt, was.Interruptions, was.NotBefore, was.Act
 	switch kernel.TaskState(ev.State) {
 	case kernel.TaskCompleted, kernel.TaskBlocked, kernel.TaskWaiting:
@@ -175,14 +175,14 @@ const maxUnlisted = 256
 
 // trustedBelow is the first commit below HEAD that is trusted and bound here; its id
 // is the fact [kernel.HeadFacts.Parent]. None is no error.
-func (t *Task) trustedBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) (git.Commit, error) {
+func (o *observer) trustedBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) (git.Commit, error) {
 	for range maxUnlisted {
 		if len(commit.Parents) == 0 {
 			break
 		}
 		oid := commit.Parents[0]
 		var err error
-		if commit, err = t.s.deps.Repo.Commit(ctx, oid); err != nil {
+		if commit, err = o.s.deps.Repo.Commit(ctx, oid); err != nil {
 			switch git.CodeOf(err) {
 			case git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeCommitAmbiguous:
 				err = nil
@@ -191,8 +191,8 @@ func (t *Task) trustedBelow(ctx context.Context, c *cycle, commit git.Commit, h 
 		}
 		if below, err := eventOf(commit, false); err == nil {
 			was := kernel.HeadFacts{OID: string(oid)}
-			was.Trust, _ = t.s.trust(commit, t.StateRef(), c.acts)
-			if t.bind(&was, below, c.acts); was.Trusted() {
+			was.Trust, _ = o.s.trust(commit, o.StateRef(), c.acts)
+			if o.bind(&was, below, c.acts); was.Trusted() {
 				h.Parent = string(oid)
 				return commit, nil
 			}
@@ -202,15 +202,15 @@ func (t *Task) trustedBelow(ctx context.Context, c *cycle, commit git.Commit, h 
 }
 
 // observed is since when this installation has seen HEAD where it is.
-func (t *Task) observed(c *cycle, head string) lease.Observation {
+func (sj *subject) observed(c *cycle, head string) lease.Observation {
 	var prev *lease.Observation
-	if o, ok := t.s.deps.Observations.Load(t.StateRef()); ok {
+	if o, ok := sj.s.deps.Observations.Load(sj.StateRef()); ok {
 		prev = &o
 	}
-	obs := lease.Observe(prev, t.StateRef(), head, c.clock)
-	if err := t.s.deps.Observations.Save(obs); err != nil {
+	obs := lease.Observe(prev, sj.StateRef(), head, c.clock)
+	if err := sj.s.deps.Observations.Save(obs); err != nil {
 		// Without the kept observation what waits for it only comes later.
-		t.log().Warn("observation not kept", "error", err)
+		sj.log().Warn("observation not kept", "error", err)
 	}
 	return obs
 }
@@ -218,23 +218,23 @@ func (t *Task) observed(c *cycle, head string) lease.Observation {
 // dated is the date of HEAD, or of what it stands on, in Unix milliseconds. One that lies
 // ahead of our clock says nothing, and would keep everybody waiting until then: HEAD
 // counts from when it was first seen here.
-func (t *Task) dated(c *cycle, seconds int64, head string) int64 {
+func (sj *subject) dated(c *cycle, seconds int64, head string) int64 {
 	if seconds = max(seconds, 0); seconds <= c.clock.WallMs/1000 {
 		return seconds * 1000
 	}
-	seen := t.observed(c, head)
+	seen := sj.observed(c, head)
 	return (c.clock.WallMs - (c.clock.BootMs - seen.FirstSeenBootMs)) / 1000 * 1000
 }
 
 // judgeLease asks lease arithmetic about a lease that isn't our live run's.
-func (t *Task) judgeLease(c *cycle, h *kernel.HeadFacts) {
-	if h.State != kernel.HeadWorking || (t.run != nil && h.OID == string(t.run.head)) {
+func (o *observer) judgeLease(c *cycle, h *kernel.HeadFacts) {
+	if h.State != kernel.HeadWorking || (o.work.run != nil && h.OID == string(o.work.run.head)) {
 		return
 	}
-	obs := t.observed(c, h.OID)
-	h.Predecessor = t.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == t.s.cfg.RunnerID
-	v := lease.Judge(c.event, obs, c.clock, t.s.cfg.Lease, h.Predecessor)
-	h.Unrenewed = t.run == nil && t.lapsed != "" && h.OID == string(t.lapsed)
+	obs := o.observed(c, h.OID)
+	h.Predecessor = o.work.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == o.s.cfg.RunnerID
+	v := lease.Judge(c.event, obs, c.clock, o.s.cfg.Lease, h.Predecessor)
+	h.Unrenewed = o.work.run == nil && o.work.lapsed != "" && h.OID == string(o.work.lapsed)
 	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.Expired, v.UntilWallMs, string(v.Reason)
 }
 

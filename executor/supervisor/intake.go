@@ -75,56 +75,56 @@ type terms struct {
 }
 
 // readTerms reads the contract at the tip of the base branch.
-func (t *Task) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
+func (o *observer) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
 	in := &Intake{PolicyVersion: PolicyVersion}
-	c, faults, err := t.readInForce(ctx, refs, in)
+	c, faults, err := o.readInForce(ctx, refs, in)
 	if err != nil {
 		c = contract.Contract{}
-		faults, err = t.unreadable(ctx, refs, in, err)
+		faults, err = o.unreadable(ctx, refs, in, err)
 	}
 	if len(faults) > 0 {
 		c.Trigger = contract.Default().Trigger // so that an answer can be given
 	}
 	in.trigger, in.notify = c.Trigger, c.Notify
 	in.byChange, in.draft = c.Deliver.As == contract.DeliverPullRequest, c.Deliver.Draft
-	if t.remote && in.byChange && c.CloseOn == contract.CloseMerged { // of a text in a file nobody would see the merge
+	if o.remote && in.byChange && c.CloseOn == contract.CloseMerged { // of a text in a file nobody would see the merge
 		in.closeOn = kernel.CloseMerged
 	}
 	return terms{in, c, faults}, err
 }
 
 // readInForce reads base and contract.
-func (t *Task) readInForce(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
-	if err := t.readBase(ctx, refs, in); err != nil {
+func (o *observer) readInForce(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
+	if err := o.readBase(ctx, refs, in); err != nil {
 		return contract.Contract{}, nil, err
 	}
 	in.contractRef, in.contractCommit = in.BaseRef, in.BaseCommit
-	if err := t.readContract(ctx, in); err != nil {
+	if err := o.readContract(ctx, in); err != nil {
 		return contract.Contract{}, nil, err
 	}
-	return t.loadContract(ctx, refs, in)
+	return o.loadContract(ctx, refs, in)
 }
 
 // contractNow is the governance hash as it is now, for a run that has pinned one
 // (case I10).
-func (t *Task) contractNow(ctx context.Context, refs git.Refs, pinned *Intake) (canon.Digest, error) {
-	if t.s.cfg.Contract == nil && refs.OID(pinned.contractRef) == pinned.contractCommit {
+func (o *observer) contractNow(ctx context.Context, refs git.Refs, pinned *Intake) (canon.Digest, error) {
+	if o.s.cfg.Contract == nil && refs.OID(pinned.contractRef) == pinned.contractCommit {
 		return pinned.Governance, nil
 	}
 	var now Intake
-	if err := t.readBase(ctx, refs, &now); err != nil {
+	if err := o.readBase(ctx, refs, &now); err != nil {
 		return "", err
 	}
-	err := t.readContract(ctx, &now)
+	err := o.readContract(ctx, &now)
 	return now.Governance, err
 }
 
 // assess holds the issue against the contract. The result is kept until text,
 // contract or base change.
-func (t *Task) assess(terms terms, issue Issue) *Intake {
+func (o *observer) assess(terms terms, issue Issue) *Intake {
 	in, c, faults := terms.in, terms.contract, terms.faults
 	in.Title, in.Body, in.Current = issue.Title, issue.Body, digestOf(issue)
-	if old := t.intake; old != nil && old.Current == in.Current && old.BaseRef == in.BaseRef && old.BaseCommit == in.BaseCommit && old.Governance == in.Governance {
+	if old := o.intake; old != nil && old.Current == in.Current && old.BaseRef == in.BaseRef && old.BaseCommit == in.BaseCommit && old.Governance == in.Governance {
 		again := *old // who approved, and when, may have changed all the same
 		again.approvedBy(issue)
 		return &again
@@ -133,10 +133,10 @@ func (t *Task) assess(terms terms, issue Issue) *Intake {
 	if len(faults) > 0 {
 		in.refuse(faults)
 	} else {
-		t.resolve(in, c)
-		t.listRunners(in, c)
+		o.resolve(in, c)
+		o.s.listRunners(in, c)
 	}
-	t.intake = in
+	o.intake = in
 	return in
 }
 
@@ -164,19 +164,19 @@ func digestOf(issue Issue) canon.Digest {
 }
 
 // readBase pins the base: the tip of the base branch as it is now.
-func (t *Task) readBase(ctx context.Context, refs git.Refs, in *Intake) error {
-	in.BaseRef = t.s.cfg.Base
+func (o *observer) readBase(ctx context.Context, refs git.Refs, in *Intake) error {
+	in.BaseRef = o.s.cfg.Base
 	if in.BaseRef == "" {
 		in.BaseRef = refs.Head
 	}
 	var err error
-	if in.BaseCommit, err = t.s.branch(ctx, refs, in.BaseRef); err != nil {
+	if in.BaseCommit, err = o.s.branch(ctx, refs, in.BaseRef); err != nil {
 		return err
 	}
 	if in.BaseCommit.IsZero() {
-		return &noBaseError{executor.Error{Code: kernel.CodeEnvRepository, Detail: t.noCommit(ctx, in.BaseRef)}}
+		return &noBaseError{executor.Error{Code: kernel.CodeEnvRepository, Detail: o.noCommit(ctx, in.BaseRef)}}
 	}
-	in.base, err = t.readTree(ctx, in.BaseCommit)
+	in.base, err = o.readTree(ctx, in.BaseCommit)
 	return err
 }
 
@@ -215,9 +215,9 @@ func askable(ref string) bool { return git.ValidateRef(ref) == nil }
 // noCommit says what a repository needs whose base branch has no commit: that nothing is
 // there to work on isn't a matter of path or permission. A git server doesn't name a
 // branch that was deleted, the forge does.
-func (t *Task) noCommit(ctx context.Context, ref string) string {
+func (o *observer) noCommit(ctx context.Context, ref string) string {
 	name := strings.TrimPrefix(ref, "refs/heads/")
-	if p := t.s.deps.Forge; name == "" && p != nil {
+	if p := o.s.deps.Forge; name == "" && p != nil {
 		if about, err := p.Client.Repository(ctx, p.Repo.ID); err == nil {
 			name = about.DefaultBranch
 		}
@@ -229,18 +229,18 @@ func (t *Task) noCommit(ctx context.Context, ref string) string {
 }
 
 // readTree reads a commit's tree, or the one that was read last.
-func (t *Task) readTree(ctx context.Context, commit git.OID) (git.Tree, error) {
-	for _, kept := range t.trees {
+func (o *observer) readTree(ctx context.Context, commit git.OID) (git.Tree, error) {
+	for _, kept := range o.trees {
 		if kept.commit == commit {
 			return kept.tree, nil
 		}
 	}
-	tree, err := t.s.deps.Repo.Tree(ctx, commit)
+	tree, err := o.s.deps.Repo.Tree(ctx, commit)
 	if err != nil {
 		return tree, err
 	}
 	// Two: the branch of the contract and the base, where they differ.
-	t.trees = append([]keptTree{{commit, tree}}, t.trees...)[:min(2, len(t.trees)+1)]
+	o.trees = append([]keptTree{{commit, tree}}, o.trees...)[:min(2, len(o.trees)+1)]
 	return tree, nil
 }
 
@@ -252,13 +252,13 @@ type keptTree struct {
 
 // readContract reads the operator's contract, the repository's at the pinned
 // commit, or the built-in one.
-func (t *Task) readContract(ctx context.Context, in *Intake) error {
-	if o := t.s.cfg.Contract; o != nil {
-		data, err := o.Read()
+func (o *observer) readContract(ctx context.Context, in *Intake) error {
+	if x := o.s.cfg.Contract; x != nil {
+		data, err := x.Read()
 		if err != nil {
 			return &executor.Error{Code: kernel.CodeEnvGovernance, Detail: "the contract can't be read", Err: err}
 		}
-		in.Contract, in.Source, in.Overridden = data, o.Name, true
+		in.Contract, in.Source, in.Overridden = data, x.Name, true
 		in.Governance = canon.Sum(data)
 		return nil
 	}
@@ -270,7 +270,7 @@ func (t *Task) readContract(ctx context.Context, in *Intake) error {
 		if e.Mode == git.ModeGitlink {
 			break
 		}
-		err := t.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, data []byte) error { in.Contract = data; return nil })
+		err := o.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, data []byte) error { in.Contract = data; return nil })
 		if err != nil {
 			return fmt.Errorf("%s: %w", contract.Path, err)
 		}
@@ -306,28 +306,28 @@ func (in *Intake) mode() string {
 
 // loadContract parses the contract, which may name another base branch than
 // the one that it is read from.
-func (t *Task) loadContract(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
+func (o *observer) loadContract(ctx context.Context, refs git.Refs, in *Intake) (contract.Contract, []kernel.Violation, error) {
 	if len(in.misplaced) > 0 {
 		return contract.Contract{}, in.misplaced, nil
 	}
-	c, warnings, faults := t.parse(in.Contract, contract.Source{Name: in.Source, Mode: in.mode()})
-	in.Warnings = append(append([]string{}, t.s.cfg.Warnings...), warnings...)
-	if len(faults) > 0 || c.Base == "" || t.s.cfg.Base != "" || in.BaseRef == "refs/heads/"+c.Base {
+	c, warnings, faults := o.parse(in.Contract, contract.Source{Name: in.Source, Mode: in.mode()})
+	in.Warnings = append(append([]string{}, o.s.cfg.Warnings...), warnings...)
+	if len(faults) > 0 || c.Base == "" || o.s.cfg.Base != "" || in.BaseRef == "refs/heads/"+c.Base {
 		return c, faults, nil
 	}
 	named := "refs/heads/" + c.Base
 	in.BaseRef = named
 	var err error
-	if in.BaseCommit, err = t.s.branch(ctx, refs, in.BaseRef); err != nil {
+	if in.BaseCommit, err = o.s.branch(ctx, refs, in.BaseRef); err != nil {
 		return c, nil, err
 	}
 	if in.BaseCommit.IsZero() {
 		return c, []kernel.Violation{{Code: kernel.CodeGovernanceInvalid, Subject: "base", Detail: fmt.Sprintf("The repository has no branch %q.", c.Base)}}, nil
 	}
 	if askable(named) { // a server may put anything at any name
-		t.s.named.Store(&named)
+		o.s.named.Store(&named)
 	}
-	in.base, err = t.readTree(ctx, in.BaseCommit)
+	in.base, err = o.readTree(ctx, in.BaseCommit)
 	return c, nil, err
 }
 
@@ -342,13 +342,13 @@ type parsed struct {
 	faults   []kernel.Violation
 }
 
-func (t *Task) parse(data []byte, source contract.Source) (contract.Contract, []string, []kernel.Violation) {
-	p := t.s.parsed.Load()
+func (o *observer) parse(data []byte, source contract.Source) (contract.Contract, []string, []kernel.Violation) {
+	p := o.s.parsed.Load()
 	if p == nil || p.source != source || !bytes.Equal(p.data, data) {
 		p = &parsed{data: data, source: source}
 		p.contract, p.warnings, p.faults = contract.Load(data, source)
 		p.faults = slices.Clip(p.faults) // others are appended to it
-		t.s.parsed.Store(p)
+		o.s.parsed.Store(p)
 	}
 	return p.contract, p.warnings, p.faults
 }
@@ -362,16 +362,16 @@ func (in *Intake) refuse(faults []kernel.Violation) {
 }
 
 // resolve holds the issue against the contract.
-func (t *Task) resolve(in *Intake, c contract.Contract) {
-	if in.accept = c.Paths.Accept; !t.remote {
+func (o *observer) resolve(in *Intake, c contract.Contract) {
+	if in.accept = c.Paths.Accept; !o.remote {
 		c.Paths.Accept = contract.AcceptNobody // nobody can be asked
 	}
 	r := instruction.Parse(in.Title, in.Body)
 	res := r.Resolve(c, nil)
 	in.Prose, in.Cuts, in.Spec, in.Input = r.Prose, r.Cuts, res.Spec, res.Violations
 	in.Notes = append([]string{}, res.Notes...)
-	budgets, checks, notes, over := c.Apply(t.s.cfg.Caps, res.Checks)
-	in.Budgets, in.Checks, in.Prepare = budgets, checks, c.Preparation(t.s.cfg.Caps)
+	budgets, checks, notes, over := c.Apply(o.s.cfg.Caps, res.Checks)
+	in.Budgets, in.Checks, in.Prepare = budgets, checks, c.Preparation(o.s.cfg.Caps)
 	in.Notes = append(in.Notes, notes...)
 	in.Notes = append(in.Notes, scope.Unmatched(in.Spec.AllowedFiles, paths(in.base))...)
 	in.Policy = append(in.Policy, over...)
@@ -379,13 +379,13 @@ func (t *Task) resolve(in *Intake, c contract.Contract) {
 		Allowed: in.Spec.AllowedFiles, Forbidden: c.Paths.Forbidden, Guarded: c.Paths.Guarded, Unprotect: c.Paths.Unprotect,
 		Accepts: c.Paths.Accepts(), KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
 	}
-	in.CommitMessage, in.Message = c.Message(in.Title, t.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", t.number)})
+	in.CommitMessage, in.Message = c.Message(in.Title, o.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", o.number)})
 	in.TakeTurns = c.Overlap == contract.OverlapWait
 }
 
 // secretsIn refuses text that holds a secret: the evidence has it as it is, and the
 // subjects of commit and change what they make of its title (cases F3, S18).
-func (t *Task) secretsIn(in *Intake) (list []kernel.Violation) {
+func (o *observer) secretsIn(in *Intake) (list []kernel.Violation) {
 	said := ""
 	if in.Remark != nil {
 		said = in.Remark.Text
@@ -395,7 +395,7 @@ func (t *Task) secretsIn(in *Intake) (list []kernel.Violation) {
 		{"body", in.Body, "The issue's text holds a secret."},
 		{"retry", said, "What the retry says to the builder holds a secret."},
 	} {
-		if t.s.deps.Holds != nil && t.s.deps.Holds([]byte(c.text)) {
+		if o.s.deps.Holds != nil && o.s.deps.Holds([]byte(c.text)) {
 			list = append(list, kernel.Violation{Code: kernel.CodeSecretDetected, Subject: c.subject, Detail: c.detail})
 		}
 	}
@@ -404,9 +404,9 @@ func (t *Task) secretsIn(in *Intake) (list []kernel.Violation) {
 
 // listRunners reads the keys whose results count in this repository. Where the
 // contract names some and ours isn't among them, nothing of ours would count.
-func (t *Task) listRunners(in *Intake, c contract.Contract) {
+func (s *Supervisor) listRunners(in *Intake, c contract.Contract) {
 	listed := len(c.Runners) == 0
-	own := git.Fingerprint(t.s.deps.Signer.PublicKey())
+	own := git.Fingerprint(s.deps.Signer.PublicKey())
 	for _, line := range c.Runners {
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 		if err != nil {

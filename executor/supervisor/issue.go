@@ -15,14 +15,14 @@ import (
 
 // readForge takes what the issue shows. Where the request is to move it, it also
 // composes what it is to show: the facts of one effect.
-func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) error {
+func (i *tracker) readForge(ctx context.Context, c *cycle, seen *approval.Facts) error {
 	if seen == nil {
 		return nil
 	}
-	f := t.shown(c, seen)
+	f := i.shown(c, seen)
 	c.shown = f
 	for _, a := range approval.Commands(*seen) {
-		t.asked = max(t.asked, a.Comment)
+		i.asked = max(i.asked, a.Comment)
 	}
 	if c.request != kernel.RequestTell {
 		return nil
@@ -32,33 +32,33 @@ func (t *Task) readForge(ctx context.Context, c *cycle, seen *approval.Facts) er
 		return nil
 	}
 	if c.noBase != nil {
-		t.tellNoBase(c, f)
+		i.tellNoBase(c, f)
 		return nil //nolint:nilerr // the issue is told of it
 	}
 	var err error
-	if f.Change, err = t.readChange(ctx, c); err != nil {
+	if f.Change, err = i.readChange(ctx, c); err != nil {
 		return err
 	}
 	c.turnedDown = f.Change.Undone()
 	if c.facts.Merged() {
-		if c.waited, err = t.readWaited(ctx, c); err != nil {
+		if c.waited, err = i.readWaited(ctx, c); err != nil {
 			return err
 		}
 	}
 	tick := c.facts
 	tick.Request, tick.Issue, tick.Refresh = kernel.RequestTick, nil, nil
 	stands := kernel.DecideOn(tick, "")
-	if err := t.readCommands(ctx, c, f, seen, stands); err != nil {
+	if err := i.readCommands(ctx, c, f, seen, stands); err != nil {
 		return err
 	}
-	return t.compose(ctx, c, f, stands)
+	return i.compose(ctx, c, f, stands)
 }
 
 // headAt is the committer time of HEAD in Unix milliseconds, as far as it can be.
 func (c *cycle) headAt() int64 { return c.task.dated(c, c.event.CommitterSeconds, c.facts.Head.OID) }
 
 // shown is what the issue shows of writ's.
-func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
+func (i *tracker) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.headAt()}
 	c.pages = pagesOf(seen.Issue.URL)
 	if f.Gone {
@@ -72,9 +72,9 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 	f.PutBack = putBack(*seen, v.Act.At)
 	f.Reopened = reopened(*seen)
 	f.Labels, f.Touched = stateLabels(*seen)
-	f.Refused = slices.Sorted(maps.Keys(t.refusedAt(c.facts.Head.OID)))
+	f.Refused = slices.Sorted(maps.Keys(i.refusedAt(c.facts.Head.OID)))
 	f.Alert = len(c.intake.notify) > 0
-	marks := marker{world: t.s.cfg.World, task: t.number}
+	marks := i.marker()
 	own := ownComments(*seen)
 	c.said = marks.repliesOn(own)
 	f.Doubles = c.said.doubles
@@ -89,19 +89,19 @@ func (t *Task) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 		}
 	}
 	c.ended = told
-	f.See = t.reactionOwed(c, f)
-	f.Others = t.othersTell(c, f, told)
+	f.See = i.reactionOwed(c, f)
+	f.Others = i.othersTell(c, f, told)
 	return f
 }
 
 // reactionOwed is the reaction to the label that approved the task, until the status
 // comment answers it, or this process has tried: doing it again would change nothing, but
 // cost the forge a request.
-func (t *Task) reactionOwed(c *cycle, f *kernel.IssueFacts) (owed string) {
-	t.s.locked(func() {
+func (i *tracker) reactionOwed(c *cycle, f *kernel.IssueFacts) (owed string) {
+	i.s.locked(func() {
 		if len(f.Comments) > 0 || !approval.IsLabel(c.facts.Act) {
-			delete(t.s.seenActs, t.number)
-		} else if t.s.seenActs[t.number] != c.facts.Act {
+			delete(i.s.seenActs, i.number)
+		} else if i.s.seenActs[i.number] != c.facts.Act {
 			owed = string(forge.ReactionSeen)
 		}
 	})
@@ -117,7 +117,7 @@ const othersRetry = 3_600_000
 // installation doesn't know, unless another one wrote it. Nor is one whose end isn't
 // told: its disk may be lost, and then nobody else says why the task stands still.
 // The same holds of a retry that is long due.
-func (t *Task) othersTell(c *cycle, f *kernel.IssueFacts, told bool) (is bool) {
+func (i *tracker) othersTell(c *cycle, f *kernel.IssueFacts, told bool) (is bool) {
 	h := c.facts.Head
 	if _, ended := kernel.TaskStateOf(h.State); ended && h.State != string(kernel.TaskWaiting) && !told {
 		return c.intake.unlisted
@@ -128,7 +128,7 @@ func (t *Task) othersTell(c *cycle, f *kernel.IssueFacts, told bool) (is bool) {
 	if c.intake.unlisted || h.Trust != kernel.TrustUnlisted || h.Run() == "" || len(f.Comments) == 0 || f.Comments[0].Run != h.Run() {
 		return c.intake.unlisted
 	}
-	t.s.locked(func() { is = !t.s.world.Dispatched(h.Run()) })
+	i.s.locked(func() { is = !i.s.world.Dispatched(h.Run()) })
 	return is
 }
 
@@ -211,7 +211,7 @@ func stateLabels(f approval.Facts) (labels, touched []string) {
 func (in *Intake) baseBranch() string { return strings.TrimPrefix(in.BaseRef, "refs/heads/") }
 
 // changeBranch is the short name of the change branch.
-func (t *Task) changeBranch() string { return strings.TrimPrefix(t.ChangeRef(), "refs/heads/") }
+func (i *tracker) changeBranch() string { return strings.TrimPrefix(i.ChangeRef(), "refs/heads/") }
 
 // textDigest is the digest of a comment's text, of which forges change line ends
 // and the white space at its end.
@@ -222,8 +222,8 @@ func textDigest(text string) canon.Digest {
 // lookUpForge stages the outcome of effects on the issue that were unknown: what
 // the forge shows now decides. Where it wasn't read, nobody knows; it is read
 // before the effect is tried again, so that isn't doubled either.
-func (t *Task) lookUpForge(c *cycle) {
-	for _, o := range t.s.world.UnknownIntents(t.number) {
+func (i *tracker) lookUpForge(c *cycle) {
+	for _, o := range i.s.world.UnknownIntents(i.number) {
 		if !o.Intent.Effect.OnForge() {
 			continue
 		}

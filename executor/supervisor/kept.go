@@ -33,52 +33,52 @@ type kept struct {
 
 // serves reports whether a request may go by what is kept: one that moves the issue,
 // and the first one after a run has ended.
-func (k *kept) serves(t *Task, c *cycle, terms Terms) bool {
+func (k *kept) serves(i *tracker, c *cycle, terms Terms) bool {
 	if k == nil || !k.full && !terms.Brief || c.clock.BootMs-k.at >= keptFor {
 		return false
 	}
 	if c.request == kernel.RequestTell {
-		return t.telling
+		return i.work.telling
 	}
-	return k.live && t.quiet && t.run == nil && c.request == kernel.RequestTick
+	return k.live && i.quiet && i.work.run == nil && c.request == kernel.RequestTick
 }
 
 // askIssue reads the issue, or takes what is kept of it.
-func (t *Task) askIssue(ctx context.Context, c *cycle, terms Terms) (Issue, error) {
-	f, remote := t.issues.(*forgeIssues)
-	if k := t.kept; remote && k.serves(t, c, terms) {
+func (i *tracker) askIssue(ctx context.Context, c *cycle, terms Terms) (Issue, error) {
+	f, remote := i.issues.(*forgeIssues)
+	if k := i.kept; remote && k.serves(i, c, terms) {
 		facts := k.facts
 		facts.Trigger, facts.Prior, facts.Live = terms.Trigger, terms.Prior, terms.Live
 		return f.judged(facts, terms), nil
 	}
-	t.kept = nil
-	issue, err := t.issues.Issue(ctx, terms)
+	i.kept = nil
+	issue, err := i.issues.Issue(ctx, terms)
 	if err == nil {
-		t.nameIssue(issue.seen)
+		i.nameIssue(issue.seen)
 	}
 	if err == nil && remote && issue.seen.Issue.ID != 0 {
-		t.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: t.run != nil && c.request == kernel.RequestTick}
-		t.looked = c.clock.BootMs
+		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.work.run != nil && c.request == kernel.RequestTick}
+		i.looked = c.clock.BootMs
 	}
 	return issue, err
 }
 
 // findChange finds the change of the task's branch, or takes what is kept of it.
-func (t *Task) findChange(ctx context.Context, base string) (forge.Change, error) {
-	if t.telling && t.kept != nil && t.kept.change != nil {
-		return *t.kept.change, nil
+func (i *tracker) findChange(ctx context.Context, base string) (forge.Change, error) {
+	if i.work.telling && i.kept != nil && i.kept.change != nil {
+		return *i.kept.change, nil
 	}
-	p := t.s.deps.Forge
-	found, err := p.Client.FindChange(ctx, p.Repo, t.changeBranch(), base)
-	if err == nil && t.kept != nil {
-		t.kept.change = &found
+	p := i.s.deps.Forge
+	found, err := p.Client.FindChange(ctx, p.Repo, i.changeBranch(), base)
+	if err == nil && i.kept != nil {
+		i.kept.change = &found
 	}
 	return found, err
 }
 
 // moved takes an effect that was done into what is kept of the issue.
-func (t *Task) moved(c *cycle, a kernel.Action, e kernel.IssueEffect) {
-	k := t.kept
+func (i *tracker) moved(c *cycle, a kernel.Action, e kernel.IssueEffect) {
+	k := i.kept
 	if k == nil {
 		return
 	}

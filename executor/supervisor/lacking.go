@@ -33,11 +33,11 @@ const maxUnderActs = 4096
 // lackingAct is [Supervisor.LackingAct] where somebody else's HEAD counts: what the ref has
 // is less than others saw, and the act that is lacking may have revoked his key. Who saw it
 // puts it back.
-func (t *Task) lackingAct(ctx context.Context, c *cycle, head kernel.HeadFacts) error {
-	if t.s.deps.Acts == nil || !head.Trusted() || head.Trust != kernel.TrustListed {
+func (o *observer) lackingAct(ctx context.Context, c *cycle, head kernel.HeadFacts) error {
+	if o.s.deps.Acts == nil || !head.Trusted() || head.Trust != kernel.TrustListed {
 		return nil
 	}
-	return t.s.LackingAct(ctx, c.acts, t.s.underAct(t.StateRef(), c.head))
+	return o.s.LackingAct(ctx, c.acts, o.s.underAct(o.StateRef(), c.head))
 }
 
 // LackingAct is an error where a state commit by a key that counts was signed under an
@@ -86,7 +86,7 @@ func (s *Supervisor) readUnderActs(ctx context.Context) ([]underAct, error) {
 	numbers := TasksAt(refs.Names(), s.cfg.RefPrefix)
 	at, oids := map[git.OID]string{}, []git.OID{}
 	for _, n := range numbers[max(0, len(numbers)-maxUnderActs):] {
-		ref := (&Task{s: s, number: n}).StateRef()
+		ref := (&subject{s: s, number: n}).StateRef()
 		at[refs.OID(ref)], oids = ref, append(oids, refs.OID(ref))
 	}
 	var list []underAct

@@ -54,13 +54,13 @@ func (e *LagError) Error() string { return "supervisor: " + e.Words }
 // leaveToTeller is a [LagError] where nothing but the issue says that the task went on, and
 // that was told just now. Whoever reads an old copy of the repository must neither say that
 // somebody set the task back, nor write over what is newer.
-func (t *Task) leaveToTeller(ctx context.Context, c *cycle, said lastTold) error {
+func (o *observer) leaveToTeller(ctx context.Context, c *cycle, said lastTold) error {
 	h := c.facts.Head
-	if t.run != nil || said.run == "" || said.doubt || said.kept == h.Run() && said.keptSeq <= h.Seq {
+	if o.work.run != nil || said.run == "" || said.doubt || said.kept == h.Run() && said.keptSeq <= h.Seq {
 		return nil
 	}
-	ahead, err := t.onlyTold(ctx, c, said)
-	now, w := c.clock.WallMs, &t.teller
+	ahead, err := o.onlyTold(ctx, c, said)
+	now, w := c.clock.WallMs, &o.work.teller
 	switch {
 	case err != nil:
 		return err
@@ -80,7 +80,7 @@ func (t *Task) leaveToTeller(ctx context.Context, c *cycle, said lastTold) error
 		w.spoke = true
 		return nil
 	}
-	if err := t.stillAt(ctx, h.OID); err != nil {
+	if err := o.stillAt(ctx, h.OID); err != nil {
 		return err
 	}
 	return &LagError{fmt.Sprintf("the issue tells of run %s, and the server doesn't show it: it lags behind, or the state was set back; it is looked at again", said.run)}
@@ -88,7 +88,7 @@ func (t *Task) leaveToTeller(ctx context.Context, c *cycle, said lastTold) error
 
 // onlyTold reports whether HEAD would count, or be gone on with, but for what the issue
 // tells of.
-func (t *Task) onlyTold(ctx context.Context, c *cycle, said lastTold) (bool, error) {
+func (o *observer) onlyTold(ctx context.Context, c *cycle, said lastTold) (bool, error) {
 	f := c.facts
 	if kernel.NeedsRepair(f) {
 		f.Told, f.Head.Told, f.Head.Behind = false, 0, false
@@ -98,23 +98,23 @@ func (t *Task) onlyTold(ctx context.Context, c *cycle, said lastTold) (bool, err
 	if said.keptSeq > 0 || f.View.Seen == "" || !f.HeadCounts() {
 		return false, nil
 	}
-	if w := &t.teller; w.head != f.Head.OID || w.run != run {
-		has, err := t.hasBelow(ctx, f.Head, func(was kernel.HeadFacts) bool { return was.Run() == run })
+	if w := &o.work.teller; w.head != f.Head.OID || w.run != run {
+		has, err := o.hasBelow(ctx, f.Head, func(was kernel.HeadFacts) bool { return was.Run() == run })
 		if err != nil {
 			return false, err
 		}
 		if !has {
-			t.s.locked(func() { has = t.s.world.Dispatched(run) }) // our own, which was lost
+			o.s.locked(func() { has = o.s.world.Dispatched(run) }) // our own, which was lost
 		}
 		w.head, w.run, w.lacks = f.Head.OID, run, !has
 	}
-	return t.teller.lacks, nil
+	return o.work.teller.lacks, nil
 }
 
 // stillAt is [errMovedOn] where HEAD isn't there any more.
-func (t *Task) stillAt(ctx context.Context, head string) error {
-	refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
-	if err == nil && plain(refs.OID(t.StateRef())) != plain(git.OID(head)) {
+func (o *observer) stillAt(ctx context.Context, head string) error {
+	refs, err := o.s.deps.Repo.Refs(ctx, o.StateRef())
+	if err == nil && plain(refs.OID(o.StateRef())) != plain(git.OID(head)) {
 		err = errMovedOn
 	}
 	return err
@@ -130,9 +130,9 @@ type lagged struct {
 }
 
 // gaveUp forgets a run that ended without a result.
-func (t *Task) gaveUp(r *run) {
+func (w *worker) gaveUp(r *run) {
 	if r != nil && r.hidden {
-		l, now := &t.lagged, t.s.now().BootMs
+		l, now := &w.lagged, w.s.now().BootMs
 		if l.n++; l.n == 1 {
 			l.began = now
 		}
@@ -140,16 +140,16 @@ func (t *Task) gaveUp(r *run) {
 		if now-l.began > lagSoon.Milliseconds() {
 			wait = lagFar
 		}
-		l.until = now + t.s.cfg.LeaseSeconds*1000 + wait.Milliseconds() // nobody can claim before the lease ends
-		t.say("the server shows too late what was pushed for a lease to be renewed in time: the next claim waits %s", wait)
+		l.until = now + w.s.cfg.LeaseSeconds*1000 + wait.Milliseconds() // nobody can claim before the lease ends
+		w.say("the server shows too late what was pushed for a lease to be renewed in time: the next claim waits %s", wait)
 	}
-	t.setRun(nil)
+	w.setRun(nil)
 }
 
 // lagUntil is until when nothing is claimed, Unix milliseconds; 0 for none.
-func (t *Task) lagUntil(now lease.Clock) int64 {
-	if t.lagged.until <= now.BootMs {
+func (o *observer) lagUntil(now lease.Clock) int64 {
+	if o.work.lagged.until <= now.BootMs {
 		return 0
 	}
-	return now.WallMs + t.lagged.until - now.BootMs
+	return now.WallMs + o.work.lagged.until - now.BootMs
 }

@@ -30,41 +30,41 @@ type missing struct {
 // isn't atomic may have taken the state ref alone, and whoever pushed it may be gone: the
 // branch is made from what that one has sealed, or from the server's own objects. Where
 // somebody took it away, it stays away.
-func (t *Task) readMissing(ctx context.Context, c *cycle) error {
+func (o *observer) readMissing(ctx context.Context, c *cycle) error {
 	f, change := &c.facts, c.verified()
-	if t.run != nil || c.noBase != nil || !f.Delivered() || !change.Valid() {
+	if o.work.run != nil || c.noBase != nil || !f.Delivered() || !change.Valid() {
 		return nil //nolint:nilerr // where the base is lacking, nothing is made
 	}
 	if c.change == change {
 		f.Head.Shown = string(change)
 	}
-	owed, err := t.owesBranch(ctx, c, change)
+	owed, err := o.owesBranch(ctx, c, change)
 	if err != nil {
 		return err
 	}
 	if !owed {
-		t.missing = nil
-		t.confirm()
+		o.work.missing = nil
+		o.work.confirm()
 		return nil
 	}
-	if t.missing == nil || t.missing.change != change {
+	if o.work.missing == nil || o.work.missing.change != change {
 		m := &missing{change: change}
-		if m.pack, err = t.deliverable(ctx, c, change); err != nil {
+		if m.pack, err = o.deliverable(ctx, c, change); err != nil {
 			return err
 		}
-		t.missing = m
+		o.work.missing = m
 	}
-	m := t.missing
+	m := o.work.missing
 	f.Missing = &kernel.MissingFacts{Change: string(change), Due: m.again, Refused: m.refused, Faults: []kernel.Violation{}}
 	if f.Head.Trust != kernel.TrustOwn {
 		f.Missing.Due = max(m.again, c.headAt()+makerWait.Milliseconds())
 	}
 	switch {
 	case c.inWay != "":
-		f.Missing.Faults = t.branchTaken(c)
+		f.Missing.Faults = o.branchTaken(c)
 	case len(m.pack.Data) == 0:
 		f.Missing.Faults = []kernel.Violation{{
-			Code: kernel.CodeChangeLost, Subject: t.ChangeRef(),
+			Code: kernel.CodeChangeLost, Subject: o.ChangeRef(),
 			Detail: "The result is commit " + string(change) + ", and the server has neither that branch nor the commit.",
 		}}
 	}
@@ -75,20 +75,20 @@ func (t *Task) readMissing(ctx context.Context, c *cycle) error {
 // no look of ours showed it, the base hasn't got its changes, and no change of it was
 // opened. Where the branch is what HEAD says that it was before the result, the push that
 // was to move it did that by half; an open change then shows what it showed before.
-func (t *Task) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, error) {
+func (o *observer) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, error) {
 	behind := !c.change.IsZero() && c.change == c.named(kernel.TrailerBranch)
 	if c.change == change || !c.change.IsZero() && !behind {
 		return false, nil
 	}
 	if c.facts.View.Shown == string(change) {
-		if back, err := t.putBackAt(ctx, c); err != nil || !back || !behind {
+		if back, err := o.putBackAt(ctx, c); err != nil || !back || !behind {
 			return false, err
 		}
 	}
-	if has, err := t.landed(ctx, c, change); has || err != nil || !t.remote {
+	if has, err := o.landed(ctx, c, change); has || err != nil || !o.remote {
 		return !has, err
 	}
-	found, err := t.findChange(ctx, c.intake.baseBranch())
+	found, err := o.issue.findChange(ctx, c.intake.baseBranch())
 	if forge.IsReason(err, forge.NotFound) {
 		return true, nil
 	}
@@ -98,37 +98,37 @@ func (t *Task) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, 
 	if behind && found.State == forge.ChangeOpen {
 		return true, nil
 	}
-	self, err := t.s.self(ctx)
+	self, err := o.s.self(ctx)
 	if err != nil {
 		return false, err
 	}
-	run, _ := marker{world: t.s.cfg.World, task: t.number}.status(found.Body)
-	return t.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
+	run, _ := o.marker().status(found.Body)
+	return o.issue.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
 }
 
 // putBackAt reports whether HEAD is a result that was put back over the lease of a run that
 // was to replace it. What that run may have left on the branch doesn't stay there, though
 // the branch was seen as it is to be.
-func (t *Task) putBackAt(ctx context.Context, c *cycle) (bool, error) {
-	data, err := t.readFile(ctx, c.head.Tree, replay.FileRefresh)
+func (o *observer) putBackAt(ctx context.Context, c *cycle) (bool, error) {
+	data, err := o.readFile(ctx, c.head.Tree, replay.FileRefresh)
 	return data != nil, err
 }
 
 // landed reports whether the base has a commit that was made on it, or everything that
 // it changed, be it squashed or picked.
-func (t *Task) landed(ctx context.Context, c *cycle, change git.OID) (bool, error) {
+func (o *observer) landed(ctx context.Context, c *cycle, change git.OID) (bool, error) {
 	tip, on := c.intake.BaseCommit, c.builtOn()
 	if tip == on {
 		return false, nil
 	}
-	since, _, err := t.s.deps.Repo.Log(ctx, []git.OID{tip}, []git.OID{on, change}, maxBaseMoves)
+	since, _, err := o.s.deps.Repo.Log(ctx, []git.OID{tip}, []git.OID{on, change}, maxBaseMoves)
 	if err != nil {
 		return false, gitTrouble(err)
 	}
 	if tip == change || slices.ContainsFunc(since, func(k git.Commit) bool { return slices.Contains(k.Parents, change) }) {
 		return true, nil
 	}
-	differ, err := t.compare(ctx, on, change, change, tip)
+	differ, err := o.issue.compare(ctx, on, change, change, tip)
 	if err != nil {
 		return false, gitTrouble(err)
 	}
@@ -138,21 +138,21 @@ func (t *Task) landed(ctx context.Context, c *cycle, change git.OID) (bool, erro
 // deliverable is what brings the commit of HEAD's result: our own push, what was sealed
 // below it, or the commit itself where the server has it without a branch. It is the one
 // that HEAD names under its signature, or nothing.
-func (t *Task) deliverable(ctx context.Context, c *cycle, change git.OID) (git.Pack, error) {
-	if p := t.unseen; p != nil && string(p.to()) == c.facts.Head.OID {
+func (o *observer) deliverable(ctx context.Context, c *cycle, change git.OID) (git.Pack, error) {
+	if p := o.work.unseen; p != nil && string(p.to()) == c.facts.Head.OID {
 		return p.pack, nil
 	}
 	objs := git.NewObjects()
-	made, err := t.madeAgain(ctx, c, objs)
+	made, err := o.madeAgain(ctx, c, objs)
 	if err == nil && made == change {
 		return objs.Pack(), nil
 	}
 	if err != nil {
 		return git.Pack{}, err
 	}
-	commit, err := t.s.deps.Repo.Commit(ctx, change)
+	commit, err := o.s.deps.Repo.Commit(ctx, change)
 	if err == nil {
-		_, err = t.s.deps.Repo.Tree(ctx, change)
+		_, err = o.s.deps.Repo.Tree(ctx, change)
 	}
 	if err != nil {
 		return git.Pack{}, gitTrouble(err)
@@ -164,31 +164,31 @@ func (t *Task) deliverable(ctx context.Context, c *cycle, change git.OID) (git.P
 
 // madeAgain adds the commit that delivers what was sealed right below HEAD, or that HEAD's
 // evidence tells of, "" for none.
-func (t *Task) madeAgain(ctx context.Context, c *cycle, objs *git.Objects) (git.OID, error) {
+func (o *observer) madeAgain(ctx context.Context, c *cycle, objs *git.Objects) (git.OID, error) {
 	if len(c.head.Parents) != 1 {
 		return "", nil
 	}
-	below, err := t.s.deps.Repo.Commit(ctx, c.head.Parents[0])
+	below, err := o.s.deps.Repo.Commit(ctx, c.head.Parents[0])
 	if err != nil {
 		return "", gitTrouble(err)
 	}
-	made, err := t.remade(ctx, below.Tree, objs, c.head.Committer)
+	made, err := o.remade(ctx, below.Tree, objs, c.head.Committer)
 	if err != nil || made == c.verified() {
 		return made, err
 	}
-	return t.reapplied(ctx, c.head.Tree, c.head.Tree, objs, c.head.Committer)
+	return o.reapplied(ctx, c.head.Tree, c.head.Tree, objs, c.head.Committer)
 }
 
 // reapplied adds the commit by which somebody delivers the work that the evidence in one
 // tree tells of, on the base of the seed pack in another; "" where it can't be made. A run
 // that applies delivered work on another base seals nothing: the bytes are in what it
 // replaces.
-func (t *Task) reapplied(ctx context.Context, evidence, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
-	work, err := t.workAt(ctx, evidence)
+func (o *observer) reapplied(ctx context.Context, evidence, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
+	work, err := o.workAt(ctx, evidence)
 	if err != nil || !work.ok {
 		return "", err
 	}
-	data, err := t.readFile(ctx, inputs, replay.FileSeedPack)
+	data, err := o.readFile(ctx, inputs, replay.FileSeedPack)
 	if err != nil {
 		return "", gitTrouble(err)
 	}
@@ -196,13 +196,13 @@ func (t *Task) reapplied(ctx context.Context, evidence, inputs git.OID, objs *gi
 	if canon.UnmarshalCanonical(data, &r.pack) != nil {
 		return "", nil //nolint:nilerr // it can't be made
 	}
-	if r.base, err = t.s.deps.Repo.Tree(ctx, git.OID(r.pack.Pins.BaseCommit)); err != nil {
+	if r.base, err = o.s.deps.Repo.Tree(ctx, git.OID(r.pack.Pins.BaseCommit)); err != nil {
 		return "", gitTrouble(err)
 	}
 	if r.built.Diff.Changes, _ = replay.Rebased(work.diff.Changes, r.base); len(r.built.Diff.Changes) == 0 {
 		return "", nil
 	}
-	if r.built.Contents, err = t.contentsOf(ctx, r.built.Diff.Changes); err != nil {
+	if r.built.Contents, err = o.contentsOf(ctx, r.built.Diff.Changes); err != nil {
 		return "", gitTrouble(err)
 	}
 	oid, err := changeCommit(objs, r, who)
@@ -214,16 +214,16 @@ func (t *Task) reapplied(ctx context.Context, evidence, inputs git.OID, objs *gi
 
 // remade adds the commit by which somebody delivers what lies sealed in a tree, or else
 // in our store; "" where nothing does.
-func (t *Task) remade(ctx context.Context, tree git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
+func (o *observer) remade(ctx context.Context, tree git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
 	l := &left{}
-	err := t.leftAt(ctx, tree, l)
+	err := o.leftAt(ctx, tree, l)
 	if err == nil && l.files == nil {
-		err = t.leftInStore(ctx, "", l)
+		err = o.leftInStore(ctx, "", l)
 	}
 	if err != nil || l.files == nil || l.read() != nil {
 		return "", err
 	}
-	base, err := t.s.deps.Repo.Tree(ctx, git.OID(l.pack.Pins.BaseCommit))
+	base, err := o.s.deps.Repo.Tree(ctx, git.OID(l.pack.Pins.BaseCommit))
 	if err != nil {
 		return "", gitTrouble(err)
 	}
@@ -236,11 +236,11 @@ func (t *Task) remade(ctx context.Context, tree git.OID, objs *git.Objects, who 
 }
 
 // prepareRedeliver composes the push of a change branch that a result lacks.
-func (t *Task) prepareRedeliver(c *cycle) (*effect, error) {
-	m := t.missing
-	return t.pushed(c, c.facts.Head.Run(), &push{
-		cmds: []git.Command{{Ref: t.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
-		won: func() { m.rest(t.s.now().WallMs, nil) }, // until a look shows it
+func (w *worker) prepareRedeliver(c *cycle) (*effect, error) {
+	m := w.missing
+	return w.pushed(c, c.facts.Head.Run(), &push{
+		cmds: []git.Command{{Ref: w.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
+		won: func() { m.rest(w.s.now().WallMs, nil) }, // until a look shows it
 	}), nil
 }
 
@@ -253,8 +253,8 @@ func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 // at HEAD or else in our store, or the result that a lease at HEAD is to replace on that
 // lease's base: message, base, tree and time are the dispatch's, whoever pushed it. Such a
 // branch is nobody's work but writ's, and stands in no run's way.
-func (t *Task) readStray(ctx context.Context, c *cycle) error {
-	switch r := t.run; {
+func (o *observer) readStray(ctx context.Context, c *cycle) error {
+	switch r := o.work.run; {
 	case c.change.IsZero() || c.facts.Delivered():
 		return nil
 	case r != nil:
@@ -268,21 +268,21 @@ func (t *Task) readStray(ctx context.Context, c *cycle) error {
 		c.stray = c.change
 		return nil
 	}
-	if k := (strayKey{c.head.Tree, c.change, c.was != nil}); t.stray.of != k {
-		commit, err := t.s.deps.Repo.Commit(ctx, c.change)
+	if k := (strayKey{c.head.Tree, c.change, c.was != nil}); o.stray.of != k {
+		commit, err := o.s.deps.Repo.Commit(ctx, c.change)
 		if err != nil {
 			return gitTrouble(err)
 		}
-		made, err := t.remade(ctx, c.head.Tree, git.NewObjects(), commit.Committer)
+		made, err := o.remade(ctx, c.head.Tree, git.NewObjects(), commit.Committer)
 		if err == nil && made != c.change && c.was != nil {
-			made, err = t.reapplied(ctx, c.was.commit.Tree, c.head.Tree, git.NewObjects(), commit.Committer)
+			made, err = o.reapplied(ctx, c.was.commit.Tree, c.head.Tree, git.NewObjects(), commit.Committer)
 		}
 		if err != nil {
 			return err
 		}
-		t.stray.of, t.stray.is = k, made == c.change
+		o.stray.of, o.stray.is = k, made == c.change
 	}
-	if t.stray.is {
+	if o.stray.is {
 		c.stray = c.change
 	}
 	return nil

@@ -19,16 +19,16 @@ func (t *Task) narrate(c *cycle) {
 	}
 	switch d.Action {
 	case kernel.ActionClaim:
-		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.run.id, t.run.pack.Pins.BaseCommit)
-		for _, note := range scopeNotes(t.run.pack) {
+		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.work.run.id, t.work.run.pack.Pins.BaseCommit)
+		for _, note := range scopeNotes(t.work.run.pack) {
 			t.say("%s", note)
 		}
 	case kernel.ActionTakeOver:
 		t.say("lease of %s broken (%s), interruption %d", c.facts.Head.RunnerID, c.facts.Head.LeaseReason, d.Interruptions)
 	case kernel.ActionDispatch:
-		t.say("builder %s started", t.run.pack.Spec.Builder)
+		t.say("builder %s started", t.work.run.pack.Spec.Builder)
 	case kernel.ActionChecks:
-		t.mention("checks started: %s", checkNames(t.run.pack.Checks))
+		t.mention("checks started: %s", checkNames(t.work.run.pack.Checks))
 	case kernel.ActionJudge:
 		t.mention("judged: %s%s", d.State, codeWords(d.Codes))
 	case kernel.ActionResult:
@@ -94,16 +94,16 @@ func (t *Task) dueWords(d kernel.Decision) string {
 
 // say tells the person who watches, and the log. What it is used for makes about five
 // lines for an issue from its approval to its closing.
-func (t *Task) say(format string, args ...any) { t.tell(slog.LevelInfo, format, args...) }
+func (sj *subject) say(format string, args ...any) { sj.tell(slog.LevelInfo, format, args...) }
 
 // mention is say for the steps between, which the log has only where somebody looks for
 // something (log_level: debug).
-func (t *Task) mention(format string, args ...any) { t.tell(slog.LevelDebug, format, args...) }
+func (sj *subject) mention(format string, args ...any) { sj.tell(slog.LevelDebug, format, args...) }
 
-func (t *Task) tell(level slog.Level, format string, args ...any) {
+func (sj *subject) tell(level slog.Level, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
-	if t.s.deps.Progress != nil {
-		t.s.deps.Progress(line)
+	if sj.s.deps.Progress != nil {
+		sj.s.deps.Progress(line)
 	}
-	t.log().Log(context.Background(), level, line)
+	sj.log().Log(context.Background(), level, line)
 }

@@ -71,7 +71,9 @@ type cycle struct {
 	said            replies           // writ's answers to commands, as the issue shows them
 	toldSeq         int64             // the highest number of a state commit that the issue tells of
 	replies         map[int64]wording // to be given, by the command's comment
-	task            *Task
+	left            *left             // what an interrupted run has sealed, where it was asked for
+	fresh           *fresh            // delivered work, made again on the base as it is now, where that was asked for
+	task            *subject
 }
 
 // observe reads everything that the decision depends on. HEAD is read over git;
@@ -88,14 +90,14 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 var errMovedOn = errors.New("supervisor: HEAD moves while it is read; it is looked at again")
 
 func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
-	c := &cycle{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t, ctx: ctx}
-	t.baseWake = 0
-	if err := t.settle(ctx, c); err != nil {
+	c := &cycle{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t.subject, ctx: ctx}
+	t.seen.baseWake = 0
+	if err := t.work.settle(ctx, c); err != nil {
 		return nil, err
 	}
-	refs, err := t.look(ctx, c)
+	refs, err := t.seen.look(ctx, c)
 	if c.again {
-		refs, err = t.look(ctx, c) // nothing else is to be waited for
+		refs, err = t.seen.look(ctx, c) // nothing else is to be waited for
 	}
 	if err != nil {
 		return nil, err
@@ -106,15 +108,15 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 		c.refInWay = inWay(refs, t.StateRef())
 	}
 	t.s.locked(func() {
-		c.onItsWay = t.onItsWay(refs.OID(t.StateRef()))
-		t.lookUpUnknown(c, refs.OID(t.StateRef()))
+		c.onItsWay = t.seen.onItsWay(refs.OID(t.StateRef()))
+		t.work.lookUpUnknown(c, refs.OID(t.StateRef()))
 	})
-	issue, err := t.readIssue(ctx, c, refs)
+	issue, err := t.seen.readIssue(ctx, c, refs)
 	if err != nil {
 		return nil, err
 	}
 	t.s.locked(func() { c.facts.View = t.view() })
-	head, err := t.headFacts(ctx, c, refs.OID(t.StateRef()))
+	head, err := t.seen.headFacts(ctx, c, refs.OID(t.StateRef()))
 	if err != nil {
 		return nil, err
 	}
@@ -125,23 +127,23 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 		Kind: string(kernel.KindObservation), Request: req, Actor: actor, View: c.facts.View,
 		World: t.s.cfg.World, Task: t.number, Head: head, SameIssue: t.remote,
 	}
-	if err := t.readTold(ctx, c, issue); err != nil {
+	if err := t.seen.readTold(ctx, c, issue); err != nil {
 		return nil, err
 	}
-	if err := t.movedSince(ctx, c.facts.Head); err != nil {
+	if err := t.seen.movedSince(ctx, c.facts.Head); err != nil {
 		return nil, err
 	}
 	if err := t.readWork(ctx, c, issue); err != nil {
 		return nil, err
 	}
-	if err := t.readForge(ctx, c, issue.seen); err != nil {
+	if err := t.issue.readForge(ctx, c, issue.seen); err != nil {
 		return nil, err
 	}
-	t.s.locked(func() { t.lookUpForge(c) })
-	if err := t.noteSecond(ctx, c); err != nil {
+	t.s.locked(func() { t.issue.lookUpForge(c) })
+	if err := t.seen.noteSecond(ctx, c); err != nil {
 		return nil, err
 	}
-	return c, t.readRetry(ctx, c)
+	return c, t.seen.readRetry(ctx, c)
 }
 
 // readWork reads the task, and the work that HEAD or the live run has.
@@ -149,57 +151,57 @@ func (t *Task) readWork(ctx context.Context, c *cycle, issue Issue) error {
 	if issue.seen != nil { // what was answered with a no doesn't count later
 		issue.seen.TurnedDown = c.facts.View.TurnedDown
 	}
-	if err := t.readSealed(ctx, c); err != nil {
+	if err := t.seen.readSealed(ctx, c); err != nil {
 		return err
 	}
-	if err := t.readRefresh(ctx, c, issue.seen); err != nil {
+	if err := t.seen.readRefresh(ctx, c, issue.seen); err != nil {
 		return err
 	}
-	if t.run == nil { // what HEAD waits with decides whether a claim is wanted
-		if err := t.readPaths(ctx, c, issue.seen); err != nil {
+	if t.work.run == nil { // what HEAD waits with decides whether a claim is wanted
+		if err := t.seen.readPaths(ctx, c, issue.seen); err != nil {
 			return err
 		}
 	}
-	t.readTask(ctx, c, issue)
-	for _, read := range []func(context.Context, *cycle) error{t.readUnpushed, t.readStray} {
+	t.seen.readTask(ctx, c, issue)
+	for _, read := range []func(context.Context, *cycle) error{t.work.readUnpushed, t.seen.readStray} {
 		if err := read(ctx, c); err != nil {
 			return err
 		}
 	}
-	c.facts.Policy = append(c.facts.Policy, t.refsFree(c)...)
-	t.changeMoved(ctx, c)
-	if t.readRun(c); t.run == nil {
+	c.facts.Policy = append(c.facts.Policy, t.seen.refsFree(c)...)
+	t.seen.changeMoved(ctx, c)
+	if t.seen.readRun(c); t.work.run == nil {
 		return nil
 	}
-	return t.readPaths(ctx, c, issue.seen)
+	return t.seen.readPaths(ctx, c, issue.seen)
 }
 
 // headFacts are HEAD's, with what this installation knows of it.
-func (t *Task) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kernel.HeadFacts, err error) {
-	if head, err = t.readHead(ctx, c, oid); err != nil {
+func (o *observer) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kernel.HeadFacts, err error) {
+	if head, err = o.readHead(ctx, c, oid); err != nil {
 		return head, err
 	}
-	if err := t.keyOver(c); err != nil {
+	if err := o.work.keyOver(c); err != nil {
 		return head, err
 	}
-	if err := t.lackingAct(ctx, c, head); err != nil {
+	if err := o.lackingAct(ctx, c, head); err != nil {
 		return head, err
 	}
-	if err := t.own(c, head, c.facts.View); err != nil {
+	if err := o.own(c, head, c.facts.View); err != nil {
 		return head, err
 	}
-	if head.Lost, err = t.lost(ctx, c, head); err != nil {
+	if head.Lost, err = o.work.lost(ctx, c, head); err != nil {
 		return head, err
 	}
-	if head.Lost && t.unseen != nil {
-		if head.Owed = t.unseen.owed; t.halted() {
+	if head.Lost && o.work.unseen != nil {
+		if head.Owed = o.work.unseen.owed; o.halted() {
 			head.Owed = cmp.Or(head.Owed, &kernel.OwedFacts{Refused: []kernel.Violation{}})
 		}
 	}
-	if t.first == nil {
-		t.first = &head.OID
+	if o.first == nil {
+		o.first = &head.OID
 	}
-	if t.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
+	if o.work.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
 		head.Predecessor = true // who had this ledger before is dead
 	}
 	return head, nil
@@ -207,63 +209,63 @@ func (t *Task) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kerne
 
 // onItsWay reports whether a push of an earlier process may still reach the state ref: its
 // answer wasn't heard, and HEAD is where it found it.
-func (t *Task) onItsWay(head git.OID) bool {
-	return slices.ContainsFunc(t.s.world.UnknownIntents(t.number), func(o world.OpenIntent) bool {
-		i := o.Intent
-		return i.Ref == t.StateRef() && i.New != "" && i.Old == plain(head)
+func (o *observer) onItsWay(head git.OID) bool {
+	return slices.ContainsFunc(o.s.world.UnknownIntents(o.number), func(x world.OpenIntent) bool {
+		i := x.Intent
+		return i.Ref == o.StateRef() && i.New != "" && i.Old == plain(head)
 	})
 }
 
 // look reads the refs, and holds them against what was pushed.
-func (t *Task) look(ctx context.Context, c *cycle) (git.Refs, error) {
-	refs, err := t.s.deps.Repo.Refs(ctx, t.lookedAt()...)
+func (o *observer) look(ctx context.Context, c *cycle) (git.Refs, error) {
+	refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
 	if err != nil {
 		return refs, err
 	}
-	if err := t.s.lookAtActs(ctx, refs); err != nil {
+	if err := o.s.lookAtActs(ctx, refs); err != nil {
 		return refs, err
 	}
-	return refs, t.shows(ctx, c, refs)
+	return refs, o.shows(ctx, c, refs)
 }
 
 // readTold reads what the issue tells of the task: of which run, and whether a person
 // asks anew for what was done.
-func (t *Task) readTold(ctx context.Context, c *cycle, issue Issue) (err error) {
-	said := t.told(issue.seen)
+func (o *observer) readTold(ctx context.Context, c *cycle, issue Issue) (err error) {
+	said := o.told(issue.seen)
 	c.facts.Told, c.toldSeq = said.at > 0, said.seq
-	if said.seq > c.facts.Head.Seq && t.run == nil {
+	if said.seq > c.facts.Head.Seq && o.work.run == nil {
 		c.facts.Head.Told = said.seq
 	}
-	if c.facts.Head.Behind, err = t.behind(ctx, c.facts.Head, c.facts.View, said.run); err != nil {
+	if c.facts.Head.Behind, err = o.behind(ctx, c.facts.Head, c.facts.View, said.run); err != nil {
 		return err
 	}
-	if err := t.leaveToTeller(ctx, c, said); err != nil {
+	if err := o.leaveToTeller(ctx, c, said); err != nil {
 		return err
 	}
-	if err := t.readMissing(ctx, c); err != nil {
+	if err := o.readMissing(ctx, c); err != nil {
 		return err
 	}
-	if c.facts.Undone, err = t.undone(ctx, c, issue); err != nil {
+	if c.facts.Undone, err = o.issue.undone(ctx, c, issue); err != nil {
 		return err
 	}
-	c.facts.Head.Reapproved = t.reapproved(issue, c.facts) || c.facts.Undone
-	if c.facts.Head.Reapproved && c.urges(issue) {
+	c.facts.Head.Reapproved = o.reapproved(issue, c.facts) || c.facts.Undone
+	if c.facts.Head.Reapproved && o.work.run == nil && c.urges(issue) {
 		c.facts.Head.Reapproved, c.facts.Head.Urged = false, true
 	}
-	return t.readView(ctx, c, issue, said.at)
+	return o.readView(ctx, c, issue, said.at)
 }
 
 // reapproved reports whether a person approved anew while HEAD stood where it
 // stands: at the keyboard by running the task again, on a forge by an act after
 // the one that HEAD rests on. A bot's act is none, for bots that answer one
 // another would go on for ever (case I6).
-func (t *Task) reapproved(issue Issue, f kernel.Facts) bool {
+func (o *observer) reapproved(issue Issue, f kernel.Facts) bool {
 	head := f.Head
-	if r := t.run; r != nil && r.waitsAtHead() {
-		return t.beganAnew(r, issue)
+	if r := o.work.run; r != nil && r.waitsAtHead() {
+		return o.work.beganAnew(r, issue)
 	}
 	if issue.Act == "" {
-		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *t.first
+		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *o.first
 	}
 	if issue.ByBot || len(issue.Human) > 0 || !f.HeadCounts() || !kernel.NewerAct(issue.Act, head.Act) {
 		return false
@@ -278,28 +280,28 @@ func (t *Task) reapproved(issue Issue, f kernel.Facts) bool {
 // readShared reads what other tasks of the world change, at the last moment and
 // with the world to itself: the time of the last record, the path space, and
 // the evidence, whose checkpoint must end with the record that the result names.
-func (t *Task) readShared(ctx context.Context, c *cycle) {
-	c.facts.Now = t.virtualNow(c.clock)
-	if t.run == nil {
-		c.facts.Policy = append(c.facts.Policy, t.s.world.Admit(t.number, c.intake.Spec.AllowedFiles)...)
+func (o *observer) readShared(ctx context.Context, c *cycle) {
+	c.facts.Now = o.virtualNow(c.clock)
+	if o.work.run == nil {
+		c.facts.Policy = append(c.facts.Policy, o.s.world.Admit(o.number, c.intake.Spec.AllowedFiles)...)
 		return
 	}
-	if t.run.phase == kernel.PhaseJudged {
+	if o.work.run.phase == kernel.PhaseJudged {
 		var err error
-		if c.evidence, err = t.s.deps.Ledger.Evidence(ctx, t.number, t.run.from); err != nil {
-			t.say("the evidence can't be packed whole: %v", err)
-			t.run.slim = true
+		if c.evidence, err = o.s.deps.Ledger.Evidence(ctx, o.number, o.work.run.from); err != nil {
+			o.say("the evidence can't be packed whole: %v", err)
+			o.work.run.slim = true
 		}
 	}
 }
 
 // readIssue reads the contract, then the task's text, and holds one against the
 // other.
-func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
-	if t.run != nil {
-		return t.readPinned(ctx, c, refs)
+func (o *observer) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
+	if o.work.run != nil {
+		return o.readPinned(ctx, c, refs)
 	}
-	terms, err := t.readTerms(ctx, refs)
+	terms, err := o.readTerms(ctx, refs)
 	if noBase, lacks := errors.AsType[*noBaseError](err); lacks && c.request == kernel.RequestTell {
 		terms.faults, c.noBase, err = []kernel.Violation{{Code: noBase.err.Code, Detail: noBase.err.Detail}}, noBase, nil
 		terms.contract.Trigger = contract.Default().Trigger
@@ -308,18 +310,18 @@ func (t *Task) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, e
 		return Issue{}, err
 	}
 	var view kernel.TaskView
-	t.s.locked(func() { view = t.view() })
-	issue, err := t.askIssue(ctx, c, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
+	o.s.locked(func() { view = o.view() })
+	issue, err := o.issue.askIssue(ctx, c, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
 	if err != nil {
 		return issue, err
 	}
-	c.intake = t.assess(terms, issue)
-	if err := t.limitWorkflows(ctx, c.intake); err != nil {
+	c.intake = o.assess(terms, issue)
+	if err := o.limitWorkflows(ctx, c.intake); err != nil {
 		return issue, err
 	}
 	issue.Retry = issue.Retry && c.noBase == nil
 	if issue.Asked {
-		issue.Policy = append(issue.Policy, t.s.observeOnly(terms.contract)...)
+		issue.Policy = append(issue.Policy, o.s.observeOnly(terms.contract)...)
 	}
 	if len(terms.faults) > 0 {
 		issue.Human = nil // whose word counts, such a contract doesn't say
@@ -347,33 +349,33 @@ func (s *Supervisor) observeOnly(c contract.Contract) []kernel.Violation {
 // doesn't keep the run from renewing its lease. Right before accepted work is pushed
 // the issue is read in any case: an act that takes the approval back wins, whether or
 // not anybody told of it, and where that can't be read the work is kept and waits.
-func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
-	r := t.run
+func (o *observer) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
+	r := o.work.run
 	pinned := *r.intake
 	c.intake = &pinned
 	starting := kernel.RunFacts{Phase: r.phase, Resumes: r.resumes}.Starts() && c.request == kernel.RequestTick
 	tell := c.request == kernel.RequestTell
-	delivering := t.judged() && r.judgement.Accepted() && c.request == kernel.RequestTick
+	delivering := o.work.judged() && r.judgement.Accepted() && c.request == kernel.RequestTick
 	brief := tell || !delivering && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking || r.waitsAtHead())
-	if t.remote && !starting && !delivering && !brief {
+	if o.remote && !starting && !delivering && !brief {
 		// What the build came to is taken in: it is the kernel's now. What isn't
 		// started yet is only handed over, for which nobody need be asked.
 		return r.heeded, nil
 	}
-	if t.quiet && brief && !tell && c.clock.BootMs-t.looked < lookEvery {
+	if o.issue.quiet && brief && !tell && c.clock.BootMs-o.issue.looked < lookEvery {
 		return r.heeded, nil // nobody says that there is anything to see
 	}
 	asking := ctx
 	if (starting || delivering) && !tell {
 		asking = forge.Urgent(ctx) // the lease is held, and isn't renewed by who asks
 	}
-	issue, err := t.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Live: r.act, Brief: brief})
+	issue, err := o.issue.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Live: r.act, Brief: brief})
 	if err != nil {
-		if t.remote && (starting || tell) {
+		if o.remote && (starting || tell) {
 			return Issue{}, err
 		}
-		c.unheard = t.remote && delivering
-		t.say("the issue can't be read at the moment: %v", err)
+		c.unheard = o.remote && delivering
+		o.say("the issue can't be read at the moment: %v", err)
 		return r.heeded, nil
 	}
 	if len(issue.Human) > 0 { // what it is stopped for stays, also where that can't be pushed yet
@@ -382,44 +384,44 @@ func (t *Task) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, 
 	issue.Human = r.heeded.Human
 	pinned.Current = digestOf(issue)
 	if starting && !tell {
-		pinned.Governance, err = t.contractNow(ctx, refs, r.intake)
+		pinned.Governance, err = o.contractNow(ctx, refs, r.intake)
 	}
 	return issue, err
 }
 
 // readTask fills in the facts of issue, contract and environment. A run is
 // judged by what was pinned at its claim; only the digest is compared anew.
-func (t *Task) readTask(ctx context.Context, c *cycle, issue Issue) {
+func (o *observer) readTask(ctx context.Context, c *cycle, issue Issue) {
 	in := c.intake
 	c.facts.Act, c.facts.Asked = issue.Act, issue.Asked
 	c.facts.Approved, c.facts.Current = in.Approval.Digest, in.Current
-	if t.run != nil {
-		in = t.run.intake
+	if o.work.run != nil {
+		in = o.work.run.intake
 		c.facts.Approved = in.Approval.Digest
 	}
 	c.facts.Governance, c.facts.Budgets, c.facts.Checks = in.Governance, in.Budgets, int64(len(in.Checks))
 	c.facts.CloseOn = in.closeOn
 	c.facts.Input, c.facts.Policy = in.Input, slices.Concat(in.Policy, issue.Policy)
-	if c.facts.Human = issue.Human; t.run != nil {
+	if c.facts.Human = issue.Human; o.work.run != nil {
 		return
 	}
-	c.facts.TakenBack, c.facts.OnItsWay, c.facts.LagUntil = issue.TakenBack, c.onItsWay, t.lagUntil(c.clock)
-	c.facts.Policy = slices.Concat(c.facts.Policy, t.refused, t.secretsIn(in))
-	c.facts.Mended = t.mendedSince(c) || t.equippedSince(c)
+	c.facts.TakenBack, c.facts.OnItsWay, c.facts.LagUntil = issue.TakenBack, c.onItsWay, o.lagUntil(c.clock)
+	c.facts.Policy = slices.Concat(c.facts.Policy, o.work.refused, o.secretsIn(in))
+	c.facts.Mended = o.work.mendedSince(c) || o.work.equippedSince(c)
 	c.facts.BaseMoved = c.facts.Head.AwaitsEnvironment() && said(c.event, kernel.TrailerBase) != string(in.BaseCommit)
-	if c.facts.Refused = t.ruling.refused; len(c.facts.Refused) > 0 {
+	if c.facts.Refused = o.work.ruling.refused; len(c.facts.Refused) > 0 {
 		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
 	}
 	if kernel.WantsClaim(c.facts) {
-		c.facts.Environment = slices.Concat(t.s.deps.Executor.Environment(ctx, in.Spec.Builder), t.outOfReach(in), t.baseFaults(c))
+		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outOfReach(in), o.baseFaults(c))
 	}
 }
 
 // outOfReach are the hosts that checks and preparation ask for and can't reach: it is
 // said before a builder is paid.
-func (t *Task) outOfReach(in *Intake) []kernel.Violation {
-	if o, ok := t.s.deps.Executor.(executor.Outward); ok {
-		return o.Reach(t.s.cfg.Repository, in.Checks, in.Prepare)
+func (o *observer) outOfReach(in *Intake) []kernel.Violation {
+	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
+		return x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare)
 	}
 	return nil
 }
@@ -427,38 +429,38 @@ func (t *Task) outOfReach(in *Intake) []kernel.Violation {
 // refsFree: nobody's commit on the change branch is ever forced over, and git can have the
 // task's refs. It matters to a task of which nothing else keeps: who approved nothing is
 // told nothing.
-func (t *Task) refsFree(c *cycle) []kernel.Violation {
-	if c.facts.Refresh != nil || t.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
+func (o *observer) refsFree(c *cycle) []kernel.Violation {
+	if c.facts.Refresh != nil || o.work.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
 		return nil // of delivered work the branch is there
 	}
 	if c.refInWay != "" {
-		return []kernel.Violation{{Code: kernel.CodeBranchTaken, Subject: c.refInWay, Detail: "Git can't have the state ref " + t.StateRef() + " beside " + c.refInWay + ". Delete that."}}
+		return []kernel.Violation{{Code: kernel.CodeBranchTaken, Subject: c.refInWay, Detail: "Git can't have the state ref " + o.StateRef() + " beside " + c.refInWay + ". Delete that."}}
 	}
-	return t.branchTaken(c)
+	return o.branchTaken(c)
 }
 
 // branchTaken is the branch that is in the way of the change branch, if any.
-func (t *Task) branchTaken(c *cycle) []kernel.Violation {
-	v := kernel.Violation{Code: kernel.CodeBranchTaken, Subject: t.ChangeRef()}
+func (o *observer) branchTaken(c *cycle) []kernel.Violation {
+	v := kernel.Violation{Code: kernel.CodeBranchTaken, Subject: o.ChangeRef()}
 	switch {
 	case c.inWay != "":
-		v.Subject, v.Detail = c.inWay, "Git can't have the change branch "+t.ChangeRef()+" beside "+c.inWay+". Delete or rename that."
+		v.Subject, v.Detail = c.inWay, "Git can't have the change branch "+o.ChangeRef()+" beside "+c.inWay+". Delete or rename that."
 	case c.change.IsZero(), c.change == c.stray:
 		return nil
 	default:
-		v.Detail = "The change branch " + t.ChangeRef() + " exists already, at " + string(c.change) + ". Delete or rename it."
+		v.Detail = "The change branch " + o.ChangeRef() + " exists already, at " + string(c.change) + ". Delete or rename it."
 	}
 	return []kernel.Violation{v}
 }
 
 // lookedAt are the refs that a look needs, and no others: the repository's branches are
 // as many as whoever pushes likes.
-func (t *Task) lookedAt() []string {
-	names := slices.Concat(t.s.actsRef(), t.s.baseRefs())
-	if t.run != nil && askable(t.run.intake.contractRef) { // HEAD names what it likes
-		names = append(names, t.run.intake.contractRef)
+func (o *observer) lookedAt() []string {
+	names := slices.Concat(o.s.actsRef(), o.s.baseRefs())
+	if o.work.run != nil && askable(o.work.run.intake.contractRef) { // HEAD names what it likes
+		names = append(names, o.work.run.intake.contractRef)
 	}
-	for _, own := range []string{t.StateRef(), t.ChangeRef()} {
+	for _, own := range []string{o.StateRef(), o.ChangeRef()} {
 		names = append(names, own, own+"/")
 		for dir := path.Dir(own); strings.Count(dir, "/") > 1; dir = path.Dir(dir) {
 			if !slices.Contains(names, dir) {
@@ -484,12 +486,12 @@ func inWay(refs git.Refs, branch string) string {
 // was done. It is theirs, and the result waits until it is gone, which each look sees; HEAD
 // says so anew before others may move on. Where not even that is taken from writ's account,
 // the rule about the account is waited for first.
-func (t *Task) changeBranchTaken(c *cycle) {
-	r := t.run
+func (o *observer) changeBranchTaken(c *cycle) {
+	r := o.work.run
 	if r.phase != kernel.PhaseJudged || r.change == "" || r.ruling.denied {
 		return
 	}
-	taken := t.branchTaken(c)
+	taken := o.branchTaken(c)
 	if len(taken) == 0 && !inTheWay(r.ruling.refused) {
 		return
 	}
@@ -511,22 +513,22 @@ func inTheWay(vs []kernel.Violation) bool {
 
 // readRun fills in the facts of the live run and takes in what its processes
 // came to: proposals, recorded before any decision uses them.
-func (t *Task) readRun(c *cycle) {
-	r := t.run
+func (o *observer) readRun(c *cycle) {
+	r := o.work.run
 	if r == nil {
 		return
 	}
-	t.takeIn(c)
+	o.work.takeIn(c)
 	r.mended(c.clock.WallMs)
-	t.changeBranchTaken(c)
+	o.changeBranchTaken(c)
 	rf := &kernel.RunFacts{
 		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
-		RenewDue: r.tenure.RenewDue(c.clock) && !t.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
+		RenewDue: r.tenure.RenewDue(c.clock) && !o.work.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
 		ClaimedAt: r.claimed, Resumes: r.resumes, Refreshes: r.refreshes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard, Checked: r.vetted,
 	}
 	switch r.phase {
 	case kernel.PhaseClaimed:
-		rf.Dispatch = t.checkDispatch(c)
+		rf.Dispatch = o.work.checkDispatch(c)
 	case kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged:
 		exit := r.built.Result.Exit
 		rf.Exit, rf.Build = &exit, slices.Concat(r.fails, r.built.Violations)
@@ -541,37 +543,37 @@ func (t *Task) readRun(c *cycle) {
 }
 
 // takeIn moves the run on when a build or the checks have ended.
-func (t *Task) takeIn(c *cycle) {
-	r := t.run
+func (w *worker) takeIn(c *cycle) {
+	r := w.run
 	switch {
 	case c.request == kernel.RequestTell:
 		// Only the issue is moved.
-	case t.isStopping() && c.request == kernel.RequestTick:
+	case w.isStopping() && c.request == kernel.RequestTick:
 		// What a person's act killed didn't fail: his request comes next.
 	case r.phase == kernel.PhaseSealed && r.resumes != "":
-		t.takeInSealed(c)
+		w.takeInSealed(c)
 	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):
 		r.built, r.phase = bounded(r.build.Outcome()), kernel.PhaseBuilt
 		if vs := condemned(r.built.Violations); len(vs) > 0 {
-			t.s.surveys.condemn(r.intake.BaseCommit, vs)
+			w.s.surveys.condemn(r.intake.BaseCommit, vs)
 		}
 		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
 		c.stage(kernel.KindDiff, r.id, r.built.Diff)
-		t.mention("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
+		w.mention("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
 	case r.phase == kernel.PhaseChecking && closed(r.checks.Done()):
 		r.checked, r.phase = r.checks.Outcome(), kernel.PhaseChecked
 		r.checked.Violations = boundViolations(r.checked.Violations)
 		c.stage(kernel.KindRunResult, r.id, r.checked.Run)
 		for _, k := range r.checked.Run.Checks {
-			t.mention("check %s: %s", k.Name, passWord(k.Passed))
+			w.mention("check %s: %s", k.Name, passWord(k.Passed))
 		}
 	}
 }
 
 // readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
 // dispatch ends with.
-func (t *Task) readRetry(ctx context.Context, c *cycle) error {
-	if t.run != nil {
+func (o *observer) readRetry(ctx context.Context, c *cycle) error {
+	if o.work.run != nil {
 		return nil
 	}
 	switch c.facts.Head.State {
@@ -585,7 +587,7 @@ func (t *Task) readRetry(ctx context.Context, c *cycle) error {
 	pack := replay.Pack{}
 	var err error
 	for _, name := range []string{replay.FileRetry, replay.FileSeedPack} {
-		if pack[name], err = t.readFile(ctx, c.head.Tree, name); err != nil {
+		if pack[name], err = o.readFile(ctx, c.head.Tree, name); err != nil {
 			return err
 		}
 	}
@@ -598,15 +600,15 @@ func (t *Task) readRetry(ctx context.Context, c *cycle) error {
 }
 
 // readFile reads one file of a state commit's tree; nil if it isn't there.
-func (t *Task) readFile(ctx context.Context, tree git.OID, name string) ([]byte, error) {
-	list, err := t.s.deps.Repo.Tree(ctx, tree)
+func (sj *subject) readFile(ctx context.Context, tree git.OID, name string) ([]byte, error) {
+	list, err := sj.s.deps.Repo.Tree(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
 	var data []byte
 	for _, e := range list.Entries {
 		if e.Path == name && e.Mode == git.ModeFile {
-			err = t.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, b []byte) error { data = b; return nil })
+			err = sj.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, b []byte) error { data = b; return nil })
 		}
 	}
 	return data, err

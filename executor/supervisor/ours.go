@@ -26,13 +26,13 @@ func (e *RollbackError) FailureCode() kernel.Code { return kernel.CodeLedgerRoll
 // own refuses to go on where HEAD shows that the ledger is older than its key. What was
 // made in a world that goes on as this one is in that one's ledger, and the rebinding
 // names the very commit.
-func (t *Task) own(c *cycle, h kernel.HeadFacts, v kernel.TaskView) (err error) {
-	if world, _ := lease.Parse(c.head.Message).Get(kernel.TrailerWorld); world != t.s.cfg.World {
+func (o *observer) own(c *cycle, h kernel.HeadFacts, v kernel.TaskView) (err error) {
+	if world, _ := lease.Parse(c.head.Message).Get(kernel.TrailerWorld); world != o.s.cfg.World {
 		return nil
 	}
-	t.s.locked(func() {
-		if t.s.world.Disowns(t.number, h, v) {
-			err = &RollbackError{Ref: t.StateRef(), Head: h.OID, Seq: h.Seq}
+	o.s.locked(func() {
+		if o.s.world.Disowns(o.number, h, v) {
+			err = &RollbackError{Ref: o.StateRef(), Head: h.OID, Seq: h.Seq}
 		}
 	})
 	return err

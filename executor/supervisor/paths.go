@@ -22,22 +22,22 @@ import (
 // readPaths reads which guarded paths the work at hand changes, that of the live run or
 // what HEAD waits with, and who accepts what they hold: the comments of the issue as they
 // are now, and the permission of their authors as the forge has it now.
-func (t *Task) readPaths(ctx context.Context, c *cycle, seen *approval.Facts) error {
+func (o *observer) readPaths(ctx context.Context, c *cycle, seen *approval.Facts) error {
 	var diff kernel.Diff
 	var dispatch canon.Digest
 	accept := c.intake.accept
-	switch r := t.run; {
+	switch r := o.work.run; {
 	case r != nil && (r.phase == kernel.PhaseClaimed || r.phase == kernel.PhaseBuilding):
 		return nil // nobody has said yet what it changes
 	case r != nil:
 		diff, dispatch, accept = r.built.Diff, r.dispatchHash, r.intake.accept
 	case c.facts.Head.AwaitsPaths() && c.facts.Sealed != nil:
-		diff, dispatch = t.left.work.Diff, t.left.facts.Dispatch
+		diff, dispatch = c.left.work.Diff, c.left.facts.Dispatch
 	}
 	if len(diff.Guarded) == 0 {
 		return nil
 	}
-	digest, err := kernel.PathsDigest(t.s.cfg.World, t.number, dispatch, diff)
+	digest, err := kernel.PathsDigest(o.s.cfg.World, o.number, dispatch, diff)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (t *Task) readPaths(ctx context.Context, c *cycle, seen *approval.Facts) er
 		return nil
 	}
 	for _, account := range approval.Accepters(*seen, digest) {
-		if err := (&forgeIssues{s: t.s, number: t.number}).askAbout(ctx, seen, account); err != nil {
+		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
 			return err
 		}
 	}
@@ -58,9 +58,9 @@ func (t *Task) readPaths(ctx context.Context, c *cycle, seen *approval.Facts) er
 // checks what they lack: the run ends with its work sealed in the tree of HEAD, and no
 // branch has any of it. A server that takes none of that is tried with HEAD's own tree, and
 // our store keeps the work.
-func (t *Task) prepareSealedWait(c *cycle) (*effect, error) {
-	r := t.run
-	rep, err := t.buildReport(c)
+func (w *worker) prepareSealedWait(c *cycle) (*effect, error) {
+	r := w.run
+	rep, err := w.buildReport(c)
 	if err != nil {
 		return nil, err
 	}
@@ -76,28 +76,28 @@ func (t *Task) prepareSealedWait(c *cycle) (*effect, error) {
 	files[replay.FileReport], files[replay.FileMarkdown] = data, []byte(md)
 	objs := git.NewObjects()
 	tree, err := c.stateTree(objs)
-	if !t.bare && err == nil {
+	if !w.bare && err == nil {
 		tree, err = evidence(objs, slices.Clone(r.entries), files)
 	}
 	if err != nil {
 		return nil, err
 	}
-	w := t.runTrailers(r)
-	w.run, w.interruptions, w.codes, w.notBefore = r.id, c.decision.Interruptions, c.decision.Codes, c.decision.NotBefore
-	made, err := t.output(objs, tree, r.head, c, w, md)
+	tr := w.runTrailers(r)
+	tr.run, tr.interruptions, tr.codes, tr.notBefore = r.id, c.decision.Interruptions, c.decision.Codes, c.decision.NotBefore
+	made, err := w.output(objs, tree, r.head, c, tr, md)
 	if err != nil {
 		return nil, err
 	}
-	e := t.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		bare: t.bare, unshelves: !t.bare,
+	e := w.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		bare: w.bare, unshelves: !w.bare,
 		won: func() {
-			t.ended(r.from, data)
-			t.setRun(nil)
+			w.ended(r.from, data)
+			w.setRun(nil)
 		},
-		failed: func() { t.bare = false },
-	}, kernel.Draft{Kind: kernel.KindReport, Task: t.number, Run: r.id, Body: rep})
-	return t.killFirst(e), nil
+		failed: func() { w.bare = false },
+	}, kernel.Draft{Kind: kernel.KindReport, Task: w.number, Run: r.id, Body: rep})
+	return w.killFirst(e), nil
 }
 
 // Held is work that waits for somebody to accept its guarded paths.
@@ -165,7 +165,7 @@ const maxShownDiff = maxComment - 16_000
 
 // pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
 // the base and the contract.
-func (t *Task) pathsWords(ctx context.Context, c *cycle) (string, error) {
+func (i *tracker) pathsWords(ctx context.Context, c *cycle) (string, error) {
 	if !c.facts.Head.AwaitsPaths() {
 		return "", nil
 	}
@@ -176,18 +176,18 @@ func (t *Task) pathsWords(ctx context.Context, c *cycle) (string, error) {
 		}
 		return "\nThe work that waits can't be delivered any more: `" + why + "` `/writ retry` has it built anew, `/writ reject` ends it.\n", nil
 	}
-	if t.left.held == nil {
-		h, err := heldOf(ctx, t.s.deps.Repo, t.s.cfg.World, t.left.work)
+	if c.left.held == nil {
+		h, err := heldOf(ctx, i.s.deps.Repo, i.s.cfg.World, c.left.work)
 		if err != nil {
 			return "", err
 		}
-		t.left.held = h
+		c.left.held = h
 	}
-	h := t.left.held
+	h := c.left.held
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nThe work is done, and changes guarded paths: %s. Nothing of it was pushed to a branch. ", report.Counted(len(h.Paths), "path"))
 	if len(h.Diff) > maxShownDiff {
-		fmt.Fprintf(&b, "The change of them is too long for a comment: `writ task show %d --diff` shows it.\n", t.number)
+		fmt.Fprintf(&b, "The change of them is too long for a comment: `writ task show %d --diff` shows it.\n", i.number)
 	} else {
 		fence := fenceFor(h.Diff)
 		fmt.Fprintf(&b, "What they would hold, with everything spelled out that can't be seen:\n\n%s\n%s%s\n", fence+"diff", h.Diff, fence)
@@ -213,7 +213,7 @@ func (c *cycle) mayAccept(seen *approval.Facts, a approval.Asked) bool {
 }
 
 // acceptWords is what somebody is answered who accepts.
-func (t *Task) acceptWords(c *cycle, a approval.Asked) (forge.Reaction, string) {
+func (i *tracker) acceptWords(c *cycle, a approval.Asked) (forge.Reaction, string) {
 	p := c.facts.Paths
 	switch {
 	case said(c.event, kernel.TrailerAccepts) == a.ID, p != nil && !p.Held() && a.Command.Digest == p.Digest:
@@ -230,8 +230,8 @@ const workflowFiles = ".github/workflows/"
 
 // limitWorkflows forbids GitHub's workflows to a task that could change them, where GitHub
 // would refuse them of writ, whoever accepted that. It is asked before a builder is paid.
-func (t *Task) limitWorkflows(ctx context.Context, in *Intake) error {
-	if !in.Scope.Accepts || t.s.deps.Forge == nil || t.s.deps.Forge.Workflows == nil {
+func (o *observer) limitWorkflows(ctx context.Context, in *Intake) error {
+	if !in.Scope.Accepts || o.s.deps.Forge == nil || o.s.deps.Forge.Workflows == nil {
 		return nil
 	}
 	globs, _ := scope.ParseGlobs(in.Scope.Allowed)
@@ -240,7 +240,7 @@ func (t *Task) limitWorkflows(ctx context.Context, in *Intake) error {
 	if len(named) == 0 && !globs.Match(workflowFiles+"ci.yml") && !globs.Match(workflowFiles+"ci.yaml") {
 		return nil
 	}
-	may, err := t.s.deps.Forge.Workflows(ctx)
+	may, err := o.s.deps.Forge.Workflows(ctx)
 	if err != nil || may {
 		return err
 	}

@@ -14,18 +14,18 @@ import (
 
 // push makes a push. What it brings is kept before, and a repair is said before, so that
 // whoever is killed after it was won has both.
-func (t *Task) push(ctx context.Context, p *push) git.Outcome {
-	if err := t.sayRepair(ctx, p); err != nil {
+func (w *worker) push(ctx context.Context, p *push) git.Outcome {
+	if err := w.sayRepair(ctx, p); err != nil {
 		return git.Outcome{Status: git.Unable, Err: err}
 	}
-	t.keepPush(ctx, p)
-	return t.s.deps.Repo.CompareAndSwap(ctx, p.cmds, p.pack)
+	w.keepPush(ctx, p)
+	return w.s.deps.Repo.CompareAndSwap(ctx, p.cmds, p.pack)
 }
 
 // keepPush keeps what a push brings, for the day that the forge loses it. What can't be
 // kept isn't: the push is what counts.
-func (t *Task) keepPush(ctx context.Context, p *push) {
-	if t.s.deps.Pushes == nil || p.action == kernel.ActionRedeliver {
+func (w *worker) keepPush(ctx context.Context, p *push) {
+	if w.s.deps.Pushes == nil || p.action == kernel.ActionRedeliver {
 		return
 	}
 	one := pushed.Push{Pack: p.pack.Data}
@@ -34,22 +34,22 @@ func (t *Task) keepPush(ctx context.Context, p *push) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shelfTime)
 	defer cancel()
-	if err := t.s.deps.Pushes.Keep(ctx, t.number, t.s.now().WallMs, one); err != nil {
-		t.log().Warn("a push is not kept in the store; it can't be put back from there", "error", err)
+	if err := w.s.deps.Pushes.Keep(ctx, w.number, w.s.now().WallMs, one); err != nil {
+		w.log().Warn("a push is not kept in the store; it can't be put back from there", "error", err)
 	}
 }
 
 // forgetPush forgets a push that the server didn't take. One that was lost may have gone
 // through all the same, where the request was sent twice on its way. What stays by
 // mistake is on no way to a commit that was seen, and ages.
-func (t *Task) forgetPush(p *push, answer git.Status) {
-	if t.s.deps.Pushes == nil || answer != git.Refused && answer != git.Unable {
+func (w *worker) forgetPush(p *push, answer git.Status) {
+	if w.s.deps.Pushes == nil || answer != git.Refused && answer != git.Unable {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shelfTime)
 	defer cancel()
-	if err := t.s.deps.Pushes.Forget(ctx, t.number, string(p.to())); err != nil {
-		t.log().Warn("a push that came to nothing stays in the store", "error", err)
+	if err := w.s.deps.Pushes.Forget(ctx, w.number, string(p.to())); err != nil {
+		w.log().Warn("a push that came to nothing stays in the store", "error", err)
 	}
 }
 
@@ -58,36 +58,36 @@ func (t *Task) forgetPush(p *push, answer git.Status) {
 // settles it for every listed installation, and the act says to all of them who looked
 // at what. Where that ref refuses, the repair goes on: the ledger has the person's act.
 // The error is that the server doesn't answer, as it wouldn't to the push.
-func (t *Task) sayRepair(ctx context.Context, p *push) error {
-	if p.repair == "" || t.s.deps.Acts == nil {
+func (w *worker) sayRepair(ctx context.Context, p *push) error {
+	if p.repair == "" || w.s.deps.Acts == nil {
 		return nil
 	}
-	said, err := t.resumption(ctx)
+	said, err := w.resumption(ctx)
 	if err != nil {
 		return err
 	}
-	now := t.s.now().WallMs
-	_, err = t.s.deps.Acts.Append(ctx, worldref.Act{
+	now := w.s.now().WallMs
+	_, err = w.s.deps.Acts.Append(ctx, worldref.Act{
 		Act: worldref.Repair, Actor: said.Actor, Time: now,
 		// The epoch tells this repair from an earlier one of the same, for another reason
 		// is another act.
-		Reason: fmt.Sprintf("task %d, resume %d: %s", t.number, said.Epoch, said.Reason),
+		Reason: fmt.Sprintf("task %d, resume %d: %s", w.number, said.Epoch, said.Reason),
 		Refs:   []worldref.Mark{{Ref: p.cmds[0].Ref, Head: p.repair}},
-	}, worldref.Writer{Signer: t.s.deps.Signer, Name: t.s.cfg.Name, Email: t.s.cfg.Email})
-	if err == nil && t.s.deps.Fault != nil {
-		t.s.deps.Fault(RepairSaid)
+	}, worldref.Writer{Signer: w.s.deps.Signer, Name: w.s.cfg.Name, Email: w.s.cfg.Email})
+	if err == nil && w.s.deps.Fault != nil {
+		w.s.deps.Fault(RepairSaid)
 	}
 	var refused *worldref.Error
 	if errors.As(err, &refused) && refused.Code != kernel.CodeForgeUnreachable {
-		t.log().Warn("a repair is not recorded on the ref of the world's acts", "ref", t.s.deps.Acts.Ref(), "code", string(refused.Code), "error", refused.Detail)
+		w.log().Warn("a repair is not recorded on the ref of the world's acts", "ref", w.s.deps.Acts.Ref(), "code", string(refused.Code), "error", refused.Detail)
 		return nil
 	}
 	return err
 }
 
 // resumption is the last act by which a person moved on.
-func (t *Task) resumption(ctx context.Context) (last kernel.OperatorAct, err error) {
-	err = t.s.eachAct(ctx, t.number, func(a kernel.OperatorAct) {
+func (w *worker) resumption(ctx context.Context) (last kernel.OperatorAct, err error) {
+	err = w.s.eachAct(ctx, w.number, func(a kernel.OperatorAct) {
 		if a.Act == kernel.ActResume {
 			last = a
 		}

@@ -106,9 +106,9 @@ func (s *Supervisor) closeIntents(ctx context.Context, task int64) error {
 
 // lookUpUnknown stages the outcome of effects that an earlier process left
 // unknown: a push shows at HEAD, and what ran in a dead process is over.
-func (t *Task) lookUpUnknown(c *cycle, head git.OID) {
-	for _, o := range t.s.world.UnknownIntents(t.number) {
-		if t.pending != nil && o.Intent.Key == t.pending.key || o.Intent.Effect.OnForge() {
+func (w *worker) lookUpUnknown(c *cycle, head git.OID) {
+	for _, o := range w.s.world.UnknownIntents(w.number) {
+		if w.pending != nil && o.Intent.Key == w.pending.key || o.Intent.Effect.OnForge() {
 			continue
 		}
 		out := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: o.Intent.Key, Effect: o.Intent.Effect,

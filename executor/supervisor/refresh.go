@@ -21,24 +21,24 @@ import (
 
 // conflicts are the paths that keep the change at HEAD from applying on the base as it is
 // now. Commits never change, so what was found last is kept.
-func (t *Task) conflicts(ctx context.Context, c *cycle) ([]string, error) {
+func (i *tracker) conflicts(ctx context.Context, c *cycle) ([]string, error) {
 	tip, on, change := c.intake.BaseCommit, c.builtOn(), c.verified()
 	if tip == on || on == "" || change == "" {
 		return nil, nil
 	}
-	if key := [2]git.OID{change, tip}; t.rebased.key != key {
-		was, err := t.s.deps.Repo.Tree(ctx, on)
+	if key := [2]git.OID{change, tip}; i.rebased.key != key {
+		was, err := i.s.deps.Repo.Tree(ctx, on)
 		if err != nil {
 			return nil, gitTrouble(err)
 		}
-		is, err := t.s.deps.Repo.Tree(ctx, change)
+		is, err := i.s.deps.Repo.Tree(ctx, change)
 		if err != nil {
 			return nil, gitTrouble(err) // what can't be read is told of elsewhere
 		}
 		_, paths := replay.Rebased(changesOf(was, is), c.intake.base)
-		t.rebased = rebased{key, paths}
+		i.rebased = rebased{key, paths}
 	}
-	return t.rebased.conflicts, nil
+	return i.rebased.conflicts, nil
 }
 
 // rebased is what a base that moved on means for a change.
@@ -84,16 +84,16 @@ func named(paths []string) string {
 }
 
 // movedWords say that the base moved so that the delivered change no longer applies to it.
-func (t *Task) movedWords(ctx context.Context, c *cycle, ch *kernel.ChangeFacts) (string, error) {
+func (i *tracker) movedWords(ctx context.Context, c *cycle, ch *kernel.ChangeFacts) (string, error) {
 	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() {
 		return "", nil
 	}
-	paths, err := t.conflicts(ctx, c)
+	paths, err := i.conflicts(ctx, c)
 	if err != nil || len(paths) == 0 {
 		return "", err
 	}
 	return "\n**The base moved.** It has another content by now at " + named(paths) + ", which this work changes too, so that what was verified no longer applies there as it is. " +
-		"A merge would mix the two line by line, and nothing has checked what that gives.\n\n**Now:** merge it by hand and look at what comes of it, or close the change unmerged. " + t.againWords(), nil
+		"A merge would mix the two line by line, and nothing has checked what that gives.\n\n**Now:** merge it by hand and look at what comes of it, or close the change unmerged. " + i.againWords(), nil
 }
 
 // fresh is the delivered work at HEAD, made again on the base as it is now under one
@@ -111,12 +111,12 @@ type fresh struct {
 // readRefresh reads whether somebody who may asks for the delivered work to be applied on
 // the base as it is now, and makes it again there. Each look asks for what may have changed
 // since: the permission, the change on the forge and its branch.
-func (t *Task) readRefresh(ctx context.Context, c *cycle, seen *approval.Facts) error {
+func (o *observer) readRefresh(ctx context.Context, c *cycle, seen *approval.Facts) error {
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
-	if t.run != nil || !asked || seen == nil || c.noBase != nil || !c.facts.Delivered() || c.facts.Undone {
+	if o.work.run != nil || !asked || seen == nil || c.noBase != nil || !c.facts.Delivered() || c.facts.Undone {
 		return nil //nolint:nilerr // without a base there is nothing to apply the work on
 	}
-	act, err := t.refreshAsked(ctx, c, seen)
+	act, err := o.refreshAsked(ctx, c, seen)
 	if err != nil || act.Verb == "" {
 		return err
 	}
@@ -125,37 +125,38 @@ func (t *Task) readRefresh(ctx context.Context, c *cycle, seen *approval.Facts) 
 		Run: h.LastRun, Base: string(c.intake.BaseCommit), Act: act.ID(), Actor: fmt.Sprintf("%d:%s", act.Actor.ID, act.Actor.Login), Faults: []kernel.Violation{},
 	}
 	c.facts.Refresh = r
-	if r.Faults, err = t.keptFromRefresh(ctx, c); err != nil || len(r.Faults) > 0 {
+	if r.Faults, err = o.keptFromRefresh(ctx, c); err != nil || len(r.Faults) > 0 {
 		return err
 	}
 	tip := c.intake.BaseCommit
-	if k := t.fresh; k == nil || string(k.head) != h.OID || k.tip != tip || k.governance != c.intake.Governance {
+	if k := o.fresh; k == nil || string(k.head) != h.OID || k.tip != tip || k.governance != c.intake.Governance {
 		k = &fresh{head: git.OID(h.OID), tip: tip, governance: c.intake.Governance}
-		if err := t.makeAgain(ctx, c, k); err != nil {
+		if err := o.makeAgain(ctx, c, k); err != nil {
 			return err
 		}
-		t.fresh = k
+		o.fresh = k
 	}
-	k := t.fresh
+	k := o.fresh
+	c.fresh = k
 	r.Faults, r.Resumes, r.Dispatch, r.Attempt = append(r.Faults, k.faults...), k.dispatch.RunID, canon.Sum(k.dispatchBytes), k.dispatch.Attempt
 	return nil
 }
 
 // refreshAsked is the command that asks for it, if that is there and wasn't answered in
 // words: then it doesn't count later either, however the task stands then.
-func (t *Task) refreshAsked(ctx context.Context, c *cycle, seen *approval.Facts) (approval.Act, error) {
+func (o *observer) refreshAsked(ctx context.Context, c *cycle, seen *approval.Facts) (approval.Act, error) {
 	after := c.facts.Head.RefreshAct
 	if !kernel.NewerAct(after, c.facts.Head.Act) {
 		after = c.facts.Head.Act
 	}
-	told := marker{world: t.s.cfg.World, task: t.number}.repliesOn(ownComments(*seen)).told
+	told := o.marker().repliesOn(ownComments(*seen)).told
 	settled := func(comment int64) bool { return told[comment] }
 	again := ""
 	if c.facts.Head.RefreshOwed {
 		again = c.facts.Head.RefreshAct
 	}
 	for _, account := range approval.Refreshers(*seen, after, again, settled) {
-		if err := (&forgeIssues{s: t.s, number: t.number}).askAbout(ctx, seen, account); err != nil {
+		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
 			return approval.Act{}, err
 		}
 	}
@@ -164,11 +165,11 @@ func (t *Task) refreshAsked(ctx context.Context, c *cycle, seen *approval.Facts)
 
 // keptFromRefresh is what keeps the delivered change from being replaced, whatever it holds:
 // nobody's commit on its branch is ever forced over.
-func (t *Task) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violation, error) {
+func (o *observer) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violation, error) {
 	one := func(code kernel.Code, subject, format string, args ...any) ([]kernel.Violation, error) {
 		return []kernel.Violation{{Code: code, Subject: subject, Detail: fmt.Sprintf(format, args...)}}, nil
 	}
-	switch verified, branch := c.verified(), t.changeBranch(); {
+	switch verified, branch := c.verified(), o.issue.changeBranch(); {
 	case c.builtOn() == c.intake.BaseCommit:
 		return one(kernel.CodeTargetIneligible, "base", "The change is on the base as it is now.")
 	case c.change.IsZero():
@@ -176,7 +177,7 @@ func (t *Task) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violatio
 	case c.change != verified:
 		return one(kernel.CodeBranchTaken, branch, "The change branch has commits that aren't writ's: it is at %s, and verified was %s. They are never overwritten.", c.change, verified)
 	}
-	found, err := t.findChange(ctx, c.intake.baseBranch())
+	found, err := o.issue.findChange(ctx, c.intake.baseBranch())
 	switch {
 	case forge.IsReason(err, forge.NotFound):
 		return one(kernel.CodeTargetIneligible, "", "There is no change of this work for the base branch.")
@@ -185,7 +186,7 @@ func (t *Task) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violatio
 	case found.State != forge.ChangeOpen:
 		return one(kernel.CodeTargetIneligible, "", "Its change is not open any more.")
 	}
-	paths, err := t.conflicts(ctx, c)
+	paths, err := o.issue.conflicts(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -201,12 +202,12 @@ func (t *Task) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violatio
 
 // makeAgain makes the delivered work again on the base as it is now, from the evidence at
 // HEAD and the bytes of the change, and judges it as a workspace that holds them.
-func (t *Task) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
+func (o *observer) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
 	fault := func(code kernel.Code, subject, detail string) error {
 		k.faults = append(k.faults, kernel.Violation{Code: code, Subject: subject, Detail: detail})
 		return nil
 	}
-	work, err := t.workAt(ctx, c.head.Tree)
+	work, err := o.workAt(ctx, c.head.Tree)
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (t *Task) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
 		return fault(kernel.CodeTargetIneligible, "base", "The base has all of this work already.")
 	}
 	k.built.Result = work.result
-	if k.built.Contents, err = t.contentsOf(ctx, left); err != nil {
+	if k.built.Contents, err = o.contentsOf(ctx, left); err != nil {
 		if gitTrouble(err) != nil {
 			return err
 		}
@@ -234,7 +235,7 @@ func (t *Task) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
 			return fault(kernel.CodeEvidenceInvalid, ch.Path, "Its bytes aren't those that were verified.")
 		}
 	}
-	return t.judgeAgain(ctx, c, k, left)
+	return o.judgeAgain(ctx, c, k, left)
 }
 
 // verifiedWork is the work that a result's evidence tells of, but for its bytes.
@@ -247,11 +248,11 @@ type verifiedWork struct {
 }
 
 // workAt reads it from the tree of a result.
-func (t *Task) workAt(ctx context.Context, tree git.OID) (w verifiedWork, err error) {
-	if w.dispatchBytes, err = t.readFile(ctx, tree, replay.FileDispatch); err != nil {
+func (o *observer) workAt(ctx context.Context, tree git.OID) (w verifiedWork, err error) {
+	if w.dispatchBytes, err = o.readFile(ctx, tree, replay.FileDispatch); err != nil {
 		return w, err
 	}
-	records, err := t.readFile(ctx, tree, replay.FileRecords)
+	records, err := o.readFile(ctx, tree, replay.FileRecords)
 	if err != nil {
 		return w, err
 	}
@@ -261,8 +262,8 @@ func (t *Task) workAt(ctx context.Context, tree git.OID) (w verifiedWork, err er
 }
 
 // judgeAgain judges scope and size, as for work that is made now.
-func (t *Task) judgeAgain(ctx context.Context, c *cycle, k *fresh, left []kernel.Change) error {
-	s, err := scope.New(scopeEntries(c.intake.base), t.rulesOf(ctx, c.intake.Scope, c.intake.Budgets))
+func (o *observer) judgeAgain(ctx context.Context, c *cycle, k *fresh, left []kernel.Change) error {
+	s, err := scope.New(scopeEntries(c.intake.base), o.rulesOf(ctx, c.intake.Scope, c.intake.Budgets))
 	if err != nil {
 		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodeEnvBase, Detail: err.Error()})
 		return nil //nolint:nilerr // base or patterns can't be used, which a claim says
@@ -280,19 +281,19 @@ func (t *Task) judgeAgain(ctx context.Context, c *cycle, k *fresh, left []kernel
 }
 
 // rulesOf are the rules of scope and size by which files of the repository are judged.
-func (t *Task) rulesOf(ctx context.Context, in executor.ScopeRules, b kernel.Budgets) scope.Rules {
+func (o *observer) rulesOf(ctx context.Context, in executor.ScopeRules, b kernel.Budgets) scope.Rules {
 	return scope.Rules{
 		Allowed: in.Allowed, Forbidden: in.Forbidden, Guarded: in.Guarded, Unprotect: in.Unprotect, Accepts: in.Accepts,
 		MaxFiles: b.Files, MaxBytes: b.Bytes,
 		Blob: func(id string) (data []byte, err error) {
-			err = t.s.deps.Repo.Blobs(ctx, []git.OID{git.OID(id)}, func(_ git.OID, b []byte) error { data = bytes.Clone(b); return nil })
+			err = o.s.deps.Repo.Blobs(ctx, []git.OID{git.OID(id)}, func(_ git.OID, b []byte) error { data = bytes.Clone(b); return nil })
 			return data, err
 		},
 	}
 }
 
 // contentsOf reads what changes bring, by git blob id.
-func (t *Task) contentsOf(ctx context.Context, changes []kernel.Change) (map[string][]byte, error) {
+func (o *observer) contentsOf(ctx context.Context, changes []kernel.Change) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	var ids []git.OID
 	for _, ch := range changes {
@@ -300,7 +301,7 @@ func (t *Task) contentsOf(ctx context.Context, changes []kernel.Change) (map[str
 			ids = append(ids, git.OID(ch.AfterID))
 		}
 	}
-	err := t.s.deps.Repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error {
+	err := o.s.deps.Repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error {
 		out[string(oid)] = bytes.Clone(data)
 		return nil
 	})
@@ -311,28 +312,28 @@ func (t *Task) contentsOf(ctx context.Context, changes []kernel.Change) (map[str
 // a run of its own, with a seed pack of its own, and the dispatch, result and bytes of the
 // run that was dispatched. The change branch is what a run of this task delivered, and may
 // be replaced as long as it is just that.
-func (t *Task) prepareRefresh(c *cycle) (*effect, error) {
-	k := t.fresh
+func (w *worker) prepareRefresh(c *cycle) (*effect, error) {
+	k := c.fresh
 	r := &run{
-		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: k.dispatch.RunID, refreshes: c.decision.Refreshes,
+		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: k.dispatch.RunID, refreshes: c.decision.Refreshes,
 		refreshAct: c.facts.Refresh.Act, refreshInterruptions: c.decision.RefreshInterruptions, was: &refreshed{commit: c.head, event: c.event},
 		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: t.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: k.dispatch, dispatchBytes: k.dispatchBytes, dispatchHash: canon.Sum(k.dispatchBytes),
+		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: k.dispatch, dispatchBytes: k.dispatchBytes, dispatchHash: canon.Sum(k.dispatchBytes),
 		built: k.built,
 	}
-	r.pack = t.seedPack(c)
+	r.pack = w.seedPack(c)
 	r.pack.Retry, r.pack.Remark = nil, nil // nobody is told
 	var err error
 	if r.plan, err = derive(r.pack); err != nil {
 		return nil, err
 	}
 	objs := git.NewObjects()
-	if err := t.inputTree(objs, r); err != nil {
+	if err := w.inputTree(objs, r); err != nil {
 		return nil, err
 	}
 	c.stray = c.change
-	t.say("the verified change of run %s is applied on the base %.12s", r.refreshes, r.pack.Pins.BaseCommit)
-	return t.pushClaim(c, objs, r)
+	w.say("the verified change of run %s is applied on the base %.12s", r.refreshes, r.pack.Pins.BaseCommit)
+	return w.pushClaim(c, objs, r)
 }
 
 // refreshed is a delivered result that a run is to replace.
@@ -348,13 +349,13 @@ const maxRefreshLeases = 8640
 
 // readRefreshed reads the delivered result below a lease that is to replace it, which is
 // put back where that comes to nothing. One that doesn't count any more isn't.
-func (t *Task) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts) error {
-	if h.State != kernel.HeadWorking || h.Refreshes == "" || !h.Trusted() || t.run == nil && !h.LeaseExpired {
+func (o *observer) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts) error {
+	if h.State != kernel.HeadWorking || h.Refreshes == "" || !h.Trusted() || o.work.run == nil && !h.LeaseExpired {
 		return nil
 	}
 	var was *refreshed
-	if t.run != nil {
-		was = t.run.was
+	if o.work.run != nil {
+		was = o.work.run.was
 	}
 	if was == nil {
 		commit, ev, err := c.head, c.event, error(nil)
@@ -362,7 +363,7 @@ func (t *Task) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts)
 			if err != nil || ev.State != kernel.HeadWorking || ev.RunID != h.RunID || len(commit.Parents) != 1 {
 				break
 			}
-			if commit, err = t.s.deps.Repo.Commit(ctx, commit.Parents[0]); err == nil {
+			if commit, err = o.s.deps.Repo.Commit(ctx, commit.Parents[0]); err == nil {
 				ev, err = eventOf(commit, false)
 			}
 		}
@@ -375,14 +376,14 @@ func (t *Task) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts)
 		}
 		was = &refreshed{commit: commit, event: ev}
 	}
-	if !t.listedHere(c, was.event, was.commit) {
-		_, signer := t.s.trust(was.commit, t.StateRef(), c.acts)
+	if !o.listedHere(c, was.event, was.commit) {
+		_, signer := o.s.trust(was.commit, o.StateRef(), c.acts)
 		h.Unrestorable = &kernel.Violation{Code: kernel.CodeLeaseUntrusted, Subject: h.OID, Detail: "This lease is to replace the result " + string(was.commit.OID) + ", signed by " + signer + ", which isn't listed, or not any more."}
 		return nil
 	}
 	if was.tree.Entries == nil {
 		var err error
-		if was.tree, err = t.s.deps.Repo.Tree(ctx, was.commit.Tree); err != nil {
+		if was.tree, err = o.s.deps.Repo.Tree(ctx, was.commit.Tree); err != nil {
 			return err
 		}
 	}
@@ -393,7 +394,7 @@ func (t *Task) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts)
 // prepareRestore puts the delivered result back over the lease of a run that was to replace
 // it: its own words and files, and beside them what that run came to, and whether the act
 // that asked for it is spent.
-func (t *Task) prepareRestore(c *cycle) (*effect, error) {
+func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	was, h, d := c.was, c.facts.Head, c.decision
 	data, err := canon.Marshal(replay.RefreshRecord{
 		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: h.Refreshes, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
@@ -408,22 +409,22 @@ func (t *Task) prepareRestore(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := resultTrailers(was.event)
-	w.ledger, w.refreshAct = string(t.s.deps.Ledger.Chain().Head.Hash), h.RefreshAct
-	w.refreshOwed, w.refreshInterruptions, w.notBefore = d.AsksAgain, d.RefreshInterruptions, d.NotBefore
-	head, run := git.OID(h.OID), t.run
-	made, err := t.output(objs, tree, head, c, w, was.event.Body)
+	tr := resultTrailers(was.event)
+	tr.ledger, tr.refreshAct = string(w.s.deps.Ledger.Chain().Head.Hash), h.RefreshAct
+	tr.refreshOwed, tr.refreshInterruptions, tr.notBefore = d.AsksAgain, d.RefreshInterruptions, d.NotBefore
+	head, run := git.OID(h.OID), w.run
+	made, err := w.output(objs, tree, head, c, tr, was.event.Body)
 	if err != nil {
 		return nil, err
 	}
-	e := t.pushed(c, h.RunID, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		won: func() { t.gaveUp(run) },
+	e := w.pushed(c, h.RunID, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		won: func() { w.gaveUp(run) },
 	})
 	if run == nil {
 		return e, nil
 	}
-	return t.killFirst(e), nil
+	return w.killFirst(e), nil
 }
 
 // resultTrailers are those of a delivered result.
@@ -447,28 +448,28 @@ func resultTrailers(ev lease.Event) trailers {
 
 // changeMoved: the change whose branch a run is to replace was merged, closed or pushed to
 // while it ran. It is asked once more right before the push.
-func (t *Task) changeMoved(ctx context.Context, c *cycle) {
-	r := t.run
+func (o *observer) changeMoved(ctx context.Context, c *cycle) {
+	r := o.work.run
 	if r == nil || r.refreshes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
 		return
 	}
-	found, err := t.findChange(forge.Urgent(ctx), r.intake.baseBranch())
+	found, err := o.issue.findChange(forge.Urgent(ctx), r.intake.baseBranch())
 	switch {
 	case forge.IsReason(err, forge.NotFound), err == nil && found.State != forge.ChangeOpen:
-		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: t.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
+		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: o.issue.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
 	case err != nil:
 		c.unheard = true
-		t.say("the change can't be looked at for now: %v", err)
+		o.say("the change can't be looked at for now: %v", err)
 	}
 }
 
 // refreshWords say what the last try came to of applying the delivered work on another base,
 // where that is another result's.
-func (t *Task) refreshWords(ctx context.Context, c *cycle) (string, error) {
+func (i *tracker) refreshWords(ctx context.Context, c *cycle) (string, error) {
 	if !c.facts.Delivered() {
 		return "", nil
 	}
-	data, err := t.readFile(ctx, c.head.Tree, replay.FileRefresh)
+	data, err := i.readFile(ctx, c.head.Tree, replay.FileRefresh)
 	var r replay.RefreshRecord
 	if err != nil || canon.UnmarshalCanonical(data, &r) != nil {
 		return "", err
@@ -490,7 +491,7 @@ func (t *Task) refreshWords(ctx context.Context, c *cycle) (string, error) {
 }
 
 // refreshAnswer is what somebody is answered who asks for a refresh.
-func (t *Task) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string) {
+func (i *tracker) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string) {
 	h, r := c.facts.Head, c.facts.Refresh
 	switch {
 	case c.said.told[a.Comment]:
@@ -498,10 +499,10 @@ func (t *Task) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string
 	case h.RefreshAct == a.ID, r != nil && kernel.NewerAct(r.Act, a.ID):
 		return forge.ReactionDone, ""
 	case c.turnedDown:
-		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + t.againWords()
-	case h.AwaitsPaths() || t.run != nil && t.run.refreshes == "" || !c.facts.Delivered() && t.run == nil:
+		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
+	case h.AwaitsPaths() || i.work.run != nil && i.work.run.refreshes == "" || !c.facts.Delivered() && i.work.run == nil:
 		return forge.ReactionConfused, "There is no delivered change yet that could be applied on the base as it is now.\n"
-	case t.run != nil:
+	case i.work.run != nil:
 		return forge.ReactionConfused, "It is being applied on the base already, by an earlier command.\n"
 	case r == nil:
 		return forge.ReactionDone, "" // a later HEAD took it in
@@ -517,7 +518,7 @@ func (t *Task) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string
 		conflict = conflict || v.Code == kernel.CodeBaseMoved
 	}
 	if conflict {
-		text += "\nTo have the work done anew on the base as it is now, close the change unmerged. " + t.againWords()
+		text += "\nTo have the work done anew on the base as it is now, close the change unmerged. " + i.againWords()
 	}
 	return forge.ReactionConfused, text
 }

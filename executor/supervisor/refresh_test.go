@@ -432,11 +432,11 @@ func TestE1_RefreshOfOtherWorkIsFound(t *testing.T) {
 			f.says(f.scene.Owner, "/writ refresh")
 			f.reach(kernel.ActionClaim)
 			if name == "other work" {
-				c.alter(f.task.run)
+				c.alter(f.task.work.run)
 				f.reach(kernel.ActionResult)
 			} else {
 				f.reach(kernel.ActionJudge)
-				c.alter(f.task.run)
+				c.alter(f.task.work.run)
 				f.reach(kernel.ActionRestore)
 			}
 			r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
@@ -550,7 +550,7 @@ func TestP5_InterruptedRefreshBacksOff(t *testing.T) {
 	for n := range 3 {
 		f.reach(kernel.ActionChecks)
 		f.open() // the process that did it is gone
-		f.task.room.admit = nil
+		f.task.work.room.admit = nil
 		f.reach(kernel.ActionRestore)
 		if got := f.trailer("writ-refresh-interruptions"); n < 2 && got != fmt.Sprint(n+1) || n == 2 && got != "" || f.trailer("writ-interruptions") != "0" {
 			t.Errorf("after %d: HEAD counts %q and %q", n+1, got, f.trailer("writ-interruptions"))
@@ -624,7 +624,7 @@ func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
 		f.drive()
 		old := f.key
 		f.rotated()
-		f.task.room.admit = nil
+		f.task.work.room.admit = nil
 		f.moveBase(map[string]string{"a": "x\n"})
 		f.says(f.scene.Owner, "/writ refresh")
 		f.reach(kernel.ActionClaim)
@@ -633,7 +633,7 @@ func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
 		f.bench.says(worldref.Act{Act: worldref.Revoke, Old: worldref.KeyLine(old)}, key.SSHSigner(), nil)
 		if !live {
 			f.open()
-			f.task.room.admit = nil
+			f.task.work.room.admit = nil
 		}
 		st := f.drive()
 		f.wants(st, kernel.StandWaiting, kernel.CodeLeaseUntrusted)

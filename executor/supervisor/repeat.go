@@ -19,20 +19,20 @@ var errActFirst = errors.New("supervisor: a person's act comes before what would
 // result isn't, once a person has stopped or halted the task or has taken the approval
 // back on the issue, which is read before accepted work is pushed again. What he did there
 // is kept with the run. An edit takes back nothing that is judged, as ever.
-func (t *Task) mayRepeat(ctx context.Context, req kernel.Request, p *push) error {
+func (w *worker) mayRepeat(ctx context.Context, req kernel.Request, p *push) error {
 	switch {
 	case !p.delivers():
 		return nil
 	case req == kernel.RequestHalt, req == kernel.RequestStop && p.result():
 		return errTakenBack
-	case req != kernel.RequestStop && t.isStopping():
+	case req != kernel.RequestStop && w.isStopping():
 		return errActFirst
 	}
-	r := t.run
+	r := w.run
 	if !p.accepted || r == nil {
 		return nil
 	}
-	issue, err := t.askAgain(ctx, Terms{Trigger: r.intake.trigger, Prior: r.act, Live: r.act})
+	issue, err := w.askAgain(ctx, Terms{Trigger: r.intake.trigger, Prior: r.act, Live: r.act})
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (t *Task) mayRepeat(ctx context.Context, req kernel.Request, p *push) error
 		r.heeded = Issue{Act: issue.Act, Human: issue.Human}
 		return errTakenBack
 	}
-	if r.waitsAtHead() && t.beganAnew(r, issue) {
+	if r.waitsAtHead() && w.beganAnew(r, issue) {
 		return errTakenBack
 	}
 	return nil
@@ -48,12 +48,12 @@ func (t *Task) mayRepeat(ctx context.Context, req kernel.Request, p *push) error
 
 // askAgain reads what persons did on the issue, before a result is pushed again. What is
 // no issue on a forge has nothing of the kind.
-func (t *Task) askAgain(ctx context.Context, terms Terms) (Issue, error) {
-	if !t.remote {
+func (w *worker) askAgain(ctx context.Context, terms Terms) (Issue, error) {
+	if !w.remote {
 		return Issue{}, nil
 	}
 	terms.Brief = true
-	issue, err := t.issues.Issue(forge.Urgent(ctx), terms)
+	issue, err := w.issues.Issue(forge.Urgent(ctx), terms)
 	if err != nil {
 		return Issue{}, fmt.Errorf("the issue can't be read: %w", err)
 	}
@@ -69,10 +69,10 @@ func (p *push) delivers() bool {
 	return false
 }
 
-func (t *Task) setDelivering(on bool) {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	t.delivering = on
+func (w *worker) setDelivering(on bool) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	w.delivering = on
 }
 
 // unsettledResult reports whether the server left the push of a result without an answer,
@@ -86,9 +86,9 @@ func unsettledResult(pending, unseen *push) bool {
 func (s *Supervisor) Delivering(number int64) (is bool) {
 	s.locked(func() {
 		if t := s.open[number]; t != nil {
-			t.guard.Lock()
-			defer t.guard.Unlock()
-			is = t.delivering
+			t.work.guard.Lock()
+			defer t.work.guard.Unlock()
+			is = t.work.delivering
 		} else if p := s.parked[number]; p != nil {
 			is = unsettledResult(p.pending, p.unseen)
 		}

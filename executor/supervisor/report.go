@@ -16,13 +16,13 @@ import (
 
 // buildReport composes the compliance report of the request in flight. What it says
 // of a run is what the records say, and those that this request adds.
-func (t *Task) buildReport(c *cycle) (report.Report, error) {
-	r := t.notice(c.decision, c.facts, c.intake, t.s.deps.Ledger.Chain().Head.Hash)
+func (w *worker) buildReport(c *cycle) (report.Report, error) {
+	r := w.notice(c.decision, c.facts, c.intake, w.s.deps.Ledger.Chain().Head.Hash)
 	if d := c.decision; d.State.Final() {
 		r.FinalState = d.State
 	}
 	seen := kernel.Draft{Kind: kernel.KindObservation, Run: c.runID(), Body: c.facts}
-	run, err := t.recorded(c.ctx, c.facts, append(slices.Clone(c.staged), seen)...)
+	run, err := w.recorded(c.ctx, c.facts, append(slices.Clone(c.staged), seen)...)
 	if err != nil {
 		return r, err
 	}
@@ -33,19 +33,19 @@ func (t *Task) buildReport(c *cycle) (report.Report, error) {
 // recorded is what the ledger holds of the run that HEAD tells of, and what drafts
 // add to it. Where HEAD isn't the task's state, it is the last run of this instance. A
 // run that this instance didn't dispatch has no records here.
-func (t *Task) recorded(ctx context.Context, f kernel.Facts, drafts ...kernel.Draft) (report.RunRecord, error) {
-	known, _ := t.s.world.Task(t.number)
+func (w *worker) recorded(ctx context.Context, f kernel.Facts, drafts ...kernel.Draft) (report.RunRecord, error) {
+	known, _ := w.s.world.Task(w.number)
 	run := report.RunRecord{ID: known.Run.ID}
 	switch {
-	case t.run != nil:
-		run.ID = t.run.id
+	case w.run != nil:
+		run.ID = w.run.id
 	case f.HeadCounts() && f.Head.Run() != "":
 		run.ID = f.Head.Run()
 	}
 	if run.ID != known.Run.ID {
 		return run, nil
 	}
-	for r, err := range t.s.deps.Ledger.RecordsOfTask(ctx, t.number) {
+	for r, err := range w.s.deps.Ledger.RecordsOfTask(ctx, w.number) {
 		if err != nil {
 			return run, err
 		}
@@ -68,8 +68,8 @@ func (t *Task) recorded(ctx context.Context, f kernel.Facts, drafts ...kernel.Dr
 // noticeOf is the notice of a task, with what is recorded of a run that has no report at
 // HEAD: that is its broken lease, its wait with the work that is kept, or no state of the task.
 // Of work that another instance keeps, HEAD says what it was dispatched as.
-func (t *Task) noticeOf(ctx context.Context, d kernel.Decision, f kernel.Facts, head git.Commit, in *Intake, ledger canon.Digest) (report.Report, error) {
-	r := t.notice(d, f, in, ledger)
+func (w *worker) noticeOf(ctx context.Context, d kernel.Decision, f kernel.Facts, head git.Commit, in *Intake, ledger canon.Digest) (report.Report, error) {
+	r := w.notice(d, f, in, ledger)
 	switch {
 	case f.Head.State == kernel.HeadStalled, f.Head.State == kernel.HeadWorking, !f.HeadCounts():
 	case f.Head.Kept:
@@ -79,7 +79,7 @@ func (t *Task) noticeOf(ctx context.Context, d kernel.Decision, f kernel.Facts, 
 	}
 	var run report.RunRecord
 	var err error
-	t.s.locked(func() { run, err = t.recorded(ctx, f) })
+	w.s.locked(func() { run, err = w.recorded(ctx, f) })
 	if said, _ := lease.Parse(head.Message).Get(kernel.TrailerDispatch); f.Head.Kept && run.Dispatch == "" {
 		run.Dispatch = canon.Digest(said)
 	}
@@ -93,9 +93,9 @@ func (t *Task) noticeOf(ctx context.Context, d kernel.Decision, f kernel.Facts, 
 
 // notice is the part of a report that needs no run. ledger is the last record, ""
 // for a text that is to stay the same while nothing changes.
-func (t *Task) notice(d kernel.Decision, f kernel.Facts, in *Intake, ledger canon.Digest) report.Report {
+func (w *worker) notice(d kernel.Decision, f kernel.Facts, in *Intake, ledger canon.Digest) report.Report {
 	r := report.Report{
-		World: t.s.cfg.World, TaskID: t.number, RunID: f.Head.RunID, Codes: d.Codes, Violations: d.Violations,
+		World: w.s.cfg.World, TaskID: w.number, RunID: f.Head.RunID, Codes: d.Codes, Violations: d.Violations,
 		Attempts: d.Attempt, Interruptions: d.Interruptions, GovernanceHash: f.Governance,
 		LedgerHead: ledger, WaitingFor: d.WaitingFor,
 	}
@@ -119,14 +119,14 @@ func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 	d := st.Decision
 	if d.Verdict == kernel.Allow && st.Facts.HeadCounts() && st.Facts.Missing == nil &&
 		(d.Standing == kernel.StandFinal || d.Standing == kernel.StandDue || d.Standing == kernel.StandWaiting) {
-		r, ok, err := t.reportAt(ctx, st.Head)
+		r, ok, err := t.work.reportAt(ctx, st.Head)
 		if ok || err != nil {
 			return r, err
 		}
 	}
 	var ledger canon.Digest
 	t.s.locked(func() { ledger = t.s.deps.Ledger.Chain().Head.Hash })
-	r, err := t.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
+	r, err := t.work.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
 	if err != nil {
 		return r, err
 	}
@@ -140,17 +140,17 @@ func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 }
 
 // reportAt reads the report in a state commit's tree.
-func (t *Task) reportAt(ctx context.Context, head git.Commit) (report.Report, bool, error) {
+func (w *worker) reportAt(ctx context.Context, head git.Commit) (report.Report, bool, error) {
 	var r report.Report
 	if head.Tree == "" {
 		return r, false, nil
 	}
-	data, err := t.readFile(ctx, head.Tree, replay.FileReport)
+	data, err := w.readFile(ctx, head.Tree, replay.FileReport)
 	if err != nil || data == nil {
 		return r, false, err
 	}
 	if err := canon.UnmarshalCanonical(data, &r); err != nil || r.Validate() != nil {
 		return r, false, nil //nolint:nilerr // what isn't a report is none
 	}
-	return r, r.TaskID == t.number, nil
+	return r, r.TaskID == w.number, nil
 }

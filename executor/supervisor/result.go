@@ -16,20 +16,20 @@ import (
 // judge keeps the verdict on the run. Nothing outside happens: the result is
 // pushed by the next request, when verdict and report are records already and
 // the evidence can hold them.
-func (t *Task) judge(c *cycle) error {
-	r := t.run
+func (w *worker) judge(c *cycle) error {
+	r := w.run
 	j := &kernel.Judgement{
 		State: c.decision.State, NotBefore: c.decision.NotBefore, Codes: c.decision.Codes, WaitingFor: c.decision.WaitingFor,
 	}
 	if r.violations = c.decision.Violations; c.facts.Paths != nil && c.facts.Paths.Accepted != nil {
 		r.accepted = c.facts.Paths.Accepted.Act
 	}
-	rep, err := t.buildReport(c)
+	rep, err := w.buildReport(c)
 	if err != nil {
 		return err
 	}
 	if j.Accepted() {
-		commit, err := changeCommit(git.NewObjects(r.base), r, t.person(0))
+		commit, err := changeCommit(git.NewObjects(r.base), r, w.person(0))
 		if err != nil {
 			return err
 		}
@@ -68,53 +68,53 @@ func changeCommit(objs *git.Objects, r *run, who git.Person) (git.OID, error) {
 // prepareResult composes the commit point of a result: one request with the
 // state ref (old = our lease) and, where the work is accepted, the change
 // branch (old = none), all or none (DESIGN §4).
-func (t *Task) prepareResult(c *cycle) (*effect, error) {
-	if t.run == nil {
-		return t.prepareBlocked(c)
+func (w *worker) prepareResult(c *cycle) (*effect, error) {
+	if w.run == nil {
+		return w.prepareBlocked(c)
 	}
-	r := t.run
+	r := w.run
 	objs := git.NewObjects(r.base)
 	if r.change != "" {
-		if _, err := changeCommit(objs, r, t.person(0)); err != nil {
+		if _, err := changeCommit(objs, r, w.person(0)); err != nil {
 			return nil, err
 		}
 	}
-	tree, err := t.evidenceTree(c, objs, r)
+	tree, err := w.evidenceTree(c, objs, r)
 	if err != nil {
 		return nil, err
 	}
-	w := t.runTrailers(r)
-	w.interruptions, w.run, w.refreshInterruptions = c.facts.Head.Interruptions, r.id, 0
-	w.notBefore, w.codes, w.change = c.decision.NotBefore, c.decision.Codes, string(r.change)
+	tr := w.runTrailers(r)
+	tr.interruptions, tr.run, tr.refreshInterruptions = c.facts.Head.Interruptions, r.id, 0
+	tr.notBefore, tr.codes, tr.change = c.decision.NotBefore, c.decision.Codes, string(r.change)
 	if r.change != "" {
-		w.accepts = r.accepted
+		tr.accepts = r.accepted
 	}
-	made, err := t.output(objs, tree, r.head, c, w, r.markdown)
+	made, err := w.output(objs, tree, r.head, c, tr, r.markdown)
 	if err != nil {
 		return nil, err
 	}
-	cmds := []git.Command{{Ref: t.StateRef(), Old: r.head, New: made.oid}}
+	cmds := []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}
 	if r.change != "" && r.change != c.change {
-		cmds = append(cmds, git.Command{Ref: t.ChangeRef(), Old: old(c.change), New: r.change})
+		cmds = append(cmds, git.Command{Ref: w.ChangeRef(), Old: old(c.change), New: r.change})
 	}
 	rep := r.report
-	e := t.pushed(c, r.id, &push{cmds: cmds, pack: objs.Pack(), seq: made.seq, unshelves: r.shelved && r.sealed == nil, accepted: r.judgement.Accepted(), won: func() {
-		t.ended(r.from, rep)
-		t.setRun(nil)
-		t.s.gotThrough()
+	e := w.pushed(c, r.id, &push{cmds: cmds, pack: objs.Pack(), seq: made.seq, unshelves: r.shelved && r.sealed == nil, accepted: r.judgement.Accepted(), won: func() {
+		w.ended(r.from, rep)
+		w.setRun(nil)
+		w.s.gotThrough()
 	}})
-	return t.killFirst(e), nil
+	return w.killFirst(e), nil
 }
 
 // output adds a commit of the state ref that is neither lease nor stalled.
-func (t *Task) output(objs *git.Objects, tree, parent git.OID, c *cycle, w trailers, body string) (stated, error) {
-	w.waiting = c.decision.WaitingFor
+func (w *worker) output(objs *git.Objects, tree, parent git.OID, c *cycle, tr trailers, body string) (stated, error) {
+	tr.waiting = c.decision.WaitingFor
 	state := string(c.decision.State)
-	return t.stateCommit(c, objs, stateCommit{
-		tree: tree, parent: parent, date: c.nextDate(), seq: c.facts.NextSeq(), trailers: &w,
+	return w.stateCommit(c, objs, stateCommit{
+		tree: tree, parent: parent, date: c.nextDate(), seq: c.facts.NextSeq(), trailers: &tr,
 		message: func(extra []lease.Trailer) ([]byte, error) {
 			return lease.Format(lease.Message{
-				Title:    fmt.Sprintf("writ: task %d is %s", t.number, state),
+				Title:    fmt.Sprintf("writ: task %d is %s", w.number, state),
 				Body:     body,
 				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: state}}, extra...),
 			})
@@ -123,7 +123,7 @@ func (t *Task) output(objs *git.Objects, tree, parent git.OID, c *cycle, w trail
 }
 
 // evidenceTree makes the tree of a result: inputs, records, proofs and report.
-func (t *Task) evidenceTree(c *cycle, objs *git.Objects, r *run) (git.OID, error) {
+func (w *worker) evidenceTree(c *cycle, objs *git.Objects, r *run) (git.OID, error) {
 	ev := c.evidence
 	files := map[string][]byte{
 		replay.FileDispatch: r.dispatchBytes, replay.FileReport: r.report, replay.FileMarkdown: []byte(r.markdown),
@@ -137,7 +137,7 @@ func (t *Task) evidenceTree(c *cycle, objs *git.Objects, r *run) (git.OID, error
 	}
 	if r.judgement.State == kernel.TaskRetryPending {
 		var err error
-		if files[replay.FileRetry], err = canon.Marshal(t.retryOf(r)); err != nil {
+		if files[replay.FileRetry], err = canon.Marshal(w.retryOf(r)); err != nil {
 			return "", err
 		}
 	}
@@ -156,7 +156,7 @@ func evidence(objs *git.Objects, entries []git.Entry, files map[string][]byte) (
 }
 
 // retryOf is the data that the next dispatch ends with.
-func (t *Task) retryOf(r *run) kernel.Retry {
+func (w *worker) retryOf(r *run) kernel.Retry {
 	return kernel.Retry{
 		Attempt: r.attempt, Run: r.id, Violations: r.violations,
 		Tail: r.checked.Tail, Source: r.judgement.Report,
@@ -165,35 +165,35 @@ func (t *Task) retryOf(r *run) kernel.Retry {
 
 // prepareBlocked ends a task at whose HEAD nobody works any more: the budget of
 // attempts or interruptions is spent.
-func (t *Task) prepareBlocked(c *cycle) (*effect, error) {
-	rep, err := t.buildReport(c)
+func (w *worker) prepareBlocked(c *cycle) (*effect, error) {
+	rep, err := w.buildReport(c)
 	if err != nil {
 		return nil, err
 	}
-	return t.endWithoutRun(c, rep)
+	return w.endWithoutRun(c, rep)
 }
 
 // prepareWait hands the task to a person: a stop, an edit.
-func (t *Task) prepareWait(c *cycle) (*effect, error) {
+func (w *worker) prepareWait(c *cycle) (*effect, error) {
 	switch c.decision.WaitingFor {
 	case kernel.WaitRule:
-		return t.prepareRuleWait(c)
+		return w.prepareRuleWait(c)
 	case kernel.WaitPaths, kernel.WaitEnvironment:
-		return t.prepareSealedWait(c)
+		return w.prepareSealedWait(c)
 	}
-	rep, err := t.buildReport(c)
+	rep, err := w.buildReport(c)
 	if err != nil {
 		return nil, err
 	}
-	e, err := t.endWithoutRun(c, rep)
+	e, err := w.endWithoutRun(c, rep)
 	if err != nil {
 		return nil, err
 	}
-	return t.killFirst(e), nil
+	return w.killFirst(e), nil
 }
 
 // endWithoutRun pushes a state that no run produced, with its report.
-func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
+func (w *worker) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 	data, err := rep.JSON()
 	if err != nil {
 		return nil, err
@@ -201,43 +201,43 @@ func (t *Task) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 	md := report.Markdown(rep)
 	objs := git.NewObjects()
 	var inputs []git.Entry
-	if t.run != nil {
-		inputs = append(inputs, t.run.entries...)
+	if w.run != nil {
+		inputs = append(inputs, w.run.entries...)
 	}
 	tree, err := c.stateTree(objs)
-	if !t.bare && err == nil {
+	if !w.bare && err == nil {
 		tree, err = evidence(objs, inputs, map[string][]byte{replay.FileReport: data, replay.FileMarkdown: []byte(md)})
 	}
 	if err != nil {
 		return nil, err
 	}
 	head := git.OID(c.facts.Head.OID)
-	w := trailers{
+	tr := trailers{
 		run: c.facts.Head.Run(), attempt: c.decision.Attempt, approval: string(c.facts.Head.Approval), interruptions: c.decision.Interruptions,
-		governance: string(c.facts.Governance), codes: c.decision.Codes, ledger: string(t.s.deps.Ledger.Chain().Head.Hash),
+		governance: string(c.facts.Governance), codes: c.decision.Codes, ledger: string(w.s.deps.Ledger.Chain().Head.Hash),
 	}
-	if w.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Spent(), w.act) {
-		w.act = c.facts.Spent() // only what comes after it moves on
+	if tr.act = c.facts.Head.Act; kernel.NewerAct(c.facts.Spent(), tr.act) {
+		tr.act = c.facts.Spent() // only what comes after it moves on
 	}
-	made, err := t.output(objs, tree, head, c, w, md)
+	made, err := w.output(objs, tree, head, c, tr, md)
 	if err != nil {
 		return nil, err
 	}
-	from := t.s.deps.Ledger.Chain().Head.Seq + 1
-	if t.run != nil {
-		from = t.run.from
+	from := w.s.deps.Ledger.Chain().Head.Seq + 1
+	if w.run != nil {
+		from = w.run.from
 	}
-	e := t.pushed(c, c.facts.Head.RunID, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: t.bare,
-		won:    func() { t.ended(from, data); t.setRun(nil) },
-		failed: func() { t.bare = false },
-	}, kernel.Draft{Kind: kernel.KindReport, Task: t.number, Run: c.facts.Head.RunID, Body: rep})
+	e := w.pushed(c, c.facts.Head.RunID, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: w.bare,
+		won:    func() { w.ended(from, data); w.setRun(nil) },
+		failed: func() { w.bare = false },
+	}, kernel.Draft{Kind: kernel.KindReport, Task: w.number, Run: c.facts.Head.RunID, Body: rep})
 	return e, nil
 }
 
 // ended tells the process around us that a cycle is over.
-func (t *Task) ended(from int64, rep []byte) {
-	if t.s.deps.Ended != nil {
-		t.s.deps.Ended(Cycle{Task: t.number, From: from, Report: rep})
+func (w *worker) ended(from int64, rep []byte) {
+	if w.s.deps.Ended != nil {
+		w.s.deps.Ended(Cycle{Task: w.number, From: from, Report: rep})
 	}
 }

@@ -52,35 +52,35 @@ type left struct {
 // our store, and judges it anew: whose it is, every byte of it, its scope from the trees,
 // and whether it was made on and under what holds now. Nothing is taken from whoever
 // sealed it but the word that the builder had ended well.
-func (t *Task) readSealed(ctx context.Context, c *cycle) error {
+func (o *observer) readSealed(ctx context.Context, c *cycle) error {
 	h := c.facts.Head
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell && h.AwaitsPaths() && c.noBase == nil
-	if t.run != nil || !asked || h.State != kernel.HeadStalled && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() || !h.Trusted() || h.Reapproved {
+	if o.work.run != nil || !asked || h.State != kernel.HeadStalled && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() || !h.Trusted() || h.Reapproved {
 		return nil
 	}
-	l := t.left
+	l := o.left
 	if l == nil || l.head != h.OID || l.tip != c.intake.BaseCommit || l.governance != c.intake.Governance {
 		l = &left{head: h.OID, tip: c.intake.BaseCommit, governance: c.intake.Governance}
-		if err := t.readLeft(ctx, c, l); err != nil {
+		if err := o.readLeft(ctx, c, l); err != nil {
 			return err
 		}
-		t.left = l
+		o.left = l
 		if l.facts != nil && len(l.facts.Faults) > 0 {
-			t.say("the sealed work of run %s is not gone on with: %s", l.facts.Run, l.facts.Faults[0].Detail)
+			o.say("the sealed work of run %s is not gone on with: %s", l.facts.Run, l.facts.Faults[0].Detail)
 		}
 	}
-	c.facts.Sealed = l.facts
+	c.left, c.facts.Sealed = l, l.facts
 	return nil
 }
 
 // readLeft fills in what was left.
-func (t *Task) readLeft(ctx context.Context, c *cycle, l *left) error {
-	if err := t.leftAt(ctx, c.head.Tree, l); err != nil {
+func (o *observer) readLeft(ctx context.Context, c *cycle, l *left) error {
+	if err := o.leftAt(ctx, c.head.Tree, l); err != nil {
 		return err
 	}
-	under, listed, err := t.sealedUnder(ctx, c, l)
+	under, listed, err := o.sealedUnder(ctx, c, l)
 	if run := dispatchedOf(under); err == nil && l.files == nil && run != "" { // the very run that the lease was for
-		err = t.leftInStore(ctx, run, l)
+		err = o.leftInStore(ctx, run, l)
 	}
 	if err != nil || l.files == nil {
 		return err
@@ -99,14 +99,14 @@ func (t *Task) readLeft(ctx context.Context, c *cycle, l *left) error {
 		l.fault(kernel.CodeEvidenceInvalid, "It is of run "+l.facts.Run+", and not what the lease that it lies in was taken for.")
 		return nil
 	}
-	t.judgeTerms(c, l)
+	o.judgeTerms(c, l)
 	if len(l.facts.Faults) > 0 {
 		return nil
 	}
-	if err := t.judgeBase(ctx, c, l); err != nil || len(l.facts.Faults) > 0 {
+	if err := o.judgeBase(ctx, c, l); err != nil || len(l.facts.Faults) > 0 {
 		return err
 	}
-	if err := t.judgeSealed(ctx, c, l); err != nil || len(l.facts.Faults) > 0 {
+	if err := o.judgeSealed(ctx, c, l); err != nil || len(l.facts.Faults) > 0 {
 		return err
 	}
 	return l.judgeChecked()
@@ -158,8 +158,8 @@ func (l *left) describe() {
 }
 
 // leftAt reads sealed work from the tree of a state commit.
-func (t *Task) leftAt(ctx context.Context, id git.OID, l *left) error {
-	tree, err := t.s.deps.Repo.Tree(ctx, id)
+func (o *observer) leftAt(ctx context.Context, id git.OID, l *left) error {
+	tree, err := o.s.deps.Repo.Tree(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -176,21 +176,21 @@ func (t *Task) leftAt(ctx context.Context, id git.OID, l *left) error {
 	if len(wanted) > maxSealedFiles {
 		return nil // without its files it can't be read
 	}
-	return t.readWanted(ctx, wanted, l)
+	return o.readWanted(ctx, wanted, l)
 }
 
 // sealedUnder reads the lease that HEAD ended, and whether it is that of a listed writer.
 // HEAD is the word that a lease was broken or given back, and copies the tree of that
 // lease: whoever wrote the lease has sealed the work, and must be listed himself. Waits
 // for a rule may stand between them, with the same tree.
-func (t *Task) sealedUnder(ctx context.Context, c *cycle, l *left) (ev lease.Event, listed bool, err error) {
+func (o *observer) sealedUnder(ctx context.Context, c *cycle, l *left) (ev lease.Event, listed bool, err error) {
 	if h := c.facts.Head; h.AwaitsPaths() || h.AwaitsEnvironment() {
 		return c.event, true, nil // HEAD brought the work itself
 	}
 	if len(c.head.Parents) != 1 {
 		return ev, false, nil
 	}
-	below, err := t.s.deps.Repo.Commit(ctx, c.head.Parents[0])
+	below, err := o.s.deps.Repo.Commit(ctx, c.head.Parents[0])
 	if err != nil {
 		return ev, false, gitTrouble(err)
 	}
@@ -199,14 +199,14 @@ func (t *Task) sealedUnder(ctx context.Context, c *cycle, l *left) (ev lease.Eve
 			return ev, false, nil //nolint:nilerr // it is none of anybody
 		}
 		between := ev.State == string(kernel.TaskWaiting) || ev.State == kernel.HeadStalled
-		if !c.facts.Head.AwaitsRule() || !between || below.Tree != c.head.Tree || len(below.Parents) != 1 || !t.listedHere(c, ev, below) {
+		if !c.facts.Head.AwaitsRule() || !between || below.Tree != c.head.Tree || len(below.Parents) != 1 || !o.listedHere(c, ev, below) {
 			break
 		}
-		if below, err = t.s.deps.Repo.Commit(ctx, below.Parents[0]); err != nil {
+		if below, err = o.s.deps.Repo.Commit(ctx, below.Parents[0]); err != nil {
 			return ev, false, gitTrouble(err)
 		}
 	}
-	listed = ev.State == kernel.HeadWorking && t.listedHere(c, ev, below)
+	listed = ev.State == kernel.HeadWorking && o.listedHere(c, ev, below)
 	return ev, (l.files == nil || below.Tree == c.head.Tree) && listed, nil
 }
 
@@ -235,13 +235,13 @@ func said(ev lease.Event, key string) string {
 // listedHere reports whether a commit is of this very task and by a listed writer.
 // A key that was replaced since counts below HEAD; what a key has sealed that was revoked
 // since is of no more use.
-func (t *Task) listedHere(c *cycle, ev lease.Event, commit git.Commit) bool {
-	_, signer := t.s.trust(commit, t.StateRef(), c.acts)
-	if !c.acts.SignsBelow(signer, t.StateRef(), string(commit.OID)) {
+func (o *observer) listedHere(c *cycle, ev lease.Event, commit git.Commit) bool {
+	_, signer := o.s.trust(commit, o.StateRef(), c.acts)
+	if !c.acts.SignsBelow(signer, o.StateRef(), string(commit.OID)) {
 		return false
 	}
 	h := kernel.HeadFacts{OID: string(commit.OID), Trust: kernel.TrustListed}
-	t.bind(&h, ev, c.acts)
+	o.bind(&h, ev, c.acts)
 	return h.Trusted()
 }
 
@@ -255,8 +255,8 @@ func gitTrouble(err error) error {
 }
 
 // readWanted reads what was left from its entries.
-func (t *Task) readWanted(ctx context.Context, wanted []git.Entry, l *left) error {
-	files, err := filesOf(ctx, t.s.deps.Repo, wanted)
+func (o *observer) readWanted(ctx context.Context, wanted []git.Entry, l *left) error {
+	files, err := filesOf(ctx, o.s.deps.Repo, wanted)
 	if err != nil {
 		return err
 	}
@@ -289,8 +289,8 @@ func filesOf(ctx context.Context, repo Repo, wanted []git.Entry) (map[string][]b
 }
 
 // leftInStore takes what we could not push before of a run, "" for any.
-func (t *Task) leftInStore(ctx context.Context, run string, l *left) error {
-	kept, err := t.unpushed(ctx, run)
+func (o *observer) leftInStore(ctx context.Context, run string, l *left) error {
+	kept, err := o.work.unpushed(ctx, run)
 	if err == nil && kept != nil {
 		l.stored, l.files, l.packData, l.contract = true, kept.Files, kept.SeedPack, kept.Contract
 	}
@@ -299,9 +299,9 @@ func (t *Task) leftInStore(ctx context.Context, run string, l *left) error {
 
 // judgeTerms: what the work was made under is what a claim would pin now, and the
 // dispatch is the one that follows from it.
-func (t *Task) judgeTerms(c *cycle, l *left) {
+func (o *observer) judgeTerms(c *cycle, l *left) {
 	p, in := l.pack, c.intake
-	if p.World != t.s.cfg.World || p.Task != t.number || p.Pins.Governance != canon.Sum(l.contract) {
+	if p.World != o.s.cfg.World || p.Task != o.number || p.Pins.Governance != canon.Sum(l.contract) {
 		l.fault(kernel.CodeEvidenceInvalid, "It is of another task, or its contract is not the one that it names.")
 		return
 	}
@@ -333,10 +333,10 @@ func same(a, b any) bool {
 
 // judgeBase: the commit that the work was made on still is the base, or below it. A base
 // that was rewritten holds it no more.
-func (t *Task) judgeBase(ctx context.Context, c *cycle, l *left) error {
+func (o *observer) judgeBase(ctx context.Context, c *cycle, l *left) error {
 	pinned := git.OID(l.pack.Pins.BaseCommit)
 	if pinned != l.tip {
-		log, _, err := t.s.deps.Repo.Log(ctx, []git.OID{l.tip}, []git.OID{pinned}, maxBaseMoves)
+		log, _, err := o.s.deps.Repo.Log(ctx, []git.OID{l.tip}, []git.OID{pinned}, maxBaseMoves)
 		if err != nil {
 			return err
 		}
@@ -346,7 +346,7 @@ func (t *Task) judgeBase(ctx context.Context, c *cycle, l *left) error {
 		}
 	}
 	var err error
-	if l.base, err = t.s.deps.Repo.Tree(ctx, pinned); err != nil && gitTrouble(err) == nil {
+	if l.base, err = o.s.deps.Repo.Tree(ctx, pinned); err != nil && gitTrouble(err) == nil {
 		l.fault(kernel.CodeTargetIneligible, "The commit that it was made on can't be read any more.")
 		return nil
 	}
@@ -361,8 +361,8 @@ func (t *Task) judgeBase(ctx context.Context, c *cycle, l *left) error {
 
 // judgeSealed judges scope and size again, as if the builder's workspace were read once
 // more. What a change of mode alone leaves is hashed from the base.
-func (t *Task) judgeSealed(ctx context.Context, c *cycle, l *left) error {
-	s, err := scope.New(scopeEntries(l.base), t.rulesOf(ctx, c.intake.Scope, l.pack.Budgets))
+func (o *observer) judgeSealed(ctx context.Context, c *cycle, l *left) error {
+	s, err := scope.New(scopeEntries(l.base), o.rulesOf(ctx, c.intake.Scope, l.pack.Budgets))
 	if err != nil {
 		l.fault(kernel.CodeEnvBase, err.Error())
 		return nil // the base or the patterns can't be used, which a claim says
@@ -377,12 +377,12 @@ func (t *Task) judgeSealed(ctx context.Context, c *cycle, l *left) error {
 	if l.facts.Faults = append(l.facts.Faults, boundViolations(v.Violations)...); len(l.facts.Faults) > 0 {
 		return nil
 	}
-	return t.judgeModes(ctx, l)
+	return o.judgeModes(ctx, l)
 }
 
 // judgeModes hashes the files of which the mode alone was changed: nothing that lies
 // sealed has their bytes.
-func (t *Task) judgeModes(ctx context.Context, l *left) error {
+func (o *observer) judgeModes(ctx context.Context, l *left) error {
 	of := map[git.OID][]kernel.Change{}
 	for _, ch := range l.work.Diff.Changes {
 		if ch.Op == kernel.OpMode {
@@ -392,7 +392,7 @@ func (t *Task) judgeModes(ctx context.Context, l *left) error {
 	if len(of) == 0 {
 		return nil
 	}
-	return t.s.deps.Repo.Blobs(ctx, slices.Sorted(maps.Keys(of)), func(oid git.OID, data []byte) error {
+	return o.s.deps.Repo.Blobs(ctx, slices.Sorted(maps.Keys(of)), func(oid git.OID, data []byte) error {
 		for _, ch := range of[oid] {
 			if canon.Sum(data) != ch.AfterHash || int64(len(data)) != ch.Size {
 				l.fault(kernel.CodeEvidenceInvalid, "What it says of "+ch.Path+" is not what the base holds.")
@@ -405,15 +405,15 @@ func (t *Task) judgeModes(ctx context.Context, l *left) error {
 // prepareResume composes a claim that goes on with sealed work: a run of its own, with
 // the earlier one's seed pack and dispatch, and the work in its tree. What only our store
 // has stays there where the server doesn't take it.
-func (t *Task) prepareResume(c *cycle) (*effect, error) {
-	l := t.left
+func (w *worker) prepareResume(c *cycle) (*effect, error) {
+	l := c.left
 	in := *c.intake
 	in.BaseCommit, in.Contract, in.base = git.OID(l.pack.Pins.BaseCommit), l.contract, l.base
 	in.Approval, in.Spec, in.Checks, in.Prepare, in.Budgets = l.pack.Approval, l.pack.Spec, l.pack.Checks, l.pack.Prepare, l.pack.Budgets
 	r := &run{
-		id: t.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: l.facts.Run,
+		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: l.facts.Run,
 		intake: &in, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: l.base, pack: l.pack,
-		from: t.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: l.work.Dispatch, dispatchHash: l.facts.Dispatch,
+		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: l.work.Dispatch, dispatchHash: l.facts.Dispatch,
 		built: executor.BuildOutcome{Result: l.work.Result, Diff: l.work.Diff, Contents: l.work.Contents},
 	}
 	if l.work.Checked != nil {
@@ -428,24 +428,24 @@ func (t *Task) prepareResume(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	objs := git.NewObjects()
-	if err := t.inputTree(objs, r); err != nil {
+	if err := w.inputTree(objs, r); err != nil {
 		return nil, err
 	}
-	if r.shelved = l.stored && t.bare; !r.shelved {
+	if r.shelved = l.stored && w.bare; !r.shelved {
 		if r.tree, err = evidence(objs, slices.Clone(r.entries), l.files); err != nil {
 			return nil, err
 		}
 		r.sealed = l.files[sealed.File]
 	}
-	t.say("the builder of run %s had ended: its sealed work is gone on with", r.resumes)
-	return t.pushClaim(c, objs, r)
+	w.say("the builder of run %s had ended: its sealed work is gone on with", r.resumes)
+	return w.pushClaim(c, objs, r)
 }
 
 // takeInSealed records what the earlier run's builder left, unless that is done.
-func (t *Task) takeInSealed(c *cycle) {
-	r, known := t.run, false
-	t.s.locked(func() {
-		task, _ := t.s.world.Task(t.number)
+func (w *worker) takeInSealed(c *cycle) {
+	r, known := w.run, false
+	w.s.locked(func() {
+		task, _ := w.s.world.Task(w.number)
 		known = task.Run.ID == r.id && task.Run.Diff != ""
 	})
 	if !known {

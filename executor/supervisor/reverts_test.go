@@ -50,7 +50,7 @@ func chain(messages ...string) (r commits, merged, tip git.OID) {
 func (r commits) revertOf(t *testing.T, task *Task, merged, tip git.OID) (string, error) {
 	t.Helper()
 	task.s = &Supervisor{deps: Deps{Repo: r}}
-	return task.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged, merged)
+	return task.issue.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged, merged)
 }
 
 // TestF7_RevertBelowALostAnswer: what could not be read is read the next time.
@@ -60,7 +60,7 @@ func TestF7_RevertBelowALostAnswer(t *testing.T) {
 	lost := numbered(2)
 	whole := r.known[lost]
 	delete(r.known, lost)
-	task := &Task{}
+	task := (&Supervisor{}).task(1, nil)
 	if by, err := r.revertOf(t, task, merged, tip); err == nil {
 		t.Fatalf("a commit was not read, and yet: %q", by)
 	}
@@ -76,7 +76,7 @@ func TestF7_RevertFarDown(t *testing.T) {
 	t.Parallel()
 	for _, above := range []int{300, maxReverts + 300} {
 		r, merged, tip := chain(append([]string{"This reverts commit " + string(numbered(1)) + "."}, make([]string, above)...)...)
-		task := &Task{}
+		task := (&Supervisor{}).task(1, nil)
 		by, err := r.revertOf(t, task, merged, tip)
 		if above > maxReverts && by == "" && err == nil {
 			by, err = r.revertOf(t, task, merged, tip)
@@ -102,7 +102,7 @@ func TestF7_RevertsOfReverts(t *testing.T) {
 		messages[i] = strings.Join(names, "\n")
 	}
 	r, merged, tip := chain(messages...)
-	if _, err := r.revertOf(t, &Task{}, merged, tip); err != nil {
+	if _, err := r.revertOf(t, (&Supervisor{}).task(1, nil), merged, tip); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -123,8 +123,8 @@ func TestF7_RevertByItsName(t *testing.T) {
 		{forge.MergeRequests + 7, "This reverts #7", false},
 	} {
 		r, merged, tip := chain(c.says)
-		task := &Task{s: &Supervisor{deps: Deps{Repo: r}}}
-		by, err := task.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged, merged)
+		task := (&Supervisor{deps: Deps{Repo: r}}).task(1, nil)
+		by, err := task.issue.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged, merged)
 		if err != nil || (by != "") != c.is {
 			t.Errorf("%d and %q: reverted by %q, %v", c.number, c.says, by, err)
 		}

@@ -45,13 +45,13 @@ func (r *review) done() <-chan struct{} {
 
 // facts are what the review of a commit came to, nil where there is none. One that
 // a person stopped is over for that commit.
-func (t *Task) reviewOf(head string) *kernel.ReviewFacts {
-	r := t.reviewed()
+func (i *tracker) reviewOf(head string) *kernel.ReviewFacts {
+	r := i.reviewed()
 	if r == nil || string(r.head) != head {
-		t.s.locked(func() { r = t.s.stopped[t.number] })
+		i.s.locked(func() { r = i.s.stopped[i.number] })
 	}
 	if r == nil || string(r.head) != head {
-		if t.cutOff() && t.isStopping() {
+		if i.cutOff() && i.work.isStopping() {
 			return &kernel.ReviewFacts{} // the act that cut it off comes first: none is begun before
 		}
 		return nil
@@ -67,84 +67,84 @@ func (t *Task) reviewOf(head string) *kernel.ReviewFacts {
 
 // startReview judges the scope of what was pushed, and starts the checks on its
 // tree. Nothing that somebody else pushed reaches a builder or a ref.
-func (t *Task) startReview(ctx context.Context, c *cycle, head git.OID) error {
-	pack, rules, faults, err := t.pinnedAt(ctx, c)
+func (i *tracker) startReview(ctx context.Context, c *cycle, head git.OID) error {
+	pack, rules, faults, err := i.pinnedAt(ctx, c)
 	switch {
 	case err != nil:
 		return err
 	case len(faults) > 0:
-		t.setReview(&review{head: head, found: faults})
+		i.setReview(&review{head: head, found: faults})
 		return nil
 	}
-	commit, err := t.s.deps.Repo.Commit(ctx, head)
+	commit, err := i.s.deps.Repo.Commit(ctx, head)
 	if err != nil {
 		return err
 	}
-	tree, err := t.s.deps.Repo.Tree(ctx, head)
+	tree, err := i.s.deps.Repo.Tree(ctx, head)
 	if err != nil {
 		return err
 	}
-	base, err := t.s.deps.Repo.Tree(ctx, git.OID(pack.Pins.BaseCommit))
+	base, err := i.s.deps.Repo.Tree(ctx, git.OID(pack.Pins.BaseCommit))
 	if err != nil {
 		return err
 	}
-	delivered, err := t.s.deps.Repo.Tree(ctx, c.verified())
+	delivered, err := i.s.deps.Repo.Tree(ctx, c.verified())
 	if err != nil && gitTrouble(err) != nil {
 		return err // what isn't there any more excuses nothing
 	}
 	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, delivered, tree)}
 	if len(pack.Checks) > 0 && len(r.found) == 0 {
-		trusted := t.baseAt(git.OID(pack.Pins.BaseCommit), base)
+		trusted := i.work.baseAt(git.OID(pack.Pins.BaseCommit), base)
 		job := executor.CheckJob{
 			Prepare: pack.Prepare, Trusted: &trusted,
-			World: t.s.cfg.Repository, Task: t.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: t.tail(),
-			Base: t.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
+			World: i.s.cfg.Repository, Task: i.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: i.work.tail(),
+			Base: i.work.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
 			Diff: kernel.Diff{Kind: string(kernel.KindDiff), Run: c.facts.Head.Run()},
 		}
-		if r.checks, err = t.s.deps.Executor.Check(context.WithoutCancel(ctx), job); err != nil {
+		if r.checks, err = i.s.deps.Executor.Check(context.WithoutCancel(ctx), job); err != nil {
 			return err
 		}
 	}
-	t.setReview(r)
+	i.setReview(r)
 	return nil
 }
 
-func (t *Task) setReview(r *review) {
-	t.guard.Lock()
-	t.again, t.cut = r, ""
-	t.guard.Unlock()
+func (i *tracker) setReview(r *review) {
+	i.work.guard.Lock()
+	i.work.again, i.work.cut = r, ""
+	i.work.guard.Unlock()
 }
 
-func (t *Task) reviewed() *review {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	return t.again
+func (i *tracker) reviewed() *review {
+	i.work.guard.Lock()
+	defer i.work.guard.Unlock()
+	return i.work.again
 }
 
 // stopReview ends the review that runs, or was just cut off, because a person wants
 // it to. It reports whether there was one.
-func (t *Task) stopReview(by string) bool {
-	t.kill()
-	t.guard.Lock()
-	head := t.cut
-	t.cut = ""
-	t.guard.Unlock()
+func (i *tracker) stopReview(by string) bool {
+	i.work.kill()
+	i.work.guard.Lock()
+	head := i.work.cut
+	i.work.cut = ""
+	i.work.guard.Unlock()
 	if head == "" {
 		return false
 	}
 	r := &review{head: head, found: []kernel.Violation{{Code: kernel.CodeTaskStopped, Subject: string(head), Detail: "The checks were stopped by " + by + "."}}}
-	t.setReview(r)
-	t.s.locked(func() { t.s.stopped[t.number] = r })
-	t.say("the review of %s is stopped by %s", head, by)
+	i.setReview(r)
+	i.s.locked(func() { i.s.stopped[i.number] = r })
+	i.say("the review of %s is stopped by %s", head, by)
 	return true
 }
 
 // stopAsked ends a review that runs where a person who may says `/writ stop`. Of a
 // live run it is a request of its own.
-func (t *Task) stopAsked(list []approval.Asked) {
+func (i *tracker) stopAsked(list []approval.Asked) {
 	for _, a := range list {
-		if a.May && a.Command.Fault == "" && a.Command.Verb == approval.Stop && t.run == nil {
-			t.stopReview(a.Author.Login)
+		if a.May && a.Command.Fault == "" && a.Command.Verb == approval.Stop && i.work.run == nil {
+			i.stopReview(a.Author.Login)
 		}
 	}
 }
@@ -171,10 +171,10 @@ func reviewSays(err error) (kernel.OutcomeStatus, kernel.Code) {
 
 // pinnedAt reads by what the result at HEAD was verified. What can't be made out of
 // the evidence is a fault, and nothing is vouched for.
-func (t *Task) pinnedAt(ctx context.Context, c *cycle) (pack kernel.SeedPack, rules contract.Contract, faults []kernel.Violation, err error) {
+func (i *tracker) pinnedAt(ctx context.Context, c *cycle) (pack kernel.SeedPack, rules contract.Contract, faults []kernel.Violation, err error) {
 	files := map[string][]byte{}
 	for _, name := range []string{replay.FileSeedPack, replay.FileContract} {
-		if files[name], err = t.readFile(ctx, c.head.Tree, name); err != nil {
+		if files[name], err = i.readFile(ctx, c.head.Tree, name); err != nil {
 			return pack, rules, nil, err
 		}
 	}
@@ -230,7 +230,7 @@ func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, deliv
 }
 
 // reviewCheck is what stands on a pushed commit once it was reviewed.
-func (t *Task) reviewCheck(head string, passed bool, found []kernel.Violation) forge.Check {
+func (i *tracker) reviewCheck(head string, passed bool, found []kernel.Violation) forge.Check {
 	k := forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Scope and checks hold for what was pushed after the verification, " + head}
 	if !passed {
 		k.State, k.Summary = forge.CheckFailed, "Scope or checks don't hold for what was pushed after the verification, "+head
@@ -251,18 +251,18 @@ func checkDigest(k forge.Check) canon.Digest { return textDigest(string(k.State)
 
 // reviewPassed reports whether a commit bears the check of a review that passed, by
 // what this installation has recorded.
-func (t *Task) reviewPassed(c *cycle, head string) bool {
-	return c.facts.View.Checked == head+" "+string(checkDigest(t.reviewCheck(head, true, nil)))
+func (i *tracker) reviewPassed(c *cycle, head string) bool {
+	return c.facts.View.Checked == head+" "+string(checkDigest(i.reviewCheck(head, true, nil)))
 }
 
 // awaitReview waits for the checks of a review. It reports whether there were any.
 func (d *drive) awaitReview(ctx context.Context) (bool, error) {
-	done := d.task.reviewed().done()
+	done := d.task.issue.reviewed().done()
 	if done == nil || closed(done) {
 		return false, nil
 	}
 	d.told = ""
-	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.cutOff() {
+	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.issue.cutOff() {
 		return true, err
 	}
 	return true, d.pause(ctx, actFollows, nil)
@@ -272,8 +272,8 @@ func (d *drive) awaitReview(ctx context.Context) (bool, error) {
 const actFollows = time.Second
 
 // cutOff reports whether a review was, and nobody has said why.
-func (t *Task) cutOff() bool {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	return t.cut != ""
+func (i *tracker) cutOff() bool {
+	i.work.guard.Lock()
+	defer i.work.guard.Unlock()
+	return i.work.cut != ""
 }

@@ -66,11 +66,11 @@ func (r *ruling) next(now int64) int64 {
 // judgedBy makes of a refusal what it is: no rule is against a push without any
 // content, but one about the account. What the server said is kept for who tells a rule
 // from an outage.
-func (t *Task) judgedBy(p *push, out *git.Outcome) {
+func (w *worker) judgedBy(p *push, out *git.Outcome) {
 	if out.Status == git.Refused && p.bare && !out.Account {
 		out.Status = git.Unable
 	}
-	t.said = *out
+	w.said = *out
 	if p.failed != nil && (out.Status == git.Refused || out.Status == git.Unable) {
 		p.failed()
 	}
@@ -79,8 +79,8 @@ func (t *Task) judgedBy(p *push, out *git.Outcome) {
 // content reports whether the last push may have failed for what was in it: the server
 // refused it, or was unable and has answered. Where its words are of space, a smaller
 // push shows nothing.
-func (t *Task) content(s kernel.OutcomeStatus) bool {
-	return s == kernel.OutcomeRefused || s == kernel.OutcomeUnable && !t.said.Space && git.CodeOf(t.said.Err) == git.CodeUnable
+func (w *worker) content(s kernel.OutcomeStatus) bool {
+	return s == kernel.OutcomeRefused || s == kernel.OutcomeUnable && !w.said.Space && git.CodeOf(w.said.Err) == git.CodeUnable
 }
 
 // untaken counts how often in a row the server was unable to take the same content.
@@ -92,95 +92,95 @@ type untaken struct {
 
 // againUntaken counts another try. It reports whether there were enough to ask for less
 // than that, and whether the server took another push since the first of them.
-func (t *Task) againUntaken(p *push) (enough, taken bool) {
-	wins := t.s.outage.taken()
-	if t.untaken.of != p.of {
-		t.untaken = untaken{of: p.of, wins: wins}
+func (w *worker) againUntaken(p *push) (enough, taken bool) {
+	wins := w.s.outage.taken()
+	if w.untaken.of != p.of {
+		w.untaken = untaken{of: p.of, wins: wins}
 	}
-	t.untaken.tries++
-	return t.untaken.tries >= ruleTries, wins > t.untaken.wins
+	w.untaken.tries++
+	return w.untaken.tries >= ruleTries, wins > w.untaken.wins
 }
 
 // noteRefusal remembers a push that the server didn't take, or nil for what was none.
 // What a rule of its own refused isn't repeated unchanged but after a while.
-func (t *Task) noteRefusal(o *kernel.Outcome, p *push) {
+func (w *worker) noteRefusal(o *kernel.Outcome, p *push) {
 	if o == nil || p == nil || o.Effect.OnForge() || o.Status != kernel.OutcomeRefused && (o.Status != kernel.OutcomeUnable || p.bare) {
 		return
 	}
-	refused, r := o.Status == kernel.OutcomeRefused, t.run
+	refused, r := o.Status == kernel.OutcomeRefused, w.run
 	if o.Effect == kernel.ActionSeal && r != nil {
-		t.sealUntaken(p, o)
+		w.sealUntaken(p, o)
 		return
 	}
-	if !t.content(o.Status) {
+	if !w.content(o.Status) {
 		return
 	}
 	if o.Effect == kernel.ActionRedeliver {
-		t.branchRefused(p, refused, o)
+		w.branchRefused(p, refused, o)
 		return
 	}
-	said := []kernel.Violation{{Code: kernel.CodePushRefused, Subject: t.StateRef(), Detail: o.Detail}}
+	said := []kernel.Violation{{Code: kernel.CodePushRefused, Subject: w.StateRef(), Detail: o.Detail}}
 	if o.Effect == kernel.ActionResult && r != nil {
-		said[0].Subject = t.ChangeRef()
-		t.resultRefused(r, refused, said)
+		said[0].Subject = w.ChangeRef()
+		w.resultRefused(r, refused, said)
 		return
 	}
-	enough, _ := t.againUntaken(p)
+	enough, _ := w.againUntaken(p)
 	switch {
-	case t.said.Account && refused && p.keeps && r != nil:
+	case w.said.Account && refused && p.keeps && r != nil:
 		r.ruling.denied = true
-		t.ruled(r, said)
-	case t.said.Account && refused:
+		w.ruled(r, said)
+	case w.said.Account && refused:
 		if o.Effect == kernel.ActionRelease || o.Effect == kernel.ActionWait {
-			t.setRun(nil) // its processes are dead; the lease ends by itself
+			w.setRun(nil) // its processes are dead; the lease ends by itself
 		}
-		if t.run == nil {
-			t.refused = said
-			t.s.locked(func() { t.s.denied[t.number] = true })
+		if w.run == nil {
+			w.refused = said
+			w.s.locked(func() { w.s.denied[w.number] = true })
 		}
 	case !refused && !enough:
 		// It is an outage as any other, until it lasts.
-	case o.Effect == kernel.ActionClaim && !(p.stored && (refused || t.ruling.shown(t.s.now().BootMs))):
-		t.ruling.refused = said
+	case o.Effect == kernel.ActionClaim && !(p.stored && (refused || w.ruling.shown(w.s.now().BootMs))):
+		w.ruling.refused = said
 	default:
 		// It is tried once without report or stored work, which stays in the store.
-		t.untaken = untaken{}
-		t.bare = true
+		w.untaken = untaken{}
+		w.bare = true
 	}
 }
 
 // branchRefused: a rule is against the change branch of the result at HEAD, or something in
 // it that the server was unable to take while it took other pushes.
-func (t *Task) branchRefused(p *push, refused bool, o *kernel.Outcome) {
-	if enough, taken := t.againUntaken(p); t.missing != nil && (refused || enough && taken) {
-		t.missing.rest(t.s.now().WallMs, []kernel.Violation{{Code: kernel.CodePushRefused, Subject: t.ChangeRef(), Detail: o.Detail}})
+func (w *worker) branchRefused(p *push, refused bool, o *kernel.Outcome) {
+	if enough, taken := w.againUntaken(p); w.missing != nil && (refused || enough && taken) {
+		w.missing.rest(w.s.now().WallMs, []kernel.Violation{{Code: kernel.CodePushRefused, Subject: w.ChangeRef(), Detail: o.Detail}})
 	}
 }
 
 // sealUntaken: sealing is an insurance, and the checks go on without where the content may
 // be why the server doesn't take it. The store keeps the work.
-func (t *Task) sealUntaken(p *push, o *kernel.Outcome) {
+func (w *worker) sealUntaken(p *push, o *kernel.Outcome) {
 	refused := o.Status == kernel.OutcomeRefused
-	if !refused && !t.said.Space {
-		if enough, taken := t.againUntaken(p); !enough || !taken || !t.content(o.Status) {
+	if !refused && !w.said.Space {
+		if enough, taken := w.againUntaken(p); !enough || !taken || !w.content(o.Status) {
 			return // it is an outage as any other
 		}
 	}
-	t.run.phase = kernel.PhaseSealed
-	t.say("the server doesn't take the sealed work, so an interruption may cost the build: %s", o.Detail)
+	w.run.phase = kernel.PhaseSealed
+	w.say("the server doesn't take the sealed work, so an interruption may cost the build: %s", o.Detail)
 }
 
 // resultRefused: the wait is pushed, which shows whether it is a rule or an outage. What
 // is refused all the same falls back to hashes once, for an outage must not cost the
 // evidence; after that it is kept, with the server's words, until it is tried again
 // (cases G6, G7).
-func (t *Task) resultRefused(r *run, refused bool, said []kernel.Violation) {
-	now := t.s.now()
+func (w *worker) resultRefused(r *run, refused bool, said []kernel.Violation) {
+	now := w.s.now()
 	r.ruling.tries++
 	shown := r.ruling.shown(now.BootMs)
 	switch {
-	case t.said.Account && refused:
-		t.ruled(r, said)
+	case w.said.Account && refused:
+		w.ruled(r, said)
 	case !refused && !shown && r.ruling.tries < ruleTries:
 		// It is an outage as any other, until it lasts.
 	case !shown:
@@ -188,16 +188,16 @@ func (t *Task) resultRefused(r *run, refused bool, said []kernel.Violation) {
 	case !r.slim:
 		r.slim = true
 	default:
-		t.ruled(r, said)
+		w.ruled(r, said)
 	}
 }
 
 // ruled: a rule is against the result.
-func (t *Task) ruled(r *run, said []kernel.Violation) {
+func (w *worker) ruled(r *run, said []kernel.Violation) {
 	if r.ruling.times++; r.ruling.times == 1 {
-		r.ruling.since = t.s.now().WallMs
+		r.ruling.since = w.s.now().WallMs
 	}
-	r.ruling.refused, r.again = said, r.ruling.next(t.s.now().WallMs)
+	r.ruling.refused, r.again = said, r.ruling.next(w.s.now().WallMs)
 }
 
 // mended has a refused result pushed once more, whole, when its time has come.
@@ -254,23 +254,23 @@ func (r *ruling) hasten(again *int64, now int64, once bool) bool {
 // mendedSince reports whether the rule that refused the claim may have been mended since
 // HEAD waits for it. Dates of commits are whole seconds; where the clock was set back,
 // they tell nothing until it has caught up.
-func (t *Task) mendedSince(c *cycle) (is bool) {
+func (w *worker) mendedSince(c *cycle) (is bool) {
 	h := c.facts.Head
-	t.s.locked(func() {
-		is = h.AwaitsRule() && !h.Kept && h.Trust == kernel.TrustOwn && t.s.mended <= c.clock.WallMs && c.headAt() < t.s.mended/1000*1000
+	w.s.locked(func() {
+		is = h.AwaitsRule() && !h.Kept && h.Trust == kernel.TrustOwn && w.s.mended <= c.clock.WallMs && c.headAt() < w.s.mended/1000*1000
 	})
 	return is
 }
 
 // equippedSince reports whether what the checks lacked may be there since HEAD waits for
 // it: the contract is another, or of this installation the process or its configuration.
-func (t *Task) equippedSince(c *cycle) (is bool) {
+func (w *worker) equippedSince(c *cycle) (is bool) {
 	h := c.facts.Head
 	if !h.AwaitsEnvironment() || said(c.event, kernel.TrailerGovernance) != string(c.facts.Governance) {
 		return h.AwaitsEnvironment()
 	}
-	t.s.locked(func() {
-		is = h.Trust == kernel.TrustOwn && t.s.equipped <= c.clock.WallMs && c.headAt() < t.s.equipped/1000*1000
+	w.s.locked(func() {
+		is = h.Trust == kernel.TrustOwn && w.s.equipped <= c.clock.WallMs && c.headAt() < w.s.equipped/1000*1000
 	})
 	return is
 }
@@ -290,47 +290,47 @@ func (st Status) Rule() (words string, is bool) {
 
 // prepareRuleWait composes the wait for a rule. There is no new blob in it, and its tree
 // is HEAD's: a server that doesn't take it is unable to take anything (DESIGN §5).
-func (t *Task) prepareRuleWait(c *cycle) (*effect, error) {
+func (w *worker) prepareRuleWait(c *cycle) (*effect, error) {
 	objs := git.NewObjects()
 	tree, err := c.stateTree(objs)
 	if err != nil {
 		return nil, err
 	}
-	r, h := t.run, c.facts.Head
-	w := trailers{run: h.Run(), act: h.Act, ledger: string(t.s.deps.Ledger.Chain().Head.Hash)}
+	r, h := w.run, c.facts.Head
+	tr := trailers{run: h.Run(), act: h.Act, ledger: string(w.s.deps.Ledger.Chain().Head.Hash)}
 	if r != nil {
-		w = t.runTrailers(r)
-		w.run, w.interruptions = r.id, h.Interruptions
-	} else if !t.needsEvent(c) {
-		w.attempt, w.interruptions, w.approval = c.decision.Attempt, c.decision.Interruptions, string(h.Approval)
+		tr = w.runTrailers(r)
+		tr.run, tr.interruptions = r.id, h.Interruptions
+	} else if !w.needsEvent(c) {
+		tr.attempt, tr.interruptions, tr.approval = c.decision.Attempt, c.decision.Interruptions, string(h.Approval)
 	}
-	if kernel.NewerAct(c.facts.Act, w.act) {
-		w.act = c.facts.Act // it is taken in: only what comes after it moves on
+	if kernel.NewerAct(c.facts.Act, tr.act) {
+		tr.act = c.facts.Act // it is taken in: only what comes after it moves on
 	}
-	w.notBefore, w.codes = c.decision.NotBefore, c.decision.Codes
-	made, err := t.output(objs, tree, git.OID(h.OID), c, w, ruleBody(c.decision.Violations))
+	tr.notBefore, tr.codes = c.decision.NotBefore, c.decision.Codes
+	made, err := w.output(objs, tree, git.OID(h.OID), c, tr, ruleBody(c.decision.Violations))
 	if err != nil {
 		return nil, err
 	}
 	date := c.nextDate()
-	p := &push{cmds: []git.Command{{Ref: t.StateRef(), Old: git.OID(h.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true}
+	p := &push{cmds: []git.Command{{Ref: w.StateRef(), Old: git.OID(h.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true}
 	if r == nil {
-		p.won = func() { t.ruling = ruling{shownAt: t.s.now().BootMs} }
-		p.failed = func() { t.ruling.refused = nil } // the claim is tried again
-		return t.pushed(c, h.Run(), p), nil
+		p.won = func() { w.ruling = ruling{shownAt: w.s.now().BootMs} }
+		p.failed = func() { w.ruling.refused = nil } // the claim is tried again
+		return w.pushed(c, h.Run(), p), nil
 	}
 	p.keeps = true
 	p.won = func() {
-		t.guard.Lock()
-		defer t.guard.Unlock()
+		w.guard.Lock()
+		defer w.guard.Unlock()
 		r.head, r.date = made.oid, date
-		r.ruling.shownAt, r.ruling.refused, r.ruling.branch = t.s.now().BootMs, nil, ""
+		r.ruling.shownAt, r.ruling.refused, r.ruling.branch = w.s.now().BootMs, nil, ""
 		if inTheWay(c.decision.Violations) {
 			r.ruling.branch = c.decision.Violations[0].Subject
 		}
 	}
 	p.failed = func() { r.ruling.refused = nil } // it isn't known to be a rule
-	return t.pushed(c, r.id, p), nil
+	return w.pushed(c, r.id, p), nil
 }
 
 // ruleBody is what the commit says to people.
@@ -360,14 +360,14 @@ func ruleSaid(c git.Commit) string {
 
 // ruleSince is when the wait for a rule at HEAD began: each try that is refused again puts
 // another wait on it.
-func (t *Task) ruleSince(ctx context.Context, c *cycle) (int64, error) {
+func (w *worker) ruleSince(ctx context.Context, c *cycle) (int64, error) {
 	since, below := c.headAt(), c.head
 	for range maxRuleWaits {
 		if len(below.Parents) != 1 {
 			break
 		}
 		var err error
-		if below, err = t.s.deps.Repo.Commit(ctx, below.Parents[0]); err != nil {
+		if below, err = w.s.deps.Repo.Commit(ctx, below.Parents[0]); err != nil {
 			return since, gitTrouble(err)
 		}
 		at, is := ruleWaitAt(below)
@@ -404,13 +404,13 @@ func (r *run) waitsAtHead() bool { return r.ruling.shownAt != 0 }
 // which HEAD keeps the work: that is for the instance that has it, and for no other.
 func (c *cycle) urges(issue Issue) bool {
 	h := c.facts.Head
-	return c.task.run == nil && h.Kept && issue.Said == "" && c.intake.Approval.Digest == h.Approval
+	return h.Kept && issue.Said == "" && c.intake.Approval.Digest == h.Approval
 }
 
 // beganAnew reports whether a person began the task anew while its work waits for a
 // rule. Who only says again that this text is to be done wants the work that there is,
 // now.
-func (t *Task) beganAnew(r *run, issue Issue) bool {
+func (w *worker) beganAnew(r *run, issue Issue) bool {
 	if issue.ByBot || len(issue.Human) > 0 || issue.Act == "" || !kernel.NewerAct(issue.Act, r.act) {
 		return false
 	}
@@ -418,7 +418,7 @@ func (t *Task) beganAnew(r *run, issue Issue) bool {
 		return true
 	}
 	if r.act = issue.Act; r.again > 0 {
-		r.again = t.s.now().WallMs
+		r.again = w.s.now().WallMs
 	}
 	return false
 }

@@ -28,8 +28,8 @@ func workOf(r *run) sealed.Work {
 }
 
 // prepareSeal renews our lease with what the builder left in its tree.
-func (t *Task) prepareSeal(c *cycle) (*effect, error) {
-	r := t.run
+func (w *worker) prepareSeal(c *cycle) (*effect, error) {
+	r := w.run
 	files, err := workOf(r).Files()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (t *Task) prepareSeal(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
-	made, err := t.stateCommit(c, objs, stateCommit{
+	made, err := w.stateCommit(c, objs, stateCommit{
 		tree: tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
 		message: func(stamp []lease.Trailer) ([]byte, error) {
 			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
@@ -50,10 +50,10 @@ func (t *Task) prepareSeal(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	renewed, before := c.clock, r.tenure
-	return t.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: t.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
+	return w.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
 		won: func() {
-			t.renewed(r, made.oid, date, made.message, renewed)
+			w.renewed(r, made.oid, date, made.message, renewed)
 			r.tree, r.sealed, r.phase = tree, files[sealed.File], kernel.PhaseSealed
 		},
 	}), nil
@@ -70,30 +70,30 @@ type shelved struct {
 // before anything is recorded or pushed: from here on no end of this process costs a
 // second build. It stays there until a push that was won brings it. What can't be kept
 // isn't: the push that follows is what counts.
-func (t *Task) shelve(ctx context.Context, c *cycle) {
+func (w *worker) shelve(ctx context.Context, c *cycle) {
 	if c.facts.Keepable() {
-		t.keep(ctx, t.run)
+		w.keep(ctx, w.run)
 	}
 }
 
 // keepEnded keeps what a builder left that ended while nothing can be read: the lease may
 // end before that is judged, and whoever goes on judges it then. What speaks against it by
 // the contract that it was built under is known already.
-func (t *Task) keepEnded() {
-	r := t.run
+func (w *worker) keepEnded() {
+	r := w.run
 	if r == nil || r.phase != kernel.PhaseBuilding || !closed(r.build.Done()) || len(r.heeded.Human) > 0 {
 		return
 	}
 	ended := *r
 	ended.built = bounded(r.build.Outcome())
 	if len(ended.built.Violations)+len(ended.built.Diff.Violations)+len(r.intake.Message) == 0 {
-		t.keep(context.Background(), &ended)
+		w.keep(context.Background(), &ended)
 		r.shelved = ended.shelved
 	}
 }
 
-func (t *Task) keep(ctx context.Context, r *run) {
-	if t.s.deps.Shelf == nil || r.shelved {
+func (w *worker) keep(ctx context.Context, r *run) {
+	if w.s.deps.Shelf == nil || r.shelved {
 		return
 	}
 	files, err := workOf(r).Files()
@@ -102,40 +102,40 @@ func (t *Task) keep(ctx context.Context, r *run) {
 		if data, err = json.Marshal(shelved{r.objects.pack, r.intake.Contract, files}); err == nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shelfTime)
 			defer cancel()
-			err = t.s.deps.Shelf.Put(ctx, t.number, r.id, data)
+			err = w.s.deps.Shelf.Put(ctx, w.number, r.id, data)
 		}
 	}
 	if r.shelved = err == nil; err != nil {
-		t.log().Warn("sealed work is not kept in the store", "error", err)
+		w.log().Warn("sealed work is not kept in the store", "error", err)
 	}
 }
 
 // unshelve drops what the store keeps of the task. What stays there by mistake is of a
 // run that HEAD doesn't name any more, and is never used.
-func (t *Task) unshelve() {
-	if t.s.deps.Shelf == nil {
+func (w *worker) unshelve() {
+	if w.s.deps.Shelf == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shelfTime)
 	defer cancel()
-	if err := t.s.deps.Shelf.Drop(ctx, t.number); err != nil {
-		t.log().Warn("sealed work stays in the store", "error", err)
+	if err := w.s.deps.Shelf.Drop(ctx, w.number); err != nil {
+		w.log().Warn("sealed work stays in the store", "error", err)
 	}
 }
 
 // unpushed is what the store keeps of a run that was dispatched, "" for any; nil where that
 // is nothing.
-func (t *Task) unpushed(ctx context.Context, run string) (*shelved, error) {
-	if t.s.deps.Shelf == nil {
+func (w *worker) unpushed(ctx context.Context, run string) (*shelved, error) {
+	if w.s.deps.Shelf == nil {
 		return nil, nil
 	}
-	of, data, err := t.s.deps.Shelf.Get(ctx, t.number)
+	of, data, err := w.s.deps.Shelf.Get(ctx, w.number)
 	if err != nil || of == "" || run != "" && of != run {
 		return nil, err
 	}
 	kept := &shelved{}
 	if err := json.Unmarshal(data, kept); err != nil {
-		t.log().Warn("sealed work in the store can't be read", "error", err)
+		w.log().Warn("sealed work in the store can't be read", "error", err)
 		return nil, nil
 	}
 	return kept, nil
@@ -144,22 +144,22 @@ func (t *Task) unpushed(ctx context.Context, run string) (*shelved, error) {
 // readUnpushed looks in our store for what the builder of a dead lease of ours left,
 // where the lease holds none: it is sealed in the same push that ends the lease, so that
 // whoever comes first goes on with it.
-func (t *Task) readUnpushed(ctx context.Context, c *cycle) error {
+func (w *worker) readUnpushed(ctx context.Context, c *cycle) error {
 	h := c.facts.Head
-	if t.run != nil || c.request != kernel.RequestTick || h.State != kernel.HeadWorking || h.Trust != kernel.TrustOwn ||
+	if w.run != nil || c.request != kernel.RequestTick || h.State != kernel.HeadWorking || h.Trust != kernel.TrustOwn ||
 		!h.Trusted() || !h.LeaseExpired {
 		return nil
 	}
-	kept, err := t.unpushed(ctx, dispatchedOf(c.event))
+	kept, err := w.unpushed(ctx, dispatchedOf(c.event))
 	if err != nil || kept == nil {
 		return err
 	}
-	tree, err := t.s.deps.Repo.Tree(ctx, c.head.Tree)
+	tree, err := w.s.deps.Repo.Tree(ctx, c.head.Tree)
 	if err != nil || slices.ContainsFunc(tree.Entries, func(e git.Entry) bool { return sealed.Is(e.Path) }) {
 		return err
 	}
 	if _, err := sealed.Read(kept.Files); err != nil {
-		t.log().Warn("sealed work in the store is none that could be gone on with", "error", err)
+		w.log().Warn("sealed work in the store is none that could be gone on with", "error", err)
 		return nil
 	}
 	c.unpushed, c.inputs = kept.Files, tree.Entries
@@ -169,14 +169,14 @@ func (t *Task) readUnpushed(ctx context.Context, c *cycle) error {
 // sealLate adds the renewal of a dead lease of ours that seals what only our store has.
 // It is not there where nothing is to be sealed, or the lease can't be renewed, or the
 // server doesn't take it: then it stays in the store, for a claim to bring it.
-func (t *Task) sealLate(c *cycle, objs *git.Objects) (made stated, tree git.OID, err error) {
-	if c.unpushed == nil || t.bare {
+func (w *worker) sealLate(c *cycle, objs *git.Objects) (made stated, tree git.OID, err error) {
+	if c.unpushed == nil || w.bare {
 		return made, "", nil
 	}
 	if tree, err = evidence(objs, slices.Clone(c.inputs), c.unpushed); err != nil {
 		return made, "", err
 	}
-	made, err = t.stateCommit(c, objs, stateCommit{
+	made, err = w.stateCommit(c, objs, stateCommit{
 		tree: tree, parent: git.OID(c.facts.Head.OID), date: c.nextDate(), seq: c.facts.NextSeq(),
 		message: func(stamp []lease.Trailer) ([]byte, error) {
 			return lease.Renew(c.event, lease.Renewal{RunID: c.event.RunID, Replace: stamp})

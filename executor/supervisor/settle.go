@@ -42,30 +42,30 @@ const settleTries = 3
 // do pushes and settles what it can: an unknown answer is looked up, and the
 // very same objects are pushed again, never others for the same expectation
 // (cases L6, L7), unless a person's word changes what is to be done.
-func (t *Task) do(ctx context.Context, req kernel.Request, p *push) kernel.Outcome {
+func (w *worker) do(ctx context.Context, req kernel.Request, p *push) kernel.Outcome {
 	if p.result() {
-		t.setDelivering(true)
+		w.setDelivering(true)
 	}
-	out := t.push(ctx, p)
+	out := w.push(ctx, p)
 	answered := out.Status != git.Unknown
 	tries := settleTries
-	if t.s.outage.rest(t.s.now()) > 0 {
+	if w.s.outage.rest(w.s.now()) > 0 {
 		tries = 0 // one try, for all tasks
 	}
 	for try := 0; out.Status == git.Unknown && try < tries; try++ {
-		next, kept := t.lookUp(ctx, req, p)
+		next, kept := w.lookUp(ctx, req, p)
 		if kept != nil {
 			break // the next look settles it
 		}
 		out = next
 	}
-	out = t.doubted(ctx, p, t.denied(ctx, p, out))
-	t.judgedBy(p, &out)
+	out = w.doubted(ctx, p, w.denied(ctx, p, out))
+	w.judgedBy(p, &out)
 	o := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: p.key, Effect: p.action, Detail: out.Reason}
 	switch out.Status {
 	case git.Won:
 		o.Status = kernel.OutcomeDone
-		t.took(p)
+		w.took(p)
 	case git.Lost:
 		o.Status, o.Code = kernel.OutcomeLost, kernel.CodeLeaseLost
 	case git.Refused:
@@ -74,15 +74,15 @@ func (t *Task) do(ctx context.Context, req kernel.Request, p *push) kernel.Outco
 		o.Status, o.Code = kernel.OutcomeUnable, unableCode(out.Err)
 	case git.Unknown:
 		o.Status, o.Code = kernel.OutcomeUnknown, kernel.CodeEffectUnknown
-		t.pending = p
+		w.pending = p
 	default:
 		o.Status, o.Code = kernel.OutcomeFailed, kernel.CodeForgeUnreachable
 	}
 	if out.Status == git.Unable || out.Status == git.Unknown {
-		t.unable(cmp.Or(out.Reason, errorText(out.Err)), true, out.Space)
+		w.unable(cmp.Or(out.Reason, errorText(out.Err)), true, out.Space)
 	}
 	if answered {
-		t.forgetPush(p, out.Status)
+		w.forgetPush(p, out.Status)
 	}
 	if o.Detail == "" && out.Err != nil {
 		o.Detail = out.Err.Error()
@@ -94,8 +94,8 @@ func (t *Task) do(ctx context.Context, req kernel.Request, p *push) kernel.Outco
 // pushed again, or kept says why not: see [Task.mayRepeat].
 // That the repetition never left says nothing about the push before it, which
 // may still arrive: unknown stays unknown.
-func (t *Task) lookUp(ctx context.Context, req kernel.Request, p *push) (out git.Outcome, kept error) {
-	refs, err := t.refsOf(ctx, p)
+func (w *worker) lookUp(ctx context.Context, req kernel.Request, p *push) (out git.Outcome, kept error) {
+	refs, err := w.refsOf(ctx, p)
 	if err != nil {
 		return git.Outcome{Status: git.Unknown, Err: err}, nil //nolint:nilerr // the outcome has it
 	}
@@ -103,10 +103,10 @@ func (t *Task) lookUp(ctx context.Context, req kernel.Request, p *push) (out git
 	case plain(p.to()):
 		return git.Outcome{Status: git.Won, AlreadyApplied: true}, nil
 	case plain(p.from()):
-		if kept = t.mayRepeat(ctx, req, p); kept != nil {
+		if kept = w.mayRepeat(ctx, req, p); kept != nil {
 			return git.Outcome{}, kept
 		}
-		out = t.denied(ctx, p, t.s.deps.Repo.Reassert(ctx, p.left(refs), p.pack))
+		out = w.denied(ctx, p, w.s.deps.Repo.Reassert(ctx, p.left(refs), p.pack))
 		if out.Status == git.Unable {
 			out.Status = git.Unknown
 		}
@@ -120,19 +120,19 @@ func (t *Task) lookUp(ctx context.Context, req kernel.Request, p *push) (out git
 // again, nor is what a person took back: what HEAD shows is what became of it, as after a
 // crash. What is decided instead is pushed onto the same commit, and whichever of the two
 // the server takes counts.
-func (t *Task) settle(ctx context.Context, c *cycle) error {
-	p := t.pending
+func (w *worker) settle(ctx context.Context, c *cycle) error {
+	p := w.pending
 	if p == nil {
 		return nil
 	}
-	if t.halted() {
-		t.giveUp()
+	if w.halted() {
+		w.giveUp()
 		return nil
 	}
-	out, kept := t.lookUp(ctx, c.request, p)
+	out, kept := w.lookUp(ctx, c.request, p)
 	switch {
 	case errors.Is(kept, errTakenBack):
-		t.giveUp()
+		w.giveUp()
 		return nil
 	case kept != nil:
 		return fmt.Errorf("%w: %w", ErrUnsettled, kept)
@@ -141,11 +141,11 @@ func (t *Task) settle(ctx context.Context, c *cycle) error {
 	switch out.Status {
 	case git.Won:
 		o.Status = kernel.OutcomeDone
-		t.took(p)
+		w.took(p)
 	case git.Lost:
 		o.Status, o.Code = kernel.OutcomeLost, kernel.CodeLeaseLost
 	case git.Refused:
-		t.judgedBy(p, &out)
+		w.judgedBy(p, &out)
 		if out.Status == git.Unable {
 			return &UnsettledError{cmp.Or(out.Reason, errorText(out.Err))}
 		}
@@ -153,15 +153,15 @@ func (t *Task) settle(ctx context.Context, c *cycle) error {
 	default:
 		return &UnsettledError{cmp.Or(out.Reason, errorText(out.Err))}
 	}
-	t.giveUp()
+	w.giveUp()
 	c.answer = &o
-	t.noteRefusal(&o, p)
+	w.noteRefusal(&o, p)
 	return nil
 }
 
 // giveUp forgets the push that is to be settled.
-func (t *Task) giveUp() {
-	t.pending = nil
+func (w *worker) giveUp() {
+	w.pending = nil
 }
 
 // ErrUnsettled says that a push of ours may still be applied by the server:

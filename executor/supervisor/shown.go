@@ -22,36 +22,36 @@ const hiddenMost = 2 * time.Minute
 
 // took takes in that the server said that a push won. What HEAD then shows is
 // looked at before anything else is done.
-func (t *Task) took(p *push) {
+func (w *worker) took(p *push) {
 	p.won()
 	p.hidden = 0
 	if p.action == kernel.ActionRedeliver {
 		return // the next look shows the branch, or lacks it again
 	}
-	t.unseen = p
-	t.locked, t.lapsed = locked{}, ""
+	w.unseen = p
+	w.locked, w.lapsed = locked{}, ""
 	if p.action != kernel.ActionHeartbeat {
-		t.bare, t.untaken = false, untaken{}
+		w.bare, w.untaken = false, untaken{}
 	}
-	t.tooLate(p)
+	w.tooLate(p)
 	switch {
 	case p.action != kernel.ActionClaim && p.action != kernel.ActionHeartbeat && p.action != kernel.ActionSeal:
-	case t.run == nil:
-		t.lapsed = p.to() // it was given up while the answer was waited for
-	case t.run.tenure.MustFence(t.s.now()):
-		t.guard.Lock()
-		t.run.late = true
-		t.guard.Unlock()
+	case w.run == nil:
+		w.lapsed = p.to() // it was given up while the answer was waited for
+	case w.run.tenure.MustFence(w.s.now()):
+		w.guard.Lock()
+		w.run.late = true
+		w.guard.Unlock()
 	}
 }
 
 // tooLate looks at a renewal whose answer came after the fence had killed what ran: the run
 // is over, as if the lease were, and nothing of it failed.
-func (t *Task) tooLate(p *push) {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	r := t.run
-	if r != nil && p.before != nil && p.before.MustFence(t.s.now()) && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking) {
+func (w *worker) tooLate(p *push) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	r := w.run
+	if r != nil && p.before != nil && p.before.MustFence(w.s.now()) && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking) {
 		r.tenure = *p.before
 	}
 }
@@ -63,8 +63,8 @@ func (t *Task) tooLate(p *push) {
 // anew at once, or lost to whoever came first. A result that a rule refuses now is kept and
 // waits for the rule. What else a rule refuses, nobody has any more, or a person took back
 // is given up: nobody set the task back, and it goes on from what is there.
-func (t *Task) shows(ctx context.Context, c *cycle, refs git.Refs) error {
-	p, err := t.lastWon(ctx, refs)
+func (o *observer) shows(ctx context.Context, c *cycle, refs git.Refs) error {
+	p, err := o.work.lastWon(ctx, refs)
 	if p == nil || err != nil {
 		return err
 	}
@@ -72,46 +72,46 @@ func (t *Task) shows(ctx context.Context, c *cycle, refs git.Refs) error {
 	lacks := p.lacks(refs)
 	switch {
 	case len(lacks) == 0:
-		t.confirm()
+		o.work.confirm()
 		return nil
-	case lacks[0].Ref != t.StateRef():
+	case lacks[0].Ref != o.StateRef():
 		return nil // HEAD shows it: see readMissing
 	}
 	words := "the server said that the push of " + string(p.to()) + " won, and HEAD doesn't show it"
-	now := t.s.now()
+	now := o.s.now()
 	switch {
-	case t.halted() && !(p.result() && c.request == kernel.RequestStop):
+	case o.halted() && !(p.result() && c.request == kernel.RequestStop):
 		return nil // it is made again once a person takes the halt back
 	case c.again:
 		return &UnsettledError{words}
 	case p.hidden == 0:
-		t.hide(p, max(now.BootMs, 1))
+		o.work.hide(p, max(now.BootMs, 1))
 		return &UnsettledError{words}
 	case len(p.pack.Data) == 0 && now.BootMs-p.hidden < hiddenMost.Milliseconds():
 		return &UnsettledError{words}
 	case len(p.pack.Data) == 0:
-		t.log().Warn("a push that the server had acknowledged is lost, and nothing is kept of it", "commit", string(p.to()))
-		t.unseen = nil
+		o.log().Warn("a push that the server had acknowledged is lost, and nothing is kept of it", "commit", string(p.to()))
+		o.work.unseen = nil
 		return nil
 	}
-	switch err := t.mayReturn(ctx, c, p, refs); {
+	switch err := o.mayReturn(ctx, c, p, refs); {
 	case errors.Is(err, errTakenBack):
-		t.unseen = nil
+		o.work.unseen = nil
 		return nil
 	case p.owed != nil && now.WallMs < p.owed.Due:
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnsettled, err)
 	}
-	t.log().Warn("a push that the server had acknowledged is made again", "commit", string(p.to()), "lacking", lacks[0].Ref)
+	o.log().Warn("a push that the server had acknowledged is made again", "commit", string(p.to()), "lacking", lacks[0].Ref)
 	again := *p
 	again.cmds = lacks
-	out := t.denied(ctx, &again, t.s.deps.Repo.Reassert(ctx, lacks, p.pack))
+	out := o.work.denied(ctx, &again, o.s.deps.Repo.Reassert(ctx, lacks, p.pack))
 	p.owed = nil
 	if out.Status == git.Refused && !p.bare && (p.result() || !out.Account) {
-		t.log().Warn("a push that the server had acknowledged is lost, and refused now", "commit", string(p.to()), "words", out.Reason)
+		o.log().Warn("a push that the server had acknowledged is lost, and refused now", "commit", string(p.to()), "words", out.Reason)
 		if !p.result() {
-			t.unseen = nil
+			o.work.unseen = nil
 			return nil
 		}
 		p.owed = &kernel.OwedFacts{
@@ -129,22 +129,22 @@ func (t *Task) shows(ctx context.Context, c *cycle, refs git.Refs) error {
 
 // mayReturn is why a push that was acknowledged and lost isn't made again, nil where it is:
 // [Task.mayRepeat] of a task without a run.
-func (t *Task) mayReturn(ctx context.Context, c *cycle, p *push, refs git.Refs) error {
+func (o *observer) mayReturn(ctx context.Context, c *cycle, p *push, refs git.Refs) error {
 	switch {
 	case p.result() && c.request == kernel.RequestStop:
 		return errTakenBack
-	case p.result() && t.isStopping():
+	case p.result() && o.work.isStopping():
 		return errActFirst
-	case !p.accepted || !t.remote:
+	case !p.accepted || !o.remote:
 		return nil
 	}
-	trigger, err := t.triggerOf(ctx, p, refs)
+	trigger, err := o.triggerOf(ctx, p, refs)
 	if err != nil {
 		return err
 	}
 	var act string
-	t.s.locked(func() { act = t.view().Act })
-	issue, err := t.askAgain(ctx, Terms{Trigger: trigger, Prior: act, Live: act})
+	o.s.locked(func() { act = o.view().Act })
+	issue, err := o.work.askAgain(ctx, Terms{Trigger: trigger, Prior: act, Live: act})
 	if err == nil && len(issue.Human) > 0 {
 		err = errTakenBack
 	}
@@ -153,19 +153,19 @@ func (t *Task) mayReturn(ctx context.Context, c *cycle, p *push, refs git.Refs) 
 
 // triggerOf says whose word approves, for a result that was lost: the contract that it was
 // dispatched under, which lies beside the lease, whatever became of the one on the base.
-func (t *Task) triggerOf(ctx context.Context, p *push, refs git.Refs) (contract.Trigger, error) {
-	under, err := t.s.deps.Repo.Commit(ctx, p.from())
+func (o *observer) triggerOf(ctx context.Context, p *push, refs git.Refs) (contract.Trigger, error) {
+	under, err := o.s.deps.Repo.Commit(ctx, p.from())
 	if err != nil {
 		return contract.Trigger{}, err
 	}
-	data, err := t.readFile(ctx, under.Tree, replay.FileContract)
+	data, err := o.readFile(ctx, under.Tree, replay.FileContract)
 	if err != nil {
 		return contract.Trigger{}, err
 	}
 	if c, _, faults := contract.Load(data, contract.Source{Name: replay.FileContract}); len(faults) == 0 {
 		return c.Trigger, nil
 	}
-	terms, err := t.readTerms(ctx, refs)
+	terms, err := o.readTerms(ctx, refs)
 	return terms.contract.Trigger, err
 }
 
@@ -188,11 +188,11 @@ func (p *push) lacks(refs git.Refs) (list []git.Command) {
 
 // hide notes that a look didn't show a push. A renewal that nobody sees renews nothing, and
 // is followed by another once it is shown.
-func (t *Task) hide(p *push, at int64) {
+func (w *worker) hide(p *push, at int64) {
 	p.hidden = at
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	r := t.run
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	r := w.run
 	if r == nil {
 		return
 	}
@@ -203,60 +203,60 @@ func (t *Task) hide(p *push, at int64) {
 }
 
 // confirm notes that a look showed a push, or what somebody else did since.
-func (t *Task) confirm() {
-	p := t.unseen
+func (w *worker) confirm() {
+	p := w.unseen
 	if p == nil {
 		return // somebody else's was there before, and still is
 	}
-	if t.unseen = nil; p.unshelves {
-		t.unshelve()
+	if w.unseen = nil; p.unshelves {
+		w.unshelve()
 	}
 	if p.hidden == 0 && p.action != kernel.ActionClaim && p.action != kernel.ActionTakeOver { // the server keeps up
-		if t.lagged = (lagged{}); t.run != nil {
-			t.run.hidden = false
+		if w.lagged = (lagged{}); w.run != nil {
+			w.run.hidden = false
 		}
 	}
-	t.s.wake(t.s.outage.won(t.number, p.to()))
+	w.s.wake(w.s.outage.won(w.number, p.to()))
 }
 
 // lastWon is the last push of ours that won and that no look has shown; nil for none.
 // What a process doesn't remember the ledger does, and where HEAD isn't another's by now,
 // what is kept of it is needed. A push whose answer a dead process didn't hear won, too,
 // where some of its refs show it: the others lack.
-func (t *Task) lastWon(ctx context.Context, refs git.Refs) (*push, error) {
-	if t.unseen != nil {
-		return t.unseen, nil
+func (w *worker) lastWon(ctx context.Context, refs git.Refs) (*push, error) {
+	if w.unseen != nil {
+		return w.unseen, nil
 	}
-	head := plain(refs.OID(t.StateRef()))
+	head := plain(refs.OID(w.StateRef()))
 	var u world.Unshown
 	unheard := false
-	t.s.locked(func() {
-		task, _ := t.s.world.Task(t.number)
+	w.s.locked(func() {
+		task, _ := w.s.world.Task(w.number)
 		u = task.Unshown
-		for _, o := range t.s.world.UnknownIntents(t.number) {
+		for _, o := range w.s.world.UnknownIntents(w.number) {
 			if i := o.Intent; u.New == "" && i.New != "" && i.Effect != kernel.ActionRedeliver && !i.Effect.OnForge() && (head == i.Old || head == i.New) {
 				u, unheard = world.Unshown{Old: i.Old, New: i.New}, true
 			}
 		}
 	})
-	p := &push{cmds: []git.Command{{Ref: t.StateRef(), Old: git.OID(u.Old), New: git.OID(u.New)}}}
+	p := &push{cmds: []git.Command{{Ref: w.StateRef(), Old: git.OID(u.Old), New: git.OID(u.New)}}}
 	switch {
 	case u.New == "":
 		return nil, nil //nolint:nilnil // there is none, which is no failure
 	case head != u.Old && head != u.New:
 		return p, nil
-	case t.s.deps.Pushes == nil:
+	case w.s.deps.Pushes == nil:
 		if !unheard {
-			t.unseen = p
+			w.unseen = p
 		}
-		return t.unseen, nil
+		return w.unseen, nil
 	}
-	err := t.readKept(ctx, p)
+	err := w.readKept(ctx, p)
 	if left := p.left(refs); err == nil && unheard && (len(left) == 0 || len(left) == len(p.cmds)) {
 		return nil, nil //nolint:nilnil // HEAD tells what became of it
 	}
 	if err == nil {
-		t.unseen = p
+		w.unseen = p
 	}
 	return p, err
 }
@@ -268,21 +268,21 @@ func (p *push) left(refs git.Refs) []git.Command {
 
 // readKept takes a push from the store: all its commands and its bytes, or nothing where
 // it isn't there, or our key or the world is another by now.
-func (t *Task) readKept(ctx context.Context, p *push) error {
-	way, _, err := t.s.deps.Pushes.Since(ctx, t.number, plain(p.from()), string(p.to()))
+func (w *worker) readKept(ctx context.Context, p *push) error {
+	way, _, err := w.s.deps.Pushes.Since(ctx, w.number, plain(p.from()), string(p.to()))
 	if err != nil || len(way) != 1 {
 		return err
 	}
 	objs := git.NewObjects()
 	if err := objs.AgainPack(way[0].Pack); err != nil {
-		t.log().Warn("what the store has of a push is damaged", "commit", string(p.to()), "error", err)
+		w.log().Warn("what the store has of a push is damaged", "commit", string(p.to()), "error", err)
 		return nil
 	}
 	head, err := objs.Added(p.to())
-	if err != nil || !t.ownNow(head) {
+	if err != nil || !w.ownNow(head) {
 		return nil //nolint:nilerr // it can't be made again
 	}
-	if p.action, err = t.actionOf(ctx, p.to()); err != nil {
+	if p.action, err = w.actionOf(ctx, p.to()); err != nil {
 		return err
 	}
 	if ev, err := eventOf(head, false); err == nil && p.result() {
@@ -296,8 +296,8 @@ func (t *Task) readKept(ctx context.Context, p *push) error {
 }
 
 // actionOf is what a commit was pushed for, as its intent says.
-func (t *Task) actionOf(ctx context.Context, commit git.OID) (action kernel.Action, err error) {
-	for r, err := range t.s.deps.Ledger.RecordsOfTask(ctx, t.number) {
+func (w *worker) actionOf(ctx context.Context, commit git.OID) (action kernel.Action, err error) {
+	for r, err := range w.s.deps.Ledger.RecordsOfTask(ctx, w.number) {
 		if err != nil {
 			return "", err
 		}
@@ -316,21 +316,21 @@ func (t *Task) actionOf(ctx context.Context, commit git.OID) (action kernel.Acti
 }
 
 // ownNow reports whether a state commit would count as ours if it were at HEAD.
-func (t *Task) ownNow(head git.Commit) bool {
-	acts := t.s.standing(nil)
+func (w *worker) ownNow(head git.Commit) bool {
+	acts := w.s.standing(nil)
 	h := kernel.HeadFacts{OID: string(head.OID)}
-	h.Trust, _ = t.s.trust(head, t.StateRef(), acts)
+	h.Trust, _ = w.s.trust(head, w.StateRef(), acts)
 	ev, err := eventOf(head, false)
 	if err != nil {
 		return false
 	}
-	t.bind(&h, ev, acts)
+	w.bind(&h, ev, acts)
 	return h.Trust == kernel.TrustOwn && h.Trusted()
 }
 
 // lost reports whether the last push of ours that won has neither become HEAD nor is
 // below it.
-func (t *Task) lost(ctx context.Context, c *cycle, h kernel.HeadFacts) (bool, error) {
+func (w *worker) lost(ctx context.Context, c *cycle, h kernel.HeadFacts) (bool, error) {
 	p := c.last
 	switch {
 	case p == nil, h.OID == string(p.to()):
@@ -344,7 +344,7 @@ func (t *Task) lost(ctx context.Context, c *cycle, h kernel.HeadFacts) (bool, er
 	if !p.from().IsZero() {
 		not = append(not, p.from())
 	}
-	since, more, err := t.s.deps.Repo.Log(ctx, []git.OID{git.OID(h.OID)}, not, maxTold)
+	since, more, err := w.s.deps.Repo.Log(ctx, []git.OID{git.OID(h.OID)}, not, maxTold)
 	switch git.CodeOf(err) {
 	case git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeCommitAmbiguous:
 		return false, nil

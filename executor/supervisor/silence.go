@@ -27,29 +27,29 @@ func (x exchange) unanswered() time.Duration {
 }
 
 // askingNow is what is asked of the server at the moment.
-func (t *Task) askingNow() exchange {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	return t.asking
+func (w *worker) askingNow() exchange {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return w.asking
 }
 
 type taskKey struct{}
 
 // on returns a context whose exchanges with the server are the task's, or with nil nobody's.
-func (t *Task) on(ctx context.Context) context.Context {
-	return git.WithProgress(context.WithValue(ctx, taskKey{}, t), t.goesOn)
+func (w *worker) on(ctx context.Context) context.Context {
+	return git.WithProgress(context.WithValue(ctx, taskKey{}, w), w.goesOn)
 }
 
 // goesOn notes that the exchange makes progress: a large pack on a slow line is no silence.
 // How long it may take at most is the repository's to say.
-func (t *Task) goesOn() {
-	if t == nil {
+func (w *worker) goesOn() {
+	if w == nil {
 		return
 	}
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	if !t.asking.since.IsZero() {
-		t.asking.since = time.Now()
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	if !w.asking.since.IsZero() {
+		w.asking.since = time.Now()
 	}
 }
 
@@ -57,21 +57,21 @@ func (t *Task) goesOn() {
 type timed struct{ Repo }
 
 func begin(ctx context.Context, push bool) (end func()) {
-	t, _ := ctx.Value(taskKey{}).(*Task)
-	if t == nil {
+	w, _ := ctx.Value(taskKey{}).(*worker)
+	if w == nil {
 		return func() {}
 	}
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	t.asking = exchange{since: time.Now(), push: push}
-	return t.ends
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	w.asking = exchange{since: time.Now(), push: push}
+	return w.ends
 }
 
 // ends ends the exchange that is under way.
-func (t *Task) ends() {
-	t.guard.Lock()
-	t.asking.since = time.Time{}
-	t.guard.Unlock()
+func (w *worker) ends() {
+	w.guard.Lock()
+	w.asking.since = time.Time{}
+	w.guard.Unlock()
 }
 
 func (r timed) Refs(ctx context.Context, names ...string) (git.Refs, error) {
@@ -116,21 +116,21 @@ func (r timed) Reassert(ctx context.Context, cmds []git.Command, pack git.Pack) 
 
 // noteSilence notes, once, that the server leaves an exchange unanswered: it is known to
 // be unable before the exchange is given up.
-func (t *Task) noteSilence() {
-	t.guard.Lock()
-	e := t.asking
+func (w *worker) noteSilence() {
+	w.guard.Lock()
+	e := w.asking
 	late := !e.noted && e.unanswered() >= silentAfter
-	t.asking.noted = e.noted || late
-	t.guard.Unlock()
+	w.asking.noted = e.noted || late
+	w.guard.Unlock()
 	if late {
-		t.s.outage.silence(t.number, t.s.now(), e.push)
-		t.warnUnable("it leaves what is asked of it unanswered for " + silentAfter.String() + " already")
+		w.s.outage.silence(w.number, w.s.now(), e.push)
+		w.warnUnable("it leaves what is asked of it unanswered for " + silentAfter.String() + " already")
 	}
 }
 
 // leftSilent reports whether that was so of the last exchange.
-func (t *Task) leftSilent() bool {
-	t.guard.Lock()
-	defer t.guard.Unlock()
-	return t.asking.noted
+func (w *worker) leftSilent() bool {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return w.asking.noted
 }

@@ -25,10 +25,10 @@ func endSpan(s trace.Span, err error) {
 }
 
 // ofRun names, at a span, the run that the task is about, if there ever was one.
-func (t *Task) ofRun(c *cycle) []attribute.KeyValue {
+func (sj *subject) ofRun(c *cycle) []attribute.KeyValue {
 	id := c.runID()
 	if id == "" {
-		id = t.lastRun // what follows from a result is its run's, too
+		id = sj.lastRun // what follows from a result is its run's, too
 	}
 	if id == "" {
 		return nil
@@ -38,20 +38,23 @@ func (t *Task) ofRun(c *cycle) []attribute.KeyValue {
 
 // log bears what a line about the task must: world, task, and the run once there
 // is one.
-func (t *Task) log() *slog.Logger {
-	l := t.s.deps.Log.With("world", t.s.cfg.World, "task", t.number)
-	if t.lastRun != "" {
-		l = l.With("run", t.lastRun)
+func (sj *subject) log() *slog.Logger {
+	l := sj.s.deps.Log.With("world", sj.s.cfg.World, "task", sj.number)
+	if sj.lastRun != "" {
+		l = l.With("run", sj.lastRun)
 	}
 	return l
 }
 
-// tellRun says which run the task is about.
-func (t *Task) tellRun(id string) {
+// tellRun says which run the task is about, and whether it is held here.
+func (sj *subject) tellRun(id string, held bool) {
 	if id != "" {
-		t.lastRun = id
+		sj.lastRun = id
 	}
-	if t.onRun != nil {
-		t.onRun(id, t.run != nil)
+	if sj.onRun != nil {
+		sj.onRun(id, held)
 	}
 }
+
+// marker is the line by which writ knows its own texts on the task's issue.
+func (sj *subject) marker() marker { return marker{world: sj.s.cfg.World, task: sj.number} }

@@ -30,8 +30,8 @@ type stated struct {
 
 // stateCommit makes a signed commit of the state ref. It is the only place that
 // does, so that each of them says under its signature where it belongs.
-func (t *Task) stateCommit(c *cycle, o *git.Objects, s stateCommit) (stated, error) {
-	stamp := t.place(c.facts.Head).At(s.seq)
+func (w *worker) stateCommit(c *cycle, o *git.Objects, s stateCommit) (stated, error) {
+	stamp := w.place(c.facts.Head).At(s.seq)
 	if err := stamp.Check(); err != nil {
 		return stated{}, err
 	}
@@ -49,29 +49,29 @@ func (t *Task) stateCommit(c *cycle, o *git.Objects, s stateCommit) (stated, err
 	if err != nil {
 		return stated{}, err
 	}
-	spec := git.CommitSpec{Tree: s.tree, Author: t.person(s.date), Committer: t.person(s.date), Message: msg}
+	spec := git.CommitSpec{Tree: s.tree, Author: w.person(s.date), Committer: w.person(s.date), Message: msg}
 	if !s.parent.IsZero() {
 		spec.Parents = []git.OID{s.parent}
 	}
-	oid, err := o.Commit(spec, t.s.deps.Signer)
+	oid, err := o.Commit(spec, w.s.deps.Signer)
 	return stated{oid: oid, message: msg, seq: s.seq}, err
 }
 
 // place is where the task's state belongs. An issue that is gone can't be asked for
 // its name: then it is what the state says that it was.
-func (t *Task) place(head kernel.HeadFacts) kernel.Stamp {
-	return kernel.Stamp{World: t.s.cfg.World, Ref: t.StateRef(), Task: t.number, Issue: t.issueAt(head.Issue)}
+func (sj *subject) place(head kernel.HeadFacts) kernel.Stamp {
+	return kernel.Stamp{World: sj.s.cfg.World, Ref: sj.StateRef(), Task: sj.number, Issue: sj.issueAt(head.Issue)}
 }
 
-func (t *Task) issueAt(head string) string {
-	if t.remote && t.issueName == "" {
+func (sj *subject) issueAt(head string) string {
+	if sj.remote && sj.issueName == "" {
 		return head
 	}
-	return t.issueName
+	return sj.issueName
 }
 
 // nameIssue keeps which of the forge's issues this one is.
-func (t *Task) nameIssue(seen *approval.Facts) {
+func (sj *subject) nameIssue(seen *approval.Facts) {
 	if seen == nil || seen.Issue.ID == 0 {
 		return
 	}
@@ -79,20 +79,20 @@ func (t *Task) nameIssue(seen *approval.Facts) {
 	if at := seen.Issue.CreatedAt; !at.IsZero() {
 		created = at.Unix()
 	}
-	t.issueName = kernel.IssueName(seen.Issue.ID, created)
+	sj.issueName = kernel.IssueName(seen.Issue.ID, created)
 }
 
 // bind reads a commit's stamp and holds it against the task's place. A commit of a
 // world that goes on as this one is bound here up to the very commit that the
 // rebinding names: who made that has held the issue against it, which has another
 // number at another forge.
-func (t *Task) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standing) {
+func (sj *subject) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standing) {
 	s, err := kernel.ReadStamp(ev.Trailers)
 	if err != nil {
 		h.Binding = kernel.BindNone
 		return
 	}
-	here := kernel.Stamp{World: t.s.cfg.World, Ref: t.StateRef(), Task: t.number, Issue: t.issueAt(s.Issue)}
+	here := kernel.Stamp{World: sj.s.cfg.World, Ref: sj.StateRef(), Task: sj.number, Issue: sj.issueAt(s.Issue)}
 	rebound := s.World != here.World && st.Bound(s.World, here.Ref, h.OID)
 	if rebound {
 		here.World, here.Issue = s.World, s.Issue
@@ -102,7 +102,7 @@ func (t *Task) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standing) {
 		return
 	}
 	if h.Seq, h.Issue = s.Seq, s.Issue; rebound {
-		h.Issue = t.issueAt("")
+		h.Issue = sj.issueAt("")
 	}
 }
 

@@ -84,8 +84,8 @@ func (s *Supervisor) Stands(ctx context.Context, refs git.Refs, numbers ...int64
 	for range standsAtOnce {
 		all.Go(func() {
 			for i := range next {
-				t := &Task{s: s, number: numbers[i], remote: true} // which issue it is, is another question
-				stands[i], errs[i] = t.stand(ctx, in, refs.OID(t.StateRef()))
+				t := s.task(numbers[i], nil) // which issue it is, is another question
+				stands[i], errs[i] = t.seen.stand(ctx, in, refs.OID(t.StateRef()))
 			}
 		})
 	}
@@ -99,11 +99,11 @@ func (s *Supervisor) Stands(ctx context.Context, refs git.Refs, numbers ...int64
 
 // lists reads the contract in force, and whose results it lets count.
 func (s *Supervisor) lists(ctx context.Context, refs git.Refs) (*Intake, error) {
-	terms, err := (&Task{s: s}).readTerms(ctx, refs)
+	terms, err := s.task(0, nil).seen.readTerms(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
-	(&Task{s: s}).listRunners(terms.in, terms.contract)
+	s.listRunners(terms.in, terms.contract)
 	s.standing(terms.in.runners) // the acts are told who is listed
 	return terms.in, nil
 }
@@ -139,9 +139,9 @@ func (s *Supervisor) HeadOf(ctx context.Context, refs git.Refs, v kernel.TaskVie
 	if err != nil {
 		return kernel.HeadFacts{}, nil, err
 	}
-	t := &Task{s: s, number: v.Task, remote: true}
+	t := s.task(v.Task, nil)
 	if v.Seen != "" {
-		seen, err := t.seenCommit(ctx, git.OID(v.Seen))
+		seen, err := t.seen.seenCommit(ctx, git.OID(v.Seen))
 		if err != nil {
 			return kernel.HeadFacts{}, nil, err
 		}
@@ -149,8 +149,8 @@ func (s *Supervisor) HeadOf(ctx context.Context, refs git.Refs, v kernel.TaskVie
 			t.issueName = was.Issue
 		}
 	}
-	c := &cycle{clock: s.now(), task: t, ctx: ctx, intake: in, facts: kernel.Facts{View: v, Told: v.Told > 0}}
-	h, err := t.readHead(ctx, c, refs.OID(t.StateRef()))
+	c := &cycle{clock: s.now(), task: t.subject, ctx: ctx, intake: in, facts: kernel.Facts{View: v, Told: v.Told > 0}}
+	h, err := t.seen.readHead(ctx, c, refs.OID(t.StateRef()))
 	if err != nil {
 		return h, nil, err
 	}
@@ -185,14 +185,14 @@ func TasksAt(names []string, prefix string) (numbers []int64) {
 }
 
 // stand looks at one task.
-func (t *Task) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error) {
+func (o *observer) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error) {
 	if oid.IsZero() {
 		oid = ""
 	}
-	st := Stand{Task: t.number, Ref: t.StateRef(), Head: oid}
-	c := &cycle{clock: t.s.now(), task: t, ctx: ctx, intake: in}
-	if t.s.world != nil {
-		c.facts.View = t.s.View(t.number)
+	st := Stand{Task: o.number, Ref: o.StateRef(), Head: oid}
+	c := &cycle{clock: o.s.now(), task: o.subject, ctx: ctx, intake: in}
+	if o.s.world != nil {
+		c.facts.View = o.s.View(o.number)
 		c.facts.View.ResumedHead = "" // who moved on from HEAD vouches for nothing at it
 	}
 	v := c.facts.View
@@ -201,7 +201,7 @@ func (t *Task) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error
 		return st, nil
 	}
 	var err error
-	c.facts.Head, err = t.readHead(ctx, c, oid)
+	c.facts.Head, err = o.readHead(ctx, c, oid)
 	if err != nil && !git.Lasting(err) {
 		return st, err
 	}
@@ -213,10 +213,10 @@ func (t *Task) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error
 	if oid != "" {
 		st.World, _ = lease.Parse(c.head.Message).Get(kernel.TrailerWorld)
 	}
-	st.Code, st.Why = t.illegitimate(c)
+	st.Code, st.Why = o.illegitimate(c)
 	st.Known = st.Legitimate() && (h.OID == v.Seen || h.Trust == kernel.TrustOwn)
 	if st.Legitimate() {
-		if err := t.completes(ctx, c, &st); err != nil {
+		if err := o.completes(ctx, c, &st); err != nil {
 			return st, err
 		}
 	}
@@ -224,11 +224,11 @@ func (t *Task) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error
 	if st.Seen == oid {
 		st.SeenSigner = st.Signer
 	} else if st.Seen != "" {
-		seen, err := t.seenCommit(ctx, st.Seen)
+		seen, err := o.seenCommit(ctx, st.Seen)
 		if err != nil {
 			return st, err
 		}
-		_, st.SeenSigner = t.s.trust(seen, st.Ref, c.acts)
+		_, st.SeenSigner = o.s.trust(seen, st.Ref, c.acts)
 		if !st.Legitimate() {
 			said = seen
 		}
@@ -238,10 +238,10 @@ func (t *Task) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, error
 }
 
 // illegitimate is why HEAD isn't what was seen last, nor legitimately after it.
-func (t *Task) illegitimate(c *cycle) (kernel.Code, string) {
+func (o *observer) illegitimate(c *cycle) (kernel.Code, string) {
 	f, h := c.facts, c.facts.Head
-	if t.s.world != nil {
-		if err := t.own(c, h, f.View); err != nil {
+	if o.s.world != nil {
+		if err := o.own(c, h, f.View); err != nil {
 			return kernel.CodeLedgerRollback, "HEAD is a commit of this installation's key that its ledger knows nothing of: it is forged, or another copy of the state directory made it, or this one is older."
 		}
 	}
@@ -259,24 +259,24 @@ func (t *Task) illegitimate(c *cycle) (kernel.Code, string) {
 }
 
 // completes finds the result that HEAD completes.
-func (t *Task) completes(ctx context.Context, c *cycle, st *Stand) error {
+func (o *observer) completes(ctx context.Context, c *cycle, st *Stand) error {
 	if c.facts.Head.State != string(kernel.TaskCompleted) || len(c.head.Parents) != 1 {
 		return nil
 	}
-	below, err := t.seenCommit(ctx, c.head.Parents[0])
+	below, err := o.seenCommit(ctx, c.head.Parents[0])
 	if err != nil {
 		return err
 	}
 	if waited, _ := lease.Parse(below.Message).Get(kernel.TrailerWaitingFor); waited == kernel.WaitMerge {
 		st.Result = below.OID
-		_, st.ResultSigner = t.s.trust(below, st.Ref, c.acts)
+		_, st.ResultSigner = o.s.trust(below, st.Ref, c.acts)
 	}
 	return nil
 }
 
 // seenCommit is the commit that was seen last; none where the repository has lost it.
-func (t *Task) seenCommit(ctx context.Context, oid git.OID) (git.Commit, error) {
-	c, err := t.s.deps.Repo.Commit(ctx, oid)
+func (o *observer) seenCommit(ctx context.Context, oid git.OID) (git.Commit, error) {
+	c, err := o.s.deps.Repo.Commit(ctx, oid)
 	switch git.CodeOf(err) {
 	case git.CodeObjectMissing, git.CodeObjectInvalid, git.CodeCommitAmbiguous:
 		return git.Commit{}, nil

@@ -57,13 +57,13 @@ func (s *Supervisor) keepActs(ctx context.Context, refs git.Refs) {
 	if s.deps.Acts == nil || s.cfg.Observe || s.deps.Acts.Fault() == nil {
 		return
 	}
-	terms, err := (&Task{s: s}).readTerms(ctx, refs)
+	terms, err := s.task(0, nil).seen.readTerms(ctx, refs)
 	if err == nil && len(terms.faults) > 0 {
 		err = errors.New("whom the contract lists can't be read")
 	}
 	done := false
 	if err == nil {
-		(&Task{s: s}).listRunners(terms.in, terms.contract)
+		s.listRunners(terms.in, terms.contract)
 		s.standing(terms.in.runners) // the acts are told who is listed
 		done, err = s.deps.Acts.PutBack(ctx)
 	}
@@ -116,8 +116,8 @@ func isKeyOver(err error) bool {
 
 // keyOver is an error where this installation's own key counts no more in this world: what
 // it signed would strand the task. What it has begun is ended, for nothing can come of it.
-func (t *Task) keyOver(c *cycle) error {
-	acts, own := t.s.standing(c.intake.runners), git.Fingerprint(t.s.deps.Signer.PublicKey())
+func (w *worker) keyOver(c *cycle) error {
+	acts, own := w.s.standing(c.intake.runners), git.Fingerprint(w.s.deps.Signer.PublicKey())
 	if !acts.Over(own) {
 		return nil
 	}
@@ -125,11 +125,11 @@ func (t *Task) keyOver(c *cycle) error {
 	if acts.Revoked(own) {
 		did = "revoked"
 	}
-	if t.run != nil {
-		t.kill()
-		t.setRun(nil)
+	if w.run != nil {
+		w.kill()
+		w.setRun(nil)
 	}
-	return &worldref.Error{Code: kernel.CodeKeyOver, Detail: fmt.Sprintf("This installation's key %s was %s, as %s says.", own, did, t.s.deps.Acts.Ref())}
+	return &worldref.Error{Code: kernel.CodeKeyOver, Detail: fmt.Sprintf("This installation's key %s was %s, as %s says.", own, did, w.s.deps.Acts.Ref())}
 }
 
 // trust says whose commit at the HEAD of a ref it is. Besides our own key those count

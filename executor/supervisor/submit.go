@@ -71,7 +71,7 @@ func (t *Task) untrusted(ctx context.Context, asked kernel.Request, actor string
 			t.log().Error("the kernel could not be halted", "error", err)
 		}
 	})
-	t.kill()
+	t.work.kill()
 	return found
 }
 
@@ -101,7 +101,7 @@ func (t *Task) seenThrough(ctx context.Context) {
 // decide is the pure part: validation in VALIDATING, the decision and its effect's bytes
 // in ARBITRATING.
 func (t *Task) decide(ctx context.Context, c *cycle) (machine.Ready, error) {
-	t.readShared(ctx, c)
+	t.seen.readShared(ctx, c)
 	var err error
 	if c.sealed, err = canon.Seal(c.facts); err != nil {
 		return machine.Ready{}, err

@@ -104,61 +104,103 @@ func (s *Supervisor) locked(f func()) {
 	f()
 }
 
-// Task is one task in this process: its kernel and the run it holds, if any.
-// Its methods are called by one goroutine; Guard may be called by another.
+// Task is one task in this process: its kernel, and three rooms, each of which knows
+// those before it and none after it. A request goes through them from the last to the
+// first: what is so is seen, the kernel decides, and the one effect is the worker's or
+// the tracker's. Its methods are called by one goroutine; Guard may be called by another.
 type Task struct {
-	s       *Supervisor
-	number  int64
-	issues  Issues
+	*subject
+	work  *worker
+	issue *tracker
+	seen  *observer
+
 	machine *machine.Machine
 	turn    *sync.Mutex
+	wishes  []Act           // persons' stops that aren't carried out yet
+	nudges  <-chan struct{} // of the drive; see impatient
+	nudged  bool            // one came while a look hung
+	hurried time.Time       // when a look was ended for it last
+}
 
+// subject is which task it is, and whom to tell of it.
+type subject struct {
+	s         *Supervisor
+	number    int64
+	issues    Issues
 	remote    bool   // the issue is on a forge
 	issueName string // of all that have or had its number: [kernel.IssueName], "" until it was read
-	baseWake  int64  // when to look again at a base that can't be used, Unix milliseconds
-
-	run *run
-	carried
-	bare     bool        // the next push goes without report or stored work, which was refused
-	said     git.Outcome // of the last push
-	refused  []kernel.Violation
-	noted    refusals
-	trees    []keptTree
-	ancestry map[[2]git.OID]bool // see Task.holds
-	wishes   []Act               // persons' stops that aren't carried out yet
-	first    *string             // HEAD when this process first looked, "" for none
-	intake   *Intake             // of the pair (base commit, text) last assessed
-	kept     *kept               // of the issue, while it is moved
-	telling  bool                // it is; written under guard
-	nudges   <-chan struct{}     // of the drive; see impatient
-	nudged   bool                // one came while a look hung
-	hurried  time.Time           // when a look was ended for it last
-	resting  bool                // the server can't, and another try comes first
-	stray    stray
-	fresh    *fresh  // delivered work, as it was made again last
-	left     *left   // that an interrupted run has sealed, as it was read last
-	looked   int64   // when the issue was read last, Clock.BootMs
-	quiet    bool    // whoever drives would know if there were anything to see
-	again    *review // of what was pushed to the change branch; under guard
-	cut      git.OID // what was under review when it was cut off; under guard
-	merge    compared
-	counted  counted
-	rebased  rebased
-	brought  struct{ merged, by git.OID } // see Task.broughtBy
-	reverts  reverts
-	asked    int64 // comment of the newest command that was seen
-
-	parted bool // its run was given back, for the process ends
 
 	onRun   func(id string, held bool)
 	lastRun string // that this process knows of
+}
+
+// worker is the run: its lease, what runs of it, its result, and what became of each push.
+type worker struct {
+	*subject
+	run *run
+	carried
+	bare    bool        // the next push goes without report or stored work, which was refused
+	said    git.Outcome // of the last push
+	refused []kernel.Violation
+	resting bool // the server can't, and another try comes first
 
 	guard    sync.Mutex // run's handles, for Guard
 	stopping bool       // a person's act is on its way; under guard
+	telling  bool       // the issue is moved; written under guard
 	// delivering: a result was pushed, and nobody knows what became of it; under guard.
 	delivering bool
+	again      *review  // of what was pushed to the change branch; under guard
+	cut        git.OID  // what was under review when it was cut off; under guard
 	room       room     // under guard
 	asking     exchange // under guard
+}
+
+// tracker is the task where people see it: its issue, with status and answers, and its
+// change, with what others pushed to that.
+type tracker struct {
+	*subject
+	work *worker
+
+	kept     *kept // of the issue, while it is moved
+	noted    refusals
+	asked    int64               // comment of the newest command that was seen
+	looked   int64               // when the issue was read last, Clock.BootMs
+	quiet    bool                // whoever drives would know if there were anything to see
+	parted   bool                // its run was given back, for the process ends
+	ancestry map[[2]git.OID]bool // see tracker.holds
+	merge    compared
+	counted  counted
+	rebased  rebased
+	brought  struct{ merged, by git.OID } // see tracker.broughtBy
+	reverts  reverts
+}
+
+// observer reads what a decision depends on: HEAD, the contract, the issue by way of the
+// tracker, and the work that there is.
+type observer struct {
+	*subject
+	work  *worker
+	issue *tracker
+
+	first    *string // HEAD when this process first looked, "" for none
+	baseWake int64   // when to look again at a base that can't be used, Unix milliseconds
+	trees    []keptTree
+	intake   *Intake // of the pair (base commit, text) last assessed
+	stray    stray
+	fresh    *fresh // delivered work, as it was made again last
+	left     *left  // that an interrupted run has sealed, as it was read last
+}
+
+// task makes a task with its rooms, which no kernel drives yet.
+func (s *Supervisor) task(number int64, issues Issues) *Task {
+	t := &Task{subject: &subject{s: s, number: number, issues: issues}}
+	if issues == nil {
+		t.issues, t.remote = &forgeIssues{s: s, number: number}, true
+	}
+	t.work = &worker{subject: t.subject}
+	t.issue = &tracker{subject: t.subject, work: t.work}
+	t.seen = &observer{subject: t.subject, work: t.work, issue: t.issue}
+	return t
 }
 
 // run is what this process knows of the lease it holds.
@@ -226,13 +268,11 @@ func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Ta
 	if number < 1 {
 		return nil, fmt.Errorf("supervisor: task numbers start at 1, not %d", number)
 	}
-	t := &Task{s: s, number: number, issues: issues, turn: s.turn(number)}
-	if issues == nil {
-		if s.deps.Forge == nil {
-			return nil, errors.New("supervisor: there is neither a forge nor another place for the task's text")
-		}
-		t.issues, t.remote = &forgeIssues{s: s, number: number}, true
+	if issues == nil && s.deps.Forge == nil {
+		return nil, errors.New("supervisor: there is neither a forge nor another place for the task's text")
 	}
+	t := s.task(number, issues)
+	t.turn = s.turn(number)
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	s.mu.Lock()
@@ -244,7 +284,7 @@ func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Ta
 		return nil, err
 	}
 	s.open[number] = t
-	t.unpark()
+	t.work.unpark()
 	return t, nil
 }
 
@@ -254,13 +294,13 @@ var ErrOpen = errors.New("supervisor: the task is open already")
 // Close gives the task up in this process: it may be opened again. What still
 // runs of it is killed; its lease is not given back, which is Drive's part.
 func (t *Task) Close() {
-	t.kill()
+	t.work.kill()
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	t.s.locked(func() {
 		if t.s.open[t.number] == t {
 			delete(t.s.open, t.number)
-			t.park()
+			t.work.park()
 		}
 	})
 }
@@ -274,16 +314,20 @@ func (t *Task) kernelEnded() (is bool) {
 
 // virtualNow is the time decisions are taken at: the wall clock, but never
 // earlier than what is recorded already (CASES R9).
-func (t *Task) virtualNow(c lease.Clock) int64 { return max(c.WallMs, t.s.deps.Ledger.Chain().Time) }
+func (sj *subject) virtualNow(c lease.Clock) int64 {
+	return max(c.WallMs, sj.s.deps.Ledger.Chain().Time)
+}
 
 // Number returns the task's number.
-func (t *Task) Number() int64 { return t.number }
+func (sj *subject) Number() int64 { return sj.number }
 
 // StateRef is the task's state ref.
-func (t *Task) StateRef() string { return t.s.cfg.RefPrefix + strconv.FormatInt(t.number, 10) }
+func (sj *subject) StateRef() string { return sj.s.cfg.RefPrefix + strconv.FormatInt(sj.number, 10) }
 
 // ChangeRef is the branch that delivers the task's work.
-func (t *Task) ChangeRef() string { return t.s.cfg.ChangePrefix + strconv.FormatInt(t.number, 10) }
+func (sj *subject) ChangeRef() string {
+	return sj.s.cfg.ChangePrefix + strconv.FormatInt(sj.number, 10)
+}
 
 // Status is how the task stands after a tick.
 type Status struct {
@@ -317,8 +361,8 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	defer t.turn.Unlock()
 	ctx, tick := span(ctx, "tick", attribute.String("writ.request", string(req)))
 	defer tick.End()
-	ctx = t.on(git.LookBudget().On(ctx)) // one, however often it fetches
-	defer t.settled()
+	ctx = t.work.on(git.LookBudget().On(ctx)) // one, however often it fetches
+	defer t.work.settled()
 	looking, look := span(ctx, "observe")
 	req, actor = t.stopFirst(req, actor)
 	looking, looked := t.impatient(looking)
@@ -330,12 +374,12 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	c.ctx = ctx // what follows is no part of the look
 	if id := c.runID(); id != "" {
-		t.tellRun(id)
+		t.tellRun(id, t.work.run != nil)
 	}
 	tick.SetAttributes(t.ofRun(c)...)
 	st, crowded := t.unadmitted(c)
 	if !crowded {
-		if err := t.surveyBase(ctx, c); err != nil {
+		if err := t.seen.surveyBase(ctx, c); err != nil {
 			return Status{}, err
 		}
 	}
@@ -345,14 +389,14 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	if crowded {
 		return st, nil
 	}
-	t.shelve(ctx, c)
+	t.work.shelve(ctx, c)
 	receipt, err := t.submit(ctx, c)
 	if err != nil {
-		t.kill()
+		t.work.kill()
 		return Status{}, err
 	}
 	if receipt.To == machine.Halted {
-		t.kill()
+		t.work.kill()
 	}
 	switch {
 	case c.broken != nil:
@@ -361,10 +405,10 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 		return Status{}, &BrokenError{fmt.Errorf("supervisor: the request was denied: %v", receipt.Faults)}
 	}
 	if c.effect != nil {
-		t.noteRefusal(c.outcome, c.effect.push)
+		t.work.noteRefusal(c.outcome, c.effect.push)
 	}
-	if c.judged != nil && t.run != nil {
-		t.run.judgement, t.run.phase = c.judged, kernel.PhaseJudged
+	if c.judged != nil && t.work.run != nil {
+		t.work.run.judgement, t.work.run.phase = c.judged, kernel.PhaseJudged
 	}
 	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)
@@ -381,15 +425,15 @@ func (e *BrokenError) Error() string { return e.Err.Error() }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
 // view is what the fold of the ledger knows of this task.
-func (t *Task) view() kernel.TaskView { return t.s.world.TaskView(t.number) }
+func (sj *subject) view() kernel.TaskView { return sj.s.world.TaskView(sj.number) }
 
-func (t *Task) setRun(r *run) {
-	t.guard.Lock()
-	t.run = r
-	t.guard.Unlock()
+func (w *worker) setRun(r *run) {
+	w.guard.Lock()
+	w.run = r
+	w.guard.Unlock()
 	id := ""
 	if r != nil {
 		id = r.id
 	}
-	t.tellRun(id)
+	w.tellRun(id, r != nil)
 }

@@ -53,18 +53,18 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
 				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })
 			}
-			c.forgeErr = t.moveIssue(ctx, c, a, e)
+			c.forgeErr = t.issue.moveIssue(ctx, c, a, e)
 			status, code := forgeSays(c.forgeErr)
 			if a == kernel.ActionReview {
 				status, code = reviewSays(c.forgeErr)
 			}
 			if status == kernel.OutcomeDone {
-				t.moved(c, a, e)
+				t.issue.moved(c, a, e)
 			} else {
-				t.kept = nil
+				t.issue.kept = nil
 			}
 			if status == kernel.OutcomeRefused {
-				t.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
+				t.issue.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
 			}
 			return outcome(status, code, words(c.forgeErr))
 		},
@@ -95,37 +95,37 @@ func words(err error) string {
 }
 
 // moveIssue makes the one call.
-func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kernel.IssueEffect) (err error) {
-	p := t.s.deps.Forge
+func (i *tracker) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kernel.IssueEffect) (err error) {
+	p := i.s.deps.Forge
 	switch a {
 	case kernel.ActionReopen:
-		err = p.Client.SetState(ctx, p.Repo, t.number, forge.Open)
+		err = p.Client.SetState(ctx, p.Repo, i.number, forge.Open)
 	case kernel.ActionClose:
-		err = p.Client.SetState(ctx, p.Repo, t.number, forge.Closed)
+		err = p.Client.SetState(ctx, p.Repo, i.number, forge.Closed)
 	case kernel.ActionComment:
-		err = t.write(ctx, c, 0, c.text)
+		err = i.write(ctx, c, 0, c.text)
 	case kernel.ActionRevise:
-		err = t.write(ctx, c, e.Target, c.text)
+		err = i.write(ctx, c, e.Target, c.text)
 	case kernel.ActionUncomment:
 		err = gone(p.Client.DeleteComment(ctx, p.Repo, e.Target))
 	case kernel.ActionAlert:
-		err = t.write(ctx, c, 0, t.alertText(c))
+		err = i.write(ctx, c, 0, i.alertText(c))
 	case kernel.ActionReview:
-		err = t.startReview(ctx, c, git.OID(e.Label))
+		err = i.startReview(ctx, c, git.OID(e.Label))
 	case kernel.ActionCheck:
 		err = p.Client.SetCheck(ctx, p.Repo, e.Label, c.check)
 	case kernel.ActionSee:
-		err = p.Client.ReactToIssue(ctx, p.Repo, t.number, forge.Reaction(e.Label))
+		err = p.Client.ReactToIssue(ctx, p.Repo, i.number, forge.Reaction(e.Label))
 	case kernel.ActionReact:
 		err = p.Client.React(ctx, p.Repo, e.Target, forge.Reaction(e.Label))
 	case kernel.ActionAnswer:
-		err = t.write(ctx, c, c.replies[e.Target].edit, c.replies[e.Target].text)
+		err = i.write(ctx, c, c.replies[e.Target].edit, c.replies[e.Target].text)
 	case kernel.ActionLabel:
-		err = t.setLabel(ctx, e.Label)
+		err = i.setLabel(ctx, e.Label)
 	case kernel.ActionUnlabel:
-		err = gone(p.Client.RemoveLabel(ctx, p.Repo, t.number, e.Label))
+		err = gone(p.Client.RemoveLabel(ctx, p.Repo, i.number, e.Label))
 	case kernel.ActionChange, kernel.ActionAmend:
-		err = t.deliver(ctx, c, e.Target)
+		err = i.deliver(ctx, c, e.Target)
 	default:
 		err = fmt.Errorf("supervisor: %s is no effect on an issue", a)
 	}
@@ -133,13 +133,13 @@ func (t *Task) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kerne
 }
 
 // write writes a comment, or with a number edits that one.
-func (t *Task) write(ctx context.Context, c *cycle, edit int64, text string) (err error) {
-	p := t.s.deps.Forge
+func (i *tracker) write(ctx context.Context, c *cycle, edit int64, text string) (err error) {
+	p := i.s.deps.Forge
 	if edit != 0 {
 		c.wrote = forge.Comment{ID: edit, Body: text}
 		return p.Client.EditComment(ctx, p.Repo, edit, text)
 	}
-	c.wrote, err = p.Client.AddComment(ctx, p.Repo, t.number, text)
+	c.wrote, err = p.Client.AddComment(ctx, p.Repo, i.number, text)
 	return err
 }
 
@@ -162,24 +162,24 @@ var labels = []forge.Label{
 // setLabel sets a label, which the repository is made to offer first, once in a
 // process. Only that one: forges take writes one a second, and the first task of a
 // repository would wait for labels that it may never bear.
-func (t *Task) setLabel(ctx context.Context, label string) error {
-	p := t.s.deps.Forge
+func (i *tracker) setLabel(ctx context.Context, label string) error {
+	p := i.s.deps.Forge
 	var made bool
-	t.s.locked(func() { made = t.s.labelled[label] })
+	i.s.locked(func() { made = i.s.labelled[label] })
 	if at := slices.IndexFunc(labels, func(l forge.Label) bool { return l.Name == label }); !made && at >= 0 {
 		if err := p.Client.EnsureLabels(ctx, p.Repo, labels[at:at+1]); err != nil {
 			return err
 		}
-		t.s.locked(func() { t.s.labelled[label] = true })
+		i.s.locked(func() { i.s.labelled[label] = true })
 	}
-	return p.Client.AddLabel(ctx, p.Repo, t.number, label)
+	return p.Client.AddLabel(ctx, p.Repo, i.number, label)
 }
 
 // deliver opens the change, or edits it: its title is the commit's, its text the
 // report at HEAD.
-func (t *Task) deliver(ctx context.Context, c *cycle, number int64) error {
-	p := t.s.deps.Forge
-	commit, err := t.s.deps.Repo.Commit(ctx, c.verified())
+func (i *tracker) deliver(ctx context.Context, c *cycle, number int64) error {
+	p := i.s.deps.Forge
+	commit, err := i.s.deps.Repo.Commit(ctx, c.verified())
 	if err != nil {
 		return fmt.Errorf("the change can't be read: %w", err)
 	}
@@ -188,25 +188,25 @@ func (t *Task) deliver(ctx context.Context, c *cycle, number int64) error {
 		return p.Client.EditChange(ctx, p.Repo, number, title, c.changeText)
 	}
 	_, err = p.Client.OpenChange(ctx, p.Repo, forge.Change{
-		Title: title, Body: c.changeText, Head: t.changeBranch(), Base: c.intake.baseBranch(), Draft: c.intake.draft,
+		Title: title, Body: c.changeText, Head: i.changeBranch(), Base: c.intake.baseBranch(), Draft: c.intake.draft,
 	})
 	return err
 }
 
 // refuseAt remembers an effect that the forge refused, and with which words: it isn't
 // asked again while HEAD stands.
-func (t *Task) refuseAt(head, effect, words string) {
-	if t.noted.head != head || t.noted.effects == nil {
-		t.noted = refusals{head: head, effects: map[string]string{}}
+func (i *tracker) refuseAt(head, effect, words string) {
+	if i.noted.head != head || i.noted.effects == nil {
+		i.noted = refusals{head: head, effects: map[string]string{}}
 	}
-	t.noted.effects[effect] = words
+	i.noted.effects[effect] = words
 }
 
-func (t *Task) refusedAt(head string) map[string]string {
-	if t.noted.head != head {
+func (i *tracker) refusedAt(head string) map[string]string {
+	if i.noted.head != head {
 		return nil
 	}
-	return t.noted.effects
+	return i.noted.effects
 }
 
 // refusals are effects that the forge refused while HEAD stood somewhere, each with
@@ -224,12 +224,12 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	now := t.s.now().WallMs
-	if at := t.provenBy(st, now); at > 0 && d.o.Yield {
+	if at := t.issue.provenBy(st, now); at > 0 && d.o.Yield {
 		d.tellWake = at
 		return nil
 	}
 	key := strings.Join([]string{
-		t.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.asked),
+		t.issue.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.issue.asked),
 	}, " ")
 	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
 		return nil
@@ -259,8 +259,8 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 			}
 			d.tellLater(nil)
 			return nil
-		case told.Decision.Action == kernel.ActionNone && t.kept != nil && t.kept.since && st.Decision.Standing == kernel.StandFinal:
-			t.kept = nil // an ended task is left as it really is, which a last look shows
+		case told.Decision.Action == kernel.ActionNone && t.issue.kept != nil && t.issue.kept.since && st.Decision.Standing == kernel.StandFinal:
+			t.issue.kept = nil // an ended task is left as it really is, which a last look shows
 		case told.Decision.Action == kernel.ActionNone:
 			if failed > 0 || told.noBase {
 				d.tellLater(nil) // a lost answer may still be carried out, a branch be made again
@@ -285,11 +285,11 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 // shows the label already, and the second has the text: nobody is to be told, by
 // mail too, what is wrong for a second. A time far ahead of our clock is no reason
 // to wait.
-func (t *Task) provenBy(st Status, now int64) int64 {
+func (i *tracker) provenBy(st Status, now int64) int64 {
 	if !slices.Contains(st.Decision.Codes, kernel.CodeApprovalUnproven) {
 		return 0
 	}
-	within := t.s.deps.Forge.PayloadWithin.Milliseconds()
+	within := i.s.deps.Forge.PayloadWithin.Milliseconds()
 	if at := st.Intake.Approval.Time + within; now < at && at <= now+2*within {
 		return at
 	}
@@ -310,7 +310,7 @@ func speaksAt(st Status) bool {
 
 // tellOnce is one effect, or the finding that none is due.
 func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
-	if t.run != nil {
+	if t.work.run != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
 		defer cancel()
@@ -331,9 +331,9 @@ func (d *drive) tellLater(err error) {
 	}
 }
 
-func (t *Task) runID() string {
-	if t.run == nil {
+func (i *tracker) runID() string {
+	if i.work.run == nil {
 		return ""
 	}
-	return t.run.id
+	return i.work.run.id
 }

@@ -30,15 +30,15 @@ type locked struct {
 // server's word. That somebody else was first is doubted of what is pushed onto our own
 // lease only: of two who claim with the same bytes one must lose (case L2), and the look
 // after it sees what became of a claim.
-func (t *Task) denied(ctx context.Context, p *push, out git.Outcome) git.Outcome {
+func (w *worker) denied(ctx context.Context, p *push, out git.Outcome) git.Outcome {
 	switch {
 	case len(out.PerRef) == 0:
 		return out
-	case out.Status == git.Lost && t.run != nil && p.action != kernel.ActionClaim:
+	case out.Status == git.Lost && w.run != nil && p.action != kernel.ActionClaim:
 	case out.Status != git.Refused && out.Status != git.Unable:
 		return out
 	}
-	refs, err := t.refsOf(ctx, p)
+	refs, err := w.refsOf(ctx, p)
 	if err != nil {
 		return out
 	}
@@ -47,39 +47,39 @@ func (t *Task) denied(ctx context.Context, p *push, out git.Outcome) git.Outcome
 			return out
 		}
 	}
-	t.log().Warn("the server said that a push came to nothing, and its refs show that it went through", "status", string(out.Status), "words", out.Reason)
+	w.log().Warn("the server said that a push came to nothing, and its refs show that it went through", "status", string(out.Status), "words", out.Reason)
 	return git.Outcome{Status: git.Won, AlreadyApplied: true}
 }
 
 // refsOf reads the refs that a push moves.
-func (t *Task) refsOf(ctx context.Context, p *push) (git.Refs, error) {
+func (w *worker) refsOf(ctx context.Context, p *push) (git.Refs, error) {
 	names := make([]string, len(p.cmds))
 	for i, c := range p.cmds {
 		names[i] = c.Ref
 	}
-	return t.s.deps.Repo.Refs(ctx, names...)
+	return w.s.deps.Repo.Refs(ctx, names...)
 }
 
 // doubted looks at a push that was lost: where every ref still is as expected,
 // several times over, nobody else was first, and the server is unable to move it.
-func (t *Task) doubted(ctx context.Context, p *push, out git.Outcome) git.Outcome {
+func (w *worker) doubted(ctx context.Context, p *push, out git.Outcome) git.Outcome {
 	if out.Status != git.Lost {
 		return out
 	}
-	refs, err := t.refsOf(ctx, p)
+	refs, err := w.refsOf(ctx, p)
 	if err != nil {
 		return out
 	}
 	for _, c := range p.cmds {
 		if plain(refs.OID(c.Ref)) != plain(c.Old) {
-			t.locked = locked{}
+			w.locked = locked{}
 			return out
 		}
 	}
-	if t.locked.from != p.from() {
-		t.locked = locked{from: p.from()}
+	if w.locked.from != p.from() {
+		w.locked = locked{from: p.from()}
 	}
-	if t.locked.n++; t.locked.n < lockedTries {
+	if w.locked.n++; w.locked.n < lockedTries {
 		return out
 	}
 	out.Status = git.Unable
@@ -88,55 +88,55 @@ func (t *Task) doubted(ctx context.Context, p *push, out git.Outcome) git.Outcom
 }
 
 // unable notes that the server couldn't, for all tasks of the world.
-func (t *Task) unable(words string, push, space bool) { t.met("", words, push, space) }
+func (w *worker) unable(words string, push, space bool) { w.met("", words, push, space) }
 
 // unread is that of a look that came to nothing.
-func (t *Task) unread(err error) int64 {
+func (w *worker) unread(err error) int64 {
 	noBase, lacks := errors.AsType[*noBaseError](err)
 	acts, lacksAct := errors.AsType[*worldref.Error](err)
 	switch {
 	case lacksAct && (acts.Code == kernel.CodeWorldRollback || acts.Code == kernel.CodeKeyOver):
-		return t.met(acts.Code, acts.Detail, false, false)
+		return w.met(acts.Code, acts.Detail, false, false)
 	case lacks:
-		return t.met(noBase.err.Code, noBase.err.Detail, false, false)
+		return w.met(noBase.err.Code, noBase.err.Detail, false, false)
 	case git.CodeOf(err) == git.CodeBudget:
-		return t.met(kernel.CodeGitBudget, words(err), false, false)
+		return w.met(kernel.CodeGitBudget, words(err), false, false)
 	}
-	return t.met("", words(err), errors.Is(err, ErrUnsettled), false)
+	return w.met("", words(err), errors.Is(err, ErrUnsettled), false)
 }
 
-func (t *Task) met(cause kernel.Code, words string, push, space bool) int64 {
-	now := t.s.now()
-	if t.halted() { // it waits for a person, and is only told of
-		t.s.outage.back(t.number, true)
+func (w *worker) met(cause kernel.Code, words string, push, space bool) int64 {
+	now := w.s.now()
+	if w.halted() { // it waits for a person, and is only told of
+		w.s.outage.back(w.number, true)
 		return now.WallMs + outageFar.Milliseconds()
 	}
-	next := t.s.outage.failed(t.number, now, words, push, space)
-	t.s.outage.answered(t.number, !t.leftSilent())
-	t.s.outage.caused(t.number, cause)
+	next := w.s.outage.failed(w.number, now, words, push, space)
+	w.s.outage.answered(w.number, !w.leftSilent())
+	w.s.outage.caused(w.number, cause)
 	wait := time.Duration(next-now.BootMs) * time.Millisecond
-	t.warnUnable(words)
-	if t.s.deps.Progress != nil {
+	w.warnUnable(words)
+	if w.s.deps.Progress != nil {
 		what := "the server can't do it now"
 		if cause != "" {
 			what = "nothing can be done in the repository now"
 		}
-		t.s.deps.Progress(what + ", next try in " + wait.Round(time.Second).String() + ": " + words)
+		w.s.deps.Progress(what + ", next try in " + wait.Round(time.Second).String() + ": " + words)
 	}
 	return now.WallMs + wait.Milliseconds()
 }
 
 // warnUnable says in the log that the server can't, once in an outage of the world.
-func (t *Task) warnUnable(words string) {
-	if !t.s.outage.news(t.number) {
+func (w *worker) warnUnable(words string) {
+	if !w.s.outage.news(w.number) {
 		return
 	}
-	o, _ := t.s.outage.of(t.number)
+	o, _ := w.s.outage.of(w.number)
 	what := "the server can't do what is asked of it"
 	if o.Cause != "" {
 		what = "the repository can't be worked on"
 	}
-	t.log().Warn(what+": it is tried again, and nothing is counted", "code", string(o.Code()), "words", words)
+	w.log().Warn(what+": it is tried again, and nothing is counted", "code", string(o.Code()), "words", words)
 }
 
 // wake tells whoever schedules the tasks that the server works again.
@@ -154,12 +154,12 @@ func (s *Supervisor) wake(tasks []int64) {
 
 // outageWords say on the issue that the server can't, where that lasts. They stay the same
 // while it does, and go with it.
-func (t *Task) outageWords() string {
-	words, since, _ := t.s.outage.lasts(t.number, t.s.now())
+func (w *worker) outageWords() string {
+	words, since, _ := w.s.outage.lasts(w.number, w.s.now())
 	if since == 0 {
 		return ""
 	}
-	switch o, _ := t.s.outage.of(t.number); o.Cause {
+	switch o, _ := w.s.outage.of(w.number); o.Cause {
 	case kernel.CodeGitBudget:
 		return "\nSince `" + kernel.Timestamp(since/1000) + "` a limit of writ's own, and not the server, keeps the repository from being read:\n\n" +
 			report.Quoted(o.Words) + "\n" + o.Code().Info().Remedy + "\n"
@@ -252,32 +252,32 @@ func (c carried) empty() bool {
 
 // park leaves it there; s.mu is held. A run that isn't judged has nothing to leave:
 // its processes are dead.
-func (t *Task) park() {
-	p := &parked{carried: t.carried}
-	if t.judged() {
-		p.run = t.run
+func (w *worker) park() {
+	p := &parked{carried: w.carried}
+	if w.judged() {
+		p.run = w.run
 	}
 	if p.run != nil || !p.empty() {
-		t.s.parked[t.number] = p
+		w.s.parked[w.number] = p
 	}
 }
 
 // unpark takes it up again; s.mu is held.
-func (t *Task) unpark() {
-	delete(t.s.denied, t.number) // it is tried anew
-	p := t.s.parked[t.number]
+func (w *worker) unpark() {
+	delete(w.s.denied, w.number) // it is tried anew
+	p := w.s.parked[w.number]
 	if p == nil {
 		return
 	}
-	delete(t.s.parked, t.number)
-	t.run, t.carried = p.run, p.carried
-	t.setDelivering(unsettledResult(p.pending, p.unseen))
+	delete(w.s.parked, w.number)
+	w.run, w.carried = p.run, p.carried
+	w.setDelivering(unsettledResult(p.pending, p.unseen))
 }
 
 // judged reports whether there is work that only has to be delivered: nothing of it
 // runs, and it needs no lease.
-func (t *Task) judged() bool {
-	return t.run != nil && t.run.phase == kernel.PhaseJudged && t.run.judgement != nil
+func (w *worker) judged() bool {
+	return w.run != nil && w.run.phase == kernel.PhaseJudged && w.run.judgement != nil
 }
 
 // mayTry waits until this task may ask something of the server. Where nothing of
@@ -286,14 +286,14 @@ func (t *Task) judged() bool {
 // act is obeyed, and the fence holds.
 func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 	t := d.task
-	d.resting, t.resting = 0, false
+	d.resting, t.work.resting = 0, false
 	clock := t.s.now()
 	until, ok := t.s.outage.take(t.number, clock)
 	switch {
 	case ok:
 		return true, false
 	case d.running() && t.jobDone() != nil && t.jobDone() != d.takenIn && closed(t.jobDone()):
-		d.takenIn, t.resting = t.jobDone(), true // what it came to is taken in, and no lease is renewed
+		d.takenIn, t.work.resting = t.jobDone(), true // what it came to is taken in, and no lease is renewed
 		return true, false
 	case !d.running() && d.o.Yield:
 		d.resting = clock.WallMs + max(until-clock.BootMs, 1)
@@ -304,7 +304,7 @@ func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 		done = nil
 	}
 	_ = d.pause(ctx, time.Duration(until-clock.BootMs)*time.Millisecond, done)
-	t.giveUpIfFenced()
+	t.work.giveUpIfFenced()
 	return false, false
 }
 
@@ -317,7 +317,7 @@ func (d *drive) tried(st Status, err error) {
 	if err != nil || unabled(st) {
 		return
 	}
-	if d.task.wakes(); d.task.resting {
+	if d.task.work.wakes(); d.task.work.resting {
 		return
 	}
 	d.task.s.outage.back(d.task.number, st.Decision.Action == kernel.ActionNone)
@@ -325,7 +325,7 @@ func (d *drive) tried(st Status, err error) {
 
 // running reports whether something of the task runs here, or is to be started: it
 // isn't left alone by whoever drives.
-func (d *drive) running() bool { return d.task.run != nil && !d.task.judged() }
+func (d *drive) running() bool { return d.task.work.run != nil && !d.task.work.judged() }
 
 // unabled reports whether a request's effect met a server that can't.
 func unabled(st Status) bool {
@@ -335,7 +335,7 @@ func unabled(st Status) bool {
 
 // unrenewable reports whether the lease is left as it is in this look: another try
 // at the server comes first.
-func (t *Task) unrenewable() bool { return t.resting }
+func (w *worker) unrenewable() bool { return w.resting }
 
 // errResting answers what a person asked of a task whose server can't take it. It is
 // asked again.
