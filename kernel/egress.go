@@ -28,6 +28,10 @@ type Usage struct {
 	// them: their answers broke off before they said what was used, or never said it.
 	Reserved int64 `json:"reserved"`
 	Unknown  int64 `json:"unknown"`
+	// Price is what the operator says that the model costs, and Cost what all of this comes
+	// to, rounded up, in millionths of the price's currency. Without a price there is neither.
+	Price *Price `json:"price,omitempty"`
+	Cost  int64  `json:"cost_micro,omitempty"`
 }
 
 // Tokens are all that were used.

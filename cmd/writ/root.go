@@ -36,7 +36,7 @@ func (a *app) root() tree {
 	contract.AddCommand(a.contractInit(), a.contractLint(), a.contractHash(), a.contractTry())
 	conf := group("config", "Check, print and explain this machine's configuration")
 	conf.AddCommand(a.configCheck(), a.configPrint(), a.configReference())
-	root.AddCommand(task, a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.queueCommand(), a.logsCommand(), a.cacheCommand(), a.demoCommand(), a.forgeCommand(), a.setupCommand(), contract, conf, a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.worldCommand(), a.versionCommand())
+	root.AddCommand(task, a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.queueCommand(), a.usageCommand(), a.logsCommand(), a.cacheCommand(), a.demoCommand(), a.forgeCommand(), a.setupCommand(), contract, conf, a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.worldCommand(), a.versionCommand())
 	root.AddCommand(a.doctorCommand(), a.tickCommand(), a.leaseCommand(), a.stateCommand())
 	return tree{root}
 }

@@ -27,6 +27,8 @@ type serverMetrics struct {
 	egress  *prometheus.CounterVec
 	carried *prometheus.CounterVec
 	tokens  *prometheus.CounterVec
+	cost    *prometheus.CounterVec
+	noPrice *prometheus.CounterVec
 
 	mu   sync.Mutex
 	held map[scheduler.Key]bool // whose lease this process has
@@ -60,10 +62,16 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "writ_builder_tokens_total", Help: "Tokens that builders used of models, as their gateways metered them.",
 		}, []string{"world", "builder", "model", "kind"}),
+		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_builder_cost_micro_total", Help: "What that comes to by the configured prices, in millionths of their currency, each request rounded up.",
+		}, []string{"world", "builder", "model", "currency"}),
+		noPrice: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_builder_cost_unknown_total", Help: "Requests of builders to models that have no price in the configuration.",
+		}, []string{"world", "builder", "model"}),
 	}
 	s.app.connected = m.connected
 	s.app.used = m.used
-	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens)
+	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens, m.cost, m.noPrice)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_leases_held", Help: "Leases that this process holds."}, m.leases))
 	for _, g := range []struct {
 		name, help string
@@ -102,13 +110,19 @@ func (m *serverMetrics) connected(r gateway.Record) {
 
 // used counts what a request to a provider used. A model that the provider didn't name is
 // one that the inside has asked for, which may be any, and has no row of its own.
-func (m *serverMetrics) used(world, builder string, u gateway.Usage) {
+func (m *serverMetrics) used(world, builder string, u gateway.Usage, price *kernel.Price) {
 	if u.Basis != gateway.Measured {
 		u.Model = "(unmeasured)"
 	}
 	for kind, n := range map[string]int64{"input": u.Input, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "output": u.Output} {
 		m.tokens.WithLabelValues(world, builder, u.Model, kind).Add(float64(n))
 	}
+	if price == nil {
+		m.noPrice.WithLabelValues(world, builder, u.Model).Inc()
+		return
+	}
+	all := kernel.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	m.cost.WithLabelValues(world, builder, u.Model, price.Currency).Add(float64(price.Cost(all)))
 }
 
 // stats asks the store, within the time that a scrape has.

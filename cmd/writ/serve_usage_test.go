@@ -9,26 +9,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/kernel"
 )
 
 // TestMetrics_Tokens: what builders used is counted by the model that the provider named. A
 // name that the inside has chosen makes no row.
 func TestMetrics_Tokens(t *testing.T) {
-	a := &app{}
+	a, price := &app{}, kernel.Price{Currency: "USD", CacheRead: 500_000, Output: 2_000_000}
 	m := newServerMetrics(prometheus.NewRegistry(), &server{app: a})
-	a.usage("w", "b", gateway.Usage{Model: "large", Basis: gateway.Measured, Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000})
-	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Reserved, Output: 5})
-	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Unknown, Output: 6})
+	a.usage("w", "b", gateway.Usage{Model: "large", Basis: gateway.Measured, Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000}, &price)
+	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Reserved, Output: 5}, nil)
+	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Unknown, Output: 6}, nil)
 	r := prometheus.NewRegistry()
-	r.MustRegister(m.tokens)
+	r.MustRegister(m.tokens, m.cost, m.noPrice)
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{
-		`{builder="b",kind="input",model="large",world="w"} 1`, `{builder="b",kind="cache_read",model="large",world="w"} 20`,
-		`{builder="b",kind="cache_write",model="large",world="w"} 300`, `{builder="b",kind="output",model="large",world="w"} 4000`,
-		`{builder="b",kind="output",model="(unmeasured)",world="w"} 11`,
+		`writ_builder_cost_micro_total{builder="b",currency="USD",model="large",world="w"} 8010`,
+		`writ_builder_cost_unknown_total{builder="b",model="(unmeasured)",world="w"} 2`,
+		`writ_builder_tokens_total{builder="b",kind="input",model="large",world="w"} 1`, `writ_builder_tokens_total{builder="b",kind="cache_read",model="large",world="w"} 20`,
+		`writ_builder_tokens_total{builder="b",kind="cache_write",model="large",world="w"} 300`, `writ_builder_tokens_total{builder="b",kind="output",model="large",world="w"} 4000`,
+		`writ_builder_tokens_total{builder="b",kind="output",model="(unmeasured)",world="w"} 11`,
 	} {
-		if !strings.Contains(w.Body.String(), "writ_builder_tokens_total"+want) {
+		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s is missing in %s", want, w.Body)
 		}
 	}

@@ -98,11 +98,25 @@ func (v *verifier) checkBuilder(f *findings, seq int64, b kernel.BuilderResult) 
 	}
 	checkStream(f, seq, b.Stdout)
 	checkStream(f, seq, b.Stderr)
+	checkCost(f, seq, b.Egress)
 	if !v.accepted() || b.Result == nil || v.diff == nil || !keptWhole(v.diff.Changes) {
 		return
 	}
 	for _, x := range scope.CheckReported(b.Result.ChangedFiles, scope.Verdict{Changes: v.diff.Changes, Discarded: v.diff.Discarded}) {
 		f.record(v.diffSeq(), "%s: %s", x.Subject, x.Detail)
+	}
+}
+
+// checkCost: what models were used costs what the recorded tokens come to by the recorded
+// price.
+func checkCost(f *findings, seq int64, e *kernel.Egress) {
+	if e == nil {
+		return
+	}
+	for _, u := range e.Usage {
+		if want := u.Priced(u.Price).Cost; u.Cost != want {
+			f.record(seq, "It says that the tokens of %s cost %d millionths, and by its price they cost %d.", scope.Display(u.Model), u.Cost, want)
+		}
 	}
 }
 

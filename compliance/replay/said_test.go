@@ -32,13 +32,16 @@ func TestR7_RecordsContradictEachOther(t *testing.T) {
 			a.diff.Discarded = []string{"build/"}
 			a.result.Result.ChangedFiles = append(a.result.Result.ChangedFiles, "build/x")
 		}), ""},
-		"no such operation":  {lies(func(a *attempt) { a.diff.Changes[0].Op = "rename" }), `is no "rename"`},
-		"a mode that is new": {lies(func(a *attempt) { a.op(kernel.OpModify, kernel.OpMode) }), `is no "mode"`},
-		"a file that is new": {lies(func(a *attempt) { a.op(kernel.OpMode, kernel.OpModify) }), `is no "modify"`},
-		"words of nothing":   {lies(func(a *attempt) { text(a).Tail = "FAILED" }), `which end with "FAILED"`},
-		"bytes of nothing":   {lies(func(a *attempt) { text(a).Bytes = 7 }), "7 bytes"},
-		"no bytes of words":  {lies(func(a *attempt) { text(a).Digest = canon.Sum([]byte("x")) }), "0 bytes"},
-		"words of a builder": {lies(func(a *attempt) { a.result.Stderr.Tail = "x" }), `which end with "x"`},
+		"what it cost":         {lies(func(a *attempt) { a.result.Egress = costing(2) }), ""},
+		"a higher cost":        {lies(func(a *attempt) { a.result.Egress = costing(3) }), "cost 3 millionths, and by its price they cost 2"},
+		"a cost without price": {lies(func(a *attempt) { a.result.Egress = costing(1); a.result.Egress.Usage[0].Price = nil }), "cost 1 millionths, and by its price they cost 0"},
+		"no such operation":    {lies(func(a *attempt) { a.diff.Changes[0].Op = "rename" }), `is no "rename"`},
+		"a mode that is new":   {lies(func(a *attempt) { a.op(kernel.OpModify, kernel.OpMode) }), `is no "mode"`},
+		"a file that is new":   {lies(func(a *attempt) { a.op(kernel.OpMode, kernel.OpModify) }), `is no "modify"`},
+		"words of nothing":     {lies(func(a *attempt) { text(a).Tail = "FAILED" }), `which end with "FAILED"`},
+		"bytes of nothing":     {lies(func(a *attempt) { text(a).Bytes = 7 }), "7 bytes"},
+		"no bytes of words":    {lies(func(a *attempt) { text(a).Digest = canon.Sum([]byte("x")) }), "0 bytes"},
+		"words of a builder":   {lies(func(a *attempt) { a.result.Stderr.Tail = "x" }), `which end with "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, testWorld, 1)
@@ -117,4 +120,10 @@ func TestR7_EffectOnTheIssueIsTheDecided(t *testing.T) {
 			t.Errorf("another %q: %q", name, f.text())
 		}
 	}
+}
+
+// costing are the connections of a builder that used two tokens at one millionth each.
+func costing(micro int64) *kernel.Egress {
+	price := kernel.Price{Currency: "USD", Input: 1_000_000}
+	return &kernel.Egress{Total: 1, Connections: []kernel.Connection{}, Denied: []kernel.Denied{}, Usage: []kernel.Usage{{Model: "m", Requests: 1, Input: 2, Price: &price, Cost: micro}}}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -183,7 +184,36 @@ func (r RunRecord) tellUsage(rep *Report) {
 	if all.Reserved+all.Unknown > 0 {
 		line += fmt.Sprintf(" Of %d requests that is what was reserved for them: %d broke off, and of %d the provider didn't say it.", all.Reserved+all.Unknown, all.Reserved, all.Unknown)
 	}
-	rep.Notes = append(slices.Clone(rep.Notes), line)
+	rep.Notes = append(slices.Clone(rep.Notes), line+costOf(r.Built.Egress.Usage))
+}
+
+// costOf says what was used comes to, by each currency, and of which models nobody said it.
+func costOf(list []kernel.Usage) (line string) {
+	sums := map[string]int64{}
+	var unpriced []string
+	for _, u := range list {
+		if u.Price == nil {
+			unpriced = append(unpriced, span(u.Model))
+			continue
+		}
+		sums[u.Price.Currency] = min(sums[u.Price.Currency]+u.Cost, kernel.MaxCost)
+	}
+	for _, currency := range slices.Sorted(maps.Keys(sums)) {
+		line += " It cost " + Money(sums[currency]) + " " + span(currency) + " by the prices of the server's configuration."
+	}
+	if len(unpriced) > 0 {
+		line += " There is no price for " + strings.Join(unpriced, ", ") + ", whose cost isn't known."
+	}
+	return line
+}
+
+// Money writes millionths: 1234567 is 1.234567, and 1500000 is 1.50.
+func Money(micro int64) string {
+	text := fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
+	for n := 0; n < 4 && strings.HasSuffix(text, "0"); n++ {
+		text = text[:len(text)-1]
+	}
+	return text
 }
 
 // tellDenied says what the gateway denied, and which list would allow it.

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -93,13 +94,37 @@ func TestRunRecord_TellsWhatWasUsed(t *testing.T) {
 		{Model: "large", Requests: 3, Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000},
 		{Model: "small", Requests: 2, Input: 1, Output: 1, Reserved: 1, Unknown: 1},
 	}
-	const measured = "The builder used 4321 tokens in 3 requests: 1 in, 20 read from the cache, 300 written to it, 4000 out (`large`)."
-	const both = "The builder used 4323 tokens in 5 requests: 2 in, 20 read from the cache, 300 written to it, 4001 out (`large`, `small`). Of 2 requests that is what was reserved for them: 1 broke off, and of 1 the provider didn't say it."
+	const unpriced = " There is no price for "
+	const measured = "The builder used 4321 tokens in 3 requests: 1 in, 20 read from the cache, 300 written to it, 4000 out (`large`)." + unpriced + "`large`, whose cost isn't known."
+	const both = "The builder used 4323 tokens in 5 requests: 2 in, 20 read from the cache, 300 written to it, 4001 out (`large`, `small`). Of 2 requests that is what was reserved for them: 1 broke off, and of 1 the provider didn't say it." + unpriced + "`large`, `small`, whose cost isn't known."
 	for n, want := range [][]string{nil, {measured}, {both}} {
 		var rep Report
 		RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &kernel.BuilderResult{Egress: &kernel.Egress{Usage: usage[:n]}}}.Tell(&rep, false)
 		if !slices.Equal(rep.Notes, want) {
 			t.Errorf("notes %q, want %q", rep.Notes, want)
+		}
+	}
+}
+
+// TestRunRecord_TellsWhatItCost: of what has a price the sum, of each currency, and what has
+// none by name.
+func TestRunRecord_TellsWhatItCost(t *testing.T) {
+	usd, credits := &kernel.Price{Currency: "USD"}, &kernel.Price{Currency: "credits"}
+	for _, c := range []struct {
+		usage []kernel.Usage
+		want  string
+	}{
+		{[]kernel.Usage{{Model: "m", Price: usd, Cost: 1_234_567}}, " It cost 1.234567 `USD` by the prices of the server's configuration."},
+		{[]kernel.Usage{{Model: "m", Price: usd}}, " It cost 0.00 `USD` by the prices of the server's configuration."},
+		{
+			[]kernel.Usage{{Model: "m", Price: usd, Cost: 500_000}, {Model: "n", Price: credits, Cost: 1}, {Model: "o", Price: usd, Cost: 10_500_000}, {Model: "p"}},
+			" It cost 11.00 `USD` by the prices of the server's configuration. It cost 0.000001 `credits` by the prices of the server's configuration. There is no price for `p`, whose cost isn't known.",
+		},
+	} {
+		var rep Report
+		RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &kernel.BuilderResult{Egress: &kernel.Egress{Usage: c.usage}}}.Tell(&rep, false)
+		if len(rep.Notes) != 1 || !strings.HasSuffix(rep.Notes[0], c.want) {
+			t.Errorf("notes %q, want %q", rep.Notes, c.want)
 		}
 	}
 }

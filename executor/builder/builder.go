@@ -44,8 +44,11 @@ type Config struct {
 	Gateway    gateway.Limits       // of each sandbox, but for the time, which is the program's
 	Resolver   gateway.Resolver     // nil: the host's
 	Connection func(gateway.Record) // told of each connection to the outside; nil for nobody
-	// Usage is told what each request of a builder's to a provider used; nil for nobody.
-	Usage   func(world, builder string, u gateway.Usage)
+	// Usage is told what each request of a builder's to a provider used, with the model's
+	// price, nil for none; nil for nobody.
+	Usage func(world, builder string, u gateway.Usage, price *kernel.Price)
+	// Price is what a model costs, nil where the operator didn't say it; nil for none.
+	Price   func(model string) *kernel.Price
 	WorkDir string // workspaces are made below it and removed
 	Layers  Layers
 	// Redact takes secrets out of what is kept or shown; nil for none.
@@ -94,6 +97,9 @@ type Local struct {
 func New(cfg Config) *Local {
 	if cfg.Holds == nil {
 		cfg.Holds = func([]byte) bool { return false }
+	}
+	if cfg.Price == nil {
+		cfg.Price = func(string) *kernel.Price { return nil }
 	}
 	if cfg.Redact == nil {
 		cfg.Redact = func(s string) string { return s }

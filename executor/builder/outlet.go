@@ -273,7 +273,7 @@ func (g *egressLog) add(r gateway.Record) {
 	if r.Usage != nil {
 		g.use(*r.Usage)
 		if g.l.cfg.Usage != nil && g.builder != "" {
-			g.l.cfg.Usage(g.world, g.builder, *r.Usage)
+			g.l.cfg.Usage(g.world, g.builder, *r.Usage, g.l.cfg.Price(r.Usage.Model))
 		}
 	}
 	g.e.Total++
@@ -290,17 +290,20 @@ func (g *egressLog) add(r gateway.Record) {
 // use counts what a request to a provider used. Where no answer named the model it is the
 // one that the inside has asked for, of which there may be many.
 func (g *egressLog) use(u gateway.Usage) {
-	model := g.l.clean(u.Model, maxDetailBytes)
+	model, price := g.l.clean(u.Model, maxDetailBytes), g.l.cfg.Price(u.Model)
 	i := slices.IndexFunc(g.e.Usage, func(o kernel.Usage) bool { return o.Model == model })
 	if i < 0 {
 		if i = len(g.e.Usage); i == kernel.MaxModels {
 			i--
 			g.e.Usage[i].Model = kernel.OtherModels
 		} else {
-			g.e.Usage = append(g.e.Usage, kernel.Usage{Model: model})
+			g.e.Usage = append(g.e.Usage, kernel.Usage{Model: model, Price: price})
 		}
 	}
 	sum := &g.e.Usage[i]
+	if sum.Model == kernel.OtherModels {
+		sum.Price = kernel.Dearer(sum.Price, price)
+	}
 	sum.Requests++
 	switch u.Basis {
 	case gateway.Reserved:
@@ -315,6 +318,7 @@ func (g *egressLog) use(u gateway.Usage) {
 	}{{&sum.Input, u.Input}, {&sum.CacheRead, u.CacheRead}, {&sum.CacheWrite, u.CacheWrite}, {&sum.Output, u.Output}} {
 		*n.to = min(*n.to+n.more, maxTokens)
 	}
+	*sum = sum.Priced(sum.Price)
 }
 
 // maxTokens bounds a sum: records have no larger number, and four of them fit an int64.

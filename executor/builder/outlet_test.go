@@ -492,6 +492,46 @@ func TestEgress_UsageIsSummed(t *testing.T) {
 	}
 }
 
+// TestEgress_UsageHasItsCost: by the price of the model, rounded up once. What stands for
+// several models has the dearest price of each kind, and none where one of them has none.
+func TestEgress_UsageHasItsCost(t *testing.T) {
+	t.Parallel()
+	l := New(Config{WorkDir: t.TempDir(), Price: func(model string) *kernel.Price {
+		if model == "unknown" {
+			return nil
+		}
+		return &kernel.Price{Currency: "USD", Input: 300_000, Output: int64(len(model))}
+	}})
+	defer l.Close()
+	g := l.newEgressLog("here#7", kernel.MaxConnections)
+	use := func(model string, input int64) {
+		g.add(gateway.Record{API: "anthropic", Verdict: gateway.Allowed, Usage: &gateway.Usage{Model: model, Basis: gateway.Measured, Input: input}})
+	}
+	use("m", 1)
+	use("unknown", 7)
+	use("m", 1)
+	for n := range kernel.MaxModels - 2 {
+		use(fmt.Sprint("model", n), 1_000_000)
+	}
+	got := g.result().Usage
+	if m := got[0]; m.Cost != 1 || m.Price == nil || got[1].Price != nil || got[1].Cost != 0 || got[1].Input != 7 {
+		t.Errorf("%+v", got[:2])
+	}
+	use("a-longer-name", 1)
+	if last := g.result().Usage[kernel.MaxModels-1]; last.Price == nil || last.Price.Output != int64(len("a-longer-name")) || last.Cost != 300_001 {
+		t.Errorf("the others: %+v", last)
+	}
+	use("another", 1)
+	for n := range 3 {
+		use(fmt.Sprint("unknown", n), 1)
+	}
+	l.cfg.Price = func(string) *kernel.Price { return nil }
+	use("one more", 1)
+	if last := g.result().Usage[kernel.MaxModels-1]; last.Price != nil || last.Cost != 0 {
+		t.Errorf("the others, with one that has no price: %+v", last)
+	}
+}
+
 // TestEgress_ProxyIsTheOperatorsToChange: what the configuration says of a variable wins.
 func TestEgress_ProxyIsTheOperatorsToChange(t *testing.T) {
 	t.Parallel()

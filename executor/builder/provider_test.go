@@ -65,7 +65,7 @@ func TestF3_ProviderKey(t *testing.T) {
 	t.Parallel()
 	var told []string
 	b := outward(t, func(c *Config) {
-		c.Usage = func(world, builder string, u gateway.Usage) {
+		c.Usage = func(world, builder string, u gateway.Usage, _ *kernel.Price) {
 			told = append(told, fmt.Sprint(world, " ", builder, " ", u.Basis))
 		}
 	})

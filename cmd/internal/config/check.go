@@ -50,6 +50,7 @@ func (r *reader) check(c *Config) {
 			"It needs its provider: egress: [{host: "+providersHost(b.Kind)+", credential: {secret: NAME, api: "+builder.KindAPI(b.Kind)+"}}], with the name of the variable that has the key.")
 		bad(b.Loopback && c.Sandbox == SandboxLandlock, join(key, "loopback"), noLoopback)
 	}
+	r.prices(c.Prices)
 	r.egress(c)
 	r.environment("checks.env", c.Checks.Env)
 	r.keys("checks.env", c.Checks.Env)

@@ -42,6 +42,7 @@ type Config struct {
 	WithoutLandlock bool               `key:"without_landlock" doc:"Accept a Linux without Landlock. Without this such a machine has no sandbox."`
 	Builders        map[string]Builder `key:"builders" doc:"The programs that do the work, by the name that a task or contract gives. A repository can name one of these and nothing else."`
 	Worlds          map[string]World   `key:"worlds" doc:"What each repository may reach, by its name in texts, such as git.example/acme/shop or local/acme/shop. Where it names any, one that it doesn't name reaches nothing; where it names none, each may reach what builders and checks may."`
+	Prices          Prices             `key:"prices" doc:"What the models of builders cost, so that what a run cost is told beside its tokens. It is worked out from what the gateway metered, and is no invoice."`
 	Checks          Checks             `key:"checks" doc:"Surroundings of a contract's checks. Each runs in a sandbox of its own, on a fresh tree."`
 	Limits          Limits             `key:"limits" doc:"Limits of each sandbox: the whole process tree of a builder or check."`
 	Layers          Layers             `key:"layers" restart:"yes" doc:"The repositories' trees that are kept on the disk, so that a workspace costs what is written to it and not each file of the repository. They are shown as overlays, where the kernel lets a sandbox mount them (writ doctor says whether); elsewhere each workspace is laid out whole."`

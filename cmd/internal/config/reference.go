@@ -70,6 +70,8 @@ func rows(b *strings.Builder, v reflect.Value, prefix string) {
 			rows(b, reflect.ValueOf(DefaultBuilder()), key+".<name>")
 		case field.Type() == reflect.TypeFor[map[string]World]():
 			rows(b, reflect.ValueOf(World{}), key+".<name>")
+		case field.Type() == reflect.TypeFor[map[string]Price]():
+			rows(b, reflect.ValueOf(Price{}), key+".<name>")
 		case field.Type() == reflect.TypeFor[[]Egress]() && key == "checks.egress": // the others have the same keys
 			rows(b, reflect.ValueOf(Egress{}), key+".<n>")
 		case field.Type() == reflect.TypeFor[[]GitLabHook]():

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/kernel"
+)
+
+const somePrices = `
+prices:
+  currency: USD
+  models:
+    claude-sonnet-*: {input: 3000000, cache_read: 300000, cache_write: 3750000, output: 15000000}
+    claude-*: {input: 9, cache_read: 9, cache_write: 9, output: 9}
+    claude-sonnet-4-5: {input: 1, cache_read: 2, cache_write: 3, output: 1000000000000}
+    free: {input: 0, cache_read: 0, cache_write: 0, output: 0}
+`
+
+// TestPrices_Of: the whole name wins, then the longest beginning, and what isn't listed has
+// no price, which is another thing than one of 0.
+func TestPrices_Of(t *testing.T) {
+	c, err := Parse("writ.yaml", []byte(somePrices))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]*kernel.Price{
+		"claude-sonnet-4-5":          {Currency: "USD", Input: 1, CacheRead: 2, CacheWrite: 3, Output: kernel.MaxPrice},
+		"claude-sonnet-4-5-20250929": {Currency: "USD", Input: 3000000, CacheRead: 300000, CacheWrite: 3750000, Output: 15000000},
+		"claude-haiku":               {Currency: "USD", Input: 9, CacheRead: 9, CacheWrite: 9, Output: 9},
+		"free":                       {Currency: "USD"},
+		"free-of-charge":             nil,
+		"gpt":                        nil,
+		"":                           nil,
+	} {
+		got := c.Prices.Of(model)
+		if (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("%s: %+v, want %+v", model, got, want)
+		}
+	}
+}
+
+// TestPrices_Refuses: a kind that would count as nothing since its price was forgotten, and
+// what is no price or no name.
+func TestPrices_Refuses(t *testing.T) {
+	const four = "{input: 1, cache_read: 1, cache_write: 1, output: 1}"
+	for text, want := range map[string]string{
+		"{currency: USD, models: {m: {input: 1, output: 1}}}":                                            "no price for cache_read, cache_write",
+		"{models: {m: " + four + "}}":                                                                    "prices.currency",
+		"{currency: '3 USD', models: {m: " + four + "}}":                                                 "prices.currency",
+		"{currency: USD, models: {'a*b': " + four + "}}":                                                 "prices.models.a*b",
+		"{currency: USD, models: {'a b': " + four + "}}":                                                 "prices.models.a b",
+		"{currency: USD, models: {m: {input: 1.5, cache_read: 1, cache_write: 1, output: 1}}}":           "whole number",
+		"{currency: USD, models: {m: {input: -1, cache_read: 1, cache_write: 1, output: 1}}}":            "whole number",
+		"{currency: USD, models: {m: {input: 1, cache_read: 1, cache_write: 1, output: 1e3}}}":           "whole number",
+		"{currency: USD, models: {m: {input: 1000000000001, cache_read: 1, cache_write: 1, output: 1}}}": "whole number",
+	} {
+		if _, err := Parse("writ.yaml", []byte("prices: "+text+"\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

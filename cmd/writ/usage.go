@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/compliance/report"
+)
+
+type usageFlags struct {
+	state, since, world, archive string
+	task                         int64
+}
+
+func (a *app) usageCommand() *cobra.Command {
+	var f usageFlags
+	cmd := &cobra.Command{
+		Use: "usage --state-dir DIR", Short: "Who spent what: runs, time, tokens and cost of each task", Args: cobra.NoArgs,
+		Long: `Usage tells from the records of an installation what its builders used: of each run and
+model the wall time, the requests, the tokens that the gateway metered, and what they
+cost by the price list that was in force then (prices in the configuration). It reads
+the store, beside a running server or without one, and changes nothing. Records are
+read and not verified: writ verify does that.
+
+What a run used is recorded when its builder ends. What an agent says of its own cost
+isn't among it.`,
+		Example: "  writ usage --state-dir /var/lib/writ/state --since 2026-01-01 --world github.com/acme/shop",
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.state, "state-dir", "", "state directory of the installation")
+	fl.StringVar(&f.since, "since", "", "day, as 2026-01-31: runs that began before it (UTC) are left out")
+	fl.StringVar(&f.world, "world", "", "one repository, by its name or its identity (default: all)")
+	fl.Int64Var(&f.task, "task", 0, "number of one task (default: all)")
+	fl.StringVar(&f.archive, "archive", "", "directory of the archived records (writ ledger archive)")
+	fl.BoolVar(&a.json, "json", false, "print JSON")
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if f.state == "" {
+			return usage("--state-dir is missing: give that of the installation.")
+		}
+		for flag, path := range map[string]string{"state-dir": f.state, "archive": f.archive} {
+			if err := pathFlag(flag, path); err != nil {
+				return err
+			}
+		}
+		if fl.Changed("task") && f.task < 1 {
+			return usage("--task must be at least 1.")
+		}
+		var since int64
+		if f.since != "" {
+			day, err := time.Parse(time.DateOnly, f.since)
+			if err != nil {
+				return usage("--since is no day: write it as 2026-01-31.")
+			}
+			since = day.UnixMilli()
+		}
+		s, err := spent(ctx, f, since)
+		if err != nil {
+			return err
+		}
+		return a.tellSpent(s)
+	})
+	return cmd
+}
+
+func (a *app) tellSpent(s *report.Spent) error {
+	if !a.json {
+		a.print("%s", s.Plain())
+		return nil
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	a.printJSON(data)
+	return nil
+}
+
+// spent reads the ledgers of an installation.
+func spent(ctx context.Context, f usageFlags, since int64) (*report.Spent, error) {
+	out := report.NewSpent(since)
+	dir, err := openState(f.state, false)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(dir.file(ledger.FileName)); errors.Is(err, fs.ErrNotExist) {
+		return out, nil // nothing was recorded yet
+	}
+	store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{Archive: f.archive})
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	worlds, err := store.Worlds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	use := dir.lastUse()
+	wanted := use.meant(f.world)
+	if f.world != "" && !slices.Contains(worlds, wanted) {
+		return nil, &problem{exit: exitOther, text: "Nothing was recorded here of a repository " + f.world + ".", remedy: "Leave --world out to see which there are."}
+	}
+	for _, w := range worlds {
+		if f.world != "" && w != wanted {
+			continue
+		}
+		fold, err := spentIn(ctx, store, w, f.task)
+		if err != nil {
+			return nil, err
+		}
+		out.Add(w, use.Names[w], fold, since)
+	}
+	return out, nil
+}
+
+// spentIn reads one world's records, of one task or all.
+func spentIn(ctx context.Context, store *ledger.Store, world string, task int64) (*report.SpentFold, error) {
+	l, err := store.World(ctx, world)
+	if err != nil {
+		return nil, err
+	}
+	records := l.Records(ctx, 0, 0)
+	if task > 0 {
+		records = l.RecordsOfTask(ctx, task)
+	}
+	fold := report.NewSpentFold()
+	for r, err := range records {
+		if err == nil {
+			err = fold.Take(r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return fold, nil
+}
