@@ -39,7 +39,7 @@ func (w *worker) enter(o DriveOptions) {
 // unadmitted is how a task stands of which something would be claimed or started now if
 // there were room for it. Nothing was decided, so nothing is recorded. Of a claim whoever
 // drives the task comes back when there is room; a lease is kept meanwhile.
-func (t *Task) unadmitted(c *cycle) (Status, bool) {
+func (t *Task) unadmitted(c *observation) (Status, bool) {
 	if t.work.room.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
 		return Status{}, false
 	}
@@ -77,7 +77,7 @@ type queued struct {
 
 // queuedOf reads it off the issue: the approval is answered at once, and where nothing was
 // told yet a sentence says why it waits, once.
-func (w *worker) queuedOf(c *cycle) queued {
+func (w *worker) queuedOf(c *observation) queued {
 	q := queued{is: true}
 	if c.shown == nil || c.shown.Gone || !w.remote || len(c.shown.Comments) > 0 {
 		return q
@@ -94,7 +94,7 @@ func (w *worker) queuedOf(c *cycle) queued {
 }
 
 // queuedText says why a task waits that could be claimed; nothing where it has room.
-func (i *tracker) queuedText(c *cycle, f *kernel.IssueFacts, stands kernel.Decision) message {
+func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel.Decision) message {
 	i.work.guard.Lock()
 	denied, why := i.work.room.denied, i.work.room.why
 	i.work.guard.Unlock()

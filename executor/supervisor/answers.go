@@ -63,7 +63,7 @@ func (m marker) number(kind, text string) (int64, bool) {
 }
 
 // readCommands takes what commands are owed an answer, and composes it.
-func (i *tracker) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFacts, seen *approval.Facts, stands kernel.Decision) error {
+func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.IssueFacts, seen *approval.Facts, stands kernel.Decision) error {
 	now := c.clock.WallMs
 	for n, account := range approval.Unknown(i.unanswered(c, *seen), now) {
 		if n == maxUnknown {
@@ -98,13 +98,13 @@ func (i *tracker) readCommands(ctx context.Context, c *cycle, f *kernel.IssueFac
 }
 
 // unanswered are the commands on the issue that this installation hasn't answered.
-func (i *tracker) unanswered(c *cycle, seen approval.Facts) []approval.Asked {
+func (i *tracker) unanswered(c *observation, seen approval.Facts) []approval.Asked {
 	return slices.DeleteFunc(approval.Commands(seen), func(a approval.Asked) bool { return c.facts.View.Answered.Has(a.Comment) })
 }
 
 // answer composes the answer to one command. Of several that ask for an
 // explanation the newest gets it.
-func (i *tracker) answer(c *cycle, a approval.Asked, stands kernel.Decision, explain int64) kernel.CommandFacts {
+func (i *tracker) answer(c *observation, a approval.Asked, stands kernel.Decision, explain int64) kernel.CommandFacts {
 	reaction, words := i.wordsFor(c, a, stands)
 	out := kernel.CommandFacts{Comment: a.Comment, Reaction: string(reaction)}
 	m := i.marker()
@@ -123,7 +123,7 @@ func (i *tracker) answer(c *cycle, a approval.Asked, stands kernel.Decision, exp
 
 // wordsFor is what a command is answered: a reaction, and words where it can't be
 // seen from the task what became of it.
-func (i *tracker) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (forge.Reaction, string) {
+func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decision) (forge.Reaction, string) {
 	head := c.facts.Head
 	switch cmd := a.Command; {
 	case !a.May:
@@ -164,13 +164,13 @@ func (i *tracker) wordsFor(c *cycle, a approval.Asked, stands kernel.Decision) (
 
 // tooLateFor reports whether a stop came to a result that git has, and stopped no review of
 // what was pushed to its change.
-func (i *tracker) tooLateFor(c *cycle, a approval.Asked) (is bool) {
+func (i *tracker) tooLateFor(c *observation, a approval.Asked) (is bool) {
 	i.s.locked(func() { is = i.s.stopped[i.number] == nil })
 	return is && c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, c.facts.Head.Act)
 }
 
 // resultWords say what becomes of a result that nobody stopped.
-func (i *tracker) resultWords(c *cycle) string {
+func (i *tracker) resultWords(c *observation) string {
 	if c.facts.AwaitsMerge() {
 		return "The work waits for the merge of its change; close that unmerged to turn the work down.\n"
 	}
@@ -178,13 +178,13 @@ func (i *tracker) resultWords(c *cycle) string {
 }
 
 // approveWords is the line that approves the text as it is now.
-func approveWords(c *cycle) string {
+func approveWords(c *observation) string {
 	return fmt.Sprintf("```\n/writ approve %s\n```\n", c.facts.Current)
 }
 
 // approveLine says how the text as it is now can be approved, where the task waits
 // for that, and is "" elsewhere.
-func (i *tracker) approveLine(c *cycle, stands kernel.Decision) string {
+func (i *tracker) approveLine(c *observation, stands kernel.Decision) string {
 	wanted := stands.WaitingFor == kernel.WaitApproval || slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool {
 		return k == kernel.CodeInstructionChanged || k == kernel.CodeApprovalUnproven
 	})

@@ -153,7 +153,7 @@ func (o *observer) lookAgain(soon bool) {
 
 // baseFaults are what is known to be wrong with the base of a task that may be
 // claimed. No file is read for it.
-func (o *observer) baseFaults(c *cycle) (vs []kernel.Violation) {
+func (o *observer) baseFaults(c *observation) (vs []kernel.Violation) {
 	in := c.intake
 	soon := false
 	o.s.surveys.at(in.BaseCommit, func(s *survey) {
@@ -176,7 +176,7 @@ func (o *observer) baseFaults(c *cycle) (vs []kernel.Violation) {
 
 // surveyBase tries the base of a task that would be claimed now, before it is:
 // one that no run can use would be claimed and given back for ever.
-func (o *observer) surveyBase(ctx context.Context, c *cycle) error {
+func (o *observer) surveyBase(ctx context.Context, c *observation) error {
 	surveyor, ok := o.s.deps.Executor.(executor.Surveyor)
 	if !ok || o.work.run != nil || c.request != kernel.RequestTick {
 		return nil

@@ -15,7 +15,7 @@ import (
 
 // readChange looks for the change that delivers an accepted result's branch, and how
 // far it has come. It is nil where no change delivers the work.
-func (i *tracker) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts, error) {
+func (i *tracker) readChange(ctx context.Context, c *observation) (*kernel.ChangeFacts, error) {
 	if !c.intake.byChange || i.work.run != nil || !c.facts.Delivered() {
 		return nil, nil //nolint:nilnil // there is none, which is no failure
 	}
@@ -77,7 +77,7 @@ func (i *tracker) readChange(ctx context.Context, c *cycle) (*kernel.ChangeFacts
 // HEAD's result: it was merged before that was begun, its text names another run,
 // or its branch has nothing of the result, unless it is writ's own and says so. A
 // text is anybody's who may write: it makes no change one of this result.
-func (i *tracker) endedBefore(ctx context.Context, c *cycle, change forge.Change, run string, own bool) (bool, error) {
+func (i *tracker) endedBefore(ctx context.Context, c *observation, change forge.Change, run string, own bool) (bool, error) {
 	head, replaced := git.OID(change.HeadOID), c.replaced()
 	switch {
 	case change.State == forge.ChangeOpen:
@@ -133,7 +133,7 @@ const maxAncestry = 64
 // branches that changes are for. The base's name may have changed since. One into the base
 // counts where the base still has it when the task is completed; who sets the base back
 // after that takes nothing back.
-func (i *tracker) merged(ctx context.Context, c *cycle, change forge.Change) (bool, error) {
+func (i *tracker) merged(ctx context.Context, c *observation, change forge.Change) (bool, error) {
 	if change.Base == c.intake.baseBranch() && !c.facts.AwaitsMerge() {
 		return true, nil
 	}
@@ -194,12 +194,12 @@ func broughtBy(tip, merged git.OID, since []git.Commit) git.OID {
 
 // verified is the commit that HEAD's result delivers, and builtOn the base that it
 // was made on.
-func (c *cycle) verified() git.OID { return c.named(kernel.TrailerChange) }
-func (c *cycle) builtOn() git.OID  { return c.named(kernel.TrailerBase) }
+func (c *observation) verified() git.OID { return c.named(kernel.TrailerChange) }
+func (c *observation) builtOn() git.OID  { return c.named(kernel.TrailerBase) }
 
 // replaced is the commit that HEAD's result replaced on the change branch, "" for none. A
 // forge may show it for a while, and somebody may have merged it just before.
-func (c *cycle) replaced() git.OID {
+func (c *observation) replaced() git.OID {
 	if said(c.event, kernel.TrailerRefreshes) == "" {
 		return ""
 	}
@@ -207,7 +207,7 @@ func (c *cycle) replaced() git.OID {
 }
 
 // named is the commit in one of HEAD's trailers.
-func (c *cycle) named(key string) git.OID {
+func (c *observation) named(key string) git.OID {
 	for _, tr := range c.event.Extra() {
 		if tr.Key == key {
 			return git.OID(tr.Value)
@@ -217,7 +217,7 @@ func (c *cycle) named(key string) git.OID {
 }
 
 // undone reports whether a person asks again for work that was turned down.
-func (i *tracker) undone(ctx context.Context, c *cycle, issue Issue) (bool, error) {
+func (i *tracker) undone(ctx context.Context, c *observation, issue Issue) (bool, error) {
 	h := c.facts.Head
 	if !i.remote || !issue.Retry || issue.ByBot || !c.facts.Delivered() || !kernel.NewerAct(issue.Act, h.Act) {
 		return false, nil
@@ -396,7 +396,7 @@ const checkName = "writ"
 
 // readCheck composes the check that the change's commit is owed: it says the report
 // of the result at HEAD.
-func (i *tracker) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
+func (i *tracker) readCheck(c *observation, f *kernel.IssueFacts, r report.Report) {
 	ch, verified := f.Change, string(c.verified())
 	if ch == nil || ch.Number == 0 || ch.Old || verified == "" {
 		return
@@ -411,7 +411,7 @@ func (i *tracker) readCheck(c *cycle, f *kernel.IssueFacts, r report.Report) {
 }
 
 // readReviewCheck composes the check of what was pushed, once that was reviewed.
-func (i *tracker) readReviewCheck(c *cycle, f *kernel.IssueFacts) {
+func (i *tracker) readReviewCheck(c *observation, f *kernel.IssueFacts) {
 	f.Check = nil
 	if r := f.Change.Review; r != nil && r.Ended {
 		c.check = i.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)

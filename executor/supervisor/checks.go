@@ -12,7 +12,7 @@ import (
 
 // prepareChecks starts the runner on the proposed change: a fresh tree, built
 // from the hashed bytes.
-func (w *worker) prepareChecks(_ *cycle) (*effect, error) {
+func (w *worker) prepareChecks(_ *observation) (*effect, error) {
 	r := w.run
 	tree, err := changedTree(git.NewObjects(r.base), r)
 	if err != nil {

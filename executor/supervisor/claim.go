@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,6 +92,7 @@ func (w *worker) prepareClaim(c *cycle) (*effect, error) {
 // pushClaim composes the push that begins a run. What an earlier one left in the store
 // is of no more use once it is won, unless this one goes on with it from there.
 func (w *worker) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
+	r.stray = cmp.Or(r.stray, c.stray)
 	made, err := w.claimCommits(c, objs, r)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func (w *worker) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error)
 		cmds: []git.Command{{Ref: w.StateRef(), Old: git.OID(c.facts.Head.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq,
 		stored: r.resumes != "" && r.refreshes == "" && c.left.stored && !r.shelved, unshelves: !r.shelved,
 		won: func() {
-			r.claim, r.stray = made.oid, c.stray
+			r.claim = made.oid
 			w.renewed(r, made.oid, r.date, made.message, at)
 			w.setRun(r)
 			w.ruling = ruling{}
@@ -173,16 +175,16 @@ func (w *worker) inputTree(objs *git.Objects, r *run) error {
 // claimCommits adds the event, if HEAD is none for this approval, and the lease.
 func (w *worker) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, error) {
 	parent, origin, seq := c.head.OID, c.facts.Head.State, c.facts.NextSeq() // no commit is no parent
-	if w.needsEvent(c) {
-		event, err := w.openEvent(c, objs, r, seq)
+	if w.needsEvent(&c.observation) {
+		event, err := w.openEvent(&c.observation, objs, r, seq)
 		if err != nil {
 			return stated{}, err
 		}
 		parent, origin, seq = event.oid, string(kernel.TaskOpen), seq+1
 	}
 	tr := w.runTrailers(r)
-	tr.interruptions = c.decision.Interruptions
-	made, err := w.stateCommit(c, objs, stateCommit{
+	tr.interruptions, tr.branch = c.decision.Interruptions, r.stray
+	made, err := w.stateCommit(&c.observation, objs, stateCommit{
 		tree: r.tree, parent: parent, date: r.date, seq: seq, trailers: &tr,
 		message: func(extra []lease.Trailer) ([]byte, error) {
 			return lease.Working(lease.Claim{
@@ -197,7 +199,7 @@ func (w *worker) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, erro
 }
 
 // openEvent adds the event that a claim is made on.
-func (w *worker) openEvent(c *cycle, objs *git.Objects, r *run, seq int64) (stated, error) {
+func (w *worker) openEvent(c *observation, objs *git.Objects, r *run, seq int64) (stated, error) {
 	return w.stateCommit(c, objs, stateCommit{
 		tree: r.tree, parent: c.head.OID, date: r.date, seq: seq,
 		trailers: &trailers{base: string(r.intake.BaseCommit), approval: string(r.pack.Approval.Digest), governance: string(r.pack.Pins.Governance)},
@@ -212,14 +214,14 @@ func (w *worker) openEvent(c *cycle, objs *git.Objects, r *run, seq int64) (stat
 }
 
 // needsEvent: the ref is new, or a person begins the task anew (REQUIREMENTS T13).
-func (w *worker) needsEvent(c *cycle) bool {
+func (w *worker) needsEvent(c *observation) bool {
 	h := c.facts.Head
 	return h.OID == "" || h.State == "" || h.Approval != c.facts.Approved || c.facts.BeginsAnew()
 }
 
 // checkDispatch builds the dispatch again from what was pushed, at the last
 // moment before the start (seed 001, principle 1; cases I2, I10).
-func (w *worker) checkDispatch(c *cycle) []kernel.Violation {
+func (w *worker) checkDispatch(c *observation) []kernel.Violation {
 	r := w.run
 	vs := kernel.ValidateDispatch(r.dispatch)
 	again, err := rebuildDispatch(*r.objects, r.plan.hash)
@@ -246,7 +248,7 @@ func (w *worker) checkDispatch(c *cycle) []kernel.Violation {
 }
 
 // contractMoved: the contract in force at the start is the pinned one.
-func (r *run) contractMoved(c *cycle) []kernel.Violation {
+func (r *run) contractMoved(c *observation) []kernel.Violation {
 	if c.intake.Governance == r.intake.Governance {
 		return nil
 	}
@@ -274,7 +276,7 @@ func rebuildDispatch(o claimObjects, planHash canon.Digest) ([]byte, error) {
 }
 
 // prepareDispatch starts the builder: one effect call, which returns its handle.
-func (w *worker) prepareDispatch(_ *cycle) (*effect, error) {
+func (w *worker) prepareDispatch(_ *observation) (*effect, error) {
 	r := w.run
 	key := "dispatch:" + r.id
 	job := executor.BuildJob{

@@ -100,7 +100,7 @@ var quietCodes = []kernel.Code{
 // spoken reports whether a code is told to who was told nothing yet. That a person took back
 // what was claimed is: the claim may have been left without an answer, and who made it died
 // before it told of it.
-func (c *cycle) spoken(k kernel.Code) bool {
+func (c *observation) spoken(k kernel.Code) bool {
 	claimed := c.facts.HeadCounts() && c.facts.Head.Run() != ""
 	return !slices.Contains(quietCodes, k) || claimed && (k == kernel.CodeTaskStopped || k == kernel.CodeSuperseded)
 }
@@ -110,7 +110,7 @@ type message struct{ shown, folded string }
 
 // compose writes the status comment as it is to be: a function of HEAD and of how
 // the task stands by it, so that every instance writes the same.
-func (i *tracker) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) error {
+func (i *tracker) compose(ctx context.Context, c *observation, f *kernel.IssueFacts, stands kernel.Decision) error {
 	m, err := i.statusText(ctx, c, f, stands)
 	if err != nil || m.shown == "" {
 		return err
@@ -122,7 +122,7 @@ func (i *tracker) compose(ctx context.Context, c *cycle, f *kernel.IssueFacts, s
 
 // tellNoBase writes the status comment of a task of which nobody knows the contract: only an
 // issue is told that heard of the task, and not yet of how it ended.
-func (i *tracker) tellNoBase(c *cycle, f *kernel.IssueFacts) {
+func (i *tracker) tellNoBase(c *observation, f *kernel.IssueFacts) {
 	if i.work.outageWords() == "" || len(f.Comments) == 0 || c.ended {
 		return
 	}
@@ -131,7 +131,7 @@ func (i *tracker) tellNoBase(c *cycle, f *kernel.IssueFacts) {
 }
 
 // statusText is the text for people; nothing of it is shown where there is nothing to say.
-func (i *tracker) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts, stands kernel.Decision) (message, error) {
+func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.IssueFacts, stands kernel.Decision) (message, error) {
 	h, due := c.facts.Head, stands.Standing == kernel.StandDue || stands.Standing == kernel.StandActing
 	if h.AwaitsRule() && c.facts.HeadCounts() && (due || h.Kept && len(stands.Violations) == 1 && inTheWay(stands.Violations)) {
 		m, err := i.ruleText(ctx, c)
@@ -182,7 +182,7 @@ func (i *tracker) statusText(ctx context.Context, c *cycle, f *kernel.IssueFacts
 }
 
 // resultText tells of the result at HEAD, and composes the description of its change.
-func (i *tracker) resultText(ctx context.Context, c *cycle, f *kernel.IssueFacts, r report.Report, halted string) (message, error) {
+func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.IssueFacts, r report.Report, halted string) (message, error) {
 	lines, err := i.linesOf(ctx, git.OID(r.BaseCommit), git.OID(r.ChangeCommit))
 	if err != nil {
 		return message{}, err
@@ -266,7 +266,7 @@ func countLines(ctx context.Context, repo Repo, base, change git.OID) (*report.L
 }
 
 // changeLink is the change that delivers the work, by its number and with its page.
-func (c *cycle) changeLink(ch *kernel.ChangeFacts) string {
+func (c *observation) changeLink(ch *kernel.ChangeFacts) string {
 	u, err := url.Parse(c.changeURL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(c.changeURL, " <>()[]\n`") {
 		return ""
@@ -280,13 +280,13 @@ func (c *cycle) changeLink(ch *kernel.ChangeFacts) string {
 
 // reopened reports whether the issue was put back open after a closing that took its
 // approval back: whoever did so may wait for the task to begin.
-func (c *cycle) reopened(f *kernel.IssueFacts) bool {
+func (c *observation) reopened(f *kernel.IssueFacts) bool {
 	return f.Open && slices.ContainsFunc(c.facts.Human, func(v kernel.Violation) bool { return approval.IsClosing(v.Subject) })
 }
 
 // editedWords note that the issue isn't the one any more that the delivered work is for:
 // an edit that came after the work was judged doesn't undo it.
-func editedWords(c *cycle) string {
+func editedWords(c *observation) string {
 	if c.intake == nil || !c.facts.Delivered() || c.intake.Current == c.facts.Head.Approval {
 		return ""
 	}
@@ -294,7 +294,7 @@ func editedWords(c *cycle) string {
 }
 
 // haltWords say who halted the task, and what moves it on.
-func (i *tracker) haltWords(ctx context.Context, c *cycle) (string, error) {
+func (i *tracker) haltWords(ctx context.Context, c *observation) (string, error) {
 	if !c.facts.View.Halted {
 		return "", nil
 	}
@@ -310,13 +310,13 @@ func (i *tracker) haltWords(ctx context.Context, c *cycle) (string, error) {
 }
 
 // partedText says that nobody works on the task for now.
-func (i *tracker) partedText(c *cycle) message {
+func (i *tracker) partedText(c *observation) message {
 	return i.headed("waits", "\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n",
 		nil, i.endText(c, report.Report{TaskID: i.number}))
 }
 
 // strangersText says that an unlisted writer has a task that is to be done.
-func (i *tracker) strangersText(c *cycle, f *kernel.IssueFacts) message {
+func (i *tracker) strangersText(c *observation, f *kernel.IssueFacts) message {
 	if len(f.Comments) == 0 && len(c.facts.Policy) > 0 {
 		return message{}
 	}
@@ -332,7 +332,7 @@ func (i *tracker) strangersText(c *cycle, f *kernel.IssueFacts) message {
 // person moves on from it, the comment goes on naming the run that it named: that there
 // was one is what keeps a state ref that was removed or replaced from being taken for a
 // new one by who has no memory of it (case L19).
-func (c *cycle) ofRun(m marker, f *kernel.IssueFacts) string {
+func (c *observation) ofRun(m marker, f *kernel.IssueFacts) string {
 	run := c.facts.Head.Run()
 	if c.facts.StrangersLease() {
 		run = "" // the run is nobody's
@@ -355,7 +355,7 @@ func (c *cycle) ofRun(m marker, f *kernel.IssueFacts) string {
 // it knows a ref that was set back from there. A lease and a wait for a rule are pushed
 // anew all the time, and their run tells as much. Where HEAD doesn't count, what was told
 // is kept.
-func (c *cycle) seqToTell() int64 {
+func (c *observation) seqToTell() int64 {
 	h := c.facts.Head
 	switch {
 	case !c.facts.HeadCounts():
@@ -367,7 +367,7 @@ func (c *cycle) seqToTell() int64 {
 }
 
 // marked is the marker's line of a text of HEAD's run.
-func (c *cycle) marked(m marker, kind string) string {
+func (c *observation) marked(m marker, kind string) string {
 	return m.line(kind, c.facts.Head.Run())
 }
 
@@ -414,7 +414,7 @@ func (i *tracker) headed(stands, words string, lines [][2]string, below string) 
 }
 
 // runText says who works on the task, and since when, or what its work waits for.
-func (i *tracker) runText(c *cycle) message {
+func (i *tracker) runText(c *observation) message {
 	r, stands, words := i.work.run, "is being worked on", i.work.outageWords()
 	attempt := fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)
 	first := [][2]string{{"state", "claimed"}, {"held by", i.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)}}
@@ -442,7 +442,7 @@ func (i *tracker) runText(c *cycle) message {
 
 // ruleText says that the task waits for a rule of the server's own. It is a function of
 // HEAD, whoever has the work, and stays the same while the server says the same.
-func (i *tracker) ruleText(ctx context.Context, c *cycle) (message, error) {
+func (i *tracker) ruleText(ctx context.Context, c *observation) (message, error) {
 	since, err := i.work.ruleSince(ctx, c)
 	if err != nil {
 		return message{}, err
@@ -481,7 +481,7 @@ func ruleWords(said string, done bool) string {
 const NoWords = "(the server gave no words)"
 
 // withInstruction adds what the builder was told, as the evidence at HEAD has it.
-func (i *tracker) withInstruction(ctx context.Context, c *cycle, m message) (message, error) {
+func (i *tracker) withInstruction(ctx context.Context, c *observation, m message) (message, error) {
 	data, err := i.readFile(ctx, c.head.Tree, replay.FileDispatch)
 	var told kernel.Dispatch
 	if err == nil && canon.UnmarshalCanonical(data, &told) == nil && told.TaskID == i.number {
@@ -509,7 +509,7 @@ func instructionText(told string, room int) string {
 
 // commitLink is a commit's id with a link to its page, which lasts, where the forge
 // has one.
-func (c *cycle) commitLink(oid string) string {
+func (c *observation) commitLink(oid string) string {
 	word := "`" + plainWord(oid) + "`"
 	if c.pages == "" || oid == "" {
 		return word
@@ -534,7 +534,7 @@ func pagesOf(issue string) string {
 
 // endText is what stands below a report's evidence: where it is, since when, and what
 // it delivered.
-func (i *tracker) endText(c *cycle, r report.Report) string {
+func (i *tracker) endText(c *observation, r report.Report) string {
 	var b strings.Builder
 	if c.facts.Head.OID != "" {
 		fmt.Fprintf(&b, "\n`%s` is at %s", plainWord(i.StateRef()), c.commitLink(c.facts.Head.OID))
@@ -553,7 +553,7 @@ func (i *tracker) endText(c *cycle, r report.Report) string {
 }
 
 // changeWords say what people did with the change that a reader must know.
-func (i *tracker) changeWords(c *cycle, ch *kernel.ChangeFacts) string {
+func (i *tracker) changeWords(c *observation, ch *kernel.ChangeFacts) string {
 	branch := plainWord(i.changeBranch())
 	switch {
 	case ch == nil:
@@ -595,7 +595,7 @@ func plainWord(s string) string {
 }
 
 // reportText renders a report so that it fits. words are to be read in any case.
-func (i *tracker) reportText(c *cycle, r report.Report, a report.Around, words string) message {
+func (i *tracker) reportText(c *observation, r report.Report, a report.Around, words string) message {
 	shown := r.Comment(a) + words
 	return message{shown, r.Evidence(maxComment-markerRoom-len(shown), i.endText(c, r))}
 }
@@ -604,7 +604,7 @@ func (i *tracker) reportText(c *cycle, r report.Report, a report.Around, words s
 const markerRoom = 1_000
 
 // alertText mentions those whom the contract names.
-func (i *tracker) alertText(c *cycle) string {
+func (i *tracker) alertText(c *observation) string {
 	names := make([]string, 0, len(c.intake.notify))
 	for _, n := range c.intake.notify {
 		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
@@ -619,7 +619,7 @@ func (i *tracker) alertText(c *cycle) string {
 
 // alertOf is what an alert is about, so that there is one of each: the run that HEAD
 // tells of, or the HEAD that waits for a person.
-func (c *cycle) alertOf() string {
+func (c *observation) alertOf() string {
 	if kernel.NeedsRepair(c.facts) {
 		return "repair-" + resumedAt(c.facts.Head.OID)
 	}

@@ -21,7 +21,7 @@ type waited struct {
 
 // readWaited reads the result at HEAD. A merge that can't be reported is no end of the
 // task: it is looked at again.
-func (i *tracker) readWaited(ctx context.Context, c *cycle) (*waited, error) {
+func (i *tracker) readWaited(ctx context.Context, c *observation) (*waited, error) {
 	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree)
 	if err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (w *worker) prepareComplete(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	head := git.OID(c.facts.Head.OID)
-	c.stray = c.replaced() // which change is this one's, is told by it for good
 	tr := resultTrailers(c.event)
+	tr.branch = c.replaced() // which change is this one's, is told by it for good
 	tr.ledger = string(w.s.deps.Ledger.Chain().Head.Hash)
 	made, err := w.output(objs, tree, head, c, tr, md)
 	if err != nil {

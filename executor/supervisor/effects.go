@@ -20,7 +20,7 @@ type effect struct {
 }
 
 // prepare composes the effect of a decision.
-func (t *Task) prepare(c *cycle) (*effect, error) {
+func (t *Task) prepare(ctx context.Context, c *cycle) (*effect, error) {
 	if c.decision.Action.OnForge() {
 		return t.prepareIssue(c), nil
 	}
@@ -32,19 +32,19 @@ func (t *Task) prepare(c *cycle) (*effect, error) {
 	case kernel.ActionHeartbeat:
 		return t.work.prepareHeartbeat(c)
 	case kernel.ActionDispatch:
-		return t.work.prepareDispatch(c)
+		return t.work.prepareDispatch(&c.observation)
 	case kernel.ActionSeal:
 		return t.work.prepareSeal(c)
 	case kernel.ActionChecks:
-		return t.work.prepareChecks(c)
+		return t.work.prepareChecks(&c.observation)
 	case kernel.ActionJudge:
-		return nil, t.work.judge(c)
+		return nil, t.work.judge(ctx, c)
 	case kernel.ActionResult:
-		return t.work.prepareResult(c)
+		return t.work.prepareResult(ctx, c)
 	case kernel.ActionWait:
-		return t.work.prepareWait(c)
+		return t.work.prepareWait(ctx, c)
 	case kernel.ActionAbandon:
-		return t.work.prepareAbandon(c)
+		return t.work.prepareAbandon(&c.observation)
 	case kernel.ActionComplete:
 		return t.work.prepareComplete(c)
 	case kernel.ActionRestore:
@@ -90,7 +90,7 @@ func (w *worker) person(seconds int64) git.Person {
 
 // nextDate is the committer date of the commit that follows HEAD: now, and
 // never earlier than what it follows (REQUIREMENTS A28).
-func (c *cycle) nextDate() int64 {
+func (c *observation) nextDate() int64 {
 	return lease.NextCommitterSeconds(c.event.CommitterSeconds, c.clock.WallMs)
 }
 
@@ -117,14 +117,14 @@ func (w *worker) prepareStalled(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	parent, seq := head, c.facts.NextSeq()
-	late, work, err := w.sealLate(c, objs)
+	late, work, err := w.sealLate(&c.observation, objs)
 	if err != nil {
 		return nil, err
 	}
 	if late.oid != "" {
 		parent, tree, seq = late.oid, work, seq+1
 	}
-	made, err := w.stateCommit(c, objs, stateCommit{
+	made, err := w.stateCommit(&c.observation, objs, stateCommit{
 		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
 		message: func(all []lease.Trailer) ([]byte, error) {
 			extra := append([]lease.Trailer{{Key: "writ-origin-state", Value: originOf(c.event)}}, all...)
@@ -150,7 +150,7 @@ func (w *worker) prepareStalled(c *cycle) (*effect, error) {
 
 // stateTree is the tree of the task's state, empty where there is none. That of an unlisted writer's lease is
 // none: what lies there would reach a builder under our signature.
-func (c *cycle) stateTree(objs *git.Objects) (git.OID, error) {
+func (c *observation) stateTree(objs *git.Objects) (git.OID, error) {
 	switch {
 	case c.facts.Head.OID == "", c.facts.Head.Foreign():
 	case !c.facts.Head.UnlistedLock():
@@ -184,7 +184,7 @@ func (w *worker) prepareHeartbeat(c *cycle) (*effect, error) {
 	r := w.run
 	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
 	objs := git.NewObjects()
-	made, err := w.stateCommit(c, objs, stateCommit{
+	made, err := w.stateCommit(&c.observation, objs, stateCommit{
 		tree: r.tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
 		message: func(stamp []lease.Trailer) ([]byte, error) {
 			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
@@ -216,7 +216,7 @@ func (w *worker) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.C
 
 // prepareAbandon ends our processes and forgets the run; nothing is pushed, for
 // HEAD isn't ours any more.
-func (w *worker) prepareAbandon(c *cycle) (*effect, error) {
+func (w *worker) prepareAbandon(c *observation) (*effect, error) {
 	r := w.run
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon},

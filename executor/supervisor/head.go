@@ -17,7 +17,7 @@ import (
 // readHead reads the commit at HEAD and what it says. A commit that can be read
 // in two ways is no event; the observation rule then ends it. Of a commit that was
 // made for another place nothing is read but that.
-func (o *observer) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
+func (o *observer) readHead(ctx context.Context, c *observation, oid git.OID) (kernel.HeadFacts, error) {
 	h, err := o.readCommit(ctx, c, oid)
 	if err == nil {
 		h.Witnessed, err = o.witnessed(ctx, c, h)
@@ -29,7 +29,7 @@ func (o *observer) readHead(ctx context.Context, c *cycle, oid git.OID) (kernel.
 }
 
 // witnessed is [Witnessed] of a task that nothing runs of here.
-func (o *observer) witnessed(ctx context.Context, c *cycle, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
+func (o *observer) witnessed(ctx context.Context, c *observation, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
 	if o.work.run != nil {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func Witnessed(ctx context.Context, repo Repo, named string, h kernel.HeadFacts,
 }
 
 // readCommit reads the commit at HEAD.
-func (o *observer) readCommit(ctx context.Context, c *cycle, oid git.OID) (kernel.HeadFacts, error) {
+func (o *observer) readCommit(ctx context.Context, c *observation, oid git.OID) (kernel.HeadFacts, error) {
 	if oid.IsZero() {
 		return kernel.HeadFacts{Trust: kernel.TrustNone}, nil
 	}
@@ -130,7 +130,7 @@ func boundTrailers(b kernel.Budgets, committedMs int64, h *kernel.HeadFacts) {
 
 // readParent finds the commit that HEAD was put on, where the numbers leave open
 // whether that is the one seen last.
-func (o *observer) readParent(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
+func (o *observer) readParent(ctx context.Context, c *observation, commit git.Commit, h *kernel.HeadFacts) error {
 	v := c.facts.View
 	if !h.Trusted() || v.Seen == "" || h.OID == v.Seen || h.Seq != v.SeenSeq+1 {
 		return nil
@@ -145,7 +145,7 @@ func (o *observer) readParent(ctx context.Context, c *cycle, commit git.Commit, 
 
 // readBelow takes the task's state from below an unlisted writer's lease, which
 // opens nothing, ends nothing and counts nothing.
-func (o *observer) readBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) error {
+func (o *observer) readBelow(ctx context.Context, c *observation, commit git.Commit, h *kernel.HeadFacts) error {
 	if h.State == kernel.HeadWorking && !h.LeaseExpired {
 		return nil
 	}
@@ -175,7 +175,7 @@ const maxUnlisted = 256
 
 // trustedBelow is the first commit below HEAD that is trusted and bound here; its id
 // is the fact [kernel.HeadFacts.Parent]. None is no error.
-func (o *observer) trustedBelow(ctx context.Context, c *cycle, commit git.Commit, h *kernel.HeadFacts) (git.Commit, error) {
+func (o *observer) trustedBelow(ctx context.Context, c *observation, commit git.Commit, h *kernel.HeadFacts) (git.Commit, error) {
 	for range maxUnlisted {
 		if len(commit.Parents) == 0 {
 			break
@@ -202,7 +202,7 @@ func (o *observer) trustedBelow(ctx context.Context, c *cycle, commit git.Commit
 }
 
 // observed is since when this installation has seen HEAD where it is.
-func (sj *subject) observed(c *cycle, head string) lease.Observation {
+func (sj *subject) observed(c *observation, head string) lease.Observation {
 	var prev *lease.Observation
 	if o, ok := sj.s.deps.Observations.Load(sj.StateRef()); ok {
 		prev = &o
@@ -218,7 +218,7 @@ func (sj *subject) observed(c *cycle, head string) lease.Observation {
 // dated is the date of HEAD, or of what it stands on, in Unix milliseconds. One that lies
 // ahead of our clock says nothing, and would keep everybody waiting until then: HEAD
 // counts from when it was first seen here.
-func (sj *subject) dated(c *cycle, seconds int64, head string) int64 {
+func (sj *subject) dated(c *observation, seconds int64, head string) int64 {
 	if seconds = max(seconds, 0); seconds <= c.clock.WallMs/1000 {
 		return seconds * 1000
 	}
@@ -227,7 +227,7 @@ func (sj *subject) dated(c *cycle, seconds int64, head string) int64 {
 }
 
 // judgeLease asks lease arithmetic about a lease that isn't our live run's.
-func (o *observer) judgeLease(c *cycle, h *kernel.HeadFacts) {
+func (o *observer) judgeLease(c *observation, h *kernel.HeadFacts) {
 	if h.State != kernel.HeadWorking || (o.work.run != nil && h.OID == string(o.work.run.head)) {
 		return
 	}

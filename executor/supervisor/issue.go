@@ -15,7 +15,7 @@ import (
 
 // readForge takes what the issue shows. Where the request is to move it, it also
 // composes what it is to show: the facts of one effect.
-func (i *tracker) readForge(ctx context.Context, c *cycle, seen *approval.Facts) error {
+func (i *tracker) readForge(ctx context.Context, c *observation, seen *approval.Facts) error {
 	if seen == nil {
 		return nil
 	}
@@ -55,10 +55,12 @@ func (i *tracker) readForge(ctx context.Context, c *cycle, seen *approval.Facts)
 }
 
 // headAt is the committer time of HEAD in Unix milliseconds, as far as it can be.
-func (c *cycle) headAt() int64 { return c.task.dated(c, c.event.CommitterSeconds, c.facts.Head.OID) }
+func (c *observation) headAt() int64 {
+	return c.task.dated(c, c.event.CommitterSeconds, c.facts.Head.OID)
+}
 
 // shown is what the issue shows of writ's.
-func (i *tracker) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
+func (i *tracker) shown(c *observation, seen *approval.Facts) *kernel.IssueFacts {
 	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.headAt()}
 	c.pages = pagesOf(seen.Issue.URL)
 	if f.Gone {
@@ -97,7 +99,7 @@ func (i *tracker) shown(c *cycle, seen *approval.Facts) *kernel.IssueFacts {
 // reactionOwed is the reaction to the label that approved the task, until the status
 // comment answers it, or this process has tried: doing it again would change nothing, but
 // cost the forge a request.
-func (i *tracker) reactionOwed(c *cycle, f *kernel.IssueFacts) (owed string) {
+func (i *tracker) reactionOwed(c *observation, f *kernel.IssueFacts) (owed string) {
 	i.s.locked(func() {
 		if len(f.Comments) > 0 || !approval.IsLabel(c.facts.Act) {
 			delete(i.s.seenActs, i.number)
@@ -117,7 +119,7 @@ const othersRetry = 3_600_000
 // installation doesn't know, unless another one wrote it. Nor is one whose end isn't
 // told: its disk may be lost, and then nobody else says why the task stands still.
 // The same holds of a retry that is long due.
-func (i *tracker) othersTell(c *cycle, f *kernel.IssueFacts, told bool) (is bool) {
+func (i *tracker) othersTell(c *observation, f *kernel.IssueFacts, told bool) (is bool) {
 	h := c.facts.Head
 	if _, ended := kernel.TaskStateOf(h.State); ended && h.State != string(kernel.TaskWaiting) && !told {
 		return c.intake.unlisted
@@ -222,7 +224,7 @@ func textDigest(text string) canon.Digest {
 // lookUpForge stages the outcome of effects on the issue that were unknown: what
 // the forge shows now decides. Where it wasn't read, nobody knows; it is read
 // before the effect is tried again, so that isn't doubled either.
-func (i *tracker) lookUpForge(c *cycle) {
+func (i *tracker) lookUpForge(c *observation) {
 	for _, o := range i.s.world.UnknownIntents(i.number) {
 		if !o.Intent.Effect.OnForge() {
 			continue

@@ -33,7 +33,7 @@ type kept struct {
 
 // serves reports whether a request may go by what is kept: one that moves the issue,
 // and the first one after a run has ended.
-func (k *kept) serves(i *tracker, c *cycle, terms Terms) bool {
+func (k *kept) serves(i *tracker, c *observation, terms Terms) bool {
 	if k == nil || !k.full && !terms.Brief || c.clock.BootMs-k.at >= keptFor {
 		return false
 	}
@@ -44,7 +44,7 @@ func (k *kept) serves(i *tracker, c *cycle, terms Terms) bool {
 }
 
 // askIssue reads the issue, or takes what is kept of it.
-func (i *tracker) askIssue(ctx context.Context, c *cycle, terms Terms) (Issue, error) {
+func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Issue, error) {
 	f, remote := i.issues.(*forgeIssues)
 	if k := i.kept; remote && k.serves(i, c, terms) {
 		facts := k.facts
@@ -87,16 +87,16 @@ func (i *tracker) moved(c *cycle, a kernel.Action, e kernel.IssueEffect) {
 	switch a {
 	case kernel.ActionReopen:
 		issue.State = forge.Open
-		k.happened(c, forge.EventReopened, "")
+		k.happened(&c.observation, forge.EventReopened, "")
 	case kernel.ActionClose:
 		issue.State = forge.Closed
-		k.happened(c, forge.EventClosed, "")
+		k.happened(&c.observation, forge.EventClosed, "")
 	case kernel.ActionLabel:
 		issue.Labels = append(slices.Clone(issue.Labels), e.Label)
-		k.happened(c, forge.EventLabeled, e.Label)
+		k.happened(&c.observation, forge.EventLabeled, e.Label)
 	case kernel.ActionUnlabel:
 		issue.Labels = slices.DeleteFunc(slices.Clone(issue.Labels), func(l string) bool { return l == e.Label })
-		k.happened(c, forge.EventUnlabeled, e.Label)
+		k.happened(&c.observation, forge.EventUnlabeled, e.Label)
 	case kernel.ActionUncomment:
 		k.facts.Comments = slices.DeleteFunc(slices.Clone(k.facts.Comments), func(x forge.Comment) bool { return x.ID == e.Target })
 	case kernel.ActionComment, kernel.ActionRevise, kernel.ActionAlert, kernel.ActionAnswer:
@@ -107,7 +107,7 @@ func (i *tracker) moved(c *cycle, a kernel.Action, e kernel.IssueEffect) {
 }
 
 // happened adds what writ did to the history.
-func (k *kept) happened(c *cycle, kind forge.EventKind, label string) {
+func (k *kept) happened(c *observation, kind forge.EventKind, label string) {
 	e := forge.Event{ID: 1, Kind: kind, Actor: k.facts.Self, Label: label, At: time.UnixMilli(c.clock.WallMs)}
 	if n := len(k.facts.History); n > 0 {
 		e.ID = k.facts.History[n-1].ID + 1

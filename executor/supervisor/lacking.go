@@ -33,7 +33,7 @@ const maxUnderActs = 4096
 // lackingAct is [Supervisor.LackingAct] where somebody else's HEAD counts: what the ref has
 // is less than others saw, and the act that is lacking may have revoked his key. Who saw it
 // puts it back.
-func (o *observer) lackingAct(ctx context.Context, c *cycle, head kernel.HeadFacts) error {
+func (o *observer) lackingAct(ctx context.Context, c *observation, head kernel.HeadFacts) error {
 	if o.s.deps.Acts == nil || !head.Trusted() || head.Trust != kernel.TrustListed {
 		return nil
 	}

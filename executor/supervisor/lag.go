@@ -54,7 +54,7 @@ func (e *LagError) Error() string { return "supervisor: " + e.Words }
 // leaveToTeller is a [LagError] where nothing but the issue says that the task went on, and
 // that was told just now. Whoever reads an old copy of the repository must neither say that
 // somebody set the task back, nor write over what is newer.
-func (o *observer) leaveToTeller(ctx context.Context, c *cycle, said lastTold) error {
+func (o *observer) leaveToTeller(ctx context.Context, c *observation, said lastTold) error {
 	h := c.facts.Head
 	if o.work.run != nil || said.run == "" || said.doubt || said.kept == h.Run() && said.keptSeq <= h.Seq {
 		return nil
@@ -88,7 +88,7 @@ func (o *observer) leaveToTeller(ctx context.Context, c *cycle, said lastTold) e
 
 // onlyTold reports whether HEAD would count, or be gone on with, but for what the issue
 // tells of.
-func (o *observer) onlyTold(ctx context.Context, c *cycle, said lastTold) (bool, error) {
+func (o *observer) onlyTold(ctx context.Context, c *observation, said lastTold) (bool, error) {
 	f := c.facts
 	if kernel.NeedsRepair(f) {
 		f.Told, f.Head.Told, f.Head.Behind = false, 0, false

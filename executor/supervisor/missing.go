@@ -30,7 +30,7 @@ type missing struct {
 // isn't atomic may have taken the state ref alone, and whoever pushed it may be gone: the
 // branch is made from what that one has sealed, or from the server's own objects. Where
 // somebody took it away, it stays away.
-func (o *observer) readMissing(ctx context.Context, c *cycle) error {
+func (o *observer) readMissing(ctx context.Context, c *observation) error {
 	f, change := &c.facts, c.verified()
 	if o.work.run != nil || c.noBase != nil || !f.Delivered() || !change.Valid() {
 		return nil //nolint:nilerr // where the base is lacking, nothing is made
@@ -75,7 +75,7 @@ func (o *observer) readMissing(ctx context.Context, c *cycle) error {
 // no look of ours showed it, the base hasn't got its changes, and no change of it was
 // opened. Where the branch is what HEAD says that it was before the result, the push that
 // was to move it did that by half; an open change then shows what it showed before.
-func (o *observer) owesBranch(ctx context.Context, c *cycle, change git.OID) (bool, error) {
+func (o *observer) owesBranch(ctx context.Context, c *observation, change git.OID) (bool, error) {
 	behind := !c.change.IsZero() && c.change == c.named(kernel.TrailerBranch)
 	if c.change == change || !c.change.IsZero() && !behind {
 		return false, nil
@@ -109,14 +109,14 @@ func (o *observer) owesBranch(ctx context.Context, c *cycle, change git.OID) (bo
 // putBackAt reports whether HEAD is a result that was put back over the lease of a run that
 // was to replace it. What that run may have left on the branch doesn't stay there, though
 // the branch was seen as it is to be.
-func (o *observer) putBackAt(ctx context.Context, c *cycle) (bool, error) {
+func (o *observer) putBackAt(ctx context.Context, c *observation) (bool, error) {
 	data, err := o.readFile(ctx, c.head.Tree, replay.FileRefresh)
 	return data != nil, err
 }
 
 // landed reports whether the base has a commit that was made on it, or everything that
 // it changed, be it squashed or picked.
-func (o *observer) landed(ctx context.Context, c *cycle, change git.OID) (bool, error) {
+func (o *observer) landed(ctx context.Context, c *observation, change git.OID) (bool, error) {
 	tip, on := c.intake.BaseCommit, c.builtOn()
 	if tip == on {
 		return false, nil
@@ -138,7 +138,7 @@ func (o *observer) landed(ctx context.Context, c *cycle, change git.OID) (bool, 
 // deliverable is what brings the commit of HEAD's result: our own push, what was sealed
 // below it, or the commit itself where the server has it without a branch. It is the one
 // that HEAD names under its signature, or nothing.
-func (o *observer) deliverable(ctx context.Context, c *cycle, change git.OID) (git.Pack, error) {
+func (o *observer) deliverable(ctx context.Context, c *observation, change git.OID) (git.Pack, error) {
 	if p := o.work.unseen; p != nil && string(p.to()) == c.facts.Head.OID {
 		return p.pack, nil
 	}
@@ -164,7 +164,7 @@ func (o *observer) deliverable(ctx context.Context, c *cycle, change git.OID) (g
 
 // madeAgain adds the commit that delivers what was sealed right below HEAD, or that HEAD's
 // evidence tells of, "" for none.
-func (o *observer) madeAgain(ctx context.Context, c *cycle, objs *git.Objects) (git.OID, error) {
+func (o *observer) madeAgain(ctx context.Context, c *observation, objs *git.Objects) (git.OID, error) {
 	if len(c.head.Parents) != 1 {
 		return "", nil
 	}
@@ -253,7 +253,7 @@ func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 // at HEAD or else in our store, or the result that a lease at HEAD is to replace on that
 // lease's base: message, base, tree and time are the dispatch's, whoever pushed it. Such a
 // branch is nobody's work but writ's, and stands in no run's way.
-func (o *observer) readStray(ctx context.Context, c *cycle) error {
+func (o *observer) readStray(ctx context.Context, c *observation) error {
 	switch r := o.work.run; {
 	case c.change.IsZero() || c.facts.Delivered():
 		return nil

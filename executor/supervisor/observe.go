@@ -20,14 +20,13 @@ import (
 	"github.com/writbot/writ/kernel/world"
 )
 
-// cycle is one request in flight: what was read, what was decided, what is to
-// be recorded.
-type cycle struct {
+// observation is what a request goes by: everything that was read for it, and what the
+// kernel decides on. Who composes an effect only reads it.
+type observation struct {
 	id       string
 	request  kernel.Request
 	clock    lease.Clock
 	facts    kernel.Facts
-	sealed   canon.Sealed // the facts, once all is seen
 	intake   *Intake
 	head     git.Commit
 	acts     worldref.Standing // who counts
@@ -44,29 +43,19 @@ type cycle struct {
 	inWay    string            // a branch beside which it can't be, "" for none
 	refInWay string            // a ref beside which the state ref, which isn't there, can't be, "" for none
 	retry    *kernel.Retry
-	evidence replay.Evidence // once judged
-	judged   *kernel.Judgement
-	late     []kernel.Draft  // records that the decision makes
-	last     *push           // of ours that won, where no look had shown it before
-	again    bool            // it was made again, and taken
-	broken   error           // the effect's bytes could not be made
-	ctx      context.Context // of the tick
-	decision kernel.Decision
-	effect   *effect
-	outcome  *kernel.Outcome
+	evidence replay.Evidence    // once judged
+	last     *push              // of ours that won, where no look had shown it before
+	again    bool               // it was made again, and taken
 	answer   *kernel.Outcome    // of an own push that was unknown until now
 	staged   []kernel.Draft     // proposals and outcomes to be recorded first
 	shown    *kernel.IssueFacts // the issue, where it was read
-	// Of an effect on the issue: the text of comment and change, the change's page,
-	// and what the forge answered.
+	// What the issue is to say: the text of comment and change, and the change's page.
 	text, changeURL string
 	changeText      string
-	wrote           forge.Comment // that the effect wrote
-	turnedDown      bool          // the work that HEAD tells of
-	waited          *waited       // the result at HEAD, where its change is merged
-	was             *refreshed    // below a lease that is to replace it
-	pages           string        // where the repository's pages are, "" if that isn't known
-	forgeErr        error
+	turnedDown      bool              // the work that HEAD tells of
+	waited          *waited           // the result at HEAD, where its change is merged
+	was             *refreshed        // below a lease that is to replace it
+	pages           string            // where the repository's pages are, "" if that isn't known
 	check           forge.Check       // that the change's commit is owed
 	said            replies           // writ's answers to commands, as the issue shows them
 	toldSeq         int64             // the highest number of a state commit that the issue tells of
@@ -76,9 +65,23 @@ type cycle struct {
 	task            *subject
 }
 
+// cycle is one request in flight: what was seen, what was decided, what came of it.
+type cycle struct {
+	observation
+	sealed   canon.Sealed // the facts, once all is seen
+	judged   *kernel.Judgement
+	late     []kernel.Draft // records that the decision makes
+	broken   error          // the effect's bytes could not be made
+	decision kernel.Decision
+	effect   *effect
+	outcome  *kernel.Outcome
+	wrote    forge.Comment // that the effect wrote
+	forgeErr error
+}
+
 // observe reads everything that the decision depends on. HEAD is read over git;
 // issue and contract are read again at every request, so that an edit is seen.
-func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
+func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*observation, error) {
 	c, err := t.observeOnce(ctx, req, actor)
 	if errors.Is(err, errMovedOn) { // once: a server may show another HEAD for ever
 		c, err = t.observeOnce(ctx, req, actor)
@@ -89,8 +92,8 @@ func (t *Task) observe(ctx context.Context, req kernel.Request, actor string) (*
 // errMovedOn says that HEAD was moved, and the issue told so, while both were read.
 var errMovedOn = errors.New("supervisor: HEAD moves while it is read; it is looked at again")
 
-func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string) (*cycle, error) {
-	c := &cycle{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t.subject, ctx: ctx}
+func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string) (*observation, error) {
+	c := &observation{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t.subject}
 	t.seen.baseWake = 0
 	if err := t.work.settle(ctx, c); err != nil {
 		return nil, err
@@ -147,7 +150,7 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 }
 
 // readWork reads the task, and the work that HEAD or the live run has.
-func (t *Task) readWork(ctx context.Context, c *cycle, issue Issue) error {
+func (t *Task) readWork(ctx context.Context, c *observation, issue Issue) error {
 	if issue.seen != nil { // what was answered with a no doesn't count later
 		issue.seen.TurnedDown = c.facts.View.TurnedDown
 	}
@@ -163,7 +166,7 @@ func (t *Task) readWork(ctx context.Context, c *cycle, issue Issue) error {
 		}
 	}
 	t.seen.readTask(ctx, c, issue)
-	for _, read := range []func(context.Context, *cycle) error{t.work.readUnpushed, t.seen.readStray} {
+	for _, read := range []func(context.Context, *observation) error{t.work.readUnpushed, t.seen.readStray} {
 		if err := read(ctx, c); err != nil {
 			return err
 		}
@@ -177,7 +180,7 @@ func (t *Task) readWork(ctx context.Context, c *cycle, issue Issue) error {
 }
 
 // headFacts are HEAD's, with what this installation knows of it.
-func (o *observer) headFacts(ctx context.Context, c *cycle, oid git.OID) (head kernel.HeadFacts, err error) {
+func (o *observer) headFacts(ctx context.Context, c *observation, oid git.OID) (head kernel.HeadFacts, err error) {
 	if head, err = o.readHead(ctx, c, oid); err != nil {
 		return head, err
 	}
@@ -217,7 +220,7 @@ func (o *observer) onItsWay(head git.OID) bool {
 }
 
 // look reads the refs, and holds them against what was pushed.
-func (o *observer) look(ctx context.Context, c *cycle) (git.Refs, error) {
+func (o *observer) look(ctx context.Context, c *observation) (git.Refs, error) {
 	refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
 	if err != nil {
 		return refs, err
@@ -230,7 +233,7 @@ func (o *observer) look(ctx context.Context, c *cycle) (git.Refs, error) {
 
 // readTold reads what the issue tells of the task: of which run, and whether a person
 // asks anew for what was done.
-func (o *observer) readTold(ctx context.Context, c *cycle, issue Issue) (err error) {
+func (o *observer) readTold(ctx context.Context, c *observation, issue Issue) (err error) {
 	said := o.told(issue.seen)
 	c.facts.Told, c.toldSeq = said.at > 0, said.seq
 	if said.seq > c.facts.Head.Seq && o.work.run == nil {
@@ -280,7 +283,7 @@ func (o *observer) reapproved(issue Issue, f kernel.Facts) bool {
 // readShared reads what other tasks of the world change, at the last moment and
 // with the world to itself: the time of the last record, the path space, and
 // the evidence, whose checkpoint must end with the record that the result names.
-func (o *observer) readShared(ctx context.Context, c *cycle) {
+func (o *observer) readShared(ctx context.Context, c *observation) {
 	c.facts.Now = o.virtualNow(c.clock)
 	if o.work.run == nil {
 		c.facts.Policy = append(c.facts.Policy, o.s.world.Admit(o.number, c.intake.Spec.AllowedFiles)...)
@@ -297,7 +300,7 @@ func (o *observer) readShared(ctx context.Context, c *cycle) {
 
 // readIssue reads the contract, then the task's text, and holds one against the
 // other.
-func (o *observer) readIssue(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
+func (o *observer) readIssue(ctx context.Context, c *observation, refs git.Refs) (Issue, error) {
 	if o.work.run != nil {
 		return o.readPinned(ctx, c, refs)
 	}
@@ -349,7 +352,7 @@ func (s *Supervisor) observeOnly(c contract.Contract) []kernel.Violation {
 // doesn't keep the run from renewing its lease. Right before accepted work is pushed
 // the issue is read in any case: an act that takes the approval back wins, whether or
 // not anybody told of it, and where that can't be read the work is kept and waits.
-func (o *observer) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Issue, error) {
+func (o *observer) readPinned(ctx context.Context, c *observation, refs git.Refs) (Issue, error) {
 	r := o.work.run
 	pinned := *r.intake
 	c.intake = &pinned
@@ -391,7 +394,7 @@ func (o *observer) readPinned(ctx context.Context, c *cycle, refs git.Refs) (Iss
 
 // readTask fills in the facts of issue, contract and environment. A run is
 // judged by what was pinned at its claim; only the digest is compared anew.
-func (o *observer) readTask(ctx context.Context, c *cycle, issue Issue) {
+func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
 	in := c.intake
 	c.facts.Act, c.facts.Asked = issue.Act, issue.Asked
 	c.facts.Approved, c.facts.Current = in.Approval.Digest, in.Current
@@ -429,7 +432,7 @@ func (o *observer) outOfReach(in *Intake) []kernel.Violation {
 // refsFree: nobody's commit on the change branch is ever forced over, and git can have the
 // task's refs. It matters to a task of which nothing else keeps: who approved nothing is
 // told nothing.
-func (o *observer) refsFree(c *cycle) []kernel.Violation {
+func (o *observer) refsFree(c *observation) []kernel.Violation {
 	if c.facts.Refresh != nil || o.work.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
 		return nil // of delivered work the branch is there
 	}
@@ -440,7 +443,7 @@ func (o *observer) refsFree(c *cycle) []kernel.Violation {
 }
 
 // branchTaken is the branch that is in the way of the change branch, if any.
-func (o *observer) branchTaken(c *cycle) []kernel.Violation {
+func (o *observer) branchTaken(c *observation) []kernel.Violation {
 	v := kernel.Violation{Code: kernel.CodeBranchTaken, Subject: o.ChangeRef()}
 	switch {
 	case c.inWay != "":
@@ -486,7 +489,7 @@ func inWay(refs git.Refs, branch string) string {
 // was done. It is theirs, and the result waits until it is gone, which each look sees; HEAD
 // says so anew before others may move on. Where not even that is taken from writ's account,
 // the rule about the account is waited for first.
-func (o *observer) changeBranchTaken(c *cycle) {
+func (o *observer) changeBranchTaken(c *observation) {
 	r := o.work.run
 	if r.phase != kernel.PhaseJudged || r.change == "" || r.ruling.denied {
 		return
@@ -513,7 +516,7 @@ func inTheWay(vs []kernel.Violation) bool {
 
 // readRun fills in the facts of the live run and takes in what its processes
 // came to: proposals, recorded before any decision uses them.
-func (o *observer) readRun(c *cycle) {
+func (o *observer) readRun(c *observation) {
 	r := o.work.run
 	if r == nil {
 		return
@@ -543,7 +546,7 @@ func (o *observer) readRun(c *cycle) {
 }
 
 // takeIn moves the run on when a build or the checks have ended.
-func (w *worker) takeIn(c *cycle) {
+func (w *worker) takeIn(c *observation) {
 	r := w.run
 	switch {
 	case c.request == kernel.RequestTell:
@@ -572,7 +575,7 @@ func (w *worker) takeIn(c *cycle) {
 
 // readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
 // dispatch ends with.
-func (o *observer) readRetry(ctx context.Context, c *cycle) error {
+func (o *observer) readRetry(ctx context.Context, c *observation) error {
 	if o.work.run != nil {
 		return nil
 	}
@@ -639,6 +642,6 @@ func (c *cycle) runID() string {
 	return c.facts.Head.RunID
 }
 
-func (c *cycle) stage(kind kernel.Kind, run string, body any) {
+func (c *observation) stage(kind kernel.Kind, run string, body any) {
 	c.staged = append(c.staged, kernel.Draft{Kind: kind, Task: c.task.number, Run: run, Body: body})
 }

@@ -26,7 +26,7 @@ func (e *RollbackError) FailureCode() kernel.Code { return kernel.CodeLedgerRoll
 // own refuses to go on where HEAD shows that the ledger is older than its key. What was
 // made in a world that goes on as this one is in that one's ledger, and the rebinding
 // names the very commit.
-func (o *observer) own(c *cycle, h kernel.HeadFacts, v kernel.TaskView) (err error) {
+func (o *observer) own(c *observation, h kernel.HeadFacts, v kernel.TaskView) (err error) {
 	if world, _ := lease.Parse(c.head.Message).Get(kernel.TrailerWorld); world != o.s.cfg.World {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 // readPaths reads which guarded paths the work at hand changes, that of the live run or
 // what HEAD waits with, and who accepts what they hold: the comments of the issue as they
 // are now, and the permission of their authors as the forge has it now.
-func (o *observer) readPaths(ctx context.Context, c *cycle, seen *approval.Facts) error {
+func (o *observer) readPaths(ctx context.Context, c *observation, seen *approval.Facts) error {
 	var diff kernel.Diff
 	var dispatch canon.Digest
 	accept := c.intake.accept
@@ -58,9 +58,9 @@ func (o *observer) readPaths(ctx context.Context, c *cycle, seen *approval.Facts
 // checks what they lack: the run ends with its work sealed in the tree of HEAD, and no
 // branch has any of it. A server that takes none of that is tried with HEAD's own tree, and
 // our store keeps the work.
-func (w *worker) prepareSealedWait(c *cycle) (*effect, error) {
+func (w *worker) prepareSealedWait(ctx context.Context, c *cycle) (*effect, error) {
 	r := w.run
-	rep, err := w.buildReport(c)
+	rep, err := w.buildReport(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ const maxShownDiff = maxComment - 16_000
 
 // pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
 // the base and the contract.
-func (i *tracker) pathsWords(ctx context.Context, c *cycle) (string, error) {
+func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error) {
 	if !c.facts.Head.AwaitsPaths() {
 		return "", nil
 	}
@@ -207,13 +207,13 @@ func fenceFor(text string) string {
 
 // mayAccept reports whether who asks to accept guarded paths has the permission for it,
 // which is another one than the trigger's.
-func (c *cycle) mayAccept(seen *approval.Facts, a approval.Asked) bool {
+func (c *observation) mayAccept(seen *approval.Facts, a approval.Asked) bool {
 	least, err := forge.ParsePermission(c.intake.accept)
 	return err == nil && a.Author.Kind == forge.Person && seen.Permissions[a.Author.ID] >= least
 }
 
 // acceptWords is what somebody is answered who accepts.
-func (i *tracker) acceptWords(c *cycle, a approval.Asked) (forge.Reaction, string) {
+func (i *tracker) acceptWords(c *observation, a approval.Asked) (forge.Reaction, string) {
 	p := c.facts.Paths
 	switch {
 	case said(c.event, kernel.TrailerAccepts) == a.ID, p != nil && !p.Held() && a.Command.Digest == p.Digest:

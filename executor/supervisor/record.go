@@ -106,7 +106,7 @@ func (s *Supervisor) closeIntents(ctx context.Context, task int64) error {
 
 // lookUpUnknown stages the outcome of effects that an earlier process left
 // unknown: a push shows at HEAD, and what ran in a dead process is over.
-func (w *worker) lookUpUnknown(c *cycle, head git.OID) {
+func (w *worker) lookUpUnknown(c *observation, head git.OID) {
 	for _, o := range w.s.world.UnknownIntents(w.number) {
 		if w.pending != nil && o.Intent.Key == w.pending.key || o.Intent.Effect.OnForge() {
 			continue

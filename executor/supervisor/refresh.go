@@ -21,7 +21,7 @@ import (
 
 // conflicts are the paths that keep the change at HEAD from applying on the base as it is
 // now. Commits never change, so what was found last is kept.
-func (i *tracker) conflicts(ctx context.Context, c *cycle) ([]string, error) {
+func (i *tracker) conflicts(ctx context.Context, c *observation) ([]string, error) {
 	tip, on, change := c.intake.BaseCommit, c.builtOn(), c.verified()
 	if tip == on || on == "" || change == "" {
 		return nil, nil
@@ -84,7 +84,7 @@ func named(paths []string) string {
 }
 
 // movedWords say that the base moved so that the delivered change no longer applies to it.
-func (i *tracker) movedWords(ctx context.Context, c *cycle, ch *kernel.ChangeFacts) (string, error) {
+func (i *tracker) movedWords(ctx context.Context, c *observation, ch *kernel.ChangeFacts) (string, error) {
 	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() {
 		return "", nil
 	}
@@ -111,7 +111,7 @@ type fresh struct {
 // readRefresh reads whether somebody who may asks for the delivered work to be applied on
 // the base as it is now, and makes it again there. Each look asks for what may have changed
 // since: the permission, the change on the forge and its branch.
-func (o *observer) readRefresh(ctx context.Context, c *cycle, seen *approval.Facts) error {
+func (o *observer) readRefresh(ctx context.Context, c *observation, seen *approval.Facts) error {
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
 	if o.work.run != nil || !asked || seen == nil || c.noBase != nil || !c.facts.Delivered() || c.facts.Undone {
 		return nil //nolint:nilerr // without a base there is nothing to apply the work on
@@ -144,7 +144,7 @@ func (o *observer) readRefresh(ctx context.Context, c *cycle, seen *approval.Fac
 
 // refreshAsked is the command that asks for it, if that is there and wasn't answered in
 // words: then it doesn't count later either, however the task stands then.
-func (o *observer) refreshAsked(ctx context.Context, c *cycle, seen *approval.Facts) (approval.Act, error) {
+func (o *observer) refreshAsked(ctx context.Context, c *observation, seen *approval.Facts) (approval.Act, error) {
 	after := c.facts.Head.RefreshAct
 	if !kernel.NewerAct(after, c.facts.Head.Act) {
 		after = c.facts.Head.Act
@@ -165,7 +165,7 @@ func (o *observer) refreshAsked(ctx context.Context, c *cycle, seen *approval.Fa
 
 // keptFromRefresh is what keeps the delivered change from being replaced, whatever it holds:
 // nobody's commit on its branch is ever forced over.
-func (o *observer) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Violation, error) {
+func (o *observer) keptFromRefresh(ctx context.Context, c *observation) ([]kernel.Violation, error) {
 	one := func(code kernel.Code, subject, format string, args ...any) ([]kernel.Violation, error) {
 		return []kernel.Violation{{Code: code, Subject: subject, Detail: fmt.Sprintf(format, args...)}}, nil
 	}
@@ -202,7 +202,7 @@ func (o *observer) keptFromRefresh(ctx context.Context, c *cycle) ([]kernel.Viol
 
 // makeAgain makes the delivered work again on the base as it is now, from the evidence at
 // HEAD and the bytes of the change, and judges it as a workspace that holds them.
-func (o *observer) makeAgain(ctx context.Context, c *cycle, k *fresh) error {
+func (o *observer) makeAgain(ctx context.Context, c *observation, k *fresh) error {
 	fault := func(code kernel.Code, subject, detail string) error {
 		k.faults = append(k.faults, kernel.Violation{Code: code, Subject: subject, Detail: detail})
 		return nil
@@ -262,7 +262,7 @@ func (o *observer) workAt(ctx context.Context, tree git.OID) (w verifiedWork, er
 }
 
 // judgeAgain judges scope and size, as for work that is made now.
-func (o *observer) judgeAgain(ctx context.Context, c *cycle, k *fresh, left []kernel.Change) error {
+func (o *observer) judgeAgain(ctx context.Context, c *observation, k *fresh, left []kernel.Change) error {
 	s, err := scope.New(scopeEntries(c.intake.base), o.rulesOf(ctx, c.intake.Scope, c.intake.Budgets))
 	if err != nil {
 		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodeEnvBase, Detail: err.Error()})
@@ -331,7 +331,7 @@ func (w *worker) prepareRefresh(c *cycle) (*effect, error) {
 	if err := w.inputTree(objs, r); err != nil {
 		return nil, err
 	}
-	c.stray = c.change
+	r.stray = c.change
 	w.say("the verified change of run %s is applied on the base %.12s", r.refreshes, r.pack.Pins.BaseCommit)
 	return w.pushClaim(c, objs, r)
 }
@@ -349,7 +349,7 @@ const maxRefreshLeases = 8640
 
 // readRefreshed reads the delivered result below a lease that is to replace it, which is
 // put back where that comes to nothing. One that doesn't count any more isn't.
-func (o *observer) readRefreshed(ctx context.Context, c *cycle, h *kernel.HeadFacts) error {
+func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.HeadFacts) error {
 	if h.State != kernel.HeadWorking || h.Refreshes == "" || !h.Trusted() || o.work.run == nil && !h.LeaseExpired {
 		return nil
 	}
@@ -448,7 +448,7 @@ func resultTrailers(ev lease.Event) trailers {
 
 // changeMoved: the change whose branch a run is to replace was merged, closed or pushed to
 // while it ran. It is asked once more right before the push.
-func (o *observer) changeMoved(ctx context.Context, c *cycle) {
+func (o *observer) changeMoved(ctx context.Context, c *observation) {
 	r := o.work.run
 	if r == nil || r.refreshes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
 		return
@@ -465,7 +465,7 @@ func (o *observer) changeMoved(ctx context.Context, c *cycle) {
 
 // refreshWords say what the last try came to of applying the delivered work on another base,
 // where that is another result's.
-func (i *tracker) refreshWords(ctx context.Context, c *cycle) (string, error) {
+func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, error) {
 	if !c.facts.Delivered() {
 		return "", nil
 	}
@@ -491,7 +491,7 @@ func (i *tracker) refreshWords(ctx context.Context, c *cycle) (string, error) {
 }
 
 // refreshAnswer is what somebody is answered who asks for a refresh.
-func (i *tracker) refreshAnswer(c *cycle, a approval.Asked) (forge.Reaction, string) {
+func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
 	h, r := c.facts.Head, c.facts.Refresh
 	switch {
 	case c.said.told[a.Comment]:

@@ -16,13 +16,13 @@ import (
 
 // buildReport composes the compliance report of the request in flight. What it says
 // of a run is what the records say, and those that this request adds.
-func (w *worker) buildReport(c *cycle) (report.Report, error) {
+func (w *worker) buildReport(ctx context.Context, c *cycle) (report.Report, error) {
 	r := w.notice(c.decision, c.facts, c.intake, w.s.deps.Ledger.Chain().Head.Hash)
 	if d := c.decision; d.State.Final() {
 		r.FinalState = d.State
 	}
 	seen := kernel.Draft{Kind: kernel.KindObservation, Run: c.runID(), Body: c.facts}
-	run, err := w.recorded(c.ctx, c.facts, append(slices.Clone(c.staged), seen)...)
+	run, err := w.recorded(ctx, c.facts, append(slices.Clone(c.staged), seen)...)
 	if err != nil {
 		return r, err
 	}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // judge keeps the verdict on the run. Nothing outside happens: the result is
 // pushed by the next request, when verdict and report are records already and
 // the evidence can hold them.
-func (w *worker) judge(c *cycle) error {
+func (w *worker) judge(ctx context.Context, c *cycle) error {
 	r := w.run
 	j := &kernel.Judgement{
 		State: c.decision.State, NotBefore: c.decision.NotBefore, Codes: c.decision.Codes, WaitingFor: c.decision.WaitingFor,
@@ -24,7 +25,7 @@ func (w *worker) judge(c *cycle) error {
 	if r.violations = c.decision.Violations; c.facts.Paths != nil && c.facts.Paths.Accepted != nil {
 		r.accepted = c.facts.Paths.Accepted.Act
 	}
-	rep, err := w.buildReport(c)
+	rep, err := w.buildReport(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -68,9 +69,9 @@ func changeCommit(objs *git.Objects, r *run, who git.Person) (git.OID, error) {
 // prepareResult composes the commit point of a result: one request with the
 // state ref (old = our lease) and, where the work is accepted, the change
 // branch (old = none), all or none (DESIGN §4).
-func (w *worker) prepareResult(c *cycle) (*effect, error) {
+func (w *worker) prepareResult(ctx context.Context, c *cycle) (*effect, error) {
 	if w.run == nil {
-		return w.prepareBlocked(c)
+		return w.prepareBlocked(ctx, c)
 	}
 	r := w.run
 	objs := git.NewObjects(r.base)
@@ -79,7 +80,7 @@ func (w *worker) prepareResult(c *cycle) (*effect, error) {
 			return nil, err
 		}
 	}
-	tree, err := w.evidenceTree(c, objs, r)
+	tree, err := w.evidenceTree(&c.observation, objs, r)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (w *worker) prepareResult(c *cycle) (*effect, error) {
 func (w *worker) output(objs *git.Objects, tree, parent git.OID, c *cycle, tr trailers, body string) (stated, error) {
 	tr.waiting = c.decision.WaitingFor
 	state := string(c.decision.State)
-	return w.stateCommit(c, objs, stateCommit{
+	return w.stateCommit(&c.observation, objs, stateCommit{
 		tree: tree, parent: parent, date: c.nextDate(), seq: c.facts.NextSeq(), trailers: &tr,
 		message: func(extra []lease.Trailer) ([]byte, error) {
 			return lease.Format(lease.Message{
@@ -123,7 +124,7 @@ func (w *worker) output(objs *git.Objects, tree, parent git.OID, c *cycle, tr tr
 }
 
 // evidenceTree makes the tree of a result: inputs, records, proofs and report.
-func (w *worker) evidenceTree(c *cycle, objs *git.Objects, r *run) (git.OID, error) {
+func (w *worker) evidenceTree(c *observation, objs *git.Objects, r *run) (git.OID, error) {
 	ev := c.evidence
 	files := map[string][]byte{
 		replay.FileDispatch: r.dispatchBytes, replay.FileReport: r.report, replay.FileMarkdown: []byte(r.markdown),
@@ -165,8 +166,8 @@ func (w *worker) retryOf(r *run) kernel.Retry {
 
 // prepareBlocked ends a task at whose HEAD nobody works any more: the budget of
 // attempts or interruptions is spent.
-func (w *worker) prepareBlocked(c *cycle) (*effect, error) {
-	rep, err := w.buildReport(c)
+func (w *worker) prepareBlocked(ctx context.Context, c *cycle) (*effect, error) {
+	rep, err := w.buildReport(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +175,14 @@ func (w *worker) prepareBlocked(c *cycle) (*effect, error) {
 }
 
 // prepareWait hands the task to a person: a stop, an edit.
-func (w *worker) prepareWait(c *cycle) (*effect, error) {
+func (w *worker) prepareWait(ctx context.Context, c *cycle) (*effect, error) {
 	switch c.decision.WaitingFor {
 	case kernel.WaitRule:
 		return w.prepareRuleWait(c)
 	case kernel.WaitPaths, kernel.WaitEnvironment:
-		return w.prepareSealedWait(c)
+		return w.prepareSealedWait(ctx, c)
 	}
-	rep, err := w.buildReport(c)
+	rep, err := w.buildReport(ctx, c)
 	if err != nil {
 		return nil, err
 	}

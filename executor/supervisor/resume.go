@@ -52,7 +52,7 @@ type left struct {
 // our store, and judges it anew: whose it is, every byte of it, its scope from the trees,
 // and whether it was made on and under what holds now. Nothing is taken from whoever
 // sealed it but the word that the builder had ended well.
-func (o *observer) readSealed(ctx context.Context, c *cycle) error {
+func (o *observer) readSealed(ctx context.Context, c *observation) error {
 	h := c.facts.Head
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell && h.AwaitsPaths() && c.noBase == nil
 	if o.work.run != nil || !asked || h.State != kernel.HeadStalled && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() || !h.Trusted() || h.Reapproved {
@@ -74,7 +74,7 @@ func (o *observer) readSealed(ctx context.Context, c *cycle) error {
 }
 
 // readLeft fills in what was left.
-func (o *observer) readLeft(ctx context.Context, c *cycle, l *left) error {
+func (o *observer) readLeft(ctx context.Context, c *observation, l *left) error {
 	if err := o.leftAt(ctx, c.head.Tree, l); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (o *observer) leftAt(ctx context.Context, id git.OID, l *left) error {
 // HEAD is the word that a lease was broken or given back, and copies the tree of that
 // lease: whoever wrote the lease has sealed the work, and must be listed himself. Waits
 // for a rule may stand between them, with the same tree.
-func (o *observer) sealedUnder(ctx context.Context, c *cycle, l *left) (ev lease.Event, listed bool, err error) {
+func (o *observer) sealedUnder(ctx context.Context, c *observation, l *left) (ev lease.Event, listed bool, err error) {
 	if h := c.facts.Head; h.AwaitsPaths() || h.AwaitsEnvironment() {
 		return c.event, true, nil // HEAD brought the work itself
 	}
@@ -235,7 +235,7 @@ func said(ev lease.Event, key string) string {
 // listedHere reports whether a commit is of this very task and by a listed writer.
 // A key that was replaced since counts below HEAD; what a key has sealed that was revoked
 // since is of no more use.
-func (o *observer) listedHere(c *cycle, ev lease.Event, commit git.Commit) bool {
+func (o *observer) listedHere(c *observation, ev lease.Event, commit git.Commit) bool {
 	_, signer := o.s.trust(commit, o.StateRef(), c.acts)
 	if !c.acts.SignsBelow(signer, o.StateRef(), string(commit.OID)) {
 		return false
@@ -299,7 +299,7 @@ func (o *observer) leftInStore(ctx context.Context, run string, l *left) error {
 
 // judgeTerms: what the work was made under is what a claim would pin now, and the
 // dispatch is the one that follows from it.
-func (o *observer) judgeTerms(c *cycle, l *left) {
+func (o *observer) judgeTerms(c *observation, l *left) {
 	p, in := l.pack, c.intake
 	if p.World != o.s.cfg.World || p.Task != o.number || p.Pins.Governance != canon.Sum(l.contract) {
 		l.fault(kernel.CodeEvidenceInvalid, "It is of another task, or its contract is not the one that it names.")
@@ -333,7 +333,7 @@ func same(a, b any) bool {
 
 // judgeBase: the commit that the work was made on still is the base, or below it. A base
 // that was rewritten holds it no more.
-func (o *observer) judgeBase(ctx context.Context, c *cycle, l *left) error {
+func (o *observer) judgeBase(ctx context.Context, c *observation, l *left) error {
 	pinned := git.OID(l.pack.Pins.BaseCommit)
 	if pinned != l.tip {
 		log, _, err := o.s.deps.Repo.Log(ctx, []git.OID{l.tip}, []git.OID{pinned}, maxBaseMoves)
@@ -361,7 +361,7 @@ func (o *observer) judgeBase(ctx context.Context, c *cycle, l *left) error {
 
 // judgeSealed judges scope and size again, as if the builder's workspace were read once
 // more. What a change of mode alone leaves is hashed from the base.
-func (o *observer) judgeSealed(ctx context.Context, c *cycle, l *left) error {
+func (o *observer) judgeSealed(ctx context.Context, c *observation, l *left) error {
 	s, err := scope.New(scopeEntries(l.base), o.rulesOf(ctx, c.intake.Scope, l.pack.Budgets))
 	if err != nil {
 		l.fault(kernel.CodeEnvBase, err.Error())
@@ -442,7 +442,7 @@ func (w *worker) prepareResume(c *cycle) (*effect, error) {
 }
 
 // takeInSealed records what the earlier run's builder left, unless that is done.
-func (w *worker) takeInSealed(c *cycle) {
+func (w *worker) takeInSealed(c *observation) {
 	r, known := w.run, false
 	w.s.locked(func() {
 		task, _ := w.s.world.Task(w.number)

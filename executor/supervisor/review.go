@@ -67,7 +67,7 @@ func (i *tracker) reviewOf(head string) *kernel.ReviewFacts {
 
 // startReview judges the scope of what was pushed, and starts the checks on its
 // tree. Nothing that somebody else pushed reaches a builder or a ref.
-func (i *tracker) startReview(ctx context.Context, c *cycle, head git.OID) error {
+func (i *tracker) startReview(ctx context.Context, c *observation, head git.OID) error {
 	pack, rules, faults, err := i.pinnedAt(ctx, c)
 	switch {
 	case err != nil:
@@ -171,7 +171,7 @@ func reviewSays(err error) (kernel.OutcomeStatus, kernel.Code) {
 
 // pinnedAt reads by what the result at HEAD was verified. What can't be made out of
 // the evidence is a fault, and nothing is vouched for.
-func (i *tracker) pinnedAt(ctx context.Context, c *cycle) (pack kernel.SeedPack, rules contract.Contract, faults []kernel.Violation, err error) {
+func (i *tracker) pinnedAt(ctx context.Context, c *observation) (pack kernel.SeedPack, rules contract.Contract, faults []kernel.Violation, err error) {
 	files := map[string][]byte{}
 	for _, name := range []string{replay.FileSeedPack, replay.FileContract} {
 		if files[name], err = i.readFile(ctx, c.head.Tree, name); err != nil {
@@ -251,7 +251,7 @@ func checkDigest(k forge.Check) canon.Digest { return textDigest(string(k.State)
 
 // reviewPassed reports whether a commit bears the check of a review that passed, by
 // what this installation has recorded.
-func (i *tracker) reviewPassed(c *cycle, head string) bool {
+func (i *tracker) reviewPassed(c *observation, head string) bool {
 	return c.facts.View.Checked == head+" "+string(checkDigest(i.reviewCheck(head, true, nil)))
 }
 

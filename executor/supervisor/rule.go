@@ -254,7 +254,7 @@ func (r *ruling) hasten(again *int64, now int64, once bool) bool {
 // mendedSince reports whether the rule that refused the claim may have been mended since
 // HEAD waits for it. Dates of commits are whole seconds; where the clock was set back,
 // they tell nothing until it has caught up.
-func (w *worker) mendedSince(c *cycle) (is bool) {
+func (w *worker) mendedSince(c *observation) (is bool) {
 	h := c.facts.Head
 	w.s.locked(func() {
 		is = h.AwaitsRule() && !h.Kept && h.Trust == kernel.TrustOwn && w.s.mended <= c.clock.WallMs && c.headAt() < w.s.mended/1000*1000
@@ -264,7 +264,7 @@ func (w *worker) mendedSince(c *cycle) (is bool) {
 
 // equippedSince reports whether what the checks lacked may be there since HEAD waits for
 // it: the contract is another, or of this installation the process or its configuration.
-func (w *worker) equippedSince(c *cycle) (is bool) {
+func (w *worker) equippedSince(c *observation) (is bool) {
 	h := c.facts.Head
 	if !h.AwaitsEnvironment() || said(c.event, kernel.TrailerGovernance) != string(c.facts.Governance) {
 		return h.AwaitsEnvironment()
@@ -301,7 +301,7 @@ func (w *worker) prepareRuleWait(c *cycle) (*effect, error) {
 	if r != nil {
 		tr = w.runTrailers(r)
 		tr.run, tr.interruptions = r.id, h.Interruptions
-	} else if !w.needsEvent(c) {
+	} else if !w.needsEvent(&c.observation) {
 		tr.attempt, tr.interruptions, tr.approval = c.decision.Attempt, c.decision.Interruptions, string(h.Approval)
 	}
 	if kernel.NewerAct(c.facts.Act, tr.act) {
@@ -360,7 +360,7 @@ func ruleSaid(c git.Commit) string {
 
 // ruleSince is when the wait for a rule at HEAD began: each try that is refused again puts
 // another wait on it.
-func (w *worker) ruleSince(ctx context.Context, c *cycle) (int64, error) {
+func (w *worker) ruleSince(ctx context.Context, c *observation) (int64, error) {
 	since, below := c.headAt(), c.head
 	for range maxRuleWaits {
 		if len(below.Parents) != 1 {
@@ -402,7 +402,7 @@ func (r *run) waitsAtHead() bool { return r.ruling.shownAt != 0 }
 
 // urges reports whether who approved anew only says again that the text is to be done of
 // which HEAD keeps the work: that is for the instance that has it, and for no other.
-func (c *cycle) urges(issue Issue) bool {
+func (c *observation) urges(issue Issue) bool {
 	h := c.facts.Head
 	return h.Kept && issue.Said == "" && c.intake.Approval.Digest == h.Approval
 }

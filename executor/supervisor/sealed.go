@@ -40,7 +40,7 @@ func (w *worker) prepareSeal(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
-	made, err := w.stateCommit(c, objs, stateCommit{
+	made, err := w.stateCommit(&c.observation, objs, stateCommit{
 		tree: tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
 		message: func(stamp []lease.Trailer) ([]byte, error) {
 			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
@@ -70,7 +70,7 @@ type shelved struct {
 // before anything is recorded or pushed: from here on no end of this process costs a
 // second build. It stays there until a push that was won brings it. What can't be kept
 // isn't: the push that follows is what counts.
-func (w *worker) shelve(ctx context.Context, c *cycle) {
+func (w *worker) shelve(ctx context.Context, c *observation) {
 	if c.facts.Keepable() {
 		w.keep(ctx, w.run)
 	}
@@ -144,7 +144,7 @@ func (w *worker) unpushed(ctx context.Context, run string) (*shelved, error) {
 // readUnpushed looks in our store for what the builder of a dead lease of ours left,
 // where the lease holds none: it is sealed in the same push that ends the lease, so that
 // whoever comes first goes on with it.
-func (w *worker) readUnpushed(ctx context.Context, c *cycle) error {
+func (w *worker) readUnpushed(ctx context.Context, c *observation) error {
 	h := c.facts.Head
 	if w.run != nil || c.request != kernel.RequestTick || h.State != kernel.HeadWorking || h.Trust != kernel.TrustOwn ||
 		!h.Trusted() || !h.LeaseExpired {
@@ -169,7 +169,7 @@ func (w *worker) readUnpushed(ctx context.Context, c *cycle) error {
 // sealLate adds the renewal of a dead lease of ours that seals what only our store has.
 // It is not there where nothing is to be sealed, or the lease can't be renewed, or the
 // server doesn't take it: then it stays in the store, for a claim to bring it.
-func (w *worker) sealLate(c *cycle, objs *git.Objects) (made stated, tree git.OID, err error) {
+func (w *worker) sealLate(c *observation, objs *git.Objects) (made stated, tree git.OID, err error) {
 	if c.unpushed == nil || w.bare {
 		return made, "", nil
 	}

@@ -120,7 +120,7 @@ func (w *worker) lookUp(ctx context.Context, req kernel.Request, p *push) (out g
 // again, nor is what a person took back: what HEAD shows is what became of it, as after a
 // crash. What is decided instead is pushed onto the same commit, and whichever of the two
 // the server takes counts.
-func (w *worker) settle(ctx context.Context, c *cycle) error {
+func (w *worker) settle(ctx context.Context, c *observation) error {
 	p := w.pending
 	if p == nil {
 		return nil

@@ -63,7 +63,7 @@ func (w *worker) tooLate(p *push) {
 // anew at once, or lost to whoever came first. A result that a rule refuses now is kept and
 // waits for the rule. What else a rule refuses, nobody has any more, or a person took back
 // is given up: nobody set the task back, and it goes on from what is there.
-func (o *observer) shows(ctx context.Context, c *cycle, refs git.Refs) error {
+func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) error {
 	p, err := o.work.lastWon(ctx, refs)
 	if p == nil || err != nil {
 		return err
@@ -129,7 +129,7 @@ func (o *observer) shows(ctx context.Context, c *cycle, refs git.Refs) error {
 
 // mayReturn is why a push that was acknowledged and lost isn't made again, nil where it is:
 // [Task.mayRepeat] of a task without a run.
-func (o *observer) mayReturn(ctx context.Context, c *cycle, p *push, refs git.Refs) error {
+func (o *observer) mayReturn(ctx context.Context, c *observation, p *push, refs git.Refs) error {
 	switch {
 	case p.result() && c.request == kernel.RequestStop:
 		return errTakenBack
@@ -330,7 +330,7 @@ func (w *worker) ownNow(head git.Commit) bool {
 
 // lost reports whether the last push of ours that won has neither become HEAD nor is
 // below it.
-func (w *worker) lost(ctx context.Context, c *cycle, h kernel.HeadFacts) (bool, error) {
+func (w *worker) lost(ctx context.Context, c *observation, h kernel.HeadFacts) (bool, error) {
 	p := c.last
 	switch {
 	case p == nil, h.OID == string(p.to()):

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,7 @@ type stated struct {
 
 // stateCommit makes a signed commit of the state ref. It is the only place that
 // does, so that each of them says under its signature where it belongs.
-func (w *worker) stateCommit(c *cycle, o *git.Objects, s stateCommit) (stated, error) {
+func (w *worker) stateCommit(c *observation, o *git.Objects, s stateCommit) (stated, error) {
 	stamp := w.place(c.facts.Head).At(s.seq)
 	if err := stamp.Check(); err != nil {
 		return stated{}, err
@@ -41,8 +42,8 @@ func (w *worker) stateCommit(c *cycle, o *git.Objects, s stateCommit) (stated, e
 	}
 	if s.trailers != nil {
 		all = s.trailers.list(all)
-		if c.stray != "" {
-			all = append(all, lease.Trailer{Key: kernel.TrailerBranch, Value: string(c.stray)})
+		if branch := cmp.Or(s.trailers.branch, c.stray); branch != "" {
+			all = append(all, lease.Trailer{Key: kernel.TrailerBranch, Value: string(branch)})
 		}
 	}
 	msg, err := s.message(all)
@@ -112,7 +113,8 @@ type trailers struct {
 	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes, accepts, refreshes, refreshAct string
 	attempt, interruptions, notBefore, refreshInterruptions                                                                int64
 	codes                                                                                                                  []kernel.Code
-	refreshOwed                                                                                                            bool // the act that asked for it is to be done again
+	refreshOwed                                                                                                            bool    // the act that asked for it is to be done again
+	branch                                                                                                                 git.OID // what this task delivered, where the look didn't show it as that
 }
 
 // list puts them behind the stamp.

@@ -149,7 +149,7 @@ func (s *Supervisor) HeadOf(ctx context.Context, refs git.Refs, v kernel.TaskVie
 			t.issueName = was.Issue
 		}
 	}
-	c := &cycle{clock: s.now(), task: t.subject, ctx: ctx, intake: in, facts: kernel.Facts{View: v, Told: v.Told > 0}}
+	c := &observation{clock: s.now(), task: t.subject, intake: in, facts: kernel.Facts{View: v, Told: v.Told > 0}}
 	h, err := t.seen.readHead(ctx, c, refs.OID(t.StateRef()))
 	if err != nil {
 		return h, nil, err
@@ -190,7 +190,7 @@ func (o *observer) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, e
 		oid = ""
 	}
 	st := Stand{Task: o.number, Ref: o.StateRef(), Head: oid}
-	c := &cycle{clock: o.s.now(), task: o.subject, ctx: ctx, intake: in}
+	c := &observation{clock: o.s.now(), task: o.subject, intake: in}
 	if o.s.world != nil {
 		c.facts.View = o.s.View(o.number)
 		c.facts.View.ResumedHead = "" // who moved on from HEAD vouches for nothing at it
@@ -238,7 +238,7 @@ func (o *observer) stand(ctx context.Context, in *Intake, oid git.OID) (Stand, e
 }
 
 // illegitimate is why HEAD isn't what was seen last, nor legitimately after it.
-func (o *observer) illegitimate(c *cycle) (kernel.Code, string) {
+func (o *observer) illegitimate(c *observation) (kernel.Code, string) {
 	f, h := c.facts, c.facts.Head
 	if o.s.world != nil {
 		if err := o.own(c, h, f.View); err != nil {
@@ -259,7 +259,7 @@ func (o *observer) illegitimate(c *cycle) (kernel.Code, string) {
 }
 
 // completes finds the result that HEAD completes.
-func (o *observer) completes(ctx context.Context, c *cycle, st *Stand) error {
+func (o *observer) completes(ctx context.Context, c *observation, st *Stand) error {
 	if c.facts.Head.State != string(kernel.TaskCompleted) || len(c.head.Parents) != 1 {
 		return nil
 	}

@@ -116,7 +116,7 @@ func isKeyOver(err error) bool {
 
 // keyOver is an error where this installation's own key counts no more in this world: what
 // it signed would strand the task. What it has begun is ended, for nothing can come of it.
-func (w *worker) keyOver(c *cycle) error {
+func (w *worker) keyOver(c *observation) error {
 	acts, own := w.s.standing(c.intake.runners), git.Fingerprint(w.s.deps.Signer.PublicKey())
 	if !acts.Over(own) {
 		return nil

@@ -101,7 +101,7 @@ func (t *Task) seenThrough(ctx context.Context) {
 // decide is the pure part: validation in VALIDATING, the decision and its effect's bytes
 // in ARBITRATING.
 func (t *Task) decide(ctx context.Context, c *cycle) (machine.Ready, error) {
-	t.seen.readShared(ctx, c)
+	t.seen.readShared(ctx, &c.observation)
 	var err error
 	if c.sealed, err = canon.Seal(c.facts); err != nil {
 		return machine.Ready{}, err
@@ -149,7 +149,7 @@ func (t *Task) arbitrate(ctx context.Context, c *cycle, req machine.Request) (ma
 			v.Faults = faults(c.decision.Violations)
 			return nil
 		}
-		if c.effect = t.effectOf(c); c.effect != nil {
+		if c.effect = t.effectOf(ctx, c); c.effect != nil {
 			v.Tool = &machine.ToolCall{Name: string(c.effect.intent.Effect), Key: c.effect.intent.Key}
 		}
 		return nil
@@ -163,8 +163,8 @@ func (t *Task) arbitrate(ctx context.Context, c *cycle, req machine.Request) (ma
 // effectOf makes the effect of the decision, nil if it asks for none. One whose bytes can't
 // be made is recorded as tried and failed, nothing happens outside, and the drive ends with
 // the cause.
-func (t *Task) effectOf(c *cycle) *effect {
-	e, cause := t.prepare(c)
+func (t *Task) effectOf(ctx context.Context, c *cycle) *effect {
+	e, cause := t.prepare(ctx, c)
 	if cause == nil {
 		return e
 	}

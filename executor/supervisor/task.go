@@ -248,7 +248,7 @@ type run struct {
 	markdown   string
 	change     git.OID
 	accepted   string  // id of the act that accepted its guarded paths, "" for none
-	stray      git.OID // see [cycle.stray]
+	stray      git.OID // see observation
 	slim       bool    // evidence without streams, after a refusal
 	ruling     ruling  // of its result
 	again      int64   // when what a rule refused is pushed again, Unix milliseconds
@@ -366,20 +366,20 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	looking, look := span(ctx, "observe")
 	req, actor = t.stopFirst(req, actor)
 	looking, looked := t.impatient(looking)
-	c, err := t.observe(looking, req, actor)
+	o, err := t.observe(looking, req, actor)
 	err = looked(err)
 	endSpan(look, err)
 	if err != nil {
 		return Status{}, t.untrusted(ctx, req, actor, err)
 	}
-	c.ctx = ctx // what follows is no part of the look
+	c := &cycle{observation: *o}
 	if id := c.runID(); id != "" {
 		t.tellRun(id, t.work.run != nil)
 	}
 	tick.SetAttributes(t.ofRun(c)...)
-	st, crowded := t.unadmitted(c)
+	st, crowded := t.unadmitted(&c.observation)
 	if !crowded {
-		if err := t.seen.surveyBase(ctx, c); err != nil {
+		if err := t.seen.surveyBase(ctx, &c.observation); err != nil {
 			return Status{}, err
 		}
 	}
@@ -389,7 +389,7 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	if crowded {
 		return st, nil
 	}
-	t.work.shelve(ctx, c)
+	t.work.shelve(ctx, &c.observation)
 	receipt, err := t.submit(ctx, c)
 	if err != nil {
 		t.work.kill()

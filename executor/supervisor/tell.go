@@ -109,9 +109,9 @@ func (i *tracker) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e ke
 	case kernel.ActionUncomment:
 		err = gone(p.Client.DeleteComment(ctx, p.Repo, e.Target))
 	case kernel.ActionAlert:
-		err = i.write(ctx, c, 0, i.alertText(c))
+		err = i.write(ctx, c, 0, i.alertText(&c.observation))
 	case kernel.ActionReview:
-		err = i.startReview(ctx, c, git.OID(e.Label))
+		err = i.startReview(ctx, &c.observation, git.OID(e.Label))
 	case kernel.ActionCheck:
 		err = p.Client.SetCheck(ctx, p.Repo, e.Label, c.check)
 	case kernel.ActionSee:
@@ -125,7 +125,7 @@ func (i *tracker) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e ke
 	case kernel.ActionUnlabel:
 		err = gone(p.Client.RemoveLabel(ctx, p.Repo, i.number, e.Label))
 	case kernel.ActionChange, kernel.ActionAmend:
-		err = i.deliver(ctx, c, e.Target)
+		err = i.deliver(ctx, &c.observation, e.Target)
 	default:
 		err = fmt.Errorf("supervisor: %s is no effect on an issue", a)
 	}
@@ -177,7 +177,7 @@ func (i *tracker) setLabel(ctx context.Context, label string) error {
 
 // deliver opens the change, or edits it: its title is the commit's, its text the
 // report at HEAD.
-func (i *tracker) deliver(ctx context.Context, c *cycle, number int64) error {
+func (i *tracker) deliver(ctx context.Context, c *observation, number int64) error {
 	p := i.s.deps.Forge
 	commit, err := i.s.deps.Repo.Commit(ctx, c.verified())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // forge to move on from somebody else's commit, that is recorded first (case
 // L12). Where nothing was seen of a task that the issue tells of, a request that was
 // made before that was told isn't about it.
-func (o *observer) readView(ctx context.Context, c *cycle, issue Issue, toldAt int64) (err error) {
+func (o *observer) readView(ctx context.Context, c *observation, issue Issue, toldAt int64) (err error) {
 	o.s.locked(func() {
 		c.facts.View, c.facts.Now = o.view(), o.virtualNow(c.clock)
 		if !issue.Retry || issue.ByBot || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) && !c.facts.Undone ||
@@ -96,7 +96,7 @@ func (o *observer) movedSince(ctx context.Context, h kernel.HeadFacts) error {
 // noteSecond says that another result than the one that this installation delivered is
 // accepted under the same approval, and doesn't have that one below: the task was set
 // back, and done again by one who couldn't know. What a person moved on from is none.
-func (o *observer) noteSecond(ctx context.Context, c *cycle) error {
+func (o *observer) noteSecond(ctx context.Context, c *observation) error {
 	v, h := c.facts.View, c.facts.Head
 	if v.AcceptedRun == "" || h.OID == v.Seen || h.Approval != v.AcceptedApproval || h.Run() == v.AcceptedRun ||
 		!c.facts.Delivered() || h.Seq-v.SeenSeq >= kernel.RepairSeqStep {
