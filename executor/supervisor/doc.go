@@ -6,6 +6,15 @@
 // remembers is never needed, because HEAD of the state ref says how the task
 // stands. [Task.Drive] calls Tick until the task stands still.
 //
+// A task has three rooms, each a type with state of its own. The observer reads what a
+// decision depends on, and hands it on as an observation: HEAD, contract, issue, and the
+// work that there is. The worker has the run: its lease, builder and checks, the judgement,
+// every push and what became of it. The tracker has the task where people see it: status,
+// answers, change and review. The worker knows neither of the others, the tracker knows the
+// worker, the observer knows both, and Task, which leads a request through the machine,
+// knows all. What was seen is never written to once the kernel has decided: a cycle holds
+// the observation, the decision and the outcome.
+//
 // It may read and push git, start builders and checks through package executor,
 // and write the ledger. It never edits a ref but by compare-and-swap, never
 // acts before the record of it is durable, and never looks at what a builder
