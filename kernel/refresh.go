@@ -1,7 +1,10 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -19,8 +22,59 @@ type RefreshFacts struct {
 	// number, a colon, and its name.
 	Act   string `json:"act,omitempty"`
 	Actor string `json:"actor,omitempty"`
+	// Auto says that nobody asks for it but the contract; nil where somebody does.
+	Auto *AutoRefresh `json:"auto,omitempty"`
 	// Faults are why it can't be done.
 	Faults []Violation `json:"faults"`
+}
+
+// AutoRefresh bounds what a contract asks for by itself (refresh: auto).
+type AutoRefresh struct {
+	Nth  int64 `json:"nth"`  // time of this result's approval
+	Most int64 `json:"most"` // budgets.refreshes
+	Due  int64 `json:"due"`  // before when it isn't done, Unix milliseconds
+}
+
+// AutoEvery is how long a delivered result stands, at least, before the contract has it
+// applied on another base, in milliseconds: a busy base would have its checks run for ever.
+const AutoEvery = int64(3_600_000)
+
+// AutoAct is the act by which a contract asks that the result at HEAD is applied on a base,
+// and which time of that it is; "" where it was tried there already. It is newer than the
+// acts that HEAD rests on, and older than any that a person does afterwards. Where somebody
+// asked in between, it is counted from there.
+func AutoAct(h HeadFacts, base string) (id string, nth int64) {
+	after := h.RefreshAct
+	if !NewerAct(after, h.Act) {
+		after = h.Act
+	}
+	nth, tried, _ := ReadAutoAct(after)
+	if tried == base {
+		if h.RefreshOwed {
+			return after, nth
+		}
+		return "", nth
+	}
+	return fmt.Sprintf("%d/auto:%d:%s", ActTime(after)+1, nth+1, base), nth + 1
+}
+
+// ReadAutoAct reads such an act; ok is false of any other.
+func ReadAutoAct(id string) (nth int64, base string, ok bool) {
+	_, act, _ := strings.Cut(id, "/")
+	number, base, ok := strings.Cut(strings.TrimPrefix(act, "auto:"), ":")
+	nth, err := strconv.ParseInt(number, 10, 64)
+	if !ok || err != nil || nth < 1 || !strings.HasPrefix(act, "auto:") {
+		return 0, "", false
+	}
+	return nth, base, true
+}
+
+// autoSpent: the contract asked as often as its budget lets it.
+func (f Facts) autoSpent() []Violation {
+	if f.Refresh == nil || f.Refresh.Auto == nil || f.Refresh.Auto.Nth <= f.Refresh.Auto.Most {
+		return nil
+	}
+	return one(CodeTargetIneligible, "budgets.refreshes", "It was applied on another base %d times without anybody asking, as often as the contract allows.", f.Refresh.Auto.Most)
 }
 
 // wantsRefresh reports whether the delivered work at HEAD is to be applied on the base as
@@ -41,11 +95,14 @@ func (f Facts) Refreshable() bool {
 // that was begun for that came to nothing, for no fault of the work's.
 func (f Facts) asksAgain() bool { return f.Head.RefreshOwed && f.Refresh.Act == f.Head.RefreshAct }
 
-// refreshDue is before when it isn't tried again, Unix milliseconds. Another act doesn't
-// wait.
+// refreshDue is before when it isn't tried, Unix milliseconds. A person's act doesn't wait,
+// unless it was tried for that act already.
 func (f Facts) refreshDue() int64 {
-	if f.asksAgain() {
+	switch {
+	case f.asksAgain():
 		return f.Head.NotBefore
+	case f.Refresh.Auto != nil:
+		return f.Refresh.Auto.Due
 	}
 	return 0
 }
@@ -70,6 +127,7 @@ func (f Facts) RefusesRefresh() []Violation {
 	if f.Refresh != nil {
 		out = append(out, f.Refresh.Faults...)
 	}
+	out = append(out, f.autoSpent()...)
 	if out = append(out, consentRule(f)...); f.Approved != f.Head.Approval {
 		out = append(out, one(CodeInstructionChanged, "", "The work is for the text %s, approved is %s.", f.Head.Approval, f.Approved)...)
 	}

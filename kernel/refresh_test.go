@@ -175,3 +175,54 @@ func TestL18_ReplacedResultCountsNoMore(t *testing.T) {
 		t.Errorf("a live run: %s", d.Action)
 	}
 }
+
+// TestE1_AutoAct: the act by which a contract asks is newer than those that HEAD rests on and
+// older than any later one, names a base once, and is counted from the last act of a person.
+func TestE1_AutoAct(t *testing.T) {
+	for _, c := range []struct {
+		act, refreshAct string
+		owed            bool
+		want            string
+		nth             int64
+	}{
+		{"", "", false, "1/auto:1:b", 1},
+		{"7/event:1", "", false, "8/auto:1:b", 1},
+		{"7/event:1", "5/comment:1", false, "8/auto:1:b", 1},
+		{"7/event:1", "9/comment:1", false, "10/auto:1:b", 1},
+		{"7/event:1", "9/auto:4:a", false, "10/auto:5:b", 5},
+		{"7/event:1", "9/auto:4:b", false, "", 4},
+		{"7/event:1", "9/auto:4:b", true, "9/auto:4:b", 4},
+		{"11/event:1", "9/auto:4:a", false, "12/auto:1:b", 1},
+		{"7/event:1", "9/auto:0:a", false, "10/auto:1:b", 1},
+		{"7/event:1", "9/auto:x:a", false, "10/auto:1:b", 1},
+		{"7/event:1", "9/4:a", false, "10/auto:1:b", 1},
+	} {
+		h := kernel.HeadFacts{Act: c.act, RefreshAct: c.refreshAct, RefreshOwed: c.owed}
+		id, nth := kernel.AutoAct(h, "b")
+		if id != c.want || nth != c.nth {
+			t.Errorf("%+v: %q, %d", c, id, nth)
+		}
+		if id != "" && !c.owed && !(kernel.NewerAct(id, c.act) && kernel.NewerAct(id, c.refreshAct)) {
+			t.Errorf("%q isn't newer than %q and %q", id, c.act, c.refreshAct)
+		}
+	}
+}
+
+// TestE1_AutoIsBounded: what a contract asks for by itself waits until it is due, and isn't
+// done oftener than the contract lets it.
+func TestE1_AutoIsBounded(t *testing.T) {
+	auto := func(nth, most, due int64) kernel.Facts {
+		return with(delivered("waiting", kernel.WaitMerge), func(f *kernel.Facts) {
+			f.Refresh.Auto = &kernel.AutoRefresh{Nth: nth, Most: most, Due: due}
+		})
+	}
+	if d := decide(t, auto(2, 2, now)); d.Action != kernel.ActionClaim {
+		t.Errorf("it is due: %s", d.Action)
+	}
+	if d := decide(t, auto(2, 2, now+1)); d.Action != kernel.ActionNone || d.Wake != now+1 {
+		t.Errorf("it isn't due: %s, wakes at %d", d.Action, d.Wake)
+	}
+	if d := decide(t, auto(3, 2, now)); d.Action != kernel.ActionNone || d.Wake == now {
+		t.Errorf("it is spent: %s, wakes at %d", d.Action, d.Wake)
+	}
+}

@@ -110,6 +110,12 @@ func (s *server) lookAtBase(ctx context.Context, w *served) (int, error) {
 		}
 		s.sched.Nudge()
 	}
+	if string(base.Tip) != before && base.Auto { // what is delivered may be applied there
+		if err = s.inbox.MarkWorld(ctx, w.world, time.Now().UnixMilli()); err != nil {
+			return 0, err
+		}
+		s.sched.Nudge()
+	}
 	if string(base.Tip) != before {
 		err = s.inbox.SetCursor(ctx, w.world, baseCursor, string(base.Tip))
 	}

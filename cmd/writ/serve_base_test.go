@@ -408,3 +408,45 @@ func TestK11_LackingUntilTheContractMoves(t *testing.T) {
 		t.Errorf("%d builders were started", n)
 	}
 }
+
+// TestE1_MovedBaseWakesDelivered: where the contract has delivered work applied on a base
+// that moved, a push there makes the tasks that wait for their merge due, once; elsewhere
+// they are left alone.
+func TestE1_MovedBaseWakesDelivered(t *testing.T) {
+	for refresh, want := range map[string]int{"auto": 1, "manual": 0} {
+		t.Run(refresh, func(t *testing.T) {
+			p := newForgePlace(t)
+			p.terms("version: 1\nclose_on: merged\nrefresh: " + refresh + "\n")
+			s := p.serve()
+			n := p.File("default")
+			p.Approve(n)
+			p.until("it waits for its merge", func() bool {
+				return p.head(n) == "waiting" && p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0
+			})
+			s.end()
+			looks := p.server()
+			w := looks.worlds.open()[0]
+			due := func() int {
+				t.Helper()
+				_, err := looks.lookAtBase(t.Context(), w)
+				must(t, err)
+				list, err := looks.inbox.Due(t.Context(), time.Now().UnixMilli(), 10)
+				must(t, err)
+				for _, d := range list {
+					ticket, _, err := looks.inbox.Take(t.Context(), d.Key)
+					must(t, err)
+					must(t, looks.inbox.Done(t.Context(), ticket, time.Now().Add(time.Hour).UnixMilli()))
+				}
+				return len(list)
+			}
+			due() // this process hasn't looked at the contract yet
+			if n := due(); n != 0 {
+				t.Fatalf("%d tasks are due while the base stands", n)
+			}
+			p.onBase("Go on")
+			if n := due(); n != want {
+				t.Errorf("%d tasks are due once it moved, want %d", n, want)
+			}
+		})
+	}
+}

@@ -69,7 +69,7 @@ type Contract struct {
 	Deliver    Deliver  //
 	CloseOn    string   // verified or merged
 	Overlap    string   // allow; wait is not built
-	Refresh    string   // manual: a delivered change is applied on a base that moved where somebody asks; auto is not built
+	Refresh    string   // manual: a delivered change is applied on a base that moved where somebody asks; auto: also by itself, as budgets.refreshes bounds
 	Builder    string   // default: a name from the server's configuration
 	Candidates int64    // 1; more is not built
 	Plan       Plan     // not built
@@ -139,6 +139,7 @@ type Check struct {
 // cents means no limit; another limit is not built.
 type Budgets struct {
 	kernel.Budgets
+	Refreshes int64 // 5; how often refresh: auto applies the work of one approval on another base
 	Tokens    int64 // 0
 	CostCents int64 // 0
 }

@@ -76,7 +76,7 @@ defaults: {allowed_files: [src/**], expected_outcome: "it builds", checks: [test
 deliver: {as: pull_request, draft: true}
 close_on: merged
 overlap: allow
-refresh: manual
+refresh: auto
 builder: claude
 candidates: 1
 plan: {}
@@ -84,7 +84,7 @@ prepare: []
 checks:
   - {name: test, run: [go, test, ./...], timeout: 5m, repeat: 2, vary: true, hosts: [example.org, "*.example.org:8443"]}
   - {name: lint, run: [sh, -c, "a\nb"]}
-budgets: {start_timeout: 5s, build_timeout: 1h30m, idle_timeout: 1m, attempts: 5, interruptions: 2, retry_backoff: 0s,
+budgets: {start_timeout: 5s, build_timeout: 1h30m, idle_timeout: 1m, attempts: 5, interruptions: 2, refreshes: 7, retry_backoff: 0s,
           retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 0, cost_cents: 0, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
 paths: {forbidden: [secret/**], guarded: [api/*], accept: admin, protected: [old/**], unprotect: [go.sum], tests: [], ignored: refuse}
 commit: {pattern: '^chore', template: 'chore(writ): {title}', signoff: false, sign: false}
@@ -101,7 +101,7 @@ func TestEveryKey(t *testing.T) {
 	want := Contract{
 		Version: 1, Mode: ModeObserve, Trigger: Trigger{"go", "admin", []string{"renovate[bot]"}}, Base: "release/1.x",
 		Defaults: Defaults{[]string{"src/**"}, "it builds", []string{"test"}}, Deliver: Deliver{DeliverPullRequest, true},
-		CloseOn: CloseMerged, Overlap: OverlapAllow, Refresh: RefreshManual, Builder: "claude", Candidates: 1, Prepare: []Step{},
+		CloseOn: CloseMerged, Overlap: OverlapAllow, Refresh: RefreshAuto, Builder: "claude", Candidates: 1, Prepare: []Step{},
 		Checks: []Check{
 			{"test", []string{"go", "test", "./..."}, 300_000, 2, true, []string{"example.org", "*.example.org:8443"}},
 			{"lint", []string{"sh", "-c", "a\nb"}, 600_000, 1, false, nil},
@@ -109,7 +109,7 @@ func TestEveryKey(t *testing.T) {
 		Budgets: Budgets{kernel.Budgets{
 			StartTimeoutMs: 5000, BuildTimeoutMs: 5_400_000, IdleTimeoutMs: 60_000, Attempts: 5, Interruptions: 2, RetryBackoffMaxMs: 1000,
 			Files: 10, Bytes: 512 << 10, Interpretations: 1, Nodes: 2, Steps: 3, Depth: 4, Contradictions: 5,
-		}, 0, 0},
+		}, 7, 0, 0},
 		Paths:    Paths{[]string{"secret/**", "api/*", "old/**"}, []string{"secret/**", "old/**"}, []string{"api/*"}, "admin", []string{"go.sum"}, []string{}, IgnoredRefuse},
 		Commit:   Commit{"^chore", "chore(writ): {title}", false, false},
 		Language: Language{LanguageStrict, LanguageStrict}, Evidence: EvidenceFull, Notify: []string{"@org/team"},
@@ -134,7 +134,6 @@ var notBuilt = []struct {
 }{
 	{"deliver.as", []string{"deliver: {as: push}"}, []string{"deliver: {as: pull_request}"}},
 	{"overlap", []string{"overlap: wait"}, []string{"overlap: allow"}},
-	{"refresh", []string{"refresh: auto"}, []string{"refresh: manual"}},
 	{"candidates", []string{"candidates: 2", "candidates: 16"}, []string{"candidates: 1"}},
 	{"plan.approval", []string{"plan: {approval: required}", `plan: {approval: "off"}`}, []string{"plan: {}"}},
 	{"budgets.tokens", []string{"budgets: {tokens: 1}"}, []string{"budgets: {tokens: 0}"}},
@@ -352,5 +351,16 @@ func TestI11_ContractElsewhere(t *testing.T) {
 	others := []string{".writ/guide.md", ".writ/contract.yaml.bak", ".writx", "sub/.writ/contract.yml", ".writ/contract/x", "README"}
 	if vs := Misplaced(slices.Values(others)); len(vs) > 0 {
 		t.Error(vs)
+	}
+}
+
+// TestI16_AutoNeedsTheMerge: nobody looks at the change of a closed issue, so a contract
+// that closes at once can't ask for refreshes by itself, and is told so.
+func TestI16_AutoNeedsTheMerge(t *testing.T) {
+	if _, _, faults := Load([]byte("version: 1\nrefresh: auto\n"), Source{Name: Path}); len(faults) != 1 || !strings.Contains(faults[0].Detail, "close_on: merged") {
+		t.Errorf("%+v", faults)
+	}
+	if _, _, faults := Load([]byte("version: 1\nrefresh: auto\nclose_on: merged\nbudgets: {refreshes: 1}\n"), Source{Name: Path}); len(faults) != 0 {
+		t.Errorf("%+v", faults)
 	}
 }

@@ -42,7 +42,7 @@ func zero() Contract {
 			StartTimeoutMs: 30_000, BuildTimeoutMs: 1_800_000, IdleTimeoutMs: 600_000, Attempts: 3, Interruptions: 10,
 			RetryBackoffMs: 60_000, RetryBackoffMaxMs: 600_000, Files: 200, Bytes: 4 << 20,
 			Interpretations: 8, Nodes: 64, Steps: 16, Depth: 8,
-		}},
+		}, Refreshes: 5},
 		Paths:    Paths{Protected: []string{}, Forbidden: []string{}, Guarded: []string{}, Accept: "maintain", Unprotect: []string{}, Tests: []string{}, Ignored: IgnoredDiscard},
 		Commit:   Commit{Pattern: `^writ: [^ ].* \(#[1-9][0-9]*\)$`, Template: "writ: {title} (#{task})"},
 		Language: Language{Task: LanguageStrict, Prose: LanguageWarn},
@@ -77,8 +77,7 @@ func (c *Contract) fields() strictyaml.Fields {
 		"close_on": strictyaml.Word(&c.CloseOn, CloseVerified, CloseMerged),
 		"overlap": unbuilt(strictyaml.Word(&c.Overlap, OverlapAllow, OverlapWait), func() bool { return c.Overlap == OverlapWait },
 			"Tasks of several servers don't know of each other's files. Write allow."),
-		"refresh": unbuilt(strictyaml.Word(&c.Refresh, RefreshManual, RefreshAuto), func() bool { return c.Refresh == RefreshAuto },
-			"A delivered change is applied on a base that moved only where somebody comments /writ refresh. Write manual."),
+		"refresh": strictyaml.Word(&c.Refresh, RefreshManual, RefreshAuto),
 		"builder": strictyaml.Text(&c.Builder, name),
 		"candidates": unbuilt(strictyaml.Int(&c.Candidates, 1, 16), func() bool { return c.Candidates > 1 },
 			"A task has one candidate. Write 1."),
@@ -152,6 +151,7 @@ func (b *Budgets) fields() strictyaml.Fields {
 		"idle_timeout":      strictyaml.Duration(&b.IdleTimeoutMs, time.Second, maxTimeout),
 		"attempts":          strictyaml.Int(&b.Attempts, 1, maxCount),
 		"interruptions":     strictyaml.Int(&b.Interruptions, 0, maxCount),
+		"refreshes":         strictyaml.Int(&b.Refreshes, 1, maxCount),
 		"retry_backoff":     strictyaml.Duration(&b.RetryBackoffMs, 0, maxBackoff),
 		"retry_backoff_max": strictyaml.Duration(&b.RetryBackoffMaxMs, 0, maxBackoff),
 		"files":             strictyaml.Int(&b.Files, 1, maxFiles),
@@ -258,6 +258,9 @@ func (c *Contract) disagreements() []Finding {
 	out = append(out, c.stepFaults()...)
 	if b := c.Budgets; b.RetryBackoffMaxMs < b.RetryBackoffMs {
 		bad("budgets.retry_backoff_max", "It is less than retry_backoff.")
+	}
+	if c.Refresh == RefreshAuto && c.CloseOn != CloseMerged {
+		bad("refresh", "auto needs close_on: merged, for a closed issue is done and nobody looks at its change.")
 	}
 	return append(out, c.commitFindings()...)
 }

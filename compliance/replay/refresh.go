@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
@@ -195,8 +196,26 @@ func (v *verifier) checkRefreshed(f *findings) string {
 	if !was.accepted() {
 		f.file("", "What run %s replaced was no accepted result.", v.claim.RunID)
 	}
+	v.checkAuto(f)
 	v.checkRebased(f, was.diff)
 	return fmt.Sprintf("It is the verified change of run %s, applied on the base %s.", v.refreshes(), v.said(kernel.TrailerBase))
+}
+
+// checkAuto: where nobody asked for it, the contract in force on this base did, for this
+// base, and not more often than it may.
+func (v *verifier) checkAuto(f *findings) {
+	nth, base, auto := kernel.ReadAutoAct(v.said(kernel.TrailerRefreshAct))
+	if !auto {
+		return
+	}
+	switch {
+	case v.rulesErr == nil && v.rules.Refresh != contract.RefreshAuto:
+		f.add(kernel.CodeAuthority, FileContract, NoSeq, "Nobody asked for it, and the contract doesn't say refresh: auto.")
+	case v.rulesErr == nil && nth > v.rules.Budgets.Refreshes:
+		f.add(kernel.CodeAuthority, FileContract, NoSeq, "Nobody asked for it, and for the %d. time: budgets.refreshes is %d.", nth, v.rules.Budgets.Refreshes)
+	case base != v.said(kernel.TrailerBase):
+		f.file("", "The contract asked for it on the base %s, and this is %s.", base, v.said(kernel.TrailerBase))
+	}
 }
 
 // checkRebased: the diff is the earlier one, path by path, as it applies on this base.

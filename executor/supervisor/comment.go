@@ -207,7 +207,7 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 	if err != nil {
 		return message{}, err
 	}
-	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+editedWords(c)+halted))
+	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+c.spentWords()+editedWords(c)+halted))
 }
 
 // linesOf counts the lines of the change that delivers a result, nil where there is none,

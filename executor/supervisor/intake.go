@@ -58,6 +58,7 @@ type Intake struct {
 	closeOn         string // kernel.CloseMerged, or "" for the default
 	accept          string // least permission of who accepts guarded paths
 	unlisted        bool   // the contract lists runners, and not this one
+	autoRefreshes   int64  // how often the contract asks by itself that delivered work is applied on another base, 0 for never
 	// contractRef and contractCommit are where the contract was read.
 	contractRef    string
 	contractCommit git.OID
@@ -89,6 +90,9 @@ func (o *observer) readTerms(ctx context.Context, refs git.Refs) (terms, error) 
 	in.byChange, in.draft = c.Deliver.As == contract.DeliverPullRequest, c.Deliver.Draft
 	if o.remote && in.byChange && c.CloseOn == contract.CloseMerged { // of a text in a file nobody would see the merge
 		in.closeOn = kernel.CloseMerged
+	}
+	if c.Refresh == contract.RefreshAuto {
+		in.autoRefreshes = c.Budgets.Refreshes
 	}
 	return terms{in, c, faults}, err
 }

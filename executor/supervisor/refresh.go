@@ -10,6 +10,7 @@ import (
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
@@ -117,12 +118,18 @@ func (o *observer) readRefresh(ctx context.Context, c *observation, seen *approv
 		return nil //nolint:nilerr // without a base there is nothing to apply the work on
 	}
 	act, err := o.refreshAsked(ctx, c, seen)
-	if err != nil || act.Verb == "" {
+	if err != nil {
 		return err
 	}
 	h := c.facts.Head
 	r := &kernel.RefreshFacts{
 		Run: h.LastRun, Base: string(c.intake.BaseCommit), Act: act.ID(), Actor: fmt.Sprintf("%d:%s", act.Actor.ID, act.Actor.Login), Faults: []kernel.Violation{},
+	}
+	if act.Verb == "" {
+		if r.Act, r.Auto = c.autoRefresh(); r.Auto == nil {
+			return nil
+		}
+		r.Actor = "0:contract"
 	}
 	c.facts.Refresh = r
 	if r.Faults, err = o.keptFromRefresh(ctx, c); err != nil || len(r.Faults) > 0 {
@@ -140,6 +147,19 @@ func (o *observer) readRefresh(ctx context.Context, c *observation, seen *approv
 	c.fresh = k
 	r.Faults, r.Resumes, r.Dispatch, r.Attempt = append(r.Faults, k.faults...), k.dispatch.RunID, canon.Sum(k.dispatchBytes), k.dispatch.Attempt
 	return nil
+}
+
+// autoRefresh is whether the contract asks for it, where nobody does: the base moved on, and
+// it wasn't tried there.
+func (c *observation) autoRefresh() (act string, auto *kernel.AutoRefresh) {
+	if c.intake.autoRefreshes == 0 || c.builtOn() == c.intake.BaseCommit {
+		return "", nil
+	}
+	act, nth := kernel.AutoAct(c.facts.Head, string(c.intake.BaseCommit))
+	if act == "" {
+		return "", nil
+	}
+	return act, &kernel.AutoRefresh{Nth: nth, Most: c.intake.autoRefreshes, Due: c.headAt() + kernel.AutoEvery}
 }
 
 // refreshAsked is the command that asks for it, if that is there and wasn't answered in
@@ -488,6 +508,15 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 		text += "\nIt is tried again by itself.\n"
 	}
 	return text, nil
+}
+
+// spentWords say that the base moved on and the contract may not ask again.
+func (c *observation) spentWords() string {
+	r := c.facts.Refresh
+	if r == nil || r.Auto == nil || r.Auto.Nth <= r.Auto.Most || len(r.Faults) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nThe base moved on. The contract had this work applied there %s without anybody asking, which is as often as it may. `/writ refresh` has it done again.\n", report.Counted(int(r.Auto.Most), "time"))
 }
 
 // refreshAnswer is what somebody is answered who asks for a refresh.

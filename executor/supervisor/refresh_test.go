@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -665,5 +667,138 @@ func TestE1_IssueStandsWhileItIsRefreshed(t *testing.T) {
 	f.shows("is being applied on the base", kernel.LabelCompleted, false)
 	if f.acts(f.scene.Robot, forge.EventReopened) != 0 {
 		t.Error("it was put back open")
+	}
+}
+
+// TestE1_RefreshedByTheContract: with refresh: auto delivered work is applied on the base as
+// it is now without anybody asking, an hour after it was delivered, once on each base and no
+// oftener than budgets.refreshes says. A person's word counts as before, and from there it
+// is counted anew.
+func TestE1_RefreshedByTheContract(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms+"close_on: merged\nrefresh: auto\nbudgets: {refreshes: 2}\n")
+	files, want, n := map[string]string{}, []string{"README", "out.txt"}, 1
+	moves := func(name string) string {
+		files[name] = "by somebody\n"
+		base := f.moveBase(files)
+		want = append(want, name)
+		slices.Sort(want)
+		return base
+	}
+	for i, name := range []string{"a", "b"} {
+		run := f.trailer("writ-run-id")
+		base := moves(name)
+		if st := f.later(); i == 0 && (f.trailer("writ-run-id") != run || st.Wake <= f.clock.Now().WallMs || st.Wake > f.clock.Now().WallMs+3_600_000) {
+			t.Fatalf("within the hour: run %s, and it is looked at again at %d of %d", f.trailer("writ-run-id"), st.Wake, f.clock.Now().WallMs)
+		}
+		f.clock.advance(3_600_000)
+		f.later()
+		f.showBranch()
+		f.later()
+		f.refreshed(base, run, want...)
+		if n++; *checks != n {
+			t.Errorf("checks ran %d times, want %d", *checks, n)
+		}
+		f.clock.advance(7_200_000)
+		if f.later(); f.trailer("writ-base") != base || *checks != n {
+			t.Error("it was applied again on the base that it stands on")
+		}
+	}
+	run := f.trailer("writ-run-id")
+	base := moves("c")
+	f.clock.advance(7_200_000)
+	if f.later(); f.trailer("writ-run-id") != run {
+		t.Error("the contract asked oftener than its budget lets it")
+	}
+	f.shows("The contract had this work applied there 2 times without anybody asking", "", true)
+	asked := f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.showBranch()
+	f.later()
+	f.reacted(asked, forge.ReactionDone)
+	f.refreshed(base, run, want...)
+	run, base = f.trailer("writ-run-id"), moves("d")
+	f.clock.advance(7_200_000)
+	f.later()
+	f.showBranch()
+	f.later()
+	f.refreshed(base, run, want...)
+	f.shows("task 1", "", true)
+}
+
+// TestE1_RefreshByTheContractThatDoesNotHold: on a base where the checks fail the delivered
+// change stays as it was, and it isn't tried there again, by whomever. On the next base it
+// is. What was interrupted is tried again on the same base.
+func TestE1_RefreshByTheContractThatDoesNotHold(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms+"close_on: merged\nrefresh: auto\n")
+	run, change := f.trailer("writ-run-id"), f.ref(changeRef)
+	bad := f.moveBase(map[string]string{"a": "bad\n"})
+	f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
+		*checks++
+		out := passed(job)
+		if job.Base.Commit == bad {
+			out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "exit status 1"}}
+		}
+		return out
+	}
+	for range 3 {
+		f.clock.advance(7_200_000)
+		f.later()
+	}
+	if f.ref(changeRef) != change || f.trailer("writ-run-id") != run || *checks != 2 {
+		t.Fatalf("the branch is at %s, HEAD of run %s, checks ran %d times", f.ref(changeRef), f.trailer("writ-run-id"), *checks)
+	}
+	f.shows("Applied on the base", "", true)
+	f.verify(stateRef)
+	f.others(f.another())
+	if *checks != 2 {
+		t.Error("another installation tried it on that base")
+	}
+	good := f.moveBase(map[string]string{"a": "good\n"})
+	f.clock.advance(7_200_000)
+	f.later()
+	f.showBranch()
+	f.later()
+	f.refreshed(good, run, "README", "a", "out.txt")
+}
+
+// otherTerms is a repository whose contracts, and nothing else, are others.
+type otherTerms struct {
+	replay.Repo
+	old, new string
+}
+
+func (r otherTerms) Blobs(ctx context.Context, oids []git.OID, f func(git.OID, []byte) error) error {
+	return r.Repo.Blobs(ctx, oids, func(oid git.OID, data []byte) error {
+		return f(oid, bytes.ReplaceAll(data, []byte(r.old), []byte(r.new)))
+	})
+}
+
+// TestP5_ContractThatAskedForNoRefresh: what nobody asked for is found in a replay, where
+// the contract on that base didn't either, may not so often, or named another base.
+func TestP5_ContractThatAskedForNoRefresh(t *testing.T) {
+	t.Parallel()
+	f, _ := newDelivered(t, checkedTerms+"close_on: merged\nrefresh: auto\nbudgets: {refreshes: 2}\n")
+	for _, name := range []string{"a", "b"} {
+		f.moveBase(map[string]string{name: "x\n"})
+		f.clock.advance(7_200_000)
+		f.later()
+		f.showBranch()
+		f.later()
+	}
+	f.verify(stateRef)
+	base := f.trailer("writ-base")
+	for _, c := range [][3]string{
+		{"refresh: auto", "refresh: manual", "the contract doesn't say refresh: auto"},
+		{"{refreshes: 2}", "{refreshes: 1}", "for the 2. time: budgets.refreshes is 1"},
+	} {
+		r, err := replay.VerifyTask(t.Context(), otherTerms{f.repo, c[0], c[1]}, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+		if err != nil || r.OK || !strings.Contains(r.Plain(), c[2]) {
+			t.Errorf("%s: %v\n%s", c[1], err, r.Plain())
+		}
+	}
+	if act := f.trailer("writ-refresh-act"); !strings.HasSuffix(act, "/auto:2:"+base) {
+		t.Errorf("the act is %s", act)
 	}
 }

@@ -108,6 +108,8 @@ type Base struct {
 	// Terms is a digest of the contract and of what is wrong with it: while it stays,
 	// the contract refuses what it refused before.
 	Terms canon.Digest
+	// Auto says that the contract has delivered work applied on a base that moved.
+	Auto bool
 }
 
 // Base reads the base and the contract as they are now.
@@ -121,7 +123,7 @@ func (s *Supervisor) Base(ctx context.Context) (Base, error) {
 		return Base{}, err
 	}
 	faults, err := canon.Marshal(t.faults)
-	return Base{Ref: t.in.BaseRef, Tip: t.in.BaseCommit, Terms: canon.Sum(slices.Concat([]byte(t.in.Governance), faults))}, err
+	return Base{Ref: t.in.BaseRef, Tip: t.in.BaseCommit, Terms: canon.Sum(slices.Concat([]byte(t.in.Governance), faults)), Auto: t.in.autoRefreshes > 0}, err
 }
 
 // Delivered reports whether any work was delivered by a change, which might be
