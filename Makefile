@@ -28,9 +28,31 @@ RACE         ?= -race $(UNRACED:%=-gcflags=%=-race=false)
 # TEST_FLAGS and PKG narrow a run by hand: make test PKG=./kernel/... TEST_FLAGS='-run L2'
 TEST_FLAGS   ?=
 PKG          ?= ./...
-# LONGEST begin first, so that none of them runs alone at the end. The first waits for
-# others where the second computes.
-LONGEST      := ./cmd/writ ./executor/supervisor ./cmd/e2e ./executor/builder ./compliance/ledger ./compliance/replay
+# One package more than there are processors is tested at a time, since some wait.
+GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json)
+# The race detector makes five times of a test's time, and finds only what goroutines
+# of one process do to each other. So these run without it, and whole:
+# PLAIN are packages that start no goroutine, and cmd/e2e, whose servers are processes.
+# WHOLE are tests that enumerate (each point, each byte, each lie) or simulate, one step
+# after the other, that run their package's tests again as another user, that follow
+# somebody's tools, and the scripts of cmd/writ, which start the program.
+PLAIN        := cmd/e2e cmd/cases cmd/housekeeping cmd/internal/config cmd/internal/doctor cmd/internal/trial compliance/approval \
+                compliance/contract compliance/instruction compliance/internal/visible compliance/replay compliance/report \
+                kernel kernel/canon kernel/lease kernel/plan kernel/world
+SCRIPTS      := $(filter Test%,$(shell grep -o '^func Test[A-Za-z0-9_]*' cmd/writ/script_test.go))
+ENUMERATIONS := TestSim_\w+ TestJ[14]_Git(Hub|Lab) TestJ3_HostileStores TestJ5_Refs TestR1_(Archive|BytesOfTheFile|EveryByteOfEveryStoredRecord|Segments) \
+                TestX10_EachSystemCall TestLayers_LaidOutAnew
+ELSEWHERE    := TestOrdinaryUser TestX4_ClosedContainer TestRecipes_\w+
+empty        :=
+WHOLE        := ^($(subst $(empty) ,|,$(strip $(SCRIPTS) $(ENUMERATIONS) $(ELSEWHERE))))$$
+# SAMPLE are those of them that go through all the rest by lot, or run everything in one
+# process: with fewer seeds and tasks they run under the race detector, too.
+SAMPLE       := ^(TestF4_(TwoHundredTasks|RefusedInTheMiddle)|TestSim_(F5_LyingForge|F5_F6_LyingForges|K7_Seeds|P10_TakenBack))$$
+# named lists the directories of the tests that a pattern names.
+named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(patsubst ^%$$,%,$(1))\>' .)))
+# LONGEST begin first, so that none of them runs alone at the end.
+LONGEST      := cmd/writ executor/supervisor executor/builder compliance/ledger
+RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/writbot/writ/%),$(shell go list ./...))
 
 .DEFAULT_GOAL := help
 
@@ -51,10 +73,15 @@ build: ## build bin/writ, static, with its version
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
 
 .PHONY: test
-test: setup ## vet, then every test under the race detector
+test: setup ## vet, then every test: under the race detector, or without it where nothing runs beside anything
 	go vet $(PKG)
-	go test $(RACE) -vet=off -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json) $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG) \
-	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
+	{ $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
+	  $(GO_TEST) -skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%); \
+	  $(GO_TEST) -run '$(WHOLE)' $(filter-out $(PLAIN:%=./%/),$(call named,$(WHOLE))); \
+	  $(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)); \
+	  $(GO_TEST) $(RACE) -skip '$(WHOLE)' $(RACED), \
+	  $(GO_TEST) $(RACE) $(PKG)); \
+	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: instruction
 instruction: setup ## what builders are told, held against cmark-gfm on 10,000 generated documents

@@ -136,6 +136,7 @@ func TestTable(t *testing.T) {
 		{"a skipped test holds nothing", "L2 owed same\nL3 owed gone", stream, false, []string{"MISSING  L3   gone"}},
 		{"a failing one outweighs a passing one", "L1 owed many", strings.Replace(fail, "fail", "pass", 1) + fail, false,
 			[]string{"FAILED   L1   many", "FAILED   x TestL1_X"}},
+		{"a test that ran twice", "L2 owed same", stream + stream, true, []string{"              forge/git TestL2_Same\n\n"}},
 		{"later but failing", "L1 later many", fail, false, []string{"FAILED   L1   many"}},
 		{"unlisted", "L1 later many", stream, false, []string{"UNKNOWN  L2   not in cases.txt; named by forge/git TestL2_Same"}},
 		{"a package that doesn't build", "L2 owed same",

@@ -68,11 +68,12 @@ func printTests(w io.Writer, o *outcome) {
 }
 
 // tests lists the tests of a case, failed ones first, each group sorted, without
-// the subtests of one that is listed already.
+// the subtests of one that is listed already. One that ran twice, under the race
+// detector and without it, is listed once.
 func (o *outcome) tests() []string {
 	var list []string
 	for _, name := range append(slices.Sorted(slices.Values(o.failed)), slices.Sorted(slices.Values(o.passed))...) {
-		if !slices.ContainsFunc(list, func(up string) bool { return strings.HasPrefix(name, up+"/") }) {
+		if !slices.ContainsFunc(list, func(up string) bool { return name == up || strings.HasPrefix(name, up+"/") }) {
 			list = append(list, name)
 		}
 	}

@@ -26,6 +26,7 @@ type forgeSite struct {
 	dir      string // state directories and configurations
 	listen   string
 	state    string   // name of the state directory
+	shipped  bool     // the program as people have it, which leaves a second between its writes to a forge
 	server   string   // YAML, more keys of server:
 	builders string   // YAML, by name
 	more     string   // YAML, any further keys
@@ -50,7 +51,7 @@ var forges = map[string]func(t *testing.T, hook string) *worldtest.World{
 // if none is.
 func onForges(t *testing.T, test func(*testing.T, *forgeSite), names ...string) {
 	t.Helper()
-	t.Parallel() // it waits most of the time: writ leaves a second between its writes
+	t.Parallel()
 	for name, world := range forges {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue
@@ -96,10 +97,21 @@ builders:
 `, s.statePath(), s.listen, s.server, s.Config, s.builders, s.more))
 }
 
+// unpaced makes the binary of cmd/writ's tests the program, with a twentieth of a second
+// between its writes to a forge.
+var unpaced = []string{"WRIT_TEST_MAIN=1", "WRIT_TEST_WRITES=50ms"}
+
 // serve starts the installation and waits until it says that it is ready.
 func (s *forgeSite) serve() *server {
 	s.t.Helper()
-	v := launch(s.t, program, s.config(), s.all())
+	path, env := program, s.all()
+	if !s.shipped {
+		var err error
+		path, err = crashing()
+		s.must(err)
+		env = append(env, unpaced...)
+	}
+	v := launch(s.t, path, s.config(), env)
 	s.until("writ is ready", func() bool { return s.get("/readyz") == http.StatusOK })
 	return v
 }
@@ -110,7 +122,7 @@ func (s *forgeSite) serveUntil(point string, env ...string) {
 	s.t.Helper()
 	path, err := crashing()
 	s.must(err)
-	launch(s.t, path, s.config(), slices.Concat(s.all(), env, []string{"WRIT_TEST_MAIN=1", "WRIT_TEST_FAULT=" + point})).dies(point)
+	launch(s.t, path, s.config(), slices.Concat(s.all(), env, unpaced, []string{"WRIT_TEST_FAULT=" + point})).dies(point)
 }
 
 // get asks writ's own listener; 0 where nobody answers.

@@ -21,6 +21,7 @@ import (
 // is left alone. At the end everything verifies offline.
 func TestLoop(t *testing.T) {
 	onForges(t, func(t *testing.T, s *forgeSite) {
+		s.shipped = true
 		files, err := demo.Sample()
 		s.must(err)
 		sample := map[string]string{}

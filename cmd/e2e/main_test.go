@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,7 +21,12 @@ import (
 // program is the built writ.
 var program string
 
+// beside is how many tests run at one time where -parallel doesn't say: they wait for
+// processes most of the time.
+const beside = "8"
+
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", beside) // it is there, and takes numbers
 	os.Exit(buildAndRun(m))
 }
 

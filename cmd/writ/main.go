@@ -63,6 +63,9 @@ type app struct {
 	// behind, for crash tests as well, is by how much the wall clock by which
 	// tasks are decided lags.
 	behind time.Duration
+	// writes, for end-to-end tests, is from one write to a forge to the next; zero:
+	// what the forges ask for.
+	writes time.Duration
 	// connected is told of each connection through a gateway; nil: nobody is.
 	connected func(gateway.Record)
 	// used is told what each request to a provider used; nil: nobody is.

@@ -22,6 +22,8 @@ const (
 	envFault = "WRIT_TEST_FAULT"
 	// envBehind is by how much its wall clock lags, as a duration.
 	envBehind = "WRIT_TEST_BEHIND"
+	// envWrites is how long it waits from one write to a forge to the next.
+	envWrites = "WRIT_TEST_WRITES"
 	// envRace and endAtOnce keep a program with the race detector from waiting a
 	// second before it ends.
 	envRace, endAtOnce = "GORACE", "atexit_sleep_ms=0"
@@ -36,10 +38,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
 }
 
-// crashingMain is Main with a fault point.
+// crashingMain is Main with a fault point, and with the settings of tests.
 func crashingMain() int {
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Environ())
 	a.behind, _ = time.ParseDuration(os.Getenv(envBehind)) // 0 where it isn't set
+	a.writes, _ = time.ParseDuration(os.Getenv(envWrites)) // as well
 	if at := os.Getenv(envFault); at != "" {
 		a.fault = func(p supervisor.Point) {
 			if string(p) == at {

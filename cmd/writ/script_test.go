@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 // The cases have files of their own, so that each test bears its number.
 
 func TestG1_Names(t *testing.T)               { runCase(t, "G1_names") }
-func TestX4_NoSandbox(t *testing.T)           { runCase(t, "X4_no_sandbox") }
+func TestX4_ScriptNoSandbox(t *testing.T)     { runCase(t, "X4_no_sandbox") }
 func TestF3_Secrets(t *testing.T)             { runCase(t, "F3_secrets") }
 func TestR2_Adopt(t *testing.T)               { runCase(t, "R2_adopt") }
 func TestR2_CheckpointGone(t *testing.T)      { runCase(t, "R2_unsigned") }

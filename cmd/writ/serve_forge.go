@@ -64,8 +64,8 @@ func (a *app) connect(ctx context.Context, cfg config.Config, given secrets, log
 		on   bool
 		open func() (*connected, error)
 	}{
-		{cfg.Forges.GitHub.On(), func() (*connected, error) { return openGitHub(ctx, cfg.Forges.GitHub, given.github, log) }},
-		{cfg.Forges.GitLab.On(), func() (*connected, error) { return openGitLab(ctx, cfg.Forges.GitLab, given.gitlab, log) }},
+		{cfg.Forges.GitHub.On(), func() (*connected, error) { return a.openGitHub(ctx, cfg.Forges.GitHub, given.github, log) }},
+		{cfg.Forges.GitLab.On(), func() (*connected, error) { return a.openGitLab(ctx, cfg.Forges.GitLab, given.gitlab, log) }},
 		{cfg.Forges.Local.On(), func() (*connected, error) { return openLocal(ctx, cfg.Forges.Local, given.local, log) }},
 	} {
 		if !one.on {
@@ -84,10 +84,10 @@ func (a *app) connect(ctx context.Context, cfg config.Config, given secrets, log
 }
 
 // openGitHub prepares GitHub. It asks nothing yet.
-func openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
+func (a *app) openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
 	h, err := github.New(ctx, github.Config{
 		URL: c.URL, API: c.API, App: github.App{ID: c.AppID, Key: []byte(given.key)}, Token: given.token,
-		CAFile: c.CAFile, Proxy: c.Proxy, Logger: log,
+		CAFile: c.CAFile, Proxy: c.Proxy, Limits: github.Limits{WriteInterval: a.writes}, Logger: log,
 	})
 	if err != nil {
 		return nil, badForge("github", err)
@@ -107,8 +107,10 @@ func openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, l
 }
 
 // openGitLab prepares GitLab. It asks nothing yet.
-func openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
-	h, err := gitlab.New(ctx, gitlab.Config{URL: c.URL, Token: given.token, CAFile: c.CAFile, Proxy: c.Proxy, UserAgent: "writ", Logger: log})
+func (a *app) openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
+	h, err := gitlab.New(ctx, gitlab.Config{
+		URL: c.URL, Token: given.token, CAFile: c.CAFile, Proxy: c.Proxy, Limits: gitlab.Limits{WriteInterval: a.writes}, UserAgent: "writ", Logger: log,
+	})
 	if err != nil {
 		return nil, badForge("gitlab", err)
 	}

@@ -217,7 +217,7 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 	if err != nil {
 		return err
 	}
-	at, err := openGitHub(ctx, cfg.Forges.GitHub, given.github, slog.New(slog.DiscardHandler))
+	at, err := a.openGitHub(ctx, cfg.Forges.GitHub, given.github, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (a *app) runSetupGitLab(ctx context.Context, f *gitlabFlags) error {
 	if f.config != "" {
 		f.onto(&cfg)
 	}
-	at, err := openGitLab(ctx, cfg.Forges.GitLab, forgeSecrets{token: f.g.At.Token}, slog.New(slog.DiscardHandler))
+	at, err := a.openGitLab(ctx, cfg.Forges.GitLab, forgeSecrets{token: f.g.At.Token}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

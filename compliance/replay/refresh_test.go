@@ -11,7 +11,6 @@ import (
 
 // TestS7_RebasedDiff: a diff applies on another base path by path, or not at all.
 func TestS7_RebasedDiff(t *testing.T) {
-	t.Parallel()
 	const a, b, x = "aaaa", "bbbb", "xxxx"
 	const file, exec = "100644", "100755"
 	tree := func(list ...string) (out git.Tree) {

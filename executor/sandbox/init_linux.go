@@ -89,6 +89,9 @@ type initFailure struct {
 // sandboxes, and of TestMain in tests that do: inside the sandbox that same
 // program is the first to run, restricts itself and turns into the program
 // wanted. In any other process MaybeInit returns at once.
+//
+// These processes end by syscall.Exit: there is nothing to flush, and os.Exit waits a
+// second in a binary with the race detector.
 func MaybeInit() {
 	initInstalled.Store(true)
 	if len(os.Args) != 2 || os.Args[0] != initPath {
@@ -101,9 +104,9 @@ func MaybeInit() {
 		runReaper()
 	case wordHold:
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
+		syscall.Exit(0)
 	case wordProbe:
-		os.Exit(0)
+		syscall.Exit(0)
 	case wordLayer:
 		tryOverlay()
 	}
@@ -122,7 +125,7 @@ func runInit() {
 		f.Errno = int(no)
 	}
 	_ = json.NewEncoder(status).Encode(f)
-	os.Exit(initExit)
+	syscall.Exit(initExit)
 }
 
 // enter restricts the thread step by step and executes the program. It returns

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,9 +78,9 @@ func (b *Bubblewrap) overlays(ctx context.Context, dir string) error {
 // tryOverlay is what Overlays runs inside: it removes a file of the layer.
 func tryOverlay() {
 	if err := os.Remove(filepath.Join(WorkspaceDir, "below")); err != nil {
-		os.Exit(1)
+		syscall.Exit(1)
 	}
-	os.Exit(0)
+	syscall.Exit(0)
 }
 
 // above makes the two directories of an overlay that are this program's alone, and

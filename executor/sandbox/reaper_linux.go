@@ -40,7 +40,7 @@ func runReaper() {
 		var no syscall.Errno
 		_ = errors.As(err, &no) // 0 where it is no call's
 		_ = json.NewEncoder(status).Encode(initFailure{Stage: "reaper", Errno: int(no), Text: err.Error()})
-		os.Exit(initExit)
+		syscall.Exit(initExit)
 	}
 	_ = status.Close() // the program's stage has its own
 	go func() {
