@@ -124,7 +124,10 @@ func (x *exchange) allowedOf(ctx context.Context, req *http.Request, c *Credenti
 		text := "left out: " + strings.Join(left, ", ")
 		x.record.Detail = text[:min(len(text), maxText)]
 	}
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return out, x.reserve(ctx)
 }
 
 // giveBack gives the place back that a body has in memory: it was sent, or never will be.

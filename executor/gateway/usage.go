@@ -238,4 +238,5 @@ func (x *exchange) measured() {
 	if m := x.meter; m != nil && x.charged {
 		x.record.Usage, x.record.Failure = m.used(), m.failure
 	}
+	x.settle()
 }
