@@ -29,6 +29,7 @@ const (
 	CodeBody        = "egress.body_denied"        // the provider's table doesn't have what is in the body
 	CodeBudget      = "egress.budget_reached"     // what the run may use of models doesn't pay the request
 	CodeProvider    = "egress.provider_refused"   // the provider refused the request for a reason of the account's
+	CodeEncoded     = "egress.answer_encoded"     // the provider compressed its answer, though it was asked not to
 	CodeUnreachable = "egress.unreachable"        // the name wasn't found, or nobody answered
 	CodeBroken      = "egress.connection_broken"  // the connection broke off
 	CodeOpen        = "egress.limit_open"         // too many connections at once

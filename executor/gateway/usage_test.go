@@ -183,3 +183,25 @@ func TestAPI_UsageIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestUsage_CompressedAnswer: an answer that nobody could meter doesn't come inside, and is
+// charged what was reserved for it.
+func TestUsage_CompressedAnswer(t *testing.T) {
+	for coding, refused := range map[string]bool{"gzip": true, "br, identity": true, "identity": false, "": false} {
+		g, o := provided(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if coding != "" {
+				w.Header().Set("Content-Encoding", coding)
+			}
+			_, _ = io.WriteString(w, messageWhole)
+		})
+		a := g.post(o, "/v1/messages", bodies["/v1/messages"])
+		said, r := text(t, a), g.record()
+		if refused != (r.Code == CodeEncoded) || refused != (a.StatusCode == http.StatusBadGateway) || refused == strings.Contains(said, "claude") {
+			t.Errorf("%q: %d %s, recorded %+v", coding, a.StatusCode, said, r)
+		}
+		if want := map[bool]Basis{true: Reserved, false: Measured}[refused]; r.Usage == nil || r.Usage.Basis != want {
+			t.Errorf("%q: charged %+v", coding, r.Usage)
+		}
+	}
+}
