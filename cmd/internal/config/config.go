@@ -150,7 +150,7 @@ type Credential struct {
 	Secret string `key:"secret" doc:"Name of the environment variable with the secret. With _FILE at its end the variable names a file that holds it. Empty: there is none."`
 	Header string `key:"header" doc:"The header that carries it. Empty: Authorization, or that of api."`
 	Prefix string `key:"prefix" doc:"What stands before it there, such as 'Bearer ' with its blank. Not with api."`
-	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic or openai. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
+	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic, openai or gemini. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
 }
 
 // Of is the credential with its secret.
