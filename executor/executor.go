@@ -18,6 +18,7 @@ type BuildJob struct {
 	Budgets     kernel.Budgets    // start, build and idle timeouts, files, bytes
 	Scope       ScopeRules        // what may change
 	Prepare     []kernel.Step     // what runs on the base before it
+	Spend       kernel.Spend      // that it may use of models; the zero value bounds nothing
 	OnLine      func(line string) // live tail, redacted, one call at a time; may be nil
 }
 

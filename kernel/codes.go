@@ -19,6 +19,7 @@ const (
 	CodeExecutionReported    Code = "execution.reported_failure"
 	CodeExecutionExit        Code = "execution.exit_status"
 	CodeExecutionResource    Code = "execution.resource"
+	CodeExecutionBudget      Code = "execution.budget"
 	CodeCheckFailed          Code = "execution.check.failed"
 	CodeNondeterministic     Code = "execution.nondeterministic"
 	CodeMessageInvalid       Code = "execution.message.invalid"
@@ -42,6 +43,7 @@ const (
 	CodeGovernanceInvalid    Code = "governance.invalid"
 	CodeGovernanceMismatch   Code = "governance.hash_mismatch"
 	CodeBudgetExceeded       Code = "policy.budget_exceeded"
+	CodeBudgetSpent          Code = "budget.spent"
 	CodeTargetIneligible     Code = "target.ineligible"
 	CodeObserveOnly          Code = "policy.observe_only"
 	CodeActionDuplicate      Code = "action.duplicate"
@@ -178,6 +180,7 @@ var codeTable = []CodeInfo{
 	{CodeExecutionReported, "The builder itself reported failure.", CountsAttempt, "Read the builder's log in the report."},
 	{CodeExecutionExit, "The builder ended with a non-zero exit status or by a signal.", CountsAttempt, "Read the builder's output in the report."},
 	{CodeExecutionResource, "The builder or a check went over a limit of the sandbox and was killed.", CountsAttempt, "Raise the named limit in the server's configuration, or make the task smaller."},
+	{CodeExecutionBudget, "The builder reached what one of its attempts may use of models, in tokens or money, and was ended.", CountsAttempt, "Make the task smaller, or raise builders.NAME.budget of the server's configuration."},
 	{CodeCheckFailed, "A check of the contract failed on the proposed change.", CountsAttempt, "Read the check's output in the report."},
 	{CodeNondeterministic, "A repeated check contradicted itself on the same tree.", CountsAttempt, "Mend the unstable check."},
 	{CodeMessageInvalid, "The commit message does not match the contract's pattern.", CountsAttempt, "Make commit.template and commit.pattern of the contract agree."},
@@ -201,6 +204,7 @@ var codeTable = []CodeInfo{
 	{CodeGovernanceInvalid, "The governance contract can't be used.", CountsNothing, "Run `writ contract lint` and mend the named keys."},
 	{CodeGovernanceMismatch, "The contract is not the one that was pinned at the claim.", CountsNothing, "Run the task again under the contract in force."},
 	{CodeBudgetExceeded, "The contract asks for more than the server's caps allow.", CountsNothing, "Lower the named budget or let the operator raise the cap."},
+	{CodeBudgetSpent, "The budget of the task, of its repository or of the day has less left than one attempt may use.", CountsNothing, "Nothing, if it is the day's, or if runs under way hold it: the task begins by itself once there is enough. Otherwise raise the named key of the server's configuration, which a running server takes in by itself."},
 	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
 	{CodeObserveOnly, "Contract or operator let writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract, or take `server.observe` out of the server's configuration."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},

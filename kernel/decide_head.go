@@ -20,6 +20,7 @@ const (
 	ruleInput       = "input"       // structure and wording
 	rulePolicy      = "policy"      // authority, contract, caps, mechanisms
 	ruleEnvironment = "environment" // what a run needs is there
+	ruleBudget      = "budget"      // what an attempt may use is left
 	ruleAttempts    = "attempts"    // the budget of attempts
 	ruleInterrupted = "interruptions"
 )
@@ -41,11 +42,14 @@ var headRules = []rule{
 }
 
 // headRulesOf are the rules of a task without a run. Facts without a missing branch or
-// result are judged by the same rules as ever, so that their decisions replay byte for byte.
+// result, or without budgets, are judged by the same rules as ever, so that their decisions replay byte for byte.
 func headRulesOf(f Facts) []rule {
 	rules := headRules[:len(headRules):len(headRules)]
 	if f.Missing != nil {
 		rules = append(rules, rule{ruleDelivered, deliveredRule})
+	}
+	if f.Budget != nil {
+		rules = append(rules, rule{ruleBudget, budgetRule})
 	}
 	if f.Head.Unrestorable != nil {
 		rules = append(rules, rule{ruleReplaced, replacedRule})
@@ -360,7 +364,8 @@ func decideHead(f Facts) Decision {
 		d.Standing, d.Wake = StandDue, f.Head.NotBefore
 		return d
 	}
-	if vs := joinViolations(why, ruleConsent, ruleInput, rulePolicy, ruleEnvironment); len(vs) > 0 && !givesBack(f) {
+	if vs := joinViolations(why, ruleConsent, ruleInput, rulePolicy, ruleEnvironment, ruleBudget); len(vs) > 0 && !givesBack(f) {
+		d.Wake = f.budgetWake()
 		return deny(StandRefused, vs)
 	}
 	return moveOn(f, d)

@@ -83,6 +83,9 @@ type Facts struct {
 	// Refresh is what it takes to apply the delivered work at HEAD on the base as it is
 	// now, where somebody asks for that; null otherwise.
 	Refresh *RefreshFacts `json:"refresh,omitempty"`
+	// Budget is what the operator's budgets leave for a run of this task; null where there are
+	// none.
+	Budget *BudgetFacts `json:"budget,omitempty"`
 	// LagUntil is until when nothing is claimed, Unix milliseconds, for the server showed
 	// what was pushed too late for the last leases to be renewed in time; 0 for none.
 	LagUntil int64 `json:"lag_until,omitempty"`

@@ -40,6 +40,7 @@ const (
 	CauseStart       = "start_timeout" // no sign of life in time
 	CauseIdle        = "idle_timeout"  // no output for too long
 	CauseResource    = "resource"      // a limit of the sandbox
+	CauseBudget      = "budget"        // it used of models what it may
 	CauseStopped     = "stopped"       // by writ: stop, shutdown, lost lease
 	CauseStartFailed = "start_failed"  // the program could not be executed
 )

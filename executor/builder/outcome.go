@@ -22,6 +22,7 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	ran := end.ran()
 	add(b.exitFaults(end)...)
 	add(b.saidFaults(end)...)
+	add(b.overBudget(end)...)
 	if ran {
 		add(b.late(end, ended-started)...)
 		add(unjudged...)
@@ -79,6 +80,8 @@ func (b *build) exitFaults(e ending) []kernel.Violation {
 		code = kernel.CodeTimeout
 	case kernel.CauseResource:
 		code = kernel.CodeExecutionResource
+	case kernel.CauseBudget:
+		code = kernel.CodeExecutionBudget
 	case kernel.CauseStopped:
 		code = kernel.CodeTaskInterrupted
 	}
@@ -86,6 +89,16 @@ func (b *build) exitFaults(e ending) []kernel.Violation {
 		return nil
 	}
 	return []kernel.Violation{{Code: code, Subject: "builder", Detail: "The builder " + e.sentence()}}
+}
+
+// overBudget: a builder that reached its budget and ended by itself before it was ended has
+// failed as well, however it ended.
+func (b *build) overBudget(e ending) []kernel.Violation {
+	over := b.egress.purse.reached()
+	if over == nil || e.err != nil || e.exit.Cause == kernel.CauseBudget || e.exit.Cause == kernel.CauseStopped {
+		return nil
+	}
+	return []kernel.Violation{{Code: kernel.CodeExecutionBudget, Subject: "builder", Detail: "The builder ended by itself: " + over.text + "."}}
 }
 
 // late looks at the recorded times: a machine that was suspended let a builder

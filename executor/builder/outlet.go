@@ -59,6 +59,7 @@ type outlet struct {
 	server *gateway.Server
 	task   string             // whose program it is
 	hook   func(net.Listener) // of tests
+	purse  *purse             // nil: nothing limits what its program uses of models
 	ctx    context.Context    //nolint:containedctx // the gateway begins when the sandbox has its listener
 	cancel context.CancelFunc
 	serves sync.WaitGroup
@@ -158,12 +159,14 @@ func (l *Local) outlet(ctx context.Context, lists gateway.Lists, limit time.Dura
 	if err != nil {
 		return nil, failed(kernel.CodeEgressUnavailable, "the gateway's lists can't be used", err)
 	}
-	limits := l.cfg.Gateway
-	limits.Time = limit + egressGrace
-	o := &outlet{task: log.task, hook: l.onGateway}
+	cfg := gateway.Config{Decider: decider, Resolver: l.cfg.Resolver, Limits: l.cfg.Gateway, Roots: l.roots, Record: log.add}
+	if log.purse != nil {
+		cfg.Purse = log.purse
+	}
+	cfg.Limits.Time = limit + egressGrace
+	o := &outlet{task: log.task, hook: l.onGateway, purse: log.purse}
 	o.ctx, o.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	o.server, err = gateway.New(gateway.Config{Decider: decider, Resolver: l.cfg.Resolver, Limits: limits, Roots: l.roots, Record: log.add})
-	if err != nil {
+	if o.server, err = gateway.New(cfg); err != nil {
 		return nil, failed(kernel.CodeEgressUnavailable, "the gateway can't be made", err)
 	}
 	return o, nil
@@ -201,6 +204,7 @@ func (l *Local) through(ctx context.Context, o *outlet, spec sandbox.Spec, w *wa
 	if o != nil {
 		defer o.close()
 		o.end, spec.Gateway = cancel, o.listen
+		o.purse.ends(cancel)
 	}
 	p, err := l.cfg.Sandbox.Start(ctx, spec)
 	if err != nil {
@@ -232,6 +236,7 @@ type egressLog struct {
 	task string // whose programs they are
 	// world and builder are whose usage is told; empty for checks.
 	world, builder string
+	purse          *purse
 	most           int // connections that are told one by one
 	mu             sync.Mutex
 	e              kernel.Egress

@@ -111,6 +111,9 @@ func (w *watch) until(ctx context.Context, p *sandbox.Process, t times) (cause, 
 		case <-p.Done():
 			return "", ""
 		case <-ctx.Done():
+			if over, ok := errors.AsType[*overBudget](context.Cause(ctx)); ok {
+				return kernel.CauseBudget, over.text
+			}
 			return kernel.CauseStopped, detailStopped
 		case <-started:
 			started = nil

@@ -124,7 +124,10 @@ func (x *exchange) allowedOf(ctx context.Context, req *http.Request, c *Credenti
 		text := "left out: " + strings.Join(left, ", ")
 		x.record.Detail = text[:min(len(text), maxText)]
 	}
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return out, x.reserve(ctx)
 }
 
 // giveBack gives the place back that a body has in memory: it was sent, or never will be.
@@ -167,7 +170,7 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 	}
 	tree = e.askUsage(tree)
 	data = writeTree(tree)
-	x.meter = e.meterOf(tree, len(data))
+	x.meter = e.meterOf(tree, len(data), req.URL.EscapedPath())
 	out.Header.Set("Content-Type", "application/json")
 	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
 	return out, s.left, nil
@@ -176,11 +179,26 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 // endpoint is that of a request. Its path is compared as it was sent.
 func (a *API) endpoint(req *http.Request) (endpoint, error) {
 	for _, e := range a.Endpoints {
-		if req.Method == e.Method && req.URL.EscapedPath() == e.Path {
+		_, named := e.model(req.URL.EscapedPath())
+		if req.Method == e.Method && (named || req.URL.EscapedPath() == e.Path) {
 			return e, nil
 		}
 	}
 	return endpoint{}, denied(CodeEndpoint, req.Method+" "+clipped(req.URL.EscapedPath())+" isn't allowed there")
+}
+
+// model is the one that a path names where the endpoint has a star: in one segment, spelled
+// as every reader reads it.
+func (e endpoint) model(path string) (string, bool) {
+	before, after, star := strings.Cut(e.Path, "*")
+	name, begins := strings.CutPrefix(path, before)
+	name, ends := strings.CutSuffix(name, after)
+	return name, star && begins && ends && isModel(name)
+}
+
+// isModel reports whether a text is a model's name and can be nothing else in a path.
+func isModel(name string) bool {
+	return name != "" && len(name) <= maxPlace && !strings.HasPrefix(name, ".") && name == modelName(name) && !strings.ContainsAny(name, ":/?")
 }
 
 func (e endpoint) query(u *url.URL, s *sieve) error {

@@ -409,7 +409,7 @@ func TestProvider_RecordedRequests(t *testing.T) {
 
 // TestAPIs_RefuseMistakes: a table with a mistake is no table.
 func TestAPIs_RefuseMistakes(t *testing.T) {
-	if len(APIs()) != 2 {
+	if len(APIs()) != 3 {
 		t.Errorf("there are %d tables", len(APIs()))
 	}
 	for name, body := range map[string]string{
@@ -431,5 +431,47 @@ func TestTree_SameBytes(t *testing.T) {
 	}
 	if got := string(writeTree(v)); got != data {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestX2_Gemini: what the provider would fetch, search for, run or look up among what it
+// stores is refused by name, in either spelling, and so are other models' places.
+func TestX2_Gemini(t *testing.T) {
+	var got []string
+	g, o := provided(t, "gemini", heard(&got, "{}"))
+	for body, at := range map[string]string{
+		`{"tools":[{"googleSearch":{}}]}`:                                                         "tools.0.googleSearch",
+		`{"tools":[{"google_search":{}}]}`:                                                        "tools.0.google_search",
+		`{"tools":[{"urlContext":{}}]}`:                                                           "tools.0.urlContext",
+		`{"tools":[{"codeExecution":{}}]}`:                                                        "tools.0.codeExecution",
+		`{"tools":[{"somethingNew":{"a":1}}]}`:                                                    "tools.0.somethingNew",
+		`{"contents":[{"parts":[{"fileData":{"fileUri":"https://x"}}]}]}`:                         "contents.0.parts.0.fileData",
+		`{"contents":[{"parts":[{"file_data":{"file_uri":"https://x"}}]}]}`:                       "contents.0.parts.0.file_data",
+		`{"cachedContent":"cachedContents/1"}`:                                                    "cachedContent",
+		`{"cached_content":"cachedContents/1"}`:                                                   "cached_content",
+		`{"generationConfig":{"max_output_tokens":1}}`:                                            "generationConfig.max_output_tokens",
+		`{"tools":[{"functionDeclarations":[{"name":"f","parameters":{"$ref":"https://x/y"}}]}]}`: "$ref",
+	} {
+		a := g.post(o, "/v1beta/models/m:generateContent", body)
+		if said := text(t, a); a.StatusCode != http.StatusBadRequest || !strings.Contains(said, CodeBody) || !strings.Contains(said, at) {
+			t.Errorf("%s: %d %s", body, a.StatusCode, said)
+		}
+		g.record()
+	}
+	for _, path := range []string{
+		"/v1beta/models/m:embedContent", "/v1beta/models/m:batchGenerateContent", "/v1beta/models/../files/m:generateContent", "/v1beta/models/a/b:generateContent",
+		"/v1beta/models/a%2Fb:generateContent", "/v1beta/models/:generateContent", "/v1beta/tunedModels/m:generateContent", "/v1beta/files", "/v1/models/m:generateContent",
+	} {
+		if a := g.post(o, path, "{}"); !strings.Contains(text(t, a), CodeEndpoint) {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+		g.record()
+	}
+	if len(got) > 0 {
+		t.Errorf("the provider was asked %q", got)
+	}
+	const fine = `{"contents":[{"role":"user","parts":[{"text":"x"},{"inlineData":{"mimeType":"image/png","data":"AA=="}}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}]}`
+	if a := g.post(o, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&key=its-own", fine); a.StatusCode != http.StatusOK || len(got) != 1 || got[0] != fine {
+		t.Errorf("%d, the provider was asked %q", a.StatusCode, got)
 	}
 }

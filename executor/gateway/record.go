@@ -27,7 +27,9 @@ const (
 	CodeEcho        = "egress.credential_echoed"  // the outside answered with the credential
 	CodeEndpoint    = "egress.endpoint_denied"    // the provider has it, and its table doesn't
 	CodeBody        = "egress.body_denied"        // the provider's table doesn't have what is in the body
+	CodeBudget      = "egress.budget_reached"     // what the run may use of models doesn't pay the request
 	CodeProvider    = "egress.provider_refused"   // the provider refused the request for a reason of the account's
+	CodeEncoded     = "egress.answer_encoded"     // the provider compressed its answer, though it was asked not to
 	CodeUnreachable = "egress.unreachable"        // the name wasn't found, or nobody answered
 	CodeBroken      = "egress.connection_broken"  // the connection broke off
 	CodeOpen        = "egress.limit_open"         // too many connections at once
@@ -142,7 +144,7 @@ func (f *fault) answer() string {
 		status = http.StatusServiceUnavailable
 	}
 	kind, body := "text/plain", f.code+"\n"
-	if f.code == CodeBody || f.code == CodeEndpoint {
+	if f.code == CodeBody || f.code == CodeEndpoint || f.code == CodeBudget {
 		// An agent shows what its provider says, and takes 400 for final.
 		status, kind, body = http.StatusBadRequest, "application/json", string(providersError("invalid_request_error", f.code, f.msg))
 	}

@@ -124,6 +124,10 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 	}
 	if api := d.credential.API; api != nil {
 		x.record.Status = answer.StatusCode
+		if coding := answer.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+			_ = answer.Body.Close()
+			return nil, &fault{Failed, CodeEncoded, "the provider compressed its answer (" + clipped(coding) + "), though it was asked not to, so that nobody could meter it", nil}
+		}
 		api.hear(answer)
 		if x.meter != nil {
 			x.meter.listen(answer)

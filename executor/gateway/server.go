@@ -30,6 +30,8 @@ type Config struct {
 	// Roots are who is believed of hosts to which the gateway speaks TLS; nil: those
 	// of the system.
 	Roots *x509.CertPool
+	// Purse bounds what requests to providers use; nil: nothing does.
+	Purse Purse
 	// Record is told of every connection when it has ended, one call at a time.
 	Record func(Record)
 }
@@ -153,6 +155,7 @@ type exchange struct {
 	holdsBody bool   // of the places in server.bodies one is taken
 	meter     *meter // of what is sent to a provider; nil for what costs nothing
 	charged   bool   // the provider has the request, and didn't refuse it
+	reserved  bool   // in the purse, for this request
 	server    *Server
 	client    net.Conn
 	in        *bufio.Reader

@@ -49,12 +49,19 @@ type usageForm struct {
 	wrap string
 	// begins says that a number in wrap is that of an answer which has only begun.
 	begins bool
-	// input, read, written and output are the paths of the numbers.
+	// input, read, written and output are the paths of the numbers; moreInput and moreOutput
+	// those of others that are a part of neither, and add up with them.
 	input, read, written, output string
+	moreInput, moreOutput        string
+	// ends is the path of what an answer has once it is whole; "" where the output says that.
+	// A number may be missing then, and is 0.
+	ends string
 	// whole says that the input includes what was read from the cache and written to it.
 	whole bool
-	// asked are the names of a request's bound of its answer; the first one counts.
+	// asked are the paths of a request's bound of its answer; the first one counts. times is
+	// that of how many answers it asks for.
 	asked []string
+	times string
 	// silent says that a stream tells what it used only where it is asked to.
 	silent bool
 }
@@ -63,18 +70,27 @@ var usageForms = map[string]usageForm{
 	"messages": {
 		wrap: "message.", begins: true,
 		input: "usage.input_tokens", read: "usage.cache_read_input_tokens", written: "usage.cache_creation_input_tokens", output: "usage.output_tokens",
-		asked: []string{"max_tokens"},
+		asked: []string{"max_tokens"}, times: "n",
 	},
 	"responses": {
 		wrap: "response.", whole: true,
 		input: "usage.input_tokens", read: "usage.input_tokens_details.cached_tokens", written: "usage.input_tokens_details.cache_write_tokens", output: "usage.output_tokens",
-		asked: []string{"max_output_tokens"},
+		asked: []string{"max_output_tokens"}, times: "n",
 	},
 	"chat": {
 		whole: true,
 		input: "usage.prompt_tokens", read: "usage.prompt_tokens_details.cached_tokens", written: "usage.prompt_tokens_details.cache_write_tokens", output: "usage.completion_tokens",
-		asked:  []string{"max_completion_tokens", "max_tokens"},
+		asked: []string{"max_completion_tokens", "max_tokens"}, times: "n",
 		silent: true,
+	},
+	// Each event of a stream has all numbers so far, and is an answer of its own; without
+	// alt=sse they are the elements of one list.
+	"gemini": {
+		wrap: ".", whole: true,
+		input: "usageMetadata.promptTokenCount", read: "usageMetadata.cachedContentTokenCount", output: "usageMetadata.candidatesTokenCount",
+		moreInput: "usageMetadata.toolUsePromptTokenCount", moreOutput: "usageMetadata.thoughtsTokenCount",
+		ends:  "candidates..finishReason",
+		asked: []string{"generationConfig.maxOutputTokens"}, times: "generationConfig.candidateCount",
 	},
 }
 
@@ -97,7 +113,7 @@ type meter struct {
 }
 
 // meterOf is that for a request whose body is sent. nil if the endpoint costs nothing.
-func (e endpoint) meterOf(body any, size int) *meter {
+func (e endpoint) meterOf(body any, size int, path string) *meter {
 	form, ok := usageForms[e.Usage]
 	if !ok {
 		return nil
@@ -105,13 +121,16 @@ func (e endpoint) meterOf(body any, size int) *meter {
 	o, _ := body.(object)
 	m := &meter{form: form, counts: map[string]int64{}}
 	model, _ := o.get("model").(string)
+	if named, ok := e.model(path); ok {
+		model = named
+	}
 	m.reserved = Usage{Model: modelName(model), Basis: Reserved, Input: (int64(size) + BytesPerToken - 1) / BytesPerToken, Output: DefaultOutput}
 	for _, name := range slices.Backward(form.asked) {
-		if n, ok := whole(o.get(name), maxOutput); ok {
+		if n, ok := whole(o.at(name), maxOutput); ok {
 			m.reserved.Output = n
 		}
 	}
-	if n, ok := whole(o.get("n"), maxOutput); ok && n > 1 {
+	if n, ok := whole(o.at(form.times), maxOutput); ok && n > 1 {
 		m.reserved.Output = min(m.reserved.Output, maxOutput) * n // below 2^60
 	}
 	m.reserved.Output = min(m.reserved.Output, maxOutput)
@@ -146,6 +165,16 @@ func (e endpoint) askUsage(body any) any {
 	}
 	options, _ := o.get("stream_options").(object)
 	return o.with("stream_options", options.with("include_usage", true))
+}
+
+// at is what stands at a path; nil for nothing.
+func (o object) at(path string) any {
+	name, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		return o.get(name)
+	}
+	inner, _ := o.get(name).(object)
+	return inner.at(rest)
 }
 
 // with is the object with one member changed, or added at its end.
@@ -186,7 +215,7 @@ func (m *meter) take(path, value string, isText bool) {
 		wrapped = false
 	}
 	switch inner {
-	case "model":
+	case "model", "modelVersion":
 		if isText && value != "" {
 			m.model = modelName(value)
 		}
@@ -201,7 +230,10 @@ func (m *meter) take(path, value string, isText bool) {
 		if isText && !wrapped && m.kind == "error" {
 			m.failure = clipped(value)
 		}
-	case m.form.input, m.form.read, m.form.written, m.form.output:
+	case "": // what a form doesn't have
+	case m.form.ends:
+		m.final = m.final || isText && value != ""
+	case m.form.input, m.form.read, m.form.written, m.form.output, m.form.moreInput, m.form.moreOutput:
 		if value == "null" && !isText {
 			return
 		}
@@ -209,7 +241,7 @@ func (m *meter) take(path, value string, isText bool) {
 		if m.wrong = m.wrong || isText || err != nil || n < 0 || n > maxCount; !m.wrong {
 			m.counts[inner] = n
 		}
-		m.final = m.final || inner == m.form.output && (!wrapped || !m.form.begins)
+		m.final = m.final || m.form.ends == "" && inner == m.form.output && (!wrapped || !m.form.begins)
 	}
 }
 
@@ -223,7 +255,9 @@ func (m *meter) used() *Usage {
 	if u.Input = input; m.form.whole {
 		u.Input -= u.CacheRead + u.CacheWrite
 	}
-	if m.final && said && !m.wrong && u.Input >= 0 {
+	sound := said && !m.wrong && u.Input >= 0
+	u.Input, u.Output = u.Input+m.counts[m.form.moreInput], u.Output+m.counts[m.form.moreOutput]
+	if sound && m.final && (m.form.ends == "" || m.whole) {
 		return &u
 	}
 	u = Usage{Model: u.Model, Basis: Reserved, Input: m.reserved.Input, Output: max(m.reserved.Output, u.Output)}
@@ -238,4 +272,5 @@ func (x *exchange) measured() {
 	if m := x.meter; m != nil && x.charged {
 		x.record.Usage, x.record.Failure = m.used(), m.failure
 	}
+	x.settle()
 }

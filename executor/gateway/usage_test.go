@@ -25,6 +25,12 @@ const (
 	chatEnd   = "data: {\"model\":\"gpt-x\",\"choices\":[],\"usage\":{\"prompt_tokens\":3100,\"completion_tokens\":7,\"prompt_tokens_details\":{\"cached_tokens\":3000}}}\n\ndata: [DONE]\n\n"
 )
 
+// geminiWhole is an answer, and geminiBegin the first events of one.
+const (
+	geminiBegin = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"" + forged + "\"}]}}],\"usageMetadata\":{\"promptTokenCount\":3100,\"cachedContentTokenCount\":3000,\"candidatesTokenCount\":1},\"modelVersion\":\"gemini-x\"}\n\n"
+	geminiWhole = `{"candidates":[{"content":{"parts":[{"text":"` + forged + `"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":3100,"cachedContentTokenCount":3000,"candidatesTokenCount":4,"thoughtsTokenCount":3,"toolUsePromptTokenCount":2,"totalTokenCount":3109},"modelVersion":"gemini-x"}`
+)
+
 const stream = "text/event-stream; charset=utf-8"
 
 // bodies are what is asked of each endpoint, with a bound of 50 tokens.
@@ -180,6 +186,58 @@ func TestAPI_UsageIsKnown(t *testing.T) {
 	for _, e := range []string{`{"method":"POST","path":"/p","body":{"fields":{}},"usage":"other"}`, `{"method":"GET","path":"/p","usage":"chat"}`} {
 		if _, err := readAPI([]byte(`{"name":"a","endpoints":[` + e + `]}`)); err == nil {
 			t.Errorf("read: %s", e)
+		}
+	}
+}
+
+// TestUsage_CompressedAnswer: an answer that nobody could meter doesn't come inside, and is
+// charged what was reserved for it.
+func TestUsage_CompressedAnswer(t *testing.T) {
+	for coding, refused := range map[string]bool{"gzip": true, "br, identity": true, "identity": false, "": false} {
+		g, o := provided(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if coding != "" {
+				w.Header().Set("Content-Encoding", coding)
+			}
+			_, _ = io.WriteString(w, messageWhole)
+		})
+		a := g.post(o, "/v1/messages", bodies["/v1/messages"])
+		said, r := text(t, a), g.record()
+		if refused != (r.Code == CodeEncoded) || refused != (a.StatusCode == http.StatusBadGateway) || refused == strings.Contains(said, "claude") {
+			t.Errorf("%q: %d %s, recorded %+v", coding, a.StatusCode, said, r)
+		}
+		if want := map[bool]Basis{true: Reserved, false: Measured}[refused]; r.Usage == nil || r.Usage.Basis != want {
+			t.Errorf("%q: charged %+v", coding, r.Usage)
+		}
+	}
+}
+
+// TestUsage_Gemini: the model stands in the path, each event has the numbers so far, and only
+// those of an answer that came to its end are the whole answer's.
+func TestUsage_Gemini(t *testing.T) {
+	const body, at = `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"maxOutputTokens":50,"candidateCount":2}}`, "/v1beta/models/gemini-asked:"
+	measured := Usage{Model: "gemini-x", Basis: Measured, Input: 102, CacheRead: 3000, Output: 7}
+	for name, c := range map[string]struct {
+		path, kind, text string
+		breaks           bool
+		want             Usage
+	}{
+		"whole":               {"generateContent", "application/json", geminiWhole, false, measured},
+		"streamed":            {"streamGenerateContent?alt=sse", stream, geminiBegin + "data: " + geminiWhole + "\n\n", false, measured},
+		"streamed, in a list": {"streamGenerateContent", "application/json", "[" + geminiWhole + "\n,\n" + geminiWhole + "]", false, measured},
+		"breaks off":          {"streamGenerateContent?alt=sse", stream, geminiBegin, true, Usage{Model: "gemini-x", Basis: Reserved, Output: 100}},
+		"ends early":          {"streamGenerateContent?alt=sse", stream, geminiBegin, false, Usage{Model: "gemini-x", Basis: Reserved, Output: 100}},
+		"breaks at its end":   {"streamGenerateContent?alt=sse", stream, geminiBegin + "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\n", true, Usage{Model: "gemini-x", Basis: Reserved, Output: 100}},
+		"says nothing":        {"generateContent", "application/json", `{}`, false, Usage{Model: "gemini-asked", Basis: Unknown, Output: 100}},
+	} {
+		g, o := provided(t, "gemini", answers(c.kind, c.text, c.breaks))
+		_, _ = io.Copy(io.Discard, g.post(o, at+c.path, body).Body)
+		r := g.record()
+		if c.want.Basis != Measured && r.Usage != nil && r.Usage.Input > 0 {
+			c.want.Input = r.Usage.Input // the body's bytes
+		}
+		if r.Usage == nil || *r.Usage != c.want {
+			t.Errorf("%s: %+v, want %+v, %s %s", name, r.Usage, c.want, r.Code, r.Detail)
 		}
 	}
 }

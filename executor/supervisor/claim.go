@@ -64,7 +64,7 @@ func (w *worker) prepareClaim(c *cycle) (*effect, error) {
 	r := &run{
 		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
 		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: w.s.deps.Ledger.Chain().Head.Seq + 1,
+		from: w.s.deps.Ledger.Chain().Head.Seq + 1, spend: reservedFor(c.facts),
 	}
 	r.pack = w.seedPack(c)
 	var err error
@@ -282,8 +282,8 @@ func (w *worker) prepareDispatch(_ *observation) (*effect, error) {
 	job := executor.BuildJob{
 		World: w.s.cfg.Repository, Task: w.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
 		Instruction: r.dispatch.Instruction, Base: w.baseOf(r), Budgets: r.pack.Budgets, Scope: r.intake.Scope,
-		Prepare: r.pack.Prepare,
-		OnLine:  w.tail(),
+		Prepare: r.pack.Prepare, Spend: r.spend,
+		OnLine: w.tail(),
 	}
 	return &effect{
 		drafts: []kernel.Draft{{Kind: kernel.KindDispatch, Task: w.number, Run: r.id, Body: json.RawMessage(r.dispatchBytes)}},

@@ -171,6 +171,7 @@ type Config struct {
 	Trusted       []ssh.PublicKey // whose results count besides our own
 	Warnings      []string        // for the first lines of every report
 	Observe       bool            // claim nothing on a forge, whatever the contract says
+	Budgets       Budgets         // what builders may use of models
 }
 
 // ContractFile is a contract given by the operator.

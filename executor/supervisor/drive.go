@@ -335,7 +335,7 @@ func (d *drive) wakeAt(st Status) int64 {
 			at = d.task.s.now().WallMs + min(d.task.renewIn(), outageMost).Milliseconds()
 		}
 	case kernel.StandRefused:
-		at = d.task.seen.baseWake
+		at = earlier(d.task.seen.baseWake, st.Decision.Wake)
 	case kernel.StandActing:
 		at = d.task.s.now().WallMs + outageMost.Milliseconds()
 	}

@@ -287,6 +287,7 @@ func (o *observer) readShared(ctx context.Context, c *observation) {
 	c.facts.Now = o.virtualNow(c.clock)
 	if o.work.run == nil {
 		c.facts.Policy = append(c.facts.Policy, o.s.world.Admit(o.number, c.intake.Spec.AllowedFiles)...)
+		o.readBudget(c)
 		return
 	}
 	if o.work.run.phase == kernel.PhaseJudged {
@@ -417,6 +418,7 @@ func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
 	}
 	if kernel.WantsClaim(c.facts) {
 		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outOfReach(in), o.baseFaults(c))
+		o.s.locked(func() { o.readBudget(c) })
 	}
 }
 

@@ -222,6 +222,7 @@ type run struct {
 	entries []git.Entry
 	objects *claimObjects
 	from    int64 // first ledger record of this run
+	spend   kernel.Spend
 
 	dispatch      kernel.Dispatch
 	dispatchBytes []byte

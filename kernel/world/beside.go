@@ -19,6 +19,7 @@ type beside struct {
 	pushed   map[int64][]string        // last state commits that were pushed, or tried to, oldest first
 	adopted  bool                      // a person said to go on with an older ledger
 	met      map[int64]bool            // a HEAD of the ledger's own key was taken in since
+	spent    *spending
 }
 
 // keptPushes is how many of a task's last pushes are known by their ids. One whose
@@ -28,12 +29,14 @@ const keptPushes = 8
 func newBeside() *beside {
 	return &beside{
 		audit: map[int64]machine.Entry{}, approved: map[int64]kernel.Approval{}, commits: map[string]int64{}, changes: map[int64]int64{},
-		pushed: map[int64][]string{}, met: map[int64]bool{},
+		pushed: map[int64][]string{}, met: map[int64]bool{}, spent: newSpending(),
 	}
 }
 
 // note takes in what a record says.
-func (b *beside) note(task int64, said any) {
+func (b *beside) note(r kernel.Record, said any) {
+	task := r.Task
+	b.spent.note(task, r.Run, r.Time, said)
 	switch v := said.(type) {
 	case machine.Entry:
 		b.audit[task] = v
@@ -115,6 +118,7 @@ type SavedBeside struct {
 	Changes  []SavedChange   `json:"changes"`
 	Pushed   []SavedPushes   `json:"pushed"`
 	Adopted  *[]int64        `json:"adopted"` // tasks met since an adoption, null without one
+	Spent    SavedSpending   `json:"spent"`
 }
 
 // SavedEntry is the last audit entry of a task's kernel.
@@ -154,6 +158,7 @@ func (b *beside) save() SavedBeside {
 		Commits:  sorted(b.commits, func(oid string, n int64) SavedCommit { return SavedCommit{oid, n} }),
 		Changes:  sorted(b.changes, func(c, n int64) SavedChange { return SavedChange{c, n} }),
 		Pushed:   sorted(b.pushed, func(n int64, ids []string) SavedPushes { return SavedPushes{n, ids} }),
+		Spent:    b.spent.save(),
 	}
 	if b.adopted {
 		met := sorted(b.met, func(n int64, _ bool) int64 { return n })
@@ -187,6 +192,7 @@ func (s SavedBeside) restore() *beside {
 	for _, x := range s.Pushed {
 		b.pushed[x.Task] = x.IDs
 	}
+	b.spent = s.Spent.restore()
 	if s.Adopted != nil {
 		b.adopted = true
 		for _, task := range *s.Adopted {

@@ -65,6 +65,10 @@ func (f *fold) read(e *entry) error {
 		return said[kernel.SeedPack](f, e)
 	case kernel.KindIntent:
 		return said[kernel.Intent](f, e)
+	case kernel.KindOutcome:
+		return said[kernel.Outcome](f, e)
+	case kernel.KindBuilderResult:
+		return said[kernel.BuilderResult](f, e)
 	}
 	return nil
 }

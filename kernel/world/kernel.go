@@ -92,7 +92,7 @@ func (k *Kernel) Apply(r kernel.Record) error {
 		return atSeq(err, r.Seq)
 	}
 	next.fold.tasks.settle()
-	k.beside.note(r.Task, e.said)
+	k.beside.note(r, e.said)
 	*k = next
 	return nil
 }

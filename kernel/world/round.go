@@ -246,7 +246,7 @@ func (k *Kernel) Commit(r *Round, records []kernel.SealedRecord) error {
 		said[i] = e.said
 	}
 	for i, sealed := range records {
-		k.beside.note(sealed.Record().Task, said[i])
+		k.beside.note(sealed.Record(), said[i])
 	}
 	r.fold.tasks.settle()
 	if next.fold = r.fold; r.phase == settled {

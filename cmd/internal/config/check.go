@@ -51,6 +51,7 @@ func (r *reader) check(c *Config) {
 		bad(b.Loopback && c.Sandbox == SandboxLandlock, join(key, "loopback"), noLoopback)
 	}
 	r.prices(c.Prices)
+	r.budgets(c)
 	r.egress(c)
 	r.environment("checks.env", c.Checks.Env)
 	r.keys("checks.env", c.Checks.Env)

@@ -43,6 +43,7 @@ type Config struct {
 	Builders        map[string]Builder `key:"builders" doc:"The programs that do the work, by the name that a task or contract gives. A repository can name one of these and nothing else."`
 	Worlds          map[string]World   `key:"worlds" doc:"What each repository may reach, by its name in texts, such as git.example/acme/shop or local/acme/shop. Where it names any, one that it doesn't name reaches nothing; where it names none, each may reach what builders and checks may."`
 	Prices          Prices             `key:"prices" doc:"What the models of builders cost, so that what a run cost is told beside its tokens. It is worked out from what the gateway metered, and is no invoice."`
+	Budgets         Budgets            `key:"budgets" doc:"What builders may use of models together. Nothing is claimed of which an attempt needs more than is left (budget.spent). Each limit needs the same one in the budget of each builder that has a provider, for that is what is reserved."`
 	Checks          Checks             `key:"checks" doc:"Surroundings of a contract's checks. Each runs in a sandbox of its own, on a fresh tree."`
 	Limits          Limits             `key:"limits" doc:"Limits of each sandbox: the whole process tree of a builder or check."`
 	Layers          Layers             `key:"layers" restart:"yes" doc:"The repositories' trees that are kept on the disk, so that a workspace costs what is written to it and not each file of the repository. They are shown as overlays, where the kernel lets a sandbox mount them (writ doctor says whether); elsewhere each workspace is laid out whole."`
@@ -118,6 +119,7 @@ type Builder struct {
 	Result   string            `key:"result" oneof:"optional required" doc:"Whether the builder must leave a file at $WRIT_RESULT. optional: without one, exit status and output are the result."`
 	Loopback bool              `key:"loopback" doc:"A loopback interface of its own, for programs that talk to themselves. Nothing outside is reachable either way. false, and not to be had, with sandbox: landlock."`
 	Egress   []Egress          `key:"egress" doc:"Hosts that it may reach, through the gateway that is its only way out. Needs sandbox: bubblewrap."`
+	Budget   Spend             `key:"budget" doc:"The most that one attempt may use of models, by what the gateway meters. It is reserved before the attempt is claimed. A request that may go beyond it is refused, the builder is ended, and the attempt has failed (execution.budget)."`
 	Git      bool              `key:"git" doc:"A throw-away .git with one commit in the workspace, for programs that want one. It is never read again."`
 }
 
@@ -148,7 +150,7 @@ type Credential struct {
 	Secret string `key:"secret" doc:"Name of the environment variable with the secret. With _FILE at its end the variable names a file that holds it. Empty: there is none."`
 	Header string `key:"header" doc:"The header that carries it. Empty: Authorization, or that of api."`
 	Prefix string `key:"prefix" doc:"What stands before it there, such as 'Bearer ' with its blank. Not with api."`
-	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic or openai. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
+	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic, openai or gemini. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
 }
 
 // Of is the credential with its secret.

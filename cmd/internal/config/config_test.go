@@ -173,7 +173,7 @@ func TestParse_Refuses(t *testing.T) {
 		"a credential's value":  {"checks: {egress: [{host: example.org, credential: {secret: glpat-x y}}]}\n", "credential.secret: It must be the name of an environment variable"},
 		"a credential's header": {"checks: {egress: [{host: example.org, credential: {secret: X, header: Host}}]}\n", "\"Host\" is no header for a credential"},
 		"a credential of many":  {"checks: {egress: [{host: \"*.example.org\", credential: {secret: X}}]}\n", "a credential is for one host"},
-		"an unknown provider":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: acme}}]}}\n", "f:1: builders.a.egress.0.credential.api: There is no table for it; there are: anthropic, openai."},
+		"an unknown provider":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: acme}}]}}\n", "f:1: builders.a.egress.0.credential.api: There is no table for it; there are: anthropic, gemini, openai."},
 		"a provider's prefix":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: openai, prefix: x}}]}}\n", "f:1: builders.a.egress.0.credential.prefix: The table"},
 		"a provider's key":      {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: abcdef0123456789, api: openai}}]}}\n", "credential.secret: It must be the name of an environment variable"},
 		"a provider, untabled":  {"builders: {a: {argv: [a], egress: [{host: API.anthropic.com.}]}}\n", "f:1: builders.a.egress.0: api.anthropic.com is a provider of models"},

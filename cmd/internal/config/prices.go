@@ -22,6 +22,70 @@ type Price struct {
 	Output     int64 `key:"output" max:"1000000000000" doc:"The same for those of the answer."`
 }
 
+// Spend is a limit of what is used of models.
+type Spend struct {
+	Tokens int64 `key:"tokens" max:"1000000000000" doc:"Tokens, of input, cache and output together. 0: no limit."`
+	Cost   int64 `key:"cost" max:"1000000000000" doc:"Cost by prices, in millionths of their currency: 5000000 is 5. Models without a price are refused then. 0: no limit."`
+}
+
+// Kernel is the limit as the kernel has it.
+func (s Spend) Kernel() kernel.Spend { return kernel.Spend{Tokens: s.Tokens, Cost: s.Cost} }
+
+// Budgets are limits that several attempts share.
+type Budgets struct {
+	Task  Spend `key:"task" doc:"All attempts of one task, for good."`
+	World Spend `key:"world" doc:"All tasks of one repository, for good."`
+	Day   Spend `key:"day" doc:"All tasks of one repository that are claimed on one day (UTC)."`
+}
+
+// Attempts are the limits of one attempt of those builders that have any.
+func (c Config) Attempts() map[string]kernel.Spend {
+	out := map[string]kernel.Spend{}
+	for name, b := range c.Builders {
+		if b.Budget != (Spend{}) {
+			out[name] = b.Budget.Kernel()
+		}
+	}
+	return out
+}
+
+// budgets looks at the limits: one that is shared is kept only if each attempt has one to
+// reserve, and money only if there are prices.
+func (r *reader) budgets(c *Config) {
+	priced := func(key string, s Spend) {
+		if s.Cost > 0 && len(c.Prices.Models) == 0 {
+			r.doubt(join(key, "cost"), "There are no prices, so nothing could be paid: give prices.models, or take it out.")
+		}
+	}
+	for name, b := range c.Builders {
+		key := join(join("builders", name), "budget")
+		priced(key, b.Budget)
+		provided := slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API != "" })
+		if b.Budget != (Spend{}) && !provided {
+			r.doubt(key, "It has no provider that the gateway meters: give egress a credential with its api, or take it out.")
+		}
+		for scope, s := range c.Budgets.scopes() {
+			for _, n := range []struct {
+				kind       string
+				limit, own int64
+			}{{"tokens", s.Tokens, b.Budget.Tokens}, {"cost", s.Cost, b.Budget.Cost}} {
+				if provided && n.limit > 0 && n.own == 0 {
+					r.doubt(join(key, n.kind), "It must be given since "+join(join("budgets", scope), n.kind)+" is: it is what an attempt reserves of that.")
+				} else if provided && n.limit > 0 && n.own > n.limit {
+					r.doubt(join(key, n.kind), "It is more than "+join(join("budgets", scope), n.kind)+", so nothing could ever be claimed.")
+				}
+			}
+		}
+	}
+	for scope, s := range c.Budgets.scopes() {
+		priced(join("budgets", scope), s)
+	}
+}
+
+func (b Budgets) scopes() map[string]Spend {
+	return map[string]Spend{"task": b.Task, "world": b.World, "day": b.Day}
+}
+
 var (
 	currencyForm = lazyregexp.New(`^[A-Za-z]{1,16}$`)
 	modelForm    = lazyregexp.New(`^[A-Za-z0-9._:/-]{0,255}(\*|[A-Za-z0-9._:/-])$`)

@@ -60,3 +60,30 @@ func TestPrices_Refuses(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgets_Refuses: a shared limit that nothing would be reserved of, money without prices,
+// and what could never be met.
+func TestBudgets_Refuses(t *testing.T) {
+	const (
+		prices   = "prices: {currency: USD, models: {m: {input: 1, cache_read: 1, cache_write: 1, output: 1}}}\n"
+		provider = "egress: [{host: api.anthropic.com, credential: {secret: KEY, api: anthropic}}]"
+	)
+	builder := func(more string) string { return "builders: {b: {argv: [x], " + more + "}}\n" }
+	for text, want := range map[string]string{
+		prices + builder(provider+", budget: {tokens: 5, cost: 5}") + "budgets: {task: {tokens: 5}, day: {cost: 9}}\n": "",
+		builder(provider+", budget: {tokens: 5}") + "budgets: {world: {tokens: 5}}\n":                                  "",
+		builder("result: optional") + "budgets: {world: {tokens: 5}}\n":                                                "",
+		builder(provider) + "budgets: {task: {tokens: 5}}\n":                                                           "builders.b.budget.tokens",
+		prices + builder(provider+", budget: {tokens: 5}") + "budgets: {day: {cost: 5}}\n":                             "builders.b.budget.cost",
+		builder(provider+", budget: {tokens: 6}") + "budgets: {world: {tokens: 5}}\n":                                  "could ever be claimed",
+		builder(provider + ", budget: {cost: 6}"):                                                                      "builders.b.budget.cost",
+		"budgets: {day: {cost: 5}}\n":                                                                                  "budgets.day.cost",
+		builder("budget: {tokens: 6}"):                                                                                 "no provider",
+		builder(provider + ", budget: {tokens: -1}"):                                                                   "whole number",
+	} {
+		_, err := Parse("writ.yaml", []byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

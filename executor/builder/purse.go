@@ -1,0 +1,139 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/kernel"
+)
+
+// purse is what the requests of one attempt may use of models. A request goes out once all
+// that it may use is reserved, so that none goes beyond the limit by more than what its
+// provider counts beyond that. It implements [gateway.Purse].
+type purse struct {
+	limit   kernel.Spend
+	builder string // whose limit it is
+	price   func(model string) *kernel.Price
+
+	mu         sync.Mutex
+	used, held kernel.Spend
+	settled    chan struct{} // closed with the next settlement
+	over       *overBudget   // once the limit was reached
+	end        func(error)   // ends the program
+}
+
+// overBudget ends a program that has reached the limit.
+type overBudget struct{ text string }
+
+func (e *overBudget) Error() string { return e.text }
+
+// newPurse is nil where nothing is limited.
+func newPurse(limit kernel.Spend, builder string, price func(string) *kernel.Price) *purse {
+	if limit == (kernel.Spend{}) {
+		return nil
+	}
+	return &purse{limit: limit, builder: builder, price: price, settled: make(chan struct{}), end: func(error) {}}
+}
+
+// ends says how the program is ended.
+func (p *purse) ends(end func(error)) {
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.end = end
+	}
+}
+
+// reached is that the limit was reached; nil if it wasn't.
+func (p *purse) reached() *overBudget {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over
+}
+
+// Reserve implements [gateway.Purse]. While others are under way that may use less than is
+// reserved for them it waits for these. One that doesn't fit even then ends the program.
+func (p *purse) Reserve(ctx context.Context, most gateway.Usage) error {
+	need, err := p.spend(most)
+	if err != nil {
+		return err
+	}
+	for {
+		wait, err := p.try(need)
+		if wait == nil {
+			return err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// try reserves, or gives what to wait for.
+func (p *purse) try(need kernel.Spend) (wait <-chan struct{}, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over != nil {
+		return nil, p.over
+	}
+	if over := p.beyond(p.used.Add(need)); over != nil {
+		p.over = over
+		p.end(over)
+		return nil, over
+	}
+	if p.beyond(p.used.Add(p.held).Add(need)) != nil {
+		return p.settled, nil
+	}
+	p.held = p.held.Add(need)
+	return nil, nil
+}
+
+// beyond says that a sum is beyond the limit, and which one; nil where it isn't.
+func (p *purse) beyond(sum kernel.Spend) *overBudget {
+	for _, n := range []struct {
+		kind       string
+		sum, limit int64
+	}{{"tokens", sum.Tokens, p.limit.Tokens}, {"cost", sum.Cost, p.limit.Cost}} {
+		if n.limit > 0 && n.sum > n.limit {
+			return &overBudget{fmt.Sprintf("the attempt has reached what it may use of models: %d of builders.%s.budget.%s, with its next request %d; the operator of the server can raise it", n.limit, p.builder, n.kind, n.sum)}
+		}
+	}
+	return nil
+}
+
+// Settle implements [gateway.Purse].
+func (p *purse) Settle(most gateway.Usage, used *gateway.Usage) {
+	held, _ := p.spend(most) // it was reserved
+	var spent kernel.Spend
+	if used != nil {
+		var err error
+		if spent, err = p.spend(*used); err != nil {
+			spent.Cost = held.Cost // of the model that answered nobody knows what it costs
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = kernel.Spend{Tokens: p.held.Tokens - held.Tokens, Cost: p.held.Cost - held.Cost}
+	p.used = p.used.Add(spent)
+	close(p.settled)
+	p.settled = make(chan struct{})
+}
+
+// spend is what a request uses. Where money is limited a model without a price can't be
+// paid; its tokens are counted in any case.
+func (p *purse) spend(u gateway.Usage) (kernel.Spend, error) {
+	sum := kernel.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	price := p.price(u.Model)
+	out := kernel.Spend{Tokens: min(sum.Tokens(), kernel.MaxCost), Cost: sum.Priced(price).Cost}
+	if price == nil && p.limit.Cost > 0 {
+		return out, fmt.Errorf("there is no price for %s in prices of the server's configuration, and builders.%s.budget.cost limits the attempt; the operator of the server can add one", u.Model, p.builder)
+	}
+	return out, nil
+}

@@ -1,0 +1,149 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/kernel"
+)
+
+func tokens(n int64) gateway.Usage { return gateway.Usage{Model: "m", Output: n} }
+
+// aPurse pays tokens, at one millionth each.
+func aPurse(limit kernel.Spend, ended *error) *purse {
+	p := newPurse(limit, "default", func(model string) *kernel.Price {
+		if model == "unknown" {
+			return nil
+		}
+		return &kernel.Price{Currency: "USD", Output: 1_000_000}
+	})
+	p.ends(func(err error) { *ended = err })
+	return p
+}
+
+// TestPurse_Limit: what is used and what is reserved never go beyond the limit together. What
+// is settled for less makes room, what isn't charged all of it, and the request that doesn't
+// fit any more ends the program, by tokens or by money.
+func TestPurse_Limit(t *testing.T) {
+	for kind, limit := range map[string]kernel.Spend{"tokens": {Tokens: 100}, "cost": {Cost: 100}, "both": {Tokens: 1000, Cost: 100}} {
+		var ended error
+		p, ctx := aPurse(limit, &ended), t.Context()
+		used := tokens(30)
+		for range 3 {
+			if err := p.Reserve(ctx, tokens(40)); err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			p.Settle(tokens(40), &used)
+			if err := p.Reserve(ctx, tokens(10)); err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			p.Settle(tokens(10), nil)
+			if used = tokens(30); p.used.Tokens == 90 {
+				break
+			}
+		}
+		if ended != nil || p.reached() != nil {
+			t.Errorf("%s: ended: %v", kind, ended)
+		}
+		if err := p.Reserve(ctx, tokens(10)); err != nil {
+			t.Errorf("%s: the last unit: %v", kind, err)
+		}
+		p.Settle(tokens(10), nil)
+		err := p.Reserve(ctx, tokens(11))
+		if err == nil || ended != err || p.reached() == nil || !strings.Contains(err.Error(), "builders.default.budget.") || !strings.Contains(err.Error(), "operator") {
+			t.Errorf("%s: %v, ended by %v", kind, err, ended)
+		}
+		if err := p.Reserve(ctx, tokens(1)); err == nil {
+			t.Errorf("%s: it goes on after its end", kind)
+		}
+	}
+}
+
+// TestPurse_WaitsForThoseUnderWay: two at once can't both have what is left for one, and the
+// second one has it once the first is settled for less.
+func TestPurse_WaitsForThoseUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended error
+		p := aPurse(kernel.Spend{Tokens: 100}, &ended)
+		if err := p.Reserve(t.Context(), tokens(60)); err != nil {
+			t.Fatal(err)
+		}
+		second := make(chan error, 1)
+		go func() { second <- p.Reserve(t.Context(), tokens(60)) }()
+		synctest.Wait()
+		select {
+		case err := <-second:
+			t.Fatalf("both have it: %v", err)
+		default:
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		third := make(chan error, 1)
+		go func() { third <- p.Reserve(ctx, tokens(60)) }()
+		synctest.Wait()
+		cancel()
+		if err := <-third; err == nil {
+			t.Error("it waits for ever")
+		}
+		used := tokens(40)
+		p.Settle(tokens(60), &used)
+		if err := <-second; err != nil || ended != nil || p.held.Tokens != 60 {
+			t.Errorf("%v, ended by %v, held %d", err, ended, p.held.Tokens)
+		}
+	})
+}
+
+// TestPurse_NoPrice: where money is limited a model without a price is refused by name, and
+// nothing ends; one that the provider answered with instead costs all that was reserved.
+func TestPurse_NoPrice(t *testing.T) {
+	var ended error
+	p := aPurse(kernel.Spend{Cost: 100}, &ended)
+	if err := p.Reserve(t.Context(), gateway.Usage{Model: "unknown", Output: 1}); err == nil || !strings.Contains(err.Error(), "no price for unknown") || ended != nil {
+		t.Errorf("%v, ended by %v", err, ended)
+	}
+	if err := p.Reserve(t.Context(), tokens(40)); err != nil {
+		t.Fatal(err)
+	}
+	p.Settle(tokens(40), &gateway.Usage{Model: "unknown", Output: 1})
+	if p.used != (kernel.Spend{Tokens: 1, Cost: 40}) || p.held != (kernel.Spend{}) {
+		t.Errorf("used %+v, held %+v", p.used, p.held)
+	}
+	if p := aPurse(kernel.Spend{Tokens: 100}, &ended); p.Reserve(t.Context(), gateway.Usage{Model: "unknown", Output: 1}) != nil {
+		t.Error("where tokens alone are limited a price is asked for")
+	}
+}
+
+// TestBudget_EndsTheBuilder: the request that an attempt can't pay never reaches the
+// provider, the builder is ended, and the attempt has failed by its own code, also where the
+// builder was faster and ended well.
+func TestBudget_EndsTheBuilder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then string
+		want kernel.Code
+	}{
+		"ended":     {"while :; do sleep 1; done", kernel.CodeExecutionBudget},
+		"by itself": {"exit 0", kernel.CodeExecutionBudget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t)
+			m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+			at, rule := provider(t, b, "anthropic", m)
+			job := b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+ask(at, "")+c.then))
+			job.Spend = kernel.Spend{Tokens: 25}
+			o := b.build(job)
+			list := strings.Fields(codes(o))
+			if fmt.Sprint(list) != fmt.Sprint([]kernel.Code{c.want}) || len(m.asked()) != 1 {
+				t.Errorf("%q, the provider was asked %d times: %v", codes(o), len(m.asked()), o.Violations)
+			}
+			e := o.Result.Egress
+			if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || len(e.Denied) != 1 || e.Denied[0].Code != gateway.CodeBudget {
+				t.Errorf("recorded %+v", e)
+			}
+		})
+	}
+}

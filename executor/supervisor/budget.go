@@ -1,0 +1,51 @@
+package supervisor
+
+import "github.com/writbot/writ/kernel"
+
+// Budgets are what the operator lets builders use of models.
+type Budgets struct {
+	// Attempts are those of one attempt, by the builder's name. One that isn't there has none,
+	// and spends of no budget: it reaches no provider.
+	Attempts map[string]kernel.Spend
+	// Task, World and Day are shared: see [kernel.Pot].
+	Task, World, Day kernel.Spend
+}
+
+// readBudget reads what the budgets leave for a claim, with the world to itself: what another
+// task has reserved is in the records by then, and what this one reserves will be before
+// anybody else asks. It is read again at the last moment before the decision.
+func (o *observer) readBudget(c *observation) {
+	b := o.s.cfg.Budgets
+	f := kernel.BudgetFacts{Attempt: b.Attempts[c.intake.Spec.Builder], Pots: []kernel.Pot{}}
+	if c.facts.Budget = nil; f.Attempt == (kernel.Spend{}) || !kernel.WantsClaim(c.facts) {
+		return
+	}
+	now := o.virtualNow(c.clock)
+	for _, pot := range []struct {
+		scope string
+		limit kernel.Spend
+	}{{kernel.ScopeTask, b.Task}, {kernel.ScopeWorld, b.World}, {kernel.ScopeDay, b.Day}} {
+		if pot.limit != (kernel.Spend{}) {
+			p := o.s.world.Pot(pot.scope, o.number, now)
+			p.Limit = pot.limit
+			f.Pots = append(f.Pots, p)
+		}
+	}
+	c.facts.Budget = &f
+}
+
+// reservedFor is what a claim reserves for its run.
+func reservedFor(f kernel.Facts) kernel.Spend {
+	if f.Budget == nil {
+		return kernel.Spend{}
+	}
+	return f.Budget.Attempt
+}
+
+// earlier is the earlier of two times, of which 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,116 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Spend is a number of tokens, of all kinds together, and what they cost, in millionths of
+// the currency of the operator's price list. As a limit, 0 is none.
+type Spend struct {
+	Tokens int64 `json:"tokens"`
+	Cost   int64 `json:"cost_micro"`
+}
+
+// Add is both together, and no more than a record holds.
+func (s Spend) Add(o Spend) Spend {
+	return Spend{min(s.Tokens+o.Tokens, MaxCost), min(s.Cost+o.Cost, MaxCost)}
+}
+
+// SpendOf is what was used of all models. priced says that each of them had a price: without
+// it the cost isn't all of it.
+func SpendOf(list []Usage) (sum Spend, priced bool) {
+	priced = true
+	for _, u := range list {
+		sum = sum.Add(Spend{min(u.Tokens(), MaxCost), u.Cost})
+		priced = priced && u.Price != nil
+	}
+	return sum, priced
+}
+
+// BudgetFacts is what a claim that pays a builder depends on, of the operator's budgets.
+type BudgetFacts struct {
+	Attempt Spend `json:"attempt"` // reserved for the run, which may use no more
+	Pots    []Pot `json:"pots"`    // those with a limit
+}
+
+// Pot is one of the operator's budgets that several runs share.
+type Pot struct {
+	Scope string `json:"scope"` // ScopeTask, ScopeWorld or ScopeDay
+	Limit Spend  `json:"limit"`
+	Used  Spend  `json:"used"` // by runs that ended, or of which nobody saw the end
+	Held  Spend  `json:"held"` // reserved for runs under way
+}
+
+// The scopes of a pot. A run belongs to the UTC day on which it was claimed.
+const (
+	ScopeTask  = "task"  // all runs of a task
+	ScopeWorld = "world" // all runs of a repository
+	ScopeDay   = "day"   // all runs of a repository that were claimed on one UTC day
+)
+
+// dayMs is a UTC day: Unix time has no leap seconds.
+const dayMs = 24 * 60 * 60 * 1000
+
+// Day is the UTC day of a time in Unix milliseconds, counted from the first of January 1970.
+func Day(now int64) int64 { return now / dayMs }
+
+// potWords say of each scope whose runs it counts.
+var potWords = map[string]string{
+	ScopeTask: "this task", ScopeWorld: "this repository", ScopeDay: "this repository on this day (UTC)",
+}
+
+// Pays reports whether a claim of the task would start a builder: work that was built before
+// is gone on with without one.
+func (f Facts) Pays() bool {
+	return !f.wantsRefresh() && !f.refreshing() && !(f.Resumable() && !f.BaseMoved)
+}
+
+// budgetRule: what the attempt may use is reserved before it is claimed, as a whole. So what
+// runs at once can't spend the same tokens, and no run ends over what another one spent.
+func budgetRule(f Facts) (out []Violation) {
+	if f.Budget == nil || !f.Pays() {
+		return nil
+	}
+	need := f.Budget.Attempt
+	for _, p := range f.Budget.Pots {
+		for _, n := range []struct {
+			kind                    string
+			need, limit, used, held int64
+		}{
+			{"tokens", need.Tokens, p.Limit.Tokens, p.Used.Tokens, p.Held.Tokens},
+			{"cost", need.Cost, p.Limit.Cost, p.Used.Cost, p.Held.Cost},
+		} {
+			if n.limit == 0 || n.used+n.held+max(n.need, 1) <= n.limit {
+				continue
+			}
+			out = append(out, Violation{CodeBudgetSpent, "budgets." + p.Scope + "." + n.kind, fmt.Sprintf(
+				"The budget for %s is %d, %d are used and %d reserved for runs under way; an attempt needs %d.", potWords[p.Scope], n.limit, n.used, n.held, n.need)})
+		}
+	}
+	return out
+}
+
+// How soon a claim is looked at again that a budget keeps back: what is reserved is given
+// back when its run ends, a day ends, and the operator may raise a budget.
+const (
+	budgetHeld  = 60_000    // ms, while runs are under way that hold some of it
+	budgetSpent = 3_600_000 // ms
+)
+
+// budgetWake is when to look again, 0 where no budget keeps the claim back.
+func (f Facts) budgetWake() int64 {
+	if len(budgetRule(f)) == 0 {
+		return 0
+	}
+	wait := int64(budgetSpent)
+	for _, p := range f.Budget.Pots {
+		if p.Held != (Spend{}) {
+			wait = budgetHeld
+		}
+		if p.Scope == ScopeDay {
+			wait = min(wait, cmp.Or((Day(f.Now)+1)*dayMs-f.Now, 1))
+		}
+	}
+	return min(f.Now+wait, lastTime)
+}
