@@ -287,4 +287,5 @@ type Client interface {
 	Labels
 	Identities
 	Changes
+	Reviews
 }

@@ -65,6 +65,9 @@ const (
 	CodeChangeLost           Code = "change.lost"
 	CodeBranchTaken          Code = "change.branch_taken"
 	CodeBaseMoved            Code = "change.base_moved"
+	CodeReviewLeftOut        Code = "review.comment_left_out"
+	CodeReviewNothing        Code = "review.nothing_asked"
+	CodeReviewTooLarge       Code = "review.too_large"
 	CodeSandboxUnavailable   Code = "sandbox.unavailable"
 	CodeEgressDenied         Code = "egress.not_allowed"
 	CodeEgressUnavailable    Code = "egress.unavailable"
@@ -224,6 +227,9 @@ var codeTable = []CodeInfo{
 	{CodeStateRollback, "The state ref was set back, removed, or has two histories.", CountsNothing, "Find out who moved it: operations.md, \"State that was set back, removed or copied\". Put the later commit back if a clone has it, or move on from what is there with `writ task resume`."},
 	{CodeChangeLost, "The server took an accepted result without its change branch, and nobody has the commit any more.", CountsNothing, "Start the installation that made the result: it pushes the branch again, if its state directory keeps it. Or push the commit that the detail names to that branch, if somebody has it. Or have the work done again with `writ task resume`."},
 	{CodeBaseMoved, "The base moved, and has another content at a path that the delivered work changes: what was verified doesn't apply there as it is.", CountsNothing, "Merge by hand and look at what comes of it. Or close the change unmerged, delete its branch, and have the work done anew with `/writ retry`."},
+	{CodeReviewLeftOut, "A comment on a delivered change doesn't count for `/writ fix`.", CountsNothing, "Read the reason. Who may approve the task can say it in a new comment, and leave that unedited."},
+	{CodeReviewNothing, "`/writ fix` asks for nothing: no comment on the delivered change counts, and no text follows the command.", CountsNothing, "Comment on the change what is to be different, or say it behind the command."},
+	{CodeReviewTooLarge, "The comments on a delivered change are more, or longer, than one round takes.", CountsNothing, "Resolve the comments that are settled, and ask again; nothing is cut silently."},
 	{CodeBranchTaken, "A branch has the name of the change branch, or a ref has a name beside which git can't have one of the task's own.", CountsNothing, "Delete or rename the ref that the detail names. The task goes on by itself at the next sweep, or at once where a webhook tells of it."},
 	{CodeSandboxUnavailable, "No sandbox can be started on this machine.", CountsNothing, "Install bubblewrap and allow user namespaces; the detail has the commands."},
 	{CodeEgressDenied, "A check asks for a host that this installation doesn't let it reach.", CountsNothing, "Allow it with checks.egress of the server's configuration, and with egress of the repository under worlds where that section is; or take it out of the check's hosts in the contract."},

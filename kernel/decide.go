@@ -41,7 +41,7 @@ func decideTask(f Facts) Decision {
 	if f.Run != nil {
 		decide = decideRun
 	}
-	if f.refreshing() {
+	if f.replacing() {
 		return putBack(f, decide(f))
 	}
 	return decide(f)
@@ -51,7 +51,7 @@ func decideTask(f Facts) Decision {
 // the task. They matter only where a claim is due; a task that is running or
 // has ended is not judged again.
 func Validate(f Facts) []Violation {
-	if f.Run != nil || f.Request != RequestTick || !WantsClaim(f) || f.wantsRefresh() {
+	if f.Run != nil || f.Request != RequestTick || !WantsClaim(f) || f.wantsRefresh() || f.wantsFix() {
 		return nil
 	}
 	return SortViolations(f.Input)

@@ -69,7 +69,7 @@ func targetRule(f Facts) []Violation {
 	if len(historyRule(f))+len(bindingRule(f))+len(trustRule(f))+len(replacedRule(f)) > 0 {
 		return nil // it is no other issue that took the number: HEAD isn't this task's state
 	}
-	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && !f.Head.Lost && WantsClaim(f) && !f.BeginsAnew() && !f.movedOn() && !f.wantsRefresh() && !f.refreshing() {
+	if v.AcceptedRun != "" && v.AcceptedApproval == f.Approved && f.Head.State != string(TaskCompleted) && !f.Head.Lost && WantsClaim(f) && !f.BeginsAnew() && !f.movedOn() && !f.wantsRefresh() && !f.wantsFix() && !f.replacing() {
 		return one(CodeTaskNumberTaken, v.AcceptedRun, "The result of run %s was accepted for this very text, and HEAD doesn't show it any more.", v.AcceptedRun)
 	}
 	if f.Head.OID == "" || f.Head.Approval == "" || f.SameIssue || f.Head.Approval == f.Approved {
@@ -293,7 +293,7 @@ func (f Facts) BeginsAnew() bool {
 // WantsClaim reports whether HEAD, taken alone, leaves room for a claim: only
 // then the environment and the input matter.
 func WantsClaim(f Facts) bool {
-	if f.BeginsAnew() || f.wantsRefresh() {
+	if f.BeginsAnew() || f.wantsRefresh() || f.wantsFix() {
 		return true
 	}
 	switch f.Head.State {
@@ -347,11 +347,14 @@ func decideHead(f Facts) Decision {
 	if takesBack(f) {
 		return waitFor(d, WaitApproval, f.Human)
 	}
-	if f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now {
+	if f.fixDue() {
+		return fix(f, d)
+	}
+	if f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now && f.refreshNext() {
 		return refresh(f, d)
 	}
 	if ended, ok := standsStill(f, d); ok {
-		ended.Wake = f.refreshWake()
+		ended.Wake = f.replaceWake()
 		return ended
 	}
 	switch f.Request {

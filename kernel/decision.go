@@ -89,6 +89,10 @@ type Decision struct {
 	// Refreshes is, of a claim, the run whose delivered result it applies on the base as
 	// it is now.
 	Refreshes string `json:"refreshes,omitempty"`
+	// Fixes is, of a claim, the run over whose delivered result it is a further round, and
+	// Fix the digest of that round's list, see [FixDigest].
+	Fixes string       `json:"fixes,omitempty"`
+	Fix   canon.Digest `json:"fix,omitempty"`
 	// RefreshInterruptions is how often runs for the act that asked for that were
 	// interrupted, and AsksAgain says, of putting the result back, that the act is to be
 	// done again.

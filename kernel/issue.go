@@ -260,7 +260,7 @@ func stateShown(f Facts) TaskState {
 	if f.Run == nil && (!f.HeadCounts() || f.Head.Unrestorable != nil) || f.haltedLease() || f.Missing != nil {
 		return TaskNone
 	}
-	if f.refreshing() { // the delivered result stands until it is replaced
+	if f.replacing() { // the delivered result stands until it is replaced
 		s, _ := f.Head.refreshed()
 		return s
 	}

@@ -80,7 +80,7 @@ func (f Facts) autoSpent() []Violation {
 // wantsRefresh reports whether the delivered work at HEAD is to be applied on the base as
 // it is now, and can be.
 func (f Facts) wantsRefresh() bool {
-	return f.Run == nil && f.Refresh != nil && len(f.Refresh.Faults) == 0 && f.Delivered() && !f.Undone
+	return f.Run == nil && f.Refresh != nil && len(f.Refresh.Faults)+len(f.autoSpent()) == 0 && f.Delivered() && !f.Undone
 }
 
 // Refreshable reports whether a claim may apply the delivered work at HEAD on the base as
@@ -93,32 +93,54 @@ func (f Facts) Refreshable() bool {
 
 // asksAgain reports whether the act that asks for it is the one that asked last: the run
 // that was begun for that came to nothing, for no fault of the work's.
-func (f Facts) asksAgain() bool { return f.Head.RefreshOwed && f.Refresh.Act == f.Head.RefreshAct }
+func (f Facts) asksAgain(act string) bool { return f.Head.RefreshOwed && act == f.Head.RefreshAct }
 
-// refreshDue is before when it isn't tried, Unix milliseconds. A person's act doesn't wait,
-// unless it was tried for that act already.
-func (f Facts) refreshDue() int64 {
-	switch {
-	case f.asksAgain():
+// againDue is before when what an act asks for isn't tried again, Unix milliseconds.
+// Another act doesn't wait.
+func (f Facts) againDue(act string) int64 {
+	if f.asksAgain(act) {
 		return f.Head.NotBefore
-	case f.Refresh.Auto != nil:
-		return f.Refresh.Auto.Due
 	}
 	return 0
 }
 
-// refreshWake is when to look again, Unix milliseconds, where nothing but time or this
-// host's failure keeps the delivered work from being applied on the base as it is now; 0
-// otherwise.
-func (f Facts) refreshWake() int64 {
+// refreshDue is before when the delivered work isn't applied on another base. What the
+// contract asks for waits, too.
+func (f Facts) refreshDue() int64 {
+	if a := f.Refresh.Auto; a != nil && !f.asksAgain(f.Refresh.Act) {
+		return a.Due
+	}
+	return f.againDue(f.Refresh.Act)
+}
+
+// replaceWake is when to look again, Unix milliseconds, where nothing but time or this
+// host's failure keeps something from being done with the delivered work; 0 otherwise.
+func (f Facts) replaceWake() int64 {
+	var due int64
 	switch {
-	case f.Request != RequestTick || !f.wantsRefresh() || len(f.RefusesRefresh()) > 0:
+	case f.Request != RequestTick || len(f.refusesAgain()) > 0:
 		return 0
-	case len(f.Environment) > 0:
+	case f.refreshNext():
+		due = f.refreshDue()
+	case f.wantsFix():
+		due = f.againDue(f.Fix.Act)
+	default:
+		return 0
+	}
+	if len(f.Environment) > 0 {
 		return f.Now + hostWait
 	}
-	return max(f.refreshDue(), f.LagUntil)
+	return max(due, f.LagUntil)
 }
+
+// refreshFirst reports whether of two acts that ask for something with the delivered work
+// the one that asks for a refresh is done first: it is the older one, and a person's.
+func (f Facts) refreshFirst() bool {
+	return f.Fix == nil || f.Refresh != nil && f.Refresh.Auto == nil && !NewerAct(f.Refresh.Act, f.Fix.Act)
+}
+
+// refreshNext reports whether a refresh is what is done next with the delivered work.
+func (f Facts) refreshNext() bool { return f.wantsRefresh() && (f.refreshFirst() || !f.wantsFix()) }
 
 // RefusesRefresh is why delivered work isn't applied on the base as it is now, which is
 // answered in words. What only the host lacks is no such reason: it is waited for.
@@ -127,8 +149,13 @@ func (f Facts) RefusesRefresh() []Violation {
 	if f.Refresh != nil {
 		out = append(out, f.Refresh.Faults...)
 	}
-	out = append(out, f.autoSpent()...)
-	if out = append(out, consentRule(f)...); f.Approved != f.Head.Approval {
+	return append(append(out, f.autoSpent()...), f.refusesAgain()...)
+}
+
+// refusesAgain is why nothing is done again with delivered work, whoever asks.
+func (f Facts) refusesAgain() []Violation {
+	out := consentRule(f)
+	if f.Approved != f.Head.Approval {
 		out = append(out, one(CodeInstructionChanged, "", "The work is for the text %s, approved is %s.", f.Head.Approval, f.Approved)...)
 	}
 	for _, list := range [][]Violation{f.Input, f.Policy, f.Refused} {
@@ -137,13 +164,14 @@ func (f Facts) RefusesRefresh() []Violation {
 	return out
 }
 
-// refreshing reports whether a run is live, or died, that applies a delivered result on
-// another base. Whatever else than its own result it comes to, that one is put back.
-func (f Facts) refreshing() bool {
+// replacing reports whether a run is live, or died, that is to replace a delivered result:
+// it applies that on another base, or is a further round over it. Whatever else than its own
+// result it comes to, that one is put back.
+func (f Facts) replacing() bool {
 	if f.Run != nil {
-		return f.Run.Refreshes != ""
+		return f.Run.Refreshes+f.Run.Fixes != ""
 	}
-	return f.Head.State == HeadWorking && f.Head.Refreshes != "" && f.Head.Trusted() && f.Head.Unrestorable == nil
+	return f.Head.State == HeadWorking && f.Head.Refreshes+f.Head.Fixes != "" && f.Head.Trusted() && f.Head.Unrestorable == nil
 }
 
 // refreshed is the state of the result that a lease at HEAD is to replace.
@@ -160,7 +188,7 @@ func refresh(f Facts, d Decision) Decision {
 	d.Standing, d.Action, d.State = StandActing, ActionClaim, TaskClaimed
 	d.Attempt, d.Interruptions = max(f.Head.Attempt, 1), f.Head.Interruptions
 	d.Resumes, d.Refreshes = f.Refresh.Resumes, f.Refresh.Run
-	if f.asksAgain() {
+	if f.asksAgain(f.Refresh.Act) {
 		d.RefreshInterruptions = f.Head.RefreshInterruptions
 	}
 	return d
@@ -211,7 +239,7 @@ func askAgain(f Facts, d Decision) Decision {
 	}
 	if n > f.Budgets.Interruptions {
 		d.NotBefore = 0
-		d.Violations = append(slices.Clone(d.Violations), one(CodeInterruptionsSpent, "interruptions", "It was interrupted %d times, %d are allowed. A new `/writ refresh` has it tried again.", n, f.Budgets.Interruptions)...)
+		d.Violations = append(slices.Clone(d.Violations), one(CodeInterruptionsSpent, "interruptions", "It was interrupted %d times, %d are allowed. A new command has it tried again.", n, f.Budgets.Interruptions)...)
 		return d
 	}
 	d.AsksAgain, d.RefreshInterruptions = true, n

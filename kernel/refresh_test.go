@@ -222,7 +222,7 @@ func TestE1_AutoIsBounded(t *testing.T) {
 	if d := decide(t, auto(2, 2, now+1)); d.Action != kernel.ActionNone || d.Wake != now+1 {
 		t.Errorf("it isn't due: %s, wakes at %d", d.Action, d.Wake)
 	}
-	if d := decide(t, auto(3, 2, now)); d.Action != kernel.ActionNone || d.Wake == now {
+	if d := decide(t, auto(3, 2, now)); d.Action != kernel.ActionNone || d.Wake != 0 {
 		t.Errorf("it is spent: %s, wakes at %d", d.Action, d.Wake)
 	}
 }

@@ -44,16 +44,19 @@ type GitHubConfig struct {
 //
 //   - issues: opened, edited, deleted, transferred, closed, reopened, labeled
 //     (evidence), unlabeled, locked, unlocked
-//   - issue_comment, on issues: created (evidence), edited, deleted
+//   - issue_comment, on issues: created (evidence), edited, deleted; on changes whose
+//     description says of which task they are, the same without evidence
 //   - push: of a task's branches. A push to any other branch makes nothing due by
 //     itself, see [Event.Pushed]
 //   - pull_request, from a task's branch: opened, edited, closed, reopened,
 //     synchronize
+//   - pull_request_review and pull_request_review_comment, from a task's branch:
+//     submitted, edited, dismissed; created, edited, deleted
 //   - check_run and check_suite, on a task's branch: rerequested
 //   - installation, installation_repositories, repository: an [Access]
 //
 // and ignores everything else with 2xx. A label that is taken out of a whole
-// repository, and a review, make nothing due.
+// repository makes nothing due.
 type GitHubHook struct {
 	scope
 	signature    *Signature

@@ -42,13 +42,21 @@ var githubEvents = map[string]githubEvent{
 		actions: actions{"opened", "edited", "deleted", "transferred", "closed", "reopened", "labeled", "unlabeled", "locked", "unlocked"},
 	},
 	"issue_comment": {
-		parts: []string{"issue", "comment"}, task: githubPayload.issueTask,
+		parts: []string{"issue", "comment"}, task: githubPayload.commentTask,
 		actions: actions{"created", "edited", "deleted"},
 	},
 	"push": {parts: []string{"ref", "before", "after"}, task: githubPayload.pushTask},
 	"pull_request": {
 		parts: []string{"pull_request"}, task: githubPayload.changeTask,
 		actions: actions{"opened", "edited", "closed", "reopened", "synchronize"},
+	},
+	"pull_request_review": {
+		parts: []string{"pull_request", "review"}, task: githubPayload.changeTask,
+		actions: actions{"submitted", "edited", "dismissed"},
+	},
+	"pull_request_review_comment": {
+		parts: []string{"pull_request", "comment"}, task: githubPayload.changeTask,
+		actions: actions{"created", "edited", "deleted"},
 	},
 	"check_run":   {parts: []string{"check_run"}, task: githubPayload.checkRunTask, actions: actions{"rerequested"}},
 	"check_suite": {parts: []string{"check_suite"}, task: githubPayload.checkSuiteTask, actions: actions{"rerequested"}},
@@ -109,6 +117,28 @@ func (p githubPayload) issueTask() (int64, kernel.Code) {
 	return issue["number"].id(), kernel.CodeEventMismatch
 }
 
+// changeMarker begins the description of a change that writ opened. It is a hint, as the
+// whole event is: whoever copies it has writ look once more.
+var changeMarker = lazy(`^<!-- writ:task:[^ ]{1,400}:([1-9][0-9]{0,18}) run=`)
+
+// commentTask is issueTask, and of a change the task that it says it delivers: GitHub
+// doesn't tell of which branch it is.
+func (p githubPayload) commentTask() (int64, kernel.Code) {
+	issue := p.parts["issue"].members("pull_request", "body")
+	if !issue["pull_request"].there() {
+		return p.issueTask()
+	}
+	m := changeMarker().FindStringSubmatch(textOf(nil, issue["body"]).body.word())
+	if m == nil {
+		return 0, kernel.CodeTargetIneligible
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return 0, kernel.CodeTargetIneligible
+	}
+	return n, ""
+}
+
 func (p githubPayload) pushTask() (int64, kernel.Code) {
 	return taskOfRef(p.parts["ref"].word()), kernel.CodeEventUnused
 }
@@ -142,7 +172,7 @@ func (p githubPayload) act(kind string) (act, bool) {
 	switch {
 	case kind == "issues" && p.action == "labeled":
 		a.kind, a.ref, a.at = EvidenceLabel, p.label.member("name").word(), issue["updated_at"]
-	case kind == "issue_comment" && p.action == "created":
+	case kind == "issue_comment" && p.action == "created" && !p.parts["issue"].member("pull_request").there():
 		comment := p.parts["comment"].members("id", "created_at")
 		a.kind, a.at = EvidenceComment, comment["created_at"]
 		if id := comment["id"].id(); id != 0 {

@@ -51,7 +51,7 @@ type gitlabPayload struct {
 }
 
 func newGitLabPayload(doc value) gitlabPayload {
-	top := doc.members("object_kind", "project", "project_id", "user", "user_id", "ref", "object_attributes", "issue", "changes")
+	top := doc.members("object_kind", "project", "project_id", "user", "user_id", "ref", "object_attributes", "issue", "merge_request", "changes")
 	p := gitlabPayload{
 		kind: top["object_kind"].word(), project: top["project"].member("id").id(), user: top["user"].member("id").id(), parts: top,
 		object: top["object_attributes"].members("action", "iid", "title", "description", "labels", "created_at", "updated_at",
@@ -77,25 +77,31 @@ func (p gitlabPayload) issueTask() (int64, kernel.Code) {
 	return p.object["iid"].id(), kernel.CodeEventMismatch
 }
 
-// noteTask leaves out notes on anything but an issue.
+// noteTask leaves out notes on anything but an issue and a task's merge request.
 func (p gitlabPayload) noteTask() (int64, kernel.Code) {
-	if on := p.object["noteable_type"].word(); on != "Issue" {
-		return 0, kernel.CodeEventUnused
+	switch p.object["noteable_type"].word() {
+	case "Issue":
+		return p.parts["issue"].member("iid").id(), kernel.CodeEventMismatch
+	case "MergeRequest":
+		return branchTask(p.parts["merge_request"].members("source_branch", "source_project_id", "target_project_id"))
 	}
-	return p.parts["issue"].member("iid").id(), kernel.CodeEventMismatch
+	return 0, kernel.CodeEventUnused
 }
 
 func (p gitlabPayload) pushTask() (int64, kernel.Code) {
 	return taskOfRef(p.parts["ref"].word()), kernel.CodeEventUnused
 }
 
-// changeTask leaves out what comes from a fork: its branches may have any name.
-func (p gitlabPayload) changeTask() (int64, kernel.Code) {
-	from, to := p.object["source_project_id"].id(), p.object["target_project_id"].id()
+func (p gitlabPayload) changeTask() (int64, kernel.Code) { return branchTask(p.object) }
+
+// branchTask is the task whose branch a merge request is from. It leaves out what comes
+// from a fork: its branches may have any name.
+func branchTask(merge map[string]value) (int64, kernel.Code) {
+	from, to := merge["source_project_id"].id(), merge["target_project_id"].id()
 	if from == 0 || from != to {
 		return 0, kernel.CodeEventUnused
 	}
-	return taskOfRef("refs/heads/" + p.object["source_branch"].word()), kernel.CodeEventUnused
+	return taskOfRef("refs/heads/" + merge["source_branch"].word()), kernel.CodeEventUnused
 }
 
 // acts are what may approve: labels that were set, a comment that was made.

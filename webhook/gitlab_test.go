@@ -33,6 +33,10 @@ func TestGitLab_WhomItConcerns(t *testing.T) {
 		}
 		return list
 	}
+	onMerge := func(branch string, from int) object {
+		return with(gitlabNoteHook("create"), "object_attributes.noteable_type", "MergeRequest", "issue", absent,
+			"merge_request", object{"iid": 5, "source_branch": branch, "source_project_id": from, "target_project_id": repoID})
+	}
 	for _, c := range []struct {
 		name, event string
 		body        object
@@ -56,7 +60,10 @@ func TestGitLab_WhomItConcerns(t *testing.T) {
 		{"note edited", notes, gitlabNoteHook("update"), 3, "", ""},
 		{"a note of an old GitLab", notes, with(gitlabNoteHook(""), "object_attributes.action", absent), 3, "", ""},
 		{"a note by GitLab itself", notes, with(gitlabNoteHook("create"), "object_attributes.system", true), 3, "", ""},
-		{"a note on a merge request", notes, with(gitlabNoteHook("create"), "object_attributes.noteable_type", "MergeRequest"), 0, "", kernel.CodeEventUnused},
+		{"a note on a task's merge request", notes, onMerge("writ/change/7", repoID), 7, "", ""},
+		{"a note on somebody's merge request", notes, onMerge("fix", repoID), 0, "", kernel.CodeEventUnused},
+		{"a note on a fork's merge request", notes, onMerge("writ/change/7", 99), 0, "", kernel.CodeEventUnused},
+		{"a note on a merge request that isn't shown", notes, with(gitlabNoteHook("create"), "object_attributes.noteable_type", "MergeRequest"), 0, "", kernel.CodeEventUnused},
 		{"push to a change", pushes, gitlabPush("refs/heads/writ/change/7"), 7, "", ""},
 		{"push to a state ref", pushes, with(gitlabPush("refs/heads/writ/task/8"), "project", absent), 8, "", ""},
 		{"push to the base", pushes, gitlabPush("refs/heads/main"), 0, "", kernel.CodeEventUnused},

@@ -145,11 +145,10 @@ func localEvent(kind string) bool {
 	return false
 }
 
-// taskOf is the task that an event concerns; 0 for none. A push or change
-// concerns the task whose branch it is; other branches are looked at by the
-// sweep.
+// taskOf is the task that an event concerns; 0 for none. A push, a change and what is said
+// of one concern the task whose branch it is; other branches are looked at by the sweep.
 func taskOf(p forge.Payload) int64 {
-	if p.Event == forge.PayloadIssues || p.Event == forge.PayloadComment {
+	if p.Event == forge.PayloadIssues || p.Event == forge.PayloadComment && p.Ref == "" {
 		return p.Issue.Number
 	}
 	return taskOfRef(p.Ref)
@@ -182,7 +181,7 @@ func evidence(k Key, p forge.Payload) ([]Evidence, error) {
 	switch {
 	case p.Event == forge.PayloadIssues && p.Action == "labeled":
 		kind, ref = EvidenceLabel, p.Label
-	case p.Event == forge.PayloadComment && p.Action == "created":
+	case p.Event == forge.PayloadComment && p.Action == "created" && p.Ref == "": // on an issue
 		kind, ref = EvidenceComment, strconv.FormatInt(p.Comment.ID, 10)
 	default:
 		return nil, nil

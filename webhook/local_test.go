@@ -36,6 +36,11 @@ func TestLocal_WhomItConcerns(t *testing.T) {
 		p.Event, p.Ref, p.Before, p.After = e, ref, "a", "b"
 		return p
 	}
+	onChange := func(ref string) forge.Payload {
+		p := comment("created")
+		p.Ref = ref
+		return p
+	}
 	for _, c := range []struct {
 		name     string
 		payload  forge.Payload
@@ -51,6 +56,8 @@ func TestLocal_WhomItConcerns(t *testing.T) {
 		{"comment", comment("created"), 3, webhook.EvidenceComment, ""},
 		{"comment edited", comment("edited"), 3, "", ""},
 		{"comment deleted", comment("deleted"), 3, "", ""},
+		{"comment on a change", onChange("refs/heads/writ/change/7"), 7, "", ""},
+		{"comment on somebody's change", onChange("refs/heads/fix"), 0, "", kernel.CodeEventUnused},
 		{"change", on(forge.PayloadChange, "refs/heads/writ/change/7"), 7, "", ""},
 		{"push to a change", on(forge.PayloadPush, "refs/heads/writ/change/7"), 7, "", ""},
 		{"push to a state ref", on(forge.PayloadPush, "refs/heads/writ/task/8"), 8, "", ""},

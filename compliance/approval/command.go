@@ -25,6 +25,7 @@ const (
 	Stop      Verb = "stop"
 	Accept    Verb = "accept"  // moves no task by itself: it answers for guarded paths
 	Refresh   Verb = "refresh" // approves nothing: what is delivered is applied on the base as it is now
+	Fix       Verb = "fix"     // approves a list of comments on what is delivered, see [FixRound]
 	Explain   Verb = "explain"
 	Help      Verb = "help"
 )
@@ -33,7 +34,7 @@ const (
 type Command struct {
 	Verb   Verb
 	Digest canon.Digest // of approve and accept
-	Text   string       // of retry: what the next dispatch is told
+	Text   string       // of retry and fix: what the next dispatch is told
 	Fault  string       // what is wrong with it; "" if it is fine
 	Loose  bool         // it is read as a stop, and says something else too
 	Reject bool         // it is a stop by the word reject
@@ -41,7 +42,7 @@ type Command struct {
 
 // act reports whether the command does something to the task.
 func (c Command) act() bool {
-	return c.Fault == "" && c.Verb != Explain && c.Verb != Help && c.Verb != Accept && c.Verb != Refresh
+	return c.Fault == "" && c.Verb != Explain && c.Verb != Help && c.Verb != Accept && c.Verb != Refresh && c.Verb != Fix
 }
 
 // maxCommandBytes bounds the line that may hold a command: room for what somebody
@@ -57,6 +58,13 @@ var stopLine = lazyregexp.New(`(?i)^/writ[\pZ\t]+(stop|reject)([^\pL\pN]|$)`)
 // addressed to writ. Only the very first line counts, so that nothing quoted is a
 // command.
 func ParseCommand(body string) (c Command, ok bool) {
+	if c, ok = parseCommand(body); c.Verb == Fix && c.Fault == "" {
+		c.Fault = "Further rounds over delivered work aren't built yet."
+	}
+	return c, ok
+}
+
+func parseCommand(body string) (c Command, ok bool) {
 	line, _, _ := strings.Cut(body, "\n")
 	if m := stopLine().FindStringSubmatch(line); m != nil {
 		said := strings.Join(strings.Fields(line), " ")
@@ -82,7 +90,7 @@ func ParseCommand(body string) (c Command, ok bool) {
 		if len(rest) > 0 {
 			c.Fault = "Nothing may follow it on the line."
 		}
-	case Retry:
+	case Retry, Fix:
 		c.readText(strings.Join(rest, " "), body)
 	default:
 		c.Fault = "There is no such command."
@@ -103,7 +111,7 @@ func (c *Command) readDigest(words []string) {
 	c.Digest = d
 }
 
-// readText takes the text after retry. What a reader can't see doesn't reach a
+// readText takes the text after retry or fix. What a reader can't see doesn't reach a
 // builder (cases I7, I15).
 func (c *Command) readText(text, body string) {
 	if visible.Any(text) || !utf8.ValidString(text) {

@@ -16,7 +16,7 @@ var languages = set("apache asm assembly awk bash bat batch c c# c++ clojure cma
 	"gradle graphql groovy h haskell hcl hpp hs html http ini java javascript jinja jinja2 js json json5 jsonc jsonl jsx julia kotlin kt " +
 	"latex less lisp log logs lua make makefile markdown matlab md mdx mk nginx nim nix none objc objective-c ocaml out output patch perl php " +
 	"pl plain plaintext postgresql powershell prisma properties proto protobuf ps1 puppet py pycon python python3 r rb reason rego rs ruby " +
-	"rust sass scala scheme scss sh shell shell-session solidity sql stacktrace starlark svelte swift systemd tcl terminal terraform tex text " +
+	"rust sass scala scheme scss sh shell shell-session solidity sql stacktrace starlark suggestion svelte swift systemd tcl terminal terraform tex text " +
 	"tf toml traceback ts tsx txt typescript vb verilog vhdl vim viml vue writ xml yaml yml zig zsh")
 
 // language is the first word of a code block's first line, up to attributes.
@@ -45,8 +45,14 @@ func splitInfo(info string) (lang, rest string) {
 	return lang, info[len(lang):]
 }
 
+// suggested says which lines a suggestion on GitLab replaces.
+var suggested = lazyregexp.New(`^:-[0-9]{1,3}\+[0-9]{1,3}$`)
+
 func shownAsCode(info string) bool {
 	lang, rest := splitInfo(info)
+	if lang == "suggestion" && suggested().MatchString(rest) {
+		return true
+	}
 	return languages[strings.ToLower(lang)] && (rest == "" || strings.ContainsAny(rest[:1], " \t,{"))
 }
 

@@ -135,6 +135,9 @@ func gap(text string) (said string, length int) {
 	return said, length
 }
 
+// Line shows a line of a file, as [Text] does, without its end.
+func Line(line string) string { return spelled(strings.TrimSuffix(line, "\n") + "\n") }
+
 // spelled shows a line so that no two lines look the same, and none has a part that a
 // narrow screen hides behind nothing.
 func spelled(line string) string {

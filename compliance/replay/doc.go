@@ -18,6 +18,7 @@
 //	binding    HEAD and its run's leases were made for this world, ref and task
 //	tree       the files are those of the signed commit, and no others
 //	refresh    the result that this one replaced verifies, and its diff makes this one here
+//	fix        the list, what the builder was told of it, and the result that it goes on from
 //	lease      claim and heartbeats of the run are the signer's, one parent each
 //	seed_pack  strict, of this task; its text has the approved digest
 //	contract   its hash is the pinned one; the checks are the contract's

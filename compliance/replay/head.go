@@ -93,7 +93,7 @@ func writs() []string {
 		kernel.TrailerWorldAct, kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
 		kernel.TrailerApproval, kernel.TrailerGovernance, kernel.TrailerDispatch, kernel.TrailerLedgerHead,
 		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerBranch, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerResumes,
-		kernel.TrailerRefreshes, kernel.TrailerRefreshAct, kernel.TrailerRefreshInterruptions,
+		kernel.TrailerRefreshes, kernel.TrailerRefreshAct, kernel.TrailerRefreshInterruptions, kernel.TrailerFixes, kernel.TrailerFix,
 	}
 }
 
@@ -370,6 +370,7 @@ func sameInLeases() []string {
 	return []string{
 		kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerApproval, kernel.TrailerGovernance,
 		kernel.TrailerPlan, kernel.TrailerDispatch, kernel.TrailerResumes, kernel.TrailerRefreshes, kernel.TrailerRefreshAct,
+		kernel.TrailerFixes, kernel.TrailerFix,
 	}
 }
 

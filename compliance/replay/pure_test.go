@@ -18,7 +18,7 @@ import (
 var allowed = []string{
 	"bytes", "cmp", "context", "encoding/base64", "encoding/json", "errors", "fmt", "iter", "maps", "slices", "strconv", "strings", "time", "unicode/utf8",
 	"github.com/hiddeco/sshsig", "golang.org/x/crypto/ssh", "golang.org/x/mod/sumdb/tlog",
-	"github.com/writbot/writ/compliance/contract", "github.com/writbot/writ/compliance/internal/visible",
+	"github.com/writbot/writ/compliance/contract", "github.com/writbot/writ/compliance/instruction", "github.com/writbot/writ/compliance/internal/visible",
 	"github.com/writbot/writ/compliance/ledger", "github.com/writbot/writ/compliance/ledger/instancekey",
 	"github.com/writbot/writ/compliance/report", "github.com/writbot/writ/compliance/scope", "github.com/writbot/writ/compliance/sealed",
 	"github.com/writbot/writ/compliance/worldref",
@@ -39,6 +39,7 @@ var used = map[string][]string{
 	"worldref":    {"Entry", "Judged", "Standing", "Fold", "Lists", "Read", "Ref"}, // no room, which writes
 	"scope":       {"Entry", "Apply", "ParseGlobs", "NewClasses", "ClassNone", "ClassForbidden", "ClassGuarded", "ClassLock", "ManifestOf", "NeedsSources", "WithManifest", "WhyGuarded", "CheckPath", "Display", "CheckReported", "Verdict", "MaxListed"},
 	"contract":    {"Contract", "Load", "Source", "Path", "RefreshAuto"},
+	"instruction": {"Comment", "Excerpt"},
 	"sealed":      {"File", "Manifest", "Decode", "Is", "Read"},
 	"context":     {"Context"},
 	"json":        {"Unmarshal"},

@@ -105,21 +105,28 @@ type Refreshed struct {
 const maxRefreshes = 32
 
 // refreshed reads the result that HEAD's run replaced. What isn't there, the checks say.
-func (r *reader) refreshed() error {
+func (r *reader) refreshed() (err error) {
+	r.head.Refreshed, err = r.replaced(kernel.TrailerRefreshes)
+	return err
+}
+
+// replaced reads the result right below a claim with a trailer that names its run; nil for
+// none, and where it isn't there.
+func (r *reader) replaced(key string) (*Refreshed, error) {
 	if len(r.head.Leases) == 0 || r.depth == maxRefreshes {
-		return nil
+		return nil, nil
 	}
 	claim := r.head.Leases[len(r.head.Leases)-1]
 	ev, err := eventOf(claim)
-	if err != nil || trailer(ev, kernel.TrailerRefreshes) == "" || len(claim.Parents) != 1 {
-		return nil //nolint:nilerr // what can't be read, the checks say
+	if err != nil || trailer(ev, key) == "" || len(claim.Parents) != 1 {
+		return nil, nil //nolint:nilerr // what can't be read, the checks say
 	}
 	below := reader{ctx: r.ctx, repo: r.repo, size: r.size, depth: r.depth + 1, head: HeadInfo{Task: r.head.Task, Ref: r.head.Ref, Acts: r.head.Acts}}
 	if err := below.read(claim.Parents[0]); err != nil {
-		return gone(err)
+		return nil, gone(err)
 	}
-	r.size, r.head.Refreshed = below.size, &Refreshed{claim.Parents[0], below.pack, below.head}
-	return nil
+	r.size = below.size
+	return &Refreshed{claim.Parents[0], below.pack, below.head}, nil
 }
 
 // restored reads the result below a HEAD that put it back.
@@ -166,19 +173,8 @@ func (v *verifier) checkRefreshed(f *findings) string {
 		f.file("", "The result of run %s, which this one replaced, can't be read below its claim.", v.refreshes())
 		return ""
 	}
-	o := v.opts
-	was := newVerifier(b.Pack, b.Head, o)
-	if rep := Verify(b.Pack, b.Head, o); !rep.OK {
-		bad := rep.Checks[slices.IndexFunc(rep.Checks, func(c Check) bool { return !c.OK })]
-		f.add(bad.Code, "", NoSeq, "The result of run %s, which this one replaced, doesn't verify: %s: %s", v.refreshes(), bad.Name, bad.Detail)
-	}
-	claim := v.head.Leases[len(v.head.Leases)-1]
-	switch {
-	case !slices.Equal(claim.Parents, []git.OID{b.Top}):
-		f.file("", "The claim %s was not put on the result that it replaces.", claim.OID)
-	case was.stamp.At(0) != v.stamp.At(0):
-		f.add(kernel.CodeStateForeign, "", NoSeq, "The result that was replaced was made for %s.", was.stamp)
-	}
+	was := newVerifier(b.Pack, b.Head, v.opts)
+	v.checkBelow(f, b, was)
 	dispatched := was.resumes()
 	if dispatched == "" {
 		dispatched = was.said(kernel.TrailerRun)
@@ -215,6 +211,22 @@ func (v *verifier) checkAuto(f *findings) {
 		f.add(kernel.CodeAuthority, FileContract, NoSeq, "Nobody asked for it, and for the %d. time: budgets.refreshes is %d.", nth, v.rules.Budgets.Refreshes)
 	case base != v.said(kernel.TrailerBase):
 		f.file("", "The contract asked for it on the base %s, and this is %s.", base, v.said(kernel.TrailerBase))
+	}
+}
+
+// checkBelow: the result that HEAD's run replaced verifies, was made for this place, and
+// stood right below the claim.
+func (v *verifier) checkBelow(f *findings, b *Refreshed, was *verifier) {
+	if rep := Verify(b.Pack, b.Head, v.opts); !rep.OK {
+		bad := rep.Checks[slices.IndexFunc(rep.Checks, func(c Check) bool { return !c.OK })]
+		f.add(bad.Code, "", NoSeq, "The result of run %s, which this one replaced, doesn't verify: %s: %s", was.said(kernel.TrailerRun), bad.Name, bad.Detail)
+	}
+	claim := v.head.Leases[len(v.head.Leases)-1]
+	switch {
+	case !slices.Equal(claim.Parents, []git.OID{b.Top}):
+		f.file("", "The claim %s was not put on the result that it replaces.", claim.OID)
+	case was.stamp.At(0) != v.stamp.At(0):
+		f.add(kernel.CodeStateForeign, "", NoSeq, "The result that was replaced was made for %s.", was.stamp)
 	}
 }
 

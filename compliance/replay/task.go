@@ -90,12 +90,16 @@ func (r *reader) results(top git.OID) error {
 	verified := map[string]bool{} // of what was replaced, be it put back by others
 	for h := &r.head; h != nil; {
 		verified[resultOf(h.Commit).Run] = true
-		if h.Refreshed == nil {
-			break
+		switch {
+		case h.Refreshed != nil:
+			h = &h.Refreshed.Head
+		case h.Over != nil:
+			h = &h.Over.Head
+		default:
+			h = nil
 		}
-		h = &h.Refreshed.Head
 	}
-	replaces := r.head.Refreshed != nil || r.head.Restored != nil
+	replaces := r.head.Refreshed != nil || r.head.Over != nil || r.head.Restored != nil
 	for _, c := range all {
 		x := resultOf(c)
 		if x.Signer == "" || seen[x] || replaces && verified[x.Run] {
@@ -208,7 +212,7 @@ func (r *reader) read(oid git.OID) error {
 	if r.pack, err = r.files(oid); err != nil {
 		return err
 	}
-	for _, read := range []func() error{r.completed, r.restored, r.leases, r.refreshed} {
+	for _, read := range []func() error{r.completed, r.restored, r.leases, r.refreshed, r.over} {
 		if err := read(); err != nil {
 			return err
 		}
@@ -217,6 +221,9 @@ func (r *reader) read(oid git.OID) error {
 		return err
 	}
 	if err := r.delivered(); err != nil {
+		return err
+	}
+	if err := r.told(); err != nil {
 		return err
 	}
 	return r.merged()

@@ -52,6 +52,10 @@ type HeadInfo struct {
 	// Refreshed is the result that HEAD's run applied on another base, and replaced; nil if
 	// there is none, or it can't be found below.
 	Refreshed *Refreshed
+	// Over is the result that HEAD's run is a further round over, and Told what the comments
+	// of that round point at; nil and empty if there is none, or it can't be read.
+	Over *Refreshed
+	Told Told
 	// Restored is HEAD, or what a merge completed, where it put the delivered result back
 	// that Commit is.
 	Restored *Completion
@@ -365,12 +369,16 @@ func (v *verifier) checksBelow() []check {
 	return out
 }
 
-// refreshChecks are those of a run that applied a delivered result on another base.
+// refreshChecks are those of a run that applied a delivered result on another base, or was a
+// further round over it.
 func (v *verifier) refreshChecks() []check {
-	if v.refreshes() == "" {
-		return nil
+	switch {
+	case v.refreshes() != "":
+		return []check{{"refresh", v.checkRefreshed}}
+	case v.fixes() != "" || v.seed != nil && v.seed.Round != nil:
+		return []check{{"round", v.checkRound}}
 	}
-	return []check{{"refresh", v.checkRefreshed}}
+	return nil
 }
 
 func (v *verifier) runChecks() []check {

@@ -32,6 +32,8 @@ const (
 	OpenChange    Op = "OpenChange"
 	EditChange    Op = "EditChange"
 	SetCheck      Op = "SetCheck"
+
+	ReviewComments Op = "ReviewComments"
 )
 
 // Writes reports whether the method changes the forge.

@@ -163,3 +163,9 @@ func (f *Faults) SetCheck(ctx context.Context, r forge.Repo, oid string, check f
 	_, err := do(ctx, f, c, plain(func() error { return f.inner.SetCheck(ctx, r, oid, check) }))
 	return err
 }
+
+// ReviewComments is forge.Reviews.
+func (f *Faults) ReviewComments(ctx context.Context, r forge.Repo, change int64) ([]forge.ReviewComment, error) {
+	c := Call{Op: ReviewComments, Repo: r, Number: change}
+	return do(ctx, f, c, func() ([]forge.ReviewComment, error) { return f.inner.ReviewComments(ctx, r, change) })
+}

@@ -58,9 +58,13 @@ func (f *Fake) tellItem(about forge.Repository, it *item, by forge.User, action,
 }
 
 func (f *Fake) tellComment(about forge.Repository, it *item, by forge.User, action string, c forge.Comment) {
-	f.tell(about, by, forge.Payload{
+	p := forge.Payload{
 		Event: forge.PayloadComment, Action: action, Issue: it.payload(), Comment: &forge.PayloadText{ID: c.ID, Body: c.Body},
-	})
+	}
+	if it.change != nil {
+		p.Ref = "refs/heads/" + it.change.Head
+	}
+	f.tell(about, by, p)
 }
 
 func (it *item) payload() *forge.PayloadIssue {

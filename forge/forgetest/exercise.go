@@ -13,6 +13,11 @@ type Human interface {
 	forge.Client
 	FileIssue(ctx context.Context, r forge.Repo, title, body string) (forge.Issue, error)
 	EditIssue(ctx context.Context, r forge.Repo, number int64, title, body string) error
+	// ReviewAt comments on a place of a change. What the forge can't be told it leaves
+	// out or refuses.
+	ReviewAt(ctx context.Context, r forge.Repo, change int64, at forge.ReviewPlace, body string) error
+	// EditReview changes the text of such a comment.
+	EditReview(ctx context.Context, r forge.Repo, change, id int64, body string) error
 }
 
 // Place is a forge as [Exercise] finds it: fresh, with one repository, in which
@@ -72,6 +77,8 @@ func Exercise(t *testing.T, setup Setup) {
 		{"ChangeTwice", exerciseChangeTwice},
 		{"ChangeMerged", exerciseMerged},
 		{"Checks", exerciseChecks},
+		{"Reviews", exerciseReviews},
+		{"ManyReviews", exerciseManyReviews},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, setup(t)) })
 	}
@@ -207,7 +214,8 @@ func everyCall(ctx context.Context, c forge.Client, r forge.Repo, n int64) map[s
 			_, err := c.OpenChange(ctx, r, forge.Change{Title: "x", Head: "no-such-branch", Base: "main"})
 			return err
 		},
-		"EditChange": func() error { return c.EditChange(ctx, r, n, "title", "body") },
+		"EditChange":     func() error { return c.EditChange(ctx, r, n, "title", "body") },
+		"ReviewComments": func() error { _, err := c.ReviewComments(ctx, r, n); return err },
 		"SetCheck": func() error {
 			return c.SetCheck(ctx, r, CommitID("nobody's"), forge.Check{Name: "writ", State: forge.CheckPassed})
 		},

@@ -46,6 +46,7 @@ type item struct {
 	comments []*forge.Comment
 	reacted  map[int64][]forge.Reaction // by comment, 0 for the issue itself, of anybody
 	change   *forge.Change
+	reviews  []*forge.ReviewComment // at places
 }
 
 // NewFake makes a forge without accounts or repositories. now is its clock.

@@ -117,6 +117,17 @@ func (s Spoiled) calls(c forge.Client) map[string]func(context.Context) error {
 			got, err := c.FindChange(ctx, s.Repo, s.Head, "")
 			return judged(err, got.Number > 0 && got.Head == s.Head && got.State != "" && got.Author.ID >= 0, got)
 		},
+		"ReviewComments": func(ctx context.Context) error {
+			found, err := c.FindChange(ctx, s.Repo, s.Head, "")
+			if err != nil {
+				return err
+			}
+			all, err := c.ReviewComments(ctx, s.Repo, found.Number)
+			for _, one := range all {
+				err = judged(err, one.ID > 0 && one.Author.ID >= 0 && !one.CreatedAt.IsZero() && one.Kind != "", one)
+			}
+			return err
+		},
 		"AddLabel": func(ctx context.Context) error { return c.AddLabel(ctx, s.Repo, s.Number, "writ") },
 		"SetState": func(ctx context.Context) error { return c.SetState(ctx, s.Repo, s.Number, forge.Open) },
 		"EnsureLabels": func(ctx context.Context) error {

@@ -28,7 +28,7 @@ func Needed() map[string]string {
 // Events are those that the App must be told of, as its manifest names them. Of
 // its installations GitHub tells every App.
 func Events() []string {
-	return []string{"check_run", "check_suite", "issue_comment", "issues", "pull_request", "push", "repository"}
+	return []string{"check_run", "check_suite", "issue_comment", "issues", "pull_request", "pull_request_review", "pull_request_review_comment", "push", "repository"}
 }
 
 // Held asks what the App was given for a repository. With a personal token there

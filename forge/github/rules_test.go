@@ -104,11 +104,11 @@ func TestHeld_Events(t *testing.T) {
 	h := host(t, p.Config(), held(t))
 	p.Subscribe(t, "issues", "issue_comment", "push", "check_run", "repository", "star")
 	got := must[github.Installation](t)(h.Held(t.Context(), p.Repo))
-	if d := cmp.Diff([]string{"pull_request"}, got.Unheard()); d != "" {
+	if d := cmp.Diff([]string{"pull_request", "pull_request_review", "pull_request_review_comment"}, got.Unheard()); d != "" {
 		t.Errorf("unheard (-want +got):\n%s", d)
 	}
 	got.Permissions["checks"] = "read"
-	if d := cmp.Diff([]string{"check_suite", "pull_request"}, got.Unheard()); d != "" {
+	if d := cmp.Diff([]string{"check_suite", "pull_request", "pull_request_review", "pull_request_review_comment"}, got.Unheard()); d != "" {
 		t.Errorf("unheard by who may only read checks (-want +got):\n%s", d)
 	}
 }

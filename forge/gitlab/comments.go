@@ -35,7 +35,7 @@ func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forg
 		}
 		out = append(out, c)
 	}
-	return out, h.edits(ctx, w.op, out)
+	return out, h.edits(ctx, w.op, out, commands)
 }
 
 // listNotes reads a thread, oldest first.

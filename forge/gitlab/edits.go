@@ -10,6 +10,9 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
+// commands are the texts that begin with a slash.
+func commands(c forge.Comment) bool { return strings.HasPrefix(c.Body, "/") }
+
 // editsAtOnce is of how many notes one query asks: far below the complexity that
 // GitLab allows one.
 const editsAtOnce = 20
@@ -46,13 +49,13 @@ func (e *noteEdit) of(c forge.Comment) time.Time {
 }
 
 // edits puts right when texts were last edited: the time that a listing has is that of a
-// note's last activity, and a reaction is one, writ's own too. Asked is only about texts
-// that begin with a slash, as commands do.
-func (h *Host) edits(ctx context.Context, op string, list []forge.Comment) error {
+// note's last activity, and a reaction is one, writ's own too. Asked is only about those
+// that matter.
+func (h *Host) edits(ctx context.Context, op string, list []forge.Comment, matters func(forge.Comment) bool) error {
 	var ask []forge.Comment
 	h.mu.Lock()
 	for i, c := range list {
-		if c.UpdatedAt.Equal(c.CreatedAt) || !strings.HasPrefix(c.Body, "/") {
+		if c.UpdatedAt.Equal(c.CreatedAt) || !matters(c) {
 			continue
 		}
 		if at, known := h.edited[noteVersion{c.ID, c.UpdatedAt}]; known {

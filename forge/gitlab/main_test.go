@@ -3,7 +3,9 @@ package gitlab
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -123,12 +125,29 @@ func (p *person) AddComment(ctx context.Context, r forge.Repo, number int64, bod
 	if p.user.Bot {
 		return p.host.AddComment(ctx, r, number, body)
 	}
+	if number > changeBase {
+		return p.host.AddComment(ctx, r, number, body)
+	}
 	w := creating("comment on %s#%d", r, number)
 	n, _, err := p.host.api.Notes.CreateIssueNote(int(r.ID), int(number), &gitlab.CreateIssueNoteOptions{Body: &body}, w.in(ctx))
 	if err != nil {
 		return forge.Comment{}, w.err(err)
 	}
 	return p.host.comment(ctx, r, threadOf(number), n)
+}
+
+// ReviewAt is forgetest.Human.
+func (p *person) ReviewAt(ctx context.Context, r forge.Repo, change int64, at forge.ReviewPlace, body string) error {
+	w := creating("review %s#%d", r, change)
+	path := mergePath(r, int(change-changeBase)) + "/discussions"
+	return second(p.host.ask(ctx, w, http.MethodPost, path, map[string]any{"body": body, "position": gitlabtest.Position(at)}, new(any)))
+}
+
+// EditReview is forgetest.Human.
+func (p *person) EditReview(ctx context.Context, r forge.Repo, change, id int64, body string) error {
+	w := editing("edit note %d of %s#%d", id, r, change)
+	path := fmt.Sprintf("%s/notes/%d", mergePath(r, int(change-changeBase)), id)
+	return second(p.host.ask(ctx, w, http.MethodPut, path, map[string]string{"body": body}, new(any)))
 }
 
 func (w *world) file(t *testing.T) forge.Issue {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/writbot/writ/forge"
 )
@@ -44,6 +45,12 @@ func (v *visit) button(r forge.Repo, n int64) error {
 	case "comment":
 		_, err := c.AddComment(ctx, r, n, v.text("body"))
 		return err
+	case "review":
+		at, err := v.place()
+		if err != nil {
+			return err
+		}
+		return c.ReviewAt(ctx, r, n, at, v.text("body"))
 	case "edit":
 		return c.EditIssue(ctx, r, n, v.text("title"), v.text("body"))
 	case "label":
@@ -62,4 +69,27 @@ func (v *visit) button(r forge.Repo, n int64) error {
 	default:
 		return refuse(forge.Invalid, "%q is no act", act)
 	}
+}
+
+// place reads the place that a form names. One line alone is the only one.
+func (v *visit) place() (at forge.ReviewPlace, err error) {
+	form := v.r.PostForm
+	at = forge.ReviewPlace{Path: form.Get("path"), Old: form.Get("old") != "", Commit: form.Get("commit")}
+	for _, line := range []struct {
+		name string
+		to   *int64
+	}{{"start", &at.Start}, {"end", &at.End}} {
+		if word := form.Get(line.name); word != "" {
+			if *line.to, err = strconv.ParseInt(word, 10, 64); err != nil {
+				return at, refuse(forge.Invalid, "a line has a number")
+			}
+		}
+	}
+	if at.End == 0 {
+		at.End = at.Start
+	}
+	if at.Start == 0 {
+		at.Start = at.End
+	}
+	return at, nil
 }

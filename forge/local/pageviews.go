@@ -145,6 +145,7 @@ type moment struct {
 	Kind      string // comment, or the event's
 	Label     string
 	Body      string // of a comment, Markdown
+	Place     string // that it is about
 	Edited    bool
 	Reactions []forge.Reaction
 	Digest    string
@@ -243,7 +244,11 @@ func (x *session) fill(view *itemView, in scope, it itemRow) error {
 	if err != nil {
 		return err
 	}
-	view.Answered, view.Timeline = reactions[0], timeline(versions, events, comments, reactions)
+	places, err := x.places(it.ID)
+	if err != nil {
+		return err
+	}
+	view.Answered, view.Timeline = reactions[0], timeline(versions, events, comments, places, reactions)
 	return nil
 }
 
@@ -258,7 +263,7 @@ func approvedDigest(events []forge.Event) (digest string) {
 }
 
 // timeline puts comments and events into the order in which they happened.
-func timeline(versions []Version, events []forge.Event, comments []forge.Comment, reactions map[int64][]forge.Reaction) []moment {
+func timeline(versions []Version, events []forge.Event, comments []forge.Comment, places map[int64]placeRow, reactions map[int64][]forge.Reaction) []moment {
 	var out []moment
 	edit := 0
 	for _, e := range events {
@@ -270,10 +275,14 @@ func timeline(versions []Version, events []forge.Event, comments []forge.Comment
 		out = append(out, m)
 	}
 	for _, c := range comments {
-		out = append(out, moment{
+		m := moment{
 			At: c.CreatedAt, ID: "comment-" + digits(c.ID), Who: c.Author, Kind: "comment", Body: c.Body,
 			Edited: !c.UpdatedAt.Equal(c.CreatedAt), Reactions: reactions[c.ID],
-		})
+		}
+		if p, at := places[c.ID]; at {
+			m.Place = p.words()
+		}
+		out = append(out, m)
 	}
 	slices.SortStableFunc(out, func(a, b moment) int { return cmp.Compare(a.At.UnixMilli(), b.At.UnixMilli()) })
 	return out

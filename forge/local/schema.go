@@ -12,7 +12,7 @@ const applicationID = 0x466f7267
 // migrations brings a file from version i to i+1 (PRAGMA user_version). An
 // entry that was released never changes. Times are Unix milliseconds.
 func migrations() []string {
-	return []string{accounts + repositories + items + hooks, identities, itemReactions}
+	return []string{accounts + repositories + items + hooks, identities, itemReactions, reviewPlaces}
 }
 
 // Which forge this is, and which repository each one is, whatever they are called
@@ -23,6 +23,18 @@ CREATE TABLE forge (id TEXT NOT NULL) STRICT;
 INSERT INTO forge (id) VALUES (lower(hex(randomblob(8))));
 ALTER TABLE repos ADD COLUMN uid TEXT NOT NULL DEFAULT '';
 UPDATE repos SET uid = lower(hex(randomblob(8)));`
+
+// Where comments on a change point.
+const reviewPlaces = `
+CREATE TABLE review_places (
+	comment  INTEGER PRIMARY KEY REFERENCES comments (id) ON DELETE CASCADE,
+	path     TEXT    NOT NULL,
+	start    INTEGER NOT NULL,
+	stop     INTEGER NOT NULL,
+	old      INTEGER NOT NULL,
+	oid      TEXT    NOT NULL,
+	resolved INTEGER NOT NULL
+) STRICT;`
 
 const accounts = `
 CREATE TABLE users (

@@ -60,11 +60,20 @@ func (x *session) tellItem(in scope, it itemRow, action, label string) error {
 	})
 }
 
+// tellComment tells of a comment; of one on a change with the branch of that.
 func (x *session) tellComment(in scope, it itemRow, action string, c forge.Comment) error {
-	return x.tell(in, forge.Payload{
+	p := forge.Payload{
 		Event: forge.PayloadComment, Action: action, Issue: payloadIssue(it),
 		Comment: &forge.PayloadText{ID: c.ID, Body: c.Body},
-	})
+	}
+	if it.IsChange {
+		change, err := x.change(in.repoRow, it)
+		if err != nil {
+			return err
+		}
+		p.Ref = "refs/heads/" + change.Head
+	}
+	return x.tell(in, p)
 }
 
 func (x *session) tellPush(in scope, m RefUpdate) error {

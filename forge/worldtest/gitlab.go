@@ -91,8 +91,23 @@ func (h *labHuman) EditIssue(_ context.Context, r forge.Repo, number int64, titl
 	return nil
 }
 
+// ReviewAt is forgetest.Human.
+func (h *labHuman) ReviewAt(_ context.Context, r forge.Repo, change int64, at forge.ReviewPlace, body string) error {
+	h.lab.Review(r.ID, h.user, change-forge.MergeRequests, &at, body)
+	return nil
+}
+
+// EditReview is forgetest.Human.
+func (h *labHuman) EditReview(_ context.Context, r forge.Repo, change, id int64, body string) error {
+	h.lab.EditReview(r.ID, h.user, change-forge.MergeRequests, id, body)
+	return nil
+}
+
 // AddComment is forge.Comments as a person does it: quick actions are his.
 func (h *labHuman) AddComment(_ context.Context, r forge.Repo, number int64, body string) (forge.Comment, error) {
+	if number > forge.MergeRequests {
+		return forge.Comment{ID: h.lab.Review(r.ID, h.user, number-forge.MergeRequests, nil, body), Author: forge.User{ID: h.user}, Body: body}, nil
+	}
 	return forge.Comment{ID: h.lab.Comment(r.ID, h.user, number, body), Author: forge.User{ID: h.user}, Body: body}, nil
 }
 

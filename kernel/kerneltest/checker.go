@@ -34,6 +34,7 @@ type Checker struct {
 	Claims    int // leases taken
 	Resumed   int // ... that go on with sealed work
 	Refreshed int // ... that apply accepted work on another base
+	Fixed     int // further rounds over accepted work
 	Accepted  int // completed tasks
 
 	ledgers  map[string]*ledgerView
@@ -282,6 +283,7 @@ func (c *Checker) fence(pusher string, in intent, s Step) {
 		}
 		c.Claims++
 		c.resumes(s.New)
+		c.fixes(s.New)
 		c.acts[s.New.Run] = s.New.Act
 		c.runs[s.New.Run] = tenure{pusher, s.New.OID, s.Old.OID}
 	case s.Old.Waiting == kernel.WaitRule && (in.effect == kernel.ActionResult || in.effect == kernel.ActionWait && s.New.Waiting == kernel.WaitRule) && in.run != "":
@@ -324,7 +326,19 @@ func (c *Checker) resumes(h Head) {
 	}
 }
 
-// result is E1 and E2: one accepted result, and the change only with it.
+// fixes is E1 of a further round: it is over the accepted result, on the commit of that.
+func (c *Checker) fixes(h Head) {
+	if h.Fixes == "" {
+		return
+	}
+	c.Fixed++
+	if was := c.stands[h.Approval]; was.Change == "" || was.Of != h.Fixes || h.Base != was.Change {
+		c.wrong("E1: run %s is a further round over run %s on %s, and accepted is run %s with %s", h.Run, h.Fixes, h.Base, was.Of, was.Change)
+	}
+}
+
+// result is E1 and E2: one accepted result, for each list over it and each base, and the
+// change only with it.
 func (c *Checker) result(s Step, run string, change *Move) {
 	was := c.stands[s.New.Approval]
 	switch s.Effect {
@@ -348,7 +362,7 @@ func (c *Checker) result(s Step, run string, change *Move) {
 		c.wrong("E2: accepted without the change it names")
 	case !completed && change != nil:
 		c.wrong("E2: the change moves with %q", s.New.State)
-	case change != nil && change.Old != "" && !c.Server.strays[change.Old] && !(s.New.Refreshes != "" && change.Old == was.Change):
+	case change != nil && change.Old != "" && !c.Server.strays[change.Old] && !(s.New.Refreshes+s.New.Fixes != "" && change.Old == was.Change):
 		c.wrong("E2: somebody's commit on the change branch is forced over")
 	}
 	if !completed {
@@ -362,11 +376,13 @@ func (c *Checker) result(s Step, run string, change *Move) {
 	if !c.Server.behind {
 		c.approved("accepted", run, s.New.Act)
 	}
-	if first := c.accepted[s.New.Approval+" "+s.New.Base]; first != "" {
-		c.wrong("E1: %s and %s both complete the approval %s on the base %s", first, s.New.OID, s.New.Approval, s.New.Base)
+	// What is approved is the text, in a further round the list too.
+	key := s.New.Approval + " " + s.New.Fix + " " + s.New.Base
+	if first := c.accepted[key]; first != "" {
+		c.wrong("E1: %s and %s both complete the approval %s with the list %q on the base %s", first, s.New.OID, s.New.Approval, s.New.Fix, s.New.Base)
 	}
-	if was.OID != "" && s.New.Refreshes != was.Of {
+	if was.OID != "" && s.New.Refreshes != was.Of && s.New.Fixes != was.Of {
 		c.wrong("E1: %s and %s both complete the approval %s", was.OID, s.New.OID, s.New.Approval)
 	}
-	c.accepted[s.New.Approval+" "+s.New.Base], c.stands[s.New.Approval] = s.New.OID, s.New
+	c.accepted[key], c.stands[s.New.Approval] = s.New.OID, s.New
 }

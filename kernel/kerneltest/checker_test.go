@@ -13,6 +13,7 @@ import (
 const (
 	run1   = "11111111-1111-4111-8111-111111111111"
 	run2   = "22222222-2222-4222-8222-222222222222"
+	run3   = "33333333-3333-4333-8333-333333333333"
 	change = "refs/heads/writ/change/1"
 )
 
@@ -118,6 +119,26 @@ func (s *scene) completeOn(instance, run, act string) {
 	s.push(instance, run, kernel.ActionResult, to, Move{change, s.c.Server.Ref(change), "c0ffee"})
 }
 
+// delivered is a first result of run1, whose change is the commit c1.
+func (s *scene) delivered() {
+	s.t.Helper()
+	s.claim("A", run1)
+	s.dispatch("A", run1)
+	to := s.commit(s.c.Server.Ref(ref), "aynig-state: completed\nwrit-attempt: 1\nwrit-interruptions: 0\nwrit-run-id: "+run1+"\nwrit-change: c1\nwrit-approval: x\nwrit-base: b0\n")
+	s.push("A", run1, kernel.ActionResult, to, Move{change, "", "c1"})
+}
+
+// round claims a further round with a list over a result and its commit, builds it, and
+// delivers a commit.
+func (s *scene) round(run, over, list, base, commit string) {
+	s.t.Helper()
+	more := "writ-approval: x\nwrit-base: " + base + "\nwrit-fixes: " + over + "\nwrit-fix: " + list + "\n"
+	s.push("A", run, kernel.ActionClaim, s.commit(s.c.Server.Ref(ref), leaseOf(run, 1)+more))
+	s.dispatch("A", run)
+	to := s.commit(s.c.Server.Ref(ref), "aynig-state: completed\nwrit-attempt: 1\nwrit-interruptions: 0\nwrit-run-id: "+run+"\nwrit-change: "+commit+"\n"+more)
+	s.push("A", run, kernel.ActionResult, to, Move{change, s.c.Server.Ref(change), commit})
+}
+
 // TestChecker: each invariant is seen when it is broken, and none when all is
 // well.
 func TestChecker(t *testing.T) {
@@ -140,6 +161,32 @@ func TestChecker(t *testing.T) {
 				s.c.Server.Force(ref, "")
 				s.c.Server.Force(change, "")
 			}
+		}},
+		{"two further rounds", "", func(s *scene) {
+			s.delivered()
+			s.round(run2, run1, "L1", "c1", "c2")
+			s.round(run3, run2, "L2", "c2", "c3")
+			if s.c.Fixed != 2 || s.c.Accepted != 3 {
+				s.t.Errorf("%d rounds, %d accepted", s.c.Fixed, s.c.Accepted)
+			}
+		}},
+		{"a round over another result", "E1", func(s *scene) { s.delivered(); s.round(run2, run3, "L1", "c1", "c2") }},
+		{"a round on another commit", "E1", func(s *scene) { s.delivered(); s.round(run2, run1, "L1", "b0", "c2") }},
+		{"a list twice on one base", "E1", func(s *scene) {
+			s.delivered()
+			s.round(run2, run1, "L1", "c1", "c1")
+			s.round(run3, run2, "L1", "c1", "c2")
+		}},
+		{"a round without a list", "oracle", func(s *scene) { s.delivered(); s.round(run2, run1, "", "c1", "c2") }},
+		{"the same list again", "oracle", func(s *scene) {
+			s.delivered()
+			s.round(run2, run1, "L1", "c1", "c2")
+			s.round(run3, run2, "L1", "c2", "c3")
+		}},
+		{"a round over a change of somebody's", "E2", func(s *scene) {
+			s.delivered()
+			s.c.Server.Force(change, "theirs")
+			s.round(run2, run1, "L1", "c1", "c2")
 		}},
 		{"a result of nothing", "E1", func(s *scene) { s.claim("A", run1); s.complete("A", run1) }},
 		{"the change alone", "E2", func(s *scene) { s.c.Server.Swap("A", []Move{{change, "", "c0ffee"}}, nil, NoFault) }},

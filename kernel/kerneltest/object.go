@@ -85,6 +85,7 @@ type Head struct {
 	Approval, Waiting, Change         string
 	Resumes, Dispatch, Act            string
 	Refreshes, RefreshAct, Base, Of   string
+	Fixes, Fix                        string
 	Attempt, Interruptions, NotBefore int64
 	Cut                               int64 // interruptions of runs that were to refresh it
 	Codes                             string
@@ -125,6 +126,10 @@ func ReadHead(oid string, o Object) Head {
 			h.Cut = number(t.Value)
 		case kernel.TrailerRefreshes:
 			h.Refreshes = t.Value
+		case kernel.TrailerFixes:
+			h.Fixes = t.Value
+		case kernel.TrailerFix:
+			h.Fix = t.Value
 		case kernel.TrailerRefreshAct:
 			h.RefreshAct = t.Value
 		case kernel.TrailerRun:

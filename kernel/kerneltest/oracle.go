@@ -60,7 +60,7 @@ func (r Rules) Judge(s Step) string {
 	case kernel.ActionRestore:
 		counts := now.Cut - old.Cut
 		return all(
-			is(old.State, "working", "only over a lease is a result put back"), is(old.Refreshes != "", true, "of a run that was to replace it"),
+			is(old.State, "working", "only over a lease is a result put back"), is(old.Refreshes+old.Fixes != "", true, "of a run that was to replace it"),
 			is(now.Run == "" && now.Change != "", true, "what is put back is a result"), is(accepted(now), true, "that was accepted"),
 			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "it is no attempt"),
 			is(now.Interruptions, old.Interruptions, "the result bears no interruption of such a run"),
@@ -121,6 +121,14 @@ func (r Rules) claim(s Step) string {
 			is(s.Between == nil, true, "nobody begins anew"), is(now.Attempt, old.Attempt, "it is no attempt"),
 			is(now.Interruptions, old.Interruptions, "nor an interruption"), is(now.Approval, old.Approval, "the approval stays"),
 			is(now.Base != old.Base, true, "on another base"))
+	}
+	if now.Fixes != "" { // a further round over delivered work
+		return all(
+			is(now.State, "working", "a claim is a lease"), is(accepted(old), true, "only over accepted work is there a further round"),
+			is(s.Between == nil, true, "nobody begins anew"), is(now.Attempt, old.Attempt, "it is no attempt"),
+			is(now.Interruptions, old.Interruptions, "nor an interruption"), is(now.Approval, old.Approval, "the text's approval stays"),
+			is(now.Base, old.Change, "on the delivered commit"), is(now.Fix != "" && now.Fix != old.Fix, true, "with a list of its own"),
+			is(now.Resumes, "", "with a builder of its own"))
 	}
 	attempt, interruptions := max(old.Attempt, 1), old.Interruptions
 	rule := old.State == "waiting" && old.Waiting == "rule"

@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -114,6 +115,45 @@ func TestVerdictTakenBack(t *testing.T) {
 	same(t, "counters", world.Stats{Dispatched: 1, Accepted: 1, Interrupted: 1}, b.stats("default"))
 	if task := b.task(1); task.State != kernel.TaskBlocked || task.AcceptedRun != "" {
 		t.Errorf("task %+v", task)
+	}
+}
+
+// TestE1_FurtherRound: over the result that counts there is a further one, on facts that
+// know of that very list and run, and its own result counts then.
+func TestE1_FurtherRound(t *testing.T) {
+	b := open(t, config())
+	b.job(1, "r1").to(atPushed)
+	j := b.job(1, "r3")
+	claims := func(change func(*kernel.Decision)) []kernel.Draft {
+		f := j.facts(string(kernel.TaskCompleted), "")
+		f.Head.LastRun = "r1"
+		f.Fix = &kernel.FixFacts{Run: "r1", Head: strings.Repeat("2", 40), Digest: digest("f"), Act: "5/comment:1", Faults: []kernel.Violation{}, Left: []kernel.Violation{}}
+		_, _, planned := j.planned()
+		drafts := append(j.decided(f, kernel.ActionClaim, kernel.TaskClaimed, func(d *kernel.Decision) {
+			d.Fixes, d.Fix = "r1", digest("f")
+			change(d)
+		}), planned...)
+		return append(drafts, j.intent(kernel.ActionClaim, ""))
+	}
+	for name, change := range map[string]func(*kernel.Decision){
+		"of another run":      func(d *kernel.Decision) { d.Fixes = "r2" },
+		"with another list":   func(d *kernel.Decision) { d.Fix = digest("e") },
+		"without a run":       func(d *kernel.Decision) { d.Fixes = "" },
+		"with a refresh":      func(d *kernel.Decision) { d.Refreshes = "r1" },
+		"with work":           func(d *kernel.Decision) { d.Resumes = "r1" },
+		"that claims nothing": func(d *kernel.Decision) { d.Action = kernel.ActionNone },
+	} {
+		if err := b.try(claims(change)...); !errors.Is(err, world.ErrUnproven) {
+			t.Errorf("a round %s: %v", name, err)
+		}
+	}
+	j.step(kernel.ActionClaim, claims(func(*kernel.Decision) {}))
+	j.step(kernel.ActionDispatch, j.dispatches())
+	j.step(kernel.ActionChecks, j.built())
+	b.round(j.judged(kernel.TaskCompleted)...)
+	j.step(kernel.ActionResult, j.results(kernel.TaskCompleted))
+	if got := b.task(1).AcceptedRun; got != "r3" {
+		t.Errorf("accepted run %q", got)
 	}
 }
 

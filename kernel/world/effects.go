@@ -59,7 +59,7 @@ func (f *fold) begin(t *Task, i kernel.Intent, run string) error {
 			return refuse(ErrLand, nil, "%s", list[0].Detail)
 		}
 		f.end(t)
-		t.Run = Run{ID: run, Resumes: t.Ruling.Resumes, Refreshes: t.Ruling.Refreshes}
+		t.Run = Run{ID: run, Resumes: t.Ruling.Resumes, Refreshes: t.Ruling.Refreshes, Fixes: t.Ruling.Fixes}
 		return nil
 	case kernel.ActionDispatch:
 		return t.beginDispatch(i, run)

@@ -213,7 +213,7 @@ func (f *fold) decision(e entry) error {
 	if seen == nil || seen.hash != d.Facts {
 		return refuse(ErrUnknownProposal, nil, "the decision rests on facts that this round has no observation of")
 	}
-	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore, d.Resumes, d.Refreshes}
+	r := Ruling{d.Verdict, d.Action, d.State, d.WaitingFor, d.Attempt, d.Interruptions, d.NotBefore, d.Resumes, d.Refreshes, d.Fixes, d.Fix}
 	if err := f.admissible(t, r, seen.facts, e.run); err != nil {
 		return err
 	}
@@ -265,6 +265,9 @@ func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) erro
 	if r.Refreshes != "" && (r.Action != kernel.ActionClaim || !facts.Refreshable() || r.Refreshes != facts.Refresh.Run || r.Resumes != facts.Refresh.Resumes) {
 		return refuse(ErrUnproven, nil, "the facts know of no delivered result of run %q that could be applied on another base", r.Refreshes)
 	}
+	if r.Fixes+string(r.Fix) != "" && (r.Action != kernel.ActionClaim || r.Refreshes+r.Resumes != "" || !facts.Fixable() || r.Fixes != facts.Fix.Run || r.Fix != facts.Fix.Digest) {
+		return refuse(ErrUnproven, nil, "the facts know of no further round over the delivered result of run %q with this list", r.Fixes)
+	}
 	if r.Refreshes == "" && r.Resumes != "" && (r.Action != kernel.ActionClaim || !facts.Resumable() || r.Resumes != facts.Sealed.Run) {
 		return refuse(ErrUnproven, nil, "the facts know of no sealed work of run %q that could be gone on with", r.Resumes)
 	}
@@ -305,11 +308,11 @@ func (f *fold) acceptable(t Task, ruling Ruling, facts kernel.Facts, run string)
 }
 
 // acceptedRun is the run whose result counts, or may come to count, for the
-// task's approval: pushed and settled, pushed in this round, or under way. What a run that
-// refreshes is to replace was settled by whoever delivered it, which needn't be this
+// task's approval: pushed and settled, pushed in this round, or under way. What a run is to
+// replace was settled by whoever delivered it, which needn't be this
 // instance: its claim rests on HEAD.
 func (f *fold) acceptedRun(t Task) string {
-	if t.AcceptedRun != "" && t.Run.Refreshes == "" {
+	if t.AcceptedRun != "" && t.Run.Refreshes+t.Run.Fixes == "" {
 		return t.AcceptedRun
 	}
 	for _, d := range f.now.done {

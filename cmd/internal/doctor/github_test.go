@@ -92,7 +92,7 @@ func TestGitHub_Repository(t *testing.T) {
 	wants(t, p.repository(t, func(t *Target) { t.Poll = true }), NameEvents, Skipped, "poll", "")
 
 	p.Subscribe(t, "issues", "push")
-	wants(t, p.repository(t), NameEvents, Failed, "told of: issue_comment, pull_request, repository", "Subscribe to events")
+	wants(t, p.repository(t), NameEvents, Failed, "told of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository", "Subscribe to events")
 	p.Subscribe(t, github.Events()...)
 
 	less := maps.Clone(github.Needed())

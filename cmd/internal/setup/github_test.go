@@ -22,7 +22,7 @@ func TestSetup_Manifest(t *testing.T) {
 	want := `{"name":"writ-acme","url":"https://writ.example.org/","hook_attributes":{"url":"https://writ.example.org/hooks/github","active":true},` +
 		`"redirect_url":"http://127.0.0.1:1/made","public":false,` +
 		`"default_permissions":{"checks":"write","contents":"write","issues":"write","metadata":"read","pull_requests":"write"},` +
-		`"default_events":["check_run","check_suite","issue_comment","issues","pull_request","push","repository"]}`
+		`"default_events":["check_run","check_suite","issue_comment","issues","pull_request","pull_request_review","pull_request_review_comment","push","repository"]}`
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Error(diff)
 	}

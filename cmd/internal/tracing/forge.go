@@ -137,3 +137,8 @@ func (c *client) EditChange(ctx context.Context, r forge.Repo, number int64, tit
 func (c *client) SetCheck(ctx context.Context, r forge.Repo, oid string, change forge.Check) error {
 	return act(ctx, c, "set check", 0, func(ctx context.Context) error { return c.to.SetCheck(ctx, r, oid, change) })
 }
+
+// ReviewComments implements forge.Client.
+func (c *client) ReviewComments(ctx context.Context, r forge.Repo, change int64) ([]forge.ReviewComment, error) {
+	return call(ctx, c, "review comments", change, func(ctx context.Context) ([]forge.ReviewComment, error) { return c.to.ReviewComments(ctx, r, change) })
+}

@@ -44,6 +44,7 @@ class Additions {
     this.statuses = []
     this.suspended = new Set() // installation ids
     this.checkApps = new Map() // check run id to App id
+    this.startLines = new Map() // review comment id to first line and its side
   }
 
   repo(owner, name) { return this.gh.repos.findOneBy('full_name', `${owner}/${name}`) }
@@ -199,6 +200,7 @@ class Additions {
     const old = before && { title: before.title, body: before.body ?? '', created_at: before.created_at }
     const answer = await this.inner(new Request(`${this.baseUrl}${path}${url.search}`, { method: req.method, headers: req.headers, body: text || undefined }))
     if (answer.ok && old && req.method === 'PATCH') this.noteEdit(repo, find(), old, by)
+    if (answer.ok && req.method === 'POST' && /\/pulls\/\d+\/comments$/.test(path) && body.start_line) this.startLines.set((await answer.clone().json()).id, [body.start_line, body.start_side ?? 'RIGHT'])
     if (answer.ok && by.installation && /\/check-runs$/.test(path) && req.method === 'POST') this.checkApps.set((await answer.clone().json()).id, by.installation.appId)
     return answer
   }
@@ -242,6 +244,13 @@ class Additions {
       const list = JSON.parse(text)
       if (app) list.check_runs = list.check_runs.filter((r) => this.checkApps.get(r.id) === app)
       text = JSON.stringify({ ...list, total_count: list.check_runs.length })
+    }
+    // Where a comment stood when it was made, which GitHub tells beside where it stands now.
+    if (/\/pulls\/\d+\/comments$/.test(path) && req.method === 'GET') {
+      text = JSON.stringify(JSON.parse(text).map((c) => {
+        const [start, side] = this.startLines.get(c.id) ?? [null, null]
+        return { ...c, original_line: c.line, start_line: start, original_start_line: start, start_side: side }
+      }))
     }
     const headers = new Headers(answer.headers)
     headers.delete('content-length')

@@ -47,6 +47,25 @@ func (h Human) EditIssue(ctx context.Context, r forge.Repo, number int64, title,
 	return h.call(ctx, http.MethodPatch, fmt.Sprintf("/repos/%s/issues/%d", r, number), map[string]any{"title": title, "body": body}, nil)
 }
 
+// ReviewAt comments on a place of a change.
+func (h Human) ReviewAt(ctx context.Context, r forge.Repo, change int64, at forge.ReviewPlace, body string) error {
+	side := map[bool]string{false: "RIGHT", true: "LEFT"}[at.Old]
+	said := map[string]any{"body": body, "commit_id": at.Commit, "path": at.Path, "side": side, "line": at.End, "subject_type": "line"}
+	if at.End == 0 {
+		delete(said, "line")
+		said["subject_type"], said["side"] = "file", nil
+	}
+	if at.Start != at.End {
+		said["start_line"], said["start_side"] = at.Start, side
+	}
+	return h.call(ctx, http.MethodPost, fmt.Sprintf("/repos/%s/pulls/%d/comments", r, change), said, nil)
+}
+
+// EditReview changes the text of such a comment.
+func (h Human) EditReview(ctx context.Context, r forge.Repo, _, id int64, body string) error {
+	return h.call(ctx, http.MethodPatch, fmt.Sprintf("/repos/%s/pulls/comments/%d", r, id), map[string]any{"body": body}, nil)
+}
+
 // call makes a request as GitHub's page would.
 func (h Human) call(ctx context.Context, method, path string, body, into any) error {
 	b, err := json.Marshal(body)

@@ -8,7 +8,7 @@ import { ensureUser } from './places.mjs'
 const members = ['name', 'url', 'hook_attributes', 'redirect_url', 'callback_urls', 'setup_url', 'description', 'public', 'default_events', 'default_permissions', 'request_oauth_on_install', 'setup_on_update']
 const levels = { metadata: ['read'], issues: ['read', 'write'], pull_requests: ['read', 'write'], contents: ['read', 'write'], checks: ['read', 'write'], statuses: ['read', 'write'], workflows: ['write'], administration: ['read', 'write'] }
 // events and the permission that lets an App be told of them
-const events = { issues: 'issues', issue_comment: 'issues', push: 'contents', pull_request: 'pull_requests', check_run: 'checks', check_suite: 'checks', repository: 'metadata', status: 'statuses', label: 'metadata' }
+const events = { issues: 'issues', issue_comment: 'issues', push: 'contents', pull_request: 'pull_requests', pull_request_review: 'pull_requests', pull_request_review_comment: 'pull_requests', check_run: 'checks', check_suite: 'checks', repository: 'metadata', status: 'statuses', label: 'metadata' }
 const longestName = 34
 const hour = 3600e3
 

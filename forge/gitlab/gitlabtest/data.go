@@ -200,6 +200,8 @@ type note struct {
 	Edited   time.Time // zero: never
 	EditedBy int64
 	Awards   []*award
+	Position []byte // JSON, as it was sent; nil: of no place
+	Resolved bool
 }
 
 type award struct {

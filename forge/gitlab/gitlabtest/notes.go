@@ -1,10 +1,13 @@
 package gitlabtest
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/writbot/writ/forge"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -17,12 +20,98 @@ func threadType(kind string) string {
 }
 
 func (c *call) note(p *project, i *item, n *note) any {
-	return map[string]any{
+	out := map[string]any{
 		"id": n.ID, "type": nil, "body": n.Body, "attachment": nil, "author": c.basic(n.Author), "created_at": stamp(n.Created),
 		"updated_at": stamp(n.Updated), "system": n.System, "noteable_id": i.ID, "noteable_type": threadType(i.Kind),
 		"project_id": p.ID, "resolvable": false, "confidential": n.Internal, "internal": n.Internal, "imported": false,
 		"noteable_iid": i.IID, "commands_changes": map[string]any{},
 	}
+	if n.Position != nil {
+		out["type"], out["position"], out["resolvable"], out["resolved"] = "DiffNote", json.RawMessage(n.Position), true, n.Resolved
+	}
+	return out
+}
+
+// createDiscussion makes a note at a place of a merge request. GitLab looks at little of
+// the place, and neither does this.
+func createDiscussion(c *call) (any, error) {
+	p, i, err := c.item(aMerge)
+	if err != nil {
+		return nil, err
+	}
+	body, ok := c.word("body")
+	position, err := json.Marshal(c.params["position"])
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || strings.TrimSpace(body) == "":
+		return nil, errs("body is missing")
+	}
+	now := c.s.tick()
+	n := &note{ID: c.d.id(), Body: body, Author: c.user.ID, Created: now, Updated: now, Position: position}
+	i.Notes, i.Updated = append(i.Notes, n), now
+	c.s.tellNote(c, p, i, n, "create")
+	return map[string]any{"id": itoa(n.ID), "individual_note": false, "notes": []any{c.note(p, i, n)}}, nil
+}
+
+// Position is a place as GitLab's API is told of it.
+func Position(at forge.ReviewPlace) map[string]any {
+	out := map[string]any{
+		"position_type": "text", "base_sha": at.Commit, "start_sha": at.Commit, "head_sha": at.Commit, "old_path": at.Path, "new_path": at.Path,
+	}
+	line := "new_line"
+	if at.Old {
+		line = "old_line"
+	}
+	if out[line] = at.End; at.End == 0 {
+		out["position_type"] = "file"
+		delete(out, line)
+	}
+	if at.Start != at.End {
+		out["line_range"] = map[string]any{"start": map[string]any{line: at.Start}, "end": map[string]any{line: at.End}}
+	}
+	return out
+}
+
+// Review writes a note at a place of a merge request, and returns its id; without a place
+// it is one of the conversation.
+func (s *Server) Review(projectID, user, iid int64, at *forge.ReviewPlace, body string) (id int64) {
+	var position []byte
+	if at != nil {
+		var err error
+		position, err = json.Marshal(Position(*at))
+		s.must(err)
+	}
+	s.as(user, func(c *call) {
+		p := s.data.Projects[projectID]
+		i, now := p.find(aMerge, iid), s.tick()
+		n := &note{ID: s.data.id(), Body: body, Author: user, Created: now, Updated: now, Position: position}
+		i.Notes, i.Updated, id = append(i.Notes, n), now, n.ID
+		s.tellNote(c, p, i, n, "create")
+	})
+	return id
+}
+
+// EditReview changes the text of a note on a merge request.
+func (s *Server) EditReview(projectID, user, iid, noteID int64, body string) {
+	s.as(user, func(c *call) {
+		p := s.data.Projects[projectID]
+		i := p.find(aMerge, iid)
+		n := i.Notes[slices.IndexFunc(i.Notes, func(n *note) bool { return n.ID == noteID })]
+		n.Body, n.Updated = body, s.tick()
+		n.Edited, n.EditedBy = n.Updated, user
+		s.tellNote(c, p, i, n, "update")
+	})
+}
+
+// Resolve says that what a note on a merge request asks for is settled. It counts as an
+// activity of the note.
+func (s *Server) Resolve(projectID, user, iid, noteID int64) {
+	s.as(user, func(*call) {
+		i := s.data.Projects[projectID].find(aMerge, iid)
+		n := i.Notes[slices.IndexFunc(i.Notes, func(n *note) bool { return n.ID == noteID })]
+		n.Resolved, n.Updated = true, s.tick()
+	})
 }
 
 func listNotes(c *call, kind string) (any, error) {

@@ -72,6 +72,7 @@ func aboutMerges() []route {
 		{method: "PUT", pattern: at + "/{iid}/merge", handle: acceptMerge, params: params{
 			"merge_commit_message": text, "squash": boolean, "squash_commit_message": text, "should_remove_source_branch": boolean, "sha": text,
 		}},
+		{method: "POST", pattern: at + "/{iid}/discussions", handle: createDiscussion, created: true, params: params{"body": text, "position": object, "commit_id": text, "created_at": timestamp}},
 		{method: "POST", pattern: aProject + "/statuses/{sha}", handle: setStatus, created: true, params: params{
 			"state": text, "ref": text, "name": text, "context": text, "target_url": text, "description": text, "coverage": object, "pipeline_id": integer,
 		}},

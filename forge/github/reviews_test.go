@@ -1,0 +1,88 @@
+package github_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/github"
+	"github.com/writbot/writ/forge/github/githubtest"
+)
+
+// TestI17_ReviewComments: a comment of a review can be read from its submission on, stands
+// where it was made, and was edited if it was touched later; GitHub's own rendering counts
+// for nothing, and what people put into a place is passed on as it is, to be judged.
+func TestI17_ReviewComments(t *testing.T) {
+	p := githubtest.Start(t).Place(t, githubtest.Options{})
+	w := &wire{}
+	c := host(t, p.TokenConfig(p.Owner), func(c *github.Config) { c.Wrap = w.wrap }).Client(p.Repo)
+	by := `"user":{"id":5,"login":"ana","type":"User"},`
+	at := func(minute string) string { return `"2026-05-04T09:` + minute + `:00Z"` }
+	line := func(id, review, created, updated, more string) string {
+		return `{"id":` + id + `,"pull_request_review_id":` + review + `,` + by + `"body":"b` + id + `","created_at":` + at(created) + `,"updated_at":` + at(updated) +
+			`,"diff_hunk":"@@ -1 +1 @@ of nobody's file","commit_id":"later","original_commit_id":"then",` + more + `}`
+	}
+	reviews := `[{"id":1,` + by + `"body":"","state":"COMMENTED","submitted_at":` + at("10") + `},` +
+		`{"id":2,` + by + `"body":"of the whole","state":"APPROVED","submitted_at":` + at("12") + `},{"id":3,` + by + `"body":"a draft","state":"PENDING"}]`
+	lines := "[" + strings.Join([]string{
+		line("11", "1", "02", "10", `"path":"a.go","line":9,"original_line":3,"side":"RIGHT"`),
+		line("12", "1", "02", "11", `"path":"a.go","original_line":3,"original_start_line":-7,"side":"LEFT"`),
+		line("13", "null", "20", "20", `"path":"../../etc\u0007","original_line":4,"original_start_line":2,"start_side":"LEFT","side":"RIGHT"`),
+		line("14", "null", "21", "21", `"path":"a.go","original_line":1,"subject_type":"file"`),
+	}, ",") + "]"
+	w.set(func(req *http.Request, do func() (*http.Response, error)) (*http.Response, error) {
+		switch {
+		case strings.HasSuffix(req.URL.Path, "/reviews"):
+			return answered(200, reviews)
+		case strings.HasSuffix(req.URL.Path, "/pulls/7/comments"):
+			return answered(200, lines)
+		case strings.HasSuffix(req.URL.Path, "/issues/7/comments"):
+			return answered(200, `[{"id":11,`+by+`"body":"talk","created_at":`+at("30")+`,"updated_at":`+at("30")+`}]`)
+		}
+		return do()
+	})
+	got := must[[]forge.ReviewComment](t)(c.ReviewComments(t.Context(), p.Repo, 7))
+	type seen struct {
+		kind    forge.ReviewKind
+		created int
+		edited  bool
+		place   forge.ReviewPlace
+	}
+	want := map[string]seen{
+		"b11":          {forge.ReviewLine, 10, false, forge.ReviewPlace{Path: "a.go", Start: 3, End: 3, Commit: "then"}},
+		"b12":          {forge.ReviewLine, 10, true, forge.ReviewPlace{Path: "a.go", Start: -7, End: 3, Old: true, Commit: "then"}},
+		"b13":          {forge.ReviewLine, 20, false, forge.ReviewPlace{Path: "../../etc\a", Commit: "then"}},
+		"b14":          {forge.ReviewLine, 21, false, forge.ReviewPlace{Path: "a.go", Commit: "then"}},
+		"of the whole": {forge.ReviewSummary, 12, true, forge.ReviewPlace{}},
+		"talk":         {forge.ReviewTalk, 30, false, forge.ReviewPlace{}},
+	}
+	for n, c := range got {
+		is := seen{c.Kind, c.CreatedAt.Minute(), !c.UpdatedAt.Equal(c.CreatedAt), forge.ReviewPlace{}}
+		if c.Place != nil {
+			is.place = *c.Place
+		}
+		if want[c.Body] != is || n > 0 && c.CreatedAt.Before(got[n-1].CreatedAt) {
+			t.Errorf("%q is %+v, want %+v", c.Body, is, want[c.Body])
+		}
+		delete(want, c.Body)
+		if c.Kind == forge.ReviewSummary && !c.UpdatedAt.Equal(time.Time{}) {
+			t.Errorf("of a review's text GitHub doesn't say when it was edited: %v", c.UpdatedAt)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("missing are %v", want)
+	}
+	for what, lie := range map[string]string{"null": "[null]", "no id": "[{" + by + `"body":"x"}]`, "a bad author": `[{"id":3,"user":{"id":-1,"login":"x"}}]`} {
+		reviews = lie
+		if _, err := c.ReviewComments(t.Context(), p.Repo, 7); !forge.IsReason(err, forge.Unavailable) {
+			t.Errorf("a review with %s: %v", what, err)
+		}
+		reviews = "[]"
+		lines = lie
+		if _, err := c.ReviewComments(t.Context(), p.Repo, 7); !forge.IsReason(err, forge.Unavailable) {
+			t.Errorf("a comment with %s: %v", what, err)
+		}
+	}
+}
