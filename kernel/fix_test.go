@@ -252,6 +252,18 @@ func TestE1_OlderActFirst(t *testing.T) {
 	}
 }
 
+// TestE1_PersonBeforeTheContract: what the contract asks for by itself comes after what a
+// person asks for, and keeps nobody waiting until it is due.
+func TestE1_PersonBeforeTheContract(t *testing.T) {
+	d := decide(t, with(reviewed("waiting", kernel.WaitMerge), func(f *kernel.Facts) {
+		f.Refresh, f.Fix.Act = delivered("waiting", kernel.WaitMerge).Refresh, "6/comment:9"
+		f.Refresh.Auto = &kernel.AutoRefresh{Nth: 1, Most: 5, Due: now + 1}
+	}))
+	if d.Fixes == "" || d.Refreshes != "" {
+		t.Errorf("fixes %q, refreshes %q", d.Fixes, d.Refreshes)
+	}
+}
+
 // TestE1_FixPutsTheResultBack: whatever else than its own result a further round comes to,
 // the delivered one stands again; what cut it off is counted for the act alone.
 func TestE1_FixPutsTheResultBack(t *testing.T) {

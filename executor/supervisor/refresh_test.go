@@ -83,6 +83,7 @@ func TestE1_RefreshedOnTheMovedBase(t *testing.T) {
 			run := f.trailer("writ-run-id")
 			files[name] = "by somebody\n"
 			base := f.moveBase(files)
+			f.clock.advance(kernel.AutoEvery)
 			f.later()
 			if f.trailer("writ-run-id") != run {
 				t.Fatal("it was refreshed and nobody asked")
