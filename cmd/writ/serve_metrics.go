@@ -59,16 +59,8 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		carried: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "writ_egress_bytes_total", Help: "Bytes that gateways carried out of sandboxes and into them.",
 		}, []string{"direction"}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "writ_builder_tokens_total", Help: "Tokens that builders used of models, as their gateways metered them.",
-		}, []string{"world", "builder", "model", "kind"}),
-		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "writ_builder_cost_micro_total", Help: "What that comes to by the configured prices, in millionths of their currency, each request rounded up.",
-		}, []string{"world", "builder", "model", "currency"}),
-		noPrice: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "writ_builder_cost_unknown_total", Help: "Requests of builders to models that have no price in the configuration.",
-		}, []string{"world", "builder", "model"}),
 	}
+	m.meterModels()
 	s.app.connected = m.connected
 	s.app.used = m.used
 	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens, m.cost, m.noPrice)
@@ -99,6 +91,19 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_ledger_records", Help: "Records of all ledgers."}, m.records))
 	return m
+}
+
+// meterModels makes what tells of the use of models.
+func (m *serverMetrics) meterModels() {
+	m.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "writ_builder_tokens_total", Help: "Tokens that builders used of models, as their gateways metered them.",
+	}, []string{"world", "builder", "model", "kind"})
+	m.cost = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "writ_builder_cost_micro_total", Help: "What that comes to by the configured prices, in millionths of their currency, each request rounded up.",
+	}, []string{"world", "builder", "model", "currency"})
+	m.noPrice = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "writ_builder_cost_unknown_total", Help: "Requests of builders to models that have no price in the configuration.",
+	}, []string{"world", "builder", "model"})
 }
 
 // connected counts a connection through a gateway.

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestPurse_Limit(t *testing.T) {
 		}
 		p.Settle(tokens(10), nil)
 		err := p.Reserve(ctx, tokens(11))
-		if err == nil || ended != err || p.reached() == nil || !strings.Contains(err.Error(), "builders.default.budget.") || !strings.Contains(err.Error(), "operator") {
+		if err == nil || !errors.Is(ended, err) || p.reached() == nil || !strings.Contains(err.Error(), "builders.default.budget.") || !strings.Contains(err.Error(), "operator") {
 			t.Errorf("%s: %v, ended by %v", kind, err, ended)
 		}
 		if err := p.Reserve(ctx, tokens(1)); err == nil {

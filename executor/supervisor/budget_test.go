@@ -43,7 +43,7 @@ func TestBudget_SpentIsToldAndWaits(t *testing.T) {
 			return out
 		}
 	})
-	f.tickTo(func(st Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
+	f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
 	f.clock.advance(3_600_000)
 	refused := func() {
 		t.Helper()
