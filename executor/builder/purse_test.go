@@ -117,9 +117,35 @@ func TestPurse_NoPrice(t *testing.T) {
 	}
 }
 
+// TestBudget_ReachedAndWellEnded: a builder that reached its budget and was faster than its end
+// has failed as well. One that was stopped by a person, or never ran, has not.
+func TestBudget_ReachedAndWellEnded(t *testing.T) {
+	var ended error
+	p := aPurse(kernel.Spend{Tokens: 1}, &ended)
+	b := &build{egress: &egressLog{purse: p}}
+	well := ending{exit: kernel.Exit{Cause: kernel.CauseExited}}
+	if vs := b.overBudget(well); len(vs) > 0 {
+		t.Errorf("before it is reached: %v", vs)
+	}
+	if p.Reserve(t.Context(), tokens(2)) == nil {
+		t.Fatal("it is paid")
+	}
+	if vs := b.overBudget(well); len(vs) != 1 || vs[0].Code != kernel.CodeExecutionBudget || vs[0].Code.Info().Counts != kernel.CountsAttempt {
+		t.Errorf("once it is reached: %v", vs)
+	}
+	for _, e := range []ending{stoppedEarly(), notStarted(errStopped), {exit: kernel.Exit{Cause: kernel.CauseBudget}}} {
+		if vs := b.overBudget(e); len(vs) > 0 {
+			t.Errorf("%+v: %v", e.exit, vs)
+		}
+	}
+	if vs := (&build{egress: &egressLog{}}).overBudget(well); len(vs) > 0 {
+		t.Errorf("without a budget: %v", vs)
+	}
+}
+
 // TestBudget_EndsTheBuilder: the request that an attempt can't pay never reaches the
-// provider, the builder is ended, and the attempt has failed by its own code, also where the
-// builder was faster and ended well.
+// provider, the builder is ended, and the attempt has failed by its own code, be it that the
+// builder was about to end well.
 func TestBudget_EndsTheBuilder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

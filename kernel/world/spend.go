@@ -12,7 +12,7 @@ import (
 //
 // A claim that pays a builder reserves what its facts say that the attempt may use, with
 // the intent of its push. The builder's result settles that: what was really used takes its
-// place. A run that never started a builder gives it back. Of one that was dispatched and
+// place. A run that is over and never started a builder holds nothing. Of one that was dispatched and
 // whose end nobody recorded, all of it stays spent.
 type spending struct {
 	total kernel.Spend
@@ -54,8 +54,7 @@ func (s *spending) note(task int64, run string, now int64, said any) {
 	case kernel.Intent:
 		s.intends(task, run, now, v)
 	case kernel.Outcome:
-		never := v.Effect == kernel.ActionClaim && v.Status != kernel.OutcomeDone && v.Status != kernel.OutcomeUnknown
-		if never || v.Effect == kernel.ActionDispatch && v.Status == kernel.OutcomeFailed {
+		if v.Effect == kernel.ActionDispatch && v.Status == kernel.OutcomeFailed {
 			delete(s.holds, run)
 		}
 	case kernel.BuilderResult:
