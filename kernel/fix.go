@@ -261,9 +261,10 @@ func (f Facts) wantsFix() bool {
 
 // Fixable reports whether a claim may begin a further round: whoever approved the issue
 // still may, its text is the approved one, contract and target allow a claim, what a
-// run needs is there, and it is due. Where one of these doesn't hold the delivered work stays as it is.
+// run needs is there, the budgets pay it, and it is due. Where one of these doesn't hold the
+// delivered work stays as it is.
 func (f Facts) Fixable() bool {
-	return f.wantsFix() && len(f.RefusesFix())+len(f.Environment) == 0 && f.againDue(f.Fix.Act) <= f.Now
+	return f.wantsFix() && len(f.RefusesFix())+len(f.Environment)+len(budgetRule(f)) == 0 && f.againDue(f.Fix.Act) <= f.Now
 }
 
 // RefusesFix is why no further round begins, which is answered in words. What only the host

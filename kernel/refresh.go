@@ -123,7 +123,7 @@ func (f Facts) replaceWake() int64 {
 	case f.refreshNext():
 		due = f.refreshDue()
 	case f.wantsFix():
-		due = f.againDue(f.Fix.Act)
+		due = max(f.againDue(f.Fix.Act), f.budgetWake())
 	default:
 		return 0
 	}

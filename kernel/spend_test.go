@@ -77,6 +77,28 @@ func TestBudget_LooksAgain(t *testing.T) {
 	}
 }
 
+// TestBudget_FurtherRound: a further round over delivered work pays a builder as well. Where
+// the budget doesn't, that work stays as it is, and the round begins once there is enough. A
+// refresh pays nobody.
+func TestBudget_FurtherRound(t *testing.T) {
+	pots := func(used int64) *kernel.BudgetFacts {
+		return &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 5}, Pots: []kernel.Pot{{Scope: kernel.ScopeTask, Limit: kernel.Spend{Tokens: 10}, Used: kernel.Spend{Tokens: used}}}}
+	}
+	for _, c := range [][2]string{{"completed", ""}, {"waiting", kernel.WaitMerge}} {
+		f := with(reviewed(c[0], c[1]), func(f *kernel.Facts) { f.Budget = pots(6) })
+		if d := decide(t, f); d.Action != kernel.ActionNone || d.Wake != f.Now+3_600_000 {
+			t.Errorf("%s: %s, wakes at %d", c[0], d.Action, d.Wake)
+		}
+		if d := decide(t, with(f, func(f *kernel.Facts) { f.Budget = pots(5) })); d.Action != kernel.ActionClaim || d.Fixes == "" {
+			t.Errorf("%s: with enough: %s", c[0], d.Action)
+		}
+		f = with(delivered(c[0], c[1]), func(f *kernel.Facts) { f.Budget = pots(6) })
+		if d := decide(t, f); d.Action != kernel.ActionClaim || d.Refreshes == "" || f.Pays() {
+			t.Errorf("%s: a refresh: %s", c[0], d.Action)
+		}
+	}
+}
+
 // TestSpendOf: all kinds together, and whether each of the models had a price.
 func TestSpendOf(t *testing.T) {
 	priced := kernel.Usage{Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000}.Priced(&kernel.Price{Output: 1_000_000})
