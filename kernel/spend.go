@@ -98,6 +98,12 @@ const (
 	budgetSpent = 3_600_000 // ms
 )
 
+// unpaid is the refusal of a claim, which is looked at again where a budget keeps it back.
+func unpaid(f Facts, d Decision) Decision {
+	d.Wake = f.budgetWake()
+	return d
+}
+
 // budgetWake is when to look again, 0 where no budget keeps the claim back.
 func (f Facts) budgetWake() int64 {
 	if len(budgetRule(f)) == 0 {
