@@ -25,7 +25,7 @@ CASES_IN     ?=
 # is not seen. RACE=-race checks everything.
 UNRACED      := modernc.org/... crypto/internal/fips140/... compress/... hash/... regexp/... go.yaml.in/... github.com/pjbgf/...
 RACE         ?= -race $(UNRACED:%=-gcflags=%=-race=false)
-# TEST_FLAGS and PKG narrow a run by hand: make test PKG=./kernel/... TEST_FLAGS='-run L2'
+# TEST_FLAGS and PKG narrow a run by hand, which is under the race detector then: make test PKG=./kernel/... TEST_FLAGS='-run L2'
 TEST_FLAGS   ?=
 PKG          ?= ./...
 # One package more than there are processors is tested at a time, since some wait.
@@ -41,7 +41,8 @@ PLAIN        := cmd/e2e cmd/cases cmd/housekeeping cmd/internal/config cmd/inter
                 kernel kernel/canon kernel/lease kernel/plan kernel/world
 SCRIPTS      := $(filter Test%,$(shell grep -o '^func Test[A-Za-z0-9_]*' cmd/writ/script_test.go))
 ENUMERATIONS := TestSim_\w+ TestJ[14]_Git(Hub|Lab) TestJ3_HostileStores TestJ5_Refs TestR1_(Archive|BytesOfTheFile|EveryByteOfEveryStoredRecord|Segments) \
-                TestX10_EachSystemCall TestLayers_LaidOutAnew
+                TestX10_EachSystemCall TestLayers_LaidOutAnew TestK7_EveryPoint(Same|Other)Disk TestB6_ARuleAndAKill TestL12_BranchMadeMeanwhile \
+                TestE8_LostAndRefused TestL19_AReplicaThatStands TestG6_EachStateHasAHead TestP10_TakenBackForEverybody
 ELSEWHERE    := TestOrdinaryUser TestX4_ClosedContainer TestRecipes_\w+
 empty        :=
 WHOLE        := ^($(subst $(empty) ,|,$(strip $(SCRIPTS) $(ENUMERATIONS) $(ELSEWHERE))))$$
