@@ -53,7 +53,7 @@ func TestTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[byte]int{'W': 14, 'I': 16, 'L': 19, 'K': 12, 'S': 18, 'G': 7, 'X': 22, 'F': 7, 'J': 7, 'R': 11, 'M': 4}
+	want := map[byte]int{'W': 14, 'I': 17, 'L': 19, 'K': 12, 'S': 18, 'G': 7, 'X': 22, 'F': 7, 'J': 7, 'R': 11, 'M': 4}
 	got := map[byte]int{}
 	for _, c := range list {
 		got[c.id[0]]++

@@ -138,8 +138,10 @@ func FixRound(f Facts, r Review, cmd Act) Round {
 				why = no.Detail
 			}
 		}
-		prose, cuts, bad := "", int64(0), []kernel.Violation(nil)
+		var prose string
+		var cuts int64
 		if why == "" {
+			var bad []kernel.Violation
 			if prose, cuts, bad = instruction.Comment(c.Body); len(bad) > 0 {
 				why = bad[0].Detail
 			}
