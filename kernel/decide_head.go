@@ -347,11 +347,8 @@ func decideHead(f Facts) Decision {
 	if takesBack(f) {
 		return waitFor(d, WaitApproval, f.Human)
 	}
-	if f.fixDue() {
-		return fix(f, d)
-	}
-	if f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now && f.refreshNext() {
-		return refresh(f, d)
+	if begun, ok := replaces(f, d); ok {
+		return begun
 	}
 	if ended, ok := standsStill(f, d); ok {
 		ended.Wake = f.replaceWake()
