@@ -347,8 +347,8 @@ func decideHead(f Facts) Decision {
 	if takesBack(f) {
 		return waitFor(d, WaitApproval, f.Human)
 	}
-	if next, ok := again(f, d); ok {
-		return next
+	if begun, ok := replaces(f, d); ok {
+		return begun
 	}
 	if ended, ok := standsStill(f, d); ok {
 		ended.Wake = f.replaceWake()
@@ -368,17 +368,6 @@ func decideHead(f Facts) Decision {
 		return unpaid(f, deny(StandRefused, vs))
 	}
 	return moveOn(f, d)
-}
-
-// again claims the task for what is asked for with its delivered work.
-func again(f Facts, d Decision) (Decision, bool) {
-	if f.fixDue() {
-		return fix(f, d), true
-	}
-	if f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now && f.refreshNext() {
-		return refresh(f, d), true
-	}
-	return d, false
 }
 
 // givesBack reports whether a dead lease is broken though nothing may be claimed: the

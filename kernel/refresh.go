@@ -165,7 +165,7 @@ func (f Facts) refusesAgain() []Violation {
 }
 
 // replacing reports whether a run is live, or died, that is to replace a delivered result:
-// it applies that on another base, or is a further round over it. Whatever else than its own
+// it applies that on another base, or is a revision of it. Whatever else than its own
 // result it comes to, that one is put back.
 func (f Facts) replacing() bool {
 	if f.Run != nil {
@@ -180,6 +180,17 @@ func (h HeadFacts) refreshed() (s TaskState, waitsFor string) {
 		return TaskWaiting, WaitMerge
 	}
 	return TaskCompleted, ""
+}
+
+// replaces begins what is to be done with the delivered work, if something is due.
+func replaces(f Facts, d Decision) (Decision, bool) {
+	switch {
+	case f.fixDue():
+		return fix(f, d), true
+	case f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now && f.refreshNext():
+		return refresh(f, d), true
+	}
+	return d, false
 }
 
 // refresh claims the task to apply its delivered work on the base as it is now. It is no

@@ -77,10 +77,10 @@ func TestBudget_LooksAgain(t *testing.T) {
 	}
 }
 
-// TestBudget_FurtherRound: a further round over delivered work pays a builder as well. Where
-// the budget doesn't, that work stays as it is, and the round begins once there is enough. A
+// TestBudget_Revision: a revision of delivered work pays a builder as well. Where
+// the budget doesn't, that work stays as it is, and the revision begins once there is enough. A
 // refresh pays nobody.
-func TestBudget_FurtherRound(t *testing.T) {
+func TestBudget_Revision(t *testing.T) {
 	pots := func(used int64) *kernel.BudgetFacts {
 		return &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 5}, Pots: []kernel.Pot{{Scope: kernel.ScopeTask, Limit: kernel.Spend{Tokens: 10}, Used: kernel.Spend{Tokens: used}}}}
 	}
