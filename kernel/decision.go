@@ -89,8 +89,8 @@ type Decision struct {
 	// Refreshes is, of a claim, the run whose delivered result it applies on the base as
 	// it is now.
 	Refreshes string `json:"refreshes,omitempty"`
-	// Fixes is, of a claim, the run over whose delivered result it is a further round, and
-	// Fix the digest of that round's list, see [FixDigest].
+	// Fixes is, of a claim, the run whose delivered result it is a revision of, and
+	// Fix the digest of that revision's list, see [FixDigest].
 	Fixes string       `json:"fixes,omitempty"`
 	Fix   canon.Digest `json:"fix,omitempty"`
 	// RefreshInterruptions is how often runs for the act that asked for that were

@@ -86,8 +86,7 @@ type Facts struct {
 	// Budget is what the operator's budgets leave for a run of this task; null where there are
 	// none.
 	Budget *BudgetFacts `json:"budget,omitempty"`
-
-	// Fix is what it takes to begin a further round over the delivered work at HEAD, where
+	// Fix is what it takes to begin a revision of the delivered work at HEAD, where
 	// somebody asks for that; null otherwise.
 	Fix *FixFacts `json:"fix,omitempty"`
 	// LagUntil is until when nothing is claimed, Unix milliseconds, for the server showed
@@ -224,8 +223,8 @@ type HeadFacts struct {
 	// RefreshAct the act on the forge that asked for such a thing last.
 	Refreshes  string `json:"refreshes,omitempty"`
 	RefreshAct string `json:"refresh_act,omitempty"`
-	// Fixes is, of a lease, the run over whose delivered result it is a further round, and
-	// Fix the digest of that round's list; of a result the digest alone. RefreshAct is the
+	// Fixes is, of a lease, the run whose delivered result it is a revision of, and
+	// Fix the digest of that revision's list; of a result the digest alone. RefreshAct is the
 	// act that asked for either.
 	Fixes string       `json:"fixes,omitempty"`
 	Fix   canon.Digest `json:"fix,omitempty"`
@@ -330,7 +329,7 @@ type RunFacts struct {
 	Resumes string `json:"resumes,omitempty"`
 	// Refreshes is the run whose delivered result this one applies on another base.
 	Refreshes string `json:"refreshes,omitempty"`
-	// Fixes is the run over whose delivered result this one is a further round.
+	// Fixes is the run whose delivered result this one is a revision of.
 	Fixes string `json:"fixes,omitempty"`
 	// Checked says that the sealed work comes with the word of its checks, which passed.
 	Checked bool `json:"checked,omitempty"`

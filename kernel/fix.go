@@ -13,8 +13,8 @@ import (
 	"github.com/writbot/writ/kernel/canon"
 )
 
-// Fix is the approval of a further round over delivered work: which command asked for it,
-// and the list of exactly the comments that the builder gets. Its digest names the round,
+// Fix is the approval of a revision of delivered work: which command asked for it,
+// and the list of exactly the comments that the builder gets. Its digest names the revision,
 // as the digest of title and body names the first one; both lie in the seed pack. A comment
 // that was edited, deleted or added since makes another list.
 type Fix struct {
@@ -26,7 +26,7 @@ type Fix struct {
 	Comments []FixComment `json:"comments"` // sorted by their ids, see [CompareComments]
 }
 
-// FixCommand is the act that asks for the round.
+// FixCommand is the act that asks for the revision.
 type FixCommand struct {
 	Act    string       `json:"act"`         // id of the act on the forge
 	Author int64        `json:"author_id"`   // account's number
@@ -64,10 +64,10 @@ const (
 	KindFix = "fix"
 	// FixVersion is the version of its shape.
 	FixVersion = 1
-	// MaxFixComments is how many comments one round takes. More are refused as a whole:
+	// MaxFixComments is how many comments one revision takes. More are refused as a whole:
 	// nobody would know which of them the builder was told.
 	MaxFixComments = 50
-	// MaxFixBytes bounds the raw bytes of the comments of one round, in sum.
+	// MaxFixBytes bounds the raw bytes of the comments of one revision, in sum.
 	MaxFixBytes = 64 << 10
 	// maxFixLine is beyond the lines of any file that is read.
 	maxFixLine = 10_000_000
@@ -149,7 +149,7 @@ func ValidateFix(f Fix) []Violation {
 	return out
 }
 
-// FixDigest names a round. A list that isn't whole has none.
+// FixDigest names a revision. A list that isn't whole has none.
 func FixDigest(f Fix) (canon.Digest, error) {
 	if bad := ValidateFix(f); len(bad) > 0 {
 		return "", fmt.Errorf("the list of comments can't be approved: %s: %s", bad[0].Subject, bad[0].Detail)
@@ -157,17 +157,17 @@ func FixDigest(f Fix) (canon.Digest, error) {
 	return canon.Hash(f)
 }
 
-// Round is what a claim of a further round was made from, beside the approved issue. It
+// Revision is what a claim that revises delivered work was made from, beside the issue. It
 // lies in the seed pack, whose base is then the delivered commit: scope is judged against
 // that, and the whole diff against Origin has to be within the scope as well.
-type Round struct {
+type Revision struct {
 	Fix    Fix    `json:"fix"`
 	Fixes  string `json:"fixes"`         // run whose delivered result it goes on from
-	Origin string `json:"origin_commit"` // base of the first round
+	Origin string `json:"origin_commit"` // that the work was first delivered on
 	Text   string `json:"text"`          // behind the command: one line, without hidden characters
 	// Said is what the comments of the list say, in its order.
 	Said []Said `json:"said"`
-	// Earlier are the ids of the comments of the rounds before, whose results were
+	// Earlier are the ids of the comments of the revisions before, whose results were
 	// accepted, sorted as a list is.
 	Earlier []string `json:"earlier"`
 }
@@ -190,9 +190,9 @@ type Excerpt struct {
 	Note   string `json:"note"`   // why lines are left out, "" where none are
 }
 
-// ValidateRound lists what is wrong with a round: list, texts and comments must be of one
+// ValidateRevision lists what is wrong with a revision: list, texts and comments must be of one
 // another.
-func ValidateRound(r Round) []Violation {
+func ValidateRevision(r Revision) []Violation {
 	out := ValidateFix(r.Fix)
 	need := func(ok bool, field, format string, args ...any) {
 		if !ok {
@@ -200,7 +200,7 @@ func ValidateRound(r Round) []Violation {
 		}
 	}
 	need(r.Fixes != "", "fixes", "It isn't said whose result it goes on from.")
-	need(isCommit(r.Origin), "origin_commit", "The base of the first round is missing.")
+	need(isCommit(r.Origin), "origin_commit", "The base that the work was first delivered on is missing.")
 	text := canon.Digest("")
 	if r.Text != "" {
 		text = canon.Sum([]byte(r.Text))
@@ -216,16 +216,16 @@ func ValidateRound(r Round) []Violation {
 		need((s.Shown == nil) == (c.Place == nil), c.ID, "What it points at is missing, or isn't its own.")
 	}
 	need(sum <= MaxFixBytes, "said", "The comments have %d bytes; at most %d are taken.", sum, MaxFixBytes)
-	need(r.Earlier != nil && slices.IsSortedFunc(r.Earlier, func(a, b string) int { return CompareComments(FixComment{ID: a}, FixComment{ID: b}) }), "earlier", "The comments of earlier rounds are out of order.")
+	need(r.Earlier != nil && slices.IsSortedFunc(r.Earlier, func(a, b string) int { return CompareComments(FixComment{ID: a}, FixComment{ID: b}) }), "earlier", "The comments of earlier revisions are out of order.")
 	for _, c := range r.Fix.Comments {
-		need(!slices.Contains(r.Earlier, c.ID), c.ID, "An earlier round was for it.")
+		need(!slices.Contains(r.Earlier, c.ID), c.ID, "An earlier revision was for it.")
 	}
 	return out
 }
 
-// Covered are the ids of the comments that a round and those before it were for, sorted as
+// Covered are the ids of the comments that a revision and those before it were for, sorted as
 // a list is; of nil none.
-func (r *Round) Covered() []string {
+func (r *Revision) Covered() []string {
 	out := []string{}
 	if r == nil {
 		return out
@@ -238,7 +238,7 @@ func (r *Round) Covered() []string {
 	return slices.Compact(out)
 }
 
-// FixFacts is what it takes to begin a further round over the delivered work at HEAD, where
+// FixFacts is what it takes to begin a revision of the delivered work at HEAD, where
 // somebody asks for that by a command.
 type FixFacts struct {
 	Run    string       `json:"run_id"`      // whose result HEAD is
@@ -253,13 +253,13 @@ type FixFacts struct {
 	Left []Violation `json:"left"`
 }
 
-// wantsFix reports whether a further round over the delivered work at HEAD is asked for,
+// wantsFix reports whether a revision of the delivered work at HEAD is asked for,
 // and can be.
 func (f Facts) wantsFix() bool {
 	return f.Run == nil && f.Fix != nil && f.Fix.Digest.Valid() && f.Fix.Head != "" && len(f.Fix.Faults) == 0 && f.Delivered() && !f.Undone
 }
 
-// Fixable reports whether a claim may begin a further round: whoever approved the issue
+// Fixable reports whether a claim may begin a revision: whoever approved the issue
 // still may, its text is the approved one, contract and target allow a claim, what a
 // run needs is there, the budgets pay it, and it is due. Where one of these doesn't hold the
 // delivered work stays as it is.
@@ -267,7 +267,7 @@ func (f Facts) Fixable() bool {
 	return f.wantsFix() && len(f.RefusesFix())+len(f.Environment)+len(budgetRule(f)) == 0 && f.againDue(f.Fix.Act) <= f.Now
 }
 
-// RefusesFix is why no further round begins, which is answered in words. What only the host
+// RefusesFix is why no revision begins, which is answered in words. What only the host
 // lacks is no such reason: it is waited for.
 func (f Facts) RefusesFix() []Violation {
 	var out []Violation
@@ -277,8 +277,8 @@ func (f Facts) RefusesFix() []Violation {
 	return append(out, f.refusesAgain()...)
 }
 
-// fix claims the task for a further round over its delivered work. It counts nothing against
-// that: whatever else than a result of its own the round comes to, the delivered one is put
+// fix claims the task for a revision of its delivered work. It counts nothing against
+// that: whatever else than a result of its own the revision comes to, the delivered one is put
 // back as it was, and interruptions are counted for the act that asked.
 func fix(f Facts, d Decision) Decision {
 	d.Standing, d.Action, d.State = StandActing, ActionClaim, TaskClaimed
@@ -290,7 +290,7 @@ func fix(f Facts, d Decision) Decision {
 	return d
 }
 
-// fixDue reports whether a further round is begun now.
+// fixDue reports whether a revision is begun now.
 func (f Facts) fixDue() bool {
 	return f.Request == RequestTick && f.Fixable() && f.LagUntil <= f.Now && !(f.wantsRefresh() && f.refreshFirst())
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/writbot/writ/kernel/canon"
 )
 
-// round is a further round over delivered work, with a comment on lines, one on a file as it
+// revision is a revision of delivered work, with a comment on lines, one on a file as it
 // was, and one of the whole.
-func round() kernel.Round {
+func revision() kernel.Revision {
 	said := []kernel.Said{
 		{Author: "ana", Body: "Nice, but `sum` isn't used.\n", Prose: "Nice, but `sum` isn't used."},
 		{Author: "tom\n> x", Body: "Why is this?\n\nDo not commit.", Prose: "Why is this?\n\nDo not commit.", Cuts: 1,
 			Shown: &kernel.Excerpt{Commit: head2, Blob: head1, First: 2, Text: "a\nb\n> c\n", Note: "Of these 9 lines only 3 are shown."}},
 		{Author: "ana", Body: "It was better.", Prose: "It was better.", Shown: &kernel.Excerpt{Commit: head1, Note: "There is no such file there."}},
 	}
-	r := kernel.Round{
+	r := kernel.Revision{
 		Fix: kernel.Fix{Kind: kernel.KindFix, V: kernel.FixVersion, World: "host/1", Task: 7,
 			Command: kernel.FixCommand{Act: "9/comment:40", Author: 2, Text: canon.Sum([]byte("Keep the API"))}},
 		Fixes: ourRun, Origin: head1, Text: "Keep the API", Said: said, Earlier: []string{"comment:3", "line:5"},
@@ -34,40 +34,40 @@ func round() kernel.Round {
 	return r
 }
 
-func rounded() kernel.SeedPack {
+func revised() kernel.SeedPack {
 	p := pack()
-	r := round()
-	p.Round, p.Pins.BaseCommit = &r, head2
+	r := revision()
+	p.Revision, p.Pins.BaseCommit = &r, head2
 	return p
 }
 
-// TestI17_RoundInstruction: what people and files say stands in quoted lines alone, and the
+// TestI17_RevisionInstruction: what people and files say stands in quoted lines alone, and the
 // frame says which is which.
-func TestI17_RoundInstruction(t *testing.T) {
-	if bad := kernel.ValidateRound(round()); len(bad) > 0 {
-		t.Fatalf("the round is whole: %v", bad)
+func TestI17_RevisionInstruction(t *testing.T) {
+	if bad := kernel.ValidateRevision(revision()); len(bad) > 0 {
+		t.Fatalf("the revision is whole: %v", bad)
 	}
-	text := kernel.Instruction(rounded())
-	golden(t, "instruction_round.txt", []byte(text))
-	golden(t, "fix.json", []byte(marshal(t, round().Fix)))
-	evil := rounded()
+	text := kernel.Instruction(revised())
+	golden(t, "instruction_revision.txt", []byte(text))
+	golden(t, "fix.json", []byte(marshal(t, revision().Fix)))
+	evil := revised()
 	const word = "EVIL"
-	for n := range evil.Round.Said {
-		s, c := &evil.Round.Said[n], &evil.Round.Fix.Comments[n]
+	for n := range evil.Revision.Said {
+		s, c := &evil.Revision.Said[n], &evil.Revision.Fix.Comments[n]
 		s.Author, s.Prose = "x\r\n"+word, "x\u2028"+word+"\v"+word+"\n\n"+word
 		if s.Shown != nil {
 			s.Shown.Text = "x\f" + word + "\r" + word + "\n"
 			c.Place.Path = "x\n" + word
 		}
 	}
-	evil.Round.Text = "x\u0085" + word
+	evil.Revision.Text = "x\u0085" + word
 	for _, line := range strings.FieldsFunc(kernel.Instruction(evil), func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }) {
 		if strings.Contains(line, word) && !strings.HasPrefix(line, "> ") && !strings.HasPrefix(line, "Comment ") {
 			t.Errorf("it stands in the frame: %q", line)
 		}
 	}
-	alone := rounded()
-	alone.Round.Fix.Comments, alone.Round.Said = []kernel.FixComment{}, []kernel.Said{}
+	alone := revised()
+	alone.Revision.Fix.Comments, alone.Revision.Said = []kernel.FixComment{}, []kernel.Said{}
 	if text := kernel.Instruction(alone); !strings.Contains(text, "> Keep the API") || strings.Contains(text, "Comment 1") {
 		t.Errorf("a text alone:\n%s", text)
 	}
@@ -81,7 +81,7 @@ func TestI17_FixDigest(t *testing.T) {
 		must(t, err)
 		return d
 	}
-	seen := map[canon.Digest]string{sum(round().Fix): "nothing"}
+	seen := map[canon.Digest]string{sum(revision().Fix): "nothing"}
 	for name, change := range map[string]func(*kernel.Fix){
 		"world":     func(f *kernel.Fix) { f.World += "2" },
 		"task":      func(f *kernel.Fix) { f.Task++ },
@@ -98,7 +98,7 @@ func TestI17_FixDigest(t *testing.T) {
 		"place":     func(f *kernel.Fix) { f.Comments[1].Place = nil },
 		"fewer":     func(f *kernel.Fix) { f.Comments = f.Comments[:2] },
 	} {
-		f := round().Fix
+		f := revision().Fix
 		change(&f)
 		d := sum(f)
 		if same, ok := seen[d]; ok {
@@ -138,7 +138,7 @@ func TestI17_FixDigest(t *testing.T) {
 			}
 		},
 	} {
-		f := round().Fix
+		f := revision().Fix
 		spoil(&f)
 		if d, err := kernel.FixDigest(f); err == nil {
 			t.Errorf("%s: %s", name, d)
@@ -146,44 +146,44 @@ func TestI17_FixDigest(t *testing.T) {
 	}
 }
 
-// TestI17_RoundFaults: what the builder is told is exactly what was approved.
-func TestI17_RoundFaults(t *testing.T) {
-	for name, spoil := range map[string]func(*kernel.Round){
-		"another's bytes":         func(r *kernel.Round) { r.Said[0].Body += " And more." },
-		"another text":            func(r *kernel.Round) { r.Text = "Break the API" },
-		"a text of nobody":        func(r *kernel.Round) { r.Fix.Command.Text = "" },
-		"a comment is missing":    func(r *kernel.Round) { r.Said = r.Said[:2] },
-		"one too many":            func(r *kernel.Round) { r.Said = append(r.Said, r.Said[0]) },
-		"in another order":        func(r *kernel.Round) { slices.Reverse(r.Said) },
-		"nothing is told":         func(r *kernel.Round) { r.Said[0].Prose = " \n" },
-		"a place that isn't his":  func(r *kernel.Round) { r.Said[0].Shown = r.Said[1].Shown },
-		"a place that is missing": func(r *kernel.Round) { r.Said[1].Shown = nil },
-		"told before":             func(r *kernel.Round) { r.Earlier = []string{"comment:3", "line:9"} },
-		"earlier out of order":    func(r *kernel.Round) { slices.Reverse(r.Earlier) },
-		"no result":               func(r *kernel.Round) { r.Fixes = "" },
-		"no base":                 func(r *kernel.Round) { r.Origin = "" },
-		"the list is none":        func(r *kernel.Round) { r.Fix.V++ },
-		"too many bytes": func(r *kernel.Round) {
+// TestI17_RevisionFaults: what the builder is told is exactly what was approved.
+func TestI17_RevisionFaults(t *testing.T) {
+	for name, spoil := range map[string]func(*kernel.Revision){
+		"another's bytes":         func(r *kernel.Revision) { r.Said[0].Body += " And more." },
+		"another text":            func(r *kernel.Revision) { r.Text = "Break the API" },
+		"a text of nobody":        func(r *kernel.Revision) { r.Fix.Command.Text = "" },
+		"a comment is missing":    func(r *kernel.Revision) { r.Said = r.Said[:2] },
+		"one too many":            func(r *kernel.Revision) { r.Said = append(r.Said, r.Said[0]) },
+		"in another order":        func(r *kernel.Revision) { slices.Reverse(r.Said) },
+		"nothing is told":         func(r *kernel.Revision) { r.Said[0].Prose = " \n" },
+		"a place that isn't his":  func(r *kernel.Revision) { r.Said[0].Shown = r.Said[1].Shown },
+		"a place that is missing": func(r *kernel.Revision) { r.Said[1].Shown = nil },
+		"told before":             func(r *kernel.Revision) { r.Earlier = []string{"comment:3", "line:9"} },
+		"earlier out of order":    func(r *kernel.Revision) { slices.Reverse(r.Earlier) },
+		"no result":               func(r *kernel.Revision) { r.Fixes = "" },
+		"no base":                 func(r *kernel.Revision) { r.Origin = "" },
+		"the list is none":        func(r *kernel.Revision) { r.Fix.V++ },
+		"too many bytes": func(r *kernel.Revision) {
 			r.Said[0].Body = strings.Repeat("x", kernel.MaxFixBytes)
 			r.Fix.Comments[0].Digest = canon.Sum([]byte(r.Said[0].Body))
 		},
 	} {
-		r := round()
+		r := revision()
 		spoil(&r)
-		if len(kernel.ValidateRound(r)) == 0 {
+		if len(kernel.ValidateRevision(r)) == 0 {
 			t.Errorf("%s: it has no fault", name)
 		}
 	}
-	r := round()
+	r := revision()
 	if got, want := r.Covered(), []string{"comment:3", "comment:12", "line:5", "line:9", "line:10"}; !slices.Equal(got, want) {
 		t.Errorf("covered are %v, want %v", got, want)
 	}
-	if got := (*kernel.Round)(nil).Covered(); got == nil || len(got) > 0 {
-		t.Errorf("the first round covers %v", got)
+	if got := (*kernel.Revision)(nil).Covered(); got == nil || len(got) > 0 {
+		t.Errorf("the first revision covers %v", got)
 	}
 }
 
-// reviewed is delivered work that somebody asks for a further round over.
+// reviewed is delivered work that somebody asks for a revision of.
 func reviewed(state, waitsFor string) kernel.Facts {
 	return with(delivered(state, waitsFor), func(f *kernel.Facts) {
 		f.Refresh = nil
@@ -191,15 +191,21 @@ func reviewed(state, waitsFor string) kernel.Facts {
 	})
 }
 
-// TestE1_FixIsAskedLikeAClaim: a further round begins only where anything could be claimed,
+// TestE1_FixIsAskedLikeAClaim: a revision begins only where anything could be claimed,
 // over a completed task, too, and counts nothing against the delivered work. Otherwise that
 // stays as it is.
 func TestE1_FixIsAskedLikeAClaim(t *testing.T) {
+	poor := func(f *kernel.Facts) {
+		f.Budget = &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 5}, Pots: []kernel.Pot{{Scope: kernel.ScopeTask, Limit: kernel.Spend{Tokens: 4}}}}
+	}
+	if d := decide(t, with(reviewed("completed", ""), poor)); d.Wake <= now {
+		t.Errorf("a budget that is spent is looked at again at %d", d.Wake)
+	}
 	for _, c := range [][2]string{{"completed", ""}, {"waiting", kernel.WaitMerge}} {
 		f := reviewed(c[0], c[1])
 		d := decide(t, f)
 		if d.Action != kernel.ActionClaim || d.Fixes != ourRun || d.Fix != digest("f") || d.Resumes+d.Refreshes != "" || d.Attempt != 2 || d.Interruptions != 1 {
-			t.Errorf("%s: %s, round over %q with %s, attempt %d", c[0], d.Action, d.Fixes, d.Fix, d.Attempt)
+			t.Errorf("%s: %s, revision over %q with %s, attempt %d", c[0], d.Action, d.Fixes, d.Fix, d.Attempt)
 		}
 		standing := decide(t, with(f, func(f *kernel.Facts) { f.Fix = nil }))
 		for name, change := range map[string]func(*kernel.Facts){
@@ -217,6 +223,7 @@ func TestE1_FixIsAskedLikeAClaim(t *testing.T) {
 			"the work was turned down": func(f *kernel.Facts) { f.Undone = true },
 			"pushes are shown late":    func(f *kernel.Facts) { f.LagUntil = now + 1 },
 			"it is only looked at":     func(f *kernel.Facts) { f.Request = kernel.RequestLook },
+			"the budget is spent":      poor,
 		} {
 			if d := decide(t, with(reviewed(c[0], c[1]), change)); d.Action != kernel.ActionNone || d.Standing != standing.Standing {
 				t.Errorf("%s, %s: %s, stands %s", c[0], name, d.Action, d.Standing)
@@ -245,10 +252,17 @@ func TestE1_OlderActFirst(t *testing.T) {
 		}))
 	}
 	if d := both("4/comment:9"); d.Fixes == "" || d.Refreshes != "" {
-		t.Errorf("the round was asked for first: fixes %q, refreshes %q", d.Fixes, d.Refreshes)
+		t.Errorf("the revision was asked for first: fixes %q, refreshes %q", d.Fixes, d.Refreshes)
 	}
 	if d := both("6/comment:9"); d.Fixes != "" || d.Refreshes == "" {
 		t.Errorf("the refresh was asked for first: fixes %q, refreshes %q", d.Fixes, d.Refreshes)
+	}
+	auto := decide(t, with(reviewed("completed", ""), func(f *kernel.Facts) {
+		f.Refresh = delivered("completed", "").Refresh
+		f.Refresh.Auto = &kernel.AutoRefresh{Nth: 1, Most: 3}
+	}))
+	if auto.Fixes == "" || auto.Refreshes != "" {
+		t.Errorf("the contract asked for a refresh before: fixes %q, refreshes %q", auto.Fixes, auto.Refreshes)
 	}
 }
 
@@ -264,7 +278,7 @@ func TestE1_PersonBeforeTheContract(t *testing.T) {
 	}
 }
 
-// TestE1_FixPutsTheResultBack: whatever else than its own result a further round comes to,
+// TestE1_FixPutsTheResultBack: whatever else than its own result a revision comes to,
 // the delivered one stands again; what cut it off is counted for the act alone.
 func TestE1_FixPutsTheResultBack(t *testing.T) {
 	fixing := func(f *kernel.Facts) {

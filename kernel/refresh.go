@@ -165,7 +165,7 @@ func (f Facts) refusesAgain() []Violation {
 }
 
 // replacing reports whether a run is live, or died, that is to replace a delivered result:
-// it applies that on another base, or is a further round over it. Whatever else than its own
+// it applies that on another base, or is a revision of it. Whatever else than its own
 // result it comes to, that one is put back.
 func (f Facts) replacing() bool {
 	if f.Run != nil {

@@ -106,9 +106,9 @@ type SeedPack struct {
 	Retry          *Retry   `json:"retry"`           // null on the first attempt
 	// Remark is what the approver added for the builder, if he did.
 	Remark *Remark `json:"remark,omitempty"`
-	// Round is the further round that the claim is for; null in the first one. The base
+	// Revision is there where the claim is for a revision of delivered work. The base
 	// in Pins is then the delivered commit.
-	Round *Round `json:"round,omitempty"`
+	Revision *Revision `json:"revision,omitempty"`
 	// Warnings and Notes are what a report of the run says of configuration, contract
 	// and task beside its outcome. No decision reads them.
 	Warnings []string `json:"warnings"`

@@ -90,8 +90,8 @@ const (
 	TrailerResumes       = "writ-resumes"         // run whose sealed work it goes on with
 	TrailerRefreshes     = "writ-refreshes"       // run whose result it applies on another base
 	TrailerRefreshAct    = "writ-refresh-act"     // id of the act on the forge that asked for that last
-	TrailerFixes         = "writ-fixes"           // run over whose result it is a further round
-	TrailerFix           = "writ-fix"             // digest of the list that the further round is for, see [FixDigest]
+	TrailerFixes         = "writ-fixes"           // run whose result it is a revision of
+	TrailerFix           = "writ-fix"             // digest of the list that the revision is for, see [FixDigest]
 	TrailerRun           = "writ-run-id"          // run whose end it tells of
 	TrailerAccepts       = "writ-accepts"         // id of the act on the forge that accepted its guarded paths
 	TrailerAct           = "writ-act"             // id of the act on the forge that it rests on

@@ -25,7 +25,7 @@ const (
 	Stop      Verb = "stop"
 	Accept    Verb = "accept"  // moves no task by itself: it answers for guarded paths
 	Refresh   Verb = "refresh" // approves nothing: what is delivered is applied on the base as it is now
-	Fix       Verb = "fix"     // approves a list of comments on what is delivered, see [FixRound]
+	Fix       Verb = "fix"     // approves a list of comments on what is delivered, see [FixRevision]
 	Explain   Verb = "explain"
 	Help      Verb = "help"
 )
@@ -59,7 +59,7 @@ var stopLine = lazyregexp.New(`(?i)^/writ[\pZ\t]+(stop|reject)([^\pL\pN]|$)`)
 // command.
 func ParseCommand(body string) (c Command, ok bool) {
 	if c, ok = parseCommand(body); c.Verb == Fix && c.Fault == "" {
-		c.Fault = "Further rounds over delivered work aren't built yet."
+		c.Fault = "Revisions of delivered work aren't built yet."
 	}
 	return c, ok
 }

@@ -17,7 +17,7 @@ import (
 const (
 	// maxFixers bounds about how many accounts the forge is asked for one command.
 	maxFixers = 10
-	// maxReviewers bounds of how many accounts the comments of a further round may be: each
+	// maxReviewers bounds of how many accounts the comments of a revision may be: each
 	// is asked about at every look.
 	maxReviewers = 20
 	// maxLeftOut bounds the comments that are listed with the reason why they don't count.
@@ -29,12 +29,12 @@ type Review struct {
 	World     string
 	Delivered string   // commit that was verified, which the change's branch is
 	Pushed    int64    // when that was pushed, Unix milliseconds
-	Covered   []string // ids of the comments that earlier rounds were for
+	Covered   []string // ids of the comments that earlier revisions were for
 	Said      []forge.ReviewComment
 }
 
 // fixers are the unedited comments, on the change or the issue, that ask for a further
-// round, came after an act or are another one, and that nobody has settled or answered with
+// revision, came after an act or are another one, and that nobody has settled or answered with
 // a no, the newest first.
 func (f Facts) fixers(r Review, after, again string, settled func(comment int64) bool) []Act {
 	said := slices.Clone(f.Comments)
@@ -56,7 +56,7 @@ func (f Facts) fixers(r Review, after, again string, settled func(comment int64)
 }
 
 // Fixers are the accounts whose live permission decides whether somebody who may asks for a
-// further round, after the act that asked last, or by it again. Ask, and put the answers
+// revision, after the act that asked last, or by it again. Ask, and put the answers
 // into Permissions.
 func Fixers(f Facts, r Review, after, again string, settled func(comment int64) bool) []int64 {
 	var out []int64
@@ -69,7 +69,7 @@ func Fixers(f Facts, r Review, after, again string, settled func(comment int64) 
 }
 
 // FixAsked is the newest act after one, or another one again, that asks for a further
-// round, by somebody who could approve, and that nobody has settled; zero where there is
+// revision, by somebody who could approve, and that nobody has settled; zero where there is
 // none.
 func FixAsked(f Facts, r Review, after, again string, settled func(comment int64) bool) Act {
 	for _, a := range f.fixers(r, after, again, settled) {
@@ -106,23 +106,23 @@ func Reviewers(f Facts, r Review) []int64 {
 	return out[:min(len(out), maxReviewers+1)]
 }
 
-// Round is what a command comes to.
-type Round struct {
+// Revision is what a command comes to.
+type Revision struct {
 	Fix  kernel.Fix
 	Text string        // behind the command
 	Said []kernel.Said // of the list, in its order; what each points at isn't rendered yet
 	// Left are the comments that don't count, and why: a violation's subject is the
 	// comment's id.
 	Left []kernel.Violation
-	// Faults are why there is no round.
+	// Faults are why there is no revision.
 	Faults []kernel.Violation
 }
 
-// FixRound lists what the builder is to be told after a command: exactly the comments that
+// FixRevision lists what the builder is to be told after a command: exactly the comments that
 // count, and beside them why the others don't. Nothing is left out for its size: what is
 // too much refuses the whole command, for nobody would know what the builder heard.
-func FixRound(f Facts, r Review, cmd Act) Round {
-	out := Round{Text: cmd.Text, Fix: kernel.Fix{
+func FixRevision(f Facts, r Review, cmd Act) Revision {
+	out := Revision{Text: cmd.Text, Fix: kernel.Fix{
 		Kind: kernel.KindFix, V: kernel.FixVersion, World: r.World, Task: f.Issue.Number,
 		Command: kernel.FixCommand{Act: cmd.ID(), Author: cmd.Actor.ID}, Comments: []kernel.FixComment{},
 	}, Said: []kernel.Said{}, Left: []kernel.Violation{}, Faults: []kernel.Violation{}}
@@ -198,7 +198,7 @@ func (f Facts) unfit(r Review, c forge.ReviewComment) string {
 	case c.Resolved:
 		return "It is resolved."
 	case slices.Contains(r.Covered, commentID(c)):
-		return "An earlier round was for it."
+		return "An earlier revision was for it."
 	case c.CreatedAt.UnixMilli() <= r.Pushed:
 		return "It is older than what is delivered now."
 	case !utf8.ValidString(c.Body):

@@ -91,13 +91,13 @@ func TestI17_FixIsAsked(t *testing.T) {
 	}
 }
 
-// TestI17_FixRound: the list has exactly what counts, in its one order, with bytes and place;
+// TestI17_FixRevision: the list has exactly what counts, in its one order, with bytes and place;
 // writ's own words and commands are no comments.
-func TestI17_FixRound(t *testing.T) {
+func TestI17_FixRevision(t *testing.T) {
 	f, r := review()
 	r.Said = append(r.Said, talk(1, self, 14, "It is done."), talk(30, rita, 15, "/writ explain"))
 	cmd := approval.FixAsked(f, r, "", "", nobodySettled)
-	got := approval.FixRound(f, r, cmd)
+	got := approval.FixRevision(f, r, cmd)
 	want := kernel.Fix{
 		Kind: kernel.KindFix, V: 1, World: "host/1", Task: 3, Command: kernel.FixCommand{Act: cmd.ID(), Author: 2, Text: canon.Sum([]byte("Keep the API"))},
 		Comments: []kernel.FixComment{
@@ -107,7 +107,7 @@ func TestI17_FixRound(t *testing.T) {
 	}
 	sum := func(f kernel.Fix) canon.Digest { return must(kernel.FixDigest(f)) }
 	if len(got.Faults)+len(got.Left) > 0 || sum(got.Fix) != sum(want) || got.Text != "Keep the API" {
-		t.Errorf("round %+v", got)
+		t.Errorf("revision %+v", got)
 	}
 	if len(got.Said) != 2 || got.Said[0].Prose != "Nice." || got.Said[1].Body != "Use `sum`.\n" || got.Said[1].Prose != "Use `sum`." || got.Said[1].Author != "sage" {
 		t.Errorf("said %+v", got.Said)
@@ -126,7 +126,7 @@ func TestI17_LeftOut(t *testing.T) {
 		"edited":                  {func(_ *approval.Facts, r *approval.Review) { r.Said[0].UpdatedAt = at(13) }, "was edited"},
 		"nobody knows":            {func(_ *approval.Facts, r *approval.Review) { r.Said[0].UpdatedAt = time.Time{} }, "doesn't tell"},
 		"settled":                 {func(_ *approval.Facts, r *approval.Review) { r.Said[0].Resolved = true }, "resolved"},
-		"told before":             {func(_ *approval.Facts, r *approval.Review) { r.Covered = []string{"line:21"} }, "earlier round"},
+		"told before":             {func(_ *approval.Facts, r *approval.Review) { r.Covered = []string{"line:21"} }, "earlier revision"},
 		"older than the delivery": {func(_ *approval.Facts, r *approval.Review) { r.Pushed = at(12).UnixMilli() }, "older"},
 		"of another commit":       {func(_ *approval.Facts, r *approval.Review) { r.Said[0].Place.Commit = strings.Repeat("d", 40) }, "another commit"},
 		"of a stranger":           {func(_ *approval.Facts, r *approval.Review) { r.Said[0].Author = rita }, "permission read"},
@@ -153,7 +153,7 @@ func TestI17_LeftOut(t *testing.T) {
 	} {
 		f, r := review()
 		c.change(&f, &r)
-		got := approval.FixRound(f, r, approval.FixAsked(f, r, "", "", nobodySettled))
+		got := approval.FixRevision(f, r, approval.FixAsked(f, r, "", "", nobodySettled))
 		left := slices.ContainsFunc(got.Left, func(v kernel.Violation) bool {
 			return v.Code == kernel.CodeReviewLeftOut && v.Subject == "line:21" && strings.Contains(v.Detail, c.words)
 		})
@@ -164,7 +164,7 @@ func TestI17_LeftOut(t *testing.T) {
 	}
 }
 
-// TestI17_TooMuch: what is more than a round takes refuses the whole command, and says so.
+// TestI17_TooMuch: what is more than a revision takes refuses the whole command, and says so.
 func TestI17_TooMuch(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*approval.Facts, *approval.Review)
@@ -194,20 +194,20 @@ func TestI17_TooMuch(t *testing.T) {
 	} {
 		f, r := review()
 		c.change(&f, &r)
-		got := approval.FixRound(f, r, approval.FixAsked(f, r, "", "", nobodySettled))
+		got := approval.FixRevision(f, r, approval.FixAsked(f, r, "", "", nobodySettled))
 		if len(got.Faults) == 0 || got.Faults[0].Code != c.code {
 			t.Errorf("%s: %v", name, got.Faults)
 		}
 	}
 	f, r := review()
 	r.Said = r.Said[2:]
-	if got := approval.FixRound(f, r, approval.FixAsked(f, r, "", "", nobodySettled)); len(got.Faults) > 0 || len(got.Fix.Comments) > 0 {
+	if got := approval.FixRevision(f, r, approval.FixAsked(f, r, "", "", nobodySettled)); len(got.Faults) > 0 || len(got.Fix.Comments) > 0 {
 		t.Errorf("a text alone is enough: %+v", got)
 	}
 	for n := range int64(60) {
 		r.Said = append(r.Said, talk(100+n, rita, 14, "More."))
 	}
-	if got := approval.FixRound(f, r, approval.FixAsked(f, r, "", "", nobodySettled)); len(got.Left) != 51 || got.Left[50].Detail != "And 10 more." {
+	if got := approval.FixRevision(f, r, approval.FixAsked(f, r, "", "", nobodySettled)); len(got.Left) != 51 || got.Left[50].Detail != "And 10 more." {
 		t.Errorf("%d are listed", len(got.Left))
 	}
 }

@@ -18,7 +18,7 @@
 //	binding    HEAD and its run's leases were made for this world, ref and task
 //	tree       the files are those of the signed commit, and no others
 //	refresh    the result that this one replaced verifies, and its diff makes this one here
-//	fix        the list, what the builder was told of it, and the result that it goes on from
+//	revision   the list, what the builder was told of it, and the result that it goes on from
 //	lease      claim and heartbeats of the run are the signer's, one parent each
 //	seed_pack  strict, of this task; its text has the approved digest
 //	contract   its hash is the pinned one; the checks are the contract's
@@ -49,12 +49,16 @@
 // run came to nothing, HEAD put the delivered result back: signature to change speak of that
 // one, and restored of HEAD.
 //
+// A revision of a delivered result (writ-fixes) has a dispatch of its own, from a seed pack
+// whose base is the delivered commit and which has the list of comments (writ-fix). The
+// result below its claim is verified whole, too.
+//
 // A task whose issue is closed at the merge of its change (close_on: merged) has its
 // result below HEAD: the commit that waited for the merge. Signature to change speak of
 // that one, and merge of HEAD, which any trusted instance may have put on it; whoever
 // vouches for a completed task vouches for both signers.
 //
-// Those up to kernel, but refresh, apply to any HEAD, as far as it has the files; the others to
+// Those up to kernel, but refresh and revision, apply to any HEAD, as far as it has the files; the others to
 // the result of a run. A result whose server took only hashes has no records:
 // the checks that need them fail with evidence.redacted. Evidence of another
 // kernel version is refused by name (replay.version_mismatch).

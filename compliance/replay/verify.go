@@ -52,8 +52,8 @@ type HeadInfo struct {
 	// Refreshed is the result that HEAD's run applied on another base, and replaced; nil if
 	// there is none, or it can't be found below.
 	Refreshed *Refreshed
-	// Over is the result that HEAD's run is a further round over, and Told what the comments
-	// of that round point at; nil and empty if there is none, or it can't be read.
+	// Over is the result that HEAD's run is a revision of, and Told what the comments
+	// of that revision point at; nil and empty if there is none, or it can't be read.
 	Over *Refreshed
 	Told Told
 	// Restored is HEAD, or what a merge completed, where it put the delivered result back
@@ -370,13 +370,13 @@ func (v *verifier) checksBelow() []check {
 }
 
 // refreshChecks are those of a run that applied a delivered result on another base, or was a
-// further round over it.
+// revision of it.
 func (v *verifier) refreshChecks() []check {
 	switch {
 	case v.refreshes() != "":
 		return []check{{"refresh", v.checkRefreshed}}
-	case v.fixes() != "" || v.seed != nil && v.seed.Round != nil:
-		return []check{{"round", v.checkRound}}
+	case v.fixes() != "" || v.seed != nil && v.seed.Revision != nil:
+		return []check{{"revision", v.checkRevision}}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type Checker struct {
 	Claims    int // leases taken
 	Resumed   int // ... that go on with sealed work
 	Refreshed int // ... that apply accepted work on another base
-	Fixed     int // further rounds over accepted work
+	Fixed     int // revisions of accepted work
 	Accepted  int // completed tasks
 
 	ledgers  map[string]*ledgerView
@@ -326,14 +326,14 @@ func (c *Checker) resumes(h Head) {
 	}
 }
 
-// fixes is E1 of a further round: it is over the accepted result, on the commit of that.
+// fixes is E1 of a revision: it is over the accepted result, on the commit of that.
 func (c *Checker) fixes(h Head) {
 	if h.Fixes == "" {
 		return
 	}
 	c.Fixed++
 	if was := c.stands[h.Approval]; was.Change == "" || was.Of != h.Fixes || h.Base != was.Change {
-		c.wrong("E1: run %s is a further round over run %s on %s, and accepted is run %s with %s", h.Run, h.Fixes, h.Base, was.Of, was.Change)
+		c.wrong("E1: run %s is a revision of run %s on %s, and accepted is run %s with %s", h.Run, h.Fixes, h.Base, was.Of, was.Change)
 	}
 }
 
@@ -376,7 +376,7 @@ func (c *Checker) result(s Step, run string, change *Move) {
 	if !c.Server.behind {
 		c.approved("accepted", run, s.New.Act)
 	}
-	// What is approved is the text, in a further round the list too.
+	// What is approved is the text, in a revision the list too.
 	key := s.New.Approval + " " + s.New.Fix + " " + s.New.Base
 	if first := c.accepted[key]; first != "" {
 		c.wrong("E1: %s and %s both complete the approval %s with the list %q on the base %s", first, s.New.OID, s.New.Approval, s.New.Fix, s.New.Base)

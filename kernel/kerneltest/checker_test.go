@@ -128,9 +128,9 @@ func (s *scene) delivered() {
 	s.push("A", run1, kernel.ActionResult, to, Move{change, "", "c1"})
 }
 
-// round claims a further round with a list over a result and its commit, builds it, and
+// revise claims a revision with a list over a result and its commit, builds it, and
 // delivers a commit.
-func (s *scene) round(run, over, list, base, commit string) {
+func (s *scene) revise(run, over, list, base, commit string) {
 	s.t.Helper()
 	more := "writ-approval: x\nwrit-base: " + base + "\nwrit-fixes: " + over + "\nwrit-fix: " + list + "\n"
 	s.push("A", run, kernel.ActionClaim, s.commit(s.c.Server.Ref(ref), leaseOf(run, 1)+more))
@@ -162,31 +162,31 @@ func TestChecker(t *testing.T) {
 				s.c.Server.Force(change, "")
 			}
 		}},
-		{"two further rounds", "", func(s *scene) {
+		{"two revisions", "", func(s *scene) {
 			s.delivered()
-			s.round(run2, run1, "L1", "c1", "c2")
-			s.round(run3, run2, "L2", "c2", "c3")
+			s.revise(run2, run1, "L1", "c1", "c2")
+			s.revise(run3, run2, "L2", "c2", "c3")
 			if s.c.Fixed != 2 || s.c.Accepted != 3 {
-				s.t.Errorf("%d rounds, %d accepted", s.c.Fixed, s.c.Accepted)
+				s.t.Errorf("%d revisions, %d accepted", s.c.Fixed, s.c.Accepted)
 			}
 		}},
-		{"a round over another result", "E1", func(s *scene) { s.delivered(); s.round(run2, run3, "L1", "c1", "c2") }},
-		{"a round on another commit", "E1", func(s *scene) { s.delivered(); s.round(run2, run1, "L1", "b0", "c2") }},
+		{"a revision over another result", "E1", func(s *scene) { s.delivered(); s.revise(run2, run3, "L1", "c1", "c2") }},
+		{"a revision on another commit", "E1", func(s *scene) { s.delivered(); s.revise(run2, run1, "L1", "b0", "c2") }},
 		{"a list twice on one base", "E1", func(s *scene) {
 			s.delivered()
-			s.round(run2, run1, "L1", "c1", "c1")
-			s.round(run3, run2, "L1", "c1", "c2")
+			s.revise(run2, run1, "L1", "c1", "c1")
+			s.revise(run3, run2, "L1", "c1", "c2")
 		}},
-		{"a round without a list", "oracle", func(s *scene) { s.delivered(); s.round(run2, run1, "", "c1", "c2") }},
+		{"a revision without a list", "oracle", func(s *scene) { s.delivered(); s.revise(run2, run1, "", "c1", "c2") }},
 		{"the same list again", "oracle", func(s *scene) {
 			s.delivered()
-			s.round(run2, run1, "L1", "c1", "c2")
-			s.round(run3, run2, "L1", "c2", "c3")
+			s.revise(run2, run1, "L1", "c1", "c2")
+			s.revise(run3, run2, "L1", "c2", "c3")
 		}},
-		{"a round over a change of somebody's", "E2", func(s *scene) {
+		{"a revision over a change of somebody's", "E2", func(s *scene) {
 			s.delivered()
 			s.c.Server.Force(change, "theirs")
-			s.round(run2, run1, "L1", "c1", "c2")
+			s.revise(run2, run1, "L1", "c1", "c2")
 		}},
 		{"a result of nothing", "E1", func(s *scene) { s.claim("A", run1); s.complete("A", run1) }},
 		{"the change alone", "E2", func(s *scene) { s.c.Server.Swap("A", []Move{{change, "", "c0ffee"}}, nil, NoFault) }},

@@ -122,9 +122,9 @@ func (r Rules) claim(s Step) string {
 			is(now.Interruptions, old.Interruptions, "nor an interruption"), is(now.Approval, old.Approval, "the approval stays"),
 			is(now.Base != old.Base, true, "on another base"))
 	}
-	if now.Fixes != "" { // a further round over delivered work
+	if now.Fixes != "" { // a revision of delivered work
 		return all(
-			is(now.State, "working", "a claim is a lease"), is(accepted(old), true, "only over accepted work is there a further round"),
+			is(now.State, "working", "a claim is a lease"), is(accepted(old), true, "only over accepted work is there a revision"),
 			is(s.Between == nil, true, "nobody begins anew"), is(now.Attempt, old.Attempt, "it is no attempt"),
 			is(now.Interruptions, old.Interruptions, "nor an interruption"), is(now.Approval, old.Approval, "the text's approval stays"),
 			is(now.Base, old.Change, "on the delivered commit"), is(now.Fix != "" && now.Fix != old.Fix, true, "with a list of its own"),

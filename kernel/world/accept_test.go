@@ -118,9 +118,9 @@ func TestVerdictTakenBack(t *testing.T) {
 	}
 }
 
-// TestE1_FurtherRound: over the result that counts there is a further one, on facts that
+// TestE1_Revision: over the result that counts there is a revision, on facts that
 // know of that very list and run, and its own result counts then.
-func TestE1_FurtherRound(t *testing.T) {
+func TestE1_Revision(t *testing.T) {
 	b := open(t, config())
 	b.job(1, "r1").to(atPushed)
 	j := b.job(1, "r3")
@@ -144,7 +144,7 @@ func TestE1_FurtherRound(t *testing.T) {
 		"that claims nothing": func(d *kernel.Decision) { d.Action = kernel.ActionNone },
 	} {
 		if err := b.try(claims(change)...); !errors.Is(err, world.ErrUnproven) {
-			t.Errorf("a round %s: %v", name, err)
+			t.Errorf("a revision %s: %v", name, err)
 		}
 	}
 	j.step(kernel.ActionClaim, claims(func(*kernel.Decision) {}))

@@ -266,7 +266,7 @@ func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) erro
 		return refuse(ErrUnproven, nil, "the facts know of no delivered result of run %q that could be applied on another base", r.Refreshes)
 	}
 	if r.Fixes+string(r.Fix) != "" && (r.Action != kernel.ActionClaim || r.Refreshes+r.Resumes != "" || !facts.Fixable() || r.Fixes != facts.Fix.Run || r.Fix != facts.Fix.Digest) {
-		return refuse(ErrUnproven, nil, "the facts know of no further round over the delivered result of run %q with this list", r.Fixes)
+		return refuse(ErrUnproven, nil, "the facts know of no revision of the delivered result of run %q with this list", r.Fixes)
 	}
 	if r.Refreshes == "" && r.Resumes != "" && (r.Action != kernel.ActionClaim || !facts.Resumable() || r.Resumes != facts.Sealed.Run) {
 		return refuse(ErrUnproven, nil, "the facts know of no sealed work of run %q that could be gone on with", r.Resumes)

@@ -155,7 +155,7 @@ type Run struct {
 	ID         string       `json:"run_id"`              // "" before the first claim
 	Resumes    string       `json:"resumes,omitempty"`   // the dispatched run whose sealed work it goes on with
 	Refreshes  string       `json:"refreshes,omitempty"` // run whose delivered result it is to replace
-	Fixes      string       `json:"fixes,omitempty"`     // run over whose delivered result it is a further round
+	Fixes      string       `json:"fixes,omitempty"`     // run whose delivered result it is a revision of
 	Dispatched bool         `json:"dispatched"`          // the intent of its dispatch is written: there is no second
 	Started    bool         `json:"started"`             // the dispatch is known to have started the builder
 	Result     canon.Digest `json:"result_hash"`         // of the builder result's body
@@ -177,8 +177,8 @@ type Ruling struct {
 	NotBefore     int64            `json:"not_before"`          // Unix milliseconds, 0 for none
 	Resumes       string           `json:"resumes,omitempty"`   // of a claim: the run whose sealed work it goes on with
 	Refreshes     string           `json:"refreshes,omitempty"` // of a claim: the run whose delivered result it is to replace
-	Fixes         string           `json:"fixes,omitempty"`     // of a claim: the run over whose delivered result it is a further round
-	Fix           canon.Digest     `json:"fix,omitempty"`       // ... and the digest of that round's list
+	Fixes         string           `json:"fixes,omitempty"`     // of a claim: the run whose delivered result it is a revision of
+	Fix           canon.Digest     `json:"fix,omitempty"`       // ... and the digest of that revision's list
 }
 
 // OpenIntent is an effect whose outcome isn't known.

@@ -10,32 +10,32 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// Told is what the comments of a further round point at, as git has it; nil trees can't be
+// Told is what the comments of a revision point at, as git has it; nil trees can't be
 // read.
 type Told struct {
-	Origin *Snapshot // base of the first round
+	Origin *Snapshot // base of the first delivery
 	Files  map[git.OID][]byte
 }
 
-// over reads the delivered result that HEAD's run is a further round over. What isn't there,
+// over reads the delivered result that HEAD's run is a revision of. What isn't there,
 // the checks say.
 func (r *reader) over() (err error) {
 	r.head.Over, err = r.replaced(kernel.TrailerFixes)
 	return err
 }
 
-// told reads the files that the comments of a further round point at.
+// told reads the files that the comments of a revision point at.
 func (r *reader) told() error {
 	seed, err := decoded[kernel.SeedPack](r.pack[FileSeedPack])
-	if err != nil || seed.Round == nil || r.head.Base == nil {
+	if err != nil || seed.Revision == nil || r.head.Base == nil {
 		return nil //nolint:nilerr // which the checks say
 	}
 	to := &r.head.Told
-	if to.Origin, err = r.snapshot(seed.Round.Origin); err != nil {
+	if to.Origin, err = r.snapshot(seed.Revision.Origin); err != nil {
 		return err
 	}
 	var ids []git.OID
-	for _, c := range seed.Round.Fix.Comments {
+	for _, c := range seed.Revision.Fix.Comments {
 		if c.Place == nil {
 			continue
 		}
@@ -47,7 +47,7 @@ func (r *reader) told() error {
 	return gone(err)
 }
 
-// placed is the file that a place is of: as it was before the first round, or as it was
+// placed is the file that a place is of: as it was before the first delivery, or as it was
 // delivered.
 func (h HeadInfo) placed(p kernel.Place) (git.Entry, bool) {
 	of := h.Base
@@ -61,19 +61,19 @@ func (h HeadInfo) placed(p kernel.Place) (git.Entry, bool) {
 	return e, there && (e.Mode == git.ModeFile || e.Mode == git.ModeExec)
 }
 
-// fixes is the run over whose delivered result HEAD's run is a further round, "" for none.
+// fixes is the run whose delivered result HEAD's run is a revision of, "" for none.
 func (v *verifier) fixes() string { return v.said(kernel.TrailerFixes) }
 
-// checkRound: the list is the one that HEAD names, what the builder was told is exactly what
-// is in it and what git has at the places, and the round was over an accepted result, on the
+// checkRevision: the list is the one that HEAD names, what the builder was told is exactly what
+// is in it and what git has at the places, and what it revises was an accepted result, on the
 // commit that this delivered.
-func (v *verifier) checkRound(f *findings) string {
+func (v *verifier) checkRevision(f *findings) string {
 	if v.seed == nil {
 		return "" // said elsewhere
 	}
-	r := v.seed.Round
+	r := v.seed.Revision
 	if r == nil {
-		f.file(FileSeedPack, "HEAD says that it is a further round over run %s, and the seed pack has none.", v.fixes())
+		f.file(FileSeedPack, "HEAD says that it is a revision of run %s, and the seed pack has none.", v.fixes())
 		return ""
 	}
 	need := func(ok bool, format string, args ...any) {
@@ -81,22 +81,22 @@ func (v *verifier) checkRound(f *findings) string {
 			f.file(FileSeedPack, format, args...)
 		}
 	}
-	for _, bad := range kernel.ValidateRound(*r) {
-		need(false, "Its further round: %s: %s", bad.Subject, bad.Detail)
+	for _, bad := range kernel.ValidateRevision(*r) {
+		need(false, "Its revision: %s: %s", bad.Subject, bad.Detail)
 	}
 	digest, err := kernel.FixDigest(r.Fix)
 	need(err == nil && string(digest) == v.said(kernel.TrailerFix), "Its list of comments has the digest %s, HEAD names %s.", digest, v.said(kernel.TrailerFix))
 	need(r.Fix.World == v.seed.World && r.Fix.Task == v.seed.Task, "Its list of comments is of task %d in %q.", r.Fix.Task, r.Fix.World)
-	need(r.Fixes == v.fixes(), "Its further round is over run %q, HEAD says %q.", r.Fixes, v.fixes())
-	need(r.Fix.Command.Act == v.said(kernel.TrailerRefreshAct), "Its round was asked for by %q, HEAD says %q.", r.Fix.Command.Act, v.said(kernel.TrailerRefreshAct))
+	need(r.Fixes == v.fixes(), "Its revision is of run %q, HEAD says %q.", r.Fixes, v.fixes())
+	need(r.Fix.Command.Act == v.said(kernel.TrailerRefreshAct), "Its revision was asked for by %q, HEAD says %q.", r.Fix.Command.Act, v.said(kernel.TrailerRefreshAct))
 	v.checkTold(f, *r)
 	v.checkOver(f, *r)
-	return fmt.Sprintf("It is a further round over run %s, for the list %s of %d comments; that they were there is the instance's word.", r.Fixes, digest, len(r.Fix.Comments))
+	return fmt.Sprintf("It is a revision of run %s, for the list %s of %d comments; that they were there is the instance's word.", r.Fixes, digest, len(r.Fix.Comments))
 }
 
 // checkTold: of each comment the builder was told what its bytes show, and of its place what
 // git has there.
-func (v *verifier) checkTold(f *findings, r kernel.Round) {
+func (v *verifier) checkTold(f *findings, r kernel.Revision) {
 	for n, c := range r.Fix.Comments[:min(len(r.Fix.Comments), len(r.Said))] {
 		s := r.Said[n]
 		if prose, cuts, bad := instruction.Comment(s.Body); len(bad) > 0 || prose != s.Prose || cuts != s.Cuts {
@@ -129,12 +129,12 @@ func (v *verifier) checkTold(f *findings, r kernel.Round) {
 	}
 }
 
-// checkOver: the round stands right on a result that verifies, was accepted for the same
+// checkOver: the revision stands right on a result that verifies, was accepted for the same
 // text, and delivered the commit that the builder worked on.
-func (v *verifier) checkOver(f *findings, r kernel.Round) {
+func (v *verifier) checkOver(f *findings, r kernel.Revision) {
 	b := v.head.Over
 	if b == nil {
-		f.file("", "The result of run %s, over which this is a further round, can't be read below its claim.", v.fixes())
+		f.file("", "The result of run %s, which this is a revision of, can't be read below its claim.", v.fixes())
 		return
 	}
 	was := newVerifier(b.Pack, b.Head, v.opts)
@@ -146,18 +146,18 @@ func (v *verifier) checkOver(f *findings, r kernel.Round) {
 		{kernel.TrailerChange, was.said(kernel.TrailerChange), v.seed.Pins.BaseCommit},
 	} {
 		if x.got != x.want {
-			f.file("", "The result below the round has %s %q, the round goes on from %q.", x.what, x.got, x.want)
+			f.file("", "The result below the revision has %s %q, the revision goes on from %q.", x.what, x.got, x.want)
 		}
 	}
 	if !was.accepted() || was.seed == nil {
-		f.file("", "What run %s is a further round over was no accepted result.", v.said(kernel.TrailerRun))
+		f.file("", "What run %s is a revision of was no accepted result.", v.said(kernel.TrailerRun))
 		return
 	}
 	origin := was.seed.Pins.BaseCommit
-	if was.seed.Round != nil {
-		origin = was.seed.Round.Origin
+	if was.seed.Revision != nil {
+		origin = was.seed.Revision.Origin
 	}
-	if r.Origin != origin || !slices.Equal(r.Earlier, was.seed.Round.Covered()) {
-		f.file(FileSeedPack, "Its base before all rounds is %s with %d comments told before, the result below has %s and %d.", r.Origin, len(r.Earlier), origin, len(was.seed.Round.Covered()))
+	if r.Origin != origin || !slices.Equal(r.Earlier, was.seed.Revision.Covered()) {
+		f.file(FileSeedPack, "Its base before all revisions is %s with %d comments told before, the result below has %s and %d.", r.Origin, len(r.Earlier), origin, len(was.seed.Revision.Covered()))
 	}
 }
