@@ -182,6 +182,17 @@ func (h HeadFacts) refreshed() (s TaskState, waitsFor string) {
 	return TaskCompleted, ""
 }
 
+// replaces begins what is to be done with the delivered work, if something is due.
+func replaces(f Facts, d Decision) (Decision, bool) {
+	switch {
+	case f.fixDue():
+		return fix(f, d), true
+	case f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now && f.refreshNext():
+		return refresh(f, d), true
+	}
+	return d, false
+}
+
 // refresh claims the task to apply its delivered work on the base as it is now. It is no
 // attempt, and no builder is started.
 func refresh(f Facts, d Decision) Decision {

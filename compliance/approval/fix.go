@@ -138,11 +138,9 @@ func FixRevision(f Facts, r Review, cmd Act) Revision {
 				why = no.Detail
 			}
 		}
-		prose, cuts, bad := "", int64(0), []kernel.Violation(nil)
-		if why == "" {
-			if prose, cuts, bad = instruction.Comment(c.Body); len(bad) > 0 {
-				why = bad[0].Detail
-			}
+		prose, cuts, bad := instruction.Comment(c.Body)
+		if why == "" && len(bad) > 0 {
+			why = bad[0].Detail
 		}
 		if why != "" {
 			if left++; left <= maxLeftOut {
