@@ -40,7 +40,7 @@ type AutoRefresh struct {
 const AutoEvery = int64(3_600_000)
 
 // AutoAct is the act by which a contract asks that the result at HEAD is applied on a base,
-// and which time of that it is; "" where it was tried there already. It is newer than the
+// and which time of that it is; "" where it was tried there last. It is newer than the
 // acts that HEAD rests on, and older than any that a person does afterwards. Where somebody
 // asked in between, it is counted from there.
 func AutoAct(h HeadFacts, base string) (id string, nth int64) {
@@ -55,8 +55,11 @@ func AutoAct(h HeadFacts, base string) (id string, nth int64) {
 		}
 		return "", nth
 	}
-	return fmt.Sprintf("%d/auto:%d:%s", ActTime(after)+1, nth+1, base), nth + 1
+	return fmt.Sprintf("%d/auto:%d:%s", min(ActTime(after), maxActTime)+1, nth+1, base), nth + 1
 }
+
+// maxActTime is the last millisecond of the year 9999: no forge says a later one.
+const maxActTime = 253402300799999
 
 // ReadAutoAct reads such an act; ok is false of any other.
 func ReadAutoAct(id string) (nth int64, base string, ok bool) {
@@ -74,7 +77,7 @@ func (f Facts) autoSpent() []Violation {
 	if f.Refresh == nil || f.Refresh.Auto == nil || f.Refresh.Auto.Nth <= f.Refresh.Auto.Most {
 		return nil
 	}
-	return one(CodeTargetIneligible, "budgets.refreshes", "It was applied on another base %d times without anybody asking, as often as the contract allows.", f.Refresh.Auto.Most)
+	return one(CodeTargetIneligible, "budgets.refreshes", "The contract asked for it %d times, which is as often as it may.", f.Refresh.Auto.Most)
 }
 
 // wantsRefresh reports whether the delivered work at HEAD is to be applied on the base as

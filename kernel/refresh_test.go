@@ -196,13 +196,14 @@ func TestE1_AutoAct(t *testing.T) {
 		{"7/event:1", "9/auto:0:a", false, "10/auto:1:b", 1},
 		{"7/event:1", "9/auto:x:a", false, "10/auto:1:b", 1},
 		{"7/event:1", "9/4:a", false, "10/auto:1:b", 1},
+		{"9223372036854775807/event:1", "", false, "253402300800000/auto:1:b", 1},
 	} {
 		h := kernel.HeadFacts{Act: c.act, RefreshAct: c.refreshAct, RefreshOwed: c.owed}
 		id, nth := kernel.AutoAct(h, "b")
 		if id != c.want || nth != c.nth {
 			t.Errorf("%+v: %q, %d", c, id, nth)
 		}
-		if id != "" && !c.owed && !(kernel.NewerAct(id, c.act) && kernel.NewerAct(id, c.refreshAct)) {
+		if id != "" && !c.owed && kernel.ActTime(c.act) < 1<<48 && !(kernel.NewerAct(id, c.act) && kernel.NewerAct(id, c.refreshAct)) {
 			t.Errorf("%q isn't newer than %q and %q", id, c.act, c.refreshAct)
 		}
 	}

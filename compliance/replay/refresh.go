@@ -192,25 +192,36 @@ func (v *verifier) checkRefreshed(f *findings) string {
 	if !was.accepted() {
 		f.file("", "What run %s replaced was no accepted result.", v.claim.RunID)
 	}
-	v.checkAuto(f)
+	v.checkAuto(f, b, was)
 	v.checkRebased(f, was.diff)
 	return fmt.Sprintf("It is the verified change of run %s, applied on the base %s.", v.refreshes(), v.said(kernel.TrailerBase))
 }
 
 // checkAuto: where nobody asked for it, the contract in force on this base did, for this
-// base, and not more often than it may.
-func (v *verifier) checkAuto(f *findings) {
-	nth, base, auto := kernel.ReadAutoAct(v.said(kernel.TrailerRefreshAct))
+// base, by the act that follows from what stood there, and not more often than it may.
+func (v *verifier) checkAuto(f *findings, b *Refreshed, was *verifier) {
+	act := v.said(kernel.TrailerRefreshAct)
+	nth, base, auto := kernel.ReadAutoAct(act)
 	if !auto {
 		return
 	}
+	top := b.Head.Commit
+	if b.Head.Restored != nil {
+		top = b.Head.Restored.Commit
+	}
+	h := kernel.HeadFacts{Act: was.said(kernel.TrailerAct)}
+	if ev, err := eventOf(top); err == nil {
+		h.RefreshAct = trailer(ev, kernel.TrailerRefreshAct)
+		h.RefreshOwed = h.RefreshAct != "" && trailer(ev, kernel.TrailerRefreshInterruptions) != ""
+	}
+	want, _ := kernel.AutoAct(h, v.said(kernel.TrailerBase))
 	switch {
 	case v.rulesErr == nil && v.rules.Refresh != contract.RefreshAuto:
 		f.add(kernel.CodeAuthority, FileContract, NoSeq, "Nobody asked for it, and the contract doesn't say refresh: auto.")
 	case v.rulesErr == nil && nth > v.rules.Budgets.Refreshes:
 		f.add(kernel.CodeAuthority, FileContract, NoSeq, "Nobody asked for it, and for the %d. time: budgets.refreshes is %d.", nth, v.rules.Budgets.Refreshes)
-	case base != v.said(kernel.TrailerBase):
-		f.file("", "The contract asked for it on the base %s, and this is %s.", base, v.said(kernel.TrailerBase))
+	case base != v.said(kernel.TrailerBase), act != want:
+		f.file("", "The contract asked for it by %q, and by what it replaced the act is %q.", act, want)
 	}
 }
 

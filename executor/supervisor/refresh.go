@@ -502,21 +502,27 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 	for _, v := range r.Violations {
 		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
 	}
-	if h.RefreshOwed && h.NotBefore > 0 {
+	fix, refresh := c.facts.Fix, c.facts.Refresh
+	again := h.RefreshOwed && (refresh != nil && refresh.Act == h.RefreshAct || fix != nil && fix.Act == h.RefreshAct)
+	if again && h.NotBefore > 0 {
 		text += "\nIt is tried again by itself, from `" + kernel.Timestamp(h.NotBefore/1000) + "` on.\n"
-	} else if h.RefreshOwed {
+	} else if again {
 		text += "\nIt is tried again by itself.\n"
 	}
 	return text, nil
 }
 
-// spentWords say that the base moved on and the contract may not ask again.
+// spentWords say that the base moved on and why the contract doesn't ask again.
 func (c *observation) spentWords() string {
 	r := c.facts.Refresh
-	if r == nil || r.Auto == nil || r.Auto.Nth <= r.Auto.Most || len(r.Faults) > 0 {
-		return ""
+	switch {
+	case r == nil || r.Auto == nil || len(r.Faults) > 0:
+	case c.facts.StopSeen() != "":
+		return "\nThe base moved on. Since `/writ stop` was said, the contract no longer has this work applied there, until the task is approved anew.\n"
+	case r.Auto.Nth > r.Auto.Most:
+		return fmt.Sprintf("\nThe base moved on. The contract asked %s that this work be applied there, which is as often as it may. `/writ refresh` asks once more.\n", report.Counted(int(r.Auto.Most), "time"))
 	}
-	return fmt.Sprintf("\nThe base moved on. The contract had this work applied there %s without anybody asking, which is as often as it may. `/writ refresh` has it done again.\n", report.Counted(int(r.Auto.Most), "time"))
+	return ""
 }
 
 // refreshAnswer is what somebody is answered who asks for a refresh.

@@ -711,7 +711,7 @@ func TestE1_RefreshedByTheContract(t *testing.T) {
 	if f.later(); f.trailer("writ-run-id") != run {
 		t.Error("the contract asked oftener than its budget lets it")
 	}
-	f.shows("The contract had this work applied there 2 times without anybody asking", "", true)
+	f.shows("The contract asked 2 times that this work be applied there", "", true)
 	asked := f.says(f.scene.Owner, "/writ refresh")
 	f.later()
 	f.showBranch()
@@ -776,6 +776,24 @@ func (r otherTerms) Blobs(ctx context.Context, oids []git.OID, f func(git.OID, [
 	})
 }
 
+// otherActs is a repository whose commits say another time of the first act by which the
+// contract asked.
+type otherActs struct{ replay.Repo }
+
+func (r otherActs) Commit(ctx context.Context, oid git.OID) (git.Commit, error) {
+	c, err := r.Repo.Commit(ctx, oid)
+	c.Message = bytes.ReplaceAll(c.Message, []byte("/auto:1:"), []byte("9/auto:1:"))
+	return c, err
+}
+
+func (r otherActs) Log(ctx context.Context, from, not []git.OID, most int) ([]git.Commit, []git.OID, error) {
+	list, rest, err := r.Repo.Log(ctx, from, not, most)
+	for i := range list {
+		list[i].Message = bytes.ReplaceAll(list[i].Message, []byte("/auto:1:"), []byte("9/auto:1:"))
+	}
+	return list, rest, err
+}
+
 // TestP5_ContractThatAskedForNoRefresh: what nobody asked for is found in a replay, where
 // the contract on that base didn't either, may not so often, or named another base.
 func TestP5_ContractThatAskedForNoRefresh(t *testing.T) {
@@ -799,7 +817,50 @@ func TestP5_ContractThatAskedForNoRefresh(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c[1], err, r.Plain())
 		}
 	}
+	// The act is worked out from the result that was replaced: of another one of that, it is another.
+	r, err := replay.VerifyTask(t.Context(), otherActs{f.repo}, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+	if err != nil || r.OK || !strings.Contains(r.Plain(), "by what it replaced the act is") {
+		t.Errorf("%v\n%s", err, r.Plain())
+	}
 	if act := f.trailer("writ-refresh-act"); !strings.HasSuffix(act, "/auto:2:"+base) {
 		t.Errorf("the act is %s", act)
+	}
+}
+
+// TestE1_StopEndsTheContractsRefreshes: who says /writ stop of delivered work has the
+// contract leave it alone from then on, and the issue says so once the base moves.
+func TestE1_StopEndsTheContractsRefreshes(t *testing.T) {
+	t.Parallel()
+	f, checks := newDelivered(t, checkedTerms+"close_on: merged\nrefresh: auto\n")
+	run := f.trailer("writ-run-id")
+	f.says(f.scene.Owner, "/writ stop")
+	f.later()
+	f.moveBase(map[string]string{"a": "x\n"})
+	f.clock.advance(7_200_000)
+	if f.later(); f.trailer("writ-run-id") != run || *checks != 1 {
+		t.Errorf("HEAD is of run %s, checks ran %d times", f.trailer("writ-run-id"), *checks)
+	}
+	f.shows("Since `/writ stop` was said, the contract no longer has this work applied there", "", true)
+}
+
+// TestP5_NobodyAsksAgain: a refresh that was interrupted is said to be tried again as long as
+// somebody asks for it.
+func TestP5_NobodyAsksAgain(t *testing.T) {
+	t.Parallel()
+	f, _ := newDelivered(t, checkedTerms+"budgets: {retry_backoff: 10m}\nclose_on: merged\n")
+	f.moveBase(map[string]string{"a": "x\n"})
+	asked := f.says(f.scene.Owner, "/writ refresh")
+	for range 2 {
+		f.reach(kernel.ActionChecks)
+		f.open() // the process that did it is gone
+		f.task.work.room.admit = nil
+		f.reach(kernel.ActionRestore)
+	}
+	f.drive()
+	f.shows("It is tried again by itself", "", true)
+	must(t, f.scene.Owner.DeleteComment(t.Context(), f.scene.Repo, asked))
+	f.later()
+	if said := f.marked("task")[0].Body; strings.Contains(said, "tried again by itself") || !strings.Contains(said, "was interrupted") {
+		t.Errorf("nobody asks any more, and it says %s", said)
 	}
 }
