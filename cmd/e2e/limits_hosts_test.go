@@ -165,7 +165,9 @@ func crowdOnGitHub(t *testing.T, n int) func(*testing.T, *bubble) *crowd {
 	told := make(chan [3]string)
 	ack := make(chan bool)
 	t.Cleanup(func() { close(told) })
+	ended := make(chan struct{}) // also by a failure, for which nobody need wait
 	go func() {
+		defer close(ended)
 		for m := range told {
 			tell.Moved(t, p.Slug+"[bot]", m[0], m[1], m[2])
 			ack <- true
@@ -189,8 +191,15 @@ func crowdOnGitHub(t *testing.T, n int) func(*testing.T, *bubble) *crowd {
 			if old == "" {
 				old = strings.Repeat("0", len(oid))
 			}
-			told <- [3]string{ref, old, oid}
-			<-ack
+			select {
+			case told <- [3]string{ref, old, oid}:
+			case <-ended:
+				return
+			}
+			select {
+			case <-ack:
+			case <-ended:
+			}
 		}
 		return c
 	}
