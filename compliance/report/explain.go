@@ -13,7 +13,7 @@ var ruleWords = map[string]string{
 	"binding": "what stands at the task's ref was made for this task", "history": "nobody set the task back", "delivered": "what was accepted is there", "event": "the task's ref says how it stands",
 	"trust": "who wrote that is trusted", "lease": "nobody else works on it", "consent": "the text is the one that was approved",
 	"input": "the issue says clearly what is asked for", "policy": "approval, contract and repository allow it",
-	"environment": "what a run needs is there", "attempts": "there are attempts left", "interruptions": "there are interruptions left",
+	"environment": "what a run needs is there", "budget": "the operator's budgets pay for an attempt", "attempts": "there are attempts left", "interruptions": "there are interruptions left",
 	"owner": "the run still owns the task", "fence": "its lease was renewed in time", "approved": "the text is the one that was approved",
 	"dispatch": "the instruction is whole", "build": "the builder did not fail", "scope": "the change stays within what is allowed",
 	"message": "the commit's message is in order", "checks": "no check failed", "server": "the repository takes the result",

@@ -9,10 +9,15 @@ import (
 
 // TestI4_EachRuleHasWords: an explanation says of each rule in words what it asks.
 func TestI4_EachRuleHasWords(t *testing.T) {
-	phases := []kernel.Phase{"", kernel.PhaseClaimed, kernel.PhaseBuilding, kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged}
+	const unclaimed = kernel.Phase("unclaimed")
+	phases := []kernel.Phase{unclaimed, "", kernel.PhaseClaimed, kernel.PhaseBuilding, kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged}
 	for _, phase := range phases {
 		f := kernel.Facts{Request: kernel.RequestTick, Head: kernel.HeadFacts{OID: strings.Repeat("7", 40), State: string(kernel.TaskCompleted)}}
-		if phase != "" {
+		switch phase {
+		case "":
+		case unclaimed:
+			f.Head = kernel.HeadFacts{}
+		default:
 			f.Run = &kernel.RunFacts{Phase: phase}
 		}
 		f.Missing = &kernel.MissingFacts{Faults: []kernel.Violation{{Code: kernel.CodeChangeLost}}}

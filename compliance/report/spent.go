@@ -76,7 +76,7 @@ type Cost struct {
 
 // NewSpent is nothing yet. Since is in Unix milliseconds, 0 for all that there is.
 func NewSpent(since int64) *Spent {
-	s := &Spent{Kind: "usage", V: SpentVersion, Worlds: []SpentWorld{}}
+	s := &Spent{Kind: "usage", V: SpentVersion, Worlds: []SpentWorld{}, Total: newSum()}
 	if since > 0 {
 		s.Since = kernel.Timestamp(since / 1000)
 	}

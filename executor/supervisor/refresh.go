@@ -494,11 +494,15 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 	if err != nil || canon.UnmarshalCanonical(data, &r) != nil {
 		return "", err
 	}
-	text := "\nApplied on the base " + c.commitLink(r.Base) + ", it didn't hold, and the change is as it was:\n\n"
+	text := "\nApplied on the base " + c.commitLink(r.Base) + ", it didn't hold, and the change is as it was"
 	h := c.facts.Head
 	if r.Interrupted {
-		text = "\nA run that was to apply it on the base " + c.commitLink(r.Base) + " was interrupted, and the change is as it was:\n\n"
+		text = "\nA run that was to apply it on the base " + c.commitLink(r.Base) + " was interrupted, and the change is as it was"
 	}
+	if text += "."; len(r.Violations) > 0 {
+		text = strings.TrimSuffix(text, ".") + ":\n"
+	}
+	text += "\n"
 	for _, v := range r.Violations {
 		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
 	}
