@@ -20,6 +20,7 @@ func TestI4_EachRuleHasWords(t *testing.T) {
 		default:
 			f.Run = &kernel.RunFacts{Phase: phase}
 		}
+		f.Budget = &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 1}}
 		f.Missing = &kernel.MissingFacts{Faults: []kernel.Violation{{Code: kernel.CodeChangeLost}}}
 		d := kernel.DecideOn(f, "")
 		if len(d.Reasons.Children) == 0 {
