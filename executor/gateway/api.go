@@ -168,6 +168,9 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := e.bounded(tree); err != nil {
+		return nil, s.left, err
+	}
 	tree = e.askUsage(tree)
 	data = writeTree(tree)
 	x.meter = e.meterOf(tree, len(data), req.URL.EscapedPath())
