@@ -227,11 +227,11 @@ func TestAPI_UsageIsKnown(t *testing.T) {
 // TestUsage_CompressedAnswer: an answer that nobody could meter doesn't come inside, and is
 // charged what was reserved for it.
 func TestUsage_CompressedAnswer(t *testing.T) {
-	for coding, refused := range map[string]bool{"gzip": true, "br, identity": true, "identity": false, "": false} {
+	for coding, refused := range map[string]bool{"gzip": true, "br, identity": true, "identity;gzip": true, "identity;identity": false, "identity": false, "": false} {
 		g, o := provided(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			if coding != "" {
-				w.Header().Set("Content-Encoding", coding)
+			for line := range strings.SplitSeq(coding, ";") {
+				w.Header().Add("Content-Encoding", line)
 			}
 			_, _ = io.WriteString(w, messageWhole)
 		})
