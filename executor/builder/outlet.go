@@ -276,9 +276,11 @@ func (g *egressLog) add(r gateway.Record) {
 		g.provider = r
 	}
 	if r.Usage != nil {
-		g.use(*r.Usage)
+		price := g.l.cfg.Price(r.Usage.Model)
+		u := dearest(*r.Usage, price)
+		g.use(u, price)
 		if g.l.cfg.Usage != nil && g.builder != "" {
-			g.l.cfg.Usage(g.world, g.builder, *r.Usage, g.l.cfg.Price(r.Usage.Model))
+			g.l.cfg.Usage(g.world, g.builder, u, price)
 		}
 	}
 	g.e.Total++
@@ -294,8 +296,8 @@ func (g *egressLog) add(r gateway.Record) {
 
 // use counts what a request to a provider used. Where no answer named the model it is the
 // one that the inside has asked for, of which there may be many.
-func (g *egressLog) use(u gateway.Usage) {
-	model, price := g.l.clean(u.Model, maxDetailBytes), g.l.cfg.Price(u.Model)
+func (g *egressLog) use(u gateway.Usage, price *kernel.Price) {
+	model := g.l.clean(u.Model, maxDetailBytes)
 	i := slices.IndexFunc(g.e.Usage, func(o kernel.Usage) bool { return o.Model == model })
 	if i < 0 {
 		if i = len(g.e.Usage); i == kernel.MaxModels {

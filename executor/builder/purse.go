@@ -129,11 +129,25 @@ func (p *purse) Settle(most gateway.Usage, used *gateway.Usage) {
 // spend is what a request uses. Where money is limited a model without a price can't be
 // paid; its tokens are counted in any case.
 func (p *purse) spend(u gateway.Usage) (kernel.Spend, error) {
-	sum := kernel.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 	price := p.price(u.Model)
+	u = dearest(u, price)
+	sum := kernel.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 	out := kernel.Spend{Tokens: min(sum.Tokens(), kernel.MaxCost), Cost: sum.Priced(price).Cost}
 	if price == nil && p.limit.Cost > 0 {
 		return out, fmt.Errorf("there is no price for %s in prices of the server's configuration, and builders.%s.budget.cost limits the attempt; the operator of the server can add one", u.Model, p.builder)
 	}
 	return out, nil
+}
+
+// dearest is a usage that no provider has told, with the request's tokens as those of the
+// dearest kind: the builder chooses what of it is written to a cache or read from one.
+func dearest(u gateway.Usage, price *kernel.Price) gateway.Usage {
+	switch {
+	case u.Basis == gateway.Measured || price == nil:
+	case price.CacheWrite > max(price.Input, price.CacheRead):
+		u.Input, u.CacheWrite = 0, u.CacheWrite+u.Input
+	case price.CacheRead > price.Input:
+		u.Input, u.CacheRead = 0, u.CacheRead+u.Input
+	}
+	return u
 }

@@ -117,6 +117,39 @@ func TestPurse_NoPrice(t *testing.T) {
 	}
 }
 
+// TestPurse_DearestKind: a builder chooses which of a request's tokens are written to a cache
+// or read from one, so that they are reserved, and charged where no provider told them, at the
+// highest of the three prices; what was told is charged as it was told.
+func TestPurse_DearestKind(t *testing.T) {
+	t.Parallel()
+	const million = 1_000_000
+	for name, price := range map[string]kernel.Price{
+		"input": {Input: 7, CacheRead: 1, CacheWrite: 2}, "read": {Input: 1, CacheRead: 7, CacheWrite: 2}, "written": {Input: 1, CacheRead: 2, CacheWrite: 7},
+	} {
+		price.Currency = "USD"
+		of := func(string) *kernel.Price { return &price }
+		p := newPurse(kernel.Spend{Cost: 1000}, "default", of)
+		l := New(Config{WorkDir: t.TempDir(), Price: of})
+		defer l.Close()
+		g := l.newEgressLog("here#7", 1)
+		use := func(u gateway.Usage, held, used, recorded int64) {
+			t.Helper()
+			most := gateway.Usage{Model: "m", Basis: gateway.Reserved, Input: million}
+			if err := p.Reserve(t.Context(), most); err != nil || p.held.Cost != held {
+				t.Errorf("%s: reserved %+v, %v, want %d", name, p.held, err, held)
+			}
+			p.Settle(most, &u)
+			g.add(gateway.Record{API: "anthropic", Verdict: gateway.Allowed, Usage: &u})
+			if got := g.result().Usage[0]; p.held.Cost != 0 || p.used.Cost != used || got.Cost != recorded || got.Tokens() != p.used.Tokens {
+				t.Errorf("%s: held %+v, used %+v, want %d; recorded %+v, want %d", name, p.held, p.used, used, got, recorded)
+			}
+		}
+		use(gateway.Usage{Model: "m", Basis: gateway.Reserved, Input: million}, 7, 7, 7)
+		use(gateway.Usage{Model: "m", Basis: gateway.Unknown, Input: million}, 7, 14, 14)
+		use(gateway.Usage{Model: "m", Basis: gateway.Measured, Input: million}, 7, 14+price.Input, 14+price.Input)
+	}
+}
+
 // TestBudget_ReachedAndWellEnded: a builder that reached its budget and was faster than its end
 // has failed as well. One that was stopped by a person, or never ran, has not.
 func TestBudget_ReachedAndWellEnded(t *testing.T) {

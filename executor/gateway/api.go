@@ -168,6 +168,9 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := e.bounded(tree); err != nil {
+		return nil, s.left, err
+	}
 	tree = e.askUsage(tree)
 	data = writeTree(tree)
 	x.meter = e.meterOf(tree, len(data), req.URL.EscapedPath())
@@ -247,7 +250,7 @@ func (a *API) head(h http.Header, s *sieve) {
 
 // body reads that of a request.
 func (x *exchange) body(req *http.Request) ([]byte, error) {
-	if coding := req.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := coded(req.Header); coding != "" {
 		return nil, refused("body", "it is compressed ("+clipped(coding)+"): have the agent send it as it is")
 	}
 	kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))

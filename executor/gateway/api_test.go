@@ -204,6 +204,23 @@ func TestX2_ProviderKeepsNothing(t *testing.T) {
 	}
 }
 
+// TestX2_ProviderTier: at which of the provider's prices a request is answered isn't the
+// agent's to choose.
+func TestX2_ProviderTier(t *testing.T) {
+	var got []string
+	g, o := provided(t, "openai", heard(&got, "{}"))
+	g.post(o, "/v1/responses", `{"service_tier":"priority","model":"m","input":"x","store":false,"background":false}`)
+	g.post(o, "/v1/chat/completions", `{"service_tier":"priority","model":"m","messages":[],"store":false}`)
+	if want := []string{`{"model":"m","input":"x","store":false,"background":false}`, `{"model":"m","messages":[],"store":false}`}; !slices.Equal(got, want) {
+		t.Errorf("the provider got %q", got)
+	}
+	for range 2 {
+		if r := g.want(Allowed, ""); r.Detail != "left out: service_tier" {
+			t.Errorf("recorded %+v", r)
+		}
+	}
+}
+
 // TestX2_ProviderEndpoints: what stores, runs in batches or speaks of the account isn't
 // reached, nor is an endpoint in another spelling.
 func TestX2_ProviderEndpoints(t *testing.T) {
@@ -237,7 +254,7 @@ func TestX17_ProviderBodyHasOneMeaning(t *testing.T) {
 		}
 		g.want(Denied, CodeBody)
 	}
-	for _, head := range [][]string{{"Content-Encoding", "gzip"}, {"Content-Encoding", "zstd"}, {"Content-Type", "text/plain"}, {"Content-Type", "multipart/form-data; boundary=x"}} {
+	for _, head := range [][]string{{"Content-Encoding", "gzip"}, {"Content-Encoding", "identity", "content-encoding", "gzip"}, {"Content-Encoding", "zstd"}, {"Content-Type", "text/plain"}, {"Content-Type", "multipart/form-data; boundary=x"}} {
 		if answer := text(t, g.post(o, "/v1/messages", asked, head...)); !strings.Contains(answer, CodeBody) {
 			t.Errorf("%v is answered with %q", head, answer)
 		}

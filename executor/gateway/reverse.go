@@ -124,7 +124,7 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 	}
 	if api := d.credential.API; api != nil {
 		x.record.Status = answer.StatusCode
-		if coding := answer.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		if coding := coded(answer.Header); coding != "" {
 			_ = answer.Body.Close()
 			return nil, &fault{Failed, CodeEncoded, "the provider compressed its answer (" + clipped(coding) + "), though it was asked not to, so that nobody could meter it", nil}
 		}
@@ -135,6 +135,17 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 		x.giveBack()
 	}
 	return answer, nil
+}
+
+// coded is the first coding of a body that changes it, of all lines of its head; empty for
+// none.
+func coded(h http.Header) string {
+	for _, coding := range h.Values("Content-Encoding") {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return coding
+		}
+	}
+	return ""
 }
 
 // uncover makes an answer fit for the inside: nothing in its head says who asked, and what

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -36,8 +37,10 @@ const (
 	BytesPerToken = 3
 	// DefaultOutput are the tokens of an answer to a request that sets no bound.
 	DefaultOutput = 32_768
-	// maxOutput bounds what is believed of a bound: no model writes more.
+	// maxOutput and maxTimes are the largest bound of an answer and the most answers that a
+	// request may ask for: no model writes more, and no provider gives more.
 	maxOutput = 1 << 30
+	maxTimes  = 128
 	// maxCount is the largest number that is believed of an answer.
 	maxCount = 1<<53 - 1
 )
@@ -58,8 +61,8 @@ type usageForm struct {
 	ends string
 	// whole says that the input includes what was read from the cache and written to it.
 	whole bool
-	// asked are the paths of a request's bound of its answer; the first one counts. times is
-	// that of how many answers it asks for.
+	// asked are the paths of a request's bound of its answer; the highest one counts. times
+	// is that of how many answers it asks for.
 	asked []string
 	times string
 	// silent says that a stream tells what it used only where it is asked to.
@@ -124,16 +127,18 @@ func (e endpoint) meterOf(body any, size int, path string) *meter {
 	if named, ok := e.model(path); ok {
 		model = named
 	}
-	m.reserved = Usage{Model: modelName(model), Basis: Reserved, Input: (int64(size) + BytesPerToken - 1) / BytesPerToken, Output: DefaultOutput}
-	for _, name := range slices.Backward(form.asked) {
+	m.reserved = Usage{Model: modelName(model), Basis: Reserved, Input: (int64(size) + BytesPerToken - 1) / BytesPerToken}
+	for _, name := range form.asked {
 		if n, ok := whole(o.at(name), maxOutput); ok {
-			m.reserved.Output = n
+			m.reserved.Output = max(m.reserved.Output, n)
 		}
 	}
-	if n, ok := whole(o.at(form.times), maxOutput); ok && n > 1 {
-		m.reserved.Output = min(m.reserved.Output, maxOutput) * n // below 2^60
+	if m.reserved.Output == 0 {
+		m.reserved.Output = DefaultOutput
 	}
-	m.reserved.Output = min(m.reserved.Output, maxOutput)
+	if n, ok := whole(o.at(form.times), maxTimes); ok {
+		m.reserved.Output *= n // 2^37 at most
+	}
 	m.picker.take = m.take
 	m.lines.picker = &m.picker
 	return m
@@ -150,11 +155,32 @@ func modelName(text string) string {
 	}, clipped(text))
 }
 
-// whole is a number of a body; false for one that isn't from 0 to most.
+// whole is a number of a body; false for one that isn't from 1 to most, or is spelled in
+// another way than by its digits.
 func whole(v any, most int64) (int64, bool) {
 	text, _ := v.(json.Number)
 	n, err := strconv.ParseInt(text.String(), 10, 64)
-	return n, err == nil && n >= 0 && n <= most
+	return n, err == nil && n >= 1 && n <= most
+}
+
+// bounded refuses a bound of the answer, or a number of answers, that a provider may read and
+// the meter doesn't: less than the provider gives would be reserved for it.
+func (e endpoint) bounded(body any) error {
+	o, _ := body.(object)
+	form := usageForms[e.Usage]
+	check := func(name string, most int64) error {
+		v := o.at(name)
+		if _, ok := whole(v, most); ok || v == nil {
+			return nil
+		}
+		return refused(name, fmt.Sprintf("it isn't a whole number from 1 to %d", most))
+	}
+	for _, name := range form.asked {
+		if err := check(name, maxOutput); err != nil {
+			return err
+		}
+	}
+	return check(form.times, maxTimes)
 }
 
 // askUsage has an answer say what it used that wouldn't otherwise.

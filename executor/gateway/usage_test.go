@@ -104,6 +104,9 @@ func TestUsage_Reserved(t *testing.T) {
 		"responses break": {"/v1/responses", "", stream, responseBegin, true, Reserved, 50},
 		"no bound":        {"/v1/responses", unbounded, stream, responseBegin, true, Reserved, DefaultOutput},
 		"chat breaks":     {"/v1/chat/completions", "", stream, chatBegin, true, Reserved, 50},
+		"two bounds":      {"/v1/chat/completions", `{"model":"m","max_completion_tokens":1,"max_tokens":50,"messages":[],"store":false}`, stream, chatBegin, true, Reserved, 50},
+		"two, the other":  {"/v1/chat/completions", `{"model":"m","max_completion_tokens":50,"max_tokens":1,"messages":[],"store":false}`, stream, chatBegin, true, Reserved, 50},
+		"bound is null":   {"/v1/responses", `{"model":"m","max_output_tokens":null,"input":"","store":false,"background":false}`, stream, responseBegin, true, Reserved, DefaultOutput},
 		"several":         {"/v1/chat/completions", `{"model":"m","max_tokens":50,"n":3,"messages":[],"store":false}`, stream, chatBegin, true, Reserved, 150},
 		"ends":            {"/v1/messages", "", stream, messageBegin, false, Reserved, 50},
 		"no answer":       {"/v1/messages", "", "", "", true, Reserved, 50},
@@ -126,6 +129,37 @@ func TestUsage_Reserved(t *testing.T) {
 		r := recorded(t, tt.path, body, handler)
 		if u := r.Usage; u == nil || u.Basis != tt.basis || u.Output != tt.output || u.Input == 0 || u.Input != (int64(len(body))+2)/3 {
 			t.Errorf("%s: %+v of a body of %d bytes, want %s and %d", name, r.Usage, len(body), tt.basis, tt.output)
+		}
+	}
+}
+
+// TestUsage_BoundIsAWholeNumber: a bound of the answer, or a number of answers, that isn't
+// spelled by its digits alone, or is out of its range, is refused by its name in each of the
+// interfaces, and nothing of the request is sent.
+func TestUsage_BoundIsAWholeNumber(t *testing.T) {
+	const most, times = "1073741824", "128"
+	for _, c := range []struct{ api, path, body, field, most string }{
+		{"anthropic", "/v1/messages", `{"model":"m","max_tokens":%s,"messages":[]}`, "max_tokens", most},
+		{"openai", "/v1/responses", `{"model":"m","max_output_tokens":%s,"input":""}`, "max_output_tokens", most},
+		{"openai", "/v1/chat/completions", `{"model":"m","max_tokens":%s,"messages":[]}`, "max_tokens", most},
+		{"openai", "/v1/chat/completions", `{"model":"m","max_tokens":1,"max_completion_tokens":%s,"messages":[]}`, "max_completion_tokens", most},
+		{"openai", "/v1/chat/completions", `{"model":"m","n":%s,"messages":[]}`, "n", times},
+		{"gemini", "/v1beta/models/m:generateContent", `{"contents":[],"generationConfig":{"maxOutputTokens":%s}}`, "generationConfig.maxOutputTokens", most},
+		{"gemini", "/v1beta/models/m:generateContent", `{"contents":[],"generationConfig":{"candidateCount":%s}}`, "generationConfig.candidateCount", times},
+	} {
+		g, o := provided(t, c.api, hello)
+		above := map[string]string{most: "1073741825", times: "129"}[c.most]
+		for _, n := range []string{"64.0", "6.4e1", "-1", "0", "-0", above, "99999999999999999999"} {
+			said := text(t, g.post(o, c.path, fmt.Sprintf(c.body, n)))
+			if r := g.want(Denied, CodeBody); !strings.HasPrefix(r.Detail, c.field+": ") || !strings.Contains(said, c.field+": it isn't a whole number from 1 to "+c.most) {
+				t.Errorf("%s %s: answered %s, recorded %+v", c.field, n, said, r)
+			}
+		}
+		if o.connections() > 0 {
+			t.Errorf("%s: the provider was reached", c.field)
+		}
+		if said := text(t, g.post(o, c.path, fmt.Sprintf(c.body, c.most))); said != "hello" {
+			t.Errorf("%s %s: answered %s", c.field, c.most, said)
 		}
 	}
 }
@@ -193,11 +227,11 @@ func TestAPI_UsageIsKnown(t *testing.T) {
 // TestUsage_CompressedAnswer: an answer that nobody could meter doesn't come inside, and is
 // charged what was reserved for it.
 func TestUsage_CompressedAnswer(t *testing.T) {
-	for coding, refused := range map[string]bool{"gzip": true, "br, identity": true, "identity": false, "": false} {
+	for coding, refused := range map[string]bool{"gzip": true, "br, identity": true, "identity;gzip": true, "identity;identity": false, "identity": false, "": false} {
 		g, o := provided(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			if coding != "" {
-				w.Header().Set("Content-Encoding", coding)
+			for line := range strings.SplitSeq(coding, ";") {
+				w.Header().Add("Content-Encoding", line)
 			}
 			_, _ = io.WriteString(w, messageWhole)
 		})
