@@ -167,3 +167,25 @@ func TestBudget_KilledCostsWhatItUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestBudget_TakenOverElsewhere: another installation finishes what a process began that died.
+// Nothing is held for that run any more: what had no builder yet is free, what had one is used.
+func TestBudget_TakenOverElsewhere(t *testing.T) {
+	t.Parallel()
+	for at, used := range map[kernel.Action]int64{kernel.ActionClaim: 0, kernel.ActionDispatch: 60} {
+		var given []kernel.Spend
+		b := newBench(t, newRepo(t), func(b *bench) {
+			b.place.cfg.Budgets = attempts(0, 100)
+			b.exec.build, b.exec.hold = spends(writes(map[string]string{"out.txt": "hello\n"}), 1, &given), true
+		})
+		b.reach(at)
+		other := b.joins(t)
+		other.pastLease()
+		other.until(kernel.StandFinal)
+		b.trusts(other)
+		b.until(kernel.StandFinal)
+		if p := b.sup.world.Pot(kernel.ScopeWorld, 2, b.clock.Now().WallMs); p.Used.Tokens != used || p.Held.Tokens != 0 {
+			t.Errorf("after the %s: %+v", at, p)
+		}
+	}
+}
