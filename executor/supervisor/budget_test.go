@@ -61,6 +61,7 @@ func TestBudget_SpentIsToldAndWaits(t *testing.T) {
 	}
 	refused()
 	said := f.marked("task")[0].Body
+	f.place.cfg.Budgets = attempts(101, 0) // more is left, and not enough
 	f.open()
 	refused()
 	if again := f.marked("task")[0].Body; again != said {
