@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"fmt"
+	"strings"
 )
 
 // Spend is a number of tokens, of all kinds together, and what they cost, in millionths of
@@ -15,6 +16,15 @@ type Spend struct {
 // Add is both together, and no more than a record holds.
 func (s Spend) Add(o Spend) Spend {
 	return Spend{min(s.Tokens+o.Tokens, MaxCost), min(s.Cost+o.Cost, MaxCost)}
+}
+
+// Money writes millionths: 1234567 is 1.234567, and 1500000 is 1.50.
+func Money(micro int64) string {
+	text := fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
+	for n := 0; n < 4 && strings.HasSuffix(text, "0"); n++ {
+		text = text[:len(text)-1]
+	}
+	return text
 }
 
 // SpendOf is what was used of all models. priced says that each of them had a price: without
@@ -67,7 +77,9 @@ func (f Facts) Pays() bool {
 }
 
 // budgetRule: what the attempt may use is reserved before it is claimed, as a whole. So what
-// runs at once can't spend the same tokens, and no run ends over what another one spent.
+// runs at once can't spend the same tokens, and no run ends over what another one spent. What
+// is used isn't said: each run that ends would have the issue of each task that waits written
+// anew.
 func budgetRule(f Facts) (out []Violation) {
 	if f.Budget == nil || !f.Pays() {
 		return nil
@@ -75,17 +87,20 @@ func budgetRule(f Facts) (out []Violation) {
 	need := f.Budget.Attempt
 	for _, p := range f.Budget.Pots {
 		for _, n := range []struct {
-			kind                    string
+			kind, needs             string
 			need, limit, used, held int64
 		}{
-			{"tokens", need.Tokens, p.Limit.Tokens, p.Used.Tokens, p.Held.Tokens},
-			{"cost", need.Cost, p.Limit.Cost, p.Used.Cost, p.Held.Cost},
+			{"tokens", fmt.Sprintf("%d tokens", need.Tokens), need.Tokens, p.Limit.Tokens, p.Used.Tokens, p.Held.Tokens},
+			{"cost", Money(need.Cost) + " in the currency of the price list", need.Cost, p.Limit.Cost, p.Used.Cost, p.Held.Cost},
 		} {
 			if n.limit == 0 || n.used+n.held+max(n.need, 1) <= n.limit {
 				continue
 			}
-			out = append(out, Violation{CodeBudgetSpent, "budgets." + p.Scope + "." + n.kind, fmt.Sprintf(
-				"The budget for %s is %d, %d are used and %d reserved for runs under way; an attempt needs %d.", potWords[p.Scope], n.limit, n.used, n.held, n.need)})
+			key, left := "budgets."+p.Scope+"."+n.kind, "Nothing is left"
+			if n.need > 0 {
+				left = "Less is left than an attempt needs, " + n.needs + ","
+			}
+			out = append(out, Violation{CodeBudgetSpent, key, fmt.Sprintf("%s of the budget for %s (%s).", left, potWords[p.Scope], key)})
 		}
 	}
 	return out

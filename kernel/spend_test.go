@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -107,5 +108,38 @@ func TestSpendOf(t *testing.T) {
 	}
 	if sum, all := kernel.SpendOf([]kernel.Usage{priced, {Output: kernel.MaxCost, Input: kernel.MaxCost}}); sum != (kernel.Spend{Tokens: kernel.MaxCost, Cost: 4000}) || all {
 		t.Errorf("%+v, %t", sum, all)
+	}
+}
+
+// TestBudget_SaysWhatIsNeeded: which budget it is and what an attempt needs of it, money with
+// its decimals, and the same words whatever others use meanwhile.
+func TestBudget_SaysWhatIsNeeded(t *testing.T) {
+	limit := kernel.Spend{Tokens: 10, Cost: 15_000_000}
+	for _, c := range []struct {
+		attempt, used, held kernel.Spend
+		says                []string
+	}{
+		{kernel.Spend{Tokens: 6}, kernel.Spend{Tokens: 5}, kernel.Spend{}, []string{"Less is left than an attempt needs, 6 tokens, of the budget for this task (budgets.task.tokens)."}},
+		{kernel.Spend{Tokens: 6}, kernel.Spend{Tokens: 7}, kernel.Spend{Tokens: 2}, []string{"Less is left than an attempt needs, 6 tokens, of the budget for this task (budgets.task.tokens)."}},
+		{kernel.Spend{Cost: 5_250_000}, kernel.Spend{Cost: 10_000_000}, kernel.Spend{}, []string{"Less is left than an attempt needs, 5.25 in the currency of the price list, of the budget for this task (budgets.task.cost)."}},
+		{kernel.Spend{Cost: 1}, kernel.Spend{Tokens: 10}, kernel.Spend{}, []string{"Nothing is left of the budget for this task (budgets.task.tokens)."}},
+	} {
+		d := decide(t, budgeted(kernel.BudgetFacts{Attempt: c.attempt, Pots: []kernel.Pot{{Scope: kernel.ScopeTask, Limit: limit, Used: c.used, Held: c.held}}}))
+		says := []string{}
+		for _, v := range d.Violations {
+			says = append(says, v.Detail)
+		}
+		if !slices.Equal(says, c.says) {
+			t.Errorf("of %+v with %+v used and %+v held: %q, want %q", c.attempt, c.used, c.held, says, c.says)
+		}
+	}
+}
+
+// TestMoney: at least two decimals, and all that aren't 0.
+func TestMoney(t *testing.T) {
+	for micro, want := range map[int64]string{0: "0.00", 1: "0.000001", 1_500_000: "1.50", 15_000_000: "15.00", 1_234_567: "1.234567"} {
+		if got := kernel.Money(micro); got != want {
+			t.Errorf("%d: %s, want %s", micro, got, want)
+		}
 	}
 }

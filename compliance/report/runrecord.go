@@ -199,21 +199,12 @@ func costOf(list []kernel.Usage) (line string) {
 		sums[u.Price.Currency] = min(sums[u.Price.Currency]+u.Cost, kernel.MaxCost)
 	}
 	for _, currency := range slices.Sorted(maps.Keys(sums)) {
-		line += " It cost " + Money(sums[currency]) + " " + span(currency) + " by the prices of the server's configuration."
+		line += " It cost " + kernel.Money(sums[currency]) + " " + span(currency) + " by the prices of the server's configuration."
 	}
 	if len(unpriced) > 0 {
 		line += " There is no price for " + strings.Join(unpriced, ", ") + ", whose cost isn't known."
 	}
 	return line
-}
-
-// Money writes millionths: 1234567 is 1.234567, and 1500000 is 1.50.
-func Money(micro int64) string {
-	text := fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
-	for n := 0; n < 4 && strings.HasSuffix(text, "0"); n++ {
-		text = text[:len(text)-1]
-	}
-	return text
 }
 
 // tellDenied says what the gateway denied, and which list would allow it.

@@ -237,7 +237,7 @@ func (r SpentRun) lines(t *tabwriter.Writer, task string) {
 	for _, u := range r.Models {
 		cost := "no price"
 		if u.Price != nil {
-			cost = Money(u.Cost) + " " + u.Price.Currency
+			cost = kernel.Money(u.Cost) + " " + u.Price.Currency
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", head, Clean(u.Model), u.Requests, u.Input, u.CacheRead, u.CacheWrite, u.Output, cost)
 	}
@@ -246,7 +246,7 @@ func (r SpentRun) lines(t *tabwriter.Writer, task string) {
 func (s Sum) line(t *tabwriter.Writer, name string) {
 	var costs []string
 	for _, c := range s.Costs {
-		costs = append(costs, Money(c.Micro)+" "+c.Currency)
+		costs = append(costs, kernel.Money(c.Micro)+" "+c.Currency)
 	}
 	if len(s.Unpriced) > 0 {
 		costs = append(costs, "no price for "+Clean(strings.Join(s.Unpriced, ", ")))

@@ -67,7 +67,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 		return err
 	}
 	t.work.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
-	return nil
+	return t.recordKilled(ctx)
 }
 
 // handBack gives back the lease that a halted task still has, of a process that died or of

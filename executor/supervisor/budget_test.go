@@ -1,10 +1,13 @@
 package supervisor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -58,6 +61,7 @@ func TestBudget_SpentIsToldAndWaits(t *testing.T) {
 	}
 	refused()
 	said := f.marked("task")[0].Body
+	f.place.cfg.Budgets = attempts(101, 0) // more is left, and not enough
 	f.open()
 	refused()
 	if again := f.marked("task")[0].Body; again != said {
@@ -114,5 +118,75 @@ func TestBudget_EndUnseen(t *testing.T) {
 	b.clock.advance(3_600_000)
 	if st := b.until(kernel.StandRefused); len(given) != 1 || st.Decision.Violations[0].Code != kernel.CodeBudgetSpent {
 		t.Errorf("%v, builders %v", st.Decision.Violations, given)
+	}
+}
+
+// TestBudget_KilledCostsWhatItUsed: however a run is ended while it builds, what its builder
+// really used takes the place of what was reserved, once, and the records replay. The process
+// that follows has room for another attempt.
+func TestBudget_KilledCostsWhatItUsed(t *testing.T) {
+	t.Parallel()
+	asks := func(r kernel.Request) func(*bench) { return func(b *bench) { b.ask(r) } }
+	for name, end := range map[string]func(*bench){
+		"shutdown": asks(kernel.RequestShutdown), "stop": asks(kernel.RequestStop), "halt": asks(kernel.RequestHalt),
+		"its lease is lost": func(b *bench) {
+			gittest.Commit(b.t, b.bare, stateRef, "", map[string]string{"x": "y"})
+			b.tick()
+		},
+		"its lease can't be renewed": func(b *bench) {
+			b.clock.advance(119_000)
+			b.task.work.giveUpIfFenced()
+			b.ask(kernel.RequestLook)
+		},
+		"the task is closed": func(b *bench) { b.task.Close() },
+	} {
+		var given []kernel.Spend
+		b := newBench(t, newRepo(t), func(b *bench) {
+			b.place.cfg.Budgets = attempts(100, 0)
+			b.exec.build, b.exec.hold = spends(writes(map[string]string{"out.txt": "hello\n"}), 7, &given), true
+		})
+		b.reach(kernel.ActionDispatch)
+		end(b)
+		for _, after := range []string{"at once", "in the process that follows"} {
+			if p := b.sup.world.Pot(kernel.ScopeTask, 1, b.clock.Now().WallMs); p.Used.Tokens != 7 {
+				t.Errorf("%s, %s: %+v", name, after, p)
+			}
+			b.open()
+		}
+		results := slices.DeleteFunc(b.records(), func(r kernel.Record) bool { return r.Kind != kernel.KindBuilderResult })
+		if len(results) != 1 || len(given) != 1 {
+			t.Errorf("%s: %d results recorded of %d builders", name, len(results), len(given))
+		}
+		if fault, err := replay.VerifyWorld(b.led.Records(t.Context(), 0, 0)); fault != nil || err != nil {
+			t.Errorf("%s: %+v, %v", name, fault, err)
+		}
+		if name == "shutdown" {
+			b.clock.advance(3_600_000)
+			b.exec.hold = false
+			b.until(kernel.StandFinal)
+			b.verify(stateRef)
+		}
+	}
+}
+
+// TestBudget_TakenOverElsewhere: another installation finishes what a process began that died.
+// Nothing is held for that run any more: what had no builder yet is free, what had one is used.
+func TestBudget_TakenOverElsewhere(t *testing.T) {
+	t.Parallel()
+	for at, used := range map[kernel.Action]int64{kernel.ActionClaim: 0, kernel.ActionDispatch: 60} {
+		var given []kernel.Spend
+		b := newBench(t, newRepo(t), func(b *bench) {
+			b.place.cfg.Budgets = attempts(0, 100)
+			b.exec.build, b.exec.hold = spends(writes(map[string]string{"out.txt": "hello\n"}), 1, &given), true
+		})
+		b.reach(at)
+		other := b.joins(t)
+		other.pastLease()
+		other.until(kernel.StandFinal)
+		b.trusts(other)
+		b.until(kernel.StandFinal)
+		if p := b.sup.world.Pot(kernel.ScopeWorld, 2, b.clock.Now().WallMs); p.Used.Tokens != used || p.Held.Tokens != 0 {
+			t.Errorf("after the %s: %+v", at, p)
+		}
 	}
 }

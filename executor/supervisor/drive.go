@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -90,7 +91,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		d.obeyAll(ctx)
 		if t.kernelEnded() {
 			t.work.setRun(nil) // nothing of it runs
-			return d.last, machine.ErrHalted
+			return d.last, cmp.Or(t.recordKilled(ctx), error(machine.ErrHalted))
 		}
 		if ctx.Err() != nil {
 			return d.part(ctx)

@@ -294,12 +294,12 @@ func (t *Task) opening(c *cycle) []kernel.Draft {
 	return drafts
 }
 
-// closing is what came of the effect, where that is known.
-func (t *Task) closing(c *cycle) []kernel.Draft {
-	if c.outcome == nil {
-		return nil
+// closing is what came of the effect, where that is known, and of the builder that it ended.
+func (t *Task) closing(c *cycle) (drafts []kernel.Draft) {
+	if c.outcome != nil {
+		drafts = append(drafts, kernel.Draft{Kind: kernel.KindOutcome, Task: t.number, Run: c.runID(), Body: *c.outcome})
 	}
-	return []kernel.Draft{{Kind: kernel.KindOutcome, Task: t.number, Run: c.runID(), Body: *c.outcome}}
+	return append(drafts, t.work.takeKilled()...)
 }
 
 // boot makes the kernel of the task's epoch.

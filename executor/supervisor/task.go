@@ -149,10 +149,11 @@ type worker struct {
 	telling  bool       // the issue is moved; written under guard
 	// delivering: a result was pushed, and nobody knows what became of it; under guard.
 	delivering bool
-	again      *review  // of what was pushed to the change branch; under guard
-	cut        git.OID  // what was under review when it was cut off; under guard
-	room       room     // under guard
-	asking     exchange // under guard
+	again      *review        // of what was pushed to the change branch; under guard
+	cut        git.OID        // what was under review when it was cut off; under guard
+	room       room           // under guard
+	asking     exchange       // under guard
+	killed     []kernel.Draft // see [worker.takeKilled]; under guard
 }
 
 // tracker is the task where people see it: its issue, with status and answers, and its
@@ -301,6 +302,9 @@ func (t *Task) Close() {
 	t.s.locked(func() {
 		if t.s.open[t.number] == t {
 			delete(t.s.open, t.number)
+			if err := t.s.recordResults(context.Background(), append(t.work.takeKilled(), t.work.run.untaken(t.number)...)); err != nil {
+				t.log().Warn("what the killed builder used is not recorded", "error", err)
+			}
 			t.work.park()
 		}
 	})
@@ -370,6 +374,9 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	o, err := t.observe(looking, req, actor)
 	err = looked(err)
 	endSpan(look, err)
+	if err == nil {
+		err = t.recordKilled(ctx)
+	}
 	if err != nil {
 		return Status{}, t.untrusted(ctx, req, actor, err)
 	}
@@ -430,6 +437,9 @@ func (sj *subject) view() kernel.TaskView { return sj.s.world.TaskView(sj.number
 
 func (w *worker) setRun(r *run) {
 	w.guard.Lock()
+	if old := w.run; old != r {
+		w.killed = append(w.killed, old.untaken(w.number)...)
+	}
 	w.run = r
 	w.guard.Unlock()
 	id := ""

@@ -12,8 +12,9 @@ import (
 //
 // A claim that pays a builder reserves what its facts say that the attempt may use, with
 // the intent of its push. The builder's result settles that: what was really used takes its
-// place. A run that is over and never started a builder holds nothing. Of one that was dispatched and
-// whose end nobody recorded, all of it stays spent.
+// place, also where it is recorded after the run's end. A run that is over and never started
+// a builder holds nothing. Of one that was dispatched and whose end nobody recorded, all of
+// it stays spent, once a look shows that HEAD isn't its lease any more.
 type spending struct {
 	total kernel.Spend
 	tasks map[int64]spentBy
@@ -48,6 +49,7 @@ func newSpending() *spending {
 func (s *spending) note(task int64, run string, now int64, said any) {
 	switch v := said.(type) {
 	case kernel.Facts:
+		s.leave(task, v)
 		if delete(s.asked, task); v.Budget != nil && v.Pays() {
 			s.asked[task] = v.Budget.Attempt
 		}
@@ -81,6 +83,21 @@ func (s *spending) intends(task int64, run string, now int64, i kernel.Intent) {
 	}
 }
 
+// leave ends what runs of a task hold of which nobody works any more: this process has no
+// such run, and HEAD isn't its lease, whoever moved it on.
+func (s *spending) leave(task int64, f kernel.Facts) {
+	for _, run := range slices.Sorted(maps.Keys(s.holds)) {
+		h := s.holds[run]
+		switch lease := f.Head.State == kernel.HeadWorking && f.Head.RunID == run; {
+		case h.task != task, lease, f.Run != nil && f.Run.RunID == run:
+		case h.started:
+			s.spend(task, run, h.day, h.spend)
+		default:
+			delete(s.holds, run)
+		}
+	}
+}
+
 // settle counts what a run used, on the day on which it was claimed. Where a model had no
 // price its cost isn't known, and all that was reserved of that counts.
 func (s *spending) settle(task int64, run string, now int64, r kernel.BuilderResult) {
@@ -88,7 +105,6 @@ func (s *spending) settle(task int64, run string, now int64, r kernel.BuilderRes
 	if !held {
 		h.day = kernel.Day(now)
 	}
-	delete(s.holds, run)
 	var used kernel.Spend
 	if r.Egress != nil {
 		var priced bool
@@ -96,7 +112,13 @@ func (s *spending) settle(task int64, run string, now int64, r kernel.BuilderRes
 			used.Cost = max(used.Cost, h.spend.Cost)
 		}
 	}
-	s.total, s.days[h.day] = s.total.Add(used), s.days[h.day].Add(used)
+	s.spend(task, run, h.day, used)
+}
+
+// spend counts what a run used in place of what it held.
+func (s *spending) spend(task int64, run string, day int64, used kernel.Spend) {
+	delete(s.holds, run)
+	s.total, s.days[day] = s.total.Add(used), s.days[day].Add(used)
 	s.tasks[task] = spentBy{s.tasks[task].spend.Add(used), run}
 	for len(s.days) > keptDays {
 		delete(s.days, slices.Min(slices.Collect(maps.Keys(s.days))))

@@ -129,3 +129,64 @@ func TestSpending_EndUnseen(t *testing.T) {
 	again.step(kernel.ActionClaim, again.reserving(5))
 	b.pots(2, b.now, map[string][2]int64{kernel.ScopeWorld: {100, 5}})
 }
+
+// TestSpending_MovedOnByAnother: what a run holds ends with the look that finds HEAD moved on
+// while this process has no such run. A builder that may have started has used all of it, also
+// where a result comes after all; the process that has the run, and its lease at HEAD, keep it.
+func TestSpending_MovedOnByAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		started    bool
+		see        func(*kernel.Facts)
+		used, held int64
+	}{
+		"before the start":     {false, func(f *kernel.Facts) { f.Head.RunID = "r9" }, 0, 0},
+		"after the start":      {true, func(f *kernel.Facts) { f.Head.RunID = "r9" }, 100, 0},
+		"given back":           {true, func(f *kernel.Facts) { f.Head.State = kernel.HeadStalled }, 100, 0},
+		"finished":             {true, func(f *kernel.Facts) { f.Head.State, f.Head.RunID = string(kernel.TaskCompleted), "" }, 100, 0},
+		"its lease":            {true, func(*kernel.Facts) {}, 0, 100},
+		"a claim's lease":      {false, func(*kernel.Facts) {}, 0, 100},
+		"not seen by who runs": {false, func(f *kernel.Facts) { f.Head.RunID, f.Run = "r9", &kernel.RunFacts{RunID: "r1"} }, 0, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, config())
+			j := b.job(1, "r1")
+			j.step(kernel.ActionClaim, j.reserving(100))
+			if c.started {
+				j.step(kernel.ActionDispatch, j.dispatches())
+			}
+			other := b.job(2, "r2")
+			b.round(other.decided(other.facts("", ""), kernel.ActionNone, "")...) // which ends nothing of task 1
+			f := j.facts(kernel.HeadWorking, "")
+			c.see(&f)
+			b.round(j.decided(f, kernel.ActionNone, "")...)
+			b.pots(2, b.now, map[string][2]int64{kernel.ScopeWorld: {c.used, c.held}, kernel.ScopeDay: {c.used, c.held}})
+			b.pots(1, b.now, map[string][2]int64{kernel.ScopeTask: {c.used + started(c.started, c.held), 0}})
+			if c.used > 0 {
+				b.round(j.using(kernel.Usage{Model: "m", Output: 30})[0])
+				b.pots(2, b.now, map[string][2]int64{kernel.ScopeWorld: {c.used, 0}})
+			}
+		})
+	}
+}
+
+// started is what a run holds of its own task's budget: another claim of that finds it used.
+func started(is bool, held int64) int64 {
+	if !is {
+		return 0
+	}
+	return held
+}
+
+// TestSpending_ResultAfterTheEnd: what a builder used that was ended with its run is recorded
+// after the outcome, and settles the run.
+func TestSpending_ResultAfterTheEnd(t *testing.T) {
+	b := open(t, config())
+	j := b.job(1, "r1")
+	j.step(kernel.ActionClaim, j.reserving(100))
+	j.step(kernel.ActionDispatch, j.dispatches())
+	b.round(append(j.decided(j.facts("working", kernel.PhaseBuilding), kernel.ActionRelease, kernel.TaskOpen), j.intent(kernel.ActionRelease, ""))...)
+	b.round(j.outcome(kernel.ActionRelease, kernel.OutcomeDone), j.using(kernel.Usage{Model: "m", Output: 30})[0])
+	b.round(j.decided(j.facts(kernel.HeadStalled, ""), kernel.ActionNone, "")...)
+	b.pots(2, b.now, map[string][2]int64{kernel.ScopeWorld: {30, 0}, kernel.ScopeDay: {30, 0}})
+	b.pots(1, b.now, map[string][2]int64{kernel.ScopeTask: {30, 0}})
+}
