@@ -276,21 +276,3 @@ func (f Facts) RefusesFix() []Violation {
 	}
 	return append(out, f.refusesAgain()...)
 }
-
-// fix claims the task for a revision of its delivered work. It counts nothing against
-// that: whatever else than a result of its own the revision comes to, the delivered one is put
-// back as it was, and interruptions are counted for the act that asked.
-func fix(f Facts, d Decision) Decision {
-	d.Standing, d.Action, d.State = StandActing, ActionClaim, TaskClaimed
-	d.Attempt, d.Interruptions = max(f.Head.Attempt, 1), f.Head.Interruptions
-	d.Fixes, d.Fix = f.Fix.Run, f.Fix.Digest
-	if f.asksAgain(f.Fix.Act) {
-		d.RefreshInterruptions = f.Head.RefreshInterruptions
-	}
-	return d
-}
-
-// fixDue reports whether a revision is begun now.
-func (f Facts) fixDue() bool {
-	return f.Request == RequestTick && f.Fixable() && f.LagUntil <= f.Now && !(f.wantsRefresh() && f.refreshFirst())
-}

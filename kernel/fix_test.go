@@ -208,23 +208,11 @@ func TestE1_FixIsAskedLikeAClaim(t *testing.T) {
 			t.Errorf("%s: %s, revision over %q with %s, attempt %d", c[0], d.Action, d.Fixes, d.Fix, d.Attempt)
 		}
 		standing := decide(t, with(f, func(f *kernel.Facts) { f.Fix = nil }))
-		for name, change := range map[string]func(*kernel.Facts){
-			"the head moved":           func(f *kernel.Facts) { f.Fix.Faults = breaks(kernel.CodeBranchTaken) },
-			"there is no list":         func(f *kernel.Facts) { f.Fix.Digest = "" },
-			"nobody may any more":      func(f *kernel.Facts) { f.Policy = breaks(kernel.CodeAuthority) },
-			"the text was edited":      func(f *kernel.Facts) { f.Current = digest("e") },
-			"another text is approved": func(f *kernel.Facts) { f.Approved, f.Current = digest("e"), digest("e"); f.SameIssue = true },
-			"the task is malformed":    func(f *kernel.Facts) { f.Input = breaks(kernel.CodeDispatchMalformed) },
-			"there is no sandbox":      func(f *kernel.Facts) { f.Environment = breaks(kernel.CodeSandboxUnavailable) },
-			"the server refused it":    func(f *kernel.Facts) { f.Refused = breaks(kernel.CodePushRefused) },
-			"it was cut off just now": func(f *kernel.Facts) {
-				f.Head.RefreshAct, f.Head.RefreshOwed, f.Head.NotBefore = f.Fix.Act, true, now+1
-			},
-			"the work was turned down": func(f *kernel.Facts) { f.Undone = true },
-			"pushes are shown late":    func(f *kernel.Facts) { f.LagUntil = now + 1 },
-			"it is only looked at":     func(f *kernel.Facts) { f.Request = kernel.RequestLook },
-			"the budget is spent":      poor,
-		} {
+		no := keptBack(func(f *kernel.Facts) string { return f.Fix.Act })
+		no["the head moved"] = func(f *kernel.Facts) { f.Fix.Faults = breaks(kernel.CodeBranchTaken) }
+		no["there is no list"] = func(f *kernel.Facts) { f.Fix.Digest = "" }
+		no["the budget is spent"] = poor
+		for name, change := range no {
 			if d := decide(t, with(reviewed(c[0], c[1]), change)); d.Action != kernel.ActionNone || d.Standing != standing.Standing {
 				t.Errorf("%s, %s: %s, stands %s", c[0], name, d.Action, d.Standing)
 			}

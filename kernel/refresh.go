@@ -55,11 +55,8 @@ func AutoAct(h HeadFacts, base string) (id string, nth int64) {
 		}
 		return "", nth
 	}
-	return fmt.Sprintf("%d/auto:%d:%s", min(ActTime(after), maxActTime)+1, nth+1, base), nth + 1
+	return fmt.Sprintf("%d/auto:%d:%s", min(ActTime(after), lastTime-1)+1, nth+1, base), nth + 1
 }
-
-// maxActTime is the last millisecond of the year 9999: no forge says a later one.
-const maxActTime = 253402300799999
 
 // ReadAutoAct reads such an act; ok is false of any other.
 func ReadAutoAct(id string) (nth int64, base string, ok bool) {
@@ -185,27 +182,30 @@ func (h HeadFacts) refreshed() (s TaskState, waitsFor string) {
 	return TaskCompleted, ""
 }
 
-// replaces begins what is to be done with the delivered work, if something is due.
+// replaces claims the task for what is to be done with its delivered work, if something is
+// due: that is applied on the base as it is now, without a builder, or revised by one. It
+// counts nothing against that work: whatever else than a result of its own the run comes to,
+// the delivered one is put back as it was, and interruptions are counted for the act that
+// asked.
 func replaces(f Facts, d Decision) (Decision, bool) {
+	next := f.refreshNext()
+	var act string
 	switch {
-	case f.fixDue():
-		return fix(f, d), true
-	case f.Request == RequestTick && f.Refreshable() && f.LagUntil <= f.Now && f.refreshNext():
-		return refresh(f, d), true
+	case f.Request != RequestTick || f.LagUntil > f.Now:
+		return d, false
+	case next && f.Refreshable():
+		act, d.Resumes, d.Refreshes = f.Refresh.Act, f.Refresh.Resumes, f.Refresh.Run
+	case !next && f.Fixable():
+		act, d.Fixes, d.Fix = f.Fix.Act, f.Fix.Run, f.Fix.Digest
+	default:
+		return d, false
 	}
-	return d, false
-}
-
-// refresh claims the task to apply its delivered work on the base as it is now. It is no
-// attempt, and no builder is started.
-func refresh(f Facts, d Decision) Decision {
 	d.Standing, d.Action, d.State = StandActing, ActionClaim, TaskClaimed
 	d.Attempt, d.Interruptions = max(f.Head.Attempt, 1), f.Head.Interruptions
-	d.Resumes, d.Refreshes = f.Refresh.Resumes, f.Refresh.Run
-	if f.asksAgain(f.Refresh.Act) {
+	if f.asksAgain(act) {
 		d.RefreshInterruptions = f.Head.RefreshInterruptions
 	}
-	return d
+	return d, true
 }
 
 // replacedRule: what a lease at HEAD is to replace must still count, to be put back.

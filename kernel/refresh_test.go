@@ -17,6 +17,22 @@ func delivered(state, waitsFor string) kernel.Facts {
 	})
 }
 
+// keptBack is what keeps back whatever is asked for with delivered work, by an act.
+func keptBack(act func(*kernel.Facts) string) map[string]func(*kernel.Facts) {
+	return map[string]func(*kernel.Facts){
+		"nobody may any more":      func(f *kernel.Facts) { f.Policy = breaks(kernel.CodeAuthority) },
+		"the text was edited":      func(f *kernel.Facts) { f.Current = digest("e") },
+		"another text is approved": func(f *kernel.Facts) { f.Approved, f.Current = digest("e"), digest("e"); f.SameIssue = true },
+		"the task is malformed":    func(f *kernel.Facts) { f.Input = breaks(kernel.CodeDispatchMalformed) },
+		"there is no sandbox":      func(f *kernel.Facts) { f.Environment = breaks(kernel.CodeSandboxUnavailable) },
+		"the server refused it":    func(f *kernel.Facts) { f.Refused = breaks(kernel.CodePushRefused) },
+		"it was cut off just now":  func(f *kernel.Facts) { f.Head.RefreshAct, f.Head.RefreshOwed, f.Head.NotBefore = act(f), true, now+1 },
+		"the work was turned down": func(f *kernel.Facts) { f.Undone = true },
+		"pushes are shown late":    func(f *kernel.Facts) { f.LagUntil = now + 1 },
+		"it is only looked at":     func(f *kernel.Facts) { f.Request = kernel.RequestLook },
+	}
+}
+
 // TestE1_RefreshIsAskedLikeAClaim: delivered work is applied on another base only where
 // anything could be claimed, and it is no attempt. Otherwise it stays as it is, and nothing
 // is begun anew.
@@ -27,21 +43,9 @@ func TestE1_RefreshIsAskedLikeAClaim(t *testing.T) {
 			t.Errorf("%s: %s, refreshes %q, goes on with %q, attempt %d", c[0], d.Action, d.Refreshes, d.Resumes, d.Attempt)
 		}
 		standing := decide(t, with(f, func(f *kernel.Facts) { f.Refresh = nil }))
-		for name, change := range map[string]func(*kernel.Facts){
-			"it doesn't apply":         func(f *kernel.Facts) { f.Refresh.Faults = breaks(kernel.CodeBaseMoved) },
-			"nobody may any more":      func(f *kernel.Facts) { f.Policy = breaks(kernel.CodeAuthority) },
-			"the text was edited":      func(f *kernel.Facts) { f.Current = digest("e") },
-			"another text is approved": func(f *kernel.Facts) { f.Approved, f.Current = digest("e"), digest("e"); f.SameIssue = true },
-			"the task is malformed":    func(f *kernel.Facts) { f.Input = breaks(kernel.CodeDispatchMalformed) },
-			"there is no sandbox":      func(f *kernel.Facts) { f.Environment = breaks(kernel.CodeSandboxUnavailable) },
-			"the server refused it":    func(f *kernel.Facts) { f.Refused = breaks(kernel.CodePushRefused) },
-			"it was cut off just now": func(f *kernel.Facts) {
-				f.Head.RefreshAct, f.Head.RefreshOwed, f.Head.NotBefore = f.Refresh.Act, true, now+1
-			},
-			"the work was turned down": func(f *kernel.Facts) { f.Undone = true },
-			"pushes are shown late":    func(f *kernel.Facts) { f.LagUntil = now + 1 },
-			"it is only looked at":     func(f *kernel.Facts) { f.Request = kernel.RequestLook },
-		} {
+		no := keptBack(func(f *kernel.Facts) string { return f.Refresh.Act })
+		no["it doesn't apply"] = func(f *kernel.Facts) { f.Refresh.Faults = breaks(kernel.CodeBaseMoved) }
+		for name, change := range no {
 			if d := decide(t, with(delivered(c[0], c[1]), change)); d.Action != kernel.ActionNone || d.Standing != standing.Standing {
 				t.Errorf("%s, %s: %s, stands %s", c[0], name, d.Action, d.Standing)
 			}
@@ -196,14 +200,14 @@ func TestE1_AutoAct(t *testing.T) {
 		{"7/event:1", "9/auto:0:a", false, "10/auto:1:b", 1},
 		{"7/event:1", "9/auto:x:a", false, "10/auto:1:b", 1},
 		{"7/event:1", "9/4:a", false, "10/auto:1:b", 1},
-		{"9223372036854775807/event:1", "", false, "253402300800000/auto:1:b", 1},
+		{"9223372036854775807/event:1", "", false, "9007199254740991/auto:1:b", 1},
 	} {
 		h := kernel.HeadFacts{Act: c.act, RefreshAct: c.refreshAct, RefreshOwed: c.owed}
 		id, nth := kernel.AutoAct(h, "b")
 		if id != c.want || nth != c.nth {
 			t.Errorf("%+v: %q, %d", c, id, nth)
 		}
-		if id != "" && !c.owed && kernel.ActTime(c.act) < 1<<48 && !(kernel.NewerAct(id, c.act) && kernel.NewerAct(id, c.refreshAct)) {
+		if id != "" && !c.owed && kernel.ActTime(c.act) < 1<<53 && !(kernel.NewerAct(id, c.act) && kernel.NewerAct(id, c.refreshAct)) {
 			t.Errorf("%q isn't newer than %q and %q", id, c.act, c.refreshAct)
 		}
 	}
