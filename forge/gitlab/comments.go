@@ -15,27 +15,35 @@ import (
 	"github.com/writbot/writ/forge/internal/transport"
 )
 
-// Comments is forge.Comments. Notes that GitLab itself wrote are left out, and
-// internal ones: they are for fewer people than what writ records.
+// Comments is forge.Comments.
 func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forge.Comment, error) {
-	at := threadOf(number)
 	w := reading("list comments of %s#%d", r, number)
-	notes, err := h.listNotes(ctx, w, r, at)
+	_, out, err := h.readThread(ctx, w, r, threadOf(number))
 	if err != nil {
 		return nil, err
 	}
-	var out []forge.Comment
-	for _, n := range notes {
+	return out, h.edits(ctx, w.op, out, commands)
+}
+
+// readThread reads what people wrote in a thread for everybody who may read it: the notes,
+// and each as a comment. Those that GitLab itself wrote are left out, and internal ones:
+// they are for fewer people than what writ records.
+func (h *Host) readThread(ctx context.Context, w how, r forge.Repo, at thread) (notes []*gitlab.Note, said []forge.Comment, err error) {
+	all, err := h.listNotes(ctx, w, r, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range all {
 		if n.System || n.Internal || n.Confidential {
 			continue
 		}
 		c, err := h.comment(ctx, r, at, n)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out = append(out, c)
+		notes, said = append(notes, n), append(said, c)
 	}
-	return out, h.edits(ctx, w.op, out, commands)
+	return notes, said, nil
 }
 
 // listNotes reads a thread, oldest first.

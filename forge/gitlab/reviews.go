@@ -18,30 +18,18 @@ func (h *Host) ReviewComments(ctx context.Context, r forge.Repo, change int64) (
 	if !at.merge {
 		return nil, w.refuse(forge.NotFound, "it is an issue")
 	}
-	notes, err := h.listNotes(ctx, w, r, at)
+	notes, said, err := h.readThread(ctx, w, r, at)
 	if err != nil {
 		return nil, err
 	}
-	var said []forge.Comment
+	err = h.edits(ctx, w.op, said, func(forge.Comment) bool { return true })
 	var out []forge.ReviewComment
-	for _, n := range notes {
-		if n.System || n.Internal || n.Confidential {
-			continue
-		}
-		c, err := h.comment(ctx, r, at, n)
-		if err != nil {
-			return nil, err
-		}
-		said = append(said, c)
-		one := forge.ReviewComment{Kind: forge.ReviewTalk, Resolved: n.Resolved}
+	for i, n := range notes {
+		one := forge.ReviewComment{Comment: said[i], Kind: forge.ReviewTalk, Resolved: n.Resolved}
 		if n.Position != nil {
 			one.Kind, one.Place = forge.ReviewLine, placeOf(n.Position)
 		}
 		out = append(out, one)
-	}
-	err = h.edits(ctx, w.op, said, func(forge.Comment) bool { return true })
-	for n := range said {
-		out[n].Comment = said[n]
 	}
 	return out, err
 }
