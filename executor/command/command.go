@@ -4,7 +4,8 @@
 //
 // The program has a process group of its own, and the group doesn't outlive writ,
 // kill -9 included: a small watchman in the group reads a pipe that writ holds, and
-// kills the group when it ends. What leaves the group on purpose (setsid) stays.
+// kills the group when it ends. What the program started and leaves the group on purpose
+// (setsid) stays.
 package command
 
 import (

@@ -355,6 +355,14 @@ func (d *drive) wakeAt(st Status) int64 {
 	return at
 }
 
+// earlier is the earlier of two times, of which 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // afterEffect goes on at once. An effect that didn't come about is tried again,
 // or decided anew, after a pause that grows. One that was lost to somebody else
 // needs none, for HEAD has moved; only where it is lost again and again (a lock

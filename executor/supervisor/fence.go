@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
 )
 
@@ -90,4 +91,37 @@ func (w *worker) giveUpIfFenced() {
 		w.gaveUp(w.run)
 		w.say("the lease could not be renewed; the run is given up")
 	}
+}
+
+// untaken is the result of a builder that was killed and whose run is given up before that
+// was taken in. It is recorded for what the builder used of models: without it all that was
+// reserved for the run would stay spent.
+func (r *run) untaken(task int64) []kernel.Draft {
+	if r == nil || r.phase != kernel.PhaseBuilding || r.build == nil || !closed(r.build.Done()) {
+		return nil
+	}
+	return []kernel.Draft{{Kind: kernel.KindBuilderResult, Task: task, Run: r.id, Body: bounded(r.build.Outcome()).Result}}
+}
+
+// takeKilled are the results of killed builders that are to be recorded, once.
+func (w *worker) takeKilled() (list []kernel.Draft) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	list, w.killed = w.killed, nil
+	return list
+}
+
+// recordKilled records what killed builders used whose runs were given up beside an effect:
+// before the request that follows, of which the records belong to another run.
+func (t *Task) recordKilled(ctx context.Context) (err error) {
+	t.s.locked(func() { err = t.s.recordResults(ctx, t.work.takeKilled()) })
+	return err
+}
+
+// recordResults records results of builders in a round of their own; s.mu is held.
+func (s *Supervisor) recordResults(ctx context.Context, list []kernel.Draft) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return s.write(ctx, s.now().WallMs, list, true)
 }

@@ -112,7 +112,7 @@ func eventOf(c git.Commit, ambiguous bool) (lease.Event, error) {
 }
 
 // boundTrailers limits what trailers can do. A due time lies within the largest
-// back-off from its commit (see [Task.dated]), whatever a clock said, and that of an untrusted
+// back-off from its commit (see [subject.dated]), whatever a clock said, and that of an untrusted
 // writer counts for nothing: he could freeze a task.
 func boundTrailers(b kernel.Budgets, committedMs int64, h *kernel.HeadFacts) {
 	if !h.Trusted() {

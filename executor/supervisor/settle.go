@@ -91,7 +91,7 @@ func (w *worker) do(ctx context.Context, req kernel.Request, p *push) kernel.Out
 }
 
 // lookUp reads the refs again. Where HEAD hasn't moved, what lacks of the push is
-// pushed again, or kept says why not: see [Task.mayRepeat].
+// pushed again, or kept says why not: see [worker.mayRepeat].
 // That the repetition never left says nothing about the push before it, which
 // may still arrive: unknown stays unknown.
 func (w *worker) lookUp(ctx context.Context, req kernel.Request, p *push) (out git.Outcome, kept error) {

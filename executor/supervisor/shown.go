@@ -128,7 +128,7 @@ func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) err
 }
 
 // mayReturn is why a push that was acknowledged and lost isn't made again, nil where it is:
-// [Task.mayRepeat] of a task without a run.
+// [worker.mayRepeat] of a task without a run.
 func (o *observer) mayReturn(ctx context.Context, c *observation, p *push, refs git.Refs) error {
 	switch {
 	case p.result() && c.request == kernel.RequestStop:
