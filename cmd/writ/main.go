@@ -69,12 +69,12 @@ type app struct {
 	// connected is told of each connection through a gateway; nil: nobody is.
 	connected func(gateway.Record)
 	// used is told what each request to a provider used; nil: nobody is.
-	used func(world, builder string, u gateway.Usage, price *kernel.Price)
+	used func(world, builder string, one kernel.Usage)
 }
 
-func (a *app) usage(world, builder string, u gateway.Usage, price *kernel.Price) {
+func (a *app) usage(world, builder string, one kernel.Usage) {
 	if a.used != nil {
-		a.used(world, builder, u, price)
+		a.used(world, builder, one)
 	}
 }
 

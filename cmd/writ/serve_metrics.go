@@ -115,19 +115,19 @@ func (m *serverMetrics) connected(r gateway.Record) {
 
 // used counts what a request to a provider used. A model that the provider didn't name is
 // one that the inside has asked for, which may be any, and has no row of its own.
-func (m *serverMetrics) used(world, builder string, u gateway.Usage, price *kernel.Price) {
-	if u.Basis != gateway.Measured {
-		u.Model = "(unmeasured)"
+func (m *serverMetrics) used(world, builder string, one kernel.Usage) {
+	model := one.Model
+	if one.Reserved+one.Unknown > 0 {
+		model = "(unmeasured)"
 	}
-	for kind, n := range map[string]int64{"input": u.Input, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "output": u.Output} {
-		m.tokens.WithLabelValues(world, builder, u.Model, kind).Add(float64(n))
+	for kind, n := range map[string]int64{"input": one.Input, "cache_read": one.CacheRead, "cache_write": one.CacheWrite, "output": one.Output} {
+		m.tokens.WithLabelValues(world, builder, model, kind).Add(float64(n))
 	}
-	if price == nil {
-		m.noPrice.WithLabelValues(world, builder, u.Model).Inc()
+	if one.Price == nil {
+		m.noPrice.WithLabelValues(world, builder, model).Inc()
 		return
 	}
-	all := kernel.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
-	m.cost.WithLabelValues(world, builder, u.Model, price.Currency).Add(float64(price.Cost(all)))
+	m.cost.WithLabelValues(world, builder, model, one.Price.Currency).Add(float64(one.Cost))
 }
 
 // stats asks the store, within the time that a scrape has.

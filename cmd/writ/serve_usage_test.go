@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -17,9 +16,9 @@ import (
 func TestMetrics_Tokens(t *testing.T) {
 	a, price := &app{}, kernel.Price{Currency: "USD", CacheRead: 500_000, Output: 2_000_000}
 	m := newServerMetrics(prometheus.NewRegistry(), &server{app: a})
-	a.usage("w", "b", gateway.Usage{Model: "large", Basis: gateway.Measured, Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000}, &price)
-	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Reserved, Output: 5}, nil)
-	a.usage("w", "b", gateway.Usage{Model: "chosen", Basis: gateway.Unknown, Output: 6}, nil)
+	a.usage("w", "b", kernel.Usage{Model: "large", Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000}.Priced(&price))
+	a.usage("w", "b", kernel.Usage{Model: "chosen", Reserved: 1, Output: 5})
+	a.usage("w", "b", kernel.Usage{Model: "chosen", Unknown: 1, Output: 6})
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.tokens, m.cost, m.noPrice)
 	w := httptest.NewRecorder()

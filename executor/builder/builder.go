@@ -45,8 +45,8 @@ type Config struct {
 	Resolver   gateway.Resolver     // nil: the host's
 	Connection func(gateway.Record) // told of each connection to the outside; nil for nobody
 	// Usage is told what each request of a builder's to a provider used, with the model's
-	// price, nil for none; nil for nobody.
-	Usage func(world, builder string, u gateway.Usage, price *kernel.Price)
+	// price, if it has one; nil for nobody.
+	Usage func(world, builder string, one kernel.Usage)
 	// Price is what a model costs, nil where the operator didn't say it; nil for none.
 	Price   func(model string) *kernel.Price
 	WorkDir string // workspaces are made below it and removed

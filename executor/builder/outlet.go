@@ -276,11 +276,10 @@ func (g *egressLog) add(r gateway.Record) {
 		g.provider = r
 	}
 	if r.Usage != nil {
-		price := g.l.cfg.Price(r.Usage.Model)
-		u := dearest(*r.Usage, price)
-		g.use(u, price)
+		one := metered(*r.Usage, g.l.cfg.Price(r.Usage.Model))
+		g.use(one)
 		if g.l.cfg.Usage != nil && g.builder != "" {
-			g.l.cfg.Usage(g.world, g.builder, u, price)
+			g.l.cfg.Usage(g.world, g.builder, one)
 		}
 	}
 	g.e.Total++
@@ -296,33 +295,26 @@ func (g *egressLog) add(r gateway.Record) {
 
 // use counts what a request to a provider used. Where no answer named the model it is the
 // one that the inside has asked for, of which there may be many.
-func (g *egressLog) use(u gateway.Usage, price *kernel.Price) {
-	model := g.l.clean(u.Model, maxDetailBytes)
+func (g *egressLog) use(one kernel.Usage) {
+	model := g.l.clean(one.Model, maxDetailBytes)
 	i := slices.IndexFunc(g.e.Usage, func(o kernel.Usage) bool { return o.Model == model })
 	if i < 0 {
 		if i = len(g.e.Usage); i == kernel.MaxModels {
 			i--
 			g.e.Usage[i].Model = kernel.OtherModels
 		} else {
-			g.e.Usage = append(g.e.Usage, kernel.Usage{Model: model, Price: price})
+			g.e.Usage = append(g.e.Usage, kernel.Usage{Model: model, Price: one.Price})
 		}
 	}
 	sum := &g.e.Usage[i]
 	if sum.Model == kernel.OtherModels {
-		sum.Price = kernel.Dearer(sum.Price, price)
+		sum.Price = kernel.Dearer(sum.Price, one.Price)
 	}
-	sum.Requests++
-	switch u.Basis {
-	case gateway.Reserved:
-		sum.Reserved++
-	case gateway.Unknown:
-		sum.Unknown++
-	case gateway.Measured:
-	}
+	sum.Requests, sum.Reserved, sum.Unknown = sum.Requests+one.Requests, sum.Reserved+one.Reserved, sum.Unknown+one.Unknown
 	for _, n := range []struct {
 		to   *int64
 		more int64
-	}{{&sum.Input, u.Input}, {&sum.CacheRead, u.CacheRead}, {&sum.CacheWrite, u.CacheWrite}, {&sum.Output, u.Output}} {
+	}{{&sum.Input, one.Input}, {&sum.CacheRead, one.CacheRead}, {&sum.CacheWrite, one.CacheWrite}, {&sum.Output, one.Output}} {
 		*n.to = min(*n.to+n.more, maxTokens)
 	}
 	*sum = sum.Priced(sum.Price)

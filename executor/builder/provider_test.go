@@ -65,8 +65,8 @@ func TestF3_ProviderKey(t *testing.T) {
 	t.Parallel()
 	var told []string
 	b := outward(t, func(c *Config) {
-		c.Usage = func(world, builder string, u gateway.Usage, _ *kernel.Price) {
-			told = append(told, fmt.Sprint(world, " ", builder, " ", u.Basis))
+		c.Usage = func(world, builder string, one kernel.Usage) {
+			told = append(told, fmt.Sprint(world, " ", builder, " unmeasured: ", one.Reserved+one.Unknown))
 		}
 	})
 	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
@@ -79,7 +79,7 @@ func TestF3_ProviderKey(t *testing.T) {
 	if err != nil || strings.Contains(string(kept)+b.lines.all()+b.log.String(), providersKey) {
 		t.Errorf("the key is in the result or the log: %s, %v", kept, err)
 	}
-	if want := fmt.Sprint(b.job(Builder{}).World, " ", o.Result.Builder, " measured"); len(told) != 1 || told[0] != want {
+	if want := fmt.Sprint(b.job(Builder{}).World, " ", o.Result.Builder, " unmeasured: 0"); len(told) != 1 || told[0] != want {
 		t.Errorf("told of usage %q, want %q", told, want)
 	}
 	e := o.Result.Egress

@@ -130,24 +130,32 @@ func (p *purse) Settle(most gateway.Usage, used *gateway.Usage) {
 // paid; its tokens are counted in any case.
 func (p *purse) spend(u gateway.Usage) (kernel.Spend, error) {
 	price := p.price(u.Model)
-	u = dearest(u, price)
-	sum := kernel.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
-	out := kernel.Spend{Tokens: min(sum.Tokens(), kernel.MaxCost), Cost: sum.Priced(price).Cost}
+	one := metered(u, price)
+	out := kernel.Spend{Tokens: min(one.Tokens(), kernel.MaxCost), Cost: one.Cost}
 	if price == nil && p.limit.Cost > 0 {
 		return out, fmt.Errorf("there is no price for %s in prices of the server's configuration, and builders.%s.budget.cost limits the attempt; the operator of the server can add one", u.Model, p.builder)
 	}
 	return out, nil
 }
 
-// dearest is a usage that no provider has told, with the request's tokens as those of the
-// dearest kind: the builder chooses what of it is written to a cache or read from one.
-func dearest(u gateway.Usage, price *kernel.Price) gateway.Usage {
+// metered is what one request used, as it is recorded, with its cost. Of a usage that no
+// provider has told the request's tokens are those of the dearest kind: the builder chooses
+// what of it is written to a cache or read from one.
+func metered(u gateway.Usage, price *kernel.Price) kernel.Usage {
+	one := kernel.Usage{Model: u.Model, Requests: 1, Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	switch u.Basis {
+	case gateway.Reserved:
+		one.Reserved = 1
+	case gateway.Unknown:
+		one.Unknown = 1
+	case gateway.Measured:
+	}
 	switch {
 	case u.Basis == gateway.Measured || price == nil:
 	case price.CacheWrite > max(price.Input, price.CacheRead):
-		u.Input, u.CacheWrite = 0, u.CacheWrite+u.Input
+		one.Input, one.CacheWrite = 0, u.CacheWrite+u.Input
 	case price.CacheRead > price.Input:
-		u.Input, u.CacheRead = 0, u.CacheRead+u.Input
+		one.Input, one.CacheRead = 0, u.CacheRead+u.Input
 	}
-	return u
+	return one.Priced(price)
 }
