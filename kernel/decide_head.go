@@ -286,7 +286,7 @@ func (f Facts) BeginsAnew() bool {
 	if f.Delivered() && !f.Undone {
 		return false // what is delivered is not done again
 	}
-	ended := h.State == string(TaskBlocked) || h.State == string(TaskWaiting) && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() && !f.AwaitsMerge()
+	ended := h.State == string(TaskBlocked) || h.State == string(TaskWaiting) && !h.WaitsWithWork() && !f.AwaitsMerge()
 	return h.OID != "" && h.Reapproved || f.movedOn() && ended || f.Repairs()
 }
 
@@ -298,7 +298,7 @@ func WantsClaim(f Facts) bool {
 	}
 	switch f.Head.State {
 	case string(TaskWaiting):
-		return f.Head.AwaitsRule() || f.accepted() || f.equipped()
+		return f.Head.AwaitsRule() || f.comeTrue()
 	case string(TaskCompleted), string(TaskBlocked):
 		return false
 	case HeadWorking:
@@ -398,7 +398,7 @@ func takesBack(f Facts) bool {
 	switch {
 	case f.blank():
 		return unspent && (f.StopSeen() != "" || f.OnItsWay)
-	case h.State == string(TaskWaiting) && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment(), h.State == string(TaskBlocked), h.State == string(TaskCompleted):
+	case h.State == string(TaskWaiting) && !h.WaitsWithWork(), h.State == string(TaskBlocked), h.State == string(TaskCompleted):
 		return unspent
 	}
 	return true
@@ -443,14 +443,11 @@ func standsStill(f Facts, d Decision) (Decision, bool) {
 		if f.Head.AwaitsRule() {
 			return d, false // rules are mended
 		}
-		if f.Head.AwaitsPaths() {
-			if f.accepted() || f.Request == RequestStop {
-				return d, false
-			}
-			d.Violations = f.stays()
-		}
-		if f.equipped() || f.Head.AwaitsEnvironment() && f.Request == RequestStop {
+		if f.comeTrue() || f.Head.AwaitsSealed() && f.Request == RequestStop {
 			return d, false
+		}
+		if f.Head.AwaitsPaths() {
+			d.Violations = f.stays()
 		}
 		d.Standing, d.WaitingFor = StandWaiting, f.Head.WaitingFor
 		return d, true

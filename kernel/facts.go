@@ -127,7 +127,7 @@ type OwedFacts struct {
 // person has begun the task anew or stopped it since.
 func (f Facts) Resumable() bool {
 	s, h := f.Sealed, f.Head
-	return s != nil && len(s.Faults) == 0 && s.Run != "" && (h.State == HeadStalled || h.AwaitsRule() || h.AwaitsPaths() || h.AwaitsEnvironment()) && h.Trusted() && !f.BeginsAnew() &&
+	return s != nil && len(s.Faults) == 0 && s.Run != "" && (h.State == HeadStalled || h.WaitsWithWork()) && h.Trusted() && !f.BeginsAnew() &&
 		h.Approval == f.Approved && s.Approval == f.Approved && s.Governance == f.Governance && s.Attempt == max(h.Attempt, 1)
 }
 
@@ -253,6 +253,15 @@ func (h HeadFacts) AwaitsRule() bool {
 	return h.Trusted() && h.State == string(TaskWaiting) && h.WaitingFor == WaitRule
 }
 
+// AwaitsSealed reports whether HEAD waits, and has sealed work in its tree.
+func (h HeadFacts) AwaitsSealed() bool {
+	return h.Trusted() && h.State == string(TaskWaiting) && SealedWait(h.WaitingFor)
+}
+
+// WaitsWithWork reports whether HEAD waits, and is gone on from without a person who begins
+// the task anew: with the work that its run has done, where that can be used.
+func (h HeadFacts) WaitsWithWork() bool { return h.AwaitsRule() || h.AwaitsSealed() }
+
 // AwaitsEnvironment reports whether HEAD waits with sealed work for what its checks lack,
 // and the base's as well.
 func (h HeadFacts) AwaitsEnvironment() bool {
@@ -266,6 +275,10 @@ func (h HeadFacts) AwaitsEnvironment() bool {
 func (f Facts) equipped() bool {
 	return f.Head.AwaitsEnvironment() && (f.Mended || f.movedOn() || f.BaseMoved && f.Head.Interruptions < f.Budgets.Attempts)
 }
+
+// comeTrue reports whether what HEAD waits for with its sealed work has come about, so that
+// the work is gone on with.
+func (f Facts) comeTrue() bool { return f.accepted() || f.equipped() }
 
 // Delivered reports whether HEAD is a result that counts and was accepted: it is
 // completed, or waits for the merge of its change. One whose branch is missing delivers

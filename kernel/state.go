@@ -40,6 +40,10 @@ func Waits() []string {
 	return []string{WaitMerge, WaitPaths, WaitPlan, WaitApproval, WaitBudget, WaitRule, WaitEnvironment, WaitPause, WaitRepair}
 }
 
+// SealedWait reports whether a task that waits for this has the work of its run, which is
+// over, sealed in the tree of HEAD. A later claim goes on with it.
+func SealedWait(what string) bool { return what == WaitPaths || what == WaitEnvironment }
+
 // Words at HEAD of a state ref beside those of [TaskState].
 const (
 	HeadWorking = "working"

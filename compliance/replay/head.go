@@ -188,7 +188,7 @@ func (v *verifier) checkTree(f *findings) string {
 	if !work {
 		return said
 	}
-	if v.awaitsPaths() || v.awaitsEnvironment() {
+	if v.awaitsSealed() {
 		v.checkHeld(f)
 	} else if v.inputs().sealed != v.head.Commit.Tree {
 		f.file(FileSealed, "The sealed work is not what its manifest says.")
@@ -206,7 +206,12 @@ func (v *verifier) own(name string) bool {
 	case name == FileReport || name == FileMarkdown:
 		return v.state == kernel.TaskBlocked || v.state == kernel.TaskWaiting && v.said(kernel.TrailerWaitingFor) != kernel.WaitRule
 	}
-	return (v.leaseTree() || v.awaitsPaths() || v.awaitsEnvironment()) && sealed.Is(name)
+	return (v.leaseTree() || v.awaitsSealed()) && sealed.Is(name)
+}
+
+// awaitsSealed reports whether HEAD waits with sealed work.
+func (v *verifier) awaitsSealed() bool {
+	return v.state == kernel.TaskWaiting && kernel.SealedWait(v.said(kernel.TrailerWaitingFor))
 }
 
 // awaitsPaths reports whether HEAD waits with sealed work for its guarded paths.

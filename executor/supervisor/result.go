@@ -176,10 +176,10 @@ func (w *worker) prepareBlocked(ctx context.Context, c *cycle) (*effect, error) 
 
 // prepareWait hands the task to a person: a stop, an edit.
 func (w *worker) prepareWait(ctx context.Context, c *cycle) (*effect, error) {
-	switch c.decision.WaitingFor {
-	case kernel.WaitRule:
+	switch what := c.decision.WaitingFor; {
+	case what == kernel.WaitRule:
 		return w.prepareRuleWait(c)
-	case kernel.WaitPaths, kernel.WaitEnvironment:
+	case kernel.SealedWait(what):
 		return w.prepareSealedWait(ctx, c)
 	}
 	rep, err := w.buildReport(ctx, c)

@@ -55,7 +55,7 @@ type left struct {
 func (o *observer) readSealed(ctx context.Context, c *observation) error {
 	h := c.facts.Head
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell && h.AwaitsPaths() && c.noBase == nil
-	if o.work.run != nil || !asked || h.State != kernel.HeadStalled && !h.AwaitsRule() && !h.AwaitsPaths() && !h.AwaitsEnvironment() || !h.Trusted() || h.Reapproved {
+	if o.work.run != nil || !asked || h.State != kernel.HeadStalled && !h.WaitsWithWork() || !h.Trusted() || h.Reapproved {
 		return nil
 	}
 	l := o.left
@@ -184,7 +184,7 @@ func (o *observer) leftAt(ctx context.Context, id git.OID, l *left) error {
 // lease: whoever wrote the lease has sealed the work, and must be listed himself. Waits
 // for a rule may stand between them, with the same tree.
 func (o *observer) sealedUnder(ctx context.Context, c *observation, l *left) (ev lease.Event, listed bool, err error) {
-	if h := c.facts.Head; h.AwaitsPaths() || h.AwaitsEnvironment() {
+	if c.facts.Head.AwaitsSealed() {
 		return c.event, true, nil // HEAD brought the work itself
 	}
 	if len(c.head.Parents) != 1 {

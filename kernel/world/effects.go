@@ -149,7 +149,7 @@ func (f *fold) came(t *Task, o OpenIntent) {
 		if o.Ruling.WaitingFor == kernel.WaitRule && t.Run.ID == o.Run && t.Run.Judged {
 			return // what was judged is kept, and delivered once the server takes it
 		}
-		if o.Ruling.WaitingFor == kernel.WaitPaths || o.Ruling.WaitingFor == kernel.WaitEnvironment {
+		if kernel.SealedWait(o.Ruling.WaitingFor) {
 			t.Run.Over = true // it brought its work to HEAD
 			return
 		}
