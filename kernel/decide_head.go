@@ -351,7 +351,7 @@ func decideHead(f Facts) Decision {
 		return begun
 	}
 	if ended, ok := standsStill(f, d); ok {
-		ended.Wake = f.replaceWake()
+		ended.Wake = max(ended.Wake, f.replaceWake())
 		return ended
 	}
 	switch f.Request {
