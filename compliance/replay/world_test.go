@@ -336,8 +336,8 @@ func TestR1_PausesAndRotationsAreRequests(t *testing.T) {
 		says string
 	}{
 		"as it is":                        {pause, ""},
-		"a pause without its entries":     {without(pause, 1, 4), "request"},
-		"a pause with one entry":          {without(pause, 2, 3), "request"},
+		"a pause without its entries":     {without(pause[:7], 2, 4), "request"},
+		"a pause with one entry":          {without(pause, 3, 3), "request"},
 		"an act with one entry":           {without(pause, act+2, 3), "request"},
 		"an act of an earlier commit":     {without(pause, act+1, 4), ""},
 		"entries without an act":          {without(turned, 1, 1), "request"},
