@@ -22,7 +22,7 @@ const (
 	KindDiff           Kind = "diff"           // what the builder changed, from raw bytes
 	KindRunResult      Kind = "run_result"     // what the runner's checks gave
 	KindOutcome        Kind = "outcome"        // what an effect came to
-	KindOperatorAct    Kind = "operator_act"   // halt, resume, stop by a person
+	KindOperatorAct    Kind = "operator_act"   // what a person does to a task or to the world
 	KindAdoption       Kind = "adoption"       // a person goes on with an older store
 	KindKeyRotation    Kind = "key_rotation"   // another key signs from here on
 
@@ -273,10 +273,11 @@ type Outcome struct {
 	Detail string        `json:"detail"` // server's or system's words, redacted
 }
 
-// OperatorAct is the body of a person's recorded act on a task.
+// OperatorAct is the body of a person's recorded act on a task, or on the whole world: a
+// pause and its end concern no task.
 type OperatorAct struct {
 	Kind   string `json:"kind"` // "operator_act"
-	Act    string `json:"act"`  // ActHalt, ActResume, ActStop or ActPutBack
+	Act    string `json:"act"`  // ActHalt, ActResume, ActStop, ActPutBack, ActPause or ActUnpause
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
 	Epoch  int64  `json:"epoch"` // the epoch that a resume opens
@@ -290,6 +291,10 @@ type OperatorAct struct {
 	// Unshown is the commit of the push that a resume goes on with: the server had
 	// acknowledged it, and no look has shown it since. "" for none.
 	Unshown string `json:"unshown,omitempty"`
+	// Pause is what a pause was said of, PauseAll, PauseWorld or PauseFile, and Since when, in
+	// Unix milliseconds. Both together name the pause, also where it ends.
+	Pause string `json:"pause,omitempty"`
+	Since int64  `json:"since,omitempty"`
 }
 
 // A person's acts.
@@ -299,7 +304,25 @@ const (
 	ActStop   = "stop"
 	// ActPutBack puts the commit that was seen last back, after a forge lost it.
 	ActPutBack = "put_back"
+	// ActPause has nothing new started in the world, ActUnpause ends one such pause.
+	ActPause   = "pause"
+	ActUnpause = "unpause"
 )
+
+// What a pause is said of: everything that a server governs, one repository, or whatever a
+// file names.
+const (
+	PauseAll   = "all"
+	PauseWorld = "repository"
+	PauseFile  = "file"
+)
+
+// Global reports whether an act concerns the world, and no task.
+func (a OperatorAct) Global() bool { return a.Act == ActPause || a.Act == ActUnpause }
+
+// MachineOfKey is the name of the kernel that handles the rotations of a ledger's key. Each
+// is the first request of the epoch that begins with it, and epochs are counted from 1.
+func MachineOfKey(world string) string { return world + "#key" }
 
 // MachineOf is the name of a task's kernel in its audit entries. The world itself has one,
 // too, with the number 0; its epochs are the histories of the ledger.

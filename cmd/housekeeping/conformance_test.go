@@ -154,6 +154,24 @@ func TestConformance_EachSeedCodeIsReached(t *testing.T) {
 	}
 }
 
+// haltProducers is how many rows the table of what halts a kernel has.
+const haltProducers = 8
+
+// TestConformance_EachProducerOfAHaltIsHeld wants tests for each way to HALTED.
+func TestConformance_EachProducerOfAHaltIsHeld(t *testing.T) {
+	tests := testsOf(t)
+	_, table, _ := strings.Cut(read(t, "docs/conformance.md"), "\n## What halts a kernel\n")
+	rows := regexp.MustCompile(`(?m)^\| ([^|-][^|]*) \| ([^|]+) \| ([^|]+) \|$`).FindAllStringSubmatch(table, -1)
+	for _, r := range rows[min(1, len(rows)):] { // the first is the head
+		if wrong := heldBy(r[3], tests); wrong != "" {
+			t.Errorf("%s: %s", r[1], wrong)
+		}
+	}
+	if len(rows) != haltProducers+1 {
+		t.Errorf("%d rows with the head, and %d producers", len(rows), haltProducers)
+	}
+}
+
 // TestConformance_TheCheckerCatches shows what the checker refuses.
 func TestConformance_TheCheckerCatches(t *testing.T) {
 	tests := []string{"TestL1_Claim", "TestSim_K7", "FuzzL13_Trailers", "TestScope"}

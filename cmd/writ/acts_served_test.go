@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
@@ -265,11 +266,15 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 	s.end()
 	round()
 	pause("local/o/n is paused;", "pause", "--world", "local/o/n", "--reason", "a look")
+	p.pausesAre("pause all, unpause all, pause all, unpause all, pause repository")
+	must(t, os.WriteFile(filepath.Join(p.state(), "pause"), []byte("local/o/n\n"), 0o600))
 	s = p.serve()
 	p.untilReady()
 	if log := s.log.String(); !strings.Contains(log, `repository=local/o/n`) || !strings.Contains(log, `reason="a look"`) {
 		t.Error("the start doesn't say what is paused")
 	}
+	p.until("the pause of the file is recorded", func() bool { return strings.HasSuffix(p.pausesRecorded(), ", pause file") })
+	must(t, os.Remove(filepath.Join(p.state(), "pause")))
 	for path, want := range map[string]string{"/metrics": "\nwrit_pauses 1\n", "/readyz": `"reason":"Paused: local/o/n since 20`} {
 		var text string
 		p.until(path+" answers", func() bool { // a server that is too busy says 503
@@ -287,6 +292,37 @@ func TestPause_SaysWhatIsSo(t *testing.T) {
 	for _, reason := range []string{"a\nb", "a\x1b[31mb", "a\u202eb", "a\xffb"} {
 		p.want(exitUsage, "--reason holds a line break", "pause", "--state-dir", p.state(), "--reason", reason)
 	}
+}
+
+// pausesAre demands which pauses and ends of pauses the ledger has, and that it verifies.
+func (p *forgePlace) pausesAre(want string) {
+	p.t.Helper()
+	if got := p.pausesRecorded(); got != want {
+		p.t.Errorf("recorded are %s; it is %s", got, want)
+	}
+	p.want(exitDone, "verified", "verify", "--state-dir", p.state())
+}
+
+// pausesRecorded are the pauses and ends of pauses of the only ledger, in order.
+func (p *forgePlace) pausesRecorded() string {
+	p.t.Helper()
+	store, err := ledger.OpenReadOnly(p.t.Context(), filepath.Join(p.state(), ledger.FileName), ledger.Options{})
+	must(p.t, err)
+	defer store.Close()
+	worlds, err := store.Worlds(p.t.Context())
+	must(p.t, err)
+	l, err := store.World(p.t.Context(), worlds[0])
+	must(p.t, err)
+	var out []string
+	for r, err := range l.Records(p.t.Context(), 0, 0) {
+		must(p.t, err)
+		if r.Kind == kernel.KindOperatorAct && r.Task == 0 {
+			var a kernel.OperatorAct
+			must(p.t, canon.UnmarshalCanonical(r.Body, &a))
+			out = append(out, a.Act+" "+a.Pause)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // TestM2_HaltedBy: who halted a task is whoever did so since it was last resumed.

@@ -122,10 +122,12 @@ func (in *installation) governing(ctx context.Context, world, display string, re
 	if err := in.current(ctx); err != nil {
 		return nil, err
 	}
-	if g.ledger, err = open(ctx, world); err != nil {
-		return nil, err
-	}
-	if err := g.checkRollback(ctx); err != nil {
+	if err := in.boot(world, func() error {
+		if g.ledger, err = open(ctx, world); err != nil {
+			return err
+		}
+		return g.checkRollback(ctx)
+	}); err != nil {
 		return nil, err
 	}
 	for _, a := range g.ledger.Adopted() {
@@ -133,6 +135,22 @@ func (in *installation) governing(ctx context.Context, world, display string, re
 			"history", a.History, "from_record", a.Seq, "actor", a.Actor, "reason", a.Reason)
 	}
 	return g, g.start(ctx)
+}
+
+// boot loads what the kernel of a world needs. Of one that is HALTED for it, because its
+// ledger can't be trusted, the log has the entry: the ledger takes none.
+func (in *installation) boot(world string, load func() error) error {
+	halted, err := supervisor.BootWorld(world, newClock().Now().WallMs, load)
+	var coded interface{ FailureCode() kernel.Code }
+	if halted == nil || !errors.As(err, &coded) || !coded.FailureCode().Halts() {
+		return err
+	}
+	entry, failed := canon.Marshal(halted)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	in.log.Error("the kernel of a repository is halted: what it needs can't be trusted", logWorld, world, "code", string(coded.FailureCode()), "entry", string(entry))
+	return err
 }
 
 // open opens the installation and the one world of a command. Close of what it

@@ -85,7 +85,8 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 	if err != nil {
 		return err
 	}
-	in, err := openInstallation(ctx, cfg, state, lastUse{Server: true}, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	in, err := openInstallation(ctx, cfg, state, lastUse{Server: true}, log)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,42 @@ func (a *app) pause(ctx context.Context, state string, r request) error {
 	if err != nil {
 		return err
 	}
+	if said == "" {
+		a.recordPauses(ctx, in, use, r)
+	}
 	return a.tellPause(r, answer{OK: true, Said: said})
+}
+
+// recordPauses has the kernel of each world record what of it is paused by now, where no
+// server runs. A pause holds whether or not it can be recorded: the next start tries again.
+func (a *app) recordPauses(ctx context.Context, in *installation, use lastUse, r request) {
+	list, err := inbox.New(in.db).Pauses(ctx)
+	names, err2 := in.store.Worlds(ctx)
+	if err = errors.Join(err, err2); err != nil {
+		in.log.Warn("the pause holds, and is recorded by the next start of the server", "error", err)
+		return
+	}
+	for _, world := range names {
+		if err := a.recordPausesIn(ctx, in, world, use, r, list); err != nil {
+			in.log.Warn("the pause holds, and is recorded by the next start of the server", "world", world, "error", err)
+		}
+	}
+}
+
+func (a *app) recordPausesIn(ctx context.Context, in *installation, world string, use lastUse, r request, list []inbox.Pause) error {
+	g, err := in.govern(ctx, world, use.called(world), nil)
+	if err != nil {
+		return err
+	}
+	sup, err := a.supervise(ctx, g, nil, supervision{})
+	if err != nil {
+		return err
+	}
+	if err := sup.Pauses(ctx, pausesOf(list, world, use.meant), r.Actor, r.Reason); err != nil {
+		return err
+	}
+	g.checkpoint(ctx)
+	return nil
 }
 
 // setPause begins or ends a pause. said is "" where that changed something. A pause

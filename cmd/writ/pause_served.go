@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -20,6 +22,9 @@ func (s *server) obeyPause(ctx context.Context, r request) answer {
 		return refusal(err)
 	}
 	s.sched.Nudge()
+	for _, w := range s.worlds.open() {
+		s.recordPauses(ctx, w, r.Actor, r.Reason)
+	}
 	s.log.Info("a person's pause", "on", r.Act == actPause, "world", r.World, "actor", r.Actor, "reason", r.Reason, "changed", said == "")
 	return answer{OK: true, Said: said}
 }
@@ -54,6 +59,36 @@ func (s *server) pausesNow(ctx context.Context) ([]inbox.Pause, error) {
 		list = append(list, inbox.Pause{World: world, By: by})
 	}
 	return list, nil
+}
+
+// recordPauses has the world's kernel record what of it is paused by now. By is who ended
+// what is over. A pause holds whether or not it can be recorded; each sweep tries again, and
+// finds those by a file.
+func (s *server) recordPauses(ctx context.Context, w *served, by, reason string) {
+	list, err := s.pausesNow(ctx)
+	if err == nil {
+		err = w.sup.Pauses(ctx, pausesOf(list, w.world, s.worlds.meant), by, reason)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a pause or its end could not be recorded; it holds all the same", logWorld, w.world, "error", err)
+	}
+}
+
+// pausesOf are the pauses that concern a world, as its kernel records them.
+func pausesOf(list []inbox.Pause, world string, meant func(string) string) (out []supervisor.Pause) {
+	for _, p := range list {
+		of := kernel.PauseWorld
+		switch {
+		case p.World != "" && meant(p.World) != world:
+			continue
+		case p.SinceMs == 0:
+			of = kernel.PauseFile
+		case p.World == "":
+			of = kernel.PauseAll
+		}
+		out = append(out, supervisor.Pause{Of: of, Since: p.SinceMs, Actor: p.By, Reason: p.Reason})
+	}
+	return out
 }
 
 // notPaused is an error while something is paused. By whom and why is in the log:

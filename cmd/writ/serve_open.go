@@ -163,6 +163,7 @@ func (s *server) announce(ctx context.Context, w *served, self forge.User) {
 		s.worlds.locked(w.life.close)
 		return
 	}
+	s.recordPauses(ctx, w, "", "")
 	s.log.InfoContext(ctx, "a repository is open", logWorld, w.world, "repository", w.at.String(), "tries", tries+1)
 }
 

@@ -92,10 +92,13 @@ func TestR1_ServeFindsBehind(t *testing.T) {
 		must(t, err)
 	}
 	must(t, db.Close())
-	for range 2 {
+	for boots := range 2 {
 		s := p.serve()
 		exit := <-s.exit
 		s.exit <- exit
+		if boots > 0 && !strings.Contains(s.log.String(), `\"state_from\":\"BOOTING\",\"state_to\":\"HALTED\"`) {
+			t.Errorf("the log lacks the entry of the kernel that didn't boot:\n%s", s.log)
+		}
 		if exit != exitRefused || !strings.Contains(s.log.String(), "ledger.corrupt") {
 			t.Fatalf("serve ended with %d:\n%s", exit, s.log)
 		}

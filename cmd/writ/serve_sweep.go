@@ -114,6 +114,7 @@ func (s *server) sweepOne(ctx context.Context, w *served) {
 	s.bases[w.listing.forge.name].add([]string{w.world})
 	w.git.forget()
 	w.seen.forget()
+	s.recordPauses(ctx, w, "", "")
 	if err := w.sup.WatchActs(ctx); err != nil && ctx.Err() == nil {
 		s.log.Warn("the world's acts could not be looked at", "world", w.world, "error", err)
 	}

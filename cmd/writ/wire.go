@@ -43,7 +43,11 @@ type supervision struct {
 
 // supervise makes the supervisor of a world.
 func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor, o supervision) (*supervisor.Supervisor, error) {
-	history, err := in.history(ctx, o.saved)
+	var history *supervisor.History
+	err := in.boot(in.world, func() (err error) {
+		history, err = in.history(ctx, o.saved)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

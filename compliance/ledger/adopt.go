@@ -214,7 +214,11 @@ func (l *Ledger) Adopt(ctx context.Context, now int64, actor, reason string, g k
 		}
 		first = []kernel.Draft{genesis}
 	}
-	if err := l.declare(ctx, now, first, said...); err != nil {
+	list, err := l.adoptions(said...)
+	if err != nil {
+		return Adopted{}, err
+	}
+	if err := l.declare(ctx, now, first, list...); err != nil {
 		return Adopted{}, err
 	}
 	all := l.Adopted()
@@ -250,7 +254,11 @@ func (l *Ledger) adopt(ctx context.Context, now int64, body kernel.Adoption) (Ad
 	l.mu.Lock()
 	body.Kind, body.History, body.Abandoned = string(kernel.KindAdoption), l.state.history()+1, []string{}
 	l.mu.Unlock()
-	if err := l.declare(ctx, now, nil, body); err != nil {
+	list, err := l.adoptions(body)
+	if err != nil {
+		return Adopted{}, err
+	}
+	if err := l.declare(ctx, now, nil, list...); err != nil {
 		return Adopted{}, err
 	}
 	all := l.Adopted()
@@ -264,15 +272,38 @@ const adoptionEntries = 4
 // intentAdopt is what an adoption asks of its kernel.
 const intentAdopt = "adopt"
 
-// declare has adoptions handled, each as the request that it is, by the world's own kernel:
-// the first of the epoch that begins with its history. What follows first is durable in one
-// append, or none of it.
-func (l *Ledger) declare(ctx context.Context, now int64, first []kernel.Draft, said ...kernel.Adoption) error {
+// declaration is what a person says of the whole ledger, and the kernel that it is a request
+// to: the first of an epoch.
+type declaration struct {
+	kind   kernel.Kind
+	body   canon.Sealed
+	of     string
+	epoch  int64
+	actor  string
+	intent string
+}
+
+// adoptions are declared by the world's own kernel, each in the epoch that is its history.
+func (l *Ledger) adoptions(said ...kernel.Adoption) ([]declaration, error) {
+	out := make([]declaration, len(said))
+	for i, body := range said {
+		sealed, err := canon.Seal(body)
+		if err != nil {
+			return nil, corrupt(l.world, NoSeq, err.Error())
+		}
+		out[i] = declaration{kernel.KindAdoption, sealed, kernel.MachineOf(l.world, 0), body.History, body.Actor, intentAdopt}
+	}
+	return out, nil
+}
+
+// declare has declarations handled, each as the request that it is. What follows first is
+// durable in one append, or none of it.
+func (l *Ledger) declare(ctx context.Context, now int64, first []kernel.Draft, said ...declaration) error {
 	now = max(now, l.Chain().Time)
 	drafts := first
 	var kernels []*machine.Machine
-	for _, body := range said {
-		m, asked, err := l.asked(now, drafts, body)
+	for _, d := range said {
+		m, asked, err := l.asked(now, drafts, d)
 		if err != nil {
 			return err
 		}
@@ -287,23 +318,19 @@ func (l *Ledger) declare(ctx context.Context, now int64, first []kernel.Draft, s
 	return failed
 }
 
-// asked are the records of an adoption behind those that are written with it, and of the
+// asked are the records of a declaration behind those that are written with it, and of the
 // request that it is. One that the chain wouldn't take is denied, and nothing is recorded of
 // it: the ledger isn't to be gone on with.
-func (l *Ledger) asked(now int64, before []kernel.Draft, body kernel.Adoption) (*machine.Machine, []kernel.Draft, error) {
-	sealed, err := canon.Seal(body)
-	if err != nil {
-		return nil, nil, corrupt(l.world, NoSeq, err.Error())
-	}
-	m, err := machine.New(machine.Config{Kernel: kernel.MachineOf(l.world, 0), Epoch: body.History, Now: now})
+func (l *Ledger) asked(now int64, before []kernel.Draft, d declaration) (*machine.Machine, []kernel.Draft, error) {
+	m, err := machine.New(machine.Config{Kernel: d.of, Epoch: d.epoch, Now: now})
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := m.Booted(nil); err != nil {
 		return nil, nil, err
 	}
-	drafts := []kernel.Draft{{Kind: kernel.KindAdoption, Body: sealed}}
-	req := machine.Request{ID: intentAdopt + ":" + string(sealed.Hash()), Actor: body.Actor, Intent: intentAdopt, Evidence: sealed.Hash(), Now: now}
+	drafts := []kernel.Draft{{Kind: d.kind, Body: d.body}}
+	req := machine.Request{ID: d.intent + ":" + string(d.body.Hash()), Actor: d.actor, Intent: d.intent, Evidence: d.body.Hash(), Now: now}
 	if _, err := m.Submit(req); err != nil {
 		return nil, nil, err
 	}
@@ -313,7 +340,7 @@ func (l *Ledger) asked(now int64, before []kernel.Draft, body kernel.Adoption) (
 	if _, err := m.Validated(req, nil); err != nil {
 		return nil, nil, err
 	}
-	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: intentAdopt})
+	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: d.intent})
 	if err != nil {
 		return nil, nil, err
 	}

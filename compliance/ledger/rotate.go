@@ -77,8 +77,12 @@ func (c *checker) rotations() []Rotated {
 	return slices.Clone(c.keys[1:])
 }
 
+// intentRotate is what a rotation asks of its kernel.
+const intentRotate = "rotate"
+
 // Rotate declares, in one durable append, that another key signs this world's
-// ledger from here on. The store's own key signs what stands before. A ledger that
+// ledger from here on: a request to the kernel of the ledger's key, the first of the epoch
+// that begins with it. The store's own key signs what stands before. A ledger that
 // has the key already, and one that is empty, stay as they are. The ledger takes
 // nothing more in this process: it is opened again with the new key.
 func (s *Store) Rotate(ctx context.Context, world string, next instancekey.Public, now int64, actor, reason string) error {
@@ -100,8 +104,11 @@ func (s *Store) Rotate(ctx context.Context, world string, next instancekey.Publi
 	if err != nil {
 		return err
 	}
-	_, err = l.Write(ctx, now, kernel.Draft{Kind: kernel.KindKeyRotation, Body: kernel.KeyRotation{
+	body, err := canon.Seal(kernel.KeyRotation{
 		Kind: string(kernel.KindKeyRotation), Actor: actor, Reason: reason, Key: next.PublicOpenSSH(), Last: string(last),
-	}})
-	return err
+	})
+	if err != nil {
+		return corrupt(world, NoSeq, err.Error())
+	}
+	return l.declare(ctx, now, nil, declaration{kernel.KindKeyRotation, body, kernel.MachineOfKey(world), int64(len(v.c.keys)), actor, intentRotate})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+	"github.com/writbot/writ/kernel/machine"
 )
 
 // TestR2_RotationIsASignedRecord: another key goes on with a ledger after the one
@@ -94,4 +96,41 @@ func signedBy(t *testing.T, l *Ledger, key byte, less int64) string {
 		t.Fatal(err)
 	}
 	return string(signed)
+}
+
+// TestR2_ARotationIsARequest: SM9, SM20: each rotation is a request to the kernel of the
+// ledger's key, the first of an epoch, with its entries in the same append.
+func TestR2_ARotationIsARequest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	for n := int64(1); n <= 2; n++ {
+		s := openStore(t, path, testKey(t, byte(n)))
+		l := openWorld(t, s, worldA)
+		fill(t, l, 6*int(n))
+		size := l.state.tree.size
+		if err := s.Rotate(t.Context(), worldA, testKey(t, byte(n+1)).Public, 9_000_000, "local:1:ana", "yearly"); err != nil {
+			t.Fatal(err)
+		}
+		way := ""
+		for r, err := range l.Records(t.Context(), size, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Kind == kernel.KindKeyRotation {
+				way = "rotated"
+				continue
+			}
+			var e machine.Entry
+			if err := canon.UnmarshalCanonical(r.Body, &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.Kernel != kernel.MachineOfKey(worldA) || e.Epoch != n || *e.Actor != "local:1:ana" || *e.Intent != "rotate" || e.EvidenceHash == nil || r.Task != 0 {
+				t.Errorf("the entry says %+v", e)
+			}
+			way += " " + e.StateTo
+		}
+		if way != "rotated VALIDATING ARBITRATING AUDITING IDLE" {
+			t.Errorf("rotation %d: %s", n, way)
+		}
+		_ = s.Close()
+	}
 }

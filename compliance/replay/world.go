@@ -50,50 +50,98 @@ func VerifyWorld(records iter.Seq2[kernel.Record, error]) (*WorldFault, error) {
 			last[ofTask{r.Kind, r.Task}] = r
 		}
 	}
-	if len(asked.due) > 0 {
+	if asked.owed() {
 		return &WorldFault{asked.seq, "the request of a person's word about the whole world isn't recorded"}, nil
 	}
 	return nil, nil
 }
 
-// asked follows the kernel of the world itself: what a person declares about the whole of it
-// is a request, whose audit entries follow in the same append.
+// asked follows the kernels of what concerns no task: what a person declares about the whole
+// world, does to it, or does to a task whose kernel is at its end, is a request, whose audit
+// entries follow in the same append.
 type asked struct {
-	due []canon.Sealed // entries that come next
-	seq int64          // of the last record
+	due  []canon.Sealed // entries that come next
+	must bool           // they have to: the first was there, or no older program left them out
+	last *machine.Entry // of the world's own kernel
+	keys int64          // rotations
+	seq  int64          // of the last record
 }
 
-// check holds a record against what the world's kernel is to have recorded next.
+// owed reports whether entries are missing.
+func (a *asked) owed() bool { return a.must && len(a.due) > 0 }
+
+// check holds a record against what such a kernel is to have recorded next.
 func (a *asked) check(r kernel.Record) error {
 	a.seq = r.Seq
 	entry := r.Kind == kernel.KindAudit && r.Task == 0
 	switch {
-	case len(a.due) == 0 && !entry:
+	case !entry && a.owed(), entry && len(a.due) > 0 && (r.Run != "" || !bytes.Equal(a.due[0].Bytes(), r.Body)):
+		return errors.New("the request of a person's word about the whole world isn't recorded as its kernel would")
+	case !entry:
+		a.due, a.must = nil, false
 		return a.begin(r)
 	case len(a.due) == 0:
 		return errors.New("it is of a request of the world's kernel that nobody made")
-	case !entry || r.Run != "" || !bytes.Equal(a.due[0].Bytes(), r.Body):
-		return errors.New("the request of a person's word about the whole world isn't recorded as its kernel would")
 	}
-	a.due = a.due[1:]
-	return nil
-}
-
-// begin makes the entries of what a record asks of the world's kernel, if it does.
-func (a *asked) begin(r kernel.Record) error {
-	if r.Kind != kernel.KindAdoption {
-		return nil
-	}
-	said, err := decoded[kernel.Adoption](r.Body)
+	e, err := decoded[machine.Entry](r.Body)
 	if err != nil {
 		return err
 	}
-	m, err := machine.New(machine.Config{Kernel: kernel.MachineOf(r.World, 0), Epoch: said.History, Now: r.Time})
+	if e.Time != r.Time {
+		return errors.New("the entry is of another time than its record")
+	}
+	if e.Kernel == kernel.MachineOf(r.World, 0) {
+		a.last = e
+	}
+	a.due, a.must = a.due[1:], true
+	return nil
+}
+
+// begin makes the entries of what a record asks, if it does. A rotation, and an act on a task
+// whose kernel is at its end, were only records in the ledgers of earlier commits.
+func (a *asked) begin(r kernel.Record) error {
+	own, epoch := kernel.MachineOf(r.World, 0), int64(1)
+	if a.last != nil {
+		epoch = a.last.Epoch
+	}
+	switch r.Kind {
+	case kernel.KindAdoption:
+		said, err := decoded[kernel.Adoption](r.Body)
+		if err != nil {
+			return err
+		}
+		a.must = true
+		return a.request(r, own, said.History, said.Actor, "adopt")
+	case kernel.KindKeyRotation:
+		said, err := decoded[kernel.KeyRotation](r.Body)
+		if err != nil {
+			return err
+		}
+		a.keys++
+		return a.request(r, r.World+"#key", a.keys, said.Actor, "rotate")
+	case kernel.KindOperatorAct:
+		said, err := decoded[kernel.OperatorAct](r.Body)
+		if err != nil {
+			return err
+		}
+		a.must = r.Task == 0
+		return a.request(r, own, epoch, said.Actor, said.Act)
+	}
+	return nil
+}
+
+// request is one that is allowed and has no effect.
+func (a *asked) request(r kernel.Record, of string, epoch int64, actor, intent string) error {
+	c := machine.Config{Kernel: of, Epoch: epoch, Now: r.Time}
+	if a.last != nil && a.last.Kernel == of && a.last.Epoch == epoch {
+		c.LastEntry = a.last
+	}
+	m, err := machine.New(c)
 	if err != nil {
 		return err
 	}
 	sum := canon.Sum(r.Body)
-	req := machine.Request{ID: "adopt:" + string(sum), Actor: said.Actor, Intent: "adopt", Evidence: sum, Now: r.Time}
+	req := machine.Request{ID: intent + ":" + string(sum), Actor: actor, Intent: intent, Evidence: sum, Now: r.Time}
 	if _, err = m.Booted(nil); err == nil {
 		_, err = m.Submit(req)
 	}
@@ -103,7 +151,7 @@ func (a *asked) begin(r kernel.Record) error {
 	if err != nil {
 		return err
 	}
-	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: "adopt"})
+	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: intent})
 	a.due = next.Sealed
 	return err
 }
@@ -195,7 +243,8 @@ func checkAct(r kernel.Record) error {
 	}
 	resumes := a.Act == kernel.ActResume
 	withHead := resumes || a.Act == kernel.ActPutBack
-	if r.Run != "" || a.Actor == "" || a.Key == "" || a.Round < 1 || !resumes && (a.Epoch != 0 || a.ActID != "") || !withHead && a.Head != "" {
+	if r.Run != "" || a.Actor == "" || a.Key == "" || a.Round < 1 || !resumes && (a.Epoch != 0 || a.ActID != "") || !withHead && a.Head != "" ||
+		!a.Global() && (a.Pause != "" || a.Since != 0) {
 		return fmt.Errorf("the act %q lacks its actor, key or round, or says what such an act doesn't", a.Act)
 	}
 	return nil

@@ -28,10 +28,8 @@ var worldBodies = map[kernel.Kind]any{
 
 // worldUnread are the fields of which nothing else in a ledger tells, with the reason.
 var worldUnread = map[string]string{
-	"genesis.repository_id":       "Writ leaves it empty, and no rule reads it.",
-	"key_rotation record.time":    "A record's time is its writer's clock: it may not go back, and nothing bounds the last.",
-	"refusal.required[].required": "A remedy is in the words of the program that wrote it.",
-	"key_rotation.actor":          word, "key_rotation.reason": word,
+	"genesis.repository_id":         "Writ leaves it empty, and no rule reads it.",
+	"refusal.required[].required":   "A remedy is in the words of the program that wrote it.",
 	"operator_act(put_back).reason": word, "operator_act(resume).reason": word, "operator_act(stop).reason": word,
 }
 
@@ -41,7 +39,7 @@ const word = "A person's own word, which nothing but this record tells."
 // that a verification of the whole ledger holds.
 func TestR1_EachFieldOfTheWorldIsNoticed(t *testing.T) {
 	missed, kinds, n := map[string]string{}, map[kernel.Kind]bool{}, 0
-	for _, records := range [][]kernel.Record{governed(t), adopted(t, "notes"), adopted(t, "heads"), adopted(t, "unsigned"), rotated(t)} {
+	for _, records := range [][]kernel.Record{governed(t), adopted(t, "notes"), adopted(t, "heads"), adopted(t, "unsigned"), rotated(t), paused(t)} {
 		if why := noticed(t, records, -1, nil); why != "" {
 			t.Fatalf("the records are not sound: %s", why)
 		}
@@ -287,6 +285,74 @@ func rotated(t *testing.T) []kernel.Record {
 		t.Fatal(err)
 	}
 	return allRecords(t, l)
+}
+
+// paused are the records of a world that was paused, and of an act on a task whose kernel is
+// at its end: requests to the kernel of the world, one after the other.
+func paused(t *testing.T) []kernel.Record {
+	t.Helper()
+	s := newStage(t, testWorld, 1)
+	act := func(task int64, a kernel.OperatorAct) {
+		a.Kind, a.Actor, a.Reason = string(kernel.KindOperatorAct), "alice", "the disk is full"
+		a.Key, a.Round = a.Act, s.world.Begin(s.now).Number()
+		s.write(worldRequest(t, s, task, a))
+	}
+	act(0, kernel.OperatorAct{Act: kernel.ActPause, Pause: kernel.PauseAll, Since: 7})
+	act(0, kernel.OperatorAct{Act: kernel.ActUnpause, Pause: kernel.PauseAll, Since: 7})
+	act(testTask, kernel.OperatorAct{Act: kernel.ActHalt})
+	return allRecords(t, s.ledger)
+}
+
+// worldRequest are an act and the entries of the world's kernel, which takes it.
+func worldRequest(t *testing.T, s *stage, task int64, a kernel.OperatorAct) []kernel.Draft {
+	t.Helper()
+	body, err := canon.Seal(a)
+	s.must(err)
+	m, err := machine.New(machine.Config{Kernel: kernel.MachineOf(s.name, 0), Epoch: 1, Now: s.now, LastEntry: s.world.LastEntry(0, 1)})
+	s.must(err)
+	_, err = m.Booted(nil)
+	s.must(err)
+	req := machine.Request{ID: a.Act + ":" + string(body.Hash()), Actor: a.Actor, Intent: a.Act, Evidence: body.Hash(), Now: s.now}
+	_, err = m.Submit(req)
+	s.must(err)
+	_, err = m.Validated(req, nil)
+	s.must(err)
+	next, err := m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: a.Act})
+	s.must(err)
+	drafts := []kernel.Draft{{Kind: kernel.KindOperatorAct, Task: task, Body: body}}
+	for _, e := range next.Sealed {
+		drafts = append(drafts, kernel.Draft{Kind: kernel.KindAudit, Body: e})
+	}
+	return drafts
+}
+
+// TestR1_PausesAndRotationsAreRequests: the entries of a kernel follow a pause, all of them,
+// and those of a rotation and of an act on a task either all or, from an earlier commit, none.
+func TestR1_PausesAndRotationsAreRequests(t *testing.T) {
+	pause, turned := paused(t), rotated(t)
+	act := slices.IndexFunc(pause, func(r kernel.Record) bool { return r.Kind == kernel.KindOperatorAct && r.Task == testTask })
+	for name, c := range map[string]struct {
+		list []kernel.Record
+		says string
+	}{
+		"as it is":                        {pause, ""},
+		"a pause without its entries":     {without(pause[:7], 2, 4), "request"},
+		"a pause with one entry":          {without(pause, 3, 3), "request"},
+		"an act with one entry":           {without(pause, act+2, 3), "request"},
+		"an act of an earlier commit":     {without(pause, act+1, 4), ""},
+		"entries without an act":          {without(turned, 1, 1), "request"},
+		"a rotation of an earlier commit": {without(turned, 2, 4), ""},
+		"a rotation with one entry":       {without(turned, 3, 3), "request"},
+	} {
+		if why := noticed(t, c.list, -1, nil); c.says == "" && why != "" || c.says != "" && !strings.Contains(why, c.says) {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+// without is a list without n records from at on.
+func without(list []kernel.Record, at, n int) []kernel.Record {
+	return slices.Delete(slices.Clone(list), at, at+n)
 }
 
 // TestR1_WordsInEvidence: an act or a proposal among the records of a run says nothing

@@ -185,8 +185,9 @@ func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.Operator
 }
 
 // act has a person's act handled as the request that it is, by the kernel of its task. A
-// resume is the first request of the epoch that it opens. Of a task whose kernel is at its
-// end it is only recorded. The task's turn and the world are held.
+// resume is the first request of the epoch that it opens. A kernel at its end takes no request
+// any more: what else a person does to such a task is a request to the kernel of the world, as
+// is what concerns no task. The task's turn and the world are held.
 func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct) error {
 	a.Kind, a.Round = string(kernel.KindOperatorAct), s.world.Begin(s.now().WallMs).Number()
 	if s.world.Acted(number, a) {
@@ -201,12 +202,9 @@ func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct
 		return err
 	}
 	said := kernel.Draft{Kind: kernel.KindOperatorAct, Task: number, Body: body}
-	now := s.now().WallMs
-	m, err := s.kernelFor(ctx, number, a)
-	switch {
-	case errors.Is(err, machine.ErrHalted):
-		return s.write(ctx, now, []kernel.Draft{said}, true)
-	case err != nil:
+	now := max(s.now().WallMs, s.deps.Ledger.Chain().Time)
+	m, of, err := s.kernelFor(ctx, number, a, now)
+	if err != nil {
 		return err
 	}
 	digest := body.Hash()
@@ -214,7 +212,11 @@ func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct
 	own := []kernel.Draft{said}
 	next, err := m.Submit(req)
 	if err == nil && next.Entries == nil {
-		next, err = m.Validated(req, s.actFaults(now, said, digest))
+		faults := s.actFaults(now, said, digest)
+		if of == theWorld && len(faults) > 0 {
+			return refusedAct(a.Act, number, faults) // of what concerns all, only what counts is recorded
+		}
+		next, err = m.Validated(req, faults)
 	}
 	if err == nil && next.Entries == nil {
 		next, err = m.Decided(req, machine.Verdict{Decision: machine.Allow, Summary: a.Act})
@@ -222,7 +224,7 @@ func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct
 		own = nil // it is denied
 	}
 	next, err = recorded(m, next, err, func(out machine.Ready) error {
-		drafts := slices.Concat(own, audited(number, "", out))
+		drafts := slices.Concat(own, audited(of, "", out))
 		own = nil
 		return s.write(ctx, now, drafts, true)
 	})
@@ -230,9 +232,13 @@ func (s *Supervisor) act(ctx context.Context, number int64, a kernel.OperatorAct
 	case err != nil:
 		return err
 	case next.Receipt.Status == machine.Rejected:
-		return fmt.Errorf("supervisor: %s of task %d was refused: %s", a.Act, number, next.Receipt.Faults[0].Detail)
+		return refusedAct(a.Act, number, next.Receipt.Faults)
 	}
 	return next.Receipt.Err
+}
+
+func refusedAct(act string, number int64, faults []machine.Fault) error {
+	return fmt.Errorf("supervisor: %s of task %d was refused: %s", act, number, faults[0].Detail)
 }
 
 // actFaults says why the world would not take an act: it is tried on a round that is
@@ -259,15 +265,41 @@ func (s *Supervisor) actFaults(now int64, said kernel.Draft, digest canon.Digest
 	return nil
 }
 
-// kernelFor is the kernel that handles an act: of the task that is open, or one that is
-// booted for it.
-func (s *Supervisor) kernelFor(ctx context.Context, number int64, a kernel.OperatorAct) (*machine.Machine, error) {
+// theWorld is the number that the kernel of the world has, where a task has its own.
+const theWorld = 0
+
+// kernelFor is the kernel that handles an act, and whose it is: that of the task that is
+// open, one that is booted for it, or that of the world.
+func (s *Supervisor) kernelFor(ctx context.Context, number int64, a kernel.OperatorAct, now int64) (m *machine.Machine, of int64, err error) {
+	if a.Global() {
+		m, err = s.worldKernel(now)
+		return m, theWorld, err
+	}
 	epoch := s.world.TaskView(number).Epoch
 	if t := s.open[number]; t != nil && a.Act != kernel.ActResume && t.machine.State() == machine.Idle {
-		return t.machine, nil
+		return t.machine, number, nil
 	}
 	if a.Act == kernel.ActResume {
 		epoch = a.Epoch
 	}
-	return s.boot(ctx, number, epoch, func(*machine.Machine) {})
+	m, err = s.boot(ctx, number, epoch, func(*machine.Machine) {})
+	if errors.Is(err, machine.ErrHalted) {
+		m, err = s.worldKernel(now)
+		return m, theWorld, err
+	}
+	return m, number, err
+}
+
+// worldKernel boots the kernel of the world. Each of its requests is one append, so that none
+// is ever left in the middle.
+func (s *Supervisor) worldKernel(now int64) (*machine.Machine, error) {
+	epoch := s.world.Epoch()
+	m, err := machine.New(machine.Config{
+		Kernel: kernel.MachineOf(s.cfg.World, theWorld), Epoch: epoch, Now: now, LastEntry: s.world.LastEntry(theWorld, epoch),
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = m.Booted(nil)
+	return m, err
 }

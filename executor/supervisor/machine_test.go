@@ -5,15 +5,18 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/machine"
+	"github.com/writbot/writ/kernel/world"
 )
 
 // TestM1_EachStateIsSeen: SM7, SM13, SM19, SM26, SM30, SM32: what a request does, it does
@@ -94,6 +97,44 @@ func TestM3_PanicAnywhere(t *testing.T) {
 				t.Errorf("the next process does %s: %v", st.Decision.Action, st.Decision.Violations)
 			}
 		})
+	}
+}
+
+// TestWK16_WhatTheProgramHandsIn: WK16, WK17, WK28: the program's own requests bring actions
+// with agent, round and key: what a builder left, judged either way, and what a person did.
+// Each stands once in the receipt of the round in which it was taken in, and is answered.
+func TestWK16_WhatTheProgramHandsIn(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		b := newBench(t, newRepo(t), func(b *bench) {
+			if fails {
+				b.exec.build = spoilt(func(o *executor.BuildOutcome) {
+					o.Diff.Violations = []kernel.Violation{{Code: kernel.CodeScopeOutside, Subject: "out.txt"}}
+				})
+			}
+		})
+		b.reach(kernel.ActionJudge)
+		must(t, b.sup.Halt(t.Context(), 1, "ana", "wait"))
+		task, _ := b.sup.world.Task(1)
+		var accepted, rejected []string
+		for _, r := range b.records() {
+			if r.Kind == kernel.KindReceipt {
+				var one world.RoundReceipt
+				must(t, canon.UnmarshalCanonical(r.Body, &one))
+				accepted, rejected = append(accepted, one.AcceptedActionIDs...), append(rejected, one.RejectedActionIDs...)
+			}
+		}
+		built, person := "default:"+task.Run.ID, task.Acted[len(task.Acted)-1]
+		want, not := []string{built, person}, []string(nil)
+		if fails {
+			want, not = []string{person}, []string{built}
+		}
+		if diff := cmp.Diff([][]string{want, not}, [][]string{accepted, rejected}); diff != "" || !strings.HasPrefix(person, "person:ana:") {
+			t.Errorf("accepted and rejected: %s", diff)
+		}
+		if a := task.Answers; len(a) != 1 || a[0].Key != task.Run.ID || (a[0].Error != nil) != fails || a[0].New == a[0].Old {
+			t.Errorf("the answers are %+v", a)
+		}
 	}
 }
 
@@ -220,6 +261,7 @@ func TestM2_UntrustedLedgerHalts(t *testing.T) {
 		recorded bool
 	}{
 		{&ledger.Error{Code: kernel.CodeLedgerCorrupt, Seq: 3, Detail: "the stored record can't be read"}, true},
+		{&ledger.Error{Code: kernel.CodeLedgerFork, Seq: 3, Detail: "somebody else wrote"}, true},
 		{&RollbackError{Ref: stateRef, Head: "1", Seq: 9}, false},
 	} {
 		repo := &untrustedRepo{}

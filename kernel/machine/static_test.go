@@ -101,6 +101,40 @@ func TestM1_StateIsKeptOnce(t *testing.T) {
 	}
 }
 
+// SM53, SM54: nor is there a second variable of another type: what a machine holds beside its
+// state is listed here, with why no state follows from it.
+func TestM1_WhatAMachineHolds(t *testing.T) {
+	holds := map[string]string{
+		"kernel": "who it is", "epoch": "who it is", "genesis": "who it is",
+		"mu": "the lock of one step", "codec": "scratch of the encoder", "state": "the state",
+		"now": "the clock", "changes": "a count for who looks",
+		"chain": "the last durable entry", "end": "the last entry that was made",
+		"out": "entries that their caller has to make durable", "sealed": "the same, encoded",
+		"unfinished": "the request of a dead process, until its entry closes it",
+		"order":      "a halt command, until it is obeyed", "op": "the request under way, of which the receipt is made",
+	}
+	for _, f := range sources(t) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != "Machine" {
+				return true
+			}
+			for _, field := range spec.Type.(*ast.StructType).Fields.List {
+				for _, name := range field.Names {
+					if holds[name.Name] == "" {
+						t.Errorf("a machine holds %s, and nobody said that it is no second state", name.Name)
+					}
+					delete(holds, name.Name)
+				}
+			}
+			return false
+		})
+	}
+	for name := range holds {
+		t.Errorf("a machine doesn't hold %s", name)
+	}
+}
+
 // SM55, SM56: one statement writes the state, in the transition function;
 // nothing takes its address or sets it in a literal.
 func TestM1_StateIsWrittenOnce(t *testing.T) {

@@ -39,7 +39,9 @@ func (b *beside) note(r kernel.Record, said any) {
 	b.spent.note(task, r.Run, r.Time, said)
 	switch v := said.(type) {
 	case machine.Entry:
-		b.audit[task] = v
+		if v.Kernel == kernel.MachineOf(r.World, task) { // and not that of the ledger's key
+			b.audit[task] = v
+		}
 	case kernel.Facts:
 		b.see(v)
 	case kernel.SeedPack:
@@ -80,6 +82,10 @@ func (k *Kernel) LastEntry(task, epoch int64) *machine.Entry {
 	}
 	return &e
 }
+
+// Epoch is that of the world's own kernel: the history in which its last entry was made, 1
+// where there is none.
+func (k *Kernel) Epoch() int64 { return max(1, k.beside.audit[0].Epoch) }
 
 // ClaimedOn is the approval that a task was last claimed on.
 func (k *Kernel) ClaimedOn(task int64) kernel.Approval { return k.beside.approved[task] }

@@ -12,7 +12,7 @@ import (
 
 // audit is an entry of a task's kernel.
 func audit(seq int64) machine.Entry {
-	return machine.Entry{Kind: "audit", V: 1, Kernel: "w#1", Epoch: 2, Seq: seq, Prev: digest("a"), StateFrom: "AUDITING", StateTo: "IDLE"}
+	return machine.Entry{Kind: "audit", V: 1, Kernel: kernel.MachineOf(worldID, 1), Epoch: 2, Seq: seq, Prev: digest("a"), StateFrom: "AUDITING", StateTo: "IDLE"}
 }
 
 // WK1: what who drives a task asks the records for is folded here, too, and nowhere else:

@@ -38,7 +38,7 @@ func (f *fold) take(e *entry) error {
 	if neutral(e.kind) {
 		return e.check()
 	}
-	if e.task < 1 || e.task > maxTask || !utf8.ValidString(e.run) {
+	if e.task < 0 || e.task == 0 && e.kind != kernel.KindOperatorAct || e.task > maxTask || !utf8.ValidString(e.run) {
 		return refuse(ErrBody, nil, "a %s record concerns a task and a run id is text", e.kind)
 	}
 	rule := f.rule(e.kind)
@@ -408,13 +408,25 @@ func (f *fold) operatorAct(e entry) error {
 		return refuse(ErrBody, nil, "an act says whose it is, its key and its round")
 	}
 	switch a.Act {
-	case kernel.ActHalt, kernel.ActResume, kernel.ActStop, kernel.ActPutBack:
+	case kernel.ActHalt, kernel.ActResume, kernel.ActStop, kernel.ActPutBack, kernel.ActPause, kernel.ActUnpause:
 	default:
 		return refuse(ErrBody, nil, "the act %q is unknown", a.Act)
 	}
+	if a.Global() != (e.task == 0) || a.Global() && !pauseOf(a).named() {
+		return refuse(ErrBody, nil, "the act %q is of a task, and a pause of none; that says what is paused since when", a.Act)
+	}
 	f.now.actions = append(f.now.actions, action{task: e.task, agent: agentOf(a.Actor), round: a.Round, key: a.Key, code: e.hash(), act: &a})
-	f.put(f.task(e.task))
+	if !a.Global() {
+		f.put(f.task(e.task))
+	}
 	return nil
+}
+
+func pauseOf(a kernel.OperatorAct) Pause { return Pause{Of: a.Pause, Since: a.Since, Actor: a.Actor} }
+
+// named reports whether it says what is paused and since when.
+func (p Pause) named() bool {
+	return p.Since > 0 && (p.Of == kernel.PauseAll || p.Of == kernel.PauseWorld || p.Of == kernel.PauseFile)
 }
 
 // keptActs is how many of a task's last acts are known by their ids. One that is older is of
@@ -428,15 +440,41 @@ func (f *fold) accept(at int) {
 	if a.act == nil {
 		return // the decision's word
 	}
+	if a.act.Global() {
+		f.acceptGlobal(a)
+		return
+	}
 	t := f.task(a.task)
 	if a.error = f.rejected(t, *a); a.error != "" {
 		return
 	}
 	a.accepted = true
 	t.obey(*a.act)
-	t.Acted = with(t.Acted, a.id())
-	t.Acted = t.Acted[max(0, len(t.Acted)-keptActs):]
+	t.Acted = lastActs(with(t.Acted, a.id()))
 	f.put(t)
+}
+
+func lastActs(ids []string) []string { return ids[max(0, len(ids)-keptActs):] }
+
+// acceptGlobal accepts or rejects an act on the whole world: a pause that isn't there yet, or
+// the end of one that is.
+func (f *fold) acceptGlobal(a *action) {
+	p := pauseOf(*a.act)
+	at := slices.IndexFunc(f.pauses, func(q Pause) bool { return q.Of == p.Of && q.Since == p.Since })
+	ends := a.act.Act == kernel.ActUnpause
+	switch {
+	case slices.Contains(f.acted, a.id()):
+		a.error = kernel.CodeActionDuplicate
+		return
+	case a.round != f.round+1 || ends != (at >= 0):
+		a.error = kernel.CodeActionStale
+		return
+	case ends:
+		f.pauses = slices.Delete(slices.Clone(f.pauses), at, at+1)
+	default:
+		f.pauses = with(f.pauses, p)
+	}
+	a.accepted, f.acted = true, lastActs(with(f.acted, a.id()))
 }
 
 // rejected is why a person's act doesn't count, "" if it does: it was said before, or it was

@@ -231,11 +231,18 @@ func (f *fold) intents(task int64, unknown bool) []OpenIntent {
 // no record is of it. Its lists are not to be written to.
 func (k *Kernel) Task(number int64) (t Task, ok bool) { return k.fold.known(number) }
 
-// Acted reports whether an act of this person and key was accepted for the task: it has its
-// answer, and isn't asked again.
+// Acted reports whether an act of this person and key was accepted for the task, or for the
+// world that it concerns: it has its answer, and isn't asked again.
 func (k *Kernel) Acted(task int64, a kernel.OperatorAct) bool {
-	return a.Key != "" && slices.Contains(k.fold.task(task).Acted, actionID(agentOf(a.Actor), a.Key))
+	acted := k.fold.acted
+	if !a.Global() {
+		acted = k.fold.task(task).Acted
+	}
+	return a.Key != "" && slices.Contains(acted, actionID(agentOf(a.Actor), a.Key))
 }
+
+// Pauses are those for which nothing new is started. The list is not to be written to.
+func (k *Kernel) Pauses() []Pause { return k.fold.pauses }
 
 // Tasks are the numbers of the known tasks, in order.
 func (k *Kernel) Tasks() []int64 {

@@ -155,6 +155,9 @@ func (r *Round) invalidate(a ActionIntent) ActionResult {
 // answered finds the answer of an earlier round.
 func (f *fold) answered(i ActionIntent) (r ActionResult, is bool) {
 	id := actionID(i.AgentID, i.IdempotencyKey)
+	if slices.Contains(f.acted, id) {
+		return f.result(Answer{Agent: i.AgentID, Key: i.IdempotencyKey}, 0), true
+	}
 	f.tasks.all(func(t *known) {
 		if slices.Contains(t.Acted, id) {
 			r, is = f.result(Answer{Agent: i.AgentID, Key: i.IdempotencyKey}, t.Number), true

@@ -261,6 +261,68 @@ func TestWK10_ActsAreActions(t *testing.T) {
 	same(t, "state", b.k.StateHash(), k.StateHash())
 }
 
+// WK54, WK16: a pause is an act on the whole world. It is there until its end is accepted, and
+// each is once. The fold of the records, and a saved world, say the same.
+func TestWK54_PausesAreActions(t *testing.T) {
+	b := open(t, config())
+	plain := b.k.StateHash()
+	act := func(act, key, of string, since int64, round int64) kernel.Draft {
+		return kernel.Draft{Kind: kernel.KindOperatorAct, Body: kernel.OperatorAct{
+			Kind: string(kernel.KindOperatorAct), Act: act, Actor: "u2", Key: key, Pause: of, Since: since, Round: b.k.Begin(b.now).Number() + round,
+		}}
+	}
+	fits := func(d kernel.Draft, code kernel.Code) {
+		t.Helper()
+		r := b.answers(d)[0]
+		if r.Success != (code == "") || !r.Success && *r.Error != code || len(r.MessagesSent) > 0 {
+			t.Errorf("%+v: %+v", d.Body, r)
+		}
+	}
+	fits(act(kernel.ActUnpause, "0", kernel.PauseAll, 7, 0), kernel.CodeActionStale)
+	b.round(act(kernel.ActPause, "1", kernel.PauseAll, 7, 0))
+	fits(act(kernel.ActPause, "1", kernel.PauseAll, 7, 0), kernel.CodeActionDuplicate)
+	fits(act(kernel.ActPause, "2", kernel.PauseAll, 7, 0), kernel.CodeActionStale)
+	fits(act(kernel.ActPause, "2", kernel.PauseAll, 8, 1), kernel.CodeActionStale)
+	fits(act(kernel.ActUnpause, "2", kernel.PauseWorld, 7, 0), kernel.CodeActionStale)
+	b.round(act(kernel.ActPause, "2", kernel.PauseFile, 7, 0))
+	same(t, "pauses", []world.Pause{{Of: kernel.PauseAll, Since: 7, Actor: "u2"}, {Of: kernel.PauseFile, Since: 7, Actor: "u2"}}, b.k.Pauses())
+	if b.k.StateHash() == plain || len(b.k.Tasks()) > 0 {
+		t.Error("a pause is no state, or a task")
+	}
+	saved, err := b.k.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := world.Restore(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "saved", b.k.Pauses(), restored.Pauses())
+	fits(act(kernel.ActUnpause, "3", kernel.PauseAll, 7, 0), "")
+	b.round(act(kernel.ActUnpause, "3", kernel.PauseAll, 7, 0))
+	same(t, "one is left", []world.Pause{{Of: kernel.PauseFile, Since: 7, Actor: "u2"}}, b.k.Pauses())
+	r := b.k.Begin(b.now)
+	results, err := r.AcceptActions([]world.ActionIntent{{Kind: world.KindActionIntent, V: world.Version, WorldID: worldID, AgentID: "person:u2", RoundID: 1, IdempotencyKey: "1"}})
+	if err != nil || !results[0].Success {
+		t.Errorf("what was answered before hasn't its first answer: %+v, %v", results, err)
+	}
+	again, err := world.Open(b.records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "state", b.k.StateHash(), again.StateHash())
+	for name, d := range map[string]kernel.Draft{
+		"of a task":   {Kind: kernel.KindOperatorAct, Task: 1, Body: act(kernel.ActPause, "9", kernel.PauseAll, 9, 0).Body},
+		"of nothing":  act(kernel.ActPause, "9", "", 9, 0),
+		"since never": act(kernel.ActPause, "9", kernel.PauseAll, 0, 0),
+		"a halt":      act(kernel.ActHalt, "9", "", 0, 0),
+	} {
+		if err := b.try(d); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
 // Key and round are required.
 func TestWK16_ActsHaveTheirKey(t *testing.T) {
 	b := open(t, config())

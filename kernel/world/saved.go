@@ -61,6 +61,7 @@ func Restore(s Saved) (*Kernel, error) {
 	f := k.fold
 	f.round, f.seed, f.time, f.hash = s.State.RoundID, s.State.Seed, s.SettledTime, s.State.StateHash
 	f.members, f.land, f.contracts, f.archive = s.State.Members, s.State.Land.Reserved, s.State.ActiveContracts, s.State.Archive
+	f.pauses, f.acted = s.State.Pauses, s.State.Acted
 	for _, t := range s.State.Tasks {
 		f.tasks.live = append(f.tasks.live, &known{Task: t})
 	}

@@ -23,7 +23,17 @@ type WorldSnapshot struct {
 	ActiveMechanisms   []Mechanism  `json:"active_mechanisms"`    // none yet
 	ActiveContracts    []Contract   `json:"active_contracts"`     // the contract in force
 	PhysicsConstraints []Constraint `json:"physics_constraints"`  // bounds that nothing in the world can move
+	Pauses             []Pause      `json:"pauses,omitempty"`     // for which nothing new is started, in the order in which they were recorded
+	Acted              []string     `json:"acted,omitempty"`      // ids of the last acts on the world as a whole
 	StateHash          canon.Digest `json:"state_hash,omitempty"` // left out of its own preimage
+}
+
+// Pause is a person's word that nothing new is to be started. What it was said of and since
+// when name it.
+type Pause struct {
+	Of    string `json:"of"`    // kernel.PauseAll, PauseWorld or PauseFile
+	Since int64  `json:"since"` // Unix milliseconds
+	Actor string `json:"actor"` // who said so
 }
 
 // Hash computes the state hash; what StateHash holds doesn't matter.

@@ -25,6 +25,8 @@ type fold struct {
 	archive   Archive
 	land      []Reservation
 	contracts []Contract
+	pauses    []Pause
+	acted     []string // ids of the last acts on the whole world
 	now       current
 }
 
@@ -224,6 +226,7 @@ func (f *fold) frame() WorldSnapshot {
 			{Name: "max_depth", Value: f.config.LandShape[1]},
 			{Name: "max_paths", Value: f.config.LandShape[0]},
 		},
+		Pauses: f.pauses, Acted: f.acted,
 	}
 }
 
@@ -256,8 +259,10 @@ func (f *fold) stateHash() (canon.Digest, error) {
 		ActiveMechanisms   []Mechanism    `json:"active_mechanisms"`
 		ActiveContracts    []Contract     `json:"active_contracts"`
 		PhysicsConstraints []Constraint   `json:"physics_constraints"`
+		Pauses             []Pause        `json:"pauses,omitempty"`
+		Acted              []string       `json:"acted,omitempty"`
 	}{s.Kind, s.V, s.WorldID, s.Instance, s.RoundID, s.Seed, s.Members, s.Land, tasks, s.Archive,
-		s.ActiveMechanisms, s.ActiveContracts, s.PhysicsConstraints})
+		s.ActiveMechanisms, s.ActiveContracts, s.PhysicsConstraints, s.Pauses, s.Acted})
 	return all.Hash(), err
 }
 
