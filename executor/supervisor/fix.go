@@ -204,10 +204,10 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 	if err := o.show(ctx, k); err != nil {
 		return err
 	}
-	if bad := kernel.ValidateRevision(k.revision); len(bad) > 0 {
-		f.Faults = bad
+	if f.Faults = append(kernel.ValidateRevision(k.revision), o.secretsOf(k.revision)...); len(f.Faults) > 0 {
 		return nil
 	}
+	f.Faults = []kernel.Violation{}
 	c.fix = k
 	f.Digest, err = kernel.FixDigest(list.Fix)
 	return err
@@ -249,6 +249,20 @@ func (o *observer) show(ctx context.Context, k *revised) error {
 		k.revision.Said[n].Shown = &shown
 	}
 	return nil
+}
+
+// secretsOf refuses comments that hold a secret: the evidence has them as they are.
+func (o *observer) secretsOf(r kernel.Revision) (list []kernel.Violation) {
+	holds := func(subject, text string) {
+		if o.s.deps.Holds != nil && o.s.deps.Holds([]byte(text)) {
+			list = append(list, kernel.Violation{Code: kernel.CodeSecretDetected, Subject: subject, Detail: "What is said to the builder holds a secret."})
+		}
+	}
+	holds("/writ fix", r.Text)
+	for n, s := range r.Said {
+		holds(r.Fix.Comments[n].ID, s.Body)
+	}
+	return list
 }
 
 // talkOf are the comments in the conversation of a change.
