@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -115,7 +116,15 @@ func TestE1_RevisedAfterAReview(t *testing.T) {
 		if got := f.changeOf(); got.Number != 2 || got.State != forge.ChangeOpen {
 			t.Errorf("the change is %d, %v", got.Number, got.State)
 		}
-		if terms == checkedTerms {
+		if terms == checkedTerms { // what is put back is a revision as it was
+			head, run := f.ref(changeRef), f.trailer("writ-run-id")
+			f.exec.build = failing
+			f.says(f.scene.Owner, "/writ fix say nothing")
+			f.later()
+			if f.evidenceAt(f.ref(stateRef), replay.FileRefresh) == "" || f.trailer("writ-run-id") != run || f.ref(changeRef) != head {
+				t.Errorf("HEAD tells of %s, the branch is at %s", f.trailer("writ-run-id"), f.ref(changeRef))
+			}
+			f.verify(stateRef)
 			continue
 		}
 		f.merge("Say hello (#2)", map[string]string{"out.txt": "hello, all\n"})
@@ -141,6 +150,9 @@ func TestE1_RefreshAfterARevision(t *testing.T) {
 		t.Fatalf("comment %d isn't told:\n%s", talk, f.job.Instruction)
 	}
 	run := f.trailer("writ-run-id")
+	early := f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.reacted(early, forge.ReactionConfused) // it is on the base as it is
 	base := f.moveBase(map[string]string{"a": "x\n"})
 	f.says(f.scene.Owner, "/writ refresh")
 	f.later()
@@ -327,5 +339,40 @@ func TestP5_RevisionThroughCrashes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestS18_NoSecretReachesARevision: a comment that holds a secret has the command refused,
+// for the evidence has it as it is.
+func TestS18_NoSecretReachesARevision(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"/writ fix", "/writ fix with hunter2"} {
+		f, _ := newReviewed(t, checkedTerms)
+		f.sup.deps.Holds = func(text []byte) bool { return bytes.Contains(text, []byte("hunter2")) }
+		if words == "/writ fix" {
+			f.review(f.scene.Owner, "The key is hunter2.")
+		}
+		asked := f.says(f.scene.Owner, words)
+		f.later()
+		f.reacted(asked, forge.ReactionConfused)
+		if said := f.answeredWith(asked); f.started() != 1 || !strings.Contains(said, string(kernel.CodeSecretDetected)) || strings.Contains(said, "hunter2") {
+			t.Errorf("%d builders; it is answered %s", f.started(), said)
+		}
+	}
+}
+
+// TestS13_WholeRevisionIsFound: an instance that delivers a revision which is out of scope
+// together with the work below it has no evidence that verifies.
+func TestS13_WholeRevisionIsFound(t *testing.T) {
+	t.Parallel()
+	f, _ := newReviewed(t, checkedTerms+"close_on: merged\nbudgets: {files: 2}\n")
+	f.exec.build = edits(t, map[string]string{"docs/a": "x\n", "docs/b": "x\n"}, nil)
+	f.says(f.scene.Owner, "/writ fix")
+	f.reach(kernel.ActionDispatch)
+	f.task.work.run.whole = []kernel.Violation{}
+	f.drive()
+	r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
+	if must(t, err); f.trailer("writ-fixes") == "" || r.OK || !strings.Contains(r.Plain(), "Matched with what it goes on from, budgets: ") {
+		t.Errorf("it verifies, or says otherwise:\n%s", r.Plain())
 	}
 }
