@@ -11,15 +11,18 @@ type BuildJob struct {
 	World       string // as the server's configuration calls it
 	Task        int64
 	Run         string
-	Builder     string            // name in the server's configuration
-	Dispatch    []byte            // canonical JSON, handed over as a read-only file
-	Instruction string            // the builder's standard input
-	Base        Base              // what the workspace holds at the start
-	Budgets     kernel.Budgets    // start, build and idle timeouts, files, bytes
-	Scope       ScopeRules        // what may change
-	Prepare     []kernel.Step     // what runs on the base before it
-	Spend       kernel.Spend      // that it may use of models; the zero value bounds nothing
-	OnLine      func(line string) // live tail, redacted, one call at a time; may be nil
+	Builder     string         // name in the server's configuration
+	Dispatch    []byte         // canonical JSON, handed over as a read-only file
+	Instruction string         // the builder's standard input
+	Base        Base           // what the workspace holds at the start
+	Budgets     kernel.Budgets // start, build and idle timeouts, files, bytes
+	Scope       ScopeRules     // what may change
+	Prepare     []kernel.Step  // what runs on the base before it
+	// Trusted is the base that is prepared from, where Base is work that was delivered on it;
+	// nil: Base.
+	Trusted *Base
+	Spend   kernel.Spend      // that it may use of models; the zero value bounds nothing
+	OnLine  func(line string) // live tail, redacted, one call at a time; may be nil
 }
 
 // ScopeRules say what a change may touch.

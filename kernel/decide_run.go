@@ -25,7 +25,7 @@ var runRules = []rule{
 	{ruleApproved, approvedRule},
 	{ruleDispatch, func(f Facts) []Violation { return f.Run.Dispatch }},
 	{ruleBuild, func(f Facts) []Violation { return f.Run.Build }},
-	{ruleScope, func(f Facts) []Violation { return f.Run.Scope }},
+	{ruleScope, func(f Facts) []Violation { return slices.Concat(f.Run.Scope, f.Run.Whole) }},
 	{ruleMessage, func(f Facts) []Violation { return f.Run.Message }},
 	{ruleChecks, func(f Facts) []Violation { return f.Run.CheckFails }},
 	{ruleServer, func(f Facts) []Violation { return f.Run.Refused }},

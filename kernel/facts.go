@@ -344,6 +344,9 @@ type RunFacts struct {
 	Refreshes string `json:"refreshes,omitempty"`
 	// Fixes is the run whose delivered result this one is a revision of.
 	Fixes string `json:"fixes,omitempty"`
+	// Whole is what a revision and the work that it goes on from break together of scope and
+	// size, against the base that the work was first delivered on.
+	Whole []Violation `json:"whole,omitempty"`
 	// Checked says that the sealed work comes with the word of its checks, which passed.
 	Checked bool `json:"checked,omitempty"`
 	// Unheard says that nobody could ask the issue whether accepted work is still

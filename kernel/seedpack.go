@@ -109,10 +109,22 @@ type SeedPack struct {
 	// Revision is there where the claim is for a revision of delivered work. The base
 	// in Pins is then the delivered commit.
 	Revision *Revision `json:"revision,omitempty"`
+	// Covered are the ids of the comments that the work was revised for, sorted as a list of
+	// them is, where the claim applies revised work on another base: see [SeedPack.Told].
+	Covered []string `json:"covered,omitempty"`
 	// Warnings and Notes are what a report of the run says of configuration, contract
 	// and task beside its outcome. No decision reads them.
 	Warnings []string `json:"warnings"`
 	Notes    []string `json:"notes"`
+}
+
+// Told are the ids of the comments that the work was revised for, in this claim and before
+// it, sorted as a list of them is.
+func (p SeedPack) Told() []string {
+	if p.Revision != nil {
+		return p.Revision.Covered()
+	}
+	return append([]string{}, p.Covered...)
 }
 
 // Remark is the text after `/writ retry`, by the very act that the task was claimed

@@ -16,6 +16,9 @@ type Asked struct {
 	Edited  bool  // the comment was, so it is no command but a stop
 	Known   bool  // what the author may do was asked
 	May     bool  // the author has what the contract demands
+	// OnChange says that it stands in the conversation of the delivered change, where
+	// [Fix] alone counts.
+	OnChange bool
 }
 
 const (
@@ -26,18 +29,18 @@ const (
 	strangersPause = 3_600_000
 )
 
-// Commands lists the commands on the issue, the oldest first. Those of writ
-// itself and of bots that the contract doesn't name are left out: bots that answer
+// Commands lists the commands on the issue and on its change, each the oldest first. Those
+// of writ itself and of bots that the contract doesn't name are left out: bots that answer
 // one another don't end.
 func Commands(f Facts) []Asked {
 	var out []Asked
-	for _, c := range f.Comments {
+	for n, c := range slices.Concat(f.Comments, f.Talk) {
 		cmd, ok := ParseCommand(c.Body)
 		a := Act{Verb: cmd.Verb, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli()}
 		if !ok || c.Author.ID == 0 || f.own(a) != nil || c.Author.Kind == forge.Bot && !named(c.Author, f.Trigger) {
 			continue
 		}
-		asked := Asked{Command: cmd, ID: a.ID(), Comment: c.ID, Author: c.Author, At: a.At, Edited: edited(c)}
+		asked := Asked{Command: cmd, ID: a.ID(), Comment: c.ID, Author: c.Author, At: a.At, Edited: edited(c), OnChange: n >= len(f.Comments)}
 		_, asked.Known = f.Permissions[c.Author.ID]
 		asked.Known = asked.Known || c.Author.Kind == forge.Bot
 		asked.May = f.mayNot(a) == nil

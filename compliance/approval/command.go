@@ -58,13 +58,6 @@ var stopLine = lazyregexp.New(`(?i)^/writ[\pZ\t]+(stop|reject)([^\pL\pN]|$)`)
 // addressed to writ. Only the very first line counts, so that nothing quoted is a
 // command.
 func ParseCommand(body string) (c Command, ok bool) {
-	if c, ok = parseCommand(body); c.Verb == Fix && c.Fault == "" {
-		c.Fault = "Revisions of delivered work aren't built yet."
-	}
-	return c, ok
-}
-
-func parseCommand(body string) (c Command, ok bool) {
 	line, _, _ := strings.Cut(body, "\n")
 	if m := stopLine().FindStringSubmatch(line); m != nil {
 		said := strings.Join(strings.Fields(line), " ")

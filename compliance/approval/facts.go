@@ -9,15 +9,18 @@ import (
 
 // Facts is everything that a judgement rests on.
 type Facts struct {
-	Trigger     contract.Trigger
-	Self        forge.User // the account that writ acts as
-	Target      Target
-	Issue       forge.Issue
-	Digest      canon.Digest    // of the issue's title and body as they are now
-	History     []forge.Event   // oldest first
-	Comments    []forge.Comment // oldest first
-	Rows        []Row           // in any order
-	EditHistory bool            // History lists every edit of title and body
+	Trigger  contract.Trigger
+	Self     forge.User // the account that writ acts as
+	Target   Target
+	Issue    forge.Issue
+	Digest   canon.Digest    // of the issue's title and body as they are now
+	History  []forge.Event   // oldest first
+	Comments []forge.Comment // oldest first
+	Rows     []Row           // in any order
+	// Talk is the conversation of the delivered change, where that was read. Of commands
+	// [Fix] alone counts there.
+	Talk        []forge.Comment
+	EditHistory bool // History lists every edit of title and body
 	// Permissions are live answers of the forge, by account; see [Needs].
 	Permissions map[int64]forge.Permission
 	// Remembered is how many of them were not asked for this judgement: answers of

@@ -45,7 +45,7 @@ func (f Facts) fixers(r Review, after, again string, settled func(comment int64)
 	}
 	var out []Act
 	for _, c := range said {
-		cmd, ok := parseCommand(c.Body)
+		cmd, ok := ParseCommand(c.Body)
 		a := Act{Verb: Fix, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Text: cmd.Text}
 		if ok && cmd.Verb == Fix && cmd.Fault == "" && !edited(c) && c.Author.ID != 0 && (kernel.NewerAct(a.ID(), after) || a.ID() == again) && !settled(c.ID) && !f.TurnedDown.Has(c.ID) {
 			out = append(out, a)
@@ -80,12 +80,19 @@ func FixAsked(f Facts, r Review, after, again string, settled func(comment int64
 	return Act{}
 }
 
+// FixStands reports whether an act that asks for a revision is there as it was, by somebody
+// who could approve now.
+func FixStands(f Facts, r Review, act string) bool {
+	none := func(int64) bool { return false }
+	return slices.ContainsFunc(f.fixers(r, act, act, none), func(a Act) bool { return a.ID() == act && f.mayNot(a) == nil })
+}
+
 // remarks are the comments that could be a reviewer's, each once: neither writ's own nor
 // commands. What the forge lists twice is of no certain text, and both are in the list.
 func (f Facts) remarks(r Review) []forge.ReviewComment {
 	var out []forge.ReviewComment
 	for _, c := range r.Said {
-		if _, command := parseCommand(c.Body); !command && f.own(Act{Actor: c.Author}) == nil {
+		if _, command := ParseCommand(c.Body); !command && f.own(Act{Actor: c.Author}) == nil {
 			out = append(out, c)
 		}
 	}

@@ -86,8 +86,10 @@ func TestI17_FixIsAsked(t *testing.T) {
 	if got := approval.Fixers(f, r, "", "", nobodySettled); !slices.Equal(got, []int64{ana.ID}) {
 		t.Errorf("asked about are %v", got)
 	}
-	if c, ok := approval.ParseCommand("/writ fix it"); !ok || c.Verb != approval.Fix || c.Fault == "" {
-		t.Errorf("it isn't built: %+v", c)
+	f.Comments, f.Talk = []forge.Comment{talk(40, ana, 16, "/writ fix it").Comment}, []forge.Comment{talk(41, ana, 17, "/writ fix it").Comment}
+	got := approval.Commands(f)
+	if want := (approval.Command{Verb: approval.Fix, Text: "it"}); len(got) != 2 || got[0].Command != want || got[0].OnChange || !got[1].OnChange {
+		t.Errorf("the commands are %+v", got)
 	}
 }
 

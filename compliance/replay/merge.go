@@ -174,7 +174,12 @@ func (v *verifier) compare(f *findings, c kernel.ChangeFacts, has git.Tree, how 
 	if m.Head != nil {
 		head = m.Head
 	}
-	got := Differs(v.head.Base.Tree, m.Verified.Tree, head.Tree, has)
+	on := v.origin()
+	if on == nil {
+		f.file(FileSeedPack, "The base that the work was first delivered on can't be read.")
+		return
+	}
+	got := Differs(on.Tree, m.Verified.Tree, head.Tree, has)
 	unsaid := func(path string) bool { return !slices.Contains(c.Differs, path) }
 	if m.Head == nil && len(c.Differs) > 0 && !slices.ContainsFunc(got, unsaid) {
 		return // the others are of what was pushed since

@@ -10,6 +10,7 @@ import (
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 )
 
 // Rebased applies a verified diff on another base. A diff replaces whole files and names
@@ -53,12 +54,13 @@ func inTheWay(base git.Tree, added string, changes []kernel.Change) bool {
 // KindRefresh is the kind of a [RefreshRecord].
 const KindRefresh = "refresh"
 
-// RefreshRecord is what came of applying a delivered result on another base, where that
-// result stands. It is the word of the instance that tried: no records belong to it.
+// RefreshRecord is what came of applying a delivered result on another base, or of revising
+// it, where that result stands. It is the word of the instance that tried: no records belong to it.
 type RefreshRecord struct {
 	Kind        string             `json:"kind"` // "refresh"
 	Run         string             `json:"run_id"`
-	Refreshes   string             `json:"refreshes"` // run whose result stands
+	Refreshes   string             `json:"refreshes"`     // run whose result stands
+	Fix         canon.Digest       `json:"fix,omitempty"` // of the list, of a revision
 	Base        string             `json:"base_commit"`
 	Act         string             `json:"act"` // on the forge, that asked for it
 	Interrupted bool               `json:"interrupted"`
@@ -193,7 +195,10 @@ func (v *verifier) checkRefreshed(f *findings) string {
 		f.file("", "What run %s replaced was no accepted result.", v.claim.RunID)
 	}
 	v.checkAuto(f, b, was)
-	v.checkRebased(f, was.diff)
+	v.checkRebased(f, was)
+	if v.seed != nil && was.seed != nil && !slices.Equal(v.seed.Told(), was.seed.Told()) {
+		f.file(FileSeedPack, "It names %d comments that the work was revised for, and what it replaced %d.", len(v.seed.Told()), len(was.seed.Told()))
+	}
 	return fmt.Sprintf("It is the verified change of run %s, applied on the base %s.", v.refreshes(), v.said(kernel.TrailerBase))
 }
 
@@ -241,15 +246,17 @@ func (v *verifier) checkBelow(f *findings, b *Refreshed, was *verifier) {
 	}
 }
 
-// checkRebased: the diff is the earlier one, path by path, as it applies on this base.
-func (v *verifier) checkRebased(f *findings, was *kernel.Diff) {
-	if was == nil || v.diff == nil || v.head.Base == nil {
+// checkRebased: the diff is the earlier one, with all that it was revised, path by path, as
+// it applies on this base.
+func (v *verifier) checkRebased(f *findings, was *verifier) {
+	changes, ok := was.whole()
+	if !ok || v.diff == nil || v.head.Base == nil {
 		if v.accepted() && !v.redacted() {
 			f.file(FileRecords, "The diff that was applied can't be read.")
 		}
 		return
 	}
-	if want, conflicts := Rebased(was.Changes, v.head.Base.Tree); len(conflicts) > 0 || !slices.Equal(want, v.diff.Changes) {
+	if want, conflicts := Rebased(changes, v.head.Base.Tree); len(conflicts) > 0 || !slices.Equal(want, v.diff.Changes) {
 		f.record(v.diffSeq(), "It is not the diff of run %s as it applies on this base.", v.refreshes())
 	}
 }
@@ -289,4 +296,36 @@ func (v *verifier) checkRestored(f *findings) string {
 		f.file("", "The files are not those of the result that was put back: these make the tree %s, HEAD names %s.", id, c.Commit.Tree)
 	}
 	return fmt.Sprintf("Run %s tried to apply it on the base %s, and it stands as it was; that is the instance's word.", r.Run, r.Base)
+}
+
+// Composed are the changes that two diffs make together, the second on what the first left.
+func Composed(first, second []kernel.Change) []kernel.Change {
+	all := map[string]kernel.Change{}
+	for _, c := range first {
+		all[c.Path] = c
+	}
+	for _, c := range second {
+		if was, twice := all[c.Path]; twice {
+			c.BeforeID, c.BeforeMode = was.BeforeID, was.BeforeMode
+		}
+		switch {
+		case c.BeforeID == c.AfterID && c.BeforeMode == c.AfterMode:
+			delete(all, c.Path)
+			continue
+		case c.BeforeID == "":
+			c.Op = kernel.OpAdd
+		case c.AfterID == "":
+			c.Op = kernel.OpDelete
+		case c.BeforeID == c.AfterID:
+			c.Op = kernel.OpMode
+		default:
+			c.Op = kernel.OpModify
+		}
+		all[c.Path] = c
+	}
+	out := make([]kernel.Change, 0, len(all))
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, all[path])
+	}
+	return out
 }

@@ -156,6 +156,9 @@ func (v *verifier) checkProposals(f *findings, j *verdict) {
 	if again := v.rematch(diff.body); len(diff.body.Violations) == 0 && len(again) > 0 {
 		f.record(diff.seq, "Matched again, %s: %s", again[0].Subject, again[0].Detail)
 	}
+	if again := v.rematchWhole(); v.accepted() && len(again) > 0 {
+		f.record(diff.seq, "Matched with what it goes on from, %s: %s", again[0].Subject, again[0].Detail)
+	}
 	for _, r := range v.of(kernel.KindRunResult) {
 		if r.Seq > j.seq {
 			f.record(r.Seq, "The checks ended after the verdict.")
@@ -246,6 +249,9 @@ func (v *verifier) checkRuns(f *findings, run kernel.RunResult, seq int64) {
 	}
 }
 
+// subjectPaths is the subject where other paths are recorded as guarded or free than are.
+const subjectPaths = "paths"
+
 // rematch holds each change against the allowed files, the protected paths and
 // the budgets again, by the words of contract and seed pack alone.
 func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
@@ -288,7 +294,7 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 		bad(kernel.CodeScopeSize, "budgets", "The change is over its budget.")
 	}
 	if !slices.Equal(want.Guarded, d.Guarded) || !slices.Equal(want.Locks, d.Locks) {
-		bad(kernel.CodeProtectedPath, "paths", fmt.Sprintf("Guarded are %q and free with their manifests %q; recorded is another.", want.Guarded, want.Locks))
+		bad(kernel.CodeProtectedPath, subjectPaths, fmt.Sprintf("Guarded are %q and free with their manifests %q; recorded is another.", want.Guarded, want.Locks))
 	}
 	return kernel.SortViolations(out)
 }

@@ -157,7 +157,44 @@ func (v *verifier) checkOver(f *findings, r kernel.Revision) {
 	if was.seed.Revision != nil {
 		origin = was.seed.Revision.Origin
 	}
-	if r.Origin != origin || !slices.Equal(r.Earlier, was.seed.Revision.Covered()) {
-		f.file(FileSeedPack, "Its base before all revisions is %s with %d comments told before, the result below has %s and %d.", r.Origin, len(r.Earlier), origin, len(was.seed.Revision.Covered()))
+	if r.Origin != origin || !slices.Equal(r.Earlier, was.seed.Told()) {
+		f.file(FileSeedPack, "Its base before all revisions is %s with %d comments told before, the result below has %s and %d.", r.Origin, len(r.Earlier), origin, len(was.seed.Told()))
 	}
+}
+
+// whole are all changes of the base that HEAD's work was first delivered on; ok is false
+// where a diff of them can't be read.
+func (v *verifier) whole() (changes []kernel.Change, ok bool) {
+	switch {
+	case v.diff == nil || v.seed == nil:
+		return nil, false
+	case v.seed.Revision == nil:
+		return v.diff.Changes, true
+	case v.head.Over == nil:
+		return nil, false
+	}
+	below, ok := newVerifier(v.head.Over.Pack, v.head.Over.Head, v.opts).whole()
+	return Composed(below, v.diff.Changes), ok
+}
+
+// origin is the base that HEAD's work was first delivered on, nil where it can't be read.
+func (v *verifier) origin() *Snapshot {
+	if v.seed != nil && v.seed.Revision != nil {
+		return v.head.Told.Origin
+	}
+	return v.head.Base
+}
+
+// rematchWhole holds a revision and the work that it goes on from, together, against the
+// allowed files, the forbidden paths and the budgets. What is guarded was judged where it
+// was changed.
+func (v *verifier) rematchWhole() []kernel.Violation {
+	if v.seed.Revision == nil {
+		return nil
+	}
+	changes, ok := v.whole()
+	if !ok {
+		return []kernel.Violation{{Code: kernel.CodeEvidenceInvalid, Subject: FileRecords, Detail: "The diffs of which the work consists can't be read."}}
+	}
+	return slices.DeleteFunc(v.rematch(kernel.Diff{Changes: changes}), func(x kernel.Violation) bool { return x.Subject == subjectPaths })
 }

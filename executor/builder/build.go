@@ -100,8 +100,16 @@ func (b *build) run(ctx context.Context) {
 
 // prepareFirst has what the contract prepares before it pays a builder.
 func (b *build) prepareFirst(ctx context.Context, f *feed) error {
+	if b.job.Trusted != nil {
+		f = newFeed(*b.job.Trusted)
+	}
 	if b.prep = b.l.newPreparation(b.job.World, b.job.Task, b.job.Prepare, f, b.job.OnLine); b.prep == nil {
 		return nil
+	}
+	if b.job.Trusted != nil { // what further runs share is never made from a change
+		if err := b.prep.takeChange(ctx, &change{after: entries(b.job.Base.Files)}, b.job.Base.Blobs); err != nil {
+			return err
+		}
 	}
 	return b.prep.ready(ctx)
 }

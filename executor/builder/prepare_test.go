@@ -500,6 +500,11 @@ func TestPrepare_PushedTree(t *testing.T) {
 	if o := r.Outcome(); len(o.Violations) > 0 || !o.Run.Prepared.OfChange {
 		t.Errorf("%+v", o)
 	}
+	build := b.job(script("grep -q pushed ~/.cache/mod/got && echo x > calc/new"))
+	build.World, build.Base, build.Trusted, build.Prepare = "here", pushed, &trusted, steps
+	if o := b.build(build); len(o.Violations) > 0 || o.Result.Prepared == nil || !o.Result.Prepared.OfChange {
+		t.Errorf("a builder that goes on from delivered work: %+v", o)
+	}
 	job.Prepare, job.Checks = nil, []kernel.Check{shCheck("fails", "exit 3")}
 	if r, err = b.local.Check(t.Context(), job); err != nil {
 		t.Fatal(err)

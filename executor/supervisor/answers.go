@@ -77,7 +77,7 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 	i.stopAsked(list)
 	explain := int64(0)
 	for _, a := range list {
-		if a.May && a.Command.Verb == approval.Explain {
+		if a.May && !a.OnChange && a.Command.Verb == approval.Explain {
 			explain = max(explain, a.Comment)
 		}
 	}
@@ -88,6 +88,9 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		}
 		if a.Command.Verb == approval.Accept {
 			a.May = c.mayAccept(seen, a)
+		}
+		if a.Command.Verb == approval.Fix && !c.reviewed && i.work.run == nil && c.facts.Delivered() {
+			continue // the next look knows more
 		}
 		if c.facts.View.Answered.Has(a.Comment) || !a.May && !i.s.heard(a.Author.ID, a.Comment) {
 			continue
@@ -128,6 +131,8 @@ func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decis
 	switch cmd := a.Command; {
 	case !a.May:
 		return forge.ReactionRefused, ""
+	case a.OnChange && cmd.Verb != approval.Fix:
+		return forge.ReactionConfused, "On the change of a task `/writ fix` alone counts. Say everything else here, on the issue.\n"
 	case cmd.Verb == approval.Stop && i.tooLateFor(c, a):
 		return forge.ReactionConfused, "Nothing was stopped: the result came first. " + i.resultWords(c)
 	case cmd.Verb == approval.Stop && cmd.Loose:
@@ -146,6 +151,8 @@ func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decis
 		return i.acceptWords(c, a)
 	case cmd.Verb == approval.Refresh:
 		return i.refreshAnswer(c, a)
+	case cmd.Verb == approval.Fix:
+		return i.fixAnswer(c, a)
 	case cmd.Verb == approval.Approve && cmd.Digest != c.facts.Current:
 		return forge.ReactionConfused, "That is not the digest of the text as it is now. Read it, then comment this line:\n\n" + approveWords(c)
 	case a.ID == c.facts.Act && slices.Contains(stands.Codes, kernel.CodeApprovalUnproven):
@@ -155,7 +162,7 @@ func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decis
 	case c.facts.AwaitsMerge() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
 		return forge.ReactionConfused, "The work is verified and waits for the merge of its change. To have other work instead, close the change unmerged first. " + i.againWords()
 	case c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
-		return forge.ReactionConfused, "The task is completed, and what is completed is not done again. File another issue for what is missing.\n"
+		return forge.ReactionConfused, "The task is completed, and what is completed is not done again. While its change is open, `/writ fix` has that revised; else file another issue for what is missing.\n"
 	case stands.WaitingFor == kernel.WaitRepair && cmd.Verb != approval.Retry:
 		return forge.ReactionConfused, "The task waits for repair; the status comment says why. Only `/writ retry` moves it on.\n"
 	}
@@ -207,6 +214,7 @@ const helpText = `What a maintainer can say, in the first line of a comment:
 | ` + "`/writ accept DIGEST`" + ` | accepts what waits for that with this digest: changed paths that are guarded |
 | ` + "`/writ reject`" + ` | turns such work down; like ` + "`/writ stop`" + ` |
 | ` + "`/writ refresh`" + ` | applies the delivered change on the base as it is now, and checks it again there; nothing is built |
+| ` + "`/writ fix TEXT`" + ` | has the delivered change revised for what people said of it; also on the change itself, and without TEXT |
 | ` + "`/writ explain`" + ` | says why the task stands as it does, and what would move it on |
 | ` + "`/writ help`" + ` | shows this |
 `

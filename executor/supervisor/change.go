@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -193,14 +194,14 @@ func broughtBy(tip, merged git.OID, since []git.Commit) git.OID {
 }
 
 // verified is the commit that HEAD's result delivers, and builtOn the base that it
-// was made on.
+// was made on, before any revision.
 func (c *observation) verified() git.OID { return c.named(kernel.TrailerChange) }
-func (c *observation) builtOn() git.OID  { return c.named(kernel.TrailerBase) }
+func (c *observation) builtOn() git.OID  { return cmp.Or(c.origin, c.named(kernel.TrailerBase)) }
 
 // replaced is the commit that HEAD's result replaced on the change branch, "" for none. A
 // forge may show it for a while, and somebody may have merged it just before.
 func (c *observation) replaced() git.OID {
-	if said(c.event, kernel.TrailerRefreshes) == "" {
+	if said(c.event, kernel.TrailerRefreshes)+said(c.event, kernel.TrailerFixes) == "" {
 		return ""
 	}
 	return c.named(kernel.TrailerBranch)

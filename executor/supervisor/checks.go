@@ -22,7 +22,7 @@ func (w *worker) prepareChecks(_ *observation) (*effect, error) {
 	key := "checks:" + r.id
 	job := executor.CheckJob{
 		World: w.s.cfg.Repository, Task: w.number, Run: r.id, Base: w.baseOf(r), Diff: r.built.Diff, Contents: r.built.Contents,
-		Checks: r.pack.Checks, Prepare: r.pack.Prepare, TreeID: string(tree), OnLine: w.tail(),
+		Checks: r.pack.Checks, Prepare: r.pack.Prepare, Trusted: w.trustedOf(r), TreeID: string(tree), OnLine: w.tail(),
 	}
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: kernel.ActionChecks, New: string(tree)},

@@ -67,6 +67,9 @@ func (w *worker) prepareClaim(c *cycle) (*effect, error) {
 		from: w.s.deps.Ledger.Chain().Head.Seq + 1, spend: reservedFor(c.facts),
 	}
 	r.pack = w.seedPack(c)
+	if c.decision.Fixes != "" {
+		w.revises(c, r)
+	}
 	var err error
 	if r.plan, err = derive(r.pack); err != nil {
 		return nil, err
@@ -282,7 +285,7 @@ func (w *worker) prepareDispatch(_ *observation) (*effect, error) {
 	job := executor.BuildJob{
 		World: w.s.cfg.Repository, Task: w.number, Run: r.id, Builder: r.pack.Spec.Builder, Dispatch: r.dispatchBytes,
 		Instruction: r.dispatch.Instruction, Base: w.baseOf(r), Budgets: r.pack.Budgets, Scope: r.intake.Scope,
-		Prepare: r.pack.Prepare, Spend: r.spend,
+		Prepare: r.pack.Prepare, Trusted: w.trustedOf(r), Spend: r.spend,
 		OnLine: w.tail(),
 	}
 	return &effect{

@@ -426,6 +426,9 @@ func (i *tracker) runText(c *observation) message {
 		o, _ := i.s.outage.of(i.number)
 		stands, words = outageHead(o), coded(o.Code(), words)
 		first = [][2]string{{"work kept by", i.s.cfg.RunnerID}}
+	case r.fixes != "":
+		stands = "is verified, and its change is being revised"
+		words = "\nBy builder `" + plainWord(r.pack.Spec.Builder) + "` since `" + kernel.Timestamp(r.claimed/1000) + "`, for what " + report.Counted(len(r.pack.Revision.Said), "comment") + " and `/writ fix` said. The change stays as it is until that is done.\n" + words
 	case r.refreshes != "":
 		stands = "is verified, and its change is being applied on the base as it is now"
 		words = "\nIt is checked again there, since `" + kernel.Timestamp(r.claimed/1000) + "`. No builder runs, and the change stays as it is until that is done.\n" + words

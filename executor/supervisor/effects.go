@@ -99,7 +99,7 @@ func (w *worker) runTrailers(r *run) trailers {
 	return trailers{
 		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
 		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(w.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, refreshAct: r.refreshAct, refreshInterruptions: r.refreshInterruptions,
+		ledger: string(w.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, fixes: r.fixes, fix: string(r.fix), refreshAct: r.refreshAct, refreshInterruptions: r.refreshInterruptions,
 	}
 }
 

@@ -24,6 +24,7 @@ type forged struct {
 	*bench
 	scene *forgetest.Scene
 	rows  rows
+	job   executor.BuildJob // that a builder was given last, see newReviewed
 }
 
 // rows are kept payloads.

@@ -25,6 +25,9 @@ func (o *observer) readHead(ctx context.Context, c *observation, oid git.OID) (k
 	if err == nil {
 		err = o.readRefreshed(ctx, c, &h)
 	}
+	if err == nil {
+		err = o.readOrigin(ctx, c, h)
+	}
 	return h, err
 }
 
@@ -266,6 +269,12 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	h.RefreshOwed = ev.RunID == "" && h.RefreshAct != "" && get(kernel.TrailerRefreshInterruptions) != ""
 	if run := get(kernel.TrailerRefreshes); ev.RunID != "" && lease.ValidRunID(run) {
 		h.Refreshes = run
+	}
+	if run := get(kernel.TrailerFixes); ev.RunID != "" && lease.ValidRunID(run) {
+		h.Fixes = run
+	}
+	if d, err := canon.ParseDigest(get(kernel.TrailerFix)); err == nil {
+		h.Fix = d
 	}
 	if run := cmp.Or(get(kernel.TrailerRun), ev.StalledRun); ev.RunID == "" && lease.ValidRunID(run) {
 		h.LastRun = run

@@ -46,7 +46,7 @@ func (i *tracker) readForge(ctx context.Context, c *observation, seen *approval.
 		}
 	}
 	tick := c.facts
-	tick.Request, tick.Issue, tick.Refresh = kernel.RequestTick, nil, nil
+	tick.Request, tick.Issue, tick.Refresh, tick.Fix = kernel.RequestTick, nil, nil, nil
 	stands := kernel.DecideOn(tick, "")
 	if err := i.readCommands(ctx, c, f, seen, stands); err != nil {
 		return err

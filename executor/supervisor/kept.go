@@ -24,11 +24,12 @@ const (
 // effect that didn't come about, or whose answer was lost, ends it.
 type kept struct {
 	facts  approval.Facts
-	full   bool          // authority and target were asked, too
-	change *forge.Change // nil where it wasn't looked for
-	at     int64         // Clock.BootMs
-	since  bool          // something was done since it was read
-	live   bool          // a look that held a run read it
+	full   bool                  // authority and target were asked, too
+	change *forge.Change         // nil where it wasn't looked for
+	said   []forge.ReviewComment // of that change; nil where it wasn't read
+	at     int64                 // Clock.BootMs
+	since  bool                  // something was done since it was read
+	live   bool                  // a look that held a run read it
 }
 
 // serves reports whether a request may go by what is kept: one that moves the issue,
@@ -74,6 +75,39 @@ func (i *tracker) findChange(ctx context.Context, base string) (forge.Change, er
 		i.kept.change = &found
 	}
 	return found, err
+}
+
+// readReviews finds the change of the task's branch, a zero one where there is none, and
+// what people said of it while it is open. read is false where nobody asked the forge: who
+// moves the issue goes by what the look before it read, and the first look after a run by
+// what the run's last one read.
+func (i *tracker) readReviews(ctx context.Context, c *observation) (found forge.Change, said []forge.ReviewComment, read bool, err error) {
+	k := i.kept
+	switch {
+	case k != nil && i.work.run == nil && (k.live || c.request == kernel.RequestTell):
+		if k.said == nil || k.change == nil {
+			return found, nil, false, nil
+		}
+		return *k.change, k.said, true, nil
+	case c.request == kernel.RequestTell:
+		return found, nil, false, nil
+	}
+	found, err = i.findChange(ctx, c.intake.baseBranch())
+	if forge.IsReason(err, forge.NotFound) {
+		return forge.Change{}, nil, true, nil
+	}
+	said = []forge.ReviewComment{}
+	if p := i.s.deps.Forge; err == nil && found.State == forge.ChangeOpen {
+		said, err = p.Client.ReviewComments(ctx, p.Repo, found.Number)
+	}
+	if err != nil && !forge.Passing(err) {
+		i.say("what was said of the change can't be read: %v", err)
+		return found, nil, false, nil
+	}
+	if err == nil && i.kept != nil {
+		i.kept.said = append([]forge.ReviewComment{}, said...)
+	}
+	return found, said, true, err
 }
 
 // moved takes an effect that was done into what is kept of the issue.

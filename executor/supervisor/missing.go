@@ -176,17 +176,30 @@ func (o *observer) madeAgain(ctx context.Context, c *observation, objs *git.Obje
 	if err != nil || made == c.verified() {
 		return made, err
 	}
-	return o.reapplied(ctx, c.head.Tree, c.head.Tree, objs, c.head.Committer)
+	return o.reapplied(ctx, &refreshed{commit: c.head, event: c.event}, c.head.Tree, objs, c.head.Committer)
 }
 
-// reapplied adds the commit by which somebody delivers the work that the evidence in one
-// tree tells of, on the base of the seed pack in another; "" where it can't be made. A run
-// that applies delivered work on another base seals nothing: the bytes are in what it
-// replaces.
-func (o *observer) reapplied(ctx context.Context, evidence, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
-	work, err := o.workAt(ctx, evidence)
+// reapplied adds the commit by which somebody delivers the work that the evidence of a
+// result tells of, on the base of the seed pack in another tree, or in its own; "" where it
+// can't be made. A run that applies delivered work on another base seals nothing: the bytes
+// are in what it replaces.
+func (o *observer) reapplied(ctx context.Context, of *refreshed, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
+	work, err := o.workAt(ctx, of.commit.Tree)
 	if err != nil || !work.ok {
 		return "", err
+	}
+	if of.commit.Tree != inputs { // revised work is more than its last revision
+		pack, err := o.seedAt(ctx, of.commit.Tree)
+		if err != nil {
+			return "", gitTrouble(err)
+		}
+		if v := pack.Revision; v != nil {
+			d, err := o.readDelivered(ctx, git.OID(said(of.event, kernel.TrailerChange)), git.OID(v.Origin))
+			if err != nil {
+				return "", gitTrouble(err)
+			}
+			work.diff.Changes = d.changes
+		}
 	}
 	data, err := o.readFile(ctx, inputs, replay.FileSeedPack)
 	if err != nil {
@@ -275,7 +288,7 @@ func (o *observer) readStray(ctx context.Context, c *observation) error {
 		}
 		made, err := o.remade(ctx, c.head.Tree, git.NewObjects(), commit.Committer)
 		if err == nil && made != c.change && c.was != nil {
-			made, err = o.reapplied(ctx, c.was.commit.Tree, c.head.Tree, git.NewObjects(), commit.Committer)
+			made, err = o.reapplied(ctx, c.was, c.head.Tree, git.NewObjects(), commit.Committer)
 		}
 		if err != nil {
 			return err

@@ -62,6 +62,9 @@ type observation struct {
 	replies         map[int64]wording // to be given, by the command's comment
 	left            *left             // what an interrupted run has sealed, where it was asked for
 	fresh           *fresh            // delivered work, made again on the base as it is now, where that was asked for
+	fix             *revised          // what a revision of it begins with, where that was asked for
+	reviewed        bool              // what people said of the change was read
+	origin          git.OID           // base that revised work at HEAD was first delivered on, "" of other work
 	task            *subject
 }
 
@@ -160,6 +163,9 @@ func (t *Task) readWork(ctx context.Context, c *observation, issue Issue) error 
 	if err := t.seen.readRefresh(ctx, c, issue.seen); err != nil {
 		return err
 	}
+	if err := t.seen.readFix(ctx, c, issue.seen); err != nil {
+		return err
+	}
 	if t.work.run == nil { // what HEAD waits with decides whether a claim is wanted
 		if err := t.seen.readPaths(ctx, c, issue.seen); err != nil {
 			return err
@@ -173,8 +179,11 @@ func (t *Task) readWork(ctx context.Context, c *observation, issue Issue) error 
 	}
 	c.facts.Policy = append(c.facts.Policy, t.seen.refsFree(c)...)
 	t.seen.changeMoved(ctx, c)
-	if t.seen.readRun(c); t.work.run == nil {
-		return nil
+	if err := t.seen.fixStands(ctx, c, issue.seen); err != nil {
+		return err
+	}
+	if err := t.seen.readRun(ctx, c); err != nil || t.work.run == nil {
+		return err
 	}
 	return t.seen.readPaths(ctx, c, issue.seen)
 }
@@ -435,7 +444,7 @@ func (o *observer) outOfReach(in *Intake) []kernel.Violation {
 // task's refs. It matters to a task of which nothing else keeps: who approved nothing is
 // told nothing.
 func (o *observer) refsFree(c *observation) []kernel.Violation {
-	if c.facts.Refresh != nil || o.work.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
+	if c.facts.Refresh != nil || c.facts.Fix != nil || o.work.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
 		return nil // of delivered work the branch is there
 	}
 	if c.refInWay != "" {
@@ -518,10 +527,10 @@ func inTheWay(vs []kernel.Violation) bool {
 
 // readRun fills in the facts of the live run and takes in what its processes
 // came to: proposals, recorded before any decision uses them.
-func (o *observer) readRun(c *observation) {
+func (o *observer) readRun(ctx context.Context, c *observation) error {
 	r := o.work.run
 	if r == nil {
-		return
+		return nil
 	}
 	o.work.takeIn(c)
 	r.mended(c.clock.WallMs)
@@ -529,7 +538,7 @@ func (o *observer) readRun(c *observation) {
 	rf := &kernel.RunFacts{
 		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
 		RenewDue: r.tenure.RenewDue(c.clock) && !o.work.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
-		ClaimedAt: r.claimed, Resumes: r.resumes, Refreshes: r.refreshes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard, Checked: r.vetted,
+		ClaimedAt: r.claimed, Resumes: r.resumes, Refreshes: r.refreshes, Fixes: r.fixes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard, Checked: r.vetted,
 	}
 	switch r.phase {
 	case kernel.PhaseClaimed:
@@ -540,11 +549,16 @@ func (o *observer) readRun(c *observation) {
 		rf.Scope, rf.Changes = r.built.Diff.Violations, int64(len(r.built.Diff.Changes))
 		rf.CheckFails = r.checked.Violations
 		rf.Message = r.intake.Message
+		var err error
+		if rf.Whole, err = o.judgeWhole(ctx, r); err != nil {
+			return err
+		}
 		if rf.Starts() {
 			rf.Dispatch = r.contractMoved(c)
 		}
 	}
 	c.facts.Run = rf
+	return nil
 }
 
 // takeIn moves the run on when a build or the checks have ended.

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -106,6 +107,7 @@ type fresh struct {
 	dispatch      kernel.Dispatch
 	dispatchBytes []byte
 	built         executor.BuildOutcome
+	covered       []string // comments that it was revised for
 	faults        []kernel.Violation
 }
 
@@ -165,22 +167,33 @@ func (c *observation) autoRefresh() (act string, auto *kernel.AutoRefresh) {
 // refreshAsked is the command that asks for it, if that is there and wasn't answered in
 // words: then it doesn't count later either, however the task stands then.
 func (o *observer) refreshAsked(ctx context.Context, c *observation, seen *approval.Facts) (approval.Act, error) {
-	after := c.facts.Head.RefreshAct
-	if !kernel.NewerAct(after, c.facts.Head.Act) {
-		after = c.facts.Head.Act
-	}
-	told := o.marker().repliesOn(ownComments(*seen)).told
-	settled := func(comment int64) bool { return told[comment] }
-	again := ""
-	if c.facts.Head.RefreshOwed {
-		again = c.facts.Head.RefreshAct
-	}
+	after, again := c.spentActs()
+	settled := o.settledOn(seen)
 	for _, account := range approval.Refreshers(*seen, after, again, settled) {
 		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
 			return approval.Act{}, err
 		}
 	}
 	return approval.RefreshAsked(*seen, after, again, settled), nil
+}
+
+// spentActs are the act after which another counts that asks for something with delivered
+// work, and the one that counts again, "" for none.
+func (c *observation) spentActs() (after, again string) {
+	h := c.facts.Head
+	if after = h.RefreshAct; !kernel.NewerAct(after, h.Act) {
+		after = h.Act
+	}
+	if h.RefreshOwed {
+		again = h.RefreshAct
+	}
+	return after, again
+}
+
+// settledOn reports of a command whether the issue shows that it was answered in words.
+func (o *observer) settledOn(seen *approval.Facts) func(comment int64) bool {
+	told := o.marker().repliesOn(ownComments(*seen)).told
+	return func(comment int64) bool { return told[comment] }
 }
 
 // keptFromRefresh is what keeps the delivered change from being replaced, whatever it holds:
@@ -235,7 +248,20 @@ func (o *observer) makeAgain(ctx context.Context, c *observation, k *fresh) erro
 	if !work.ok || string(canon.Sum(work.dispatchBytes)) != said(c.event, kernel.TrailerDispatch) || work.diff.Run != k.dispatch.RunID {
 		return fault(kernel.CodeEvidenceInvalid, c.facts.Head.LastRun, "The evidence at HEAD doesn't hold the verified work, or can't be read.")
 	}
-	left, conflicts := replay.Rebased(work.diff.Changes, c.intake.base)
+	changes := work.diff.Changes
+	if c.origin != "" { // the delivered work is more than its last revision
+		d, err := o.readDelivered(ctx, c.verified(), c.origin)
+		if err != nil {
+			return err
+		}
+		changes = d.changes
+	}
+	pack, err := o.seedAt(ctx, c.head.Tree)
+	if err != nil {
+		return err
+	}
+	k.covered = pack.Told()
+	left, conflicts := replay.Rebased(changes, c.intake.base)
 	if len(conflicts) > 0 {
 		return fault(kernel.CodeBaseMoved, conflicts[0], "The base has another content there.")
 	}
@@ -343,6 +369,7 @@ func (w *worker) prepareRefresh(c *cycle) (*effect, error) {
 	}
 	r.pack = w.seedPack(c)
 	r.pack.Retry, r.pack.Remark = nil, nil // nobody is told
+	r.pack.Covered = k.covered
 	var err error
 	if r.plan, err = derive(r.pack); err != nil {
 		return nil, err
@@ -370,7 +397,8 @@ const maxRefreshLeases = 8640
 // readRefreshed reads the delivered result below a lease that is to replace it, which is
 // put back where that comes to nothing. One that doesn't count any more isn't.
 func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.HeadFacts) error {
-	if h.State != kernel.HeadWorking || h.Refreshes == "" || !h.Trusted() || o.work.run == nil && !h.LeaseExpired {
+	over := cmp.Or(h.Refreshes, h.Fixes)
+	if h.State != kernel.HeadWorking || over == "" || !h.Trusted() || o.work.run == nil && !h.LeaseExpired {
 		return nil
 	}
 	var was *refreshed
@@ -390,7 +418,7 @@ func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.
 		if err != nil && gitTrouble(err) != nil {
 			return err
 		}
-		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != h.Refreshes {
+		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != over {
 			h.Unrestorable = &kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: h.OID, Detail: "The result that this lease is to replace can't be read below it."}
 			return nil //nolint:nilerr // which is said
 		}
@@ -417,7 +445,7 @@ func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.
 func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	was, h, d := c.was, c.facts.Head, c.decision
 	data, err := canon.Marshal(replay.RefreshRecord{
-		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: h.Refreshes, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
+		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: cmp.Or(h.Refreshes, h.Fixes), Fix: h.Fix, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
 		Interrupted: d.AsksAgain || slices.Contains(d.Codes, kernel.CodeInterruptionsSpent), Codes: d.Codes, Violations: boundViolations(d.Violations),
 	})
 	if err != nil {
@@ -457,7 +485,7 @@ func resultTrailers(ev lease.Event) trailers {
 		base: said(ev, kernel.TrailerBase), approval: said(ev, kernel.TrailerApproval), governance: said(ev, kernel.TrailerGovernance),
 		dispatch: said(ev, kernel.TrailerDispatch), plan: said(ev, kernel.TrailerPlan), change: said(ev, kernel.TrailerChange),
 		run: said(ev, kernel.TrailerRun), act: said(ev, kernel.TrailerAct), resumes: said(ev, kernel.TrailerResumes), accepts: said(ev, kernel.TrailerAccepts),
-		refreshes: said(ev, kernel.TrailerRefreshes), refreshAct: said(ev, kernel.TrailerRefreshAct),
+		refreshes: said(ev, kernel.TrailerRefreshes), fixes: said(ev, kernel.TrailerFixes), fix: said(ev, kernel.TrailerFix), refreshAct: said(ev, kernel.TrailerRefreshAct),
 		attempt: number(kernel.TrailerAttempt), interruptions: number(kernel.TrailerInterruptions),
 	}
 	for _, k := range strings.Fields(said(ev, kernel.TrailerCodes)) {
@@ -470,7 +498,7 @@ func resultTrailers(ev lease.Event) trailers {
 // while it ran. It is asked once more right before the push.
 func (o *observer) changeMoved(ctx context.Context, c *observation) {
 	r := o.work.run
-	if r == nil || r.refreshes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
+	if r == nil || r.refreshes+r.fixes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
 		return
 	}
 	found, err := o.issue.findChange(forge.Urgent(ctx), r.intake.baseBranch())
@@ -494,11 +522,15 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 	if err != nil || canon.UnmarshalCanonical(data, &r) != nil {
 		return "", err
 	}
-	text := "\nApplied on the base " + c.commitLink(r.Base) + ", it didn't hold, and the change is as it was"
+	text, what := "\nApplied on the base "+c.commitLink(r.Base)+", it didn't hold", "apply it on the base "+c.commitLink(r.Base)
+	if r.Fix != "" {
+		text, what = "\nIts revision didn't hold", "revise it"
+	}
 	h := c.facts.Head
 	if r.Interrupted {
-		text = "\nA run that was to apply it on the base " + c.commitLink(r.Base) + " was interrupted, and the change is as it was"
+		text = "\nA run that was to " + what + " was interrupted"
 	}
+	text += ", and the change is as it was"
 	if text += "."; len(r.Violations) > 0 {
 		text = strings.TrimSuffix(text, ".") + ":\n"
 	}
@@ -539,8 +571,10 @@ func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reactio
 		return forge.ReactionDone, ""
 	case c.turnedDown:
 		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
-	case h.AwaitsPaths() || i.work.run != nil && i.work.run.refreshes == "" || !c.facts.Delivered() && i.work.run == nil:
+	case h.AwaitsPaths() || i.work.run != nil && i.work.run.refreshes+i.work.run.fixes == "" || !c.facts.Delivered() && i.work.run == nil:
 		return forge.ReactionConfused, "There is no delivered change yet that could be applied on the base as it is now.\n"
+	case i.work.run != nil && i.work.run.fixes != "":
+		return forge.ReactionDone, "" // it comes next
 	case i.work.run != nil:
 		return forge.ReactionConfused, "It is being applied on the base already, by an earlier command.\n"
 	case r == nil:

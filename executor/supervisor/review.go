@@ -84,7 +84,7 @@ func (i *tracker) startReview(ctx context.Context, c *observation, head git.OID)
 	if err != nil {
 		return err
 	}
-	base, err := i.s.deps.Repo.Tree(ctx, git.OID(pack.Pins.BaseCommit))
+	base, err := i.s.deps.Repo.Tree(ctx, c.builtOn())
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (i *tracker) startReview(ctx context.Context, c *observation, head git.OID)
 	}
 	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, delivered, tree)}
 	if len(pack.Checks) > 0 && len(r.found) == 0 {
-		trusted := i.work.baseAt(git.OID(pack.Pins.BaseCommit), base)
+		trusted := i.work.baseAt(c.builtOn(), base)
 		job := executor.CheckJob{
 			Prepare: pack.Prepare, Trusted: &trusted,
 			World: i.s.cfg.Repository, Task: i.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: i.work.tail(),
@@ -143,7 +143,7 @@ func (i *tracker) stopReview(by string) bool {
 // live run it is a request of its own.
 func (i *tracker) stopAsked(list []approval.Asked) {
 	for _, a := range list {
-		if a.May && a.Command.Fault == "" && a.Command.Verb == approval.Stop && i.work.run == nil {
+		if a.May && !a.OnChange && a.Command.Fault == "" && a.Command.Verb == approval.Stop && i.work.run == nil {
 			i.stopReview(a.Author.Login)
 		}
 	}

@@ -46,6 +46,9 @@ func (s *sim) settledBy(r *simRunner) {
 		} else {
 			calm = 0
 		}
+		for _, j := range r.building() { // of a revision
+			j.finish()
+		}
 		s.advance(max(min(st.Decision.Wake-r.clock.Now().WallMs, 40_000), 1_000))
 	}
 	s.fail("it doesn't settle")

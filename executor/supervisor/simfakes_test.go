@@ -145,6 +145,7 @@ func (e *simExecutor) Build(_ context.Context, job executor.BuildJob) (executor.
 		build = writes(map[string]string{"out.txt": "hello\n", "secret": canary})
 	}
 	out, err := build(job)
+	goesOn(job, &out)
 	if r.build == "leaks" {
 		out.Diff.Violations = []kernel.Violation{{Code: kernel.CodeScopeOutside, Subject: "secret", Detail: "not allowed"}}
 	}
@@ -152,6 +153,21 @@ func (e *simExecutor) Build(_ context.Context, job executor.BuildJob) (executor.
 	j := &simJob{run: job.Run, fakeJob: fakeJob[executor.BuildOutcome]{done: make(chan struct{}), out: out, onKill: stopped}}
 	e.p.jobs = append(e.p.jobs, j)
 	return j, err
+}
+
+// goesOn makes what a builder left of a base that has out.txt already another text of it.
+func goesOn(job executor.BuildJob, out *executor.BuildOutcome) {
+	at := slices.IndexFunc(job.Base.Files, func(f executor.File) bool { return f.Path == "out.txt" })
+	if at < 0 || len(out.Diff.Changes) != 1 {
+		return
+	}
+	text := []byte("hello, hello\n")
+	id := string(git.HashBlob(text))
+	was := job.Base.Files[at]
+	out.Diff.Changes = []kernel.Change{{
+		Path: "out.txt", Op: kernel.OpModify, BeforeID: was.ID, BeforeMode: was.Mode, AfterID: id, AfterMode: "100644", AfterHash: canon.Sum(text), Size: int64(len(text)),
+	}}
+	out.Contents = map[string][]byte{id: text}
 }
 
 func (e *simExecutor) Check(_ context.Context, job executor.CheckJob) (executor.Checks, error) {

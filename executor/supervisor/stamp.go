@@ -110,11 +110,13 @@ func (sj *subject) bind(h *kernel.HeadFacts, ev lease.Event, st worldref.Standin
 // trailers are Writ's own but for the stamp, in the order of DESIGN §4; empty ones
 // are left out.
 type trailers struct {
-	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes, accepts, refreshes, refreshAct string
-	attempt, interruptions, notBefore, refreshInterruptions                                                                int64
-	codes                                                                                                                  []kernel.Code
-	refreshOwed                                                                                                            bool    // the act that asked for it is to be done again
-	branch                                                                                                                 git.OID // what this task delivered, where the look didn't show it as that
+	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes, accepts string
+
+	refreshes, fixes, fix, refreshAct                       string
+	attempt, interruptions, notBefore, refreshInterruptions int64
+	codes                                                   []kernel.Code
+	refreshOwed                                             bool    // the act that asked for it is to be done again
+	branch                                                  git.OID // what this task delivered, where the look didn't show it as that
 }
 
 // list puts them behind the stamp.
@@ -140,6 +142,8 @@ func (w trailers) list(stamp []lease.Trailer) []lease.Trailer {
 	add(kernel.TrailerLedgerHead, w.ledger)
 	add(kernel.TrailerResumes, w.resumes)
 	add(kernel.TrailerRefreshes, w.refreshes)
+	add(kernel.TrailerFixes, w.fixes)
+	add(kernel.TrailerFix, w.fix)
 	add(kernel.TrailerRefreshAct, w.refreshAct)
 	if w.refreshOwed || w.refreshInterruptions > 0 {
 		add(kernel.TrailerRefreshInterruptions, strconv.FormatInt(w.refreshInterruptions, 10))

@@ -190,6 +190,11 @@ type observer struct {
 	stray    stray
 	fresh    *fresh // delivered work, as it was made again last
 	left     *left  // that an interrupted run has sealed, as it was read last
+	over     *deliveredWork
+	seed     struct { // as it was read last
+		tree git.OID
+		pack kernel.SeedPack
+	}
 }
 
 // task makes a task with its rooms, which no kernel drives yet.
@@ -237,6 +242,10 @@ type run struct {
 	treeID                git.OID
 	resumes               string             // run whose sealed work it goes on with
 	refreshes, refreshAct string             // run whose delivered result it is to replace, and the act that asked for it
+	fixes                 string             // run whose delivered result it is a revision of
+	fix                   canon.Digest       // of that revision's list
+	over                  *deliveredWork     // that work, of a revision
+	whole                 []kernel.Violation // of the two together, once judged
 	was                   *refreshed         // that result
 	refreshInterruptions  int64              // of runs for that act
 	sealed                []byte             // manifest of what lies sealed in its leases

@@ -1,0 +1,405 @@
+package supervisor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/instruction"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// deliveredWork is delivered work, with all that it changes of the base that it was first
+// delivered on.
+type deliveredWork struct {
+	commit, origin git.OID
+	pushed         int64 // when it was made, Unix milliseconds
+	tree, base     git.Tree
+	changes        []kernel.Change
+	contents       map[string][]byte // of these changes, by git blob id
+}
+
+// readDelivered reads the work that a commit delivers. Commits never change, so what was
+// read last is kept.
+func (o *observer) readDelivered(ctx context.Context, commit, origin git.OID) (*deliveredWork, error) {
+	if d := o.over; d != nil && d.commit == commit && d.origin == origin {
+		return d, nil
+	}
+	d := &deliveredWork{commit: commit, origin: origin, contents: map[string][]byte{}}
+	made, err := o.s.deps.Repo.Commit(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	d.pushed = made.Committer.Seconds * 1000
+	if d.tree, err = o.s.deps.Repo.Tree(ctx, commit); err != nil {
+		return nil, err
+	}
+	if d.base, err = o.s.deps.Repo.Tree(ctx, origin); err != nil {
+		return nil, err
+	}
+	d.changes = replay.Composed(nil, changesOf(d.base, d.tree))
+	var ids []git.OID
+	for _, ch := range d.changes {
+		if id := git.OID(ch.AfterID); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	err = o.s.deps.Repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error {
+		d.contents[string(oid)] = bytes.Clone(data)
+		return nil
+	})
+	for n := range d.changes {
+		if ch := &d.changes[n]; ch.AfterID != "" {
+			data := d.contents[ch.AfterID]
+			ch.AfterHash, ch.Size = canon.Sum(data), int64(len(data))
+		}
+	}
+	if err == nil {
+		o.over = d
+	}
+	return d, err
+}
+
+// seedAt reads the seed pack in the tree of a state commit; a zero one where there is none.
+func (o *observer) seedAt(ctx context.Context, tree git.OID) (kernel.SeedPack, error) {
+	if o.seed.tree == tree {
+		return o.seed.pack, nil
+	}
+	data, err := o.readFile(ctx, tree, replay.FileSeedPack)
+	if err != nil {
+		return kernel.SeedPack{}, err
+	}
+	var pack kernel.SeedPack
+	if canon.UnmarshalCanonical(data, &pack) != nil {
+		pack = kernel.SeedPack{}
+	}
+	o.seed.tree, o.seed.pack = tree, pack
+	return pack, nil
+}
+
+// readOrigin reads on which base the work at HEAD was first delivered, where that is a
+// revision: the base that HEAD names is then the commit that was revised.
+func (o *observer) readOrigin(ctx context.Context, c *observation, h kernel.HeadFacts) error {
+	if !h.Trusted() || said(c.event, kernel.TrailerFixes) == "" {
+		return nil
+	}
+	pack, err := o.seedAt(ctx, c.head.Tree)
+	if r := pack.Revision; err == nil && r != nil {
+		c.origin = git.OID(r.Origin)
+	}
+	return err
+}
+
+// revised is what a revision begins with.
+type revised struct {
+	over     *deliveredWork
+	revision kernel.Revision
+}
+
+// readFix reads whether somebody who may asks for a revision of the delivered work, and
+// which comments its builder would be told. Each look reads what people said anew, and asks
+// anew what they may do.
+func (o *observer) readFix(ctx context.Context, c *observation, seen *approval.Facts) error {
+	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
+	if o.work.run != nil || !asked || seen == nil || seen.Issue.ID == 0 || c.noBase != nil || !c.intake.byChange || !c.facts.Delivered() || c.facts.Undone {
+		return nil //nolint:nilerr // without a base no contract says who may
+	}
+	change, said, read, err := o.issue.readReviews(ctx, c)
+	if c.reviewed = read; err != nil || !read {
+		return err
+	}
+	seen.Talk = talkOf(said)
+	review := approval.Review{World: o.s.cfg.World, Delivered: string(c.verified()), Said: said}
+	act, err := o.fixAsked(ctx, c, seen, review)
+	if err != nil || act.Verb == "" {
+		return err
+	}
+	f := &kernel.FixFacts{
+		Run: c.facts.Head.LastRun, Head: string(c.verified()), Act: act.ID(), Actor: fmt.Sprintf("%d:%s", act.Actor.ID, act.Actor.Login),
+		Faults: []kernel.Violation{}, Left: []kernel.Violation{},
+	}
+	c.facts.Fix = f
+	if f.Faults = o.keptFromFix(c, change); len(f.Faults) > 0 {
+		return nil
+	}
+	return o.listComments(ctx, c, seen, review, act)
+}
+
+// fixAsked is the command that asks for it, if that is there and wasn't answered in words.
+func (o *observer) fixAsked(ctx context.Context, c *observation, seen *approval.Facts, r approval.Review) (approval.Act, error) {
+	after, again := c.spentActs()
+	settled := o.settledOn(seen)
+	for _, account := range approval.Fixers(*seen, r, after, again, settled) {
+		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
+			return approval.Act{}, err
+		}
+	}
+	return approval.FixAsked(*seen, r, after, again, settled), nil
+}
+
+// keptFromFix is what keeps the delivered change from being gone on with, whatever people
+// said of it.
+func (o *observer) keptFromFix(c *observation, change forge.Change) []kernel.Violation {
+	branch := o.issue.changeBranch()
+	v := kernel.Violation{Code: kernel.CodeTargetIneligible, Subject: branch}
+	switch verified := c.verified(); {
+	case change.Number == 0:
+		v.Detail = "There is no change of this work for the base branch."
+	case change.State != forge.ChangeOpen:
+		v.Detail = "Its change is not open any more."
+	case c.change.IsZero():
+		v.Detail = "The change branch isn't there any more."
+	case c.change != verified:
+		v.Code, v.Detail = kernel.CodeBranchTaken, fmt.Sprintf("The change branch has commits that aren't writ's: it is at %s, and verified was %s. They are never overwritten.", c.change, verified)
+	default:
+		return []kernel.Violation{}
+	}
+	return []kernel.Violation{v}
+}
+
+// listComments makes the list of what people said of the delivered change, and of each what
+// the builder would be told.
+func (o *observer) listComments(ctx context.Context, c *observation, seen *approval.Facts, r approval.Review, act approval.Act) error {
+	f := c.facts.Fix
+	fault := func(code kernel.Code, subject, detail string) {
+		f.Faults = append(f.Faults, kernel.Violation{Code: code, Subject: subject, Detail: detail})
+	}
+	d, err := o.readDelivered(ctx, c.verified(), c.builtOn())
+	if err != nil {
+		if gitTrouble(err) == nil {
+			fault(kernel.CodeEvidenceInvalid, f.Run, "The delivered commit, or its base, can't be read.")
+		}
+		return gitTrouble(err)
+	}
+	if e, ok := d.tree.Find(contract.Path); c.intake.Source == contract.Path && (!ok || e.OID != git.HashBlob(c.intake.Contract)) {
+		fault(kernel.CodeGovernanceMismatch, contract.Path, "The base has another contract by now than the delivered work. Have that applied there first, by `/writ refresh`, and ask again.")
+		return nil
+	}
+	pack, err := o.seedAt(ctx, c.head.Tree)
+	if err != nil {
+		return err
+	}
+	r.Pushed, r.Covered = d.pushed, pack.Told()
+	list, err := o.countComments(ctx, c, seen, r, act)
+	if err != nil {
+		return err
+	}
+	if f.Faults, f.Left = list.Faults, list.Left; len(f.Faults) > 0 {
+		return nil
+	}
+	k := &revised{over: d, revision: kernel.Revision{
+		Fix: list.Fix, Fixes: f.Run, Origin: string(d.origin), Text: list.Text, Said: list.Said, Earlier: pack.Told(),
+	}}
+	if err := o.show(ctx, k); err != nil {
+		return err
+	}
+	if f.Faults = append(kernel.ValidateRevision(k.revision), o.secretsOf(k.revision)...); len(f.Faults) > 0 {
+		return nil
+	}
+	f.Faults = []kernel.Violation{}
+	c.fix = k
+	f.Digest, err = kernel.FixDigest(list.Fix)
+	return err
+}
+
+// countComments lists the comments that count. While the issue is only told what is, what
+// was heard for that counts; before a claim and a dispatch everybody is asked about anew.
+func (o *observer) countComments(ctx context.Context, c *observation, seen *approval.Facts, r approval.Review, act approval.Act) (approval.Revision, error) {
+	for _, account := range approval.Reviewers(*seen, r) {
+		if _, heard := seen.Permissions[account]; heard && c.request == kernel.RequestTell {
+			continue
+		}
+		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
+			return approval.Revision{}, err
+		}
+	}
+	return approval.FixRevision(*seen, r, act), nil
+}
+
+// show renders from git what the comments point at.
+func (o *observer) show(ctx context.Context, k *revised) error {
+	for n, at := range k.revision.Fix.Comments {
+		if at.Place == nil {
+			continue
+		}
+		tree, commit := k.over.tree, k.over.commit
+		if at.Place.Side == kernel.SideOld {
+			tree, commit = k.over.base, k.over.origin
+		}
+		blob, data := git.OID(""), []byte(nil)
+		if e, there := tree.Find(at.Place.Path); there && (e.Mode == git.ModeFile || e.Mode == git.ModeExec) {
+			blob = e.OID
+			err := o.s.deps.Repo.Blobs(ctx, []git.OID{blob}, func(_ git.OID, b []byte) error { data = bytes.Clone(b); return nil })
+			if err != nil {
+				return err
+			}
+		}
+		shown := instruction.Excerpt(*at.Place, string(commit), string(blob), data)
+		k.revision.Said[n].Shown = &shown
+	}
+	return nil
+}
+
+// secretsOf refuses comments that hold a secret: the evidence has them as they are.
+func (o *observer) secretsOf(r kernel.Revision) (list []kernel.Violation) {
+	holds := func(subject, text string) {
+		if o.s.deps.Holds != nil && o.s.deps.Holds([]byte(text)) {
+			list = append(list, kernel.Violation{Code: kernel.CodeSecretDetected, Subject: subject, Detail: "What is said to the builder holds a secret."})
+		}
+	}
+	holds("/writ fix", r.Text)
+	for n, s := range r.Said {
+		holds(r.Fix.Comments[n].ID, s.Body)
+	}
+	return list
+}
+
+// talkOf are the comments in the conversation of a change.
+func talkOf(said []forge.ReviewComment) (out []forge.Comment) {
+	for _, c := range said {
+		if c.Kind == forge.ReviewTalk {
+			out = append(out, c.Comment)
+		}
+	}
+	return out
+}
+
+// fixStands asks once more right before the builder of a revision starts: the command and
+// each comment of the list are there as they were, and their authors may still approve;
+// the change is open, and its branch where it was.
+func (o *observer) fixStands(ctx context.Context, c *observation, seen *approval.Facts) error {
+	r := o.work.run
+	if r == nil || r.fixes == "" || r.phase != kernel.PhaseClaimed || c.request != kernel.RequestTick || seen == nil || seen.Issue.ID == 0 {
+		return nil
+	}
+	ctx = forge.Urgent(ctx)
+	change, said, read, err := o.issue.readReviews(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !read {
+		said = nil // then nothing stands
+	}
+	was := r.pack.Revision
+	review := approval.Review{World: o.s.cfg.World, Delivered: r.pack.Pins.BaseCommit, Pushed: r.over.pushed, Covered: was.Earlier, Said: said}
+	if _, err = o.countComments(ctx, c, seen, review, approval.Act{}); err != nil {
+		return err
+	}
+	for _, account := range approval.Fixers(*seen, review, was.Fix.Command.Act, was.Fix.Command.Act, func(int64) bool { return false }) {
+		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
+			return err
+		}
+	}
+	bad := func(code kernel.Code, subject, detail string) {
+		c.facts.Policy = append(c.facts.Policy, kernel.Violation{Code: code, Subject: subject, Detail: detail})
+	}
+	switch {
+	case change.State != forge.ChangeOpen:
+		bad(kernel.CodeSuperseded, o.issue.changeBranch(), "Its change was merged or closed meanwhile.")
+	case c.change != r.stray:
+		bad(kernel.CodeBranchTaken, o.issue.changeBranch(), fmt.Sprintf("Its branch is at %s by now.", cmp.Or(c.change, "no commit")))
+	case !approval.FixStands(*seen, review, was.Fix.Command.Act):
+		bad(kernel.CodeInstructionChanged, "/writ fix", "The command that asked for it is gone or was edited, or its author may not ask for it any more.")
+	}
+	now := approval.FixRevision(*seen, review, approval.Act{})
+	for _, k := range was.Fix.Comments {
+		if slices.ContainsFunc(now.Fix.Comments, func(is kernel.FixComment) bool { return same(is, k) }) {
+			continue
+		}
+		why := "It is gone or was edited."
+		if at := slices.IndexFunc(now.Left, func(v kernel.Violation) bool { return v.Subject == k.ID }); at >= 0 {
+			why = now.Left[at].Detail
+		}
+		bad(kernel.CodeReviewLeftOut, k.ID, why)
+	}
+	return nil
+}
+
+// revises makes the claim of a run that of a revision: the builder works on the delivered
+// commit, is told the list, and adds one commit to the branch as it is.
+func (w *worker) revises(c *cycle, r *run) {
+	k := c.fix
+	in := *c.intake
+	in.BaseCommit, in.base = k.over.commit, k.over.tree
+	r.intake, r.base, r.over = &in, k.over.tree, k.over
+	r.fixes, r.fix, r.refreshAct = c.decision.Fixes, c.decision.Fix, c.facts.Fix.Act
+	r.refreshInterruptions, r.was, r.stray = c.decision.RefreshInterruptions, &refreshed{commit: c.head, event: c.event}, c.change
+	r.pack.Pins.BaseCommit, r.pack.Revision = string(k.over.commit), &k.revision
+	r.pack.Retry, r.pack.Remark = nil, nil // that was for the first delivery
+	for _, v := range c.facts.Fix.Left {
+		r.pack.Notes = append(r.pack.Notes, fmt.Sprintf("The builder isn't told %s: %s", cmp.Or(v.Subject, "more comments"), v.Detail))
+	}
+	w.say("the verified change of run %s is revised for %d comments", r.fixes, len(k.revision.Said))
+}
+
+// trustedOf is the base that a revision is prepared from; nil where that is the base of the
+// run: what runs share is never made from what a builder left.
+func (w *worker) trustedOf(r *run) *executor.Base {
+	if r.over == nil || len(r.pack.Prepare) == 0 {
+		return nil
+	}
+	b := w.baseAt(r.over.origin, r.over.base)
+	return &b
+}
+
+// judgeWhole judges what a revision and the work below it come to together, against the base
+// that the work was first delivered on.
+func (o *observer) judgeWhole(ctx context.Context, r *run) ([]kernel.Violation, error) {
+	if r.over == nil || len(r.fails)+len(r.built.Violations)+len(r.built.Diff.Violations) > 0 {
+		return nil, nil
+	}
+	if r.whole != nil {
+		return r.whole, nil
+	}
+	contents := maps.Clone(r.over.contents)
+	maps.Copy(contents, r.built.Contents)
+	s, err := scope.New(scopeEntries(r.over.base), o.rulesOf(ctx, r.intake.Scope, r.pack.Budgets))
+	if err != nil {
+		return []kernel.Violation{{Code: kernel.CodeEnvBase, Detail: err.Error()}}, nil //nolint:nilerr // base or patterns can't be used
+	}
+	v, err := s.Again(ctx, replay.Composed(r.over.changes, r.built.Diff.Changes), contents)
+	if err != nil {
+		return nil, err
+	}
+	r.whole = append([]kernel.Violation{}, boundViolations(v.Violations)...)
+	return r.whole, nil
+}
+
+// fixAnswer is what somebody is answered who asks for a revision.
+func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
+	h, f := c.facts.Head, c.facts.Fix
+	switch {
+	case c.said.told[a.Comment]:
+		return forge.ReactionConfused, "" // it was said why, and doesn't count any more
+	case h.RefreshAct == a.ID, i.work.run != nil && i.work.run.refreshAct != "":
+		return forge.ReactionDone, ""
+	case c.turnedDown:
+		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
+	case h.AwaitsPaths() || i.work.run != nil || !c.facts.Delivered():
+		return forge.ReactionConfused, "There is no delivered change yet that could be revised.\n"
+	case f == nil || kernel.NewerAct(h.RefreshAct, a.ID):
+		return forge.ReactionDone, "" // a later HEAD took it in
+	case f.Act != a.ID:
+		return forge.ReactionConfused, "A newer `/writ fix` counts instead, for all comments together. Its own text is the one that is told.\n"
+	}
+	why := c.facts.RefusesFix()
+	if len(why) == 0 {
+		return forge.ReactionDone, ""
+	}
+	text := "The change stays as it is:\n\n"
+	for _, v := range slices.Concat(why, f.Left) {
+		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+	}
+	return forge.ReactionConfused, text
+}

@@ -1,0 +1,106 @@
+package supervisor
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/kerneltest"
+)
+
+// newSimReviewed is a simulation whose work is delivered by its first runner and waits for
+// its merge; the owner asks for a revision.
+func newSimReviewed(t *testing.T) (s *sim, was kerneltest.Head) {
+	s = newSimForged(t, 1, simContract+"close_on: merged\n", simRules, 0, 0)
+	s.runners[0].until(kernel.StandWaiting)
+	s.settledBy(s.runners[0]) // its change is opened
+	was = s.head()
+	s.advance(2_000)
+	s.says("/writ fix say it twice")
+	return s, was
+}
+
+// expectRevised: one commit was added to the delivered one, or that stands as it was.
+func (s *sim) expectRevised(is bool, was kerneltest.Head) {
+	s.t.Helper()
+	h := s.head()
+	if h.Waiting != kernel.WaitMerge || h.RefreshAct == "" || h.Attempt != 1 || h.Interruptions != was.Interruptions || s.server.Ref(s.check.ChangeRef) != h.Change {
+		s.fail("HEAD is %s of run %s, attempt %d, with %s; the branch is at %s", h.State, h.Of, h.Attempt, h.Change, s.server.Ref(s.check.ChangeRef))
+	}
+	if is && (h.Fixes != was.Of || h.Base != was.Change || h.Change == was.Change || s.check.Accepted != 2) {
+		s.fail("HEAD fixes %q on %s; %d accepted", h.Fixes, h.Base, s.check.Accepted)
+	}
+	if !is && (h.Of != was.Of || h.Change != was.Change || s.check.Accepted != 1) {
+		s.fail("HEAD is of run %s with %s; %d accepted", h.Of, h.Change, s.check.Accepted)
+	}
+}
+
+// TestSim_K7_FixEveryPoint kills the process at each of the points of a revision, while the
+// forge tells the truth or loses its answer, and the same installation goes on or another.
+// It comes out once, and whatever it comes to the delivered result stands.
+func TestSim_K7_FixEveryPoint(t *testing.T) {
+	t.Parallel()
+	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore} {
+		for _, stage := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
+			if !a.External() && (stage == StageDone || stage == StageSettled) {
+				continue
+			}
+			for n := range 4 {
+				other, lost := n&1 > 0, n&2 > 0
+				t.Run(fmt.Sprintf("%s/other=%v/lost=%v", PointOf(a, stage), other, lost), func(t *testing.T) {
+					t.Parallel()
+					s, was := newSimReviewed(t)
+					first, next := s.runners[0], s.runners[0]
+					if a == kernel.ActionRestore {
+						s.runners[0].build, s.runners[1].build = "fails", "fails"
+					}
+					if lost {
+						first.client.Fail(forgetest.Writes(), 2, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
+					}
+					first.dieAtPoint(PointOf(a, stage))
+					first.client.Clear()
+					if other {
+						next = s.runners[1]
+						s.pastLease(next)
+					}
+					s.settledBy(next)
+					s.expectRevised(a != kernel.ActionRestore, was)
+					s.settledBy(s.runners[0])
+					s.settledBy(s.runners[1])
+					s.expectRevised(a != kernel.ActionRestore, was)
+				})
+			}
+		}
+	}
+}
+
+// TestSim_A5_FixByHalf: a server takes one of the two refs of a revision's result, and
+// whoever pushed it lives, or dies and comes back, or another goes on. It comes out once.
+func TestSim_A5_FixByHalf(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []kerneltest.Fault{kerneltest.Half, kerneltest.Rear} {
+		for n := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", fault, n), func(t *testing.T) {
+				t.Parallel()
+				s, was := newSimReviewed(t)
+				first, next := s.runners[0], s.runners[0]
+				first.reach(kernel.ActionJudge)
+				first.push = fault
+				if n > 0 {
+					first.dieAtPoint(PointOf(kernel.ActionResult, StageDone))
+				}
+				if n == 2 {
+					next = s.runners[1]
+					s.pastLease(next)
+				}
+				s.settledBy(next)
+				s.expectRevised(true, was)
+				s.settledBy(s.runners[0])
+				s.settledBy(s.runners[1])
+				s.expectRevised(true, was)
+			})
+		}
+	}
+}
