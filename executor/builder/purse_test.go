@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -191,14 +192,14 @@ func TestBudget_EndsTheBuilder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := outward(t)
-			m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+			m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
 			at, rule := provider(t, b, "anthropic", m)
 			job := b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+ask(at, "")+c.then))
 			job.Spend = kernel.Spend{Tokens: 25}
 			o := b.build(job)
 			list := strings.Fields(codes(o))
-			if fmt.Sprint(list) != fmt.Sprint([]kernel.Code{c.want}) || len(m.asked()) != 1 {
-				t.Errorf("%q, the provider was asked %d times: %v", codes(o), len(m.asked()), o.Violations)
+			if fmt.Sprint(list) != fmt.Sprint([]kernel.Code{c.want}) || len(m.Asked()) != 1 {
+				t.Errorf("%q, the provider was asked %d times: %v", codes(o), len(m.Asked()), o.Violations)
 			}
 			e := o.Result.Egress
 			if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || len(e.Denied) != 1 || e.Denied[0].Code != gateway.CodeBudget {
