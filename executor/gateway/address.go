@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // Resolver looks names up. *net.Resolver is one.
@@ -122,7 +121,8 @@ func ownAddresses() (own []netip.Addr, err error) {
 // resolve looks a name up, once. One address that must not be reached denies all:
 // an honest name has none.
 func resolve(ctx context.Context, r Resolver, d Decision) ([]netip.Addr, error) {
-	answers, err := lookUp(ctx, r, d.Host)
+	// The dot at the end keeps the resolver from trying the machine's own domains.
+	answers, err := r.LookupNetIP(ctx, "ip", d.Host+".")
 	if err != nil {
 		return nil, failed("the name wasn't found", err)
 	}
@@ -140,16 +140,6 @@ func resolve(ctx context.Context, r Resolver, d Decision) ([]netip.Addr, error) 
 		}
 	}
 	return checked, nil
-}
-
-// lookUp asks the resolver. Names below localhost lead to this machine whatever it says
-// (RFC 6761, 6.3), and are as closed as any name that leads there.
-func lookUp(ctx context.Context, r Resolver, host string) ([]netip.Addr, error) {
-	if strings.HasSuffix(host, ".localhost") {
-		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
-	}
-	// The dot at the end keeps the resolver from trying the machine's own domains.
-	return r.LookupNetIP(ctx, "ip", host+".")
 }
 
 // dial connects to the first address that answers. They are dialled as they were

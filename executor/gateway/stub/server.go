@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// Host is by which name a [Server] shows that it is it. Names below localhost lead to this
-// machine (RFC 6761).
-const Host = "models.localhost"
+// Host is by which name a [Server] shows that it is it. It leads nowhere (RFC 2606), so that
+// who asks must be told where it is. A name below localhost wouldn't do: agents ask for
+// those on their own machine, and not the gateway.
+const Host = "models.example"
 
 // certLife is how long a server's certificate counts: longer than any run.
 const certLife = 24 * time.Hour
