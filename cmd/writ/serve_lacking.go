@@ -37,8 +37,10 @@ type refusedFor struct {
 // lackingCursor says that tasks of a world were refused so.
 const lackingCursor = "environment"
 
-// lackingCodes say that a builder can't be started on this machine as it is.
-var lackingCodes = []kernel.Code{kernel.CodeEnvBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvState, kernel.CodeEnvDisk}
+// lackingCodes say that a builder can't be started on this machine as it is, or that its
+// provider doesn't serve it.
+var lackingCodes = []kernel.Code{kernel.CodeEnvBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvState, kernel.CodeEnvDisk,
+	kernel.CodeEnvBuilderFailed, kernel.CodeProviderRefused, kernel.CodeProviderUnavailable}
 
 func lacks(code kernel.Code) bool { return slices.Contains(lackingCodes, code) }
 

@@ -75,6 +75,12 @@ func KindAPI(kind string) string { return agents[kind].api }
 // KindPackage is how the agent of a kind is published; nothing for one that isn't known.
 func KindPackage(kind string) Package { return agents[kind].pack }
 
+// isAgent reports whether the builder is of a kind of which anything is known.
+func (b Builder) isAgent() bool {
+	_, known := agents[b.Kind]
+	return known
+}
+
 // prepared is the builder with what its kind adds. A builder without one is as it was.
 func (b Builder) prepared() Builder {
 	a, ok := agents[b.Kind]

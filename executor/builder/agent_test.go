@@ -2,6 +2,7 @@ package builder
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -164,5 +165,32 @@ func TestAgent_KindOfItsOwn(t *testing.T) {
 	o := b.build(b.job(Builder{Kind: "mine", Model: "m-1", Argv: []string{"calc/agent"}, Egress: []gateway.Rule{rule}}))
 	if codes(o) != "" || o.Result.Result.Logs != "All done." || len(m.Asked()) != 1 || !strings.HasPrefix(o.Result.Stdout.Tail, "run --json --model m-1 placeholder\n200 ") {
 		t.Errorf("%s: %+v, %s", codes(o), o.Result.Result, o.Result.Stdout.Tail)
+	}
+}
+
+// TestAgent_Silent: an agent has begun once it says something. One that never does ends with
+// start_timeout, and with what came through the gateway meanwhile.
+func TestAgent_Silent(t *testing.T) {
+	withoutArgs(t, "claude-code")
+	for name, c := range map[string]struct {
+		text  string
+		limit int64 // start_timeout, in milliseconds: enough for what it does before
+		want  string
+	}{
+		"nothing":             {"sleep 1000", 500, "no sign of life within 500ms; no request came to the gateway"},
+		"to somebody else":    {`for i in 1 2 3; do "$INIT" act-fetch http://statsig.example >/dev/null; done; sleep 1000`, 5000, "no sign of life within 5s; through the gateway: 3 requests to statsig.example denied (egress.host_denied)"},
+		"to its provider":     {`"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{"model":"m","max_tokens":1,"messages":[]}' >/dev/null; sleep 1000`, 5000, "through the gateway: 1 request not denied"},
+		"says that it begins": {"echo '{}'; sleep 4; exit 1", 3000, "exit status 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t)
+			_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}})
+			job := b.job(says("claude-code", rule, c.text))
+			job.Budgets.StartTimeoutMs = c.limit
+			if o := b.build(job); !strings.Contains(fmt.Sprint(o.Violations), c.want) {
+				t.Errorf("%v", o.Violations)
+			}
+		})
 	}
 }

@@ -84,6 +84,8 @@ type Local struct {
 	bases  baseEnds
 	losers losers
 
+	preflights preflights
+
 	judgeLimit time.Duration      // tests lower it
 	onGateway  func(net.Listener) // tests end it
 	roots      *x509.CertPool     // tests have authorities of their own

@@ -17,8 +17,17 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// Environment implements executor.Executor.
+// Environment implements executor.Executor. The provider of a builder is asked where all
+// else is as it should be.
 func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation {
+	if out := l.Surroundings(ctx, name); len(out) > 0 {
+		return out
+	}
+	return l.plain(l.Preflight(ctx, name).Faults)
+}
+
+// Surroundings is what Environment says of this machine alone: nobody else is asked.
+func (l *Local) Surroundings(ctx context.Context, name string) []kernel.Violation {
 	var out []kernel.Violation
 	if v := l.probe(ctx); v != nil {
 		out = append(out, *v)

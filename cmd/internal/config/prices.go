@@ -60,7 +60,7 @@ func (r *reader) budgets(c *Config) {
 	for name, b := range c.Builders {
 		key := join(join("builders", name), "budget")
 		priced(key, b.Budget)
-		provided := slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API != "" })
+		provided := b.AsksModels()
 		if b.Budget != (Spend{}) && !provided {
 			r.doubt(key, "It has no provider that the gateway meters: give egress a credential with its api, or take it out.")
 		}
