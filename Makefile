@@ -92,7 +92,7 @@ instruction: setup ## what builders are told, held against cmark-gfm on 10,000 g
 demo: setup-run build ## writ with an embedded forge: four issues, four ends, a kill -9 in between
 	bin/writ demo
 
-# The agents' packages have 180 MB to download, and 800 MB on the disk.
+# The agents' packages have 353 MB to download, and 800 MB on the disk.
 AGENTS ?= claude-code codex
 .PHONY: demo-agents
 demo-agents: setup-run build ## the demo's first issue by each published agent, against a stub of its provider (installs them)

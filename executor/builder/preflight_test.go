@@ -118,8 +118,7 @@ func TestPreflight_Counts(t *testing.T) {
 			t.Errorf("%s: asked %d times, want %d", why, got, n)
 		}
 	}
-	builder := asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1")
-	job := b.job(builder)
+	job := b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1"))
 	want(1, "at first")
 	if o := b.build(job); codes(o) != "execution.exit_status provider.unavailable" {
 		t.Fatal(codes(o))
@@ -128,7 +127,8 @@ func TestPreflight_Counts(t *testing.T) {
 	other := *rule.Credential
 	other.Value = "other"
 	rule.Credential = &other
-	builder.Egress = []gateway.Rule{rule}
-	b.local.cfg.Builders["default"] = builder
+	again := b.local.cfg.Builders["default"]
+	again.Egress = []gateway.Rule{rule}
+	b.local.cfg.Builders["default"] = again
 	want(3, "with another key")
 }
