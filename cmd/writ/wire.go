@@ -162,7 +162,7 @@ func (a *app) sandbox(in *installation) sandbox.Sandbox {
 func toBuilder(b config.Builder, ro []config.Mount, given map[string]string) builder.Builder {
 	return builder.Builder{
 		Kind: b.Kind, Model: b.Model, Argv: b.Argv, Env: b.Env, ReadOnly: mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
-		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git,
+		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git, Budget: b.Budget.Kernel(),
 	}
 }
 

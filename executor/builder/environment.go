@@ -23,7 +23,17 @@ func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation
 	if out := l.Surroundings(ctx, name); len(out) > 0 {
 		return out
 	}
-	return l.plain(l.Preflight(ctx, name).Faults)
+	return l.plain(append(l.unpriced(name), l.Preflight(ctx, name).Faults...))
+}
+
+// unpriced says that each request of a builder would be refused: money is limited, and
+// nobody said what its model costs.
+func (l *Local) unpriced(name string) []kernel.Violation {
+	b, _ := l.builder(name)
+	if b.Budget.Cost == 0 || b.Model == "" || l.cfg.Price(b.Model) != nil {
+		return nil
+	}
+	return []kernel.Violation{{Code: kernel.CodeBudgetUnpriced, Subject: name, Detail: fmt.Sprintf("builders.%s.budget.cost limits the attempt, and prices.models has no price for its model %s.", name, b.Model)}}
 }
 
 // Surroundings is what Environment says of this machine alone: nobody else is asked.

@@ -45,6 +45,7 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	add(faults...)
 	diff := verdict.Diff(b.job.Run, b.job.Base.Commit)
 	if len(vs) > 0 && !slices.ContainsFunc(slices.Concat(vs, diff.Violations), ownFault) {
+		add(b.egress.purse.lacksPrice()...)
 		outage := b.egress.outage()
 		if add(outage...); len(outage) > 0 {
 			b.l.doubtPreflight(b.job.Builder)
