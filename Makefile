@@ -92,6 +92,12 @@ instruction: setup ## what builders are told, held against cmark-gfm on 10,000 g
 demo: setup-run build ## writ with an embedded forge: four issues, four ends, a kill -9 in between
 	bin/writ demo
 
+# The agents' packages have 353 MB to download, and 800 MB on the disk.
+AGENTS ?= claude-code codex
+.PHONY: demo-agents
+demo-agents: setup-run build ## the demo's first issue by each published agent, against a stub of its provider (installs them)
+	at=$$(.ci/setup agents | tail -n 1); for kind in $(AGENTS); do bin/writ demo --builder $$kind --agent $$at; done
+
 .PHONY: bench
 bench: setup-run build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
 	go run ./cmd/bench
@@ -120,9 +126,9 @@ builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++
 	@.ci/setup builds
 	go test -count=1 -timeout 60m -tags builds -v ./executor/sandbox -run '^TestBuilds_' | grep -v '=== '
 
-# Not in CI yet: the agents' packages have 800 MB.
 .PHONY: agents
-agents: ## the published agents as builders, against a stub of their providers (installs them)
+agents: setup-run ## the published agents as builders, against a stub of their providers (installs them)
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 5m -v ./cmd/e2e -run '^TestAgents_' | grep -v '=== '
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|X[0-9]_Agent)' | grep -v '=== '
 
 .PHONY: cases

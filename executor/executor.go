@@ -113,8 +113,8 @@ type Checks interface {
 // is no attempt's.
 type Executor interface {
 	// Environment validates what a run needs before a task is claimed (seed
-	// 001): sandbox and builder. Its codes are environment.* and
-	// sandbox.unavailable.
+	// 001): sandbox, builder and the provider of its model. Its codes are
+	// environment.*, sandbox.unavailable and provider.*.
 	Environment(ctx context.Context, builder string) []kernel.Violation
 	Build(ctx context.Context, job BuildJob) (Build, error)
 	Check(ctx context.Context, job CheckJob) (Checks, error)

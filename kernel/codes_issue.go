@@ -13,6 +13,7 @@ var issueRemedies = []struct {
 	{CodeExecutionResource, "Make the task smaller, or have the operator raise the named limit."},
 	{CodeExecutionBudget, "Make the task smaller, or have the operator of the server raise what an attempt of this builder may use."},
 	{CodeBudgetSpent, "Nothing, if it is the day's, or if runs under way hold it: the task begins by itself once there is enough. Otherwise the operator of the server has to raise the named budget."},
+	{CodeBudgetUnpriced, "Nothing here: the operator of the server has to give the model a price."},
 	{CodeGovernanceMismatch, "Comment `/writ retry`: it runs under the contract in force."},
 	{CodeTargetNotAllowed, "Have the operator add the repository to the server's configuration."},
 	{CodeObserveOnly, "Write `mode: govern` in the contract, if it says `observe`; otherwise the operator has the whole server observe."},

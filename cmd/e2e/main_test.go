@@ -26,6 +26,7 @@ var program string
 const beside = "8"
 
 func TestMain(m *testing.M) {
+	maybeAgent()
 	_ = flag.Set("test.parallel", beside) // it is there, and takes numbers
 	os.Exit(buildAndRun(m))
 }

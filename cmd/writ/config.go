@@ -27,6 +27,7 @@ Exit status: 0 if the file is fine, 2 if not.`,
 			a.print("%s is fine\n", args[0])
 			a.tellUnset(cfg)
 			a.tellUnseen(cfg)
+			a.tellUnpriced(cfg)
 			return nil
 		}),
 	}
@@ -54,6 +55,13 @@ func (a *app) tellUnseen(cfg config.Config) {
 	if reach {
 		a.print("egress: of TLS the gateway sees the host's name and no more. Whoever is allowed to reach a host can send it anything,\n" +
 			"  and ask a server that answers for several names for another one of them. docs/egress.md says what is held.\n")
+	}
+}
+
+// tellUnpriced warns of what prices and budgets don't hold as their reader may think.
+func (a *app) tellUnpriced(cfg config.Config) {
+	for _, text := range cfg.Unpriced() {
+		a.print("warning: %s\n", text)
 	}
 }
 

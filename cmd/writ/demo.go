@@ -1,29 +1,43 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/demo"
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/kernel"
 )
 
 func (a *app) demoCommand() *cobra.Command {
 	var keep, once bool
+	var kind, agent string
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [--builder KIND]",
 		Short: "Show writ at work on this machine: an embedded forge, four issues, four ends",
 		Long: `Demo starts writ with the embedded forge and a sample repository, approves four
 issues and shows what becomes of them: one completes, one is refused and blocked,
 one survives a kill -9 of writ, one is changed after its approval and waits. It
 needs git and bubblewrap, and no account and no network.
 
-Exit status: 0 if all four ended as they should.`,
-		Args: cobra.NoArgs,
+With --builder it shows one issue, whose work a coding agent does: the one that you
+have installed, as it is, in the sandbox and through the gateway. A stub plays the
+provider of its model, so that it needs no key and costs nothing.
+
+Exit status: 0 if all ended as they should.`,
+		Example: "  writ demo\n  writ demo --builder claude-code --agent /opt/agents",
+		Args:    cobra.NoArgs,
 	}
+	cmd.Flags().StringVar(&kind, "builder", "", "kind of the agent that does the work of one issue: "+strings.Join(builder.Kinds(), ", "))
+	cmd.Flags().StringVar(&agent, "agent", "", "the agent's program, or the directory in which npm installed it (default "+demo.Installed+")")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print the compliance report of the agent's issue on standard output, and all else on standard error")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave server and page running until Ctrl-C")
 	cmd.Flags().BoolVar(&once, "once", false, "end when the four issues have ended (the default)")
 	cmd.MarkFlagsMutuallyExclusive("keep", "once")
@@ -34,7 +48,39 @@ Exit status: 0 if all four ended as they should.`,
 		if err != nil {
 			return err
 		}
-		return demo.Run(ctx, demo.Options{Writ: self, Out: a.stdout, Keep: keep})
+		o := demo.Options{Writ: self, Out: a.stdout, Keep: keep}
+		if a.json {
+			o.Out, o.Report = a.stderr, a.stdout
+		}
+		if o.Agent, err = demonstrated(kind, agent); err != nil {
+			return err
+		}
+		if a.json && o.Agent == nil {
+			return usage("--json is for one issue: give --builder.")
+		}
+		return demo.Run(ctx, o)
 	})
 	return cmd
+}
+
+// demonstrated is the agent that is to be shown; nil for none.
+func demonstrated(kind, at string) (*demo.Agent, error) {
+	switch {
+	case kind == "" && at == "":
+		return nil, nil
+	case !slices.Contains(builder.Kinds(), kind):
+		return nil, usage("--builder is the kind of an agent: %s.", strings.Join(builder.Kinds(), ", "))
+	}
+	if err := pathFlag("agent", at); err != nil {
+		return nil, err
+	}
+	found, err := demo.Find(kind, at)
+	if err != nil {
+		where := cmp.Or(at, demo.Installed)
+		return nil, &problem{
+			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent isn't there: " + err.Error() + ".",
+			remedy: "Install it: mkdir -p " + where + " && cd " + where + " && " + builder.KindPackage(kind).Install() + ". Or say with --agent where it is.",
+		}
+	}
+	return found, nil
 }

@@ -155,7 +155,7 @@ func (e *examination) examine(ctx context.Context) {
 func (e *examination) machine() doctor.Machine {
 	names := slices.Sorted(maps.Keys(e.cfg.Builders))
 	return doctor.Machine{
-		Config: e.cfg, Unconfigured: e.flags.file == "", Time: e.flags.time, Each: e.told, Builders: names, Environment: e.environment,
+		Config: e.cfg, Unconfigured: e.flags.file == "", Time: e.flags.time, Each: e.told, Builders: names, Environment: e.environment, Preflight: e.preflight,
 		State: func(path string) (string, string) {
 			if _, err := openState(path, false); err != nil {
 				p := explain(err)
@@ -185,21 +185,41 @@ func (e *examination) level(name string) sandbox.Sandbox {
 	return (&app{}).sandbox(&installation{cfg: config.Config{Sandbox: name, WithoutLandlock: e.cfg.WithoutLandlock}, log: slog.New(slog.DiscardHandler)})
 }
 
-// environment asks the executor about a builder. Its workspaces lie in a
-// directory that is gone afterwards: the server's is the server's.
-func (e *examination) environment(ctx context.Context, name string) []kernel.Violation {
-	dir, err := os.MkdirTemp("", "writ-doctor-")
+// environment asks the executor about a builder.
+func (e *examination) environment(ctx context.Context, name string) (vs []kernel.Violation) {
+	err := e.trying(name, nil, func(x *builder.Local) { vs = x.Surroundings(ctx, name) })
 	if err != nil {
 		return []kernel.Violation{{Code: kernel.CodeEnvBuilder, Subject: name, Detail: "No directory for its workspace can be made."}}
 	}
+	return vs
+}
+
+// preflight has the executor try a builder.
+func (e *examination) preflight(ctx context.Context, name string) (p builder.Preflight, err error) {
+	given, err := e.credentials(e.cfg)
+	if err != nil {
+		return p, err
+	}
+	err = e.trying(name, given, func(x *builder.Local) { p = x.Preflight(ctx, name) })
+	return p, err
+}
+
+// trying gives f an executor of one builder. Its workspaces lie in a directory that is gone
+// afterwards: the server's is the server's.
+func (e *examination) trying(name string, given map[string]string, f func(*builder.Local)) error {
+	dir, err := os.MkdirTemp("", "writ-doctor-")
+	if err != nil {
+		return err
+	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is empty
 	x := builder.New(builder.Config{
-		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: toBuilder(e.cfg.Builders[name], nil, nil)},
-		Checks: builder.Builder{ReadOnly: mounts(e.cfg.Checks.RO)}, Limits: e.cfg.Limits.Sandbox(), WorkDir: dir,
+		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: toBuilder(e.cfg.Builders[name], nil, given)},
+		Checks: builder.Builder{ReadOnly: mounts(e.cfg.Checks.RO)}, Limits: e.cfg.Limits.Sandbox(), WorkDir: dir, Resolver: e.resolver,
 		Redact: e.redactor.String, Now: func() int64 { return newClock().Now().WallMs },
 	})
 	defer x.Close()
-	return x.Environment(ctx, name)
+	f(x)
+	return nil
 }
 
 // forgeNames are the forges, in the order in which they are checked.

@@ -70,6 +70,8 @@ type app struct {
 	connected func(gateway.Record)
 	// used is told what each request to a provider used; nil: nobody is.
 	used func(world, builder string, one kernel.Usage)
+	// resolver looks up what builders and checks reach; nil: the host's.
+	resolver gateway.Resolver
 }
 
 func (a *app) usage(world, builder string, one kernel.Usage) {

@@ -28,6 +28,7 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	var file string
+	var hosts map[string]string
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Govern the issues of whole repositories, driven by webhooks",
@@ -39,6 +40,7 @@ change of the file, has the configuration read again.`,
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration of this machine")
+	cmd.Flags().StringToStringVar(&hosts, "resolve", nil, "HOST=ADDRESS: where a host of egress is, instead of what its name leads to; for trials")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -49,6 +51,9 @@ change of the file, has the configuration read again.`,
 		hups := make(chan os.Signal, 1)
 		signal.Notify(hups, syscall.SIGHUP)
 		defer signal.Stop(hups)
+		if err := a.resolve(hosts); err != nil {
+			return err
+		}
 		return a.serve(ctx, file, hups)
 	})
 	return cmd

@@ -218,7 +218,7 @@ func (s *server) sayWhatLacks(ctx context.Context) {
 
 // environment is what is wrong with a builder's surroundings, of these codes.
 func (s *server) environment(ctx context.Context, builder string, codes ...kernel.Code) error {
-	for _, v := range s.now().executor.Environment(ctx, builder) {
+	for _, v := range s.now().executor.Surroundings(ctx, builder) {
 		if slices.Contains(codes, v.Code) {
 			return errors.New(v.Subject + ": " + v.Detail)
 		}

@@ -37,14 +37,16 @@ type refusedFor struct {
 // lackingCursor says that tasks of a world were refused so.
 const lackingCursor = "environment"
 
-// lackingCodes say that a builder can't be started on this machine as it is.
-var lackingCodes = []kernel.Code{kernel.CodeEnvBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvState, kernel.CodeEnvDisk}
+// lackingCodes say that a builder can't be started on this machine as it is, or that its
+// provider doesn't serve it.
+var lackingCodes = []kernel.Code{kernel.CodeEnvBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvState, kernel.CodeEnvDisk,
+	kernel.CodeEnvBuilderFailed, kernel.CodeProviderRefused, kernel.CodeProviderUnavailable}
 
 func lacks(code kernel.Code) bool { return slices.Contains(lackingCodes, code) }
 
 // configured reports whether a refusal may end with another configuration.
 func configured(code kernel.Code) bool {
-	return code == kernel.CodeObserveOnly || code == kernel.CodeEgressDenied || code == kernel.CodeBudgetExceeded || code == kernel.CodeBudgetSpent
+	return code == kernel.CodeObserveOnly || code == kernel.CodeEgressDenied || code == kernel.CodeBudgetExceeded || code == kernel.CodeBudgetSpent || code == kernel.CodeBudgetUnpriced
 }
 
 func inTheWay(v kernel.Violation) bool { return v.Code == kernel.CodeBranchTaken }

@@ -126,7 +126,7 @@ func (a *app) newExecutor(j *job, in *installation) (*builder.Local, error) {
 	}
 	cfg := builder.Config{
 		Sandbox: a.sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.cfg.Limits.Sandbox(),
-		Worlds: worldRules(in.cfg.Worlds), Gateway: in.cfg.Limits.Gateway(), Connection: a.connection, Usage: a.usage, Price: in.cfg.Prices.Of,
+		Worlds: worldRules(in.cfg.Worlds), Gateway: in.cfg.Limits.Gateway(), Connection: a.connection, Usage: a.usage, Price: in.cfg.Prices.Of, Resolver: a.resolver,
 		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String, Holds: a.redactor.Holds,
 		Now: func() int64 { return newClock().Now().WallMs }, Log: in.log,
 		Checks: builder.Builder{
@@ -166,7 +166,7 @@ func (a *app) sandbox(in *installation) sandbox.Sandbox {
 func toBuilder(b config.Builder, ro []config.Mount, given map[string]string) builder.Builder {
 	return builder.Builder{
 		Kind: b.Kind, Model: b.Model, Argv: b.Argv, Env: b.Env, ReadOnly: mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
-		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git,
+		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git, Budget: b.Budget.Kernel(),
 	}
 }
 

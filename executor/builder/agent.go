@@ -2,8 +2,10 @@ package builder
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +15,8 @@ import (
 // agent is what writ knows of one kind of builder. Everything else is the operator's: its
 // program, and which of its versions.
 type agent struct {
+	// pack is how its makers publish it, in the version that it is tested with.
+	pack Package
 	// api is the interface of the provider that it speaks.
 	api string
 	// launch says how it is started; at is where the provider is asked for.
@@ -30,6 +34,31 @@ type launch struct {
 	env  map[string]string
 }
 
+// Package is how an agent is published in npm's registry.
+type Package struct {
+	Name    string
+	Version string // that it is tested with
+	Program string // below node_modules; * is for the processor
+	Above   int    // how many directories above its own the program needs as well
+}
+
+// Install is what installs it into the directory where it is called.
+func (p Package) Install() string { return "npm install --ignore-scripts " + p.Name + "@" + p.Version }
+
+// In finds the program in a directory in which it was installed, and what must be mounted
+// for it.
+func (p Package) In(dir string) (program, mount string, err error) {
+	found, err := filepath.Glob(filepath.Join(dir, "node_modules", p.Program))
+	if err != nil || len(found) != 1 {
+		return "", "", fmt.Errorf("%s is there %d times below %s", p.Name, len(found), filepath.Join(dir, "node_modules"))
+	}
+	mount = filepath.Dir(found[0])
+	for range p.Above {
+		mount = filepath.Dir(mount)
+	}
+	return found[0], mount, nil
+}
+
 // agents are the kinds that writ knows. A builder without a kind is any command.
 var agents = map[string]agent{"claude-code": claudeCode, "codex": codex}
 
@@ -42,6 +71,15 @@ func Kinds() []string { return slices.Sorted(maps.Keys(agents)) }
 
 // KindAPI is the interface of the provider that a kind speaks; "" for one that isn't known.
 func KindAPI(kind string) string { return agents[kind].api }
+
+// KindPackage is how the agent of a kind is published; nothing for one that isn't known.
+func KindPackage(kind string) Package { return agents[kind].pack }
+
+// isAgent reports whether the builder is of a kind of which anything is known.
+func (b Builder) isAgent() bool {
+	_, known := agents[b.Kind]
+	return known
+}
 
 // prepared is the builder with what its kind adds. A builder without one is as it was.
 func (b Builder) prepared() Builder {

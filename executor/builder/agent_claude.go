@@ -9,7 +9,8 @@ import (
 
 // claudeCode is Anthropic's agent, of the native program `claude`.
 var claudeCode = agent{
-	api: "anthropic",
+	pack: Package{Name: "@anthropic-ai/claude-code", Version: "2.1.332", Program: "@anthropic-ai/claude-code-linux-*/claude"},
+	api:  "anthropic",
 	launch: func(model, at string) launch {
 		l := launch{
 			args: []string{"-p", "--bare", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions", "--no-session-persistence", "--strict-mcp-config", "--setting-sources", ""},

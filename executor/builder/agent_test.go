@@ -2,6 +2,7 @@ package builder
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -10,7 +11,10 @@ import (
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/gateway/stub"
 )
+
+type js = map[string]any
 
 // says is a builder of a kind whose program does what a script says instead.
 func says(kind string, rule gateway.Rule, text string) Builder {
@@ -41,7 +45,7 @@ func TestAgent_Launch(t *testing.T) {
 	} {
 		withoutArgs(t, kind)
 		b := outward(t)
-		_, rule := provider(t, b, KindAPI(kind), &model{key: providersKey, turns: []turn{{say: "hello"}}})
+		_, rule := provider(t, b, KindAPI(kind), &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}})
 		o := b.build(b.job(says(kind, rule, `env; echo x > calc/new`)))
 		for _, w := range want {
 			if !strings.Contains(o.Result.Stdout.Tail, w) {
@@ -95,7 +99,7 @@ func TestAgent_Ends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withoutArgs(t, c.kind)
 			b := outward(t)
-			_, rule := provider(t, b, KindAPI(c.kind), &model{turns: []turn{{}}})
+			_, rule := provider(t, b, KindAPI(c.kind), &stub.Model{Turns: []stub.Turn{{}}})
 			o := b.build(b.job(says(c.kind, rule, c.text)))
 			if codes(o) != c.codes || !strings.HasPrefix(o.Result.Result.Logs, c.logs) || (c.codes == "") != (o.Result.Result.Status == "success") {
 				t.Errorf("%s: %v, result %+v", codes(o), o.Violations, o.Result.Result)
@@ -156,10 +160,37 @@ func TestAgent_KindOfItsOwn(t *testing.T) {
 	t.Cleanup(func() { delete(agents, "mine") })
 	b := outward(t)
 	b.base = baseOf(map[string]string{"calc/agent*": "#!/bin/sh\n" + `echo "$@" $MINE_API_KEY; echo x > calc/new; "$INIT" act-ask "$MINE_BASE_URL/responses" '{"model":"m","input":"x"}'; echo '{"Type":"done","Text":"All done."}'` + "\n"})
-	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+	m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
 	_, rule := provider(t, b, "openai", m)
 	o := b.build(b.job(Builder{Kind: "mine", Model: "m-1", Argv: []string{"calc/agent"}, Egress: []gateway.Rule{rule}}))
-	if codes(o) != "" || o.Result.Result.Logs != "All done." || len(m.asked()) != 1 || !strings.HasPrefix(o.Result.Stdout.Tail, "run --json --model m-1 placeholder\n200 ") {
+	if codes(o) != "" || o.Result.Result.Logs != "All done." || len(m.Asked()) != 1 || !strings.HasPrefix(o.Result.Stdout.Tail, "run --json --model m-1 placeholder\n200 ") {
 		t.Errorf("%s: %+v, %s", codes(o), o.Result.Result, o.Result.Stdout.Tail)
+	}
+}
+
+// TestAgent_Silent: an agent has begun once it says something. One that never does ends with
+// start_timeout, and with what came through the gateway meanwhile.
+func TestAgent_Silent(t *testing.T) {
+	withoutArgs(t, "claude-code")
+	for name, c := range map[string]struct {
+		text  string
+		limit int64 // start_timeout, in milliseconds: enough for what it does before
+		want  string
+	}{
+		"nothing":             {"sleep 1000", 500, "no sign of life within 500ms; no request came to the gateway"},
+		"to somebody else":    {`for i in 1 2 3; do "$INIT" act-fetch http://statsig.example >/dev/null; done; sleep 1000`, 5000, "no sign of life within 5s; through the gateway: 3 requests to statsig.example denied (egress.host_denied)"},
+		"to its provider":     {`"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{"model":"m","max_tokens":1,"messages":[]}' >/dev/null; sleep 1000`, 5000, "through the gateway: 1 request not denied"},
+		"says that it begins": {"echo '{}'; sleep 4; exit 1", 3000, "exit status 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t)
+			_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}})
+			job := b.job(says("claude-code", rule, c.text))
+			job.Budgets.StartTimeoutMs = c.limit
+			if o := b.build(job); !strings.Contains(fmt.Sprint(o.Violations), c.want) {
+				t.Errorf("%v", o.Violations)
+			}
+		})
 	}
 }

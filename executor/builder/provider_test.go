@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -69,7 +70,7 @@ func TestF3_ProviderKey(t *testing.T) {
 			told = append(told, fmt.Sprint(world, " ", builder, " unmeasured: ", one.Reserved+one.Unknown))
 		}
 	})
-	m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+	m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
 	at, rule := provider(t, b, "anthropic", m)
 	o := b.build(b.job(asks(rule, `echo x > calc/new; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null || true; `+ask(at, `"new":1,`)+ask(at, `"mcp_servers":[1],`))))
 	if codes(o) != "" || !strings.Contains(o.Result.Stdout.Tail, `"text":"hello"`) || !strings.Contains(o.Result.Stdout.Tail, "mcp_servers: the provider would call servers") {
@@ -83,8 +84,8 @@ func TestF3_ProviderKey(t *testing.T) {
 		t.Errorf("told of usage %q, want %q", told, want)
 	}
 	e := o.Result.Egress
-	if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || e.Usage[0].Tokens() == 0 || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.asked()) != 1 || len(m.wrong) > 0 {
-		t.Errorf("recorded %+v, the provider was asked %q, without the key %q", e, m.asked(), m.wrong)
+	if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || e.Usage[0].Tokens() == 0 || len(e.Connections) != 2 || e.Connections[0].Detail != "left out: new" || e.Connections[1].Code != gateway.CodeBody || len(m.Asked()) != 1 || len(m.Wrong()) > 0 {
+		t.Errorf("recorded %+v, the provider was asked %q, without the key %q", e, m.Asked(), m.Wrong())
 	}
 }
 
@@ -111,7 +112,7 @@ func TestProvider_OutageIsNoAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := outward(t)
-			at, rule := provider(t, b, "anthropic", &model{key: providersKey, turns: []turn{{say: "hello", status: c.status}}})
+			at, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello", Status: c.status}}})
 			o := b.build(b.job(asks(rule, "echo x > calc/new; "+ask(at, c.more)+c.then)))
 			if codes(o) != c.want {
 				t.Errorf("%q, want %q: %v", codes(o), c.want, o.Violations)

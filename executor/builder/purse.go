@@ -21,6 +21,7 @@ type purse struct {
 	used, held kernel.Spend
 	settled    chan struct{} // closed with the next settlement
 	over       *overBudget   // once the limit was reached
+	unpriced   error         // the last request that nobody could pay for want of a price; nil: none
 	end        func(error)   // ends the program
 }
 
@@ -56,11 +57,28 @@ func (p *purse) reached() *overBudget {
 	return p.over
 }
 
+// lacksPrice says that requests were refused for want of a price, which is the operator's to
+// give: a run that failed over it is no failure of the builder's.
+func (p *purse) lacksPrice() []kernel.Violation {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unpriced == nil {
+		return nil
+	}
+	return []kernel.Violation{{Code: kernel.CodeBudgetUnpriced, Subject: p.builder, Detail: "A request was refused: " + p.unpriced.Error() + "."}}
+}
+
 // Reserve implements [gateway.Purse]. While others are under way that may use less than is
 // reserved for them it waits for these. One that doesn't fit even then ends the program.
 func (p *purse) Reserve(ctx context.Context, most gateway.Usage) error {
 	need, err := p.spend(most)
 	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.unpriced = err
 		return err
 	}
 	for {

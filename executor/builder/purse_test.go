@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -191,19 +192,47 @@ func TestBudget_EndsTheBuilder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := outward(t)
-			m := &model{key: providersKey, turns: []turn{{say: "hello"}}}
+			m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
 			at, rule := provider(t, b, "anthropic", m)
 			job := b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+ask(at, "")+c.then))
 			job.Spend = kernel.Spend{Tokens: 25}
 			o := b.build(job)
 			list := strings.Fields(codes(o))
-			if fmt.Sprint(list) != fmt.Sprint([]kernel.Code{c.want}) || len(m.asked()) != 1 {
-				t.Errorf("%q, the provider was asked %d times: %v", codes(o), len(m.asked()), o.Violations)
+			if fmt.Sprint(list) != fmt.Sprint([]kernel.Code{c.want}) || len(m.Asked()) != 1 {
+				t.Errorf("%q, the provider was asked %d times: %v", codes(o), len(m.Asked()), o.Violations)
 			}
 			e := o.Result.Egress
 			if e == nil || len(e.Usage) != 1 || e.Usage[0].Requests != 1 || len(e.Denied) != 1 || e.Denied[0].Code != gateway.CodeBudget {
 				t.Errorf("recorded %+v", e)
 			}
 		})
+	}
+}
+
+// TestBudget_Unpriced: that nobody said what a model costs is the operator's fault. Where
+// the configuration names the model nothing is claimed; where the agent chose it, what fails
+// over that is no attempt, and names the key.
+func TestBudget_Unpriced(t *testing.T) {
+	t.Parallel()
+	b := outward(t, func(c *Config) {
+		c.Price = func(model string) *kernel.Price {
+			return map[string]*kernel.Price{"priced": {Currency: "USD", Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}}[model]
+		}
+	})
+	m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
+	at, rule := provider(t, b, "anthropic", m)
+	builder := asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1")
+	job := b.job(builder)
+	job.Spend = kernel.Spend{Cost: 1000}
+	o := b.build(job)
+	if codes(o) != "execution.exit_status budget.unpriced" && codes(o) != "budget.unpriced execution.exit_status" || len(m.Asked()) > 0 || !strings.Contains(fmt.Sprint(o.Violations), "no price for m in prices of the server's configuration") || kernel.CodeBudgetUnpriced.Info().Counts == kernel.CountsAttempt {
+		t.Errorf("%s: %v", codes(o), o.Violations)
+	}
+	for model, want := range map[string]string{"priced": "", "other": "budget.unpriced", "": ""} {
+		builder.Model, builder.Budget = model, kernel.Spend{Cost: 1000}
+		b.local.cfg.Builders["default"] = builder
+		if vs := b.local.Environment(t.Context(), "default"); words(vs) != want {
+			t.Errorf("%s: %v", model, vs)
+		}
 	}
 }

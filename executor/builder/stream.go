@@ -35,9 +35,11 @@ type stream struct {
 	sandbox.Capture
 	begin time.Time
 	last  *atomic.Int64
+	spoke func()
 }
 
 func (s *stream) Write(p []byte) (int, error) {
+	s.spoke()
 	s.last.Store(int64(time.Since(s.begin)))
 	return s.Capture.Write(p)
 }
@@ -45,7 +47,8 @@ func (s *stream) Write(p []byte) (int, error) {
 // newWatch captures for a process that is about to start. Lines of both streams
 // go to onLine, redacted and one at a time.
 func (l *Local) newWatch(onLine func(string)) *watch {
-	w := &watch{begin: time.Now()}
+	w := &watch{begin: time.Now(), said: make(chan struct{})}
+	spoke := sync.OnceFunc(func() { close(w.said) })
 	var live func(string)
 	if onLine != nil {
 		var turn sync.Mutex
@@ -57,7 +60,7 @@ func (l *Local) newWatch(onLine func(string)) *watch {
 		}
 	}
 	capture := func() *stream {
-		return &stream{Capture: sandbox.Capture{Cap: keepBytes, OnLine: live}, begin: w.begin, last: &w.last}
+		return &stream{Capture: sandbox.Capture{Cap: keepBytes, OnLine: live}, begin: w.begin, last: &w.last, spoke: spoke}
 	}
 	w.stdout, w.stderr = capture(), capture()
 	return w

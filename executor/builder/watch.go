@@ -19,7 +19,11 @@ import (
 type watch struct {
 	stdout, stderr *stream
 	begin          time.Time
-	last           atomic.Int64 // when output came last, in nanoseconds since begin
+	last           atomic.Int64  // when output came last, in nanoseconds since begin
+	said           chan struct{} // closed with the first output
+	// speaks says that the program has begun once it said something, and not before: an
+	// agent tells of its beginning.
+	speaks bool
 }
 
 // times are how long a process may take to begin, to end, and to be silent.
@@ -106,6 +110,9 @@ func (w *watch) until(ctx context.Context, p *sandbox.Process, t times) (cause, 
 	defer total.Stop()
 	defer idle.Stop()
 	started := p.Started()
+	if w.speaks {
+		started = w.said
+	}
 	for {
 		select {
 		case <-p.Done():

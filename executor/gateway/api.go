@@ -36,7 +36,9 @@ type API struct {
 	// Tokens are the words of a field that pass, of lists with commas between them.
 	Tokens    map[string][]string `json:"tokens,omitempty"`
 	Endpoints []endpoint          `json:"endpoints"`
-	Shapes    map[string]*shape   `json:"shapes"`
+	// Trial is a request that costs nothing; nil: there is none.
+	Trial  *trial            `json:"trial,omitempty"`
+	Shapes map[string]*shape `json:"shapes"`
 }
 
 type endpoint struct {

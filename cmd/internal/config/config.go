@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -162,18 +161,31 @@ func (c Credential) Of(secret string) *gateway.Credential {
 }
 
 // Credentials are the names of the variables with secrets for hosts.
-func (c Config) Credentials() (names []string) {
-	lists := [][]Egress{c.Checks.Egress}
-	for _, name := range slices.Sorted(maps.Keys(c.Builders)) {
-		lists = append(lists, c.Builders[name].Egress)
+func (c Config) Credentials() []string {
+	names := secretsIn(c.Checks.Egress)
+	for _, b := range c.Builders {
+		names = append(names, b.Secrets()...)
 	}
-	for _, e := range slices.Concat(lists...) {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Secrets are the names of the variables with secrets for hosts that the builder reaches.
+func (b Builder) Secrets() []string { return secretsIn(b.Egress) }
+
+func secretsIn(list []Egress) (names []string) {
+	for _, e := range list {
 		if e.Credential.Secret != "" {
 			names = append(names, e.Credential.Secret)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
+}
+
+// AsksModels reports whether the builder has a provider of models whose interface the
+// gateway knows, and meters.
+func (b Builder) AsksModels() bool {
+	return slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API != "" })
 }
 
 // Rule is that of the gateway.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,6 +50,26 @@ func (c Config) Attempts() map[string]kernel.Spend {
 	return out
 }
 
+// Unpriced says, in a sentence for each, where prices or budgets don't hold as their reader
+// may think: it is no fault, since a price may be left out, and a budget for some.
+func (c Config) Unpriced() (list []string) {
+	shared := c.Budgets != Budgets{}
+	for _, name := range slices.Sorted(maps.Keys(c.Builders)) {
+		b, key := c.Builders[name], join("builders", name)
+		if len(c.Prices.Models) > 0 && b.Model != "" && c.Prices.Of(b.Model) == nil {
+			text := "prices.models has no price for " + b.Model + ", the model of " + key + ": what it costs isn't known"
+			if b.Budget.Cost > 0 {
+				text += ", and with " + key + ".budget.cost nothing is claimed for it"
+			}
+			list = append(list, text+".")
+		}
+		if shared && !b.AsksModels() && len(b.Secrets()) > 0 {
+			list = append(list, key+" has a credential without an api, so that nobody meters what it uses: budgets don't hold it.")
+		}
+	}
+	return list
+}
+
 // budgets looks at the limits: one that is shared is kept only if each attempt has one to
 // reserve, and money only if there are prices.
 func (r *reader) budgets(c *Config) {
@@ -60,7 +81,7 @@ func (r *reader) budgets(c *Config) {
 	for name, b := range c.Builders {
 		key := join(join("builders", name), "budget")
 		priced(key, b.Budget)
-		provided := slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API != "" })
+		provided := b.AsksModels()
 		if b.Budget != (Spend{}) && !provided {
 			r.doubt(key, "It has no provider that the gateway meters: give egress a credential with its api, or take it out.")
 		}

@@ -87,3 +87,26 @@ func TestBudgets_Refuses(t *testing.T) {
 		}
 	}
 }
+
+// TestUnpriced: it is said where a model has no price, and where nobody meters a builder.
+func TestUnpriced(t *testing.T) {
+	const prices = "prices: {currency: USD, models: {a*: {input: 1, cache_read: 1, cache_write: 1, output: 1}}}\n"
+	agent := func(model, more string) string {
+		return "builders: {default: {kind: claude-code, argv: [a], model: " + model + more + ", egress: [{host: api.anthropic.com, credential: {secret: KEY, api: anthropic}}]}}\n"
+	}
+	for text, want := range map[string]string{
+		prices + agent("abc", ""):                  "",
+		prices + agent("b", ""):                    "prices.models has no price for b, the model of builders.default: what it costs isn't known.",
+		prices + agent("b", ", budget: {cost: 5}"): "prices.models has no price for b, the model of builders.default: what it costs isn't known, and with builders.default.budget.cost nothing is claimed for it.",
+		agent("b", ""):                             "",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: KEY}}]}}\n": "builders.default has a credential without an api, so that nobody meters what it uses: budgets don't hold it.",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n":                                                              "",
+	} {
+		c, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := strings.Join(c.Unpriced(), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

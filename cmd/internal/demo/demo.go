@@ -21,6 +21,10 @@ type Options struct {
 	Writ string    // path of writ's own program
 	Out  io.Writer // what happens, for a person
 	Keep bool      // leave server and page running until ctx ends
+	// Agent does the work of one issue instead of the builders of the four; nil for these.
+	Agent *Agent
+	// Report gets the compliance report of the agent's issue; nil: nobody does.
+	Report io.Writer
 }
 
 // patience is how long the four issues may take together, on a slow machine.
@@ -44,7 +48,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := s.play(limited); err != nil {
+	play := s.play
+	if o.Agent != nil {
+		play = s.playAgent
+	}
+	if err := play(limited); err != nil {
 		return fmt.Errorf("%w (what is left is in %s)", err, dir)
 	}
 	if !o.Keep {
@@ -72,6 +80,7 @@ type show struct {
 	url    string // of the forge
 	repo   forge.Repo
 	writ   *process
+	stub   *provider // of the agent's model
 
 	token, maintainerToken, secret string
 	reporter, maintainer           *local.Client
@@ -107,7 +116,14 @@ func (s *show) open(ctx context.Context) error {
 	if err := s.people(ctx); err != nil {
 		return err
 	}
-	return s.configure(hook)
+	builders, err := s.builders()
+	if o := s.o.Agent; err == nil && o != nil {
+		builders, err = s.agent(*o)
+	}
+	if err != nil {
+		return err
+	}
+	return s.configure(hook, builders)
 }
 
 // people makes the accounts and the repository.
@@ -161,15 +177,23 @@ func listen(ctx context.Context) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
-// configure writes the operator's file and the builders.
-func (s *show) configure(listen string) error {
+// builders are those of the four issues, as the operator's file has them.
+func (s *show) builders() (text string, err error) {
 	script := filepath.Join(s.dir, "builders", "builders.sh")
 	if err := os.MkdirAll(filepath.Dir(script), 0o755); err != nil { //nolint:gosec // a sandbox reads it as another user
-		return err
+		return "", err
 	}
 	if err := os.WriteFile(script, builderScript, 0o644); err != nil { //nolint:gosec // a sandbox reads it as another user
-		return err
+		return "", err
 	}
+	for _, b := range []string{"rename", "stray", "slow"} {
+		text += fmt.Sprintf("  %s: {argv: [sh, /builders/builders.sh, %[1]s], ro: ['%s/builders:/builders']}\n", b, s.dir)
+	}
+	return text, nil
+}
+
+// configure writes the operator's file.
+func (s *show) configure(listen, builders string) error {
 	text := fmt.Sprintf(`server:
   state_dir: %[1]s/state
   listen: %[2]s
@@ -181,10 +205,7 @@ forges:
     url: %[3]s
     repositories: [%[4]s/%[5]s]
 builders:
-`, s.dir, listen, s.url, owner, name)
-	for _, b := range []string{"rename", "stray", "slow"} {
-		text += fmt.Sprintf("  %s: {argv: [sh, /builders/builders.sh, %[1]s], ro: ['%s/builders:/builders']}\n", b, s.dir)
-	}
+%[6]s`, s.dir, listen, s.url, owner, name, builders)
 	return os.WriteFile(s.config(), []byte(text), 0o600)
 }
 
@@ -195,6 +216,9 @@ func (s *show) close() error {
 	var errs []error
 	if s.writ != nil {
 		errs = append(errs, s.writ.end())
+	}
+	if s.stub != nil {
+		errs = append(errs, s.stub.server.Close())
 	}
 	if s.server != nil {
 		errs = append(errs, s.server.Close())

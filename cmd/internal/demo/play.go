@@ -207,6 +207,24 @@ func (st standing) ended(i int) (good, bad bool) {
 
 // finish ends writ, verifies what it left and prints the reports.
 func (s *show) finish(ctx context.Context) error {
+	if err := s.verified(ctx, Renamed, Strayed, Survived); err != nil {
+		return err
+	}
+	for i, n := range s.numbers {
+		if err := s.print(ctx, n, Issues()[i].Ends); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(s.o.Out, "\nAll four ended as they should, in %.0f s. Next: docs/local-forge.md for a server and repositories of your own", time.Since(s.began).Seconds())
+	if !s.o.Keep {
+		fmt.Fprint(s.o.Out, ", or writ demo --keep to look around in the page")
+	}
+	fmt.Fprintln(s.o.Out, ".")
+	return nil
+}
+
+// verified ends writ, and has it verify what it left of these issues.
+func (s *show) verified(ctx context.Context, issues ...int) error {
 	if !s.o.Keep {
 		if err := s.writ.end(); err != nil {
 			return err
@@ -218,22 +236,19 @@ func (s *show) finish(ctx context.Context) error {
 	if err := s.verify(ctx, "--state-dir", filepath.Join(s.dir, "state")); err != nil {
 		return err
 	}
-	for _, i := range []int{Renamed, Strayed, Survived} {
+	for _, i := range issues {
 		if err := s.verify(ctx, s.forge.GitDir(s.repo.ID), "--task", strconv.FormatInt(s.numbers[i], 10)); err != nil {
 			return err
 		}
 	}
-	for i, n := range s.numbers {
-		st, err := s.stand(ctx, n)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(s.o.Out, "\n== #%d %s: %s\n%s\n", n, st.issue.Title, Issues()[i].Ends, strings.TrimSpace(st.status))
-	}
-	fmt.Fprintf(s.o.Out, "\nAll four ended as they should, in %.0f s. Next: docs/local-forge.md for a server and repositories of your own", time.Since(s.began).Seconds())
-	if !s.o.Keep {
-		fmt.Fprint(s.o.Out, ", or writ demo --keep to look around in the page")
-	}
-	fmt.Fprintln(s.o.Out, ".")
 	return nil
+}
+
+// print prints how writ tells of an issue on its page.
+func (s *show) print(ctx context.Context, n int64, ends string) error {
+	st, err := s.stand(ctx, n)
+	if err == nil {
+		fmt.Fprintf(s.o.Out, "\n== #%d %s: %s\n%s\n", n, st.issue.Title, ends, strings.TrimSpace(st.status))
+	}
+	return err
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/writbot/writ/executor/gateway/stub"
 )
 
 // process is a running `writ serve`.
@@ -25,9 +27,15 @@ func (s *show) start() error {
 		return err
 	}
 	defer log.Close()
-	//nolint:noctx // it is to outlive what is asked of it here; end and kill end it
-	cmd := exec.Command(s.o.Writ, "serve", "--config", s.config())
+	args := []string{"serve", "--config", s.config()}
+	if s.stub != nil {
+		args = append(args, "--resolve", stub.Host+"=127.0.0.1")
+	}
+	cmd := exec.Command(s.o.Writ, args...) //nolint:noctx // it is to outlive what is asked of it here; end and kill end it
 	cmd.Env = append(os.Environ(), "WRIT_LOCAL_TOKEN="+s.token, "WRIT_LOCAL_HOOK_SECRET="+s.secret)
+	if s.stub != nil {
+		cmd.Env = append(cmd.Env, secretName+"="+s.stub.model.Key, "SSL_CERT_FILE="+s.stub.authority)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	// A group of its own: a Ctrl-C is for the demo, which ends writ in turn.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

@@ -49,6 +49,7 @@ const (
 	NameGit           = "git"
 	NameSandbox       = "sandbox"
 	NameBuilder       = "builder"
+	NamePreflight     = "preflight"
 	NameServer        = "server"
 	NameReach         = "forge"
 	NameClock         = "clock"
@@ -70,7 +71,7 @@ const (
 // Names are those of all checks, in their order.
 func Names() []string {
 	return []string{
-		NameConfiguration, NameSecrets, NameStateDir, NameStore, NameLedger, NameKey, NameGit, NameSandbox, NameBuilder, NameServer,
+		NameConfiguration, NameSecrets, NameStateDir, NameStore, NameLedger, NameKey, NameGit, NameSandbox, NameBuilder, NamePreflight, NameServer,
 		NameReach, NameClock, NameAccount, NameHook, NameDeliveries, NameAddress, NameRepository, NamePermissions, NameEvents, NameIssues,
 		NameContract, NameLabel, NameStateRefs, NameAtomic, NameBranches,
 	}

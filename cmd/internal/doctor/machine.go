@@ -38,6 +38,8 @@ type Machine struct {
 	// wrong with one's surroundings.
 	Builders    []string
 	Environment func(ctx context.Context, builder string) []kernel.Violation
+	// Preflight tries a builder at nobody's cost. An error says why it can't be tried.
+	Preflight func(ctx context.Context, builder string) (builder.Preflight, error)
 
 	Time time.Duration    // of one check; 0: CheckTime
 	Now  func() time.Time // nil: time.Now
@@ -90,7 +92,7 @@ func Installation(ctx context.Context, m Machine) []Check {
 	if h.check(ctx, NameSandbox, h.sandbox) {
 		for _, name := range h.Builders {
 			h.subject = name
-			h.check(ctx, NameBuilder, func(ctx context.Context) result { return h.builder(ctx, name) })
+			h.builderNamed(ctx, name)
 		}
 	} else {
 		for _, h.subject = range h.Builders {
@@ -187,6 +189,43 @@ func (h *house) instead(ctx context.Context, level string) string {
 	return "\nNo other level works here either; docs/containers.md says what each needs."
 }
 
+// builderNamed looks at a builder and, where all is there, has it tried.
+func (h *house) builderNamed(ctx context.Context, name string) {
+	there := h.check(ctx, NameBuilder, func(ctx context.Context) result { return h.builder(ctx, name) })
+	if b := h.Config.Builders[name]; b.Kind == config.KindCommand && !b.AsksModels() {
+		return
+	}
+	if !there {
+		h.skip("Something of the builder isn't there.", NamePreflight)
+		return
+	}
+	h.check(ctx, NamePreflight, func(ctx context.Context) result { return h.preflight(ctx, name) })
+}
+
+// preflight has a builder tried as it is before each claim.
+func (h *house) preflight(ctx context.Context, name string) result {
+	p, err := h.Preflight(ctx, name)
+	if err != nil {
+		return skipped("It can't be tried: %s", sentence(err))
+	}
+	var details, remedies []string
+	for _, v := range p.Faults {
+		details = append(details, v.Subject+": "+v.Detail+" ("+string(v.Code)+")")
+		remedies = append(remedies, v.Code.Info().Remedy)
+	}
+	if len(details) > 0 {
+		return bad(strings.Join(slices.Compact(remedies), "\n"), "Nothing would be claimed for it. %s", strings.Join(details, " "))
+	}
+	text := ""
+	if p.Version != "" {
+		text = "Its program starts in the sandbox, and says " + p.Version + ". "
+	}
+	if p.Note != "" {
+		text += p.Note + " "
+	}
+	return ok("%sReached, and takes the key: %s.", text, strings.Join(p.Takes, ", "))
+}
+
 // builder looks whether its program is inside.
 func (h *house) builder(ctx context.Context, name string) result {
 	var wrong []string
@@ -211,8 +250,11 @@ func (h *house) builder(ctx context.Context, name string) result {
 	}
 	if len(secret) > 0 {
 		slices.Sort(secret)
-		return warn("Take them out of "+key+".env: a builder has no network, and what it is given it can write into a change.",
+		return warn("Take them out of "+key+".env: what a builder is given it can write into a change. A host's key is given with egress, as credential.secret.",
 			"Its program is there. Its environment seems to hold credentials: %s.", strings.Join(secret, ", "))
+	}
+	if outside := b.Secrets(); len(outside) > 0 {
+		return ok("Its program is there. It reaches the hosts of %s.egress through the gateway, which has the credentials: %s. It has none itself.", key, strings.Join(outside, ", "))
 	}
 	if len(b.Egress) > 0 {
 		return ok("Its program is there. It reaches the hosts of %s.egress through the gateway, and has no credentials.", key)

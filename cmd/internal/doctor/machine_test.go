@@ -15,6 +15,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/kernel"
@@ -35,6 +36,7 @@ func sound(t *testing.T) Machine {
 		Layers:      func(context.Context) error { return nil },
 		Builders:    []string{"default"},
 		Environment: func(context.Context, string) []kernel.Violation { return nil },
+		Preflight:   func(context.Context, string) (builder.Preflight, error) { return builder.Preflight{}, nil },
 	}
 	m.Config.Server.Listen = localtest.FreeAddress(t)
 	m.Config.Server.StateDir = t.TempDir()
@@ -148,8 +150,14 @@ func TestInstallation_EachFault(t *testing.T) {
 			b := m.Config.Builders["default"]
 			b.Env, b.Egress = map[string]string{"MODEL_API_KEY": "placeholder"}, []config.Egress{{Host: "models.example.org"}}
 			m.Config.Builders["default"] = b
-		}, NameBuilder, OK, "reaches the hosts of builders.default.egress", ""},
-		"no server": {func(*testing.T, *Machine, string) {}, NameServer, Skipped, "No writ serve runs", ""},
+		}, NameBuilder, OK, "reaches the hosts of builders.default.egress through the gateway, and has no credentials", ""},
+		"builder with a key outside": {asksModel(builder.Preflight{}, nil), NameBuilder, OK, "which has the credentials: MODEL_KEY. It has none itself", ""},
+		"preflight": {asksModel(builder.Preflight{Version: "1.2.3", Note: "Tested is 1.2.4.", Takes: []string{"models.example.org"}}, nil),
+			NamePreflight, OK, "starts in the sandbox, and says 1.2.3. Tested is 1.2.4. Reached, and takes the key: models.example.org", ""},
+		"preflight that fails": {asksModel(builder.Preflight{Faults: []kernel.Violation{{Code: kernel.CodeProviderRefused, Subject: "models.example.org", Detail: "It answers with the status 401."}}}, nil),
+			NamePreflight, Failed, "Nothing would be claimed for it. models.example.org: It answers with the status 401. (provider.refused)", "Look at the key"},
+		"preflight without a key": {asksModel(builder.Preflight{}, errors.New("MODEL_KEY is not set")), NamePreflight, Skipped, "MODEL_KEY is not set", ""},
+		"no server":               {func(*testing.T, *Machine, string) {}, NameServer, Skipped, "No writ serve runs", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := sound(t)
@@ -163,6 +171,16 @@ func TestInstallation_EachFault(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// asksModel gives the builder a provider of models, and a preflight that ends so.
+func asksModel(p builder.Preflight, err error) func(*testing.T, *Machine, string) {
+	return func(_ *testing.T, m *Machine, _ string) {
+		b := m.Config.Builders["default"]
+		b.Egress = []config.Egress{{Host: "models.example.org", Credential: config.Credential{Secret: "MODEL_KEY", API: "anthropic"}}}
+		m.Config.Builders["default"] = b
+		m.Preflight = func(context.Context, string) (builder.Preflight, error) { return p, err }
 	}
 }
 

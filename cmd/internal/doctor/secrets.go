@@ -72,6 +72,9 @@ func secretsOf(c config.Config) (list []secret) {
 		add("forges.local.token", f.Token, false, anything)
 		hooks("forges.local.hook_secrets", f.HookSecrets, strong)
 	}
+	for _, name := range c.Credentials() {
+		add("credential.secret of an egress", name, false, anything)
+	}
 	return list
 }
 

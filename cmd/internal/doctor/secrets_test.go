@@ -56,17 +56,21 @@ func TestSecrets_EachFault(t *testing.T) {
 		"no key at all":          {map[string]string{"KEY": "not a key"}, "KEY", Failed, "no PEM file", "Private keys"},
 		"a short key":            {map[string]string{"KEY": short}, "KEY", Failed, "1024 bits", "Private keys"},
 		"no signing key":         {map[string]string{"SIGN": "whsec_short"}, "SIGN", Failed, "whsec_", "rand -base64 32"},
+		"no key of a provider":   {map[string]string{"MODEL": ""}, "MODEL", Failed, "is not set", "credential.secret"},
 		"file":                   {map[string]string{"HOOK": "", "HOOK_FILE": file("a", good, 0o600)}, "HOOK", OK, "only its owner", ""},
 		"file of a group":        {map[string]string{"HOOK": "", "HOOK_FILE": file("b", good, 0o440)}, "HOOK", Warning, "A group may read", "chmod 600"},
 		"file of all":            {map[string]string{"HOOK": "", "HOOK_FILE": file("c", good, 0o644)}, "HOOK", Failed, "Everybody", "chmod 600"},
 		"file that others write": {map[string]string{"HOOK": "", "HOOK_FILE": file("d", good, 0o622)}, "HOOK", Failed, "Others may write", "chmod 600"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := map[string]string{"HOOK": good, "KEY": pemText, "TOKEN": goodToken, "SIGN": gitlabtest.SigningToken("word")}
+			env := map[string]string{"HOOK": good, "KEY": pemText, "TOKEN": goodToken, "SIGN": gitlabtest.SigningToken("word"), "MODEL": "sk-key"}
 			for k, v := range c.set {
 				env[k] = v
 			}
 			cfg := config.Default()
+			agent := config.DefaultBuilder("agent")
+			agent.Egress = []config.Egress{{Host: "models.example", Credential: config.Credential{Secret: "MODEL"}}}
+			cfg.Builders = map[string]config.Builder{"default": agent}
 			cfg.Forges.GitHub.AppID, cfg.Forges.GitHub.PrivateKey, cfg.Forges.GitHub.HookSecrets = 1, "KEY", []string{"HOOK"}
 			cfg.Forges.GitLab.Token, cfg.Forges.GitLab.HookSecrets, cfg.Forges.GitLab.HookKeys = "TOKEN", nil, []string{"SIGN"}
 			cfg.Forges.GitLab.Repositories = []string{"a/b"}

@@ -1,0 +1,184 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/gateway/stub"
+	"github.com/writbot/writ/forge"
+)
+
+// Agent is one that people use, as its makers publish it.
+type Agent struct {
+	Kind string // of [builder.Kinds]
+	// Program is where it is, and Mount the directory that it needs of its own.
+	Program, Mount string
+}
+
+// Installed is where docs/builders.md has agents installed.
+const Installed = "/opt/agents"
+
+// Find finds the agent of a kind: the program at a path, or the one that was installed in
+// the directory there; "" is where docs/builders.md has it installed.
+func Find(kind, at string) (*Agent, error) {
+	pack := builder.KindPackage(kind)
+	if at == "" {
+		at = Installed
+	}
+	info, err := os.Stat(at)
+	if err == nil && !info.IsDir() {
+		mount := filepath.Dir(at)
+		for range pack.Above {
+			mount = filepath.Dir(mount)
+		}
+		return &Agent{kind, at, mount}, nil
+	}
+	program, mount, err := pack.In(at)
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{kind, program, mount}, nil
+}
+
+// provider plays the provider of the agent's model.
+type provider struct {
+	model     *stub.Model
+	server    *stub.Server
+	authority string // file with the certificate by which it is trusted
+}
+
+// secretName is the variable that has the provider's key.
+const secretName = "WRIT_DEMO_MODEL_KEY"
+
+// conversation is what the model says: it has the agent read, edit, run the tests, and end.
+func conversation() []stub.Turn {
+	return []stub.Turn{
+		{Run: "cat total.awk receipt.awk test.sh"},
+		{Run: `sed -i 's/\btotal(/amount(/g' ./*.awk`},
+		{Run: "sh test.sh"},
+		{Say: "The function is called amount in both programs, and the shop counts right."},
+	}
+}
+
+// agent starts the provider, and is the builder as the operator's file has it.
+func (s *show) agent(a Agent) (string, error) {
+	m := &stub.Model{Key: rand.Text(), Turns: conversation()}
+	server, err := stub.Serve(m)
+	if err != nil {
+		return "", err
+	}
+	s.stub = &provider{model: m, server: server, authority: filepath.Join(s.dir, "authority.pem")}
+	inside := filepath.Join(Installed, strings.TrimPrefix(a.Program, a.Mount))
+	text := fmt.Sprintf(`  agent:
+    kind: %s
+    argv: [%q]
+    ro: [%q]
+    model: %s
+    egress:
+      - host: %s
+        ports: [%d]
+        addresses: [127.0.0.0/8]
+        credential: {secret: %s, api: %s}
+prices:
+  currency: USD
+  models:
+    %[5]s: {input: 3000000, cache_read: 300000, cache_write: 3750000, output: 15000000}
+`, a.Kind, inside, a.Mount+":"+Installed, modelName, stub.Host, server.Port, secretName, builder.KindAPI(a.Kind))
+	return text, os.WriteFile(s.stub.authority, server.Authority, 0o600)
+}
+
+// modelName is the model that the agent is told to ask for.
+const modelName = "demo-model"
+
+// agentsIssue is the first of the four, for another builder.
+func agentsIssue() Issue {
+	i := Issues()[Renamed]
+	i.Builder = "agent"
+	return i
+}
+
+// playAgent has the agent do the work of one issue, from the issue to the last word.
+func (s *show) playAgent(ctx context.Context) error {
+	s.seen = map[int64]string{}
+	s.say("The embedded forge serves %s/%s at %s", owner, name, s.url)
+	s.say("A stub plays the provider of %s's model, over TLS, at %s:%d", s.o.Agent.Kind, stub.Host, s.stub.server.Port)
+	if err := s.start(); err != nil {
+		return err
+	}
+	s.say("writ serve is started; what it logs is in %s", filepath.Join(s.dir, "writ.log"))
+	i := agentsIssue()
+	filed, err := s.reporter.FileIssue(ctx, s.repo, i.Title, i.Body())
+	if err != nil {
+		return err
+	}
+	s.numbers = []int64{filed.Number}
+	s.say("#%d is filed: %s (builder %s: %s)", filed.Number, i.Title, i.Builder, s.o.Agent.Kind)
+	if err := s.maintainer.AddLabel(ctx, s.repo, filed.Number, label); err != nil {
+		return err
+	}
+	s.say("#%d is approved by maintainer, with the label %s", filed.Number, label)
+	if err := s.until(ctx, s.agentEnded); err != nil {
+		return err
+	}
+	return s.finishAgent(ctx, filed.Number)
+}
+
+// agentEnded reports whether the agent's issue is completed. One that ended otherwise is an
+// error.
+func (s *show) agentEnded(ctx context.Context) (bool, error) {
+	st, err := s.stand(ctx, s.numbers[0])
+	if err != nil {
+		return false, err
+	}
+	if st.has(labelBlocked) {
+		return false, fmt.Errorf("#%d ended otherwise than expected (%s): %s\n%s", s.numbers[0], agentsIssue().Ends, st.line(), st.status)
+	}
+	return st.issue.State == forge.Closed && st.has(labelCompleted), nil
+}
+
+// finishAgent ends writ, verifies what it left, and shows what the provider saw.
+func (s *show) finishAgent(ctx context.Context, n int64) error {
+	if err := s.verified(ctx, 0); err != nil {
+		return err
+	}
+	if err := s.print(ctx, n, agentsIssue().Ends); err != nil {
+		return err
+	}
+	asked := s.stub.model.Asked()
+	if wrong := s.stub.model.Wrong(); len(wrong) > 0 || len(asked) == 0 {
+		return fmt.Errorf("the provider was asked %d times, without its key for %q", len(asked), wrong)
+	}
+	for _, body := range asked {
+		if strings.Contains(body, s.stub.model.Key) {
+			return errors.New("the agent knew the provider's key")
+		}
+	}
+	if err := s.report(ctx, n); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.o.Out, "\nThe agent did the work of the issue in %.0f s. Its provider was asked %d times, each time with the key, which the agent never had. Next: docs/builders.md.\n",
+		time.Since(s.began).Seconds(), len(asked))
+	return nil
+}
+
+// report gives the compliance report to who wants it.
+func (s *show) report(ctx context.Context, n int64) error {
+	if s.o.Report == nil {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "git", "-C", s.forge.GitDir(s.repo.ID), "show", "refs/writ/task/"+strconv.FormatInt(n, 10)+":report.json") //nolint:gosec // a number
+	cmd.Stdout = s.o.Report
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the report can't be read: %w", err)
+	}
+	return nil
+}

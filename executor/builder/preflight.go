@@ -1,0 +1,220 @@
+package builder
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
+	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
+)
+
+// How long a preflight may take, and how long it counts. One that failed is soon tried
+// again, since somebody is mending what it lacked; one that went well says nothing about
+// the next hour.
+const (
+	preflightTime = 10 * time.Second
+	preflightGood = 10 * time.Minute
+	preflightBad  = 30 * time.Second
+)
+
+// Preflight is what was found out of a builder before anything is claimed for it.
+type Preflight struct {
+	Version string   // what its program says of itself; "" of none that was asked
+	Note    string   // how that differs from what was tested; "" where it doesn't
+	Takes   []string // providers that were reached and take the key
+	Faults  []kernel.Violation
+}
+
+// preflights are those that count still, by what they were made with: another program or
+// another key is tried anew.
+type preflights struct {
+	mu sync.Mutex
+	of map[[sha256.Size]byte]*preflight
+}
+
+type preflight struct {
+	mu    sync.Mutex // held while it is tried, so that it is tried once
+	found Preflight
+	until time.Time
+}
+
+// entry is that of a builder.
+func (p *preflights) entry(b Builder) *preflight {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q %q %v\n", b.Kind, b.Model, b.Argv, b.Env, b.ReadOnly)
+	for _, r := range b.Egress {
+		fmt.Fprintf(sum, "%q %v %v\n", r.Host, r.Ports, r.Addresses)
+		if r.Credential != nil {
+			fmt.Fprintf(sum, "%q %q\n", r.Credential.Header, r.Credential.Value)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := [sha256.Size]byte(sum.Sum(nil))
+	if p.of == nil {
+		p.of = map[[sha256.Size]byte]*preflight{}
+	}
+	if p.of[key] == nil {
+		p.of[key] = &preflight{}
+	}
+	return p.of[key]
+}
+
+// Preflight tries what a run needs, at nobody's cost: that the program of an agent starts in
+// the sandbox, that the gateway reaches its provider, and that this takes the key. A builder
+// of no kind and without a provider has nothing to try.
+func (l *Local) Preflight(ctx context.Context, name string) Preflight {
+	b, ok := l.builder(name)
+	if !ok || len(b.Argv) == 0 || !b.isAgent() && len(providers(b)) == 0 {
+		return Preflight{}
+	}
+	p := l.preflights.entry(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Now().Before(p.until) {
+		return p.found
+	}
+	within, cancel := context.WithTimeout(ctx, preflightTime)
+	defer cancel()
+	found := l.fly(within, name, b)
+	if ctx.Err() != nil {
+		return found // nobody waits for it, and it was ended
+	}
+	p.found, p.until = found, time.Now().Add(preflightGood)
+	if len(found.Faults) > 0 {
+		p.until = time.Now().Add(preflightBad)
+	}
+	return found
+}
+
+// doubtPreflight has the next claim try again: a run has ended over its provider.
+func (l *Local) doubtPreflight(name string) {
+	b, ok := l.builder(name)
+	if !ok {
+		return
+	}
+	p := l.preflights.entry(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Time{}
+}
+
+// providers are the rules of a builder's providers of models.
+func providers(b Builder) (list []gateway.Rule) {
+	for _, r := range b.Egress {
+		if r.Credential != nil && r.Credential.API != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// fly tries all of it.
+func (l *Local) fly(ctx context.Context, name string, b Builder) (found Preflight) {
+	var err error
+	if b.isAgent() {
+		if found.Version, err = l.version(ctx, b); err != nil {
+			return Preflight{Faults: []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: "The program of the builder doesn't start in the sandbox: " + strings.TrimSuffix(err.Error(), ".") + "."}}}
+		}
+		found.Note = agents[b.Kind].pack.differs(found.Version)
+	}
+	for _, r := range providers(b) {
+		err := l.reaches(ctx, b, r)
+		v := kernel.Violation{Code: kernel.CodeProviderUnavailable, Subject: r.Host}
+		switch {
+		case err == nil:
+			found.Takes = append(found.Takes, r.Host)
+			continue
+		case errors.Is(err, gateway.ErrKey):
+			v.Code = kernel.CodeProviderRefused
+		case ctx.Err() != nil:
+			err = fmt.Errorf("there was no answer within %s", preflightTime)
+		}
+		v.Detail = "It was asked before anything is claimed: " + err.Error() + "."
+		found.Faults = append(found.Faults, v)
+	}
+	return found
+}
+
+// reaches asks a provider for what costs nothing.
+func (l *Local) reaches(ctx context.Context, b Builder, r gateway.Rule) error {
+	lists := gateway.Lists{Builder: b.Egress}
+	for _, r := range b.Egress {
+		r.Credential = nil
+		lists.World = append(lists.World, r)
+		r.Addresses = nil
+		lists.Contract = append(lists.Contract, r)
+	}
+	d, err := gateway.NewDecider(lists)
+	if err != nil {
+		return err
+	}
+	limits := l.cfg.Gateway
+	limits.Time = preflightTime
+	s, err := gateway.New(gateway.Config{Decider: d, Resolver: l.cfg.Resolver, Limits: limits, Roots: l.roots, Record: func(gateway.Record) {}})
+	if err != nil {
+		return err
+	}
+	return s.Try(ctx, r)
+}
+
+// version starts the program as a run would, and is what it says of its version.
+func (l *Local) version(ctx context.Context, b Builder) (string, error) {
+	if err := l.makeWorkDir(); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(l.cfg.WorkDir, preflightDir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = sandbox.RemoveTree(dir) }() // a sweep removes what is left
+	workspace := filepath.Join(dir, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // the sandbox's user passes through
+		return "", err
+	}
+	stdout, stderr := &sandbox.Capture{Cap: keepBytes}, &sandbox.Capture{Cap: keepBytes}
+	p, err := l.cfg.Sandbox.Start(ctx, sandbox.Spec{
+		Argv: []string{b.Argv[0], "--version"}, Env: environment(b.prepared().Env, nil), Workspace: workspace, ReadOnly: b.ReadOnly,
+		Stdout: stdout, Stderr: stderr, Limits: l.cfg.Limits,
+	})
+	if err != nil {
+		return "", err
+	}
+	exit := p.Wait()
+	said, _, _ := strings.Cut(l.clean(stdout.TailText(keepBytes), maxDetailBytes), "\n")
+	switch {
+	case exit.Err != nil:
+		return "", exit.Err
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("it didn't say its version within %s", preflightTime)
+	case exit.Code != 0 || exit.Cause != sandbox.CauseExited:
+		return "", fmt.Errorf("asked for its version it ended with the exit status %d: %s", exit.Code, l.clean(stderr.TailText(keepBytes), maxDetailBytes))
+	}
+	return strings.TrimSpace(said), nil
+}
+
+// preflightDir begins the names of its directories, so that a sweep takes what a killed
+// process left as that of a run.
+const preflightDir = "run-preflight-"
+
+var versionForm = lazyregexp.New(`\d+\.\d+\.\d+`)
+
+// differs says that a version isn't the tested one.
+func (p Package) differs(says string) string {
+	if found := versionForm().FindString(says); p.Version == "" || found == p.Version {
+		return ""
+	}
+	return "Tested is " + p.Version + "; what another version asks its provider for may be refused by the gateway's table."
+}

@@ -1,0 +1,134 @@
+package builder
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/gateway/stub"
+	"github.com/writbot/writ/executor/sandbox"
+)
+
+// versioned is a builder of a kind whose program does what a script says when it is asked
+// for its version.
+func versioned(t *testing.T, kind string, rule gateway.Rule, text string) Builder {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\n[ \"$*\" = --version ] || exit 9\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return Builder{Kind: kind, Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}}
+}
+
+const saysTested = "echo '2.1.332 (Claude Code)'"
+
+// TestPreflight_Faults: what a run would fail over is said before anything is claimed, with
+// the code of whose it is, and nothing is asked for that costs anything.
+func TestPreflight_Faults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		program, key  string
+		status        int
+		unknown       bool // the provider can't show who it is
+		want, details string
+	}{
+		"well":                       {program: saysTested, key: providersKey, want: ""},
+		"a key for models alone":     {program: saysTested, key: providersKey, status: 403, want: ""},
+		"a proxy without a list":     {program: saysTested, key: providersKey, status: 404, want: ""},
+		"another key":                {program: saysTested, key: "other", want: "provider.refused", details: "status 401"},
+		"an account without money":   {program: saysTested, key: providersKey, status: 402, want: "provider.refused", details: "status 402"},
+		"an overload":                {program: saysTested, key: providersKey, status: 529, want: "provider.unavailable", details: "status 529"},
+		"too many requests":          {program: saysTested, key: providersKey, status: 429, want: "provider.unavailable", details: "status 429"},
+		"somebody else":              {program: saysTested, key: providersKey, unknown: true, want: "provider.unavailable", details: "didn't show by TLS"},
+		"a program that ends":        {program: "echo no such library >&2; exit 127", key: providersKey, want: "environment.builder.failed", details: "no such library"},
+		"a program without anything": {program: "exec /nowhere", key: providersKey, want: "environment.builder.failed", details: "exit status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t)
+			m := &stub.Model{Key: c.key}
+			_, rule := provider(t, b, "anthropic", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet || r.URL.Path != "/v1/models" || r.Header.Get("Anthropic-Version") == "" {
+					t.Errorf("asked for %s %s", r.Method, r.URL)
+				}
+				if c.status != 0 {
+					w.WriteHeader(c.status)
+					return
+				}
+				m.ServeHTTP(w, r)
+			}))
+			if c.unknown {
+				b.local.roots = x509.NewCertPool()
+			}
+			b.local.cfg.Builders["default"] = versioned(t, "claude-code", rule, c.program)
+			vs := b.local.Environment(t.Context(), "default")
+			if got := words(vs); got != c.want || !strings.Contains(fmt.Sprint(vs), c.details) || strings.Contains(fmt.Sprint(vs), providersKey) {
+				t.Errorf("%q, want %q: %v", got, c.want, vs)
+			}
+		})
+	}
+}
+
+// TestPreflight_Said: it says the program's version, how that differs from what was tested,
+// and who takes the key.
+func TestPreflight_Said(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey})
+	for program, note := range map[string]string{saysTested: "", "echo '2.2.0 (Claude Code)'; echo more": "Tested is 2.1.332; what another"} {
+		b.local.cfg.Builders["default"] = versioned(t, "claude-code", rule, program)
+		p := b.local.Preflight(t.Context(), "default")
+		if !strings.HasSuffix(p.Version, " (Claude Code)") || !strings.HasPrefix(p.Note, note) || note == "" && p.Note != "" || fmt.Sprint(p.Takes) != "[example.com]" || len(p.Faults) > 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+	command := script("exit 1")
+	command.Kind = "command"
+	b.local.cfg.Builders["default"] = command
+	if p := b.local.Preflight(t.Context(), "default"); fmt.Sprint(p) != fmt.Sprint(Preflight{}) {
+		t.Errorf("of no kind: %+v", p)
+	}
+}
+
+// TestPreflight_Counts: it is made once for a while, and anew for another key, another
+// program, and once a run has ended over its provider.
+func TestPreflight_Counts(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	var asked atomic.Int64
+	m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Status: 529}}}
+	at, rule := provider(t, b, "anthropic", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			asked.Add(1)
+		}
+		m.ServeHTTP(w, r)
+	}))
+	want := func(n int64, why string) {
+		t.Helper()
+		for range 2 {
+			b.local.Environment(t.Context(), "default")
+		}
+		if got := asked.Load(); got != n {
+			t.Errorf("%s: asked %d times, want %d", why, got, n)
+		}
+	}
+	job := b.job(asks(rule, "echo x > calc/new; "+ask(at, "")+"exit 1"))
+	want(1, "at first")
+	if o := b.build(job); codes(o) != "execution.exit_status provider.unavailable" {
+		t.Fatal(codes(o))
+	}
+	want(2, "after an outage")
+	other := *rule.Credential
+	other.Value = "other"
+	rule.Credential = &other
+	again := b.local.cfg.Builders["default"]
+	again.Egress = []gateway.Rule{rule}
+	b.local.cfg.Builders["default"] = again
+	want(3, "with another key")
+}
