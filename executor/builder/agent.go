@@ -13,12 +13,15 @@ import (
 // agent is what writ knows of one kind of builder. Everything else is the operator's: its
 // program, and which of its versions.
 type agent struct {
-	// api is the interface of the provider that it speaks.
+	// api is the interface of the provider that it speaks; "" for any.
 	api string
-	// launch says how it is started; at is where the provider is asked for.
-	launch func(model, at string) launch
+	// launch says how it is started; at is where the provider is asked for, by the interface
+	// api.
+	launch func(api, model, at string) launch
 	// read takes in one line of its standard output.
 	read func(s *claims, line []byte)
+	// talks says that it is talked to by the Agent Client Protocol instead.
+	talks bool
 	// obeys are files of a repository that it would obey. They come from the base, and no
 	// task may change one: a test holds them against what is forbidden.
 	obeys []string
@@ -31,7 +34,7 @@ type launch struct {
 }
 
 // agents are the kinds that writ knows. A builder without a kind is any command.
-var agents = map[string]agent{"claude-code": claudeCode, "codex": codex}
+var agents = map[string]agent{"claude-code": claudeCode, "codex": codex, "acp": acp}
 
 // Placeholder is what a builder's environment has in place of a key, for a program that
 // doesn't start without one.
@@ -40,7 +43,7 @@ const Placeholder = "placeholder"
 // Kinds are their names.
 func Kinds() []string { return slices.Sorted(maps.Keys(agents)) }
 
-// KindAPI is the interface of the provider that a kind speaks; "" for one that isn't known.
+// KindAPI is the interface of the provider that a kind speaks; "" for any.
 func KindAPI(kind string) string { return agents[kind].api }
 
 // prepared is the builder with what its kind adds. A builder without one is as it was.
@@ -49,7 +52,8 @@ func (b Builder) prepared() Builder {
 	if !ok || len(b.Argv) == 0 {
 		return b
 	}
-	l := a.launch(b.Model, b.provider())
+	api, at := b.provider()
+	l := a.launch(api, b.Model, at)
 	b.Argv = slices.Concat(b.Argv[:1], l.args, b.Argv[1:])
 	env := map[string]string{}
 	maps.Copy(env, l.env)
@@ -58,14 +62,15 @@ func (b Builder) prepared() Builder {
 	return b
 }
 
-// provider is where the builder asks for its provider, inside.
-func (b Builder) provider() string {
+// provider is where the builder asks for its provider, inside, and by which interface.
+func (b Builder) provider() (api, at string) {
+	speaks := agents[b.Kind].api
 	for _, r := range b.Egress {
-		if r.Credential != nil && r.Credential.API != nil && r.Credential.API.Name == agents[b.Kind].api {
-			return r.Inside()
+		if r.Credential != nil && r.Credential.API != nil && (speaks == "" || r.Credential.API.Name == speaks) {
+			return r.Credential.API.Name, r.Inside()
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // claims are what an agent says of its own run. What counts of it is only that
@@ -107,14 +112,23 @@ func (s *claims) flush() {
 	s.line, s.long = s.line[:0], false
 }
 
-// listen has what an agent says read beside being captured.
-func (b *build) listen(stdout io.Writer) io.Writer {
+// streams are a builder's standard input, and where its standard output goes. What an agent
+// says is read beside being captured; with one that is talked to, the transcript is captured
+// instead.
+func (b *build) streams(stdout io.Writer) (io.Reader, io.Writer) {
+	in := strings.NewReader(b.job.Instruction)
 	a, ok := agents[b.cfg.Kind]
-	if !ok {
-		return stdout
+	switch {
+	case !ok:
+		return in, stdout
+	case a.talks:
+		t := newTalk(b.job.Instruction, stdout, b.l.cfg.Redact)
+		b.talk.Store(t)
+		b.said = t.said
+		return t, t.said
 	}
 	b.said = &claims{read: a.read}
-	return io.MultiWriter(stdout, b.said)
+	return in, io.MultiWriter(stdout, b.said)
 }
 
 // saidFaults are what an agent that ended by itself says went wrong. One that ends well

@@ -10,7 +10,7 @@ import (
 // claudeCode is Anthropic's agent, of the native program `claude`.
 var claudeCode = agent{
 	api: "anthropic",
-	launch: func(model, at string) launch {
+	launch: func(_, model, at string) launch {
 		l := launch{
 			args: []string{"-p", "--bare", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions", "--no-session-persistence", "--strict-mcp-config", "--setting-sources", ""},
 			env: map[string]string{

@@ -9,7 +9,7 @@ import (
 // codex is OpenAI's agent, of the native program `codex`.
 var codex = agent{
 	api: "openai",
-	launch: func(model, at string) launch {
+	launch: func(_, model, at string) launch {
 		args := []string{"exec", "--json", "--ephemeral", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules", "--strict-config", "--dangerously-bypass-approvals-and-sandbox"}
 		for _, c := range codexConfig(at) {
 			args = append(args, "-c", c)
