@@ -120,10 +120,14 @@ builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++
 	@.ci/setup builds
 	go test -count=1 -timeout 60m -tags builds -v ./executor/sandbox -run '^TestBuilds_' | grep -v '=== '
 
-# Not in CI yet: the agents' packages have 800 MB.
+# Not in CI yet: the agents' packages have 900 MB.
 .PHONY: agents
 agents: ## the published agents as builders, against a stub of their providers (installs them)
-	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|X[0-9]_Agent)' | grep -v '=== '
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|[FX][0-9]_Agent)' | grep -v '=== '
+
+.PHONY: agents-smoke
+agents-smoke: ## each of the published agents does one task (installs them: 400 MB to fetch)
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -tags agents -v ./executor/builder -run '^TestAgents_(Versions|DoTheWork)$$' | grep -v '=== '
 
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test

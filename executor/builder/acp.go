@@ -40,7 +40,7 @@ type talk struct {
 	asked   int           // how many requests it has made
 	allowed int           // how many of them were allowed
 	message []byte        // what has come so far of a message
-	over    chan struct{} // closed when the turn has ended, or the agent
+	over    chan struct{} // closed when the turn has ended
 	once    sync.Once
 }
 
@@ -119,23 +119,27 @@ func (t *talk) close() {
 func (t *talk) hangUp() {
 	t.closed = true
 	t.more.Broadcast()
-	t.once.Do(func() { close(t.over) })
 }
 
-// stop asks the agent to stop, and waits a moment for it. It is ended all the same.
-func (t *talk) stop() {
+// stop asks the agent to stop, and waits a moment for that, or for its end. It is ended all
+// the same.
+func (t *talk) stop(ended <-chan struct{}) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
-	if t.stopped = true; t.at == prompt && !t.closed {
+	t.stopped = true
+	asked := t.at == prompt && !t.closed
+	if asked {
 		t.say(map[string]any{"method": "session/cancel", "params": map[string]any{"sessionId": t.session}})
-	} else {
-		t.hangUp()
 	}
 	t.mu.Unlock()
+	if !asked {
+		return
+	}
 	select {
 	case <-t.over:
+	case <-ended:
 	case <-time.After(stopGrace):
 	}
 }
@@ -179,9 +183,9 @@ func (t *talk) say(message map[string]any) {
 // fail ends the conversation for what the agent did.
 func (t *talk) fail(why string) {
 	t.endMessage()
-	t.said.ended, t.said.failed, t.at = true, why, noStep
+	t.said.ended, t.said.failed = true, why
 	t.show("failed", why)
-	t.hangUp()
+	t.finish()
 }
 
 // message is one of JSON-RPC.
@@ -254,12 +258,19 @@ func (t *talk) answered(m message) {
 // ended takes in why the turn has ended. Only one reason is a good one.
 func (t *talk) ended(why string) {
 	t.endMessage()
-	t.said.ended, t.at = true, noStep
+	t.said.ended = true
 	t.said.usage += fmt.Sprintf("It asked for leave %d times, and had it %d times.", t.asked, t.allowed)
 	if t.show("end", why); why != "end_turn" {
 		t.said.failed = "its turn ended with " + strconv.Quote(clip(t.redact(why), maxID))
 	}
+	t.finish()
+}
+
+// finish says nothing more to the agent, which has nothing more to do.
+func (t *talk) finish() {
+	t.at = noStep
 	t.hangUp()
+	t.once.Do(func() { close(t.over) })
 }
 
 // requested answers a request of the agent's.

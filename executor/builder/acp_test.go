@@ -117,10 +117,13 @@ func actACP(way string) {
 		}
 	case "long id":
 		a.say(js{"id": strings.Repeat("i", 300), "method": "m"})
-	case "hangs", "stops":
+	case "hangs", "stops", "leaves":
 		a.chunk("I begin.")
 		a.update("plan", js{})
 		for m := a.hear(); m.Method != "session/cancel" || way == "hangs"; m = a.hear() {
+		}
+		if way == "leaves" {
+			return
 		}
 		a.say(js{"id": p.ID, "result": js{"stopReason": "cancelled"}})
 		a.hear()
@@ -132,6 +135,9 @@ func actACP(way string) {
 		a.chunk(a.ask("session/request_permission", leave("allow_always")) + "\n")
 		a.chunk(a.ask("fs/read_text_file", js{"path": "/etc/passwd"}) + "\n")
 		a.chunk(a.ask("terminal/create", js{"command": "sh"}) + "\n")
+	case "a long word":
+		a.chunk(strings.Repeat("x", maxShown-20) + providersKey)
+		a.update("plan", js{})
 	case "well":
 		a.chunk("I begin.")
 		a.update("plan", js{"entries": []js{{"content": "Add a line", "priority": "high", "status": "pending"}}})
@@ -177,6 +183,16 @@ func TestACP_Transcript(t *testing.T) {
 	}
 	if said := b.lines.all(); strings.Contains(said, providersKey) || !strings.Contains(said, "plan, pending") {
 		t.Errorf("shown live: %s", said)
+	}
+}
+
+// TestF3_ACPSecretAtTheCut: a secret that stands where a message is cut isn't shown in part.
+func TestF3_ACPSecretAtTheCut(t *testing.T) {
+	t.Parallel()
+	b := outward(t, withoutKey)
+	o := b.build(b.job(acpBuilder(t, b, "a long word")))
+	if codes(o) != "" || !strings.Contains(o.Result.Stdout.Tail, "x[secret]…") && !strings.Contains(o.Result.Stdout.Tail, "x[secret]\n") || strings.Contains(o.Result.Stdout.Tail, providersKey[:8]) {
+		t.Errorf("%s: %s", codes(o), o.Result.Stdout.Tail)
 	}
 }
 
@@ -246,7 +262,7 @@ func TestACP_Death(t *testing.T) {
 // not it does; how it ends then is no failure of its own.
 func TestX5_ACPStop(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"stops", "hangs"} {
+	for _, way := range []string{"stops", "hangs", "leaves"} {
 		b := outward(t)
 		job, begun := b.job(acpBuilder(t, b, way)), make(chan struct{})
 		job.OnLine = func(line string) {

@@ -237,7 +237,7 @@ func (b *build) Done() <-chan struct{} { return b.done }
 
 // Kill ends the tree; it returns when nothing runs and the outcome is there.
 func (b *build) Kill() {
-	b.talk.Load().stop()
+	b.talk.Load().stop(b.done)
 	b.cancel(errStopped)
 	<-b.done
 }

