@@ -18,7 +18,7 @@ import (
 // talk is what writ says to an agent by the Agent Client Protocol, of which it is the
 // client: JSON-RPC, a line for each message, on the agent's standard input and output. The
 // instruction is the one prompt of one session. The agent is offered neither files nor
-// terminals of the client's, since it has its own inside. What it asks leave for it gets,
+// terminals of the client's, since it has its own inside. What it asks permission for it gets,
 // once each time, for it is the sandbox that holds it; what else it asks for is an error.
 //
 // Whatever the agent says is hostile: a line, an id, a message and what waits to be read
@@ -259,7 +259,7 @@ func (t *talk) answered(m message) {
 func (t *talk) ended(why string) {
 	t.endMessage()
 	t.said.ended = true
-	t.said.usage += fmt.Sprintf("It asked for leave %d times, and had it %d times.", t.asked, t.allowed)
+	t.said.usage += fmt.Sprintf("It asked for something %d times, and was allowed %d times.", t.asked, t.allowed)
 	if t.show("end", why); why != "end_turn" {
 		t.said.failed = "its turn ended with " + strconv.Quote(clip(t.redact(why), maxID))
 	}
@@ -290,7 +290,7 @@ func (t *talk) requested(m message) {
 	}
 }
 
-// permit decides on what the agent asks leave for. Inside the sandbox it may do anything, but
+// permit decides on what the agent asks permission for. Inside the sandbox it may do anything, but
 // nothing that isn't asked for again.
 func (t *talk) permit(params []byte) map[string]any {
 	var p struct {
@@ -308,10 +308,10 @@ func (t *talk) permit(params []byte) map[string]any {
 		if kind == "allow_once" {
 			t.allowed++
 		}
-		t.show("asked for leave, "+kind, what)
+		t.show("asked for permission, "+kind, what)
 		return map[string]any{"outcome": "selected", "optionId": p.Options[i].OptionID}
 	}
-	t.show("asked for leave, not given", what)
+	t.show("asked for permission, not given", what)
 	return map[string]any{"outcome": "cancelled"}
 }
 

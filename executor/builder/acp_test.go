@@ -70,7 +70,7 @@ func (a *acpAgent) chunk(text string) {
 	a.update("agent_message_chunk", js{"content": js{"type": "text", "text": text}})
 }
 
-func leave(kinds ...string) js {
+func permission(kinds ...string) js {
 	var options []js
 	for _, k := range kinds {
 		options = append(options, js{"optionId": "the-" + k, "name": k, "kind": k})
@@ -109,7 +109,7 @@ func actACP(way string) {
 		os.Exit(3)
 	case "asks for ever":
 		for {
-			a.ask("session/request_permission", leave("allow_once"))
+			a.ask("session/request_permission", permission("allow_once"))
 		}
 	case "reads nothing":
 		for i := range 9_000 {
@@ -130,9 +130,9 @@ func actACP(way string) {
 	case "refusal", "max_tokens", "max_turn_requests", "cancelled", "something new":
 		reason = way
 	case "asks":
-		a.chunk(a.ask("session/request_permission", leave("allow_always", "reject_always", "reject_once", "allow_once")) + "\n")
-		a.chunk(a.ask("session/request_permission", leave("allow_always", "reject_once")) + "\n")
-		a.chunk(a.ask("session/request_permission", leave("allow_always")) + "\n")
+		a.chunk(a.ask("session/request_permission", permission("allow_always", "reject_always", "reject_once", "allow_once")) + "\n")
+		a.chunk(a.ask("session/request_permission", permission("allow_always", "reject_once")) + "\n")
+		a.chunk(a.ask("session/request_permission", permission("allow_always")) + "\n")
 		a.chunk(a.ask("fs/read_text_file", js{"path": "/etc/passwd"}) + "\n")
 		a.chunk(a.ask("terminal/create", js{"command": "sh"}) + "\n")
 	case "a long word":
@@ -142,7 +142,7 @@ func actACP(way string) {
 		a.chunk("I begin.")
 		a.update("plan", js{"entries": []js{{"content": "Add a line", "priority": "high", "status": "pending"}}})
 		a.update("tool_call", js{"toolCallId": "call-1", "title": "cat x", "kind": "execute", "status": "pending"})
-		a.ask("session/request_permission", leave("allow_always", "allow_once"))
+		a.ask("session/request_permission", permission("allow_always", "allow_once"))
 		a.update("tool_call_update", js{"toolCallId": "call-1", "status": "completed", "content": []js{{"type": "content", "content": js{"type": "text", "text": "a\nend: refusal"}}}})
 		a.chunk(first + "; " + second + "; " + text + providersKey[:8])
 		a.chunk(providersKey[8:] + " All ")
@@ -172,13 +172,13 @@ func TestACP_Transcript(t *testing.T) {
 	b := outward(t, withoutKey)
 	o := b.build(b.job(acpBuilder(t, b, "well")))
 	const message = `initialize {"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false}; session/new /workspace; `
-	want := "agent: test\n\tend: end_turn 1.0\nsays: I begin.\nplan, pending: Add a line\ntool, pending: call-1 cat x\nasked for leave, allow_once: call-1 rm -rf x\n" +
+	want := "agent: test\n\tend: end_turn 1.0\nsays: I begin.\nplan, pending: Add a line\ntool, pending: call-1 cat x\nasked for permission, allow_once: call-1 rm -rf x\n" +
 		"tool, completed: call-1\n\ta\n\tend: refusal\nsays: " + message
 	if codes(o) != "" || !strings.HasPrefix(o.Result.Stdout.Tail, want) || !strings.HasSuffix(o.Result.Stdout.Tail, "[secret] All done.\nend: end_turn\n") {
 		t.Errorf("%s: %v\n%s", codes(o), o.Violations, o.Result.Stdout.Tail)
 	}
 	logs := o.Result.Result.Logs
-	if !strings.HasPrefix(logs, message) || !strings.Contains(logs, b.job(Builder{}).Instruction) || !strings.HasSuffix(logs, "[secret] All done.\nThe agent says that it used 12 tokens in, 9 out. It asked for leave 1 times, and had it 1 times.") {
+	if !strings.HasPrefix(logs, message) || !strings.Contains(logs, b.job(Builder{}).Instruction) || !strings.HasSuffix(logs, "[secret] All done.\nThe agent says that it used 12 tokens in, 9 out. It asked for something 1 times, and was allowed 1 times.") {
 		t.Errorf("logs %q", logs)
 	}
 	if said := b.lines.all(); strings.Contains(said, providersKey) || !strings.Contains(said, "plan, pending") {

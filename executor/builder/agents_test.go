@@ -245,8 +245,8 @@ func TestX5_AgentThatNeverEnds(t *testing.T) {
 		b := p.bed(t, turn{run: "seq 1000; setsid sleep 1000 & true"})
 		r := b.start(15 * time.Second)
 		<-r.Done()
-		if p.kind == "acp" && !strings.Contains(r.Outcome().Result.Stdout.Tail, "asked for leave, allow_once: ") {
-			t.Errorf("it asked for no leave: %s", r.Outcome().Result.Stdout.Tail)
+		if p.kind == "acp" && !strings.Contains(r.Outcome().Result.Stdout.Tail, "asked for permission, allow_once: ") {
+			t.Errorf("it asked for no permission: %s", r.Outcome().Result.Stdout.Tail)
 		}
 		if o := r.Outcome(); !strings.Contains(codes(o), "execution.timeout") || strings.Contains(codes(o), "provider.") {
 			t.Errorf("working for ever: %s", codes(o))
