@@ -129,7 +129,11 @@ builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++
 .PHONY: agents
 agents: setup-run ## the published agents as builders, against a stub of their providers (installs them)
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 5m -v ./cmd/e2e -run '^TestAgents_' | grep -v '=== '
-	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|X[0-9]_Agent)' | grep -v '=== '
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|[FX][0-9]_Agent)' | grep -v '=== '
+
+.PHONY: agents-smoke
+agents-smoke: ## each of the published agents does one task (installs them: 400 MB to fetch)
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -tags agents -v ./executor/builder -run '^TestAgents_(Versions|DoTheWork)$$' | grep -v '=== '
 
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test

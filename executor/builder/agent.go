@@ -17,12 +17,15 @@ import (
 type agent struct {
 	// pack is how its makers publish it, in the version that it is tested with.
 	pack Package
-	// api is the interface of the provider that it speaks.
+	// api is the interface of the provider that it speaks; "" for any.
 	api string
-	// launch says how it is started; at is where the provider is asked for.
-	launch func(model, at string) launch
+	// launch says how it is started; at is where the provider is asked for, by the interface
+	// api.
+	launch func(api, model, at string) launch
 	// read takes in one line of its standard output.
 	read func(s *claims, line []byte)
+	// talks says that it is talked to by the Agent Client Protocol instead.
+	talks bool
 	// obeys are files of a repository that it would obey. They come from the base, and no
 	// task may change one: a test holds them against what is forbidden.
 	obeys []string
@@ -37,9 +40,10 @@ type launch struct {
 // Package is how an agent is published in npm's registry.
 type Package struct {
 	Name    string
-	Version string // that it is tested with
-	Program string // below node_modules; * is for the processor
-	Above   int    // how many directories above its own the program needs as well
+	Version string   // that it is tested with
+	Program string   // below node_modules; * is for the processor
+	Above   int      // how many directories above its own the program needs as well
+	Args    []string // that it needs to be a builder
 }
 
 // Install is what installs it into the directory where it is called.
@@ -60,7 +64,7 @@ func (p Package) In(dir string) (program, mount string, err error) {
 }
 
 // agents are the kinds that writ knows. A builder without a kind is any command.
-var agents = map[string]agent{"claude-code": claudeCode, "codex": codex}
+var agents = map[string]agent{"claude-code": claudeCode, "codex": codex, "acp": acp}
 
 // Placeholder is what a builder's environment has in place of a key, for a program that
 // doesn't start without one.
@@ -69,7 +73,7 @@ const Placeholder = "placeholder"
 // Kinds are their names.
 func Kinds() []string { return slices.Sorted(maps.Keys(agents)) }
 
-// KindAPI is the interface of the provider that a kind speaks; "" for one that isn't known.
+// KindAPI is the interface of the provider that a kind speaks; "" for any.
 func KindAPI(kind string) string { return agents[kind].api }
 
 // KindPackage is how the agent of a kind is published; nothing for one that isn't known.
@@ -87,7 +91,8 @@ func (b Builder) prepared() Builder {
 	if !ok || len(b.Argv) == 0 {
 		return b
 	}
-	l := a.launch(b.Model, b.provider())
+	api, at := b.provider()
+	l := a.launch(api, b.Model, at)
 	b.Argv = slices.Concat(b.Argv[:1], l.args, b.Argv[1:])
 	env := map[string]string{}
 	maps.Copy(env, l.env)
@@ -96,14 +101,15 @@ func (b Builder) prepared() Builder {
 	return b
 }
 
-// provider is where the builder asks for its provider, inside.
-func (b Builder) provider() string {
+// provider is where the builder asks for its provider, inside, and by which interface.
+func (b Builder) provider() (api, at string) {
+	speaks := agents[b.Kind].api
 	for _, r := range b.Egress {
-		if r.Credential != nil && r.Credential.API != nil && r.Credential.API.Name == agents[b.Kind].api {
-			return r.Inside()
+		if r.Credential != nil && r.Credential.API != nil && (speaks == "" || r.Credential.API.Name == speaks) {
+			return r.Credential.API.Name, r.Inside()
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // claims are what an agent says of its own run. What counts of it is only that
@@ -145,14 +151,23 @@ func (s *claims) flush() {
 	s.line, s.long = s.line[:0], false
 }
 
-// listen has what an agent says read beside being captured.
-func (b *build) listen(stdout io.Writer) io.Writer {
+// streams are a builder's standard input, and where its standard output goes. What an agent
+// says is read beside being captured; with one that is talked to, the transcript is captured
+// instead.
+func (b *build) streams(stdout io.Writer) (io.Reader, io.Writer) {
+	in := strings.NewReader(b.job.Instruction)
 	a, ok := agents[b.cfg.Kind]
-	if !ok {
-		return stdout
+	switch {
+	case !ok:
+		return in, stdout
+	case a.talks:
+		t := newTalk(b.job.Instruction, stdout, b.l.cfg.Redact)
+		b.talk.Store(t)
+		b.said = t.said
+		return t, t.said
 	}
 	b.said = &claims{read: a.read}
-	return io.MultiWriter(stdout, b.said)
+	return in, io.MultiWriter(stdout, b.said)
 }
 
 // saidFaults are what an agent that ended by itself says went wrong. One that ends well

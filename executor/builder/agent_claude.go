@@ -11,7 +11,7 @@ import (
 var claudeCode = agent{
 	pack: Package{Name: "@anthropic-ai/claude-code", Version: "2.1.332", Program: "@anthropic-ai/claude-code-linux-*/claude"},
 	api:  "anthropic",
-	launch: func(model, at string) launch {
+	launch: func(_, model, at string) launch {
 		l := launch{
 			args: []string{"-p", "--bare", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions", "--no-session-persistence", "--strict-mcp-config", "--setting-sources", ""},
 			env: map[string]string{

@@ -11,7 +11,7 @@ var codex = agent{
 	// Its own tools are beside the directory of the program.
 	pack: Package{Name: "@openai/codex", Version: "0.169.0", Program: "@openai/codex-linux-*/vendor/*/bin/codex", Above: 1},
 	api:  "openai",
-	launch: func(model, at string) launch {
+	launch: func(_, model, at string) launch {
 		args := []string{"exec", "--json", "--ephemeral", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules", "--strict-config", "--dangerously-bypass-approvals-and-sandbox"}
 		for _, c := range codexConfig(at) {
 			args = append(args, "-c", c)

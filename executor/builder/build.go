@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sync/atomic"
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
@@ -34,7 +34,8 @@ type build struct {
 	tree   *tree
 	egress *egressLog
 	prep   *preparation
-	said   *claims // nil: of no kind
+	said   *claims              // nil: of no kind
+	talk   atomic.Pointer[talk] // nil: it isn't talked to
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	out    executor.BuildOutcome
@@ -148,8 +149,9 @@ func (b *build) execute(ctx context.Context, w *watch) ending {
 	var end ending
 	if err == nil {
 		end, err = b.l.through(ctx, o, b.spec(w), w, t)
+		b.talk.Load().close()
 	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil || b.talk.Load().wasStopped() {
 		return stoppedEarly()
 	}
 	if err != nil {
@@ -231,13 +233,14 @@ func (b *build) outDir() string { return filepath.Join(b.tree.dir, "out") }
 
 // spec is the invocation: the operator's argv, and values of the dispatch only.
 func (b *build) spec(w *watch) sandbox.Spec {
+	stdin, stdout := b.streams(w.stdout)
 	return sandbox.Spec{
 		Argv:      b.cfg.Argv,
 		Env:       environment(withProxy(b.cfg.Env, len(b.cfg.Egress) > 0), map[string]string{"WRIT_DISPATCH": dispatchPath, "WRIT_RESULT": resultPath}),
 		Workspace: b.tree.workspace(), Layers: b.l.stock.shown(b.tree), OutDir: b.outDir(), ReadOnly: b.cfg.ReadOnly, Loopback: b.cfg.Loopback,
 		Dirs:  b.prep.dirs(b.tree, b.cfg.ReadOnly, nothingTaken),
 		Files: []sandbox.File{{Target: dispatchPath, Content: b.job.Dispatch}},
-		Stdin: strings.NewReader(b.job.Instruction), Stdout: b.listen(w.stdout), Stderr: w.stderr,
+		Stdin: stdin, Stdout: stdout, Stderr: w.stderr,
 		Limits: b.l.cfg.Limits,
 	}
 }
@@ -247,6 +250,7 @@ func (b *build) Done() <-chan struct{} { return b.done }
 
 // Kill ends the tree; it returns when nothing runs and the outcome is there.
 func (b *build) Kill() {
+	b.talk.Load().stop(b.done)
 	b.cancel(errStopped)
 	<-b.done
 }

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 		case "act-ask":
 			actAsk(os.Args[2], os.Args[3:])
 			os.Exit(0)
+		case "act-acp":
+			actACP(os.Args[2])
+			os.Exit(0)
 		case "act-say":
 			actSay(os.Args[2:])
 			os.Exit(0)

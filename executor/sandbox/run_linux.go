@@ -23,6 +23,7 @@ type launch struct {
 	spec    Spec
 	log     *slog.Logger
 	cmd     *exec.Cmd
+	stdin   io.WriteCloser // nil: an empty input
 	cgroup  *cgroup
 	child   *[]*os.File // the child's descriptors, closed here after the start
 	status  *os.File    // nil when the program is executed directly
@@ -136,8 +137,9 @@ func (l *launch) start(ctx context.Context) (*Process, error) {
 // connect wires the streams.
 func (l *launch) connect() {
 	if l.spec.Stdin != nil {
-		// Always through a pipe: a terminal handed on would be one to read from.
-		l.cmd.Stdin = struct{ io.Reader }{l.spec.Stdin}
+		// Always through a pipe: a terminal handed on would be one to read from. It is not
+		// the command's to fill, which would wait for a Read that blocks.
+		l.stdin, _ = l.cmd.StdinPipe() // nothing was set or started
 	}
 	l.out = output{limit: l.spec.Limits.OutputBytes, exceeded: func() {
 		l.kill(killReason{cause: CauseResource, limit: LimitOutput})
@@ -166,6 +168,9 @@ func (l *launch) run(ctx context.Context, spawned chan<- error) {
 		return
 	}
 	spawned <- nil
+	if l.stdin != nil {
+		go l.feed()
+	}
 	go l.readStatus()
 	go l.readInfo()
 	stopWatching := context.AfterFunc(ctx, func() { l.kill(killReason{cause: CauseKilled}) })
@@ -177,6 +182,12 @@ func (l *launch) run(ctx context.Context, spawned chan<- error) {
 	stopWatching()
 	l.settle(waitErr)
 	close(l.p.done)
+}
+
+// feed gives the program its input. The pipe is closed when the program has ended.
+func (l *launch) feed() {
+	_, _ = io.Copy(l.stdin, l.spec.Stdin) // a program needn't read it
+	_ = l.stdin.Close()
 }
 
 // joinCgroup makes the kernel put the child into its group at birth.

@@ -114,8 +114,9 @@ type Spec struct {
 	// the caller closes the listener when the process is done. Nil: there is none. It
 	// brings Loopback with it.
 	Gateway func(net.Listener)
-	// Stdin is read to the end; nil is an empty input. A Read that blocks when
-	// the program has ended delays Done, at most by KillGrace.
+	// Stdin is read to the end, or until a byte of it comes too late for the program;
+	// nil is an empty input. A Read that blocks when the program has ended delays
+	// nothing: who gave it ends it.
 	Stdin io.Reader
 	// Stdout and Stderr receive the streams; nil discards. Writers must not
 	// block for long and need not be safe for concurrent use unless both are

@@ -46,8 +46,9 @@ func (r *reader) check(c *Config) {
 		r.environment(join(key, "env"), b.Env)
 		r.keys(join(key, "env"), b.Env)
 		bad(b.Kind == KindCommand && b.Model != "", join(key, "model"), "It is for the kinds of which writ knows how to say it; take it out, or give a kind.")
-		bad(b.Kind != KindCommand && !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API == builder.KindAPI(b.Kind) }), key,
-			"It needs its provider: egress: [{host: "+providersHost(b.Kind)+", credential: {secret: NAME, api: "+builder.KindAPI(b.Kind)+"}}], with the name of the variable that has the key.")
+		host, api := providerFor(b.Kind)
+		bad(b.Kind != KindCommand && !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API == api || api == anyAPI && e.Credential.API != "" }), key,
+			"It needs its provider: egress: [{host: "+host+", credential: {secret: NAME, api: "+api+"}}], with the name of the variable that has the key.")
 		bad(b.Loopback && c.Sandbox == SandboxLandlock, join(key, "loopback"), noLoopback)
 	}
 	r.prices(c.Prices)
@@ -125,12 +126,16 @@ func (r *reader) egress(c *Config) {
 	}
 }
 
-// providersHost is the host of the provider that a kind of builder speaks to.
-func providersHost(kind string) string {
-	if api := gateway.APIs()[builder.KindAPI(kind)]; api != nil {
-		return api.Host
+// anyAPI stands for the interface of a provider, where a kind of builder speaks any.
+const anyAPI = "API"
+
+// providerFor is the host of the provider that a kind of builder speaks to, and its
+// interface.
+func providerFor(kind string) (host, api string) {
+	if a := gateway.APIs()[builder.KindAPI(kind)]; a != nil {
+		return a.Host, a.Name
 	}
-	return ""
+	return "HOST", anyAPI
 }
 
 // providerOf is a provider's own host that a rule opens without its table; "" for none.

@@ -110,7 +110,7 @@ type Traces struct {
 
 // Builder is a program that does the work of tasks.
 type Builder struct {
-	Kind     string            `key:"kind" oneof:"command claude-code codex" doc:"What writ knows of the program. command: nothing. claude-code and codex: how to start that agent without a person, and how to read what it says; argv is then its program and arguments of your own, and egress must have its provider (docs/builders.md)."`
+	Kind     string            `key:"kind" oneof:"command claude-code codex acp" doc:"What writ knows of the program. command: nothing. claude-code and codex: how to start that agent without a person, and how to read what it says; argv is then its program and arguments of your own. acp: that it speaks the Agent Client Protocol; argv is its program and what has it speak it. egress must have the agent's provider (docs/builders.md)."`
 	Model    string            `key:"model" doc:"The model that the agent of a kind works with. Empty: its own choice."`
 	Argv     []string          `key:"argv" doc:"The program and its arguments. It must be visible in the sandbox: below /usr, or below a mount of ro."`
 	Env      map[string]string `key:"env" doc:"Variables on top of the sandbox's own few. Nothing of writ's environment is passed on."`

