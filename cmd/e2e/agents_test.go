@@ -68,17 +68,17 @@ func TestAgents_OneIssue(t *testing.T) {
 		}
 		reports[kind] = r
 	}
-	first := comparable(reports[builder.Kinds()[0]])
+	first := sameReport(reports[builder.Kinds()[0]])
 	for kind, r := range reports {
-		if got := comparable(r); got != first {
+		if got := sameReport(r); got != first {
 			t.Errorf("%s is judged otherwise:\n%s\nand not\n%s", kind, got, first)
 		}
 	}
 }
 
-// comparable is a report without what differs from one installation to the next, and from
+// sameReport is a report without what differs from one installation to the next, and from
 // one agent to the next.
-func comparable(r map[string]any) string {
+func sameReport(r map[string]any) string {
 	r = maps.Clone(r)
 	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head"} {
 		delete(r, key)
@@ -191,7 +191,8 @@ func events(at string, body object) (list []event) {
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		_, _ = io.Copy(os.Stdout, answer.Body)
-		os.Exit(1)
+		_ = answer.Body.Close()
+		os.Exit(1) //nolint:gocritic // the body is closed
 	}
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 		var e event

@@ -175,7 +175,7 @@ func (s *show) report(ctx context.Context, n int64) error {
 	if s.o.Report == nil {
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, "git", "-C", s.forge.GitDir(s.repo.ID), "show", "refs/writ/task/"+strconv.FormatInt(n, 10)+":report.json") //nolint:gosec // a number
+	cmd := exec.CommandContext(ctx, "git", "-C", s.forge.GitDir(s.repo.ID), "show", "refs/writ/task/"+strconv.FormatInt(n, 10)+":report.json")
 	cmd.Stdout = s.o.Report
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("the report can't be read: %w", err)
