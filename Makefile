@@ -93,10 +93,10 @@ demo: setup-run build ## writ with an embedded forge: four issues, four ends, a 
 	bin/writ demo
 
 # The agents' packages have 353 MB to download, and 800 MB on the disk.
-AGENTS ?= claude-code codex
+AGENTS ?= claude-code codex acp
 .PHONY: demo-agents
 demo-agents: setup-run build ## the demo's first issue by each published agent, against a stub of its provider (installs them)
-	at=$$(.ci/setup agents | tail -n 1); for kind in $(AGENTS); do bin/writ demo --builder $$kind --agent $$at; done
+	at=$$(.ci/setup agents | tail -n 1); for kind in $(AGENTS); do bin/writ demo --builder $$kind --agent $$at || exit 1; done
 
 .PHONY: bench
 bench: setup-run build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
@@ -127,12 +127,12 @@ builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++
 	go test -count=1 -timeout 60m -tags builds -v ./executor/sandbox -run '^TestBuilds_' | grep -v '=== '
 
 .PHONY: agents
-agents: setup-run ## the published agents as builders, against a stub of their providers (installs them)
-	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 5m -v ./cmd/e2e -run '^TestAgents_' | grep -v '=== '
+agents: agents-smoke ## the published agents as builders, against a stub of their providers, with everything that a hostile model has them do
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|[FX][0-9]_Agent)' | grep -v '=== '
 
 .PHONY: agents-smoke
-agents-smoke: ## each of the published agents does one task (installs them: 400 MB to fetch)
+agents-smoke: setup-run ## each of the published agents does one task (installs them: 400 MB to fetch)
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -v ./cmd/e2e -run '^TestAgents_' | grep -v '=== '
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -tags agents -v ./executor/builder -run '^TestAgents_(Versions|DoTheWork)$$' | grep -v '=== '
 
 .PHONY: cases

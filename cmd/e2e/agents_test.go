@@ -117,7 +117,7 @@ func TestAgents_WhereTheyAre(t *testing.T) {
 }
 
 // standIns do what the agents of their names do, as far as the stub's conversations go.
-var standIns = map[string]func(args []string) string{"claude": actClaude, "codex": actCodex}
+var standIns = map[string]func(args []string) string{"claude": actClaude, "codex": actCodex, "opencode": actOpenCode}
 
 // maybeAgent goes on as an agent, where this program is called so.
 func maybeAgent() {
@@ -171,8 +171,62 @@ func actCodex(args []string) string {
 	}
 }
 
-// event is what counts of those of both providers.
+// actOpenCode talks to its client by the Agent Client Protocol, asks for chat completions,
+// and does what they say.
+func actOpenCode(args []string) string {
+	if slices.Contains(args, "--version") {
+		return builder.KindPackage("acp").Version
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var m struct {
+			ID     int
+			Method string
+		}
+		_ = json.Unmarshal(lines.Bytes(), &m)
+		result := object{"protocolVersion": 1, "sessionId": "one"}
+		if m.Method == "session/prompt" {
+			chat()
+			result = object{"stopReason": "end_turn"}
+		}
+		fmt.Println(encode(object{"jsonrpc": "2.0", "id": m.ID, "result": result}))
+	}
+	return ""
+}
+
+func chat() {
+	var config struct {
+		Model    string
+		Provider map[string]struct{ Options struct{ BaseURL string } }
+	}
+	_ = json.Unmarshal([]byte(os.Getenv("OPENCODE_CONFIG_CONTENT")), &config)
+	name, model, _ := strings.Cut(config.Model, "/")
+	body := object{
+		"model": model, "stream": true, "messages": []object{{"role": "user", "content": "go on"}},
+		"tools": []object{{"type": "function", "function": object{"name": "bash", "parameters": object{"type": "object"}}}},
+	}
+	for {
+		does := ""
+		for _, e := range events(config.Provider[name].Options.BaseURL+"/chat/completions", body) {
+			for _, c := range e.Choices {
+				for _, call := range c.Delta.ToolCalls {
+					does += call.Function.Arguments
+				}
+			}
+		}
+		if does == "" {
+			return
+		}
+		shell(does, "command")
+	}
+}
+
+// event is what counts of those of all providers.
 type event struct {
+	Choices []struct {
+		Delta struct {
+			ToolCalls []struct{ Function struct{ Arguments string } } `json:"tool_calls"`
+		}
+	}
 	Type  string
 	Delta struct {
 		Text    string
@@ -188,13 +242,13 @@ func events(at string, body object) (list []event) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		_, _ = io.Copy(os.Stdout, answer.Body)
-		_ = answer.Body.Close()
-		os.Exit(1) //nolint:gocritic // the body is closed
+	said, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil || answer.StatusCode != http.StatusOK {
+		fmt.Printf("%s %v\n", said, err)
+		os.Exit(1)
 	}
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+	for lines := bufio.NewScanner(bytes.NewReader(said)); lines.Scan(); {
 		var e event
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && json.Unmarshal([]byte(data), &e) == nil {
 			list = append(list, e)

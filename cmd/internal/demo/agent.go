@@ -71,16 +71,23 @@ func conversation() []stub.Turn {
 
 // agent starts the provider, and is the builder as the operator's file has it.
 func (s *show) agent(a Agent) (string, error) {
+	api := builder.KindAPI(a.Kind)
 	m := &stub.Model{Key: rand.Text(), Turns: conversation()}
+	if api == "" { // it may speak any
+		api, m.Aside = "openai", true
+	}
 	server, err := stub.Serve(m)
 	if err != nil {
 		return "", err
 	}
 	s.stub = &provider{model: m, server: server, authority: filepath.Join(s.dir, "authority.pem")}
-	inside := filepath.Join(Installed, strings.TrimPrefix(a.Program, a.Mount))
+	argv := []string{strconv.Quote(filepath.Join(Installed, strings.TrimPrefix(a.Program, a.Mount)))}
+	for _, arg := range builder.KindPackage(a.Kind).Args {
+		argv = append(argv, strconv.Quote(arg))
+	}
 	text := fmt.Sprintf(`  agent:
     kind: %s
-    argv: [%q]
+    argv: [%s]
     ro: [%q]
     model: %s
     egress:
@@ -92,7 +99,7 @@ prices:
   currency: USD
   models:
     %[5]s: {input: 3000000, cache_read: 300000, cache_write: 3750000, output: 15000000}
-`, a.Kind, inside, a.Mount+":"+Installed, modelName, stub.Host, server.Port, secretName, builder.KindAPI(a.Kind))
+`, a.Kind, strings.Join(argv, ", "), a.Mount+":"+Installed, modelName, stub.Host, server.Port, secretName, api)
 	return text, os.WriteFile(s.stub.authority, server.Authority, 0o600)
 }
 
