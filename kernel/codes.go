@@ -223,7 +223,7 @@ var codeTable = []CodeInfo{
 	{CodeTaskInterrupted, "The run ended before its result, through a shutdown or a crash.", CountsInterruption, "Nothing: the task is taken up again by itself."},
 	{CodeLeaseHeld, "Another runner holds the lease of this task.", CountsNothing, "Wait until the lease ends; it is taken over if its holder is dead."},
 	{CodeLeaseLost, "The lease was taken over or could not be renewed in time.", CountsInterruption, "Nothing: the owner at HEAD goes on."},
-	{CodeLeaseMalformed, "The lease at HEAD can't be read as one.", CountsNothing, "Nothing: it is taken over once it has been seen unchanged for the lease time."},
+	{CodeLeaseMalformed, "HEAD of the branch is no state event.", CountsNothing, "Push a commit with exactly one aynig-state trailer."},
 	{CodeLeaseUntrusted, "HEAD carries a result or approval by a key that isn't listed.", CountsNothing, "If you trust the named key, list it in runners of the contract or trusted_runners of the configuration; otherwise `writ task resume` moves on."},
 	{CodeStateForeign, "HEAD of the state ref was made for another repository, ref, task or issue, and copied here.", CountsNothing, "Find out who put it there: operations.md, \"State that was set back, removed or copied\". `writ task resume` moves on from it."},
 	{CodeStateRollback, "The state ref was set back, removed, or has two histories.", CountsNothing, "Find out who moved it: operations.md, \"State that was set back, removed or copied\". Put the later commit back if a clone has it, or move on from what is there with `writ task resume`."},

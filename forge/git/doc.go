@@ -5,8 +5,8 @@
 //
 // The write that matters is [Repo.CompareAndSwap]: explicit (ref, old, new)
 // commands in one receive-pack request, with a pack of nothing but the new
-// objects. It has four answers: won, lost, unknown, refused. A fifth, unsent,
-// says that no byte of the request left this process (seed 000, §4).
+// objects. It has five answers: won, lost, unknown, refused by a rule, unable
+// (seed 000, §4).
 //
 // What is read is read from the git transport or from the repository's own
 // files, never from a forge's REST API, whose replicas lag. Refs are never
