@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/writbot/writ/forge"
-	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/kerneltest"
 )
@@ -42,38 +40,11 @@ func (s *sim) expectRevised(is bool, was kerneltest.Head) {
 // It comes out once, and whatever it comes to the delivered result stands.
 func TestSim_K7_FixEveryPoint(t *testing.T) {
 	t.Parallel()
-	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore} {
-		for _, stage := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
-			if !a.External() && (stage == StageDone || stage == StageSettled) {
-				continue
-			}
-			for n := range 4 {
-				other, lost := n&1 > 0, n&2 > 0
-				t.Run(fmt.Sprintf("%s/other=%v/lost=%v", PointOf(a, stage), other, lost), func(t *testing.T) {
-					t.Parallel()
-					s, was := newSimReviewed(t)
-					first, next := s.runners[0], s.runners[0]
-					if a == kernel.ActionRestore {
-						s.runners[0].build, s.runners[1].build = "fails", "fails"
-					}
-					if lost {
-						first.client.Fail(forgetest.Writes(), 2, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
-					}
-					first.dieAtPoint(PointOf(a, stage))
-					first.client.Clear()
-					if other {
-						next = s.runners[1]
-						s.pastLease(next)
-					}
-					s.settledBy(next)
-					s.expectRevised(a != kernel.ActionRestore, was)
-					s.settledBy(s.runners[0])
-					s.settledBy(s.runners[1])
-					s.expectRevised(a != kernel.ActionRestore, was)
-				})
-			}
-		}
-	}
+	actions := []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore}
+	eachPointOf(t, actions, func(t *testing.T) (*sim, func(is bool)) {
+		s, was := newSimReviewed(t)
+		return s, func(is bool) { s.expectRevised(is, was) }
+	})
 }
 
 // TestSim_A5_FixByHalf: a server takes one of the two refs of a revision's result, and

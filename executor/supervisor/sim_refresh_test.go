@@ -76,7 +76,19 @@ func (s *sim) expectRefreshed(is bool) {
 // result stands.
 func TestSim_K7_RefreshEveryPoint(t *testing.T) {
 	t.Parallel()
-	for _, a := range []kernel.Action{kernel.ActionClaim, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore} {
+	actions := []kernel.Action{kernel.ActionClaim, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore}
+	eachPointOf(t, actions, func(t *testing.T) (*sim, func(is bool)) {
+		s := newSimDelivered(t)
+		return s, s.expectRefreshed
+	})
+}
+
+// eachPointOf kills the process at each point of these effects of a run over delivered work,
+// while the forge tells the truth or loses its answer, and the same installation goes on or
+// another. Begin makes the simulation, and what must hold at its end: that the run's work was
+// delivered, or where its checks fail, that what was delivered before stands.
+func eachPointOf(t *testing.T, actions []kernel.Action, begin func(t *testing.T) (s *sim, expect func(is bool))) {
+	for _, a := range actions {
 		for _, stage := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
 			if !a.External() && (stage == StageDone || stage == StageSettled) {
 				continue
@@ -85,7 +97,7 @@ func TestSim_K7_RefreshEveryPoint(t *testing.T) {
 				other, lost := n&1 > 0, n&2 > 0
 				t.Run(fmt.Sprintf("%s/other=%v/lost=%v", PointOf(a, stage), other, lost), func(t *testing.T) {
 					t.Parallel()
-					s := newSimDelivered(t)
+					s, expect := begin(t)
 					first, next := s.runners[0], s.runners[0]
 					if a == kernel.ActionRestore {
 						s.runners[0].build, s.runners[1].build = "fails", "fails"
@@ -100,10 +112,10 @@ func TestSim_K7_RefreshEveryPoint(t *testing.T) {
 						s.pastLease(next)
 					}
 					s.settledBy(next)
-					s.expectRefreshed(a != kernel.ActionRestore)
+					expect(a != kernel.ActionRestore)
 					s.settledBy(s.runners[0])
 					s.settledBy(s.runners[1])
-					s.expectRefreshed(a != kernel.ActionRestore)
+					expect(a != kernel.ActionRestore)
 				})
 			}
 		}
