@@ -124,6 +124,9 @@ func (f *front) enter(req *http.Request) (why string, wait time.Duration) {
 	f.silent = false
 	if own && f.every > 0 && len(f.requests)%f.every == 0 {
 		why, wait, f.silent = "as the test wants", f.wait, len(f.requests)%(2*f.every) == 0
+		if f.silent && f.quota.left == 0 { // then the allowance's reset is all that is said
+			wait = f.quota.reset.Sub(now)
+		}
 	}
 	for _, r := range f.rules {
 		if why == "" {
