@@ -169,9 +169,6 @@ type Change struct {
 	Draft     bool
 	Author    User
 	URL       string
-	// UpdatedAt is when somebody did something to it last, comments among that, by the
-	// forge's clock; the zero time where the forge doesn't say.
-	UpdatedAt time.Time
 }
 
 // Delivers reports whether a change is rather the one that delivers a branch onto

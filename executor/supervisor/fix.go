@@ -115,8 +115,7 @@ func (o *observer) readFix(ctx context.Context, c *observation, seen *approval.F
 	if o.work.run != nil || !asked || seen == nil || seen.Issue.ID == 0 || c.noBase != nil || !c.intake.byChange || !c.facts.Delivered() || c.facts.Undone {
 		return nil //nolint:nilerr // without a base no contract says who may
 	}
-	onIssue := func(k forge.Comment) bool { cmd, _ := approval.ParseCommand(k.Body); return cmd.Verb == approval.Fix }
-	change, said, read, err := o.issue.readReviews(ctx, c, c.facts.Head.RefreshOwed || slices.ContainsFunc(seen.Comments, onIssue))
+	change, said, read, err := o.issue.readReviews(ctx, c)
 	if c.reviewed = read; err != nil || !read {
 		return err
 	}
@@ -285,7 +284,7 @@ func (o *observer) fixStands(ctx context.Context, c *observation, seen *approval
 		return nil
 	}
 	ctx = forge.Urgent(ctx)
-	change, said, read, err := o.issue.readReviews(ctx, c, true)
+	change, said, read, err := o.issue.readReviews(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -376,23 +376,3 @@ func TestS13_WholeRevisionIsFound(t *testing.T) {
 		t.Errorf("it verifies, or says otherwise:\n%s", r.Plain())
 	}
 }
-
-// TestF4_ASilentChangeIsNotReadAgain: what people said of a change is read anew only where
-// somebody did something to it since, and a command that comes then is seen.
-func TestF4_ASilentChangeIsNotReadAgain(t *testing.T) {
-	t.Parallel()
-	f, _ := newReviewed(t, checkedTerms)
-	f.later()
-	f.later() // it is read once more, as it was
-	before := len(f.scene.Bot.Calls(forgetest.On(forgetest.ReviewComments)))
-	f.later()
-	f.later()
-	if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.ReviewComments))) - before; n != 0 {
-		t.Errorf("it was read %d times more", n)
-	}
-	f.saysThere(f.scene.Owner, "/writ fix")
-	f.later()
-	if f.started() != 2 {
-		t.Errorf("%d builders", f.started())
-	}
-}

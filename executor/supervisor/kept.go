@@ -80,9 +80,8 @@ func (i *tracker) findChange(ctx context.Context, base string) (forge.Change, er
 // readReviews finds the change of the task's branch, a zero one where there is none, and
 // what people said of it while it is open. read is false where nobody asked the forge: who
 // moves the issue goes by what the look before it read, and the first look after a run by
-// what the run's last one read. Where nothing asks for a revision already, what was said is
-// not read again of a change to which nobody did anything since it held no command.
-func (i *tracker) readReviews(ctx context.Context, c *observation, asked bool) (found forge.Change, said []forge.ReviewComment, read bool, err error) {
+// what the run's last one read.
+func (i *tracker) readReviews(ctx context.Context, c *observation) (found forge.Change, said []forge.ReviewComment, read bool, err error) {
 	k := i.kept
 	switch {
 	case k != nil && i.work.run == nil && (k.live || c.request == kernel.RequestTell):
@@ -98,10 +97,8 @@ func (i *tracker) readReviews(ctx context.Context, c *observation, asked bool) (
 		return forge.Change{}, nil, true, nil
 	}
 	said = []forge.ReviewComment{}
-	if p := i.s.deps.Forge; err == nil && found.State == forge.ChangeOpen && (asked || !i.wasSilent(found)) {
-		if said, err = p.Client.ReviewComments(ctx, p.Repo, found.Number); err == nil {
-			i.noteSilence(found, said)
-		}
+	if p := i.s.deps.Forge; err == nil && found.State == forge.ChangeOpen {
+		said, err = p.Client.ReviewComments(ctx, p.Repo, found.Number)
 	}
 	if err != nil && !forge.Passing(err) {
 		i.say("what was said of the change can't be read: %v", err)
@@ -111,39 +108,6 @@ func (i *tracker) readReviews(ctx context.Context, c *observation, asked bool) (
 		i.kept.said = append([]forge.ReviewComment{}, said...)
 	}
 	return found, said, true, err
-}
-
-// silentChange is a change of which looks have read what was said.
-type silentChange struct {
-	number  int64
-	updated time.Time // when somebody had done something to it last, by the forge's clock
-	since   int64     // when it was read so first, Clock.BootMs
-	sure    bool      // nobody has said a command there
-}
-
-// silentFor is how long a change must have stayed as it is between two looks before the later
-// one is sure, in milliseconds: forges tell the time in seconds, and so much may be done in one.
-const silentFor = 60_000
-
-func (i *tracker) wasSilent(found forge.Change) (is bool) {
-	i.s.locked(func() {
-		was, ok := i.s.silent[i.number]
-		is = ok && was.sure && was.number == found.Number && was.updated.Equal(found.UpdatedAt)
-	})
-	return is
-}
-
-func (i *tracker) noteSilence(found forge.Change, said []forge.ReviewComment) {
-	command := func(k forge.ReviewComment) bool { _, is := approval.ParseCommand(k.Body); return is }
-	now := i.s.now().BootMs
-	i.s.locked(func() {
-		was, ok := i.s.silent[i.number]
-		if !ok || was.number != found.Number || !was.updated.Equal(found.UpdatedAt) {
-			was = silentChange{number: found.Number, updated: found.UpdatedAt, since: now}
-		}
-		was.sure = now-was.since > silentFor && !found.UpdatedAt.IsZero() && !slices.ContainsFunc(said, command)
-		i.s.silent[i.number] = was
-	})
 }
 
 // moved takes an effect that was done into what is kept of the issue.

@@ -58,10 +58,9 @@ type Supervisor struct {
 	strangers map[int64]stranger   // by account
 	answered  map[int64]lastAnswer // strangers, by account
 
-	account  *forge.User            // that writ acts as, once it is known
-	labelled map[string]bool        // of writ's labels: the repository offers it
-	seenActs map[int64]string       // of the tasks: the approval that a reaction was tried for
-	silent   map[int64]silentChange // of the tasks; under mu
+	account  *forge.User      // that writ acts as, once it is known
+	labelled map[string]bool  // of writ's labels: the repository offers it
+	seenActs map[int64]string // of the tasks: the approval that a reaction was tried for
 
 	seen func(t *Task, c *cycle, what string) // a test looks on; nil in the program
 }
@@ -78,7 +77,7 @@ func New(cfg Config, deps Deps, h *History) *Supervisor {
 	s := &Supervisor{
 		mu: &sync.Mutex{}, cfg: cfg, deps: deps, world: h.World, open: map[int64]*Task{}, outage: newOutage(), parked: map[int64]*parked{}, denied: map[int64]bool{}, turns: map[int64]*sync.Mutex{},
 		surveys: &surveys{}, named: &atomic.Pointer[string]{}, parsed: &atomic.Pointer[parsed]{}, fault: &atomic.Pointer[worldref.Error]{}, under: &underActs{},
-		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{}, seenActs: map[int64]string{}, silent: map[int64]silentChange{}, patience: lookPatience,
+		stopped: map[int64]*review{}, strangers: map[int64]stranger{}, answered: map[int64]lastAnswer{}, labelled: map[string]bool{}, seenActs: map[int64]string{}, patience: lookPatience,
 	}
 	s.mended = s.now().WallMs
 	s.equipped = s.mended

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/writbot/writ/forge"
 )
@@ -17,18 +16,15 @@ func (a *Account) FindChange(ctx context.Context, r forge.Repo, head, base strin
 	}
 	defer a.f.mu.Unlock()
 	var newest *forge.Change
-	var updated time.Time
 	for _, it := range repo.items {
 		if it.change != nil && it.change.Head == head && (newest == nil || it.change.Delivers(*newest, base)) {
-			newest, updated = it.change, it.issue.UpdatedAt
+			newest = it.change
 		}
 	}
 	if newest == nil {
 		return forge.Change{}, fail(forge.NotFound, "a change from %s in %s", head, r)
 	}
-	out := *newest
-	out.UpdatedAt = updated
-	return out, nil
+	return *newest, nil
 }
 
 // OpenChange is forge.Changes.

@@ -124,7 +124,7 @@ func change(p *api.PullRequest) (forge.Change, error) {
 	}
 	out := forge.Change{
 		Number: int64(p.GetNumber()), Title: p.GetTitle(), Body: p.GetBody(), Head: p.GetHead().GetRef(), Base: p.GetBase().GetRef(),
-		HeadOID: p.GetHead().GetSHA(), State: forge.ChangeOpen, Draft: p.GetDraft(), Author: author, URL: p.GetHTMLURL(), UpdatedAt: p.GetUpdatedAt().Time,
+		HeadOID: p.GetHead().GetSHA(), State: forge.ChangeOpen, Draft: p.GetDraft(), Author: author, URL: p.GetHTMLURL(),
 	}
 	switch {
 	case p.MergedAt != nil:
