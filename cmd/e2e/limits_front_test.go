@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -78,6 +79,7 @@ type front struct {
 	refusals []string
 
 	every     int           // one of so many is refused, by turns with and without a time; 0: none
+	lot       *rand.Rand    // draws it: what looks at the same things again and again would meet a fixed turn in step
 	wait      time.Duration // the time
 	since     time.Time     // what is sent at the same moment as what is refused can't know
 	alone     time.Time     // until then it wants to be left alone
@@ -122,8 +124,8 @@ func (f *front) enter(req *http.Request) (why string, wait time.Duration) {
 		f.swept++
 	}
 	f.silent = false
-	if own && f.every > 0 && len(f.requests)%f.every == 0 {
-		why, wait, f.silent = "as the test wants", f.wait, len(f.requests)%(2*f.every) == 0
+	if own && f.every > 0 && f.lot.IntN(f.every) == 0 {
+		why, wait, f.silent = "as the test wants", f.wait, len(f.refusals)%2 == 1
 		if f.silent && f.quota.left == 0 { // then the allowance's reset is all that is said
 			wait = f.quota.reset.Sub(now)
 		}

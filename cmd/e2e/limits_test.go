@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func TestF4_RefusedInTheMiddle(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &bubble{t: t, build: 30 * time.Minute}
 				c := inside(t, b)
-				c.front.every, c.front.wait = 37, time.Minute
+				c.front.every, c.front.wait, c.front.lot = 37, time.Minute, rand.New(rand.NewPCG(37, 1))
 				c.front.quota.most, c.front.quota.in = 80, 15*time.Minute
 				b.open(few)
 				took := b.finish(c)
