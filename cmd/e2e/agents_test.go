@@ -84,7 +84,7 @@ func sameReport(r map[string]any) string {
 		delete(r, key)
 	}
 	notes, _ := r["notes"].([]any)
-	r["notes"] = slices.DeleteFunc(slices.Clone(notes), func(n any) bool { return strings.HasPrefix(fmt.Sprint(n), "The builder used ") })
+	r["notes"] = slices.DeleteFunc(slices.Clone(notes), func(n any) bool { return strings.HasPrefix(fmt.Sprint(n), "The builder") }) // what it used, and what it was denied
 	data, _ := json.MarshalIndent(r, "", " ")
 	return string(data)
 }
