@@ -28,6 +28,9 @@ func TestK5_K6_LivesOnForges(t *testing.T) {
 			"comment:recorded", "comment:done", "label:recorded", "label:done", "result:done", "change:recorded", "change:done",
 			"revise:done", "close:recorded", "close:done", "check:done",
 		} {
+			if point == "result:done" && s.head(n) == "completed" {
+				continue // on a busy machine the builder was done before the claim was told
+			}
 			s.serveUntil(point)
 		}
 		started := s.started()
