@@ -76,12 +76,12 @@ build: ## build bin/writ, static, with its version
 .PHONY: test
 test: setup ## vet, then every test: under the race detector, or without it where nothing runs beside anything
 	go vet $(PKG)
-	{ $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
-	  $(GO_TEST) -skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%); \
-	  $(GO_TEST) -run '$(WHOLE)' $(filter-out $(PLAIN:%=./%/),$(call named,$(WHOLE))); \
-	  $(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)); \
+	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
+	  $(GO_TEST) -skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%) || failed=1; \
+	  $(GO_TEST) -run '$(WHOLE)' $(filter-out $(PLAIN:%=./%/),$(call named,$(WHOLE))) || failed=1; \
+	  $(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)) || failed=1; \
 	  $(GO_TEST) $(RACE) -skip '$(WHOLE)' $(RACED), \
-	  $(GO_TEST) $(RACE) $(PKG)); \
+	  $(GO_TEST) $(RACE) $(PKG)) || failed=1; exit $$failed; \
 	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: instruction
