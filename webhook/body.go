@@ -3,10 +3,8 @@ package webhook
 import (
 	"errors"
 	"io"
-	"mime"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -14,26 +12,6 @@ import (
 // firstRead is how many bytes are set aside for a body before any of it has
 // come: most bodies fit, and who only announces a large one holds no more.
 const firstRead = 64 << 10
-
-// checkHead refuses what can't be a delivery, before its body is read.
-func checkHead(r *http.Request, limit int64) error {
-	types := r.Header.Values("Content-Type")
-	if len(types) != 1 {
-		return refuse(kernel.CodeBodyType, "")
-	}
-	kind, params, err := mime.ParseMediaType(types[0])
-	charset, named := params["charset"]
-	if err != nil || kind != "application/json" || named && !strings.EqualFold(charset, "utf-8") {
-		return refuse(kernel.CodeBodyType, "")
-	}
-	if len(r.Header.Values("Content-Encoding")) > 0 {
-		return refuse(kernel.CodeBodyEncoding, "")
-	}
-	if r.ContentLength > limit {
-		return refuse(kernel.CodeBodyTooLarge, "")
-	}
-	return nil
-}
 
 // readBody reads the whole body into memory that the slot accounts for, also
 // while it is moved to a larger place. At most limit bytes are taken.

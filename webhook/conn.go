@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,24 +68,6 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// connState is called by the connection's own goroutine.
-func connState(conn net.Conn, state http.ConnState) {
-	c, ok := conn.(*watchedConn)
-	if !ok {
-		return
-	}
-	switch state {
-	case http.StateActive:
-		c.inside.Store(true)
-		c.of.change(func() { c.busy, c.since = true, time.Now() })
-	case http.StateIdle:
-		c.begun.Store(false)
-		c.timedOut.Store(false)
-		c.inside.Store(false)
-		c.of.change(func() { c.busy, c.since = false, time.Now() })
-	}
-}
-
 // Close says why, if a head came too slowly.
 func (c *watchedConn) Close() error {
 	c.of.change(func() { delete(c.of.in, c) })
@@ -108,10 +89,6 @@ func (c *watchedConn) tooSlow() {
 }
 
 type connKey struct{}
-
-func withConn(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, conn)
-}
 
 // sender is where a request comes from.
 type sender struct {

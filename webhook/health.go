@@ -86,10 +86,6 @@ type checkResult struct {
 	Reason string `json:"reason,omitempty"` // of a part that fails
 }
 
-// live says that the process answers, and nothing of what it depends on: whoever
-// restarts a process on this answer must not do so because a disk is full.
-func live(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"live": true}) }
-
 // question is a probe for one answer: another answer may renew the probe's check
 // meanwhile.
 type question struct {

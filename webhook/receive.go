@@ -3,8 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"mime"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/labstack/echo/v4"
@@ -108,6 +110,26 @@ func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {
 		d.Body = body
 	}
 	return d, nil
+}
+
+// checkHead refuses what can't be a delivery, before its body is read.
+func checkHead(r *http.Request, limit int64) error {
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return refuse(kernel.CodeBodyType, "")
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	charset, named := params["charset"]
+	if err != nil || kind != "application/json" || named && !strings.EqualFold(charset, "utf-8") {
+		return refuse(kernel.CodeBodyType, "")
+	}
+	if len(r.Header.Values("Content-Encoding")) > 0 {
+		return refuse(kernel.CodeBodyEncoding, "")
+	}
+	if r.ContentLength > limit {
+		return refuse(kernel.CodeBodyTooLarge, "")
+	}
+	return nil
 }
 
 // handOver gives a delivery to the inbox. The sender's patience and ours end

@@ -176,6 +176,10 @@ func (s *Server) route(c Config) {
 	}
 }
 
+// live says that the process answers, and nothing of what it depends on: whoever
+// restarts a process on this answer must not do so because a disk is full.
+func live(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"live": true}) }
+
 // pages has no page yet.
 func (s *Server) pages(c Config) *echo.Echo {
 	e := echo.New()
@@ -236,6 +240,28 @@ func (s *Server) serve(l net.Listener, h http.Handler) {
 		ConnState:      connState,
 		ConnContext:    withConn,
 	}})
+}
+
+// connState is called by the connection's own goroutine.
+func connState(conn net.Conn, state http.ConnState) {
+	c, ok := conn.(*watchedConn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		c.inside.Store(true)
+		c.of.change(func() { c.busy, c.since = true, time.Now() })
+	case http.StateIdle:
+		c.begun.Store(false)
+		c.timedOut.Store(false)
+		c.inside.Store(false)
+		c.of.change(func() { c.busy, c.since = false, time.Now() })
+	}
+}
+
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
 }
 
 // Addr is where the server listens.

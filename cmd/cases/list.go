@@ -43,21 +43,3 @@ func parseList(text string) ([]listed, error) {
 	}
 	return all, nil
 }
-
-// idsIn returns the cases whose id stands in a test's name, as a part of its
-// own: TestL2_X, TestSim_K7, TestScope/S1_link, FuzzL13_Trailers/seed#0.
-func idsIn(test string) []string {
-	for _, kind := range []string{"Test", "Fuzz", "Example", "Benchmark"} {
-		if rest, ok := strings.CutPrefix(test, kind); ok {
-			test = rest
-			break
-		}
-	}
-	var ids []string
-	for _, part := range strings.FieldsFunc(test, func(r rune) bool { return r == '_' || r == '/' || r == '#' }) {
-		if caseID.MatchString(part) {
-			ids = append(ids, part)
-		}
-	}
-	return ids
-}

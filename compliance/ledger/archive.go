@@ -269,18 +269,6 @@ func openArchiveMark(w worldRow) (m Mark, c *checker, why string) {
 	return m, c, ""
 }
 
-// meetArchive holds the archived records that were read against the mark that stands for
-// them otherwise.
-func (v *verification) meetArchive() {
-	if v.archive == nil || v.c.tree.size != v.archive.Size() {
-		return
-	}
-	if c, err := v.archive.checker(); err != nil || c.tree.root() != v.c.tree.root() || c.hash != v.c.hash {
-		v.fail(kernel.CodeLedgerCorrupt, v.c.tree.size-1, "the archived records are not those that were signed for")
-	}
-	v.archive = nil
-}
-
 // clone is a checker that goes on by itself.
 func (c *checker) clone() *checker {
 	next := *c

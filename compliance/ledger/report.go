@@ -166,6 +166,18 @@ func (v *verification) passed(e envelope) {
 	v.meetArchive()
 }
 
+// meetArchive holds the archived records that were read against the mark that stands for
+// them otherwise.
+func (v *verification) meetArchive() {
+	if v.archive == nil || v.c.tree.size != v.archive.Size() {
+		return
+	}
+	if c, err := v.archive.checker(); err != nil || c.tree.root() != v.c.tree.root() || c.hash != v.c.hash {
+		v.fail(kernel.CodeLedgerCorrupt, v.c.tree.size-1, "the archived records are not those that were signed for")
+	}
+	v.archive = nil
+}
+
 // standAt compares the tree as it stands with the checkpoints of its size.
 func (v *verification) standAt() {
 	for _, cp := range v.signed {
@@ -227,6 +239,14 @@ func (v *verification) finish() Report {
 		v.report.Rotated = v.c.rotations()
 	}
 	return v.report
+}
+
+// Rotations are the keys that took the place of the first, in order.
+func (c *checker) rotations() []Rotated {
+	if len(c.keys) < 2 {
+		return []Rotated{}
+	}
+	return slices.Clone(c.keys[1:])
 }
 
 // given are the checkpoints to hold the chain against, the stored one first.

@@ -69,14 +69,6 @@ func (c *checker) open(signed []byte) (cp Checkpoint, err error) {
 	return cp, err
 }
 
-// Rotations are the keys that took the place of the first, in order.
-func (c *checker) rotations() []Rotated {
-	if len(c.keys) < 2 {
-		return []Rotated{}
-	}
-	return slices.Clone(c.keys[1:])
-}
-
 // intentRotate is what a rotation asks of its kernel.
 const intentRotate = "rotate"
 

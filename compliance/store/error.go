@@ -61,14 +61,3 @@ func asDamaged(err error) error {
 	}
 	return err
 }
-
-// harmless tells a statement that was refused, and undone by itself, from a
-// storage that failed. What isn't known to be harmless isn't.
-func harmless(err error) bool {
-	switch primary(err) {
-	case 0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH,
-		sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_AUTH:
-		return true
-	}
-	return false
-}

@@ -57,6 +57,18 @@ func (db *DB) notBegun(err error) {
 	db.settleQueue(db.held)
 }
 
+// next begins the call that has waited longest, or gives nil.
+func (db *DB) next() *call {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if len(db.queue) == 0 {
+		return nil
+	}
+	w := db.queue[0]
+	db.queue = db.queue[1:]
+	return w
+}
+
 func (db *DB) settle(g *group, err error) {
 	if err != nil {
 		err = db.fail(err)
@@ -152,6 +164,17 @@ func (g *group) note(err error) error {
 		g.bad = err
 	}
 	return &Error{Detail: "a statement failed", Err: asDamaged(err)}
+}
+
+// harmless tells a statement that was refused, and undone by itself, from a
+// storage that failed. What isn't known to be harmless isn't.
+func harmless(err error) bool {
+	switch primary(err) {
+	case 0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH,
+		sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_AUTH:
+		return true
+	}
+	return false
 }
 
 func (g *group) Exec(text string, args ...any) (int64, error) {

@@ -76,18 +76,6 @@ func (db *DB) withdraw(w *call) bool {
 	return true
 }
 
-// next begins the call that has waited longest, or gives nil.
-func (db *DB) next() *call {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if len(db.queue) == 0 {
-		return nil
-	}
-	w := db.queue[0]
-	db.queue = db.queue[1:]
-	return w
-}
-
 // commitAll commits group after group until nobody waits.
 func (db *DB) commitAll() {
 	for db.waiting() {

@@ -48,10 +48,3 @@ func (o *Objects) Pack() Pack {
 	b.Write(sum[:])
 	return Pack{Data: b.Bytes(), Objects: len(o.list)}
 }
-
-// emptyPack is what a request carries that creates or moves a ref but brings no object.
-func emptyPack() []byte {
-	b := packHeader(0)
-	sum := sha1.Sum(b) //nolint:gosec // see the import
-	return append(b, sum[:]...)
-}

@@ -3,6 +3,7 @@ package git
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
@@ -328,6 +329,13 @@ func encodeRequest(cmds []Command, pack Pack, sideband bool) ([]byte, error) {
 		return nil, fail(CodeProtocol, "the request can't be written", "", err)
 	}
 	return b.Bytes(), nil
+}
+
+// emptyPack is what a request carries that creates or moves a ref but brings no object.
+func emptyPack() []byte {
+	b := packHeader(0)
+	sum := sha1.Sum(b) //nolint:gosec // see the import
+	return append(b, sum[:]...)
 }
 
 // readReport reads the server's report and what it said on the way. A report

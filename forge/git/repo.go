@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/writbot/writ/forge/git/internal/pkt"
 )
 
 // Endpoint names a repository and how to prove who asks for it.
@@ -191,6 +194,18 @@ func (r *Repo) Refs(ctx context.Context, names ...string) (Refs, error) {
 	return r.advertisedRefs(ctx, names)
 }
 
+// validatePattern accepts a full ref name, a prefix below refs/ that ends in a slash,
+// or OnlyHead.
+func validatePattern(name string) error {
+	if name == "refs/" || name == OnlyHead {
+		return nil
+	}
+	if p, ok := strings.CutSuffix(name, "/"); ok {
+		name = p + "/x"
+	}
+	return ValidateRef(name)
+}
+
 // lsRefs asks a version 2 server in one request, so that its cost does not grow
 // with the number of refs. A server of version 0 does not understand it, and
 // advertisedRefs follows.
@@ -210,6 +225,58 @@ func (r *Repo) lsRefsOn(ctx context.Context, c conn, names []string) (Refs, erro
 	}
 	refs, err := readLsRefs(r.list(ctx, answer), names)
 	return refs, r.readError(err, c.words())
+}
+
+// lsRefsRequest asks a version 2 server for refs. Prefixes match more than exact
+// names do; readLsRefs sorts that out.
+func lsRefsRequest(names []string) []byte {
+	b := pkt.Append(nil, "command=ls-refs\n")
+	b = pkt.Append(b, "agent=writ\n")
+	b = append(b, "0001"...)
+	b = pkt.Append(b, "symrefs\n")
+	if len(names) > 0 {
+		b = pkt.Append(b, "ref-prefix "+OnlyHead+"\n")
+		for _, n := range names {
+			if n != OnlyHead {
+				b = pkt.Append(b, "ref-prefix %s\n", n)
+			}
+		}
+	}
+	return append(b, "0000"...)
+}
+
+// readLsRefs reads the answer to lsRefsRequest.
+func readLsRefs(r io.Reader, names []string) (Refs, error) {
+	out := Refs{byName: map[string]OID{}}
+	p := newPktReader(r)
+	for {
+		kind, line, err := p.next()
+		if err != nil {
+			return out, err
+		}
+		if kind != pkt.Data {
+			return out, nil
+		}
+		f := strings.Fields(string(line))
+		if len(f) < 2 || !OID(f[0]).Valid() && f[0] != "unborn" {
+			return out, fail(CodeProtocol, "the server's list of refs is malformed", "", nil)
+		}
+		if f[1] == OnlyHead {
+			if f[0] != "unborn" {
+				out.head = OID(f[0])
+			}
+			for _, attr := range f[2:] {
+				if target, ok := strings.CutPrefix(attr, "symref-target:"); ok {
+					out.Head = target
+				}
+			}
+		} else if wanted(f[1], names) && f[0] != "unborn" {
+			out.byName[f[1]] = OID(f[0])
+			if err := tooMany(out); err != nil {
+				return out, err
+			}
+		}
+	}
 }
 
 // list bounds a list of refs.

@@ -157,18 +157,6 @@ func refFault(name string) string {
 	return ""
 }
 
-// validatePattern accepts a full ref name, a prefix below refs/ that ends in a slash,
-// or OnlyHead.
-func validatePattern(name string) error {
-	if name == "refs/" || name == OnlyHead {
-		return nil
-	}
-	if p, ok := strings.CutSuffix(name, "/"); ok {
-		name = p + "/x"
-	}
-	return ValidateRef(name)
-}
-
 // ValidatePath says whether path is a plain relative path inside a tree: no
 // empty, dot or dot-dot segment, no .git, no control character or backslash, no
 // leading dash (case G1). It is stricter than what a tree may hold; package

@@ -137,6 +137,14 @@ func (h *Host) GitAuth(r forge.Repo) git.Auth {
 	}}
 }
 
+// placeSeen is a repository as it was last seen, nil if it never was. A token that
+// is asked for its id counts for that repository alone, whatever its name.
+func (h *Host) placeSeen(r forge.Repo) *place {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.places[r.ID]
+}
+
 // api makes a client of GitHub's library.
 func (h *Host) api(rt http.RoundTripper) *api.Client {
 	c := api.NewClient(&http.Client{Transport: rt})

@@ -140,14 +140,6 @@ func (h *Host) placeNow(ctx context.Context, op string, r forge.Repo) (*place, e
 	return h.remember(found, installation), nil
 }
 
-// placeSeen is a repository as it was last seen, nil if it never was. A token that
-// is asked for its id counts for that repository alone, whatever its name.
-func (h *Host) placeSeen(r forge.Repo) *place {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.places[r.ID]
-}
-
 // placeByName is for names that an operator wrote.
 func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place, error) {
 	var installation int64

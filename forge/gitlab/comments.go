@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 
 	gitlab "github.com/xanzy/go-gitlab"
 
@@ -24,6 +25,9 @@ func (h *Host) Comments(ctx context.Context, r forge.Repo, number int64) ([]forg
 	}
 	return out, h.edits(ctx, w.op, out, commands)
 }
+
+// commands are the texts that begin with a slash.
+func commands(c forge.Comment) bool { return strings.HasPrefix(c.Body, "/") }
 
 // readThread reads what people wrote in a thread for everybody who may read it: the notes,
 // and each as a comment. Those that GitLab itself wrote are left out, and internal ones:

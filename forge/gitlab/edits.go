@@ -10,9 +10,6 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
-// commands are the texts that begin with a slash.
-func commands(c forge.Comment) bool { return strings.HasPrefix(c.Body, "/") }
-
 // editsAtOnce is of how many notes one query asks: far below the complexity that
 // GitLab allows one.
 const editsAtOnce = 20

@@ -155,15 +155,6 @@ func (s *Store) wake() {
 	}
 }
 
-func hookClient() *http.Client {
-	return &http.Client{
-		Timeout:   deliveryTimeout,
-		Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
-		// A redirect is an answer like any other: nothing is sent elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 func (n *sender) run() {
 	ctx := n.s.ended
 	for ctx.Err() == nil {

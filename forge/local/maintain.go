@@ -46,14 +46,3 @@ func (s *Store) maintain(repo int64) {
 		s.log.Info("a repository was packed", "repository", repo, "took", time.Since(began).String())
 	})
 }
-
-// maintainAll begins with a repository that the process before left to be packed.
-func (s *Store) maintainAll() {
-	all, err := s.Repositories(s.ended)
-	if err != nil {
-		return // who asks for one is told
-	}
-	for _, r := range all {
-		s.maintain(r.ID)
-	}
-}

@@ -202,29 +202,3 @@ func mergeTrees(base, ours, theirs map[string]git.Entry) ([]git.Entry, error) {
 	}
 	return out, nil
 }
-
-// firstCommit fills an empty repository.
-func (s *Store) firstCommit(ctx context.Context, r forge.Repository, spec RepoSpec) error {
-	m, err := s.merger(ctx, r.ID, spec.Author)
-	if err != nil {
-		return err
-	}
-	objects := git.NewObjects()
-	var entries []git.Entry
-	for path, data := range spec.Files {
-		entries = append(entries, git.Entry{Path: path, Mode: git.ModeFile, OID: objects.Blob(data)})
-	}
-	tree, err := objects.Tree(entries)
-	if err != nil {
-		return err
-	}
-	oid, err := objects.Commit(git.CommitSpec{Tree: tree, Author: m.who, Committer: m.who, Message: []byte("First commit\n")}, nil)
-	if err != nil {
-		return err
-	}
-	ref := "refs/heads/" + r.DefaultBranch
-	if out := m.repo.CompareAndSwap(ctx, []git.Command{{Ref: ref, Old: git.ZeroOID, New: oid}}, objects.Pack()); out.Status != git.Won {
-		return fmt.Errorf("the first commit of %s: %s %w", r.Repo, out.Status, out.Err)
-	}
-	return s.Received(ctx, r.ID, spec.Author, []RefUpdate{{ref, git.ZeroOID, oid}})
-}

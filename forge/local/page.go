@@ -90,6 +90,54 @@ func (s *Store) page() (http.Handler, error) {
 	return http.NewCrossOriginProtection().Handler(mux), nil
 }
 
+func (v *visit) repos() error {
+	all, err := v.client.Repositories(v.r.Context())
+	if err != nil {
+		return err
+	}
+	var lines []repoLine
+	err = v.s.view(v.r.Context(), "count issues", func(x *session) error {
+		for _, r := range all {
+			line := repoLine{Repository: r}
+			err := x.one(to(&line.Issues, &line.Changes), `SELECT count(*) FILTER (WHERE NOT change), count(*) FILTER (WHERE change)
+				FROM items WHERE repo = ? AND state = 'open'`, r.ID)
+			if err != nil {
+				return err
+			}
+			lines = append(lines, line)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "repos", frame{Title: "Repositories", Main: lines})
+}
+
+func (v *visit) newIssue() error {
+	f, err := v.repo()
+	if err != nil {
+		return err
+	}
+	if !v.logged {
+		return refuse(forge.Unauthorized, "log in first")
+	}
+	f.Tab = "issues"
+	return v.show(http.StatusOK, "new", f)
+}
+
+func (v *visit) issue() error {
+	f, view, err := v.item()
+	if err != nil {
+		return err
+	}
+	if view.Issue.IsChange {
+		return refuse(forge.NotFound, "#%d is a change", view.Issue.Number)
+	}
+	f.Tab, f.Main = "issues", view
+	return v.show(http.StatusOK, "issue", f)
+}
+
 func file(name, kind string) http.Handler {
 	data, err := pageFiles.ReadFile(name)
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

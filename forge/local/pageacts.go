@@ -3,12 +3,16 @@ package local
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/writbot/writ/forge"
 )
 
 // text is a field of a form. Browsers send line ends as CR LF, whatever was typed.
 func (v *visit) text(name string) string { return unixLines(v.r.PostForm.Get(name)) }
+
+// unixLines undoes what a form does to line ends.
+func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // file files an issue.
 func (v *visit) file() error {

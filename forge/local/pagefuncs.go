@@ -1,12 +1,15 @@
 package local
 
 import (
+	"bytes"
 	"fmt"
 	"html/template"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/yuin/goldmark"
 
 	"github.com/writbot/writ/forge"
 )
@@ -30,6 +33,16 @@ func functions() template.FuncMap {
 		"mark":     checkMark,
 		"label":    func(name, class string) labelView { return labelView{name, class} },
 	}
+}
+
+// markdown renders a text. What it returns is the only text on the page that
+// isn't escaped by the template.
+func markdown(md goldmark.Markdown, said string) template.HTML {
+	var b bytes.Buffer
+	if err := md.Convert([]byte(said), &b); err != nil {
+		return template.HTML("<pre>" + template.HTMLEscapeString(said) + "</pre>")
+	}
+	return template.HTML(b.String())
 }
 
 // shown is a line of somebody's text in which controls, and what turns the reading
@@ -121,9 +134,6 @@ func checkMark(s forge.CheckState) string {
 	}
 	return "…"
 }
-
-// unixLines undoes what a form does to line ends.
-func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // hueClass is the style sheet's class nearest to a colour. Colours come as
 // classes because the page's policy allows no inline style.

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"html/template"
 	"regexp"
 
@@ -102,14 +101,4 @@ func (folds) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		_, _ = w.WriteString(said) // into memory
 		return ast.WalkContinue, nil
 	})
-}
-
-// markdown renders a text. What it returns is the only text on the page that
-// isn't escaped by the template.
-func markdown(md goldmark.Markdown, said string) template.HTML {
-	var b bytes.Buffer
-	if err := md.Convert([]byte(said), &b); err != nil {
-		return template.HTML("<pre>" + template.HTMLEscapeString(said) + "</pre>")
-	}
-	return template.HTML(b.String())
 }

@@ -48,6 +48,10 @@ func (x *session) pushed(in scope, m RefUpdate) error {
 	return x.moveChange(in, branch, m.New)
 }
 
+func (x *session) tellPush(in scope, m RefUpdate) error {
+	return x.tell(in, forge.Payload{Event: forge.PayloadPush, Ref: m.Ref, Before: string(m.Old), After: string(m.New)})
+}
+
 // moveChange notes that the head of an open change has moved.
 func (x *session) moveChange(in scope, branch string, head git.OID) error {
 	c, err := x.changeFrom(in.repoRow, branch, "", true)

@@ -93,6 +93,32 @@ func (s *Store) CreateRepo(ctx context.Context, spec RepoSpec) (made forge.Repos
 	return made, s.firstCommit(ctx, made, spec)
 }
 
+// firstCommit fills an empty repository.
+func (s *Store) firstCommit(ctx context.Context, r forge.Repository, spec RepoSpec) error {
+	m, err := s.merger(ctx, r.ID, spec.Author)
+	if err != nil {
+		return err
+	}
+	objects := git.NewObjects()
+	var entries []git.Entry
+	for path, data := range spec.Files {
+		entries = append(entries, git.Entry{Path: path, Mode: git.ModeFile, OID: objects.Blob(data)})
+	}
+	tree, err := objects.Tree(entries)
+	if err != nil {
+		return err
+	}
+	oid, err := objects.Commit(git.CommitSpec{Tree: tree, Author: m.who, Committer: m.who, Message: []byte("First commit\n")}, nil)
+	if err != nil {
+		return err
+	}
+	ref := "refs/heads/" + r.DefaultBranch
+	if out := m.repo.CompareAndSwap(ctx, []git.Command{{Ref: ref, Old: git.ZeroOID, New: oid}}, objects.Pack()); out.Status != git.Won {
+		return fmt.Errorf("the first commit of %s: %s %w", r.Repo, out.Status, out.Err)
+	}
+	return s.Received(ctx, r.ID, spec.Author, []RefUpdate{{ref, git.ZeroOID, oid}})
+}
+
 // World is the identity of a repository: which forge this is, and which of its
 // repositories, both random. Names change hands, and a forge that is made anew
 // gives the same numbers again; this stays with the one repository.

@@ -52,6 +52,17 @@ func (s *Store) Handler() (http.Handler, error) {
 	}), nil
 }
 
+// maintainAll begins with a repository that the process before left to be packed.
+func (s *Store) maintainAll() {
+	all, err := s.Repositories(s.ended)
+	if err != nil {
+		return // who asks for one is told
+	}
+	for _, r := range all {
+		s.maintain(r.ID)
+	}
+}
+
 // isLoopback tells an address or host, with or without a port, of the loopback
 // interface.
 func isLoopback(addr string) bool {

@@ -87,6 +87,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+func hookClient() *http.Client {
+	return &http.Client{
+		Timeout:   deliveryTimeout,
+		Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
+		// A redirect is an answer like any other: nothing is sent elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 func (s *Store) start(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "repos"), directoryMode); err != nil {
 		return err

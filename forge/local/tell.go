@@ -75,7 +75,3 @@ func (x *session) tellComment(in scope, it itemRow, action string, c forge.Comme
 	}
 	return x.tell(in, p)
 }
-
-func (x *session) tellPush(in scope, m RefUpdate) error {
-	return x.tell(in, forge.Payload{Event: forge.PayloadPush, Ref: m.Ref, Before: string(m.Old), After: string(m.New)})
-}

@@ -3,6 +3,8 @@ package worldtest
 import (
 	"encoding/pem"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,6 +50,13 @@ func GitHub(t testing.TB, e *githubtest.Emulator, hook string) *World {
 	w.Bot = self.ID
 	must(t, w.Maintainer.EnsureLabels(t.Context(), w.Repo, []forge.Label{{Name: Label, Color: "0e8a16"}}))
 	return w
+}
+
+func writeSecret(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 // keyLines are the lines of a private key that say something.

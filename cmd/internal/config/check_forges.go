@@ -131,6 +131,18 @@ func (f forgeCheck) repositories(list []string, form lazyregexp.Regexp, words st
 	}
 }
 
+// wantRepository is what is said of what is no repository's name.
+func wantRepository(name, form string) string {
+	u, err := url.Parse(name)
+	if err == nil && u.Host != "" && u.Scheme != "" {
+		return "It must be " + form + ", not an address: " + join("", strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")) + "."
+	}
+	if strings.HasSuffix(name, ".git") {
+		return "It must be " + form + ", without .git at its end."
+	}
+	return "It must be " + form + ", such as acme/shop."
+}
+
 func (f forgeCheck) network(ca, proxy string) {
 	f.bad(ca != "" && !filepath.IsAbs(ca), "ca_file", wantPath(ca))
 	if proxy == "" || proxy == "none" {

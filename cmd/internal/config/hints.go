@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"path"
 	"strings"
 
@@ -77,15 +76,6 @@ func withUnit(text, units string) string {
 	return "It must be text with its unit: " + example + "."
 }
 
-// inBinary is a size in the units that are taken, "" for what looks like none.
-func inBinary(text string) string {
-	m := shortSize().FindStringSubmatch(text)
-	if m == nil {
-		return ""
-	}
-	return m[1] + strings.ToUpper(m[2]) + "iB"
-}
-
 // wantPath is what is said of a relative path.
 func wantPath(p string) string {
 	name := path.Base(path.Clean("/" + p))
@@ -93,16 +83,4 @@ func wantPath(p string) string {
 		name = "state"
 	}
 	return "It must be an absolute path, such as /var/lib/writ/" + join("", name) + ": what a relative one means would depend on where writ is started."
-}
-
-// wantRepository is what is said of what is no repository's name.
-func wantRepository(name, form string) string {
-	u, err := url.Parse(name)
-	if err == nil && u.Host != "" && u.Scheme != "" {
-		return "It must be " + form + ", not an address: " + join("", strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")) + "."
-	}
-	if strings.HasSuffix(name, ".git") {
-		return "It must be " + form + ", without .git at its end."
-	}
-	return "It must be " + form + ", such as acme/shop."
 }

@@ -57,6 +57,15 @@ func (r *reader) worded(n *yaml.Node, dst reflect.Value, key string, tag reflect
 	}
 }
 
+// inBinary is a size in the units that are taken, "" for what looks like none.
+func inBinary(text string) string {
+	m := shortSize().FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return m[1] + strings.ToUpper(m[2]) + "iB"
+}
+
 // errMount is a sentence of the report, and so written as one.
 var errMount = errors.New("It must be a clean absolute path, or two with a colon between: /source:/target.") //nolint:staticcheck // see above
 

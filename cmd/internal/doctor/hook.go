@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (v *visit) appDeliveries(ctx context.Context, h app) result {
 		if http.StatusText(last.Status) == "" {
 			how = "the answer was no success"
 		}
-		how += " (" + itoa(last.Status) + ")"
+		how += " (" + strconv.Itoa(last.Status) + ")"
 	}
 	return warn("If writ answers now, nothing is lost: the sweep finds what they told of. To send one again: the App's page, Advanced, Recent Deliveries, Redeliver.",
 		"%d of %s were not taken; the last one, %s at %s: %s.", len(failed), span, last.Event, last.At.UTC().Format(time.RFC3339), how)

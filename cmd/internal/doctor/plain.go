@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/writbot/writ/forge"
@@ -28,5 +27,3 @@ func plain(err error) string {
 	}
 	return strings.TrimSuffix(oneLine(text), ".")
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

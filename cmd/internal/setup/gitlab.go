@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,28 @@ func public(text string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "https" || u.Scheme == "http" && (ip != nil && ip.IsLoopback() || u.Hostname() == "localhost")
+}
+
+// hookSecrets are those of the projects, as they are kept.
+func (g *GitLab) hookSecrets() (list []*hookSecret) {
+	taken := map[string]bool{}
+	for _, p := range g.Projects {
+		plain := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '-'
+		}, strings.ToLower(p))
+		word := plain
+		for n := 2; taken[word]; n++ {
+			word = plain + "-" + strconv.Itoa(n)
+		}
+		taken[word] = true
+		k := &hookSecret{g: g, project: p, word: word}
+		k.signed = !Exists(k.path())
+		list = append(list, k)
+	}
+	return list
 }
 
 // hooked reports whether GitLab tells writ, by hooks.

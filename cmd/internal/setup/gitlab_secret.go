@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/writbot/writ/cmd/internal/config"
@@ -31,28 +30,6 @@ type hookSecret struct {
 	word    string // the project's, in names of files
 	signed  bool   // the hook signs
 	fresh   bool   // it was made just now
-}
-
-// hookSecrets are those of the projects, as they are kept.
-func (g *GitLab) hookSecrets() (list []*hookSecret) {
-	taken := map[string]bool{}
-	for _, p := range g.Projects {
-		plain := strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return '-'
-		}, strings.ToLower(p))
-		word := plain
-		for n := 2; taken[word]; n++ {
-			word = plain + "-" + strconv.Itoa(n)
-		}
-		taken[word] = true
-		k := &hookSecret{g: g, project: p, word: word}
-		k.signed = !Exists(k.path())
-		list = append(list, k)
-	}
-	return list
 }
 
 // kind is the key that names it in a configuration.

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -49,4 +50,12 @@ func CodeOf(err error) string {
 		return string(coded.FailureCode())
 	}
 	return gitCode(err)
+}
+
+// gitCode is the code of an error that may be git's.
+func gitCode(err error) string {
+	if code := git.CodeOf(err); code != "" {
+		return code
+	}
+	return "error"
 }

@@ -10,14 +10,6 @@ import (
 	"github.com/writbot/writ/forge/git"
 )
 
-// gitCode is the code of an error that may be git's.
-func gitCode(err error) string {
-	if code := git.CodeOf(err); code != "" {
-		return code
-	}
-	return "error"
-}
-
 // repo makes a span of each exchange with a repository.
 type repo struct {
 	to     supervisor.Repo

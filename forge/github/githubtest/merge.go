@@ -136,28 +136,3 @@ func (p *Place) move(t testing.TB, owner, name string) {
 	now := p.Repo
 	p.now.Store(&now)
 }
-
-// where serves the repository, which stays where it lies, at the name that it has
-// now, and redirects those that it had and that lead nowhere else.
-func (p *Place) where(git http.Handler) http.Handler {
-	first := p.Repo.String()
-	p.now.Store(&forge.Repo{Owner: p.Repo.Owner, Name: p.Repo.Name})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git")
-		now := p.now.Load().String()
-		if asked == now {
-			here := r.Clone(r.Context())
-			here.URL.Path, here.URL.RawPath = "/"+first+".git"+rest, ""
-			git.ServeHTTP(w, here)
-			return
-		}
-		var to struct{ Name string }
-		if err := p.admin(r.Context(), "leads", map[string]any{"name": asked}, &to); err != nil || to.Name == "" {
-			http.NotFound(w, r)
-			return
-		}
-		at := *r.URL
-		at.Path, at.RawPath = "/"+to.Name+".git"+rest, ""
-		http.Redirect(w, r, at.RequestURI(), http.StatusMovedPermanently)
-	})
-}

@@ -9,6 +9,36 @@ import (
 	"time"
 )
 
+func aboutPeople() []route {
+	return []route{
+		{method: "GET", pattern: "/user", handle: getSelf},
+		{method: "GET", pattern: "/users/{user}", handle: getUser},
+		{method: "GET", pattern: "/personal_access_tokens/self", handle: getToken},
+		{method: "GET", pattern: aProject, handle: getProject, params: params{"license": boolean, "statistics": boolean, "with_custom_attributes": boolean}},
+		{method: "GET", pattern: aProject + "/members/all/{user}", handle: getMember},
+		{method: "GET", pattern: aProject + "/labels", handle: listLabels, paged: true, params: params{"with_counts": boolean, "include_ancestor_groups": boolean, "search": text}},
+		{method: "POST", pattern: aProject + "/labels", handle: createLabel, created: true, params: params{"name": text, "color": text, "description": text, "priority": integer}},
+		{method: "GET", pattern: aProject + "/repository/branches/{branch}", handle: getBranch},
+	}
+}
+
+func getBranch(c *call) (any, error) {
+	p, err := c.project()
+	if err != nil {
+		return nil, err
+	}
+	name := c.r.PathValue("branch")
+	oid := c.s.ref(p, "refs/heads/"+name)
+	if oid == "" {
+		return nil, says(http.StatusNotFound, "404 Branch Not Found")
+	}
+	return map[string]any{
+		"name": name, "merged": false, "protected": name == p.DefaultBranch, "default": name == p.DefaultBranch,
+		"developers_can_push": false, "developers_can_merge": false, "can_push": true, "web_url": c.s.URL + "/" + p.path() + "/-/tree/" + name,
+		"commit": map[string]any{"id": oid, "short_id": oid[:8], "created_at": stamp(c.d.Last), "parent_ids": []string{}, "title": "commit", "message": "commit"},
+	}, nil
+}
+
 // membership is the best of somebody's memberships in a project: its own, its
 // groups', and those of groups that were invited. false for none.
 func (c *call) membership(p *project, user int64) (member, bool) {

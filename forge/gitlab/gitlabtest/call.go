@@ -108,6 +108,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, at route) {
 	_, _ = w.Write(body) // who has gone doesn't want it
 }
 
+// due finds the lie for a request. The lock is held.
+func (s *Server) due(r *http.Request) *lie {
+	for _, l := range s.lies {
+		if l.left != 0 && (l.method == "" || l.method == r.Method) && strings.Contains(r.URL.EscapedPath(), l.path) {
+			l.left--
+			return l
+		}
+	}
+	return nil
+}
+
 // conditional sets the tag of an answer, and says 304 to who has it already.
 func conditional(r *http.Request, header http.Header, body []byte) int {
 	sum := md5.Sum(body) //nolint:gosec // an ETag

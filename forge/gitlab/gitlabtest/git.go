@@ -98,20 +98,6 @@ func (s *Server) Ref(projectID int64, name string) string {
 
 func (s *Server) ref(p *project, name string) string { return gittest.RefOID(s.dir(p), name) }
 
-func (s *Server) hasCommit(p *project, oid string) bool {
-	out, err := gittest.TryGit(s.dir(p), "", "cat-file", "-t", oid)
-	return err == nil && strings.TrimSpace(out) == "commit"
-}
-
-// containing is the first branch that holds a commit.
-func (s *Server) containing(p *project, oid string) string {
-	out, err := gittest.TryGit(s.dir(p), "", "for-each-ref", "--count=1", "--format=%(refname:short)", "--contains", oid, "refs/heads")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(out)
-}
-
 // authorize is who may read and write a repository: a token is the password, the
 // name beside it doesn't count.
 func (s *Server) authorize(r *http.Request, repo string, write bool) (string, error) {

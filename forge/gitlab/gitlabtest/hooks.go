@@ -21,6 +21,29 @@ var hookEvents = []string{
 
 const signingPrefix = "whsec_"
 
+func aboutHooks() []route {
+	at := aProject + "/hooks"
+	return []route{
+		{method: "GET", pattern: at, handle: listHooks, paged: true},
+		{method: "POST", pattern: at, handle: createHook, created: true, params: hookParams()},
+		{method: "GET", pattern: at + "/{hook}", handle: getHook},
+		{method: "PUT", pattern: at + "/{hook}", handle: updateHook, params: hookParams()},
+		{method: "DELETE", pattern: at + "/{hook}", handle: deleteHook, empty: true},
+		{method: "GET", pattern: at + "/{hook}/events", handle: listHookEvents, paged: true, params: params{"status": text}},
+		{method: "POST", pattern: at + "/{hook}/events/{event}/resend", handle: resendHookEvent, created: true},
+		{method: "POST", pattern: at + "/{hook}/test/{trigger}", handle: testHook, created: true},
+	}
+}
+
+// hookParams are those of POST and PUT.
+func hookParams() params {
+	p := params{"url": text, "name": text, "description": text, "token": text, "signing_token": text, "enable_ssl_verification": boolean, "push_events_branch_filter": text, "branch_filter_strategy": text}
+	for _, e := range hookEvents {
+		p[e] = boolean
+	}
+	return p
+}
+
 func (c *call) hook(p *project, h *hook) any {
 	state := "executable"
 	if c.s.opts.Now().Before(h.Until) {

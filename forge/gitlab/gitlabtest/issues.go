@@ -7,6 +7,29 @@ import (
 	"time"
 )
 
+func aboutIssues() []route {
+	at := aProject + "/issues"
+	return []route{
+		{method: "GET", pattern: at, handle: listIssues, paged: true, params: params{
+			"state": text, "labels": list, "order_by": text, "sort": text, "updated_after": timestamp, "updated_before": timestamp,
+			"created_after": timestamp, "created_before": timestamp, "scope": text, "confidential": boolean, "issue_type": text,
+			"author_id": integer, "search": text, "with_labels_details": boolean, "iids[]": integer,
+		}},
+		{method: "POST", pattern: at, handle: createIssue, created: true, params: params{
+			"title": text, "description": text, "labels": list, "confidential": boolean, "issue_type": text, "created_at": timestamp,
+		}},
+		{method: "GET", pattern: at + "/{iid}", handle: getIssue},
+		{method: "PUT", pattern: at + "/{iid}", handle: updateIssue, params: params{
+			"title": text, "description": text, "labels": list, "add_labels": list, "remove_labels": list, "state_event": text,
+			"discussion_locked": boolean, "confidential": boolean,
+		}},
+		{method: "GET", pattern: at + "/{iid}/award_emoji", handle: listIssueAwards, paged: true},
+		{method: "POST", pattern: at + "/{iid}/award_emoji", handle: createIssueAward, created: true, params: params{"name": text}},
+		{method: "GET", pattern: at + "/{iid}/resource_label_events", handle: listLabelEvents, paged: true},
+		{method: "GET", pattern: at + "/{iid}/resource_state_events", handle: listStateEvents, paged: true},
+	}
+}
+
 // newItem adds an issue or merge request. The lock is held.
 func (s *Server) newItem(p *project, kind string, author int64, title string) *item {
 	p.LastIID[kind]++

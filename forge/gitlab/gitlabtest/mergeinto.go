@@ -1,7 +1,6 @@
 package gitlabtest
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/writbot/writ/forge/git/gittest"
@@ -19,34 +18,6 @@ func (s *Server) SetMergeMethod(projectID int64, method string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.data.Projects[projectID].MergeMethod = method
-}
-
-// mergeInto merges a request's branch into its target as somebody, by the project's
-// method: a fast-forward never makes a merge commit, and is refused where the branch,
-// unless it is squashed, isn't above its target.
-func (s *Server) mergeInto(p *project, i *item, user int64, squash bool) (err error) {
-	dir, base := s.dir(p), s.ref(p, "refs/heads/"+i.Target)
-	tip := i.SHA
-	if squash {
-		if i.SquashSHA, err = gittest.Squash(dir, base, tip, i.Title+"\n"); err != nil {
-			return err
-		}
-		tip = i.SquashSHA
-	}
-	if p.MergeMethod == FastForward {
-		if _, err := gittest.TryGit(dir, "", "merge-base", "--is-ancestor", base, tip); err != nil {
-			return errors.New("fast-forward merge is not possible: rebase first")
-		}
-	} else {
-		message := fmt.Sprintf("Merge branch '%s' into '%s'\n\n%s\n\nSee merge request %s%s\n", i.Source, i.Target, i.Title, p.path(), i.reference())
-		if i.MergeSHA, err = gittest.MergeCommit(dir, base, tip, message); err != nil {
-			return err
-		}
-		tip = i.MergeSHA
-	}
-	s.run(dir, "", "update-ref", "refs/heads/"+i.Target, tip, base)
-	s.tellPush(p, user, smarthttp.RefUpdate{Ref: "refs/heads/" + i.Target, Old: base, New: tip})
-	return nil
 }
 
 // Rebase puts a request's branch above its target, as the button does: it pushes the

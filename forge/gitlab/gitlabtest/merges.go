@@ -1,13 +1,46 @@
 package gitlabtest
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/forge/git/smarthttp"
 )
 
 var draftTitle = regexp.MustCompile(`(?i)^\s*(\[draft\]|\(draft\)|draft:)`)
+
+func aboutMerges() []route {
+	at := aProject + "/merge_requests"
+	return []route{
+		{method: "GET", pattern: at, handle: listMerges, paged: true, params: params{
+			"state": text, "order_by": text, "sort": text, "source_branch": text, "target_branch": text, "scope": text, "wip": text, "author_id": integer,
+		}},
+		{method: "POST", pattern: at, handle: createMerge, created: true, params: params{
+			"source_branch": text, "target_branch": text, "title": text, "description": text, "target_project_id": integer,
+			"labels": list, "remove_source_branch": boolean, "squash": boolean, "allow_collaboration": boolean,
+		}},
+		{method: "GET", pattern: at + "/{iid}", handle: getMerge},
+		{method: "PUT", pattern: at + "/{iid}", handle: updateMerge, params: params{
+			"title": text, "description": text, "target_branch": text, "labels": list, "add_labels": list, "remove_labels": list,
+			"state_event": text, "discussion_locked": boolean, "remove_source_branch": boolean, "squash": boolean,
+		}},
+		{method: "PUT", pattern: at + "/{iid}/merge", handle: acceptMerge, params: params{
+			"merge_commit_message": text, "squash": boolean, "squash_commit_message": text, "should_remove_source_branch": boolean, "sha": text,
+		}},
+		{method: "POST", pattern: at + "/{iid}/discussions", handle: createDiscussion, created: true, params: params{"body": text, "position": object, "commit_id": text, "created_at": timestamp}},
+		{method: "POST", pattern: aProject + "/statuses/{sha}", handle: setStatus, created: true, params: params{
+			"state": text, "ref": text, "name": text, "context": text, "target_url": text, "description": text, "coverage": object, "pipeline_id": integer,
+		}},
+		{method: "GET", pattern: aProject + "/repository/commits/{sha}/statuses", handle: listStatuses, paged: true, params: params{
+			"ref": text, "stage": text, "name": text, "all": boolean, "pipeline_id": integer, "order_by": text, "sort": text,
+		}},
+	}
+}
 
 func (c *call) merge(p *project, i *item) any {
 	out := c.common(p, i)
@@ -141,21 +174,32 @@ func (c *call) accept(p *project, i *item, squash bool) error {
 	return nil
 }
 
-func getBranch(c *call) (any, error) {
-	p, err := c.project()
-	if err != nil {
-		return nil, err
+// mergeInto merges a request's branch into its target as somebody, by the project's
+// method: a fast-forward never makes a merge commit, and is refused where the branch,
+// unless it is squashed, isn't above its target.
+func (s *Server) mergeInto(p *project, i *item, user int64, squash bool) (err error) {
+	dir, base := s.dir(p), s.ref(p, "refs/heads/"+i.Target)
+	tip := i.SHA
+	if squash {
+		if i.SquashSHA, err = gittest.Squash(dir, base, tip, i.Title+"\n"); err != nil {
+			return err
+		}
+		tip = i.SquashSHA
 	}
-	name := c.r.PathValue("branch")
-	oid := c.s.ref(p, "refs/heads/"+name)
-	if oid == "" {
-		return nil, says(http.StatusNotFound, "404 Branch Not Found")
+	if p.MergeMethod == FastForward {
+		if _, err := gittest.TryGit(dir, "", "merge-base", "--is-ancestor", base, tip); err != nil {
+			return errors.New("fast-forward merge is not possible: rebase first")
+		}
+	} else {
+		message := fmt.Sprintf("Merge branch '%s' into '%s'\n\n%s\n\nSee merge request %s%s\n", i.Source, i.Target, i.Title, p.path(), i.reference())
+		if i.MergeSHA, err = gittest.MergeCommit(dir, base, tip, message); err != nil {
+			return err
+		}
+		tip = i.MergeSHA
 	}
-	return map[string]any{
-		"name": name, "merged": false, "protected": name == p.DefaultBranch, "default": name == p.DefaultBranch,
-		"developers_can_push": false, "developers_can_merge": false, "can_push": true, "web_url": c.s.URL + "/" + p.path() + "/-/tree/" + name,
-		"commit": map[string]any{"id": oid, "short_id": oid[:8], "created_at": stamp(c.d.Last), "parent_ids": []string{}, "title": "commit", "message": "commit"},
-	}, nil
+	s.run(dir, "", "update-ref", "refs/heads/"+i.Target, tip, base)
+	s.tellPush(p, user, smarthttp.RefUpdate{Ref: "refs/heads/" + i.Target, Old: base, New: tip})
+	return nil
 }
 
 func showStatus(c *call) func(*status) any {
@@ -215,6 +259,20 @@ func setStatus(c *call) (any, error) {
 	st := p.Statuses[at]
 	st.State, st.Description, st.TargetURL, st.At = state, about, target, c.s.tick()
 	return showStatus(c)(st), nil
+}
+
+func (s *Server) hasCommit(p *project, oid string) bool {
+	out, err := gittest.TryGit(s.dir(p), "", "cat-file", "-t", oid)
+	return err == nil && strings.TrimSpace(out) == "commit"
+}
+
+// containing is the first branch that holds a commit.
+func (s *Server) containing(p *project, oid string) string {
+	out, err := gittest.TryGit(s.dir(p), "", "for-each-ref", "--count=1", "--format=%(refname:short)", "--contains", oid, "refs/heads")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(out)
 }
 
 // listStatuses shows the newest of each name, or all.

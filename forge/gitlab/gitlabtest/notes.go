@@ -10,6 +10,22 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
+func aboutNotes(kind string) []route {
+	at := aProject + "/" + kind + "s/{iid}/notes"
+	with := func(f func(*call, string) (any, error)) func(*call) (any, error) {
+		return func(c *call) (any, error) { return f(c, kind) }
+	}
+	return []route{
+		{method: "GET", pattern: at, handle: with(listNotes), paged: true, params: params{"sort": text, "order_by": text, "activity_filter": text}},
+		{method: "POST", pattern: at, handle: with(createNote), created: true, params: params{"body": text, "confidential": boolean, "internal": boolean, "created_at": timestamp}},
+		{method: "GET", pattern: at + "/{note}", handle: with(getNote)},
+		{method: "PUT", pattern: at + "/{note}", handle: with(updateNote), params: params{"body": text}},
+		{method: "DELETE", pattern: at + "/{note}", handle: with(deleteNote), empty: true},
+		{method: "GET", pattern: at + "/{note}/award_emoji", handle: with(listAwards), paged: true},
+		{method: "POST", pattern: at + "/{note}/award_emoji", handle: with(createAward), created: true, params: params{"name": text}},
+	}
+}
+
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func threadType(kind string) string {

@@ -117,17 +117,6 @@ func (s *Server) Lag(reads int) {
 	s.replica, s.lag = s.data.clone(), reads
 }
 
-// due finds the lie for a request. The lock is held.
-func (s *Server) due(r *http.Request) *lie {
-	for _, l := range s.lies {
-		if l.left != 0 && (l.method == "" || l.method == r.Method) && strings.Contains(r.URL.EscapedPath(), l.path) {
-			l.left--
-			return l
-		}
-	}
-	return nil
-}
-
 func (l *lie) answer(h http.Header) (int, http.Header, []byte) {
 	for name, values := range l.Header {
 		h[name] = values

@@ -153,3 +153,21 @@ func (s *Server) mux() http.Handler {
 	m.HandleFunc("/", s.git.ServeHTTP)
 	return m
 }
+
+// aProject begins the address of what a project has.
+const aProject = "/projects/{id}"
+
+// routes are the addresses of the API, with the parameters that GitLab publishes
+// for them and a client may need. What handles them is beside each group.
+func routes() []route {
+	all := [][]route{aboutPeople(), aboutIssues(), aboutMerges(), aboutNotes(anIssue), aboutNotes(aMerge), aboutHooks(), aboutProtection()}
+	var out []route
+	for _, some := range all {
+		out = append(out, some...)
+	}
+	return out
+}
+
+func graphQL() route {
+	return route{method: "POST", pattern: "/graphql", query: true, handle: askGraph, params: params{"query": text, "variables": object, "operationName": text}}
+}

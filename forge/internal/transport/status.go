@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"unicode"
-
-	"github.com/writbot/writ/forge"
 )
 
 // Limits on what is kept of a refusal, in bytes: Body is for programs, the words
@@ -66,31 +64,6 @@ func words(body string, res *http.Response, clean cleaner) string {
 		}
 	}
 	return ""
-}
-
-// reasonOf is the class of a status. A redirect is a thing that moved.
-func reasonOf(status int) forge.Reason {
-	switch status {
-	case http.StatusUnauthorized:
-		return forge.Unauthorized
-	case http.StatusForbidden, http.StatusUnavailableForLegalReasons:
-		return forge.Forbidden
-	case http.StatusNotFound, http.StatusGone:
-		return forge.NotFound
-	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusMethodNotAllowed, http.StatusLocked:
-		return forge.Conflict
-	case http.StatusTooManyRequests:
-		return forge.Limited
-	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return forge.Unavailable
-	}
-	switch {
-	case status >= http.StatusInternalServerError:
-		return forge.Unavailable
-	case status >= 300 && status < 400:
-		return forge.NotFound
-	}
-	return forge.Invalid
 }
 
 // cleaner takes credentials out of foreign text.

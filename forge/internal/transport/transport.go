@@ -199,3 +199,28 @@ func readAll(r io.ReadCloser, limit int64) ([]byte, error) {
 	}
 	return body, nil
 }
+
+// reasonOf is the class of a status. A redirect is a thing that moved.
+func reasonOf(status int) forge.Reason {
+	switch status {
+	case http.StatusUnauthorized:
+		return forge.Unauthorized
+	case http.StatusForbidden, http.StatusUnavailableForLegalReasons:
+		return forge.Forbidden
+	case http.StatusNotFound, http.StatusGone:
+		return forge.NotFound
+	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusMethodNotAllowed, http.StatusLocked:
+		return forge.Conflict
+	case http.StatusTooManyRequests:
+		return forge.Limited
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return forge.Unavailable
+	}
+	switch {
+	case status >= http.StatusInternalServerError:
+		return forge.Unavailable
+	case status >= 300 && status < 400:
+		return forge.NotFound
+	}
+	return forge.Invalid
+}
