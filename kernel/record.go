@@ -131,9 +131,9 @@ func Records(list []SealedRecord) []Record {
 
 // sealedWith encodes a record around its body, which is encoded already: as [Record], field
 // by field.
-func (r Record) sealedWith(c *canon.Codec, body canon.Sealed) (SealedRecord, error) {
+func (r Record) sealedWith(body canon.Sealed) (SealedRecord, error) {
 	r.Body = body.Bytes()
-	s, err := c.Seal(struct {
+	s, err := canon.Seal(struct {
 		V        int64        `json:"v"`
 		Kind     Kind         `json:"kind"`
 		World    string       `json:"world_id"`
@@ -175,19 +175,18 @@ func (c Chain) Seal(now int64, drafts []Draft) ([]SealedRecord, Chain, error) {
 		now = c.Time
 	}
 	out := make([]SealedRecord, 0, len(drafts))
-	var codec canon.Codec
 	for _, d := range drafts {
 		if _, ok := d.Kind.Class(); !ok {
 			return nil, before, fmt.Errorf("kernel: unknown record kind %q", d.Kind)
 		}
-		body, err := codec.Seal(d.Body)
+		body, err := canon.Seal(d.Body)
 		if err != nil {
 			return nil, before, fmt.Errorf("kernel: body of %s record: %w", d.Kind, err)
 		}
 		r, err := Record{
 			V: RecordVersion, Kind: d.Kind, World: c.World, Instance: c.Instance,
 			Seq: c.Head.Seq + 1, Prev: c.Head.Hash, Time: now, Task: d.Task, Run: d.Run,
-		}.sealedWith(&codec, body)
+		}.sealedWith(body)
 		if err != nil {
 			return nil, before, fmt.Errorf("kernel: %s record: %w", d.Kind, err)
 		}

@@ -72,6 +72,7 @@ var rules = []rule{
 	{"kernel/...", inCode, "./kernel/...", allow, "rooms of the kernel"},
 	{"kernel/...", anywhere, "./...", deny, "the kernel is under every other room"},
 	{"kernel/machine/...", inCode, "sync sync/atomic", allow, "the machine serialises its callers (seed 004)"},
+	{"kernel/canon", inCode, "sync", allow, "what it learned about a Go type is kept, and read by many"},
 	{"kernel/...", inCode, "stmt:go", deny, "the kernel starts no goroutines; its callers decide what runs at once"},
 	{"kernel/...", inCode, clocks, deny, "time is an input, so that every decision replays"},
 	{"kernel/...", inCode, pure, allow, "computes only"},

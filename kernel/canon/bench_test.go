@@ -61,31 +61,6 @@ func BenchmarkMarshal(b *testing.B) {
 	}
 }
 
-func BenchmarkCodecMarshal(b *testing.B) {
-	var c canon.Codec
-	v, out := typical(b)
-	b.SetBytes(int64(len(out)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := c.Marshal(&v); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkCodecUnmarshalCanonical(b *testing.B) {
-	var c canon.Codec
-	_, out := typical(b)
-	b.SetBytes(int64(len(out)))
-	b.ReportAllocs()
-	for b.Loop() {
-		var v record
-		if err := c.UnmarshalCanonical(out, &v); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkHash(b *testing.B) {
 	v, out := typical(b)
 	b.SetBytes(int64(len(out)))

@@ -18,7 +18,7 @@ import (
 // canonical form. Into an interface go map[string]any, []any, string, int64,
 // bool and nil. An array must be as long as its Go type says.
 func Unmarshal(data []byte, v any, lim Limits) error {
-	return new(Codec).Unmarshal(data, v, lim)
+	return unmarshal(newScanner(data, lim), v)
 }
 
 // UnmarshalCanonical is Unmarshal for bytes that must be exactly what
@@ -26,7 +26,7 @@ func Unmarshal(data []byte, v any, lim Limits) error {
 // one pass does both. The limit of depth is [DefaultMaxDepth] as in Marshal;
 // the data's size is the caller's.
 func UnmarshalCanonical(data []byte, v any) error {
-	return new(Codec).UnmarshalCanonical(data, v)
+	return unmarshal(newCanonicalScanner(data), v)
 }
 
 func newCanonicalScanner(data []byte) *scanner {
@@ -35,12 +35,12 @@ func newCanonicalScanner(data []byte) *scanner {
 	return s
 }
 
-func unmarshal(known *plans, s *scanner, v any) error {
+func unmarshal(s *scanner, v any) error {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		return refuse(ErrType, "decode into a pointer that isn't nil")
 	}
-	d := decoder{scanner: s, plans: known}
+	d := decoder{s}
 	p.Elem().SetZero()
 	err := s.document(func() error { return d.value(p.Elem()) })
 	if err != nil {
@@ -49,10 +49,7 @@ func unmarshal(known *plans, s *scanner, v any) error {
 	return err
 }
 
-type decoder struct {
-	*scanner
-	plans *plans
-}
+type decoder struct{ *scanner }
 
 // value reads the next value into v.
 func (d *decoder) value(v reflect.Value) error {
@@ -277,7 +274,7 @@ func (d *decoder) structure(v reflect.Value, c byte) error {
 	if c != '{' {
 		return d.wrong("an object")
 	}
-	members, err := d.plans.of(v.Type())
+	members, err := planOf(v.Type())
 	if err != nil {
 		return err
 	}

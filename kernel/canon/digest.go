@@ -23,10 +23,8 @@ func Sum(b []byte) Digest {
 // being read as another (seed 002, "Receipt Hashing"; DESIGN §4). The same
 // bytes given to [Sum] give the same digest. Besides the errors of [Marshal]
 // it fails with [ErrKind].
-func Hash(v any) (Digest, error) { return new(Codec).Hash(v) }
-
-// tagged is the digest of what Marshal gave.
-func tagged(b []byte, err error) (Digest, error) {
+func Hash(v any) (Digest, error) {
+	b, err := Marshal(v)
 	if err != nil {
 		return "", err
 	}

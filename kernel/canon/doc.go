@@ -45,6 +45,6 @@
 // Noncharacters such as U+FFFE are ordinary text here, as in RFC 8785, though
 // RFC 7493 would refuse them: what people wrote must be recordable.
 //
-// The package is pure: standard library, no I/O, no state between calls; what
-// is worth keeping from call to call is in a [Codec] of the caller.
+// The package is pure: standard library, no I/O, and nothing that a call leaves
+// behind changes what another one answers.
 package canon

@@ -24,12 +24,15 @@ import (
 // [DefaultMaxDepth] and so cycles ([ErrDepth]), and as [ErrType] bytes (say:
 // hex or base64 them yourself), types with a JSON or text form of their own,
 // json.Number, channels and functions.
-func Marshal(v any) ([]byte, error) { return new(Codec).Marshal(v) }
+func Marshal(v any) ([]byte, error) {
+	b, _, err := marshal(v)
+	return b, err
+}
 
 // marshal gives the bytes, and how many objects and arrays are open in them at once.
-func marshal(known *plans, v any) (b []byte, depth int, err error) {
+func marshal(v any) (b []byte, depth int, err error) {
 	const typical = 1024 // bytes, most records are smaller
-	e := encoder{out: make([]byte, 0, typical), plans: known}
+	e := encoder{out: make([]byte, 0, typical)}
 	if err := e.value(reflect.ValueOf(v)); err != nil {
 		return nil, 0, err
 	}
@@ -40,7 +43,6 @@ type encoder struct {
 	out   []byte
 	depth int // open objects and arrays
 	hops  int // pointers and interfaces on the way down
-	plans *plans
 
 	deepest int // depth has been
 }
@@ -136,7 +138,7 @@ func (e *encoder) comma() {
 }
 
 func (e *encoder) structure(v reflect.Value) error {
-	members, err := e.plans.of(v.Type())
+	members, err := planOf(v.Type())
 	if err != nil {
 		return err
 	}

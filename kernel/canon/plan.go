@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // rawType is JSON that was kept as bytes; it is always made canonical.
@@ -22,13 +23,15 @@ type field struct {
 // plan is a struct's members, sorted by name.
 type plan []field
 
-// plans are kept by a [Codec]; without one they are made anew for each call.
-type plans map[reflect.Type]plan
+// plans keeps the plan of each struct type that was asked for: a program has only so
+// many types, a plan depends on its type alone, and making one takes longer than a
+// small record.
+var plans sync.Map // of reflect.Type to plan
 
-// of is the plan of a struct type, or an [ErrType] error.
-func (p *plans) of(t reflect.Type) (plan, error) {
-	if known, ok := (*p)[t]; ok {
-		return known, nil
+// planOf is the plan of a struct type, or an [ErrType] error.
+func planOf(t reflect.Type) (plan, error) {
+	if known, ok := plans.Load(t); ok {
+		return known.(plan), nil
 	}
 	if t == sealedType {
 		return nil, badType(t, "what is sealed isn't read back; read its bytes")
@@ -43,10 +46,7 @@ func (p *plans) of(t reflect.Type) (plan, error) {
 			return nil, in(badType(t, "two fields have this name"), made[i].name)
 		}
 	}
-	if *p == nil {
-		*p = plans{}
-	}
-	(*p)[t] = made
+	plans.Store(t, made)
 	return made, nil
 }
 

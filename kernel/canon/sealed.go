@@ -16,14 +16,11 @@ type Sealed struct {
 }
 
 // Seal is [Marshal], and keeps what it was of. A value that is sealed stays as it is.
-func Seal(v any) (Sealed, error) { return new(Codec).Seal(v) }
-
-// Seal is [Seal].
-func (c *Codec) Seal(v any) (Sealed, error) {
+func Seal(v any) (Sealed, error) {
 	if s, ok := v.(Sealed); ok && s.bytes != nil {
 		return s, nil
 	}
-	b, depth, err := marshal(&c.plans, v)
+	b, depth, err := marshal(v)
 	if err != nil {
 		return Sealed{}, err
 	}

@@ -14,7 +14,7 @@ import (
 // network or chance.
 func TestPureImports(t *testing.T) {
 	allowed := []string{"bytes", "crypto/sha256", "encoding", "encoding/hex", "encoding/json", "errors", "fmt", "math/bits",
-		"reflect", "slices", "strconv", "strings", "unicode/utf16", "unicode/utf8"}
+		"reflect", "slices", "strconv", "strings", "sync", "unicode/utf16", "unicode/utf8"}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

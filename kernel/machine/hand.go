@@ -50,7 +50,7 @@ func (m *Machine) chained(e Entry) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	sealed, err := m.codec.Seal(e)
+	sealed, err := canon.Seal(e)
 	if err != nil {
 		return err
 	}

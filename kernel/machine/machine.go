@@ -34,7 +34,6 @@ type Machine struct {
 	genesis canon.Digest
 
 	mu      sync.Mutex // held for one step
-	codec   canon.Codec
 	state   State
 	now     int64
 	changes int64

@@ -106,7 +106,7 @@ func TestM1_StateIsKeptOnce(t *testing.T) {
 func TestM1_WhatAMachineHolds(t *testing.T) {
 	holds := map[string]string{
 		"kernel": "who it is", "epoch": "who it is", "genesis": "who it is",
-		"mu": "the lock of one step", "codec": "scratch of the encoder", "state": "the state",
+		"mu": "the lock of one step", "state": "the state",
 		"now": "the clock", "changes": "a count for who looks",
 		"chain": "the last durable entry", "end": "the last entry that was made",
 		"out": "entries that their caller has to make durable", "sealed": "the same, encoded",

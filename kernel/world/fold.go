@@ -78,7 +78,7 @@ func said[T any](f *fold, e *entry) error {
 		return nil
 	}
 	var v T
-	if err := f.codec.UnmarshalCanonical(e.body, &v); err != nil {
+	if err := canon.UnmarshalCanonical(e.body, &v); err != nil {
 		return refuse(ErrBody, err, "the body of a %s record", e.kind)
 	}
 	e.said = v
@@ -154,7 +154,7 @@ func (e entry) kindOf() (kind string, err error) {
 func decode[T any](f *fold, e entry, v *T, kind *string) error {
 	if said, ok := e.said.(T); ok {
 		*v = said
-	} else if err := f.codec.UnmarshalCanonical(e.body, v); err != nil {
+	} else if err := canon.UnmarshalCanonical(e.body, v); err != nil {
 		return refuse(ErrBody, err, "the body of a %s record", e.kind)
 	}
 	if *kind != string(e.kind) {

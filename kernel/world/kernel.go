@@ -70,7 +70,7 @@ func OpenGenesis(first kernel.Record) (*Kernel, error) {
 // isn't so is an [*Error] with the code `ledger.corrupt` and the record's
 // sequence number, and changes nothing.
 func (k *Kernel) Apply(r kernel.Record) error {
-	hash, err := k.fold.codec.Hash(r)
+	hash, err := canon.Hash(r)
 	if err != nil {
 		return atSeq(refuse(ErrBody, err, "it can't be hashed"), r.Seq)
 	}
@@ -158,7 +158,7 @@ func (k *Kernel) settled(e entry, r kernel.Record) error {
 	if err != nil {
 		return err
 	}
-	body, err := next.codec.Marshal(made)
+	body, err := canon.Marshal(made)
 	if err != nil {
 		return refuse(ErrReceipt, err, "the receipt")
 	}

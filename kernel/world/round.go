@@ -70,7 +70,7 @@ func (r *Round) Observe(drafts ...kernel.Draft) error {
 	next := r.fold.fork()
 	sealed := slices.Clone(drafts)
 	for i, d := range drafts {
-		body, err := next.codec.Seal(d.Body)
+		body, err := canon.Seal(d.Body)
 		if err != nil {
 			return refuse(ErrBody, err, "the body of a %s record", d.Kind)
 		}
@@ -204,7 +204,7 @@ func (r *Round) SettleRound(seed int64) (RoundReceipt, error) {
 		return RoundReceipt{}, err
 	}
 	d := kernel.Draft{Kind: kernel.KindReceipt, Body: receipt}
-	if d.Body, err = next.codec.Seal(receipt); err != nil {
+	if d.Body, err = canon.Seal(receipt); err != nil {
 		return RoundReceipt{}, refuse(ErrBody, err, "the receipt")
 	}
 	r.fold, r.receipt, r.phase = next, &receipt, settled

@@ -15,7 +15,6 @@ import (
 // shares it.
 type fold struct {
 	config    WorldConfig
-	codec     *canon.Codec // shared by all forks; one at a time uses it
 	round     int64        // last settled
 	seed      int64        // of it
 	time      int64        // of it
@@ -113,7 +112,7 @@ func newFold(c WorldConfig) (*fold, error) {
 		return nil, err
 	}
 	c = ConfigOf(c.Genesis(), c.Instance) // sorted, with its seed
-	f := &fold{config: c, codec: &canon.Codec{}, seed: *c.RandomSeed}
+	f := &fold{config: c, seed: *c.RandomSeed}
 	for _, name := range c.Members {
 		f.members = append(f.members, Member{Name: name})
 	}
@@ -164,7 +163,7 @@ func (f *fold) putAway() error {
 		}
 	})
 	for _, k := range done {
-		hash, err := f.codec.Hash(Archived{Kind: KindArchived, Prev: f.archive.Hash, Task: k.Task})
+		hash, err := canon.Hash(Archived{Kind: KindArchived, Prev: f.archive.Hash, Task: k.Task})
 		if err != nil {
 			return err
 		}
@@ -238,14 +237,14 @@ func (f *fold) stateHash() (canon.Digest, error) {
 	var failed error
 	f.tasks.each(func(k *known) {
 		if k.sealed.Bytes() == nil && failed == nil {
-			k.sealed, failed = f.codec.Seal(k.Task)
+			k.sealed, failed = canon.Seal(k.Task)
 		}
 		tasks = append(tasks, k.sealed)
 	})
 	if failed != nil {
 		return "", failed
 	}
-	all, err := f.codec.Seal(struct { // as [WorldSnapshot], without StateHash
+	all, err := canon.Seal(struct { // as [WorldSnapshot], without StateHash
 		Kind               string         `json:"kind"`
 		V                  int64          `json:"v"`
 		WorldID            string         `json:"world_id"`
@@ -268,12 +267,12 @@ func (f *fold) stateHash() (canon.Digest, error) {
 
 // copySnapshot shares nothing with the state.
 func (f *fold) copySnapshot() (WorldSnapshot, error) {
-	b, err := f.codec.Marshal(f.snapshot())
+	b, err := canon.Marshal(f.snapshot())
 	if err != nil {
 		return WorldSnapshot{}, err
 	}
 	var s WorldSnapshot
-	if err := f.codec.UnmarshalCanonical(b, &s); err != nil {
+	if err := canon.UnmarshalCanonical(b, &s); err != nil {
 		return WorldSnapshot{}, err
 	}
 	s.StateHash = canon.Sum(b)
