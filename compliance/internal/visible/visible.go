@@ -52,7 +52,10 @@ func Path(s string) string {
 	before := '/'
 	for i := 0; i < len(s); {
 		r, width := utf8.DecodeRuneInString(s[i:])
-		after, _ := utf8.DecodeRuneInString(s[i+width:] + "/")
+		after := '/'
+		if rest := s[i+width:]; rest != "" {
+			after, _ = utf8.DecodeRuneInString(rest)
+		}
 		switch {
 		case r == utf8.RuneError && width == 1, r < utf8.RuneSelf && Hidden(r):
 			fmt.Fprintf(&b, `\x%02x`, s[i])
