@@ -141,16 +141,14 @@ func (r *agentReader) run() {
 	}
 }
 
-// environment is the reader's: nothing of this process's but its search path, its caches, and
-// where packages come from.
+// environment is the reader's: this process's without whatever speaks of a home or an agent.
 func (r *agentReader) environment(dir string) []string {
 	r.t.Helper()
-	env := []string{
-		"HOME=" + filepath.Dir(write(r.t, dir, "home/.empty", "")), "SSL_CERT_FILE=" + write(r.t, dir, "authority.pem", string(r.server.Authority)),
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-	}
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return notTheReaders.MatchString(kv) })
+	env = append(env, "HOME="+filepath.Dir(write(r.t, dir, "home/.empty", "")), "SSL_CERT_FILE="+write(r.t, dir, "authority.pem", string(r.server.Authority)),
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
 	path := os.Getenv("PATH")
-	for _, name := range []string{"GOMODCACHE", "GOCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
+	for _, name := range []string{"GOMODCACHE", "GOCACHE", "GOPROXY", "GOSUMDB"} {
 		env = append(env, name+"="+answerOf(r.t, "go", "env", name))
 	}
 	if os.Getenv("WRIT_TEST_AGENTS") == "" {
@@ -161,6 +159,8 @@ func (r *agentReader) environment(dir string) []string {
 	}
 	return slices.Concat(env, []string{"PATH=" + path})
 }
+
+var notTheReaders = regexp.MustCompile("^(HOME|PATH|SSL_CERT_FILE|SSL_CERT_DIR|(GIT|XDG|WRIT|ANTHROPIC|CLAUDE|OPENAI|CODEX)_[A-Z_]*)=")
 
 // standInNPM is the directory of a program that is called as the page calls npm, and installs
 // the stand-in that takes the package's place.
