@@ -128,7 +128,7 @@ builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++
 
 .PHONY: agents
 agents: agents-smoke ## the published agents as builders, against a stub of their providers, with everything that a hostile model has them do
-	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|[FX][0-9]_Agent)' | grep -v '=== '
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|[FIX][0-9]_Agent)' | grep -v '=== '
 
 .PHONY: agents-smoke
 agents-smoke: setup-run ## each of the published agents does one task (installs them: 400 MB to fetch)
