@@ -5,6 +5,7 @@ package builder
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,15 +34,20 @@ func (p published) obeys(t *testing.T, text string, change func(*Config)) *agent
 
 // TestAgents_HostileScripts: what a hostile model has an agent do, by each of the scripts of
 // S1 to S18, ends as it does with a builder that does it by itself. So do those of X1 to X3 and
-// X7, which need no limit that the agent itself wouldn't keep.
+// X7, which need no limit that the agent itself wouldn't keep. OpenCode takes half a minute to
+// begin, and runs the first script of each case.
 func TestAgents_HostileScripts(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
+		last := ""
 		for _, h := range hostiles {
 			number, _, _ := strings.Cut(h.name, "-")
-			if number[0] != 'S' && number != "X1" && number != "X2" && number != "X3" && number != "X7" {
+			again := number == last
+			last = number
+			if number[0] != 'S' && !slices.Contains([]string{"X1", "X2", "X3", "X7"}, number) || again && p.kind == "acp" {
 				continue
 			}
 			t.Run(strings.Replace(h.name, "-", "_", 1), func(t *testing.T) {
+				t.Parallel()
 				text, err := os.ReadFile(filepath.Join("testdata", "hostile", h.name+".sh"))
 				if err != nil {
 					t.Fatal(err)
