@@ -120,7 +120,7 @@ func TestAgents_WhereTheyAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if byPath, err := demo.Find(kind, byDir.Program); err != nil || *byPath != *byDir || !strings.HasPrefix(byDir.Program, byDir.Mount+"/") {
+		if byPath, err := demo.Find(kind, byDir.Program); err != nil || *byPath != *byDir || !filepath.IsAbs(byDir.Mount) || !strings.HasPrefix(byDir.Program, byDir.Mount+"/") {
 			t.Errorf("%+v and %+v, %v", byPath, byDir, err)
 		}
 	}
