@@ -169,7 +169,7 @@ func gateways(b *bytes.Buffer) error {
 
 // agents measures what the sandbox and the gateway add to an agent's run.
 func agents(b *bytes.Buffer) error {
-	list, err := benchmarks("./executor/builder", "^BenchmarkAgent$", "5x", "-tags", "agents")
+	list, err := benchmarks("./executor/builder", "^BenchmarkAgent$", "7x", "-tags", "agents")
 	if err != nil {
 		return err
 	}
