@@ -99,8 +99,8 @@ demo-agents: setup-run build ## the demo's first issue by each published agent, 
 	at=$$(.ci/setup agents | tail -n 1); for kind in $(AGENTS); do bin/writ demo --builder $$kind --agent $$at || exit 1; done
 
 .PHONY: bench
-bench: setup-run build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md
-	go run ./cmd/bench
+bench: setup-run build ## measure against the git binary and SHA-256; rewrites docs/benchmarks.md (installs the agents)
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go run ./cmd/bench
 
 .PHONY: soak
 soak: setup ## 50 worlds, 2,000 issues, five crashes, and a server that can't in turns: nothing done twice, nothing left over
@@ -128,7 +128,7 @@ builds: ## builds that people have, in each sandbox: Go, npm, Python, Maven, C++
 
 .PHONY: agents
 agents: agents-smoke ## the published agents as builders, against a stub of their providers, with everything that a hostile model has them do
-	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 30m -tags agents -v ./executor/builder -run '^Test(Agents|[FX][0-9]_Agent)' | grep -v '=== '
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 60m -tags agents -v ./executor/builder -run '^Test(Agents|[FIX][0-9]_Agent)' | grep -v '=== '
 
 .PHONY: agents-smoke
 agents-smoke: setup-run ## each of the published agents does one task (installs them: 400 MB to fetch)

@@ -1,6 +1,7 @@
 // Command bench measures what Writ claims about speed and writes the figures to
 // docs/benchmarks.md: ratios against a peer or a floor of the same run, never
-// absolute promises. It needs the built program (bin/writ), git and bubblewrap.
+// absolute promises. It needs the built program (bin/writ), git and bubblewrap, and
+// for the section agents WRIT_TEST_AGENTS, where `.ci/setup agents` put these.
 package main
 
 import (
@@ -18,7 +19,7 @@ func main() {
 	out := flag.String("out", "docs/benchmarks.md", "file to write")
 	runs := flag.Int("n", 21, "runs of the whole loop")
 	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
-	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, ledger, start, deliveries, issue, served, soak, gateway, try or branches")
+	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, ledger, start, deliveries, issue, served, soak, gateway, agents, try or branches")
 	flag.Parse()
 	err := run(*out, *only, []section{
 		{"claims", claims},
@@ -33,6 +34,7 @@ func main() {
 		{"served", served},
 		{"soak", soaked},
 		{"gateway", gateways},
+		{"agents", agents},
 		{"try", tries},
 		{"branches", func(b *bytes.Buffer) error { return branches(b, *bin, *dir) }},
 	})
@@ -100,9 +102,10 @@ type gobench struct {
 	figures map[string]string
 }
 
-// benchmarks runs Go benchmarks and reads their lines.
-func benchmarks(pkg, pattern, times string) ([]gobench, error) {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", times, "-timeout", "60m", pkg)
+// benchmarks runs Go benchmarks, with further flags of go test, and reads their lines.
+func benchmarks(pkg, pattern, times string, flags ...string) ([]gobench, error) {
+	args := append([]string{"test", "-run", "^$", "-bench", pattern, "-benchtime", times, "-timeout", "60m"}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

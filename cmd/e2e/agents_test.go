@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func agentsDir(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	for _, kind := range builder.Kinds() {
-		at := filepath.Join(dir, "node_modules", strings.ReplaceAll(builder.KindPackage(kind).Program, "*", "x64"))
+		at := filepath.Join(dir, "node_modules", inPlace.Replace(builder.KindPackage(kind).Program))
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -46,6 +47,12 @@ func agentsDir(t *testing.T) string {
 	}
 	return dir
 }
+
+// inPlace makes a program's path of a package's, as it is on this machine's processor.
+var inPlace = map[string]*strings.Replacer{
+	"amd64": strings.NewReplacer("linux-*", "linux-x64", "*", "x86_64-unknown-linux-musl"),
+	"arm64": strings.NewReplacer("linux-*", "linux-arm64", "*", "aarch64-unknown-linux-musl"),
+}[runtime.GOARCH]
 
 // TestAgents_OneIssue: each agent does the work of the demonstration's issue, and the reports
 // differ in nothing but what is of the installation and what was used of a model.
@@ -92,8 +99,9 @@ func sameReport(r map[string]any) string {
 // TestAgents_NotInstalled: without the agent the demonstration says how it is installed.
 func TestAgents_NotInstalled(t *testing.T) {
 	for _, kind := range builder.Kinds() {
-		out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", kind, "--agent", t.TempDir()).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), builder.KindPackage(kind).Install()) {
+		dir := t.TempDir()
+		out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", kind, "--agent", dir).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), builder.KindPackage(kind).Install(dir)) {
 			t.Errorf("%s: %v\n%s", kind, err, out)
 		}
 	}
@@ -102,15 +110,17 @@ func TestAgents_NotInstalled(t *testing.T) {
 	}
 }
 
-// TestAgents_WhereTheyAre: a program is found by itself, and with what is beside it.
+// TestAgents_WhereTheyAre: a program is found by itself, and with what is beside it, also where
+// the directory isn't named from the root.
 func TestAgents_WhereTheyAre(t *testing.T) {
 	dir := agentsDir(t)
+	t.Chdir(filepath.Dir(dir))
 	for _, kind := range builder.Kinds() {
-		byDir, err := demo.Find(kind, dir)
+		byDir, err := demo.Find(kind, filepath.Base(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if byPath, err := demo.Find(kind, byDir.Program); err != nil || *byPath != *byDir || !strings.HasPrefix(byDir.Program, byDir.Mount+"/") {
+		if byPath, err := demo.Find(kind, byDir.Program); err != nil || *byPath != *byDir || !filepath.IsAbs(byDir.Mount) || !strings.HasPrefix(byDir.Program, byDir.Mount+"/") {
 			t.Errorf("%+v and %+v, %v", byPath, byDir, err)
 		}
 	}

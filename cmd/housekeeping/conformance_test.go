@@ -140,6 +140,23 @@ var seedCodes = []string{
 	"execution.result.invalid", "execution.verification.failed", "execution.escalation.blocked",
 }
 
+// TestConformance_EachWarningIsHeld: what others warn of, in docs/security.md, names the tests
+// that hold it, and these are there.
+func TestConformance_EachWarningIsHeld(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "docs/security.md"), "\n## What others warn of\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := regexp.MustCompile(`(?m)^\| ([^|-][^|]*) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`).FindAllStringSubmatch(table, -1)
+	if len(rows) < 25 {
+		t.Fatalf("docs/security.md has %d rows of warnings", len(rows))
+	}
+	tests := testsOf(t)
+	for _, m := range rows[1:] { // the first one is the head
+		if wrong := heldBy(m[3], tests); wrong != "" && !strings.HasPrefix(m[2], "not held") {
+			t.Errorf("%s: %s", m[1], wrong)
+		}
+	}
+}
+
 // TestConformance_EachSeedCodeIsReached wants a test for each code of seed 001,
 // the umbrella codes included.
 func TestConformance_EachSeedCodeIsReached(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/demo"
@@ -79,7 +80,7 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 		where := cmp.Or(at, demo.Installed)
 		return nil, &problem{
 			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent isn't there: " + err.Error() + ".",
-			remedy: "Install it: mkdir -p " + where + " && cd " + where + " && " + builder.KindPackage(kind).Install() + ". Or say with --agent where it is.",
+			remedy: "Install it: " + builder.KindPackage(kind).Install(shellquote.Join(where)) + ". Or say with --agent where it is.",
 		}
 	}
 	return found, nil

@@ -46,8 +46,11 @@ type Package struct {
 	Args    []string // that it needs to be a builder
 }
 
-// Install is what installs it into the directory where it is called.
-func (p Package) Install() string { return "npm install --ignore-scripts " + p.Name + "@" + p.Version }
+// Install is what installs it into a directory. The directory is named to npm, which otherwise
+// takes the next one above that looks like a project.
+func (p Package) Install(dir string) string {
+	return "npm --prefix " + dir + " install --ignore-scripts " + p.Name + "@" + p.Version
+}
 
 // In finds the program in a directory in which it was installed, and what must be mounted
 // for it.

@@ -25,7 +25,7 @@ func TestKinds_Documented(t *testing.T) {
 			t.Errorf("%s: docs/builders.md or .ci/agents/package.json lacks %s@%s", kind, p.Name, p.Version)
 		}
 	}
-	if p := KindPackage("claude-code"); !strings.Contains(read("README.md"), strings.TrimPrefix(p.Install(), "npm ")) {
-		t.Errorf("README.md doesn't have: %s", p.Install())
+	if install := KindPackage("claude-code").Install("agents"); !strings.Contains(read("README.md"), install) {
+		t.Errorf("README.md doesn't have: %s", install)
 	}
 }

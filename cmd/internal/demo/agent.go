@@ -34,6 +34,10 @@ func Find(kind, at string) (*Agent, error) {
 	if at == "" {
 		at = Installed
 	}
+	at, err := filepath.Abs(at) // what is mounted is named by its whole path
+	if err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(at)
 	if err == nil && !info.IsDir() {
 		mount := filepath.Dir(at)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,7 +126,11 @@ func Secrets(c config.Config, getenv func(string) string, each func(Check)) []Ch
 	seen := map[string]string{}
 	for _, s := range list {
 		r.subject = s.name
-		r.add(NameSecrets, s.judge(getenv, seen))
+		one := s.judge(getenv, seen)
+		if key := shows(c, getenv(s.name+"_FILE")); key != "" {
+			one = bad("Put the file elsewhere, or mount only what the program needs.", "A sandbox has its file: %s shows it.", key)
+		}
+		r.add(NameSecrets, one)
 	}
 	if f := c.Forges.GitLab; c.Server.Intake != config.IntakePoll && len(f.Repositories) > 1 && len(f.HookSecrets)+len(f.HookKeys) > 0 {
 		r.subject = "forges.gitlab"
@@ -133,6 +138,33 @@ func Secrets(c config.Config, getenv func(string) string, each func(Check)) []Ch
 			"One secret speaks for all %d projects: who manages one of them can tell writ of the others.", len(f.Repositories)))
 	}
 	return r.done
+}
+
+// shows is the key of the configuration by whose mounts a sandbox has a file; "" where none has.
+func shows(c config.Config, path string) string {
+	file, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		file, err = filepath.Abs(file)
+	}
+	if path == "" || err != nil {
+		return "" // it is a variable, or can't be read
+	}
+	lists := map[string][]config.Mount{"checks.ro": c.Checks.RO}
+	for name, b := range c.Builders {
+		lists["builders."+name+".ro"] = b.RO
+	}
+	for _, key := range slices.Sorted(maps.Keys(lists)) {
+		for _, m := range lists[key] {
+			dir, err := filepath.EvalSymlinks(m.Source)
+			if err != nil {
+				continue // the check builder says so
+			}
+			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+				return key
+			}
+		}
+	}
+	return ""
 }
 
 // SecretValues are the values of those that can be read, to be hidden from

@@ -36,8 +36,10 @@ func TestSecrets_EachFault(t *testing.T) {
 	t.Setenv("GODEBUG", "rsa1024min=0") // so that a short key can be made
 	pemText, short := keyOf(t, 2048), keyOf(t, 1024)
 	dir := t.TempDir()
+	t.Chdir(dir)
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 		must(t, os.Chmod(path, mode))
 		return path
@@ -48,19 +50,22 @@ func TestSecrets_EachFault(t *testing.T) {
 		status         Status
 		detail, remedy string
 	}{
-		"nothing":                {nil, "HOOK", OK, "It is set", ""},
-		"missing":                {map[string]string{"HOOK": ""}, "HOOK", Failed, "is not set", "HOOK_FILE"},
-		"short":                  {map[string]string{"HOOK": "too-short-1"}, "HOOK", Failed, "shorter than 32", "openssl rand"},
-		"of one letter":          {map[string]string{"HOOK": strings.Repeat("ab", 20)}, "HOOK", Failed, "repeats", "openssl rand"},
-		"the token again":        {map[string]string{"HOOK": good, "TOKEN": good}, "TOKEN", Failed, "same as HOOK", "of its own"},
-		"no key at all":          {map[string]string{"KEY": "not a key"}, "KEY", Failed, "no PEM file", "Private keys"},
-		"a short key":            {map[string]string{"KEY": short}, "KEY", Failed, "1024 bits", "Private keys"},
-		"no signing key":         {map[string]string{"SIGN": "whsec_short"}, "SIGN", Failed, "whsec_", "rand -base64 32"},
-		"no key of a provider":   {map[string]string{"MODEL": ""}, "MODEL", Failed, "is not set", "credential.secret"},
-		"file":                   {map[string]string{"HOOK": "", "HOOK_FILE": file("a", good, 0o600)}, "HOOK", OK, "only its owner", ""},
-		"file of a group":        {map[string]string{"HOOK": "", "HOOK_FILE": file("b", good, 0o440)}, "HOOK", Warning, "A group may read", "chmod 600"},
-		"file of all":            {map[string]string{"HOOK": "", "HOOK_FILE": file("c", good, 0o644)}, "HOOK", Failed, "Everybody", "chmod 600"},
-		"file that others write": {map[string]string{"HOOK": "", "HOOK_FILE": file("d", good, 0o622)}, "HOOK", Failed, "Others may write", "chmod 600"},
+		"nothing":                        {nil, "HOOK", OK, "It is set", ""},
+		"missing":                        {map[string]string{"HOOK": ""}, "HOOK", Failed, "is not set", "HOOK_FILE"},
+		"short":                          {map[string]string{"HOOK": "too-short-1"}, "HOOK", Failed, "shorter than 32", "openssl rand"},
+		"of one letter":                  {map[string]string{"HOOK": strings.Repeat("ab", 20)}, "HOOK", Failed, "repeats", "openssl rand"},
+		"the token again":                {map[string]string{"HOOK": good, "TOKEN": good}, "TOKEN", Failed, "same as HOOK", "of its own"},
+		"no key at all":                  {map[string]string{"KEY": "not a key"}, "KEY", Failed, "no PEM file", "Private keys"},
+		"a short key":                    {map[string]string{"KEY": short}, "KEY", Failed, "1024 bits", "Private keys"},
+		"no signing key":                 {map[string]string{"SIGN": "whsec_short"}, "SIGN", Failed, "whsec_", "rand -base64 32"},
+		"no key of a provider":           {map[string]string{"MODEL": ""}, "MODEL", Failed, "is not set", "credential.secret"},
+		"file":                           {map[string]string{"HOOK": "", "HOOK_FILE": file("a", good, 0o600)}, "HOOK", OK, "only its owner", ""},
+		"file of a group":                {map[string]string{"HOOK": "", "HOOK_FILE": file("b", good, 0o440)}, "HOOK", Warning, "A group may read", "chmod 600"},
+		"file of all":                    {map[string]string{"HOOK": "", "HOOK_FILE": file("c", good, 0o644)}, "HOOK", Failed, "Everybody", "chmod 600"},
+		"file that others write":         {map[string]string{"HOOK": "", "HOOK_FILE": file("d", good, 0o622)}, "HOOK", Failed, "Others may write", "chmod 600"},
+		"file of a builder's":            {map[string]string{"MODEL": "", "MODEL_FILE": file("shown/e", "sk-key", 0o600)}, "MODEL", Failed, "builders.default.ro shows it", "elsewhere"},
+		"file of the checks'":            {map[string]string{"MODEL": "", "MODEL_FILE": file("caches/f", "sk-key", 0o600)}, "MODEL", Failed, "checks.ro shows it", "elsewhere"},
+		"file of a builder's, from here": {map[string]string{"MODEL": "", "MODEL_FILE": "shown/e"}, "MODEL", Failed, "builders.default.ro shows it", "elsewhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := map[string]string{"HOOK": good, "KEY": pemText, "TOKEN": goodToken, "SIGN": gitlabtest.SigningToken("word"), "MODEL": "sk-key"}
@@ -70,6 +75,7 @@ func TestSecrets_EachFault(t *testing.T) {
 			cfg := config.Default()
 			agent := config.DefaultBuilder("agent")
 			agent.Egress = []config.Egress{{Host: "models.example", Credential: config.Credential{Secret: "MODEL"}}}
+			agent.RO, cfg.Checks.RO = []config.Mount{{Source: filepath.Join(dir, "shown"), Target: "/opt/agent"}}, []config.Mount{{Source: filepath.Join(dir, "caches")}}
 			cfg.Builders = map[string]config.Builder{"default": agent}
 			cfg.Forges.GitHub.AppID, cfg.Forges.GitHub.PrivateKey, cfg.Forges.GitHub.HookSecrets = 1, "KEY", []string{"HOOK"}
 			cfg.Forges.GitLab.Token, cfg.Forges.GitLab.HookSecrets, cfg.Forges.GitLab.HookKeys = "TOKEN", nil, []string{"SIGN"}

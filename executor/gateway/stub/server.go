@@ -31,9 +31,13 @@ type Server struct {
 	server *http.Server
 }
 
-// Serve answers on a free port until Close.
-func Serve(h http.Handler) (*Server, error) {
-	cert, authority, err := certificate()
+// Serve answers on a free port until Close. It can show that it is Host, or what is named in
+// place of that.
+func Serve(h http.Handler, names ...string) (*Server, error) {
+	if len(names) == 0 {
+		names = []string{Host}
+	}
+	cert, authority, err := certificate(names)
 	if err != nil {
 		return nil, err
 	}
@@ -52,15 +56,15 @@ func Serve(h http.Handler) (*Server, error) {
 // Close ends it.
 func (s *Server) Close() error { return s.server.Close() }
 
-// certificate is one for Host, and the one of its authority: the same, which signs itself.
-func certificate() (cert tls.Certificate, authority []byte, err error) {
+// certificate is one for some names, and the one of its authority: the same, which signs itself.
+func certificate(names []string) (cert tls.Certificate, authority []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return cert, nil, err
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLife), DNSNames: []string{Host},
+		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLife), DNSNames: names,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, IsCA: true,
 	}
