@@ -56,9 +56,9 @@ func (sj *subject) halted() (is bool) {
 // kernel isn't at its end.
 func (d *drive) halt(ctx context.Context, a Act) error {
 	t := d.task
-	t.work.kill()
+	t.worker.kill()
 	ctx = context.WithoutCancel(ctx)
-	if t.work.run != nil || t.work.pending != nil {
+	if t.worker.run != nil || t.worker.pending != nil {
 		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
 			t.say("the lease could not be given back yet: %v", err)
 		}
@@ -66,7 +66,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 	if err := t.s.haltBy(ctx, t.number, a); err != nil {
 		return err
 	}
-	t.work.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
+	t.worker.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
 	return t.recordKilled(ctx)
 }
 
@@ -76,7 +76,7 @@ func (d *drive) halt(ctx context.Context, a Act) error {
 // A lease that a rule keeps there ends by itself.
 func (d *drive) handBack(ctx context.Context) {
 	t, now := d.task, d.task.s.now().WallMs
-	if d.handed || t.work.run != nil || !t.halted() {
+	if d.handed || t.worker.run != nil || !t.halted() {
 		d.handAt = 0
 		return
 	}
@@ -119,7 +119,7 @@ func (s *Supervisor) haltBy(ctx context.Context, number int64, a Act) error {
 	kill := func() {
 		var t *Task
 		if s.locked(func() { t = s.open[number] }); t != nil {
-			t.work.kill()
+			t.worker.kill()
 		}
 	}
 	kill() // first: a request may hang in the network
@@ -177,7 +177,7 @@ func (s *Supervisor) resume(ctx context.Context, number int64, a kernel.Operator
 	}
 	if t := s.open[number]; t != nil {
 		if a.Unshown == "" {
-			t.work.unseen = nil
+			t.worker.unseen = nil
 		}
 		return t.boot(ctx)
 	}

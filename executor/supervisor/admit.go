@@ -40,7 +40,7 @@ func (w *worker) enter(o DriveOptions) {
 // there were room for it. Nothing was decided, so nothing is recorded. Of a claim whoever
 // drives the task comes back when there is room; a lease is kept meanwhile.
 func (t *Task) unadmitted(c *observation) (Status, bool) {
-	if t.work.room.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
+	if t.worker.room.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
 		return Status{}, false
 	}
 	d := kernel.DecideOn(c.facts, "")
@@ -52,14 +52,14 @@ func (t *Task) unadmitted(c *observation) (Status, bool) {
 	if c.intake != nil && c.intake.TakeTurns && d.Action != kernel.ActionReview {
 		scope = c.intake.Spec.AllowedFiles
 	}
-	if t.work.hasRoom(scope, starts) {
+	if t.worker.hasRoom(scope, starts) {
 		return Status{}, false
 	}
 	st := Status{Decision: d, Facts: c.facts, Intake: c.intake, Head: c.head, crowded: starts}
 	if !starts {
 		st.Facts.Request = kernel.RequestLook
 		st.Decision = kernel.DecideOn(st.Facts, "")
-		st.queued = t.work.queuedOf(c)
+		st.queued = t.worker.queuedOf(c)
 	}
 	return st, true
 }
@@ -95,9 +95,9 @@ func (w *worker) queuedOf(c *observation) queued {
 
 // queuedText says why a task waits that could be claimed; nothing where it has room.
 func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel.Decision) message {
-	i.work.guard.Lock()
-	denied, why := i.work.room.denied, i.work.room.why
-	i.work.guard.Unlock()
+	i.worker.guard.Lock()
+	denied, why := i.worker.room.denied, i.worker.room.why
+	i.worker.guard.Unlock()
 	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
 		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
 		return message{}
@@ -173,7 +173,7 @@ func (w *worker) runs() bool {
 
 // awaitRoom waits until there is room, or the lease is to be renewed.
 func (d *drive) awaitRoom(ctx context.Context) error {
-	d.task.work.waitsSince(time.Time{})
-	defer d.task.work.wakes()
+	d.task.worker.waitsSince(time.Time{})
+	defer d.task.worker.wakes()
 	return d.pause(ctx, max(d.task.renewIn(), guardEvery), nil)
 }

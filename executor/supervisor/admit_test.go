@@ -48,14 +48,14 @@ func TestG7_LentForOwnTrouble(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, newRepo(t), nil)
 	lent := 0
-	b.task.work.enter(DriveOptions{Idle: func() { lent++ }})
-	b.task.work.room.since = time.Now().Add(time.Hour)
+	b.task.worker.enter(DriveOptions{Idle: func() { lent++ }})
+	b.task.worker.room.since = time.Now().Add(time.Hour)
 	b.sup.outage.failed(2, b.clock.Now(), "a lock is left", true, false)
-	if b.task.work.lend(); lent != 0 {
+	if b.task.worker.lend(); lent != 0 {
 		t.Error("its place is lent for its neighbour's trouble")
 	}
 	b.sup.outage.failed(1, b.clock.Now(), "no answer", true, false)
-	if b.task.work.lend(); lent != 1 {
+	if b.task.worker.lend(); lent != 1 {
 		t.Error("its place isn't lent for its own trouble")
 	}
 }
@@ -67,7 +67,7 @@ func TestX6_NoStartAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, newRepo(t), func(b *bench) { b.place.terms = "version: 1\nbudgets: {build_timeout: 10s}\n" })
 	b.reach(kernel.ActionClaim)
-	b.task.work.enter(DriveOptions{Admit: func([]string) bool { return false }})
+	b.task.worker.enter(DriveOptions{Admit: func([]string) bool { return false }})
 	b.clock.advance(9_000)
 	if st := b.tick(); !st.crowded {
 		t.Errorf("before its deadline it stands %s", st.Decision.Standing)

@@ -89,7 +89,7 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		if a.Command.Verb == approval.Accept {
 			a.May = c.mayAccept(seen, a)
 		}
-		if a.Command.Verb == approval.Fix && !c.reviewed && i.work.run == nil && c.facts.Delivered() {
+		if a.Command.Verb == approval.Fix && !c.reviewed && i.worker.run == nil && c.facts.Delivered() {
 			continue // the next look knows more
 		}
 		if c.facts.View.Answered.Has(a.Comment) || !a.May && !i.s.heard(a.Author.ID, a.Comment) {
@@ -195,7 +195,7 @@ func (i *tracker) approveLine(c *observation, stands kernel.Decision) string {
 	wanted := stands.WaitingFor == kernel.WaitApproval || slices.ContainsFunc(stands.Codes, func(k kernel.Code) bool {
 		return k == kernel.CodeInstructionChanged || k == kernel.CodeApprovalUnproven
 	})
-	if !i.remote || !wanted || i.work.run != nil || !c.facts.Current.Valid() {
+	if !i.remote || !wanted || i.worker.run != nil || !c.facts.Current.Valid() {
 		return ""
 	}
 	return "\nTo approve the text as it is now, read it and comment this line:\n\n" + approveWords(c)

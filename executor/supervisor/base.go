@@ -178,7 +178,7 @@ func (o *observer) baseFaults(c *observation) (vs []kernel.Violation) {
 // one that no run can use would be claimed and given back for ever.
 func (o *observer) surveyBase(ctx context.Context, c *observation) error {
 	surveyor, ok := o.s.deps.Executor.(executor.Surveyor)
-	if !ok || o.work.run != nil || c.request != kernel.RequestTick {
+	if !ok || o.worker.run != nil || c.request != kernel.RequestTick {
 		return nil
 	}
 	if kernel.DecideOn(c.facts, "").Action != kernel.ActionClaim {
@@ -192,7 +192,7 @@ func (o *observer) surveyBase(ctx context.Context, c *observation) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
-	vs, err := surveyor.Survey(limited, c.intake.Spec.Builder, o.work.baseAt(commit, c.intake.base))
+	vs, err := surveyor.Survey(limited, c.intake.Spec.Builder, o.worker.baseAt(commit, c.intake.base))
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

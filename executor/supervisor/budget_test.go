@@ -135,7 +135,7 @@ func TestBudget_KilledCostsWhatItUsed(t *testing.T) {
 		},
 		"its lease can't be renewed": func(b *bench) {
 			b.clock.advance(119_000)
-			b.task.work.giveUpIfFenced()
+			b.task.worker.giveUpIfFenced()
 			b.ask(kernel.RequestLook)
 		},
 		"the task is closed": func(b *bench) { b.task.Close() },

@@ -17,7 +17,7 @@ import (
 // readChange looks for the change that delivers an accepted result's branch, and how
 // far it has come. It is nil where no change delivers the work.
 func (i *tracker) readChange(ctx context.Context, c *observation) (*kernel.ChangeFacts, error) {
-	if !c.intake.byChange || i.work.run != nil || !c.facts.Delivered() {
+	if !c.intake.byChange || i.worker.run != nil || !c.facts.Delivered() {
 		return nil, nil //nolint:nilnil // there is none, which is no failure
 	}
 	found, err := i.findChange(ctx, c.intake.baseBranch())

@@ -169,7 +169,7 @@ func TestD44_MergeIsComparedAgain(t *testing.T) {
 	f := newWaiting(t)
 	oid := git.OID(f.ref(changeRef))
 	merged := f.merge("Merge it", map[string]string{"out.txt": "hello, evil\n"})
-	f.task.issue.merge = compared{key: mergeKey{oid, oid, git.OID(merged)}} // as one that never compared
+	f.task.tracker.merge = compared{key: mergeKey{oid, oid, git.OID(merged)}} // as one that never compared
 	f.later()
 	f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
 	verify := func() replay.Report {
@@ -260,7 +260,7 @@ func TestR7_MergeOfALostBranch(t *testing.T) {
 			f.reviewer(map[string]string{"out.txt": "hello\n", "more.txt": "x"})
 			merged := f.merge("Merge it", map[string]string{"out.txt": "hello, evil\n", "more.txt": "y"})
 			if lies {
-				f.task.issue.merge = compared{key: mergeKey{git.OID(own), git.OID(f.ref(changeRef)), git.OID(merged)}}
+				f.task.tracker.merge = compared{key: mergeKey{git.OID(own), git.OID(f.ref(changeRef)), git.OID(merged)}}
 			}
 			f.wants(f.later(), kernel.StandFinal)
 			gittest.Git(t, f.bare, "update-ref", changeRef, own)
@@ -562,7 +562,7 @@ func TestF7_HoldsWhatIsBelow(t *testing.T) {
 		commit, other git.OID
 		want          bool
 	}{{third, third, true}, {third, second, true}, {third, first, true}, {second, third, false}, {third, beside, false}, {beside, second, false}} {
-		if got, err := b.task.issue.holds(t.Context(), c.commit, c.other); err != nil || got != c.want {
+		if got, err := b.task.tracker.holds(t.Context(), c.commit, c.other); err != nil || got != c.want {
 			t.Errorf("%s holds %s: %v, %v", c.commit, c.other, got, err)
 		}
 	}

@@ -123,7 +123,7 @@ func (i *tracker) compose(ctx context.Context, c *observation, f *kernel.IssueFa
 // tellNoBase writes the status comment of a task of which nobody knows the contract: only an
 // issue is told that heard of the task, and not yet of how it ended.
 func (i *tracker) tellNoBase(c *observation, f *kernel.IssueFacts) {
-	if i.work.outageWords() == "" || len(f.Comments) == 0 || c.ended {
+	if i.worker.outageWords() == "" || len(f.Comments) == 0 || c.ended {
 		return
 	}
 	c.text = c.ofRun(i.marker(), f) + i.outageText().shown
@@ -140,8 +140,8 @@ func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.Issu
 		}
 		return i.withInstruction(ctx, c, m)
 	}
-	if i.work.run != nil {
-		return i.runText(c).told(i.work.run.dispatch.Instruction), nil
+	if i.worker.run != nil {
+		return i.runText(c).told(i.worker.run.dispatch.Instruction), nil
 	}
 	if i.parted && !c.facts.Delivered() {
 		return i.partedText(c), nil
@@ -155,7 +155,7 @@ func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.Issu
 	}
 	switch stands.Standing {
 	case kernel.StandHeld, kernel.StandActing, kernel.StandRunning:
-		if i.work.outageWords() != "" && stands.Standing == kernel.StandActing {
+		if i.worker.outageWords() != "" && stands.Standing == kernel.StandActing {
 			return i.outageText(), nil
 		}
 		return i.queuedText(c, f, stands), nil
@@ -163,7 +163,7 @@ func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.Issu
 		if !c.facts.HeadCounts() || c.facts.Missing != nil {
 			break
 		}
-		r, ok, err := i.work.reportAt(ctx, c.head)
+		r, ok, err := i.worker.reportAt(ctx, c.head)
 		if err != nil {
 			return message{}, err
 		}
@@ -174,7 +174,7 @@ func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.Issu
 	if len(f.Comments) == 0 && !c.reopened(f) && !slices.ContainsFunc(stands.Codes, c.spoken) {
 		return message{}, nil
 	}
-	r, err := i.work.noticeOf(ctx, stands, c.facts, c.head, c.intake, "")
+	r, err := i.worker.noticeOf(ctx, stands, c.facts, c.head, c.intake, "")
 	if err != nil {
 		return message{}, err
 	}
@@ -379,7 +379,7 @@ const (
 // outageText tells of a task whose server can't be asked.
 func (i *tracker) outageText() message {
 	o, _ := i.s.outage.of(i.number)
-	return i.headed(outageHead(o), coded(o.Code(), i.work.outageWords()), nil, "")
+	return i.headed(outageHead(o), coded(o.Code(), i.worker.outageWords()), nil, "")
 }
 
 func outageHead(o Outage) string {
@@ -415,14 +415,14 @@ func (i *tracker) headed(stands, words string, lines [][2]string, below string) 
 
 // runText says who works on the task, and since when, or what its work waits for.
 func (i *tracker) runText(c *observation) message {
-	r, stands, words := i.work.run, "is being worked on", i.work.outageWords()
+	r, stands, words := i.worker.run, "is being worked on", i.worker.outageWords()
 	attempt := fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)
 	first := [][2]string{{"state", "claimed"}, {"held by", i.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)}}
 	switch {
 	case r.again > 0:
 		stands, words = waitsForRule, coded(kernel.CodePushRefused, ruleWords(r.ruling.refused[0].Detail, true))
 		first = [][2]string{{"since", kernel.Timestamp(r.ruling.since / 1000)}, {"work kept by", i.s.cfg.RunnerID}}
-	case i.work.judged() && words != "":
+	case i.worker.judged() && words != "":
 		o, _ := i.s.outage.of(i.number)
 		stands, words = outageHead(o), coded(o.Code(), words)
 		first = [][2]string{{"work kept by", i.s.cfg.RunnerID}}
@@ -446,7 +446,7 @@ func (i *tracker) runText(c *observation) message {
 // ruleText says that the task waits for a rule of the server's own. It is a function of
 // HEAD, whoever has the work, and stays the same while the server says the same.
 func (i *tracker) ruleText(ctx context.Context, c *observation) (message, error) {
-	since, err := i.work.ruleSince(ctx, c)
+	since, err := i.worker.ruleSince(ctx, c)
 	if err != nil {
 		return message{}, err
 	}
@@ -458,7 +458,7 @@ func (i *tracker) ruleText(ctx context.Context, c *observation) (message, error)
 	if slices.Contains(strings.Fields(said(c.event, kernel.TrailerCodes)), string(kernel.CodeBranchTaken)) {
 		stands, code, words = waitsForBranch, kernel.CodeBranchTaken, branchWords(ruleSaid(c.head))
 	}
-	return i.headed(stands, coded(code, words)+i.work.outageWords(), [][2]string{
+	return i.headed(stands, coded(code, words)+i.worker.outageWords(), [][2]string{
 		{"since", kernel.Timestamp(since / 1000)}, {"attempt", attempt}, {"run", h.Run()},
 	}, ""), nil
 }

@@ -26,7 +26,7 @@ func (i *tracker) readWaited(ctx context.Context, c *observation) (*waited, erro
 	if err != nil {
 		return nil, err
 	}
-	r, ok, err := i.work.reportAt(ctx, c.head)
+	r, ok, err := i.worker.reportAt(ctx, c.head)
 	if err == nil && !ok {
 		err = &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + c.facts.Head.OID + ", can't be read"}
 	}

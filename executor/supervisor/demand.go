@@ -51,14 +51,14 @@ func (d *drive) watchActs(ctx context.Context) (stop func()) {
 // builder's failure.
 func (d *drive) take(a Act) {
 	d.mu.Lock()
-	d.task.work.setStopping(true)
+	d.task.worker.setStopping(true)
 	d.queue = append(d.queue, a)
 	d.mu.Unlock()
 	select {
 	case d.came <- struct{}{}:
 	default: // it knows
 	}
-	d.task.work.kill()
+	d.task.worker.kill()
 }
 
 // takeLeft takes the acts that were asked for as the watch ended: who asked waits for an answer.
@@ -98,12 +98,12 @@ func (d *drive) obeyAll(ctx context.Context) {
 // of the words: a start may have been under way when the act came. A stop is
 // asked for again until it is carried out.
 func (d *drive) obey(ctx context.Context, a Act) {
-	d.task.work.kill()
+	d.task.worker.kill()
 	switch a.Kind {
 	case kernel.ActHalt:
 		a.answer(d.halt(ctx, a))
 	case kernel.ActStop:
-		if d.task.issue.stopReview(a.Actor) {
+		if d.task.tracker.stopReview(a.Actor) {
 			d.told = "" // its check is to say so
 		}
 		d.task.recordStop(ctx, a)
@@ -113,7 +113,7 @@ func (d *drive) obey(ctx context.Context, a Act) {
 		a.answer(d.task.s.resumeBy(context.WithoutCancel(ctx), d.task.number, a))
 	default:
 		a.answer(nil)
-		d.task.work.setStopping(len(d.task.wishes) > 0)
+		d.task.worker.setStopping(len(d.task.wishes) > 0)
 	}
 }
 
@@ -144,7 +144,7 @@ func (t *Task) stopFirst(req kernel.Request, actor string) (kernel.Request, stri
 func (d *drive) answerStops(err error) {
 	list := d.task.wishes
 	d.task.wishes = nil
-	d.task.work.setStopping(d.waiting())
+	d.task.worker.setStopping(d.waiting())
 	for _, a := range list {
 		a.answer(err)
 	}

@@ -26,31 +26,31 @@ func (t *Task) prepare(ctx context.Context, c *cycle) (*effect, error) {
 	}
 	switch c.decision.Action {
 	case kernel.ActionClaim:
-		return t.work.prepareClaim(c)
+		return t.worker.prepareClaim(c)
 	case kernel.ActionTakeOver, kernel.ActionRelease:
-		return t.work.prepareStalled(c)
+		return t.worker.prepareStalled(c)
 	case kernel.ActionHeartbeat:
-		return t.work.prepareHeartbeat(c)
+		return t.worker.prepareHeartbeat(c)
 	case kernel.ActionDispatch:
-		return t.work.prepareDispatch(&c.observation)
+		return t.worker.prepareDispatch(&c.observation)
 	case kernel.ActionSeal:
-		return t.work.prepareSeal(c)
+		return t.worker.prepareSeal(c)
 	case kernel.ActionChecks:
-		return t.work.prepareChecks(&c.observation)
+		return t.worker.prepareChecks(&c.observation)
 	case kernel.ActionJudge:
-		return nil, t.work.judge(ctx, c)
+		return nil, t.worker.judge(ctx, c)
 	case kernel.ActionResult:
-		return t.work.prepareResult(ctx, c)
+		return t.worker.prepareResult(ctx, c)
 	case kernel.ActionWait:
-		return t.work.prepareWait(ctx, c)
+		return t.worker.prepareWait(ctx, c)
 	case kernel.ActionAbandon:
-		return t.work.prepareAbandon(&c.observation)
+		return t.worker.prepareAbandon(&c.observation)
 	case kernel.ActionComplete:
-		return t.work.prepareComplete(c)
+		return t.worker.prepareComplete(c)
 	case kernel.ActionRestore:
-		return t.work.prepareRestore(c)
+		return t.worker.prepareRestore(c)
 	case kernel.ActionRedeliver:
-		return t.work.prepareRedeliver(c)
+		return t.worker.prepareRedeliver(c)
 	}
 	return nil, nil
 }

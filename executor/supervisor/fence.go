@@ -114,7 +114,7 @@ func (w *worker) takeKilled() (list []kernel.Draft) {
 // recordKilled records what killed builders used whose runs were given up beside an effect:
 // before the request that follows, of which the records belong to another run.
 func (t *Task) recordKilled(ctx context.Context) (err error) {
-	t.s.locked(func() { err = t.s.recordResults(ctx, t.work.takeKilled()) })
+	t.s.locked(func() { err = t.s.recordResults(ctx, t.worker.takeKilled()) })
 	return err
 }
 

@@ -33,7 +33,7 @@ func (o *observer) readHead(ctx context.Context, c *observation, oid git.OID) (k
 
 // witnessed is [Witnessed] of a task that nothing runs of here.
 func (o *observer) witnessed(ctx context.Context, c *observation, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
-	if o.work.run != nil {
+	if o.worker.run != nil {
 		return nil, nil
 	}
 	return Witnessed(ctx, o.s.deps.Repo, o.s.standing(c.intake.runners).Witnessed(o.StateRef()), h, c.facts.View)
@@ -231,13 +231,13 @@ func (sj *subject) dated(c *observation, seconds int64, head string) int64 {
 
 // judgeLease asks lease arithmetic about a lease that isn't our live run's.
 func (o *observer) judgeLease(c *observation, h *kernel.HeadFacts) {
-	if h.State != kernel.HeadWorking || (o.work.run != nil && h.OID == string(o.work.run.head)) {
+	if h.State != kernel.HeadWorking || (o.worker.run != nil && h.OID == string(o.worker.run.head)) {
 		return
 	}
 	obs := o.observed(c, h.OID)
-	h.Predecessor = o.work.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == o.s.cfg.RunnerID
+	h.Predecessor = o.worker.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == o.s.cfg.RunnerID
 	v := lease.Judge(c.event, obs, c.clock, o.s.cfg.Lease, h.Predecessor)
-	h.Unrenewed = o.work.run == nil && o.work.lapsed != "" && h.OID == string(o.work.lapsed)
+	h.Unrenewed = o.worker.run == nil && o.worker.lapsed != "" && h.OID == string(o.worker.lapsed)
 	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.Expired, v.UntilWallMs, string(v.Reason)
 }
 

@@ -18,10 +18,10 @@ const lookPatience = 2 * time.Second
 // may want ended what runs, see [Task.heed]. looked ends the watching, and says so in the
 // look's error.
 func (t *Task) impatient(ctx context.Context) (_ context.Context, looked func(error) error) {
-	if t.nudges == nil || t.work.run == nil || t.work.run.phase != kernel.PhaseBuilding && t.work.run.phase != kernel.PhaseChecking {
+	if t.nudges == nil || t.worker.run == nil || t.worker.run.phase != kernel.PhaseBuilding && t.worker.run.phase != kernel.PhaseChecking {
 		return ctx, func(err error) error { return err }
 	}
-	heard := !t.issue.quiet // it looks since somebody told
+	heard := !t.tracker.quiet // it looks since somebody told
 	always := make(chan struct{}, 1)
 	always <- struct{}{}
 	ctx, cancel := context.WithCancel(ctx)
@@ -32,7 +32,7 @@ func (t *Task) impatient(ctx context.Context) (_ context.Context, looked func(er
 		defer every.Stop()
 		for {
 			var nudges <-chan struct{}
-			if t.work.askingNow().unanswered() > t.s.patience && time.Since(t.hurried) > 5*t.s.patience {
+			if t.worker.askingNow().unanswered() > t.s.patience && time.Since(t.hurried) > 5*t.s.patience {
 				if nudges = t.nudges; heard {
 					nudges = always
 				}
@@ -68,12 +68,12 @@ func (t *Task) impatient(ctx context.Context) (_ context.Context, looked func(er
 func (t *Task) heed(ctx context.Context, quiet bool) bool {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	r := t.work.run
+	r := t.worker.run
 	if !t.remote || r == nil || r.phase != kernel.PhaseBuilding && r.phase != kernel.PhaseChecking || len(r.heeded.Human) > 0 {
 		return true // there is nothing to be killed
 	}
 	now := t.s.now()
-	if quiet && now.BootMs-t.issue.looked < lookEvery {
+	if quiet && now.BootMs-t.tracker.looked < lookEvery {
 		return false // nobody says that there is anything to see
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellRunning)
@@ -83,12 +83,12 @@ func (t *Task) heed(ctx context.Context, quiet bool) bool {
 		t.say("the issue can't be read at the moment: %v", err)
 		return false
 	}
-	t.issue.looked = now.BootMs
+	t.tracker.looked = now.BootMs
 	if len(issue.Human) == 0 {
 		return true
 	}
 	r.heeded = Issue{Act: issue.Act, Human: issue.Human}
 	t.say("git can't be read, and the run is stopped: %s", issue.Human[0].Detail)
-	t.work.kill()
+	t.worker.kill()
 	return true
 }

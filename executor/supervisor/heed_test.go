@@ -71,10 +71,10 @@ func TestP10_StopNobodyToldOf(t *testing.T) {
 					f := newTold(t, func(f *forged) { f.place.terms = rules })
 					f.reach(after)
 					c.act(f)
-					f.task.issue.quiet = true
+					f.task.tracker.quiet = true
 					st := f.reach(kernel.ActionWait)
 					f.wants(st, kernel.StandActing, c.code)
-					f.task.issue.quiet = false
+					f.task.tracker.quiet = false
 					f.wants(f.drive(), kernel.StandWaiting)
 					f.stopped(c.code)
 				})
@@ -183,7 +183,7 @@ func TestP10_StopWhileGitIsAway(t *testing.T) {
 			t.Error(err)
 		}
 		repo.away.Store(false)
-		f.task.issue.quiet = true
+		f.task.tracker.quiet = true
 		f.wants(f.reach(kernel.ActionWait), kernel.StandActing, kernel.CodeTaskStopped)
 		f.stopped(kernel.CodeTaskStopped)
 	}
@@ -258,7 +258,7 @@ func stopsWhileGitHangs(t *testing.T, actsFirst bool) {
 		t.Error(err)
 	}
 	repo.away.Store(false)
-	f.task.issue.quiet = true
+	f.task.tracker.quiet = true
 	f.wants(f.reach(kernel.ActionWait), kernel.StandActing, kernel.CodeTaskStopped)
 	f.stopped(kernel.CodeTaskStopped)
 }
@@ -278,7 +278,7 @@ func TestP10_StopWhileBothAreAway(t *testing.T) {
 		f.scene.Bot.Fail(forgetest.Any(), 1, forgetest.Fault{Reason: forge.Unavailable})
 	}
 	repo.away.Store(true)
-	f.task.issue.looked = f.clock.Now().BootMs // nobody looks by himself
+	f.task.tracker.looked = f.clock.Now().BootMs // nobody looks by himself
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	d := &drive{task: f.task, o: DriveOptions{Actor: "writ", Nudges: make(chan struct{})}, came: make(chan struct{}, 1), heard: true}
@@ -369,11 +369,11 @@ func TestG7_FencedWhileTheForgeIsWaitedFor(t *testing.T) {
 		case "forge":
 			told = f.task.tells()
 		case "git":
-			told = begin(f.task.work.on(t.Context()), false)
+			told = begin(f.task.worker.on(t.Context()), false)
 			f.task.movedAt(time.Now().Add(-time.Minute))
 		}
 		f.clock.advance(110_000)
-		if !f.task.work.Guard(f.clock.Now()) {
+		if !f.task.worker.Guard(f.clock.Now()) {
 			t.Fatal("the fence isn't reached")
 		}
 		told()

@@ -39,9 +39,9 @@ func (k *kept) serves(i *tracker, c *observation, terms Terms) bool {
 		return false
 	}
 	if c.request == kernel.RequestTell {
-		return i.work.telling
+		return i.worker.telling
 	}
-	return k.live && i.quiet && i.work.run == nil && c.request == kernel.RequestTick
+	return k.live && i.quiet && i.worker.run == nil && c.request == kernel.RequestTick
 }
 
 // askIssue reads the issue, or takes what is kept of it.
@@ -58,7 +58,7 @@ func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Is
 		i.nameIssue(issue.seen)
 	}
 	if err == nil && remote && issue.seen.Issue.ID != 0 {
-		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.work.run != nil && c.request == kernel.RequestTick}
+		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.worker.run != nil && c.request == kernel.RequestTick}
 		i.looked = c.clock.BootMs
 	}
 	return issue, err
@@ -66,7 +66,7 @@ func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Is
 
 // findChange finds the change of the task's branch, or takes what is kept of it.
 func (i *tracker) findChange(ctx context.Context, base string) (forge.Change, error) {
-	if i.work.telling && i.kept != nil && i.kept.change != nil {
+	if i.worker.telling && i.kept != nil && i.kept.change != nil {
 		return *i.kept.change, nil
 	}
 	p := i.s.deps.Forge
@@ -84,7 +84,7 @@ func (i *tracker) findChange(ctx context.Context, base string) (forge.Change, er
 func (i *tracker) readReviews(ctx context.Context, c *observation) (found forge.Change, said []forge.ReviewComment, read bool, err error) {
 	k := i.kept
 	switch {
-	case k != nil && i.work.run == nil && (k.live || c.request == kernel.RequestTell):
+	case k != nil && i.worker.run == nil && (k.live || c.request == kernel.RequestTell):
 		if k.said == nil || k.change == nil {
 			return found, nil, false, nil
 		}

@@ -56,11 +56,11 @@ func (e *LagError) Error() string { return "supervisor: " + e.Words }
 // somebody set the task back, nor write over what is newer.
 func (o *observer) leaveToTeller(ctx context.Context, c *observation, said lastTold) error {
 	h := c.facts.Head
-	if o.work.run != nil || said.run == "" || said.doubt || said.kept == h.Run() && said.keptSeq <= h.Seq {
+	if o.worker.run != nil || said.run == "" || said.doubt || said.kept == h.Run() && said.keptSeq <= h.Seq {
 		return nil
 	}
 	ahead, err := o.onlyTold(ctx, c, said)
-	now, w := c.clock.WallMs, &o.work.teller
+	now, w := c.clock.WallMs, &o.worker.teller
 	switch {
 	case err != nil:
 		return err
@@ -98,7 +98,7 @@ func (o *observer) onlyTold(ctx context.Context, c *observation, said lastTold) 
 	if said.keptSeq > 0 || f.View.Seen == "" || !f.HeadCounts() {
 		return false, nil
 	}
-	if w := &o.work.teller; w.head != f.Head.OID || w.run != run {
+	if w := &o.worker.teller; w.head != f.Head.OID || w.run != run {
 		has, err := o.hasBelow(ctx, f.Head, func(was kernel.HeadFacts) bool { return was.Run() == run })
 		if err != nil {
 			return false, err
@@ -108,7 +108,7 @@ func (o *observer) onlyTold(ctx context.Context, c *observation, said lastTold) 
 		}
 		w.head, w.run, w.lacks = f.Head.OID, run, !has
 	}
-	return o.work.teller.lacks, nil
+	return o.worker.teller.lacks, nil
 }
 
 // stillAt is [errMovedOn] where HEAD isn't there any more.
@@ -148,8 +148,8 @@ func (w *worker) gaveUp(r *run) {
 
 // lagUntil is until when nothing is claimed, Unix milliseconds; 0 for none.
 func (o *observer) lagUntil(now lease.Clock) int64 {
-	if o.work.lagged.until <= now.BootMs {
+	if o.worker.lagged.until <= now.BootMs {
 		return 0
 	}
-	return now.WallMs + o.work.lagged.until - now.BootMs
+	return now.WallMs + o.worker.lagged.until - now.BootMs
 }

@@ -32,7 +32,7 @@ type missing struct {
 // somebody took it away, it stays away.
 func (o *observer) readMissing(ctx context.Context, c *observation) error {
 	f, change := &c.facts, c.verified()
-	if o.work.run != nil || c.noBase != nil || !f.Delivered() || !change.Valid() {
+	if o.worker.run != nil || c.noBase != nil || !f.Delivered() || !change.Valid() {
 		return nil //nolint:nilerr // where the base is lacking, nothing is made
 	}
 	if c.change == change {
@@ -43,18 +43,18 @@ func (o *observer) readMissing(ctx context.Context, c *observation) error {
 		return err
 	}
 	if !owed {
-		o.work.missing = nil
-		o.work.confirm()
+		o.worker.missing = nil
+		o.worker.confirm()
 		return nil
 	}
-	if o.work.missing == nil || o.work.missing.change != change {
+	if o.worker.missing == nil || o.worker.missing.change != change {
 		m := &missing{change: change}
 		if m.pack, err = o.deliverable(ctx, c, change); err != nil {
 			return err
 		}
-		o.work.missing = m
+		o.worker.missing = m
 	}
-	m := o.work.missing
+	m := o.worker.missing
 	f.Missing = &kernel.MissingFacts{Change: string(change), Due: m.again, Refused: m.refused, Faults: []kernel.Violation{}}
 	if f.Head.Trust != kernel.TrustOwn {
 		f.Missing.Due = max(m.again, c.headAt()+makerWait.Milliseconds())
@@ -88,7 +88,7 @@ func (o *observer) owesBranch(ctx context.Context, c *observation, change git.OI
 	if has, err := o.landed(ctx, c, change); has || err != nil || !o.remote {
 		return !has, err
 	}
-	found, err := o.issue.findChange(ctx, c.intake.baseBranch())
+	found, err := o.tracker.findChange(ctx, c.intake.baseBranch())
 	if forge.IsReason(err, forge.NotFound) {
 		return true, nil
 	}
@@ -103,7 +103,7 @@ func (o *observer) owesBranch(ctx context.Context, c *observation, change git.OI
 		return false, err
 	}
 	run, _ := o.marker().status(found.Body)
-	return o.issue.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
+	return o.tracker.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
 }
 
 // putBackAt reports whether HEAD is a result that was put back over the lease of a run that
@@ -128,7 +128,7 @@ func (o *observer) landed(ctx context.Context, c *observation, change git.OID) (
 	if tip == change || slices.ContainsFunc(since, func(k git.Commit) bool { return slices.Contains(k.Parents, change) }) {
 		return true, nil
 	}
-	differ, err := o.issue.compare(ctx, on, change, change, tip)
+	differ, err := o.tracker.compare(ctx, on, change, change, tip)
 	if err != nil {
 		return false, gitTrouble(err)
 	}
@@ -139,7 +139,7 @@ func (o *observer) landed(ctx context.Context, c *observation, change git.OID) (
 // below it, or the commit itself where the server has it without a branch. It is the one
 // that HEAD names under its signature, or nothing.
 func (o *observer) deliverable(ctx context.Context, c *observation, change git.OID) (git.Pack, error) {
-	if p := o.work.unseen; p != nil && string(p.to()) == c.facts.Head.OID {
+	if p := o.worker.unseen; p != nil && string(p.to()) == c.facts.Head.OID {
 		return p.pack, nil
 	}
 	objs := git.NewObjects()
@@ -267,7 +267,7 @@ func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 // lease's base: message, base, tree and time are the dispatch's, whoever pushed it. Such a
 // branch is nobody's work but writ's, and stands in no run's way.
 func (o *observer) readStray(ctx context.Context, c *observation) error {
-	switch r := o.work.run; {
+	switch r := o.worker.run; {
 	case c.change.IsZero() || c.facts.Delivered():
 		return nil
 	case r != nil:

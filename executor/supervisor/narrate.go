@@ -19,16 +19,16 @@ func (t *Task) narrate(c *cycle) {
 	}
 	switch d.Action {
 	case kernel.ActionClaim:
-		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.work.run.id, t.work.run.pack.Pins.BaseCommit)
-		for _, note := range scopeNotes(t.work.run.pack) {
+		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.worker.run.id, t.worker.run.pack.Pins.BaseCommit)
+		for _, note := range scopeNotes(t.worker.run.pack) {
 			t.say("%s", note)
 		}
 	case kernel.ActionTakeOver:
 		t.say("lease of %s broken (%s), interruption %d", c.facts.Head.RunnerID, c.facts.Head.LeaseReason, d.Interruptions)
 	case kernel.ActionDispatch:
-		t.say("builder %s started", t.work.run.pack.Spec.Builder)
+		t.say("builder %s started", t.worker.run.pack.Spec.Builder)
 	case kernel.ActionChecks:
-		t.mention("checks started: %s", checkNames(t.work.run.pack.Checks))
+		t.mention("checks started: %s", checkNames(t.worker.run.pack.Checks))
 	case kernel.ActionJudge:
 		t.mention("judged: %s%s", d.State, codeWords(d.Codes))
 	case kernel.ActionResult:

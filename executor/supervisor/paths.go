@@ -26,7 +26,7 @@ func (o *observer) readPaths(ctx context.Context, c *observation, seen *approval
 	var diff kernel.Diff
 	var dispatch canon.Digest
 	accept := c.intake.accept
-	switch r := o.work.run; {
+	switch r := o.worker.run; {
 	case r != nil && (r.phase == kernel.PhaseClaimed || r.phase == kernel.PhaseBuilding):
 		return nil // nobody has said yet what it changes
 	case r != nil:

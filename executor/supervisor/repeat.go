@@ -86,9 +86,9 @@ func unsettledResult(pending, unseen *push) bool {
 func (s *Supervisor) Delivering(number int64) (is bool) {
 	s.locked(func() {
 		if t := s.open[number]; t != nil {
-			t.work.guard.Lock()
-			defer t.work.guard.Unlock()
-			is = t.work.delivering
+			t.worker.guard.Lock()
+			defer t.worker.guard.Unlock()
+			is = t.worker.delivering
 		} else if p := s.parked[number]; p != nil {
 			is = unsettledResult(p.pending, p.unseen)
 		}

@@ -113,7 +113,7 @@ func TestP10_UnansweredResultIsTakenBack(t *testing.T) {
 					}
 				}
 				f.reach(kernel.ActionResult)
-				if !f.sup.Delivering(1) || f.task.work.pending == nil {
+				if !f.sup.Delivering(1) || f.task.worker.pending == nil {
 					t.Error("nobody knows that a result is on its way")
 				}
 				if when != "while it hangs" {
@@ -197,7 +197,7 @@ func TestP10_UnansweredResultAndANewApproval(t *testing.T) {
 // asks hands an act to the drive, and waits until what runs is to end.
 func (f *forged) asks(acts chan<- Act, kind string) {
 	acts <- Act{Kind: kind, Actor: "local:0:ana", Reason: "enough"}
-	for !f.task.work.isStopping() {
+	for !f.task.worker.isStopping() {
 		runtime.Gosched()
 	}
 }
@@ -471,7 +471,7 @@ func TestP10_StopDuringTheLook(t *testing.T) {
 				server.looked = func() {
 					if looks--; looks == 0 {
 						acts <- Act{Kind: kind, Actor: "local:0:ana", Reason: "enough", Done: answers}
-						for !f.task.work.isStopping() {
+						for !f.task.worker.isStopping() {
 							runtime.Gosched()
 						}
 					}

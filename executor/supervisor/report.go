@@ -119,14 +119,14 @@ func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 	d := st.Decision
 	if d.Verdict == kernel.Allow && st.Facts.HeadCounts() && st.Facts.Missing == nil &&
 		(d.Standing == kernel.StandFinal || d.Standing == kernel.StandDue || d.Standing == kernel.StandWaiting) {
-		r, ok, err := t.work.reportAt(ctx, st.Head)
+		r, ok, err := t.worker.reportAt(ctx, st.Head)
 		if ok || err != nil {
 			return r, err
 		}
 	}
 	var ledger canon.Digest
 	t.s.locked(func() { ledger = t.s.deps.Ledger.Chain().Head.Hash })
-	r, err := t.work.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
+	r, err := t.worker.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
 	if err != nil {
 		return r, err
 	}

@@ -40,7 +40,7 @@ func TestD52_ReportFollowsFromTheRecords(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, newRepo(t), func(b *bench) { b.place.terms = termsWithCheck })
 			b.reach(c.at)
-			run := b.task.work.run.id
+			run := b.task.worker.run.id
 			c.ends(b)
 			says := func() report.Report { // of a halted task as well, whose machine takes no request
 				t.Helper()

@@ -55,7 +55,7 @@ type left struct {
 func (o *observer) readSealed(ctx context.Context, c *observation) error {
 	h := c.facts.Head
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell && h.AwaitsPaths() && c.noBase == nil
-	if o.work.run != nil || !asked || h.State != kernel.HeadStalled && !h.WaitsWithWork() || !h.Trusted() || h.Reapproved {
+	if o.worker.run != nil || !asked || h.State != kernel.HeadStalled && !h.WaitsWithWork() || !h.Trusted() || h.Reapproved {
 		return nil
 	}
 	l := o.left
@@ -290,7 +290,7 @@ func filesOf(ctx context.Context, repo Repo, wanted []git.Entry) (map[string][]b
 
 // leftInStore takes what we could not push before of a run, "" for any.
 func (o *observer) leftInStore(ctx context.Context, run string, l *left) error {
-	kept, err := o.work.unpushed(ctx, run)
+	kept, err := o.worker.unpushed(ctx, run)
 	if err == nil && kept != nil {
 		l.stored, l.files, l.packData, l.contract = true, kept.Files, kept.SeedPack, kept.Contract
 	}

@@ -51,7 +51,7 @@ func (i *tracker) reviewOf(head string) *kernel.ReviewFacts {
 		i.s.locked(func() { r = i.s.stopped[i.number] })
 	}
 	if r == nil || string(r.head) != head {
-		if i.cutOff() && i.work.isStopping() {
+		if i.cutOff() && i.worker.isStopping() {
 			return &kernel.ReviewFacts{} // the act that cut it off comes first: none is begun before
 		}
 		return nil
@@ -94,11 +94,11 @@ func (i *tracker) startReview(ctx context.Context, c *observation, head git.OID)
 	}
 	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, delivered, tree)}
 	if len(pack.Checks) > 0 && len(r.found) == 0 {
-		trusted := i.work.baseAt(c.builtOn(), base)
+		trusted := i.worker.baseAt(c.builtOn(), base)
 		job := executor.CheckJob{
 			Prepare: pack.Prepare, Trusted: &trusted,
-			World: i.s.cfg.Repository, Task: i.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: i.work.tail(),
-			Base: i.work.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
+			World: i.s.cfg.Repository, Task: i.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: i.worker.tail(),
+			Base: i.worker.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
 			Diff: kernel.Diff{Kind: string(kernel.KindDiff), Run: c.facts.Head.Run()},
 		}
 		if r.checks, err = i.s.deps.Executor.Check(context.WithoutCancel(ctx), job); err != nil {
@@ -110,25 +110,25 @@ func (i *tracker) startReview(ctx context.Context, c *observation, head git.OID)
 }
 
 func (i *tracker) setReview(r *review) {
-	i.work.guard.Lock()
-	i.work.again, i.work.cut = r, ""
-	i.work.guard.Unlock()
+	i.worker.guard.Lock()
+	i.worker.again, i.worker.cut = r, ""
+	i.worker.guard.Unlock()
 }
 
 func (i *tracker) reviewed() *review {
-	i.work.guard.Lock()
-	defer i.work.guard.Unlock()
-	return i.work.again
+	i.worker.guard.Lock()
+	defer i.worker.guard.Unlock()
+	return i.worker.again
 }
 
 // stopReview ends the review that runs, or was just cut off, because a person wants
 // it to. It reports whether there was one.
 func (i *tracker) stopReview(by string) bool {
-	i.work.kill()
-	i.work.guard.Lock()
-	head := i.work.cut
-	i.work.cut = ""
-	i.work.guard.Unlock()
+	i.worker.kill()
+	i.worker.guard.Lock()
+	head := i.worker.cut
+	i.worker.cut = ""
+	i.worker.guard.Unlock()
 	if head == "" {
 		return false
 	}
@@ -143,7 +143,7 @@ func (i *tracker) stopReview(by string) bool {
 // live run it is a request of its own.
 func (i *tracker) stopAsked(list []approval.Asked) {
 	for _, a := range list {
-		if a.May && !a.OnChange && a.Command.Fault == "" && a.Command.Verb == approval.Stop && i.work.run == nil {
+		if a.May && !a.OnChange && a.Command.Fault == "" && a.Command.Verb == approval.Stop && i.worker.run == nil {
 			i.stopReview(a.Author.Login)
 		}
 	}
@@ -257,12 +257,12 @@ func (i *tracker) reviewPassed(c *observation, head string) bool {
 
 // awaitReview waits for the checks of a review. It reports whether there were any.
 func (d *drive) awaitReview(ctx context.Context) (bool, error) {
-	done := d.task.issue.reviewed().done()
+	done := d.task.tracker.reviewed().done()
 	if done == nil || closed(done) {
 		return false, nil
 	}
 	d.told = ""
-	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.issue.cutOff() {
+	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.tracker.cutOff() {
 		return true, err
 	}
 	return true, d.pause(ctx, actFollows, nil)
@@ -273,7 +273,7 @@ const actFollows = time.Second
 
 // cutOff reports whether a review was, and nobody has said why.
 func (i *tracker) cutOff() bool {
-	i.work.guard.Lock()
-	defer i.work.guard.Unlock()
-	return i.work.cut != ""
+	i.worker.guard.Lock()
+	defer i.worker.guard.Unlock()
+	return i.worker.cut != ""
 }

@@ -141,15 +141,15 @@ func TestF7_NoReviewBeforeTheActThatCutItOff(t *testing.T) {
 	f, head := newPushed(t)
 	ran := 0
 	f.exec.held = func() { ran++ }
-	f.task.work.cut = git.OID(head)
-	f.task.work.setStopping(true)
+	f.task.worker.cut = git.OID(head)
+	f.task.worker.setStopping(true)
 	f.ask(kernel.RequestTell)
-	if r := f.task.issue.reviewOf(head); ran != 0 || r == nil || r.Ended {
+	if r := f.task.tracker.reviewOf(head); ran != 0 || r == nil || r.Ended {
 		t.Errorf("%d reviews were begun: %+v", ran, r)
 	}
-	f.task.issue.stopReview("local:0:ana")
-	f.task.work.setStopping(false)
-	if r := f.task.issue.reviewOf(head); r == nil || !r.Ended || len(r.Violations) != 1 {
+	f.task.tracker.stopReview("local:0:ana")
+	f.task.worker.setStopping(false)
+	if r := f.task.tracker.reviewOf(head); r == nil || !r.Ended || len(r.Violations) != 1 {
 		t.Errorf("the review stands as %+v", r)
 	}
 }

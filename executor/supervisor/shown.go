@@ -64,7 +64,7 @@ func (w *worker) tooLate(p *push) {
 // waits for the rule. What else a rule refuses, nobody has any more, or a person took back
 // is given up: nobody set the task back, and it goes on from what is there.
 func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) error {
-	p, err := o.work.lastWon(ctx, refs)
+	p, err := o.worker.lastWon(ctx, refs)
 	if p == nil || err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) err
 	lacks := p.lacks(refs)
 	switch {
 	case len(lacks) == 0:
-		o.work.confirm()
+		o.worker.confirm()
 		return nil
 	case lacks[0].Ref != o.StateRef():
 		return nil // HEAD shows it: see readMissing
@@ -85,18 +85,18 @@ func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) err
 	case c.again:
 		return &UnsettledError{words}
 	case p.hidden == 0:
-		o.work.hide(p, max(now.BootMs, 1))
+		o.worker.hide(p, max(now.BootMs, 1))
 		return &UnsettledError{words}
 	case len(p.pack.Data) == 0 && now.BootMs-p.hidden < hiddenMost.Milliseconds():
 		return &UnsettledError{words}
 	case len(p.pack.Data) == 0:
 		o.log().Warn("a push that the server had acknowledged is lost, and nothing is kept of it", "commit", string(p.to()))
-		o.work.unseen = nil
+		o.worker.unseen = nil
 		return nil
 	}
 	switch err := o.mayReturn(ctx, c, p, refs); {
 	case errors.Is(err, errTakenBack):
-		o.work.unseen = nil
+		o.worker.unseen = nil
 		return nil
 	case p.owed != nil && now.WallMs < p.owed.Due:
 		return nil
@@ -106,12 +106,12 @@ func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) err
 	o.log().Warn("a push that the server had acknowledged is made again", "commit", string(p.to()), "lacking", lacks[0].Ref)
 	again := *p
 	again.cmds = lacks
-	out := o.work.denied(ctx, &again, o.s.deps.Repo.Reassert(ctx, lacks, p.pack))
+	out := o.worker.denied(ctx, &again, o.s.deps.Repo.Reassert(ctx, lacks, p.pack))
 	p.owed = nil
 	if out.Status == git.Refused && !p.bare && (p.result() || !out.Account) {
 		o.log().Warn("a push that the server had acknowledged is lost, and refused now", "commit", string(p.to()), "words", out.Reason)
 		if !p.result() {
-			o.work.unseen = nil
+			o.worker.unseen = nil
 			return nil
 		}
 		p.owed = &kernel.OwedFacts{
@@ -133,7 +133,7 @@ func (o *observer) mayReturn(ctx context.Context, c *observation, p *push, refs 
 	switch {
 	case p.result() && c.request == kernel.RequestStop:
 		return errTakenBack
-	case p.result() && o.work.isStopping():
+	case p.result() && o.worker.isStopping():
 		return errActFirst
 	case !p.accepted || !o.remote:
 		return nil
@@ -144,7 +144,7 @@ func (o *observer) mayReturn(ctx context.Context, c *observation, p *push, refs 
 	}
 	var act string
 	o.s.locked(func() { act = o.view().Act })
-	issue, err := o.work.askAgain(ctx, Terms{Trigger: trigger, Prior: act, Live: act})
+	issue, err := o.worker.askAgain(ctx, Terms{Trigger: trigger, Prior: act, Live: act})
 	if err == nil && len(issue.Human) > 0 {
 		err = errTakenBack
 	}

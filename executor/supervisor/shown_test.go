@@ -96,7 +96,7 @@ func (b *bench) loses(f *forgetter) {
 	b.t.Helper()
 	for range 20 {
 		req := kernel.RequestTick
-		if b.task.work.run != nil && b.task.work.run.phase == kernel.PhaseBuilding {
+		if b.task.worker.run != nil && b.task.worker.run.phase == kernel.PhaseBuilding {
 			switch f.at {
 			case kernel.ActionHeartbeat:
 				b.clock.advance(45_000)
@@ -479,7 +479,7 @@ func (b *bench) looks() Status {
 	if d := st.Decision; d.Standing == kernel.StandRefused || d.State == kernel.TaskBlocked || d.WaitingFor == kernel.WaitRepair {
 		b.t.Fatalf("it is %s: %v", d.Standing, d.Violations)
 	}
-	if b.task.work.run != nil && b.task.work.run.phase == kernel.PhaseBuilding {
+	if b.task.worker.run != nil && b.task.worker.run.phase == kernel.PhaseBuilding {
 		b.exec.finish()
 	}
 	return st

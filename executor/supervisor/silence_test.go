@@ -131,16 +131,16 @@ func (s *silent) begin() {
 // movedAt has it that the exchange under way makes no progress since then, and says since when
 // that was so.
 func (t *Task) movedAt(since time.Time) (before time.Time) {
-	t.work.guard.Lock()
-	defer t.work.guard.Unlock()
-	before, t.work.asking.since = t.work.asking.since, since
+	t.worker.guard.Lock()
+	defer t.worker.guard.Unlock()
+	before, t.worker.asking.since = t.worker.asking.since, since
 	return before
 }
 
 func (t *Task) lastMove() time.Time {
-	t.work.guard.Lock()
-	defer t.work.guard.Unlock()
-	return t.work.asking.since
+	t.worker.guard.Lock()
+	defer t.worker.guard.Unlock()
+	return t.worker.asking.since
 }
 
 // done waits until the task is completed, with nothing counted, and the server is known
@@ -229,7 +229,7 @@ func TestG7_ARenewalThatIsNotAnswered(t *testing.T) {
 	await(t, "renewal", s.arrived)
 	s.task.movedAt(time.Now().Add(-silentAfter))
 	localtest.Until(t, hungTime, "the outage is known", func() bool { _, is := s.sup.Outage(); return is })
-	s.task.work.lend()
+	s.task.worker.lend()
 	if len(s.idle) != 0 || closed(build.Done()) {
 		t.Errorf("while it builds its place was lent %d times", len(s.idle))
 	}
@@ -250,7 +250,7 @@ func TestG7_AServerThatIsSlow(t *testing.T) {
 	s := newSilent(t, 1, nil)
 	s.begin()
 	await(t, "request", s.arrived)
-	s.task.work.waitsSince(time.Now().Add(-idleAfter))
+	s.task.worker.waitsSince(time.Now().Add(-idleAfter))
 	await(t, "place for others", s.idle)
 	if o, is := s.sup.Outage(); is || s.sup.Rest() > 0 {
 		t.Errorf("the outage is shown as %+v", o)
@@ -347,7 +347,7 @@ func TestG7_ATransferThatGoesOn(t *testing.T) {
 	ended := make(chan error, 1)
 	blob := git.OID(gittest.Git(t, bare, "rev-parse", "main:README"))
 	go func() {
-		ended <- timed{b.repo}.Blobs(b.task.work.on(context.Background()), []git.OID{blob}, func(git.OID, []byte) error { return nil })
+		ended <- timed{b.repo}.Blobs(b.task.worker.on(context.Background()), []git.OID{blob}, func(git.OID, []byte) error { return nil })
 	}()
 	await(t, "answer", waits)
 	long := time.Now().Add(-time.Hour)
@@ -355,13 +355,13 @@ func TestG7_ATransferThatGoesOn(t *testing.T) {
 		b.task.movedAt(long)
 		step <- struct{}{}
 		localtest.Until(t, hungTime, "a byte is progress", func() bool { return !b.task.lastMove().Equal(long) })
-		b.task.work.noteSilence()
+		b.task.worker.noteSilence()
 		if o, is := b.sup.Outage(); is {
 			t.Fatalf("after %d bytes: %+v", n+1, o)
 		}
 	}
 	b.task.movedAt(long)
-	b.task.work.noteSilence()
+	b.task.worker.noteSilence()
 	if o, is := b.sup.Outage(); !is || !o.Silent {
 		t.Errorf("that it sends nothing is shown as %+v, %v", o, is)
 	}
@@ -369,7 +369,7 @@ func TestG7_ATransferThatGoesOn(t *testing.T) {
 	if err := await(t, "end", ended); err != nil {
 		t.Error(err)
 	}
-	b.task.work.goesOn()
+	b.task.worker.goesOn()
 	if since := b.task.movedAt(long); !since.IsZero() {
 		t.Error("what comes late begins an exchange")
 	}

@@ -273,8 +273,8 @@ func TestL19_OwnKeyOver(t *testing.T) {
 			if o, down := a.sup.outage.of(1); err == nil || !down || o.Code() != kernel.CodeKeyOver {
 				t.Errorf("%+v, %v, %v", o, down, err)
 			}
-			if a.ref(stateRef) != head || len(a.exec.builds) != builds || a.task.work.run != nil {
-				t.Errorf("HEAD %s, was %s; %d builders, %d before; a run: %t", a.ref(stateRef), head, len(a.exec.builds), builds, a.task.work.run != nil)
+			if a.ref(stateRef) != head || len(a.exec.builds) != builds || a.task.worker.run != nil {
+				t.Errorf("HEAD %s, was %s; %d builders, %d before; a run: %t", a.ref(stateRef), head, len(a.exec.builds), builds, a.task.worker.run != nil)
 			}
 		})
 	}

@@ -53,18 +53,18 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
 				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })
 			}
-			c.forgeErr = t.issue.moveIssue(ctx, c, a, e)
+			c.forgeErr = t.tracker.moveIssue(ctx, c, a, e)
 			status, code := forgeSays(c.forgeErr)
 			if a == kernel.ActionReview {
 				status, code = reviewSays(c.forgeErr)
 			}
 			if status == kernel.OutcomeDone {
-				t.issue.moved(c, a, e)
+				t.tracker.moved(c, a, e)
 			} else {
-				t.issue.kept = nil
+				t.tracker.kept = nil
 			}
 			if status == kernel.OutcomeRefused {
-				t.issue.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
+				t.tracker.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
 			}
 			return outcome(status, code, words(c.forgeErr))
 		},
@@ -224,12 +224,12 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 		return nil
 	}
 	now := t.s.now().WallMs
-	if at := t.issue.provenBy(st, now); at > 0 && d.o.Yield {
+	if at := t.tracker.provenBy(st, now); at > 0 && d.o.Yield {
 		d.tellWake = at
 		return nil
 	}
 	key := strings.Join([]string{
-		t.issue.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.issue.asked),
+		t.tracker.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.tracker.asked),
 	}, " ")
 	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
 		return nil
@@ -259,8 +259,8 @@ func (d *drive) tell(ctx context.Context, st Status) error {
 			}
 			d.tellLater(nil)
 			return nil
-		case told.Decision.Action == kernel.ActionNone && t.issue.kept != nil && t.issue.kept.since && st.Decision.Standing == kernel.StandFinal:
-			t.issue.kept = nil // an ended task is left as it really is, which a last look shows
+		case told.Decision.Action == kernel.ActionNone && t.tracker.kept != nil && t.tracker.kept.since && st.Decision.Standing == kernel.StandFinal:
+			t.tracker.kept = nil // an ended task is left as it really is, which a last look shows
 		case told.Decision.Action == kernel.ActionNone:
 			if failed > 0 || told.noBase {
 				d.tellLater(nil) // a lost answer may still be carried out, a branch be made again
@@ -310,7 +310,7 @@ func speaksAt(st Status) bool {
 
 // tellOnce is one effect, or the finding that none is due.
 func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
-	if t.work.run != nil {
+	if t.worker.run != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
 		defer cancel()
@@ -332,8 +332,8 @@ func (d *drive) tellLater(err error) {
 }
 
 func (i *tracker) runID() string {
-	if i.work.run == nil {
+	if i.worker.run == nil {
 		return ""
 	}
-	return i.work.run.id
+	return i.worker.run.id
 }

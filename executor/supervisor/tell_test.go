@@ -143,7 +143,7 @@ func TestE2_TheWholeIssue(t *testing.T) {
 		}
 	}
 	f.shows("is being worked on", kernel.LabelClaimed, true)
-	told := f.task.work.run.dispatch.Instruction
+	told := f.task.worker.run.dispatch.Instruction
 	f.showsInstruction(told)
 	f.exec.finish()
 	if st := f.drive(); st.Decision.State != kernel.TaskCompleted || st.Wake != 0 {
@@ -261,7 +261,7 @@ func TestF6_Refused(t *testing.T) {
 	if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.AddLabel, forgetest.OpenChange))); n != 2 {
 		t.Errorf("the forge was asked %d times for what it refuses", n)
 	}
-	_, err := f.scene.Owner.OpenChange(t.Context(), f.scene.Repo, forge.Change{Title: "By hand", Head: f.task.issue.changeBranch(), Base: "main"})
+	_, err := f.scene.Owner.OpenChange(t.Context(), f.scene.Repo, forge.Change{Title: "By hand", Head: f.task.tracker.changeBranch(), Base: "main"})
 	must(t, err)
 	f.later()
 	f.shows("task 1 completed", "", false)

@@ -286,14 +286,14 @@ func (w *worker) judged() bool {
 // act is obeyed, and the fence holds.
 func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 	t := d.task
-	d.resting, t.work.resting = 0, false
+	d.resting, t.worker.resting = 0, false
 	clock := t.s.now()
 	until, ok := t.s.outage.take(t.number, clock)
 	switch {
 	case ok:
 		return true, false
 	case d.running() && t.jobDone() != nil && t.jobDone() != d.takenIn && closed(t.jobDone()):
-		d.takenIn, t.work.resting = t.jobDone(), true // what it came to is taken in, and no lease is renewed
+		d.takenIn, t.worker.resting = t.jobDone(), true // what it came to is taken in, and no lease is renewed
 		return true, false
 	case !d.running() && d.o.Yield:
 		d.resting = clock.WallMs + max(until-clock.BootMs, 1)
@@ -304,7 +304,7 @@ func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 		done = nil
 	}
 	_ = d.pause(ctx, time.Duration(until-clock.BootMs)*time.Millisecond, done)
-	t.work.giveUpIfFenced()
+	t.worker.giveUpIfFenced()
 	return false, false
 }
 
@@ -317,7 +317,7 @@ func (d *drive) tried(st Status, err error) {
 	if err != nil || unabled(st) {
 		return
 	}
-	if d.task.work.wakes(); d.task.work.resting {
+	if d.task.worker.wakes(); d.task.worker.resting {
 		return
 	}
 	d.task.s.outage.back(d.task.number, st.Decision.Action == kernel.ActionNone)
@@ -325,7 +325,7 @@ func (d *drive) tried(st Status, err error) {
 
 // running reports whether something of the task runs here, or is to be started: it
 // isn't left alone by whoever drives.
-func (d *drive) running() bool { return d.task.work.run != nil && !d.task.work.judged() }
+func (d *drive) running() bool { return d.task.worker.run != nil && !d.task.worker.judged() }
 
 // unabled reports whether a request's effect met a server that can't.
 func unabled(st Status) bool {
