@@ -337,3 +337,6 @@ func (i *tracker) runID() string {
 	}
 	return i.worker.run.id
 }
+
+// Labels are writ's own, as a repository offers them; set-up makes them ahead.
+func Labels() []forge.Label { return slices.Clone(labels) }

@@ -8,6 +8,51 @@ import (
 	"github.com/writbot/writ/kernel/canon"
 )
 
+// takeIn moves the run on when a build or the checks have ended.
+func (w *worker) takeIn(c *observation) {
+	r := w.run
+	switch {
+	case c.request == kernel.RequestTell:
+		// Only the issue is moved.
+	case w.isStopping() && c.request == kernel.RequestTick:
+		// What a person's act killed didn't fail: his request comes next.
+	case r.phase == kernel.PhaseSealed && r.resumes != "":
+		w.takeInSealed(c)
+	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):
+		r.built, r.phase = bounded(r.build.Outcome()), kernel.PhaseBuilt
+		if vs := condemned(r.built.Violations); len(vs) > 0 {
+			w.s.surveys.condemn(r.intake.BaseCommit, vs)
+		}
+		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
+		c.stage(kernel.KindDiff, r.id, r.built.Diff)
+		w.mention("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
+	case r.phase == kernel.PhaseChecking && closed(r.checks.Done()):
+		r.checked, r.phase = r.checks.Outcome(), kernel.PhaseChecked
+		r.checked.Violations = boundViolations(r.checked.Violations)
+		c.stage(kernel.KindRunResult, r.id, r.checked.Run)
+		for _, k := range r.checked.Run.Checks {
+			w.mention("check %s: %s", k.Name, passWord(k.Passed))
+		}
+	}
+}
+
+func exitWords(e kernel.Exit) string {
+	switch {
+	case e.Cause != kernel.CauseExited:
+		return e.Cause
+	case e.Signal != "":
+		return e.Signal
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+func passWord(passed bool) string {
+	if passed {
+		return "passed"
+	}
+	return "failed"
+}
+
 const (
 	// maxViolationBytes bounds a list of violations in facts, records and
 	// reports, as canonical JSON: a builder that breaks a rule a million times is

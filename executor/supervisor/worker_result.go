@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/writbot/writ/compliance/replay"
@@ -241,4 +242,8 @@ func (w *worker) ended(from int64, rep []byte) {
 	if w.s.deps.Ended != nil {
 		w.s.deps.Ended(Cycle{Task: w.number, From: from, Report: rep})
 	}
+}
+
+func sortEntries(list []git.Entry) {
+	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
 }
