@@ -252,7 +252,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 		return st.Decision.Action == kernel.ActionWait || d.told == "" && (st.Decision.Standing == kernel.StandFinal || st.Facts.Head.State == string(kernel.TaskWaiting)), nil
 	}
 	if st.crowded {
-		return true, d.awaitRoom(ctx)
+		return true, d.awaitAdmission(ctx)
 	}
 	if speaksAt(st) || st.queued.speaks {
 		if err := d.tell(ctx, st); err != nil {

@@ -151,7 +151,7 @@ type worker struct {
 	delivering bool
 	again      *review        // of what was pushed to the change branch; under guard
 	cut        git.OID        // what was under review when it was cut off; under guard
-	room       room           // under guard
+	admission  admission      // under guard
 	asking     exchange       // under guard
 	killed     []kernel.Draft // see [worker.takeKilled]; under guard
 }

@@ -17,8 +17,8 @@ const idleAfter = 3 * time.Second
 // asked again in the same drive, unless that was told Idle since.
 type Admit func(scope []string) bool
 
-// room is a task's right to run something, in one drive.
-type room struct {
+// admission is a task's right to run something, in one drive.
+type admission struct {
 	admit    Admit // nil admits
 	idle     func()
 	why      func() string
@@ -33,14 +33,14 @@ type room struct {
 func (w *worker) enter(o DriveOptions) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	w.room = room{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
+	w.admission = admission{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
 }
 
 // unadmitted is how a task stands of which something would be claimed or started now if
 // there were room for it. Nothing was decided, so nothing is recorded. Of a claim whoever
 // drives the task comes back when there is room; a lease is kept meanwhile.
 func (t *Task) unadmitted(c *observation) (Status, bool) {
-	if t.worker.room.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
+	if t.worker.admission.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
 		return Status{}, false
 	}
 	d := kernel.DecideOn(c.facts, "")
@@ -52,7 +52,7 @@ func (t *Task) unadmitted(c *observation) (Status, bool) {
 	if c.intake != nil && c.intake.TakeTurns && d.Action != kernel.ActionReview {
 		scope = c.intake.Spec.AllowedFiles
 	}
-	if t.worker.hasRoom(scope, starts) {
+	if t.worker.mayRun(scope, starts) {
 		return Status{}, false
 	}
 	st := Status{Decision: d, Facts: c.facts, Intake: c.intake, Head: c.head, crowded: starts}
@@ -82,7 +82,7 @@ func (w *worker) queuedOf(c *observation) queued {
 	if c.shown == nil || c.shown.Gone || !w.remote || len(c.shown.Comments) > 0 {
 		return q
 	}
-	if w.room.why != nil {
+	if w.admission.why != nil {
 		q.at = c.intake.Approval.Time + queuedAfter
 	}
 	due := q.at > 0 && c.clock.WallMs >= q.at
@@ -96,7 +96,7 @@ func (w *worker) queuedOf(c *observation) queued {
 // queuedText says why a task waits that could be claimed; nothing where it has room.
 func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel.Decision) message {
 	i.worker.guard.Lock()
-	denied, why := i.worker.room.denied, i.worker.room.why
+	denied, why := i.worker.admission.denied, i.worker.admission.why
 	i.worker.guard.Unlock()
 	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
 		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
@@ -109,18 +109,18 @@ func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel
 	return i.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
 }
 
-// hasRoom asks for room where there is none yet. What starts keeps it until it has ended.
-func (w *worker) hasRoom(scope []string, starts bool) bool {
+// mayRun asks for room where there is none yet. What starts keeps it until it has ended.
+func (w *worker) mayRun(scope []string, starts bool) bool {
 	w.guard.Lock()
-	admitted := w.room.admitted
-	w.room.starting = true // not to be lent while it is asked for
+	admitted := w.admission.admitted
+	w.admission.starting = true // not to be lent while it is asked for
 	w.guard.Unlock()
 	if !admitted {
-		admitted = w.room.admit(scope)
+		admitted = w.admission.admit(scope)
 	}
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	p := &w.room
+	p := &w.admission
 	p.admitted, p.denied, p.lent, p.starting, p.since = admitted, !admitted, false, starts && admitted, time.Now()
 	return admitted
 }
@@ -128,7 +128,7 @@ func (w *worker) hasRoom(scope []string, starts bool) bool {
 // settled ends a request: what it started runs, or nothing does.
 func (w *worker) settled() {
 	w.guard.Lock()
-	w.room.starting = false
+	w.admission.starting = false
 	w.delivering = unsettledResult(w.pending, w.unseen)
 	w.guard.Unlock()
 }
@@ -138,7 +138,7 @@ func (w *worker) wakes() { w.waitsSince(time.Now()) }
 
 func (w *worker) waitsSince(at time.Time) {
 	w.guard.Lock()
-	w.room.since = at
+	w.admission.since = at
 	w.guard.Unlock()
 }
 
@@ -149,7 +149,7 @@ func (w *worker) lend() {
 	_, troubled := w.s.outage.of(w.number)
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	p := &w.room
+	p := &w.admission
 	switch {
 	case p.idle == nil || p.lent:
 	case p.starting || w.runs():
@@ -171,8 +171,8 @@ func (w *worker) runs() bool {
 	return done != nil && !closed(done)
 }
 
-// awaitRoom waits until there is room, or the lease is to be renewed.
-func (d *drive) awaitRoom(ctx context.Context) error {
+// awaitAdmission waits until there is room, or the lease is to be renewed.
+func (d *drive) awaitAdmission(ctx context.Context) error {
 	d.task.worker.waitsSince(time.Time{})
 	defer d.task.worker.wakes()
 	return d.pause(ctx, max(d.task.renewIn(), guardEvery), nil)

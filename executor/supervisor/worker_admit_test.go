@@ -49,7 +49,7 @@ func TestG7_LentForOwnTrouble(t *testing.T) {
 	b := newBench(t, newRepo(t), nil)
 	lent := 0
 	b.task.worker.enter(DriveOptions{Idle: func() { lent++ }})
-	b.task.worker.room.since = time.Now().Add(time.Hour)
+	b.task.worker.admission.since = time.Now().Add(time.Hour)
 	b.sup.outage.failed(2, b.clock.Now(), "a lock is left", true, false)
 	if b.task.worker.lend(); lent != 0 {
 		t.Error("its place is lent for its neighbour's trouble")
