@@ -240,7 +240,7 @@ func attemptsRule(f Facts) []Violation {
 }
 
 func interruptionsRule(f Facts) []Violation {
-	n := f.interrupted()
+	n := f.interruptions()
 	if (f.Head.State == HeadStalled || f.Head.Kept || f.equipped()) && !f.BeginsAnew() && n > f.Budgets.Interruptions {
 		return []Violation{
 			{CodeEscalationBlocked, "interruptions", "The task is blocked."},
@@ -250,28 +250,46 @@ func interruptionsRule(f Facts) []Violation {
 	return nil
 }
 
-// interrupted is how often the task was interrupted.
-func (f Facts) interrupted() int64 {
-	if f.lost() {
+// interruptions is how often the task was interrupted.
+func (f Facts) interruptions() int64 {
+	if f.workLeft() {
 		return f.Head.Interruptions + 1
 	}
 	return f.Head.Interruptions
 }
 
-// lost reports whether the work that waits for a rule is lost: who had it didn't push the
+// workLeft reports whether the work that waits for a rule is left: who had it didn't push the
 // wait again, or is this instance, which is asked for it and can't go on with it.
-func (f Facts) lost() bool {
+func (f Facts) workLeft() bool {
 	h := f.Head
 	return h.Kept && !f.ownWork() && (h.NotBefore <= f.Now || (h.Urged || f.movedOn()) && h.Predecessor)
 }
 
 // repairRules are those of a HEAD that only a person moves on from: somebody else's
-// commit, or a state that was set back or removed.
-var repairRules = []string{ruleBinding, ruleEvent, ruleTrust, ruleHistory, ruleDelivered, ruleReplaced}
+// commit, or a state that was set back or removed. The more telling ones are last.
+var repairRules = []rule{
+	{ruleBinding, bindingRule},
+	{ruleEvent, eventRule},
+	{ruleTrust, trustRule},
+	{ruleHistory, historyRule},
+	{ruleDelivered, deliveredRule},
+	{ruleReplaced, replacedRule},
+}
 
 // HeadFaults are why only a person moves on from HEAD, the more telling ones last.
-func HeadFaults(f Facts) []Violation {
-	return slices.Concat(bindingRule(f), eventRule(f), trustRule(f), historyRule(f), deliveredRule(f), replacedRule(f))
+func HeadFaults(f Facts) (out []Violation) {
+	for _, r := range repairRules {
+		out = append(out, r.eval(f)...)
+	}
+	return out
+}
+
+// repairs are what the rules found of which only a person moves on.
+func repairs(why Reason) (out []Violation) {
+	for _, r := range repairRules {
+		out = append(out, why.of(r.name)...)
+	}
+	return out
 }
 
 // NeedsRepair reports whether only a person moves on from HEAD.
@@ -321,7 +339,7 @@ func decideHead(f Facts) Decision {
 		return d
 	}
 	if vs := why.of(ruleKernel); len(vs) > 0 {
-		if f.Request == RequestHalt && f.haltedLease() && !f.Head.Lost && len(why.of(ruleTarget))+len(why.of(ruleLease))+len(joinViolations(why, repairRules...)) == 0 {
+		if f.Request == RequestHalt && f.haltedLease() && !f.Head.Lost && len(why.of(ruleTarget))+len(why.of(ruleLease))+len(repairs(why)) == 0 {
 			return moveOn(f, d) // it is given back
 		}
 		return deny(StandHalted, vs)
@@ -329,7 +347,7 @@ func decideHead(f Facts) Decision {
 	if vs := why.of(ruleTarget); len(vs) > 0 {
 		return deny(StandRefused, vs)
 	}
-	if vs := joinViolations(why, repairRules...); len(vs) > 0 {
+	if vs := repairs(why); len(vs) > 0 {
 		d.WaitingFor = WaitRepair
 		return deny(StandWaiting, vs)
 	}
@@ -377,9 +395,13 @@ func givesBack(f Facts) bool {
 	if f.Head.State != HeadWorking || f.Head.Trust == TrustOwn {
 		return f.Head.State == HeadWorking
 	}
-	return f.Head.Trusted() && !slices.ContainsFunc(f.Policy, func(v Violation) bool {
-		return v.Code == CodeObserveOnly || v.Code == CodeAuthority && v.Subject == "runners"
-	})
+	return f.Head.Trusted() && !slices.ContainsFunc(f.Policy, onlyObserves)
+}
+
+// onlyObserves reports whether a violation says that this instance only observes, or that
+// the contract lists runners and not this one.
+func onlyObserves(v Violation) bool {
+	return v.Code == CodeObserveOnly || v.Code == CodeAuthority && v.Subject == "runners"
 }
 
 // takesBack reports whether a person took back what the task would go on by, and HEAD
@@ -409,11 +431,7 @@ func takesBack(f Facts) bool {
 // still the one that it governs.
 func mayWrite(f Facts) bool {
 	return !slices.ContainsFunc(f.Policy, func(v Violation) bool {
-		switch v.Code {
-		case CodeObserveOnly, CodeTargetIneligible, CodeTargetNotAllowed:
-			return true
-		}
-		return v.Code == CodeAuthority && v.Subject == "runners"
+		return onlyObserves(v) || v.Code == CodeTargetIneligible || v.Code == CodeTargetNotAllowed
 	})
 }
 
@@ -447,7 +465,7 @@ func standsStill(f Facts, d Decision) (Decision, bool) {
 			return d, false
 		}
 		if f.Head.AwaitsPaths() {
-			d.Violations = f.stays()
+			d.Violations = f.whyUndelivered()
 		}
 		d.Standing, d.WaitingFor = StandWaiting, f.Head.WaitingFor
 		return d, true
@@ -455,9 +473,9 @@ func standsStill(f Facts, d Decision) (Decision, bool) {
 	return d, false
 }
 
-// stays are why work that waits for its guarded paths isn't delivered: what is waited for,
+// whyUndelivered is why work that waits for its guarded paths isn't delivered: what is waited for,
 // and what keeps it from being gone on with once that is accepted.
-func (f Facts) stays() []Violation {
+func (f Facts) whyUndelivered() []Violation {
 	var out []Violation
 	if f.Paths.Held() {
 		out = f.Paths.violations()
@@ -528,7 +546,7 @@ func moveOn(f Facts, d Decision) Decision {
 	case h.State == string(TaskRetryPending):
 		d.Attempt = h.Attempt + 1
 	default:
-		d.Attempt, d.Interruptions = max(h.Attempt, 1), f.interrupted()
+		d.Attempt, d.Interruptions = max(h.Attempt, 1), f.interruptions()
 		if f.Resumable() && !f.BaseMoved { // on the old base the checks lack what they lacked
 			d.Resumes = f.Sealed.Run
 		}
@@ -543,7 +561,7 @@ func moveOn(f Facts, d Decision) Decision {
 // hurries reports whether the task goes on before its time. Work that another instance has
 // is left to it, whoever asks.
 func hurries(f Facts) bool {
-	return f.BeginsAnew() || f.ownWork() || f.lost() || f.Mended || f.movedOn() && !f.Head.Kept
+	return f.BeginsAnew() || f.ownWork() || f.workLeft() || f.Mended || f.movedOn() && !f.Head.Kept
 }
 
 // interruptedUntil is the back-off after the n-th interruption: none after the

@@ -143,7 +143,7 @@ func TestD3_OrderOfTheStages(t *testing.T) {
 		{"the dispatch differs", func(b *bench) {
 			b.place.fault = func(at Point) {
 				if at == PointOf(kernel.ActionClaim, StageSettled) {
-					b.task.work.run.dispatchBytes = []byte("{}")
+					b.task.worker.run.dispatchBytes = []byte("{}")
 				}
 			}
 		}, 1, true},
@@ -237,14 +237,14 @@ func (b *bench) releases(code kernel.Code) {
 func TestD12_DispatchInvalid(t *testing.T) {
 	t.Parallel()
 	b := claimed(t)
-	b.task.work.run.build = &fakeJob[executor.BuildOutcome]{done: make(chan struct{})}
+	b.task.worker.run.build = &fakeJob[executor.BuildOutcome]{done: make(chan struct{})}
 	b.releases(kernel.CodeDispatchInvalid)
 
 	b = claimed(t)
 	c, err := b.task.observe(t.Context(), kernel.RequestTick, "local:0:root")
 	must(t, err)
 	c.facts.Head.OID = strings.Repeat("f", 40)
-	if vs := b.task.work.checkDispatch(c); len(vs) != 1 || vs[0].Code != kernel.CodeDispatchInvalid {
+	if vs := b.task.worker.checkDispatch(c); len(vs) != 1 || vs[0].Code != kernel.CodeDispatchInvalid {
 		t.Errorf("a foreign HEAD: %v", vs)
 	}
 }
@@ -280,7 +280,7 @@ func TestD13_DispatchNondeterministic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := claimed(t)
-			spoil(b.task.work.run)
+			spoil(b.task.worker.run)
 			b.releases(kernel.CodeDispatchNondeterministic)
 		})
 	}
@@ -319,7 +319,7 @@ func TestD40_EachVerificationFailsAlone(t *testing.T) {
 		"commit message": {func(b *bench) {
 			b.place.fault = func(at Point) {
 				if at == PointOf(kernel.ActionDispatch, StageSettled) {
-					b.task.work.run.intake.Message = []kernel.Violation{{Code: kernel.CodeMessageInvalid, Subject: "commit.pattern"}}
+					b.task.worker.run.intake.Message = []kernel.Violation{{Code: kernel.CodeMessageInvalid, Subject: "commit.pattern"}}
 				}
 			}
 		}, kernel.CodeMessageInvalid},

@@ -15,6 +15,12 @@
 // knows all. What was seen is never written to once the kernel has decided: a cycle holds
 // the observation, the decision and the outcome.
 //
+// A file that begins with observer, worker or tracker is that room's. What one matter needs
+// of all three is in one file: fix.go, refresh.go and guarded_paths.go. task.go, drive.go,
+// observe.go, submit.go and effects.go lead a request through the rooms and the machine;
+// act.go and halt.go are the requests of persons, drive_acts.go and stop_without_git.go how
+// they reach a task that is being driven. The rest is the world's, for all its tasks.
+//
 // It may read and push git, start builders and checks through package executor,
 // and write the ledger. It never edits a ref but by compare-and-swap, never
 // acts before the record of it is durable, and never looks at what a builder

@@ -65,10 +65,10 @@ type DriveOptions struct {
 // status is that of the last request.
 func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 	t.onRun = o.OnRun
-	t.work.enter(o)
-	stopGuard := t.work.startGuard()
+	t.worker.enter(o)
+	stopGuard := t.worker.startGuard()
 	defer stopGuard()
-	defer t.work.kill()
+	defer t.worker.kill()
 	d := &drive{task: t, o: o, came: make(chan struct{}, 1)}
 	for {
 		stopWatch := d.watchActs(ctx)
@@ -90,7 +90,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 	for {
 		d.obeyAll(ctx)
 		if t.kernelEnded() {
-			t.work.setRun(nil) // nothing of it runs
+			t.worker.setRun(nil) // nothing of it runs
 			return d.last, cmp.Or(t.recordKilled(ctx), error(machine.ErrHalted))
 		}
 		if ctx.Err() != nil {
@@ -126,14 +126,14 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 			continue
 		}
 		d.giveBack(ctx, err)
-		if !t.heed(ctx, t.issue.quiet) && !t.issue.quiet {
+		if !t.heed(ctx, t.tracker.quiet) && !t.tracker.quiet {
 			d.heard = true // what somebody said there is to see, wasn't seen
 		}
 		if unreadable(err) {
-			d.resting = t.work.unread(err)
+			d.resting = t.worker.unread(err)
 			d.tellNoBase(ctx, err)
 		}
-		if !Passing(err) || (!d.running() && (o.Yield || t.work.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
+		if !Passing(err) || (!d.running() && (o.Yield || t.worker.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
 			if d.running() {
 				_, _ = d.part(ctx) // the first error counts
 			}
@@ -141,7 +141,7 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		}
 		d.outages++
 		t.say("can't look at the task: %v", err)
-		t.work.giveUpIfFenced()
+		t.worker.giveUpIfFenced()
 		if !unreadable(err) {
 			_ = d.pause(ctx, backoff(d.outages), nil)
 		}
@@ -152,10 +152,10 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 // heard by the next one.
 func (d *drive) tick(ctx context.Context) (Status, error) {
 	t := d.task
-	t.issue.quiet, t.nudges = d.o.Nudges != nil && !d.heard, d.o.Nudges
+	t.tracker.quiet, t.nudges = d.o.Nudges != nil && !d.heard, d.o.Nudges
 	st, err := t.Tick(ctx, d.request(), d.actor())
 	if d.heard, t.nudged = t.nudged, false; d.heard && err != nil {
-		t.issue.quiet = false
+		t.tracker.quiet = false
 	}
 	return st, err
 }
@@ -223,8 +223,8 @@ func Passing(err error) bool {
 func (d *drive) giveBack(ctx context.Context, err error) {
 	t := d.task
 	var fe *forge.Error
-	if t.work.run == nil || t.work.run.phase != kernel.PhaseClaimed || !errors.As(err, &fe) || fe.Reason != forge.Limited ||
-		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.work.run.tenure.FenceBootMs {
+	if t.worker.run == nil || t.worker.run.phase != kernel.PhaseClaimed || !errors.As(err, &fe) || fe.Reason != forge.Limited ||
+		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.worker.run.tenure.FenceBootMs {
 		return
 	}
 	t.say("the forge can't be asked for %s: the lease is given back", fe.RetryAfter)
@@ -252,7 +252,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 		return st.Decision.Action == kernel.ActionWait || d.told == "" && (st.Decision.Standing == kernel.StandFinal || st.Facts.Head.State == string(kernel.TaskWaiting)), nil
 	}
 	if st.crowded {
-		return true, d.awaitRoom(ctx)
+		return true, d.awaitAdmission(ctx)
 	}
 	if speaksAt(st) || st.queued.speaks {
 		if err := d.tell(ctx, st); err != nil {
@@ -274,7 +274,7 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 			return false, t.haltKernel(ctx)
 		}
 	case kernel.StandActing:
-		if d.o.Yield && t.work.run == nil && t.work.pending == nil && d.failed >= outageTries && !unabled(st) {
+		if d.o.Yield && t.worker.run == nil && t.worker.pending == nil && d.failed >= outageTries && !unabled(st) {
 			return false, nil // it fails again and again: somebody else's turn
 		}
 		return true, d.afterEffect(ctx, st)
@@ -336,11 +336,11 @@ func (d *drive) wakeAt(st Status) int64 {
 			at = d.task.s.now().WallMs + min(d.task.renewIn(), outageMost).Milliseconds()
 		}
 	case kernel.StandRefused:
-		at = earlier(d.task.seen.baseWake, st.Decision.Wake)
+		at = earlier(d.task.observer.baseWake, st.Decision.Wake)
 	case kernel.StandActing:
 		at = d.task.s.now().WallMs + outageMost.Milliseconds()
 	}
-	if refused := len(d.task.work.refused) > 0; refused && st.Decision.Standing == kernel.StandRefused {
+	if refused := len(d.task.worker.refused) > 0; refused && st.Decision.Standing == kernel.StandRefused {
 		at = d.task.s.now().WallMs + ruleAgain.Milliseconds()
 	}
 	if d.tellWake > 0 && (at == 0 || d.tellWake < at) {
@@ -389,21 +389,21 @@ func (d *drive) afterEffect(ctx context.Context, st Status) error {
 
 // renewIn is how long nothing has to be done for the lease.
 func (t *Task) renewIn() time.Duration {
-	if t.work.run == nil {
+	if t.worker.run == nil {
 		return 0
 	}
-	return time.Duration(t.work.run.tenure.RenewBootMs-t.s.now().BootMs) * time.Millisecond
+	return time.Duration(t.worker.run.tenure.RenewBootMs-t.s.now().BootMs) * time.Millisecond
 }
 
 // jobDone is closed when what runs has ended; nil when nothing runs.
 func (t *Task) jobDone() <-chan struct{} {
 	switch {
-	case t.work.run == nil:
+	case t.worker.run == nil:
 		return nil
-	case t.work.run.phase == kernel.PhaseBuilding:
-		return t.work.run.build.Done()
-	case t.work.run.phase == kernel.PhaseChecking:
-		return t.work.run.checks.Done()
+	case t.worker.run.phase == kernel.PhaseBuilding:
+		return t.worker.run.build.Done()
+	case t.worker.run.phase == kernel.PhaseChecking:
+		return t.worker.run.checks.Done()
 	}
 	return nil
 }
@@ -430,10 +430,10 @@ func (d *drive) pause(ctx context.Context, wait time.Duration, done <-chan struc
 // nobody has to wait for the lease to run out. The issue is told with one edit.
 func (d *drive) part(ctx context.Context) (Status, error) {
 	t, actor, last := d.task, d.o.Actor, d.last
-	if t.work.run == nil && t.work.pending == nil {
+	if t.worker.run == nil && t.worker.pending == nil {
 		return last, ctx.Err()
 	}
-	if t.work.judged() {
+	if t.worker.judged() {
 		t.say("shutting down: what is judged could not be delivered")
 	}
 	if t.kernelEnded() {
@@ -444,14 +444,14 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()
 	req := kernel.RequestShutdown
-	if t.work.judged() {
+	if t.worker.judged() {
 		req = kernel.RequestTick // there is nothing to give back: it only has to be delivered
 	}
 	if st, err := t.Tick(parting, req, actor); err == nil {
 		last = st
 	}
-	if t.work.run == nil && t.work.pending == nil {
-		t.issue.parted = true
+	if t.worker.run == nil && t.worker.pending == nil {
+		t.tracker.parted = true
 		d.tellOf(parting, actor, 1)
 	}
 	return last, ctx.Err()
@@ -460,14 +460,14 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 // tells notes that the issue is moved, until it is called back.
 func (t *Task) tells() (told func()) {
 	set := func(on bool) {
-		t.work.guard.Lock()
-		t.work.telling = on
-		t.work.guard.Unlock()
+		t.worker.guard.Lock()
+		t.worker.telling = on
+		t.worker.guard.Unlock()
 	}
 	set(true)
 	return func() {
 		set(false)
-		t.issue.kept = nil
+		t.tracker.kept = nil
 	}
 }
 

@@ -112,10 +112,10 @@ type revised struct {
 // anew what they may do.
 func (o *observer) readFix(ctx context.Context, c *observation, seen *approval.Facts) error {
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
-	if o.work.run != nil || !asked || seen == nil || seen.Issue.ID == 0 || c.noBase != nil || !c.intake.byChange || !c.facts.Delivered() || c.facts.Undone {
+	if o.worker.run != nil || !asked || seen == nil || seen.Issue.ID == 0 || c.noBase != nil || !c.intake.byChange || !c.facts.Delivered() || c.facts.Undone {
 		return nil //nolint:nilerr // without a base no contract says who may
 	}
-	change, said, read, err := o.issue.readReviews(ctx, c)
+	change, said, read, err := o.tracker.readReviews(ctx, c)
 	if c.reviewed = read; err != nil || !read {
 		return err
 	}
@@ -151,7 +151,7 @@ func (o *observer) fixAsked(ctx context.Context, c *observation, seen *approval.
 // keptFromFix is what keeps the delivered change from being gone on with, whatever people
 // said of it.
 func (o *observer) keptFromFix(c *observation, change forge.Change) []kernel.Violation {
-	branch := o.issue.changeBranch()
+	branch := o.tracker.changeBranch()
 	v := kernel.Violation{Code: kernel.CodeTargetIneligible, Subject: branch}
 	switch verified := c.verified(); {
 	case change.Number == 0:
@@ -279,12 +279,12 @@ func talkOf(said []forge.ReviewComment) (out []forge.Comment) {
 // each comment of the list are there as they were, and their authors may still approve;
 // the change is open, and its branch where it was.
 func (o *observer) fixStands(ctx context.Context, c *observation, seen *approval.Facts) error {
-	r := o.work.run
+	r := o.worker.run
 	if r == nil || r.fixes == "" || r.phase != kernel.PhaseClaimed || c.request != kernel.RequestTick || seen == nil || seen.Issue.ID == 0 {
 		return nil
 	}
 	ctx = forge.Urgent(ctx)
-	change, said, read, err := o.issue.readReviews(ctx, c)
+	change, said, read, err := o.tracker.readReviews(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -306,9 +306,9 @@ func (o *observer) fixStands(ctx context.Context, c *observation, seen *approval
 	}
 	switch {
 	case change.State != forge.ChangeOpen:
-		bad(kernel.CodeSuperseded, o.issue.changeBranch(), "Its change was merged or closed meanwhile.")
+		bad(kernel.CodeSuperseded, o.tracker.changeBranch(), "Its change was merged or closed meanwhile.")
 	case c.change != r.stray:
-		bad(kernel.CodeBranchTaken, o.issue.changeBranch(), fmt.Sprintf("Its branch is at %s by now.", cmp.Or(c.change, "no commit")))
+		bad(kernel.CodeBranchTaken, o.tracker.changeBranch(), fmt.Sprintf("Its branch is at %s by now.", cmp.Or(c.change, "no commit")))
 	case !approval.FixStands(*seen, review, was.Fix.Command.Act):
 		bad(kernel.CodeInstructionChanged, "/writ fix", "The command that asked for it is gone or was edited, or its author may not ask for it any more.")
 	}
@@ -382,11 +382,11 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 	switch {
 	case c.said.told[a.Comment]:
 		return forge.ReactionConfused, "" // it was said why, and doesn't count any more
-	case h.RefreshAct == a.ID, i.work.run != nil && i.work.run.refreshAct != "":
+	case h.RefreshAct == a.ID, i.worker.run != nil && i.worker.run.refreshAct != "":
 		return forge.ReactionDone, ""
 	case c.turnedDown:
 		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
-	case h.AwaitsPaths() || i.work.run != nil || !c.facts.Delivered():
+	case h.AwaitsPaths() || i.worker.run != nil || !c.facts.Delivered():
 		return forge.ReactionConfused, "There is no delivered change yet that could be revised.\n"
 	case f == nil || kernel.NewerAct(h.RefreshAct, a.ID):
 		return forge.ReactionDone, "" // a later HEAD took it in

@@ -369,7 +369,7 @@ func TestS13_WholeRevisionIsFound(t *testing.T) {
 	f.exec.build = edits(t, map[string]string{"docs/a": "x\n", "docs/b": "x\n"}, nil)
 	f.says(f.scene.Owner, "/writ fix")
 	f.reach(kernel.ActionDispatch)
-	f.task.work.run.whole = []kernel.Violation{}
+	f.task.worker.run.whole = []kernel.Violation{}
 	f.drive()
 	r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
 	if must(t, err); f.trailer("writ-fixes") == "" || r.OK || !strings.Contains(r.Plain(), "Matched with what it goes on from, budgets: ") {

@@ -26,7 +26,7 @@ func TestF4_PausedBeforeTheStart(t *testing.T) {
 	if !errors.As(err, &limited) || limited.RetryAfter != time.Hour {
 		t.Errorf("it ends with %v", err)
 	}
-	if f.task.work.run != nil || f.started() != 0 || f.trailer("aynig-state") != "stalled" || f.trailer("writ-interruptions") != "1" {
+	if f.task.worker.run != nil || f.started() != 0 || f.trailer("aynig-state") != "stalled" || f.trailer("writ-interruptions") != "1" {
 		t.Errorf("%d builders, HEAD %s, interruptions %s", f.started(), f.trailer("aynig-state"), f.trailer("writ-interruptions"))
 	}
 	f.scene.Bot.Clear()
@@ -49,12 +49,12 @@ func TestF4_WhatIsKeptInAPause(t *testing.T) {
 	d.giveBack(t.Context(), &forge.Error{Reason: forge.Limited, RetryAfter: time.Minute})
 	d.giveBack(t.Context(), &forge.Error{Reason: forge.Unavailable, RetryAfter: time.Hour})
 	d.giveBack(t.Context(), errors.New("git is away"))
-	if f.task.work.run == nil {
+	if f.task.worker.run == nil {
 		t.Fatal("the claim was given back")
 	}
 	f.reach(kernel.ActionDispatch)
 	d.giveBack(t.Context(), &forge.Error{Reason: forge.Limited, RetryAfter: time.Hour})
-	if f.task.work.run == nil {
+	if f.task.worker.run == nil {
 		t.Error("a running build was given up")
 	}
 }

@@ -264,7 +264,7 @@ func TestG6_AccountWhileABranchIsInTheWay(t *testing.T) {
 					t.Fatalf("it stands %s: %v", st.Decision.Standing, st.Decision.Violations)
 				}
 			}
-			if r.pushes() != 0 || !r.a.task.work.judged() {
+			if r.pushes() != 0 || !r.a.task.worker.judged() {
 				t.Error("it is pushed at each look, or the work is dropped")
 			}
 			r.srv.Set(nil)

@@ -130,7 +130,7 @@ func TestM2_HaltedWhileItIsOpened(t *testing.T) {
 	}
 	f.wants(f.drive(), kernel.StandHalted, kernel.CodeTaskHalted)
 	f.shows("Halted by `local:0:ana`.", "", true)
-	if f.started() != 1 || f.task.work.run != nil {
+	if f.started() != 1 || f.task.worker.run != nil {
 		t.Errorf("%d builders were started", f.started())
 	}
 	must(t, f.sup.Halt(t.Context(), 2, "local:0:ana", "ahead"))
@@ -352,7 +352,7 @@ func TestX5_UnapprovedWhileDead(t *testing.T) {
 	f.reach(kernel.ActionDispatch)
 	for f.ask(kernel.RequestTell).Decision.Action != kernel.ActionNone { // that it is worked on
 	}
-	f.task.work.setRun(nil) // as a process knows it that was started anew
+	f.task.worker.setRun(nil) // as a process knows it that was started anew
 	f.unlabel(f.scene.Owner)
 	for range 3 { // the lease is seen to stand for its time
 		f.clock.advance(time.Hour.Milliseconds())

@@ -25,7 +25,7 @@ func TestF4_OnlyTheLabelThatIsSet(t *testing.T) {
 	if !slices.Contains(offered, kernel.LabelCompleted) || slices.Contains(offered, kernel.LabelBlocked) || slices.Contains(offered, kernel.LabelRetryPending) {
 		t.Errorf("the repository offers %q", offered)
 	}
-	must(t, f.task.issue.setLabel(t.Context(), kernel.LabelCompleted))
+	must(t, f.task.tracker.setLabel(t.Context(), kernel.LabelCompleted))
 	calls := f.scene.Bot.Calls(forgetest.Any())
 	if last := calls[len(calls)-2:]; last[0].Op == forgetest.EnsureLabels || last[1].Op != forgetest.AddLabel {
 		t.Errorf("a label that was made is looked for again: %v", last)

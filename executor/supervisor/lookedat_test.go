@@ -94,8 +94,8 @@ func TestJ5_NamesThatCantBeAsked(t *testing.T) {
 		}
 	}
 	task := b.sup.task(1, nil)
-	task.work.run = &run{intake: &Intake{contractRef: "refs/heads/..odd"}}
-	if slices.Contains(task.seen.lookedAt(), "refs/heads/..odd") {
+	task.worker.run = &run{intake: &Intake{contractRef: "refs/heads/..odd"}}
+	if slices.Contains(task.observer.lookedAt(), "refs/heads/..odd") {
 		t.Error("a name that can be no ref is asked for at every look")
 	}
 }
@@ -137,7 +137,7 @@ func TestJ5_OneBudgetALook(t *testing.T) {
 		t.Error("two looks share one budget")
 	}
 	paid.blobs = nil
-	base := b.task.work.baseAt(git.ZeroOID, git.Tree{})
+	base := b.task.worker.baseAt(git.ZeroOID, git.Tree{})
 	_ = base.Blobs(git.LookBudget().On(t.Context()), []string{b.ref("refs/heads/main")}, func(string, []byte) error { return nil })
 	if len(paid.blobs) != 1 || paid.blobs[0] != nil {
 		t.Errorf("a base is laid out from the budget of a look: %v", paid.blobs)

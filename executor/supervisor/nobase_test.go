@@ -129,7 +129,7 @@ func TestE8_BaseGoneBeforeTheStart(t *testing.T) {
 			for f.ask(kernel.RequestTell).Decision.Action != kernel.ActionNone {
 				f.clock.advance(1000)
 			}
-			run, back := f.task.work.run.id, f.losesBase()
+			run, back := f.task.worker.run.id, f.losesBase()
 			for range 2 {
 				if _, err := f.task.Tick(t.Context(), kernel.RequestTick, "writ"); !Unable(err) || f.started() != 0 {
 					t.Fatalf("%d builders started, the look ends with %v", f.started(), err)
@@ -137,7 +137,7 @@ func TestE8_BaseGoneBeforeTheStart(t *testing.T) {
 			}
 			if !lasts {
 				f.clock.advance(120_000)
-				if st, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); !st.Unable || f.task.work.run != nil {
+				if st, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); !st.Unable || f.task.worker.run != nil {
 					t.Fatalf("it stands %s, %v", st.Decision.Standing, err)
 				}
 				f.looks(10 * time.Minute)

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/worldref"
-	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -97,13 +94,13 @@ var errMovedOn = errors.New("supervisor: HEAD moves while it is read; it is look
 
 func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string) (*observation, error) {
 	c := &observation{id: t.s.deps.NewRunID(), request: req, clock: t.s.now(), task: t.subject}
-	t.seen.baseWake = 0
-	if err := t.work.settle(ctx, c); err != nil {
+	t.observer.baseWake = 0
+	if err := t.worker.settle(ctx, c); err != nil {
 		return nil, err
 	}
-	refs, err := t.seen.look(ctx, c)
+	refs, err := t.observer.look(ctx, c)
 	if c.again {
-		refs, err = t.seen.look(ctx, c) // nothing else is to be waited for
+		refs, err = t.observer.look(ctx, c) // nothing else is to be waited for
 	}
 	if err != nil {
 		return nil, err
@@ -114,15 +111,15 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 		c.refInWay = inWay(refs, t.StateRef())
 	}
 	t.s.locked(func() {
-		c.onItsWay = t.seen.onItsWay(refs.OID(t.StateRef()))
-		t.work.lookUpUnknown(c, refs.OID(t.StateRef()))
+		c.onItsWay = t.observer.onItsWay(refs.OID(t.StateRef()))
+		t.worker.lookUpUnknown(c, refs.OID(t.StateRef()))
 	})
-	issue, err := t.seen.readIssue(ctx, c, refs)
+	issue, err := t.observer.readIssue(ctx, c, refs)
 	if err != nil {
 		return nil, err
 	}
 	t.s.locked(func() { c.facts.View = t.view() })
-	head, err := t.seen.headFacts(ctx, c, refs.OID(t.StateRef()))
+	head, err := t.observer.headFacts(ctx, c, refs.OID(t.StateRef()))
 	if err != nil {
 		return nil, err
 	}
@@ -133,23 +130,23 @@ func (t *Task) observeOnce(ctx context.Context, req kernel.Request, actor string
 		Kind: string(kernel.KindObservation), Request: req, Actor: actor, View: c.facts.View,
 		World: t.s.cfg.World, Task: t.number, Head: head, SameIssue: t.remote,
 	}
-	if err := t.seen.readTold(ctx, c, issue); err != nil {
+	if err := t.observer.readTold(ctx, c, issue); err != nil {
 		return nil, err
 	}
-	if err := t.seen.movedSince(ctx, c.facts.Head); err != nil {
+	if err := t.observer.movedSince(ctx, c.facts.Head); err != nil {
 		return nil, err
 	}
 	if err := t.readWork(ctx, c, issue); err != nil {
 		return nil, err
 	}
-	if err := t.issue.readForge(ctx, c, issue.seen); err != nil {
+	if err := t.tracker.readForge(ctx, c, issue.seen); err != nil {
 		return nil, err
 	}
-	t.s.locked(func() { t.issue.lookUpForge(c) })
-	if err := t.seen.noteSecond(ctx, c); err != nil {
+	t.s.locked(func() { t.tracker.lookUpForge(c) })
+	if err := t.observer.noteSecond(ctx, c); err != nil {
 		return nil, err
 	}
-	return c, t.seen.readRetry(ctx, c)
+	return c, t.observer.readRetry(ctx, c)
 }
 
 // readWork reads the task, and the work that HEAD or the live run has.
@@ -157,35 +154,35 @@ func (t *Task) readWork(ctx context.Context, c *observation, issue Issue) error 
 	if issue.seen != nil { // what was answered with a no doesn't count later
 		issue.seen.TurnedDown = c.facts.View.TurnedDown
 	}
-	if err := t.seen.readSealed(ctx, c); err != nil {
+	if err := t.observer.readSealed(ctx, c); err != nil {
 		return err
 	}
-	if err := t.seen.readRefresh(ctx, c, issue.seen); err != nil {
+	if err := t.observer.readRefresh(ctx, c, issue.seen); err != nil {
 		return err
 	}
-	if err := t.seen.readFix(ctx, c, issue.seen); err != nil {
+	if err := t.observer.readFix(ctx, c, issue.seen); err != nil {
 		return err
 	}
-	if t.work.run == nil { // what HEAD waits with decides whether a claim is wanted
-		if err := t.seen.readPaths(ctx, c, issue.seen); err != nil {
+	if t.worker.run == nil { // what HEAD waits with decides whether a claim is wanted
+		if err := t.observer.readPaths(ctx, c, issue.seen); err != nil {
 			return err
 		}
 	}
-	t.seen.readTask(ctx, c, issue)
-	for _, read := range []func(context.Context, *observation) error{t.work.readUnpushed, t.seen.readStray} {
+	t.observer.readTask(ctx, c, issue)
+	for _, read := range []func(context.Context, *observation) error{t.worker.readUnpushed, t.observer.readStray} {
 		if err := read(ctx, c); err != nil {
 			return err
 		}
 	}
-	c.facts.Policy = append(c.facts.Policy, t.seen.refsFree(c)...)
-	t.seen.changeMoved(ctx, c)
-	if err := t.seen.fixStands(ctx, c, issue.seen); err != nil {
+	c.facts.Policy = append(c.facts.Policy, t.observer.refsFree(c)...)
+	t.observer.changeMoved(ctx, c)
+	if err := t.observer.fixStands(ctx, c, issue.seen); err != nil {
 		return err
 	}
-	if err := t.seen.readRun(ctx, c); err != nil || t.work.run == nil {
+	if err := t.observer.readRun(ctx, c); err != nil || t.worker.run == nil {
 		return err
 	}
-	return t.seen.readPaths(ctx, c, issue.seen)
+	return t.observer.readPaths(ctx, c, issue.seen)
 }
 
 // headFacts are HEAD's, with what this installation knows of it.
@@ -193,7 +190,7 @@ func (o *observer) headFacts(ctx context.Context, c *observation, oid git.OID) (
 	if head, err = o.readHead(ctx, c, oid); err != nil {
 		return head, err
 	}
-	if err := o.work.keyOver(c); err != nil {
+	if err := o.worker.keyOver(c); err != nil {
 		return head, err
 	}
 	if err := o.lackingAct(ctx, c, head); err != nil {
@@ -202,18 +199,18 @@ func (o *observer) headFacts(ctx context.Context, c *observation, oid git.OID) (
 	if err := o.own(c, head, c.facts.View); err != nil {
 		return head, err
 	}
-	if head.Lost, err = o.work.lost(ctx, c, head); err != nil {
+	if head.Lost, err = o.worker.lost(ctx, c, head); err != nil {
 		return head, err
 	}
-	if head.Lost && o.work.unseen != nil {
-		if head.Owed = o.work.unseen.owed; o.halted() {
+	if head.Lost && o.worker.unseen != nil {
+		if head.Owed = o.worker.unseen.owed; o.halted() {
 			head.Owed = cmp.Or(head.Owed, &kernel.OwedFacts{Refused: []kernel.Violation{}})
 		}
 	}
 	if o.first == nil {
 		o.first = &head.OID
 	}
-	if o.work.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
+	if o.worker.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
 		head.Predecessor = true // who had this ledger before is dead
 	}
 	return head, nil
@@ -245,7 +242,7 @@ func (o *observer) look(ctx context.Context, c *observation) (git.Refs, error) {
 func (o *observer) readTold(ctx context.Context, c *observation, issue Issue) (err error) {
 	said := o.told(issue.seen)
 	c.facts.Told, c.toldSeq = said.at > 0, said.seq
-	if said.seq > c.facts.Head.Seq && o.work.run == nil {
+	if said.seq > c.facts.Head.Seq && o.worker.run == nil {
 		c.facts.Head.Told = said.seq
 	}
 	if c.facts.Head.Behind, err = o.behind(ctx, c.facts.Head, c.facts.View, said.run); err != nil {
@@ -257,11 +254,11 @@ func (o *observer) readTold(ctx context.Context, c *observation, issue Issue) (e
 	if err := o.readMissing(ctx, c); err != nil {
 		return err
 	}
-	if c.facts.Undone, err = o.issue.undone(ctx, c, issue); err != nil {
+	if c.facts.Undone, err = o.tracker.undone(ctx, c, issue); err != nil {
 		return err
 	}
 	c.facts.Head.Reapproved = o.reapproved(issue, c.facts) || c.facts.Undone
-	if c.facts.Head.Reapproved && o.work.run == nil && c.urges(issue) {
+	if c.facts.Head.Reapproved && o.worker.run == nil && c.urges(issue) {
 		c.facts.Head.Reapproved, c.facts.Head.Urged = false, true
 	}
 	return o.readView(ctx, c, issue, said.at)
@@ -273,8 +270,8 @@ func (o *observer) readTold(ctx context.Context, c *observation, issue Issue) (e
 // another would go on for ever (case I6).
 func (o *observer) reapproved(issue Issue, f kernel.Facts) bool {
 	head := f.Head
-	if r := o.work.run; r != nil && r.waitsAtHead() {
-		return o.work.beganAnew(r, issue)
+	if r := o.worker.run; r != nil && r.waitsAtHead() {
+		return o.worker.beganAnew(r, issue)
 	}
 	if issue.Act == "" {
 		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *o.first
@@ -294,16 +291,16 @@ func (o *observer) reapproved(issue Issue, f kernel.Facts) bool {
 // the evidence, whose checkpoint must end with the record that the result names.
 func (o *observer) readShared(ctx context.Context, c *observation) {
 	c.facts.Now = o.virtualNow(c.clock)
-	if o.work.run == nil {
+	if o.worker.run == nil {
 		c.facts.Policy = append(c.facts.Policy, o.s.world.Admit(o.number, c.intake.Spec.AllowedFiles)...)
 		o.readBudget(c)
 		return
 	}
-	if o.work.run.phase == kernel.PhaseJudged {
+	if o.worker.run.phase == kernel.PhaseJudged {
 		var err error
-		if c.evidence, err = o.s.deps.Ledger.Evidence(ctx, o.number, o.work.run.from); err != nil {
+		if c.evidence, err = o.s.deps.Ledger.Evidence(ctx, o.number, o.worker.run.from); err != nil {
 			o.say("the evidence can't be packed whole: %v", err)
-			o.work.run.slim = true
+			o.worker.run.slim = true
 		}
 	}
 }
@@ -311,7 +308,7 @@ func (o *observer) readShared(ctx context.Context, c *observation) {
 // readIssue reads the contract, then the task's text, and holds one against the
 // other.
 func (o *observer) readIssue(ctx context.Context, c *observation, refs git.Refs) (Issue, error) {
-	if o.work.run != nil {
+	if o.worker.run != nil {
 		return o.readPinned(ctx, c, refs)
 	}
 	terms, err := o.readTerms(ctx, refs)
@@ -324,7 +321,7 @@ func (o *observer) readIssue(ctx context.Context, c *observation, refs git.Refs)
 	}
 	var view kernel.TaskView
 	o.s.locked(func() { view = o.view() })
-	issue, err := o.issue.askIssue(ctx, c, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
+	issue, err := o.tracker.askIssue(ctx, c, Terms{Trigger: terms.contract.Trigger, Prior: view.Act})
 	if err != nil {
 		return issue, err
 	}
@@ -363,26 +360,26 @@ func (s *Supervisor) observeOnly(c contract.Contract) []kernel.Violation {
 // the issue is read in any case: an act that takes the approval back wins, whether or
 // not anybody told of it, and where that can't be read the work is kept and waits.
 func (o *observer) readPinned(ctx context.Context, c *observation, refs git.Refs) (Issue, error) {
-	r := o.work.run
+	r := o.worker.run
 	pinned := *r.intake
 	c.intake = &pinned
 	starting := kernel.RunFacts{Phase: r.phase, Resumes: r.resumes}.Starts() && c.request == kernel.RequestTick
 	tell := c.request == kernel.RequestTell
-	delivering := o.work.judged() && r.judgement.Accepted() && c.request == kernel.RequestTick
+	delivering := o.worker.judged() && r.judgement.Accepted() && c.request == kernel.RequestTick
 	brief := tell || !delivering && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking || r.waitsAtHead())
 	if o.remote && !starting && !delivering && !brief {
 		// What the build came to is taken in: it is the kernel's now. What isn't
 		// started yet is only handed over, for which nobody need be asked.
 		return r.heeded, nil
 	}
-	if o.issue.quiet && brief && !tell && c.clock.BootMs-o.issue.looked < lookEvery {
+	if o.tracker.quiet && brief && !tell && c.clock.BootMs-o.tracker.looked < lookEvery {
 		return r.heeded, nil // nobody says that there is anything to see
 	}
 	asking := ctx
 	if (starting || delivering) && !tell {
 		asking = forge.Urgent(ctx) // the lease is held, and isn't renewed by who asks
 	}
-	issue, err := o.issue.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Live: r.act, Brief: brief})
+	issue, err := o.tracker.askIssue(asking, c, Terms{Trigger: pinned.trigger, Prior: r.act, Live: r.act, Brief: brief})
 	if err != nil {
 		if o.remote && (starting || tell) {
 			return Issue{}, err
@@ -408,21 +405,21 @@ func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
 	in := c.intake
 	c.facts.Act, c.facts.Asked = issue.Act, issue.Asked
 	c.facts.Approved, c.facts.Current = in.Approval.Digest, in.Current
-	if o.work.run != nil {
-		in = o.work.run.intake
+	if o.worker.run != nil {
+		in = o.worker.run.intake
 		c.facts.Approved = in.Approval.Digest
 	}
 	c.facts.Governance, c.facts.Budgets, c.facts.Checks = in.Governance, in.Budgets, int64(len(in.Checks))
 	c.facts.CloseOn = in.closeOn
 	c.facts.Input, c.facts.Policy = in.Input, slices.Concat(in.Policy, issue.Policy)
-	if c.facts.Human = issue.Human; o.work.run != nil {
+	if c.facts.Human = issue.Human; o.worker.run != nil {
 		return
 	}
 	c.facts.TakenBack, c.facts.OnItsWay, c.facts.LagUntil = issue.TakenBack, c.onItsWay, o.lagUntil(c.clock)
-	c.facts.Policy = slices.Concat(c.facts.Policy, o.work.refused, o.secretsIn(in))
-	c.facts.Mended = o.work.mendedSince(c) || o.work.equippedSince(c)
+	c.facts.Policy = slices.Concat(c.facts.Policy, o.worker.refused, o.secretsIn(in))
+	c.facts.Mended = o.worker.mendedSince(c) || o.worker.equippedSince(c)
 	c.facts.BaseMoved = c.facts.Head.AwaitsEnvironment() && said(c.event, kernel.TrailerBase) != string(in.BaseCommit)
-	if c.facts.Refused = o.work.ruling.refused; len(c.facts.Refused) > 0 {
+	if c.facts.Refused = o.worker.ruling.refused; len(c.facts.Refused) > 0 {
 		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
 	}
 	if kernel.WantsClaim(c.facts) {
@@ -431,118 +428,24 @@ func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
 	}
 }
 
-// outOfReach are the hosts that checks and preparation ask for and can't reach: it is
-// said before a builder is paid.
-func (o *observer) outOfReach(in *Intake) []kernel.Violation {
-	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
-		return x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare)
-	}
-	return nil
-}
-
-// refsFree: nobody's commit on the change branch is ever forced over, and git can have the
-// task's refs. It matters to a task of which nothing else keeps: who approved nothing is
-// told nothing.
-func (o *observer) refsFree(c *observation) []kernel.Violation {
-	if c.facts.Refresh != nil || c.facts.Fix != nil || o.work.run != nil || !kernel.WantsClaim(c.facts) || len(c.facts.Policy) > 0 {
-		return nil // of delivered work the branch is there
-	}
-	if c.refInWay != "" {
-		return []kernel.Violation{{Code: kernel.CodeBranchTaken, Subject: c.refInWay, Detail: "Git can't have the state ref " + o.StateRef() + " beside " + c.refInWay + ". Delete that."}}
-	}
-	return o.branchTaken(c)
-}
-
-// branchTaken is the branch that is in the way of the change branch, if any.
-func (o *observer) branchTaken(c *observation) []kernel.Violation {
-	v := kernel.Violation{Code: kernel.CodeBranchTaken, Subject: o.ChangeRef()}
-	switch {
-	case c.inWay != "":
-		v.Subject, v.Detail = c.inWay, "Git can't have the change branch "+o.ChangeRef()+" beside "+c.inWay+". Delete or rename that."
-	case c.change.IsZero(), c.change == c.stray:
-		return nil
-	default:
-		v.Detail = "The change branch " + o.ChangeRef() + " exists already, at " + string(c.change) + ". Delete or rename it."
-	}
-	return []kernel.Violation{v}
-}
-
-// lookedAt are the refs that a look needs, and no others: the repository's branches are
-// as many as whoever pushes likes.
-func (o *observer) lookedAt() []string {
-	names := slices.Concat(o.s.actsRef(), o.s.baseRefs())
-	if o.work.run != nil && askable(o.work.run.intake.contractRef) { // HEAD names what it likes
-		names = append(names, o.work.run.intake.contractRef)
-	}
-	for _, own := range []string{o.StateRef(), o.ChangeRef()} {
-		names = append(names, own, own+"/")
-		for dir := path.Dir(own); strings.Count(dir, "/") > 1; dir = path.Dir(dir) {
-			if !slices.Contains(names, dir) {
-				names = append(names, dir) // a ref of that name would be in the way
-			}
-		}
-	}
-	return names
-}
-
-// inWay is a branch beside which another can't be: git keeps refs as files, and one is
-// the other's directory. "" for none.
-func inWay(refs git.Refs, branch string) string {
-	for _, name := range refs.Names() {
-		if strings.HasPrefix(name, branch+"/") || strings.HasPrefix(branch, name+"/") {
-			return name
-		}
-	}
-	return ""
-}
-
-// changeBranchTaken: somebody made a branch in the way of the change branch while the work
-// was done. It is theirs, and the result waits until it is gone, which each look sees; HEAD
-// says so anew before others may move on. Where not even that is taken from writ's account,
-// the rule about the account is waited for first.
-func (o *observer) changeBranchTaken(c *observation) {
-	r := o.work.run
-	if r.phase != kernel.PhaseJudged || r.change == "" || r.ruling.denied {
-		return
-	}
-	taken := o.branchTaken(c)
-	if len(taken) == 0 && !inTheWay(r.ruling.refused) {
-		return
-	}
-	r.ruling.refused, r.again = taken, 0
-	if len(taken) == 0 {
-		return
-	}
-	r.slim = false // the push before was refused for the branch
-	due := r.date*1000 + ruleAgain.Milliseconds()
-	if r.waitsAtHead() && r.ruling.branch == taken[0].Subject && c.clock.WallMs < due {
-		r.again = due
-	}
-}
-
-// inTheWay reports whether a branch keeps work from being delivered, and no rule.
-func inTheWay(vs []kernel.Violation) bool {
-	return len(vs) > 0 && vs[0].Code == kernel.CodeBranchTaken
-}
-
 // readRun fills in the facts of the live run and takes in what its processes
 // came to: proposals, recorded before any decision uses them.
 func (o *observer) readRun(ctx context.Context, c *observation) error {
-	r := o.work.run
+	r := o.worker.run
 	if r == nil {
 		return nil
 	}
-	o.work.takeIn(c)
+	o.worker.takeIn(c)
 	r.mended(c.clock.WallMs)
 	o.changeBranchTaken(c)
 	rf := &kernel.RunFacts{
 		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
-		RenewDue: r.tenure.RenewDue(c.clock) && !o.work.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
+		RenewDue: r.tenure.RenewDue(c.clock) && !o.worker.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
 		ClaimedAt: r.claimed, Resumes: r.resumes, Refreshes: r.refreshes, Fixes: r.fixes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard, Checked: r.vetted,
 	}
 	switch r.phase {
 	case kernel.PhaseClaimed:
-		rf.Dispatch = o.work.checkDispatch(c)
+		rf.Dispatch = o.worker.checkDispatch(c)
 	case kernel.PhaseBuilt, kernel.PhaseSealed, kernel.PhaseChecking, kernel.PhaseChecked, kernel.PhaseJudged:
 		exit := r.built.Result.Exit
 		rf.Exit, rf.Build = &exit, slices.Concat(r.fails, r.built.Violations)
@@ -561,38 +464,10 @@ func (o *observer) readRun(ctx context.Context, c *observation) error {
 	return nil
 }
 
-// takeIn moves the run on when a build or the checks have ended.
-func (w *worker) takeIn(c *observation) {
-	r := w.run
-	switch {
-	case c.request == kernel.RequestTell:
-		// Only the issue is moved.
-	case w.isStopping() && c.request == kernel.RequestTick:
-		// What a person's act killed didn't fail: his request comes next.
-	case r.phase == kernel.PhaseSealed && r.resumes != "":
-		w.takeInSealed(c)
-	case r.phase == kernel.PhaseBuilding && closed(r.build.Done()):
-		r.built, r.phase = bounded(r.build.Outcome()), kernel.PhaseBuilt
-		if vs := condemned(r.built.Violations); len(vs) > 0 {
-			w.s.surveys.condemn(r.intake.BaseCommit, vs)
-		}
-		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
-		c.stage(kernel.KindDiff, r.id, r.built.Diff)
-		w.mention("builder ended: %s, %d changed, %d discarded", exitWords(r.built.Result.Exit), len(r.built.Diff.Changes), len(r.built.Diff.Discarded))
-	case r.phase == kernel.PhaseChecking && closed(r.checks.Done()):
-		r.checked, r.phase = r.checks.Outcome(), kernel.PhaseChecked
-		r.checked.Violations = boundViolations(r.checked.Violations)
-		c.stage(kernel.KindRunResult, r.id, r.checked.Run)
-		for _, k := range r.checked.Run.Checks {
-			w.mention("check %s: %s", k.Name, passWord(k.Passed))
-		}
-	}
-}
-
 // readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
 // dispatch ends with.
 func (o *observer) readRetry(ctx context.Context, c *observation) error {
-	if o.work.run != nil {
+	if o.worker.run != nil {
 		return nil
 	}
 	switch c.facts.Head.State {

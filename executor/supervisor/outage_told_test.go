@@ -108,7 +108,7 @@ func TestG7_OurOwnLimit(t *testing.T) {
 		t.Errorf("it is shown as %+v", o)
 	}
 	f.clock.advance(time.Hour.Milliseconds())
-	if words := f.task.work.outageWords(); !strings.Contains(words, "limit of writ's own") || strings.Contains(words, "server must mend") {
+	if words := f.task.worker.outageWords(); !strings.Contains(words, "limit of writ's own") || strings.Contains(words, "server must mend") {
 		t.Errorf("the issue would say %s", words)
 	}
 }

@@ -207,7 +207,7 @@ func (c *child) obey(line string) reply {
 		st, err := c.task.Drive(ctx, DriveOptions{Actor: "alice", Once: true})
 		return c.answer(st, err)
 	default: // tick, stop, shutdown
-		c.task.work.Guard(fileClock{c.setup.Clock}.Now())
+		c.task.worker.Guard(fileClock{c.setup.Clock}.Now())
 		st, err := c.task.Tick(ctx, kernel.Request(word), "alice")
 		return c.answer(st, err)
 	}

@@ -101,7 +101,7 @@ func TestI3_ForgesClockIsAhead(t *testing.T) {
 	const now = 1_800_000_000_000
 	for ahead, want := range map[int64]int64{-10_000: 0, -9_999: now + 1, 0: now + 10_000, 10_000: now + 20_000, 10_001: 0, 3_600_000: 0} {
 		st.Intake.Approval.Time = now + ahead
-		if got := task.issue.provenBy(st, now); got != want {
+		if got := task.tracker.provenBy(st, now); got != want {
 			t.Errorf("%d ms ahead: until %d, want %d", ahead, got-now, want-now)
 		}
 	}

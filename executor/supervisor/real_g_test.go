@@ -191,7 +191,7 @@ func TestG6_StoppedWhileItWaits(t *testing.T) {
 	r := newRivals(t)
 	r.toRule()
 	want(t, r.a.ask(kernel.RequestStop), kernel.ActionWait, kernel.OutcomeDone, kernel.CodeTaskStopped)
-	if got := r.said("log", "-1", "--format=%(trailers:key=writ-waiting-for,valueonly)", stateRef); got != "approval" || r.a.task.work.run != nil {
+	if got := r.said("log", "-1", "--format=%(trailers:key=writ-waiting-for,valueonly)", stateRef); got != "approval" || r.a.task.worker.run != nil {
 		t.Errorf("HEAD waits for %q", got)
 	}
 	r.a.clock.advance(2 * time.Hour.Milliseconds())
@@ -208,7 +208,7 @@ func TestG6_HaltedWhileItWaits(t *testing.T) {
 	r.toRule()
 	head := r.head()
 	want(t, r.a.ask(kernel.RequestHalt), kernel.ActionAbandon, kernel.OutcomeDone)
-	if r.head() != head || r.a.task.work.run != nil {
+	if r.head() != head || r.a.task.worker.run != nil {
 		t.Errorf("HEAD is %q", r.states())
 	}
 	must(t, r.a.sup.Halt(t.Context(), 1, "alice", "look first"))

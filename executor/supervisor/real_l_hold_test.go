@@ -141,7 +141,7 @@ func TestL11_SelfFence(t *testing.T) {
 		held := int64(0)
 		for ; len(r.a.exec.running()) > 0 && held < 200_000; held += 5_000 {
 			r.a.clock.advance(5_000)
-			if r.a.task.work.Guard(r.a.clock.Now()) {
+			if r.a.task.worker.Guard(r.a.clock.Now()) {
 				continue
 			}
 			_, _ = r.a.task.Tick(t.Context(), kernel.RequestTick, "alice") // it fails, or its push does

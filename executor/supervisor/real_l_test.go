@@ -60,7 +60,7 @@ func (r *rivals) takenByB() {
 	r.t.Helper()
 	for range 20 {
 		r.b.tick()
-		if r.b.task.work.run != nil {
+		if r.b.task.worker.run != nil {
 			return
 		}
 		r.b.clock.advance(30_000)
@@ -152,7 +152,7 @@ func TestL2_IdenticalCommits(t *testing.T) {
 	first := twins[0].tick()
 	want(t, second, kernel.ActionClaim, kernel.OutcomeDone)
 	want(t, first, kernel.ActionClaim, kernel.OutcomeLost)
-	if twins[0].task.work.run != nil || first.Outcome.Key != second.Outcome.Key {
+	if twins[0].task.worker.run != nil || first.Outcome.Key != second.Outcome.Key {
 		t.Errorf("the loser holds a run, or the commits differ: %s %s", first.Outcome.Key, second.Outcome.Key)
 	}
 }

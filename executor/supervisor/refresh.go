@@ -116,7 +116,7 @@ type fresh struct {
 // since: the permission, the change on the forge and its branch.
 func (o *observer) readRefresh(ctx context.Context, c *observation, seen *approval.Facts) error {
 	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
-	if o.work.run != nil || !asked || seen == nil || c.noBase != nil || !c.facts.Delivered() || c.facts.Undone {
+	if o.worker.run != nil || !asked || seen == nil || c.noBase != nil || !c.facts.Delivered() || c.facts.Undone {
 		return nil //nolint:nilerr // without a base there is nothing to apply the work on
 	}
 	act, err := o.refreshAsked(ctx, c, seen)
@@ -202,7 +202,7 @@ func (o *observer) keptFromRefresh(ctx context.Context, c *observation) ([]kerne
 	one := func(code kernel.Code, subject, format string, args ...any) ([]kernel.Violation, error) {
 		return []kernel.Violation{{Code: code, Subject: subject, Detail: fmt.Sprintf(format, args...)}}, nil
 	}
-	switch verified, branch := c.verified(), o.issue.changeBranch(); {
+	switch verified, branch := c.verified(), o.tracker.changeBranch(); {
 	case c.builtOn() == c.intake.BaseCommit:
 		return one(kernel.CodeTargetIneligible, "base", "The change is on the base as it is now.")
 	case c.change.IsZero():
@@ -210,7 +210,7 @@ func (o *observer) keptFromRefresh(ctx context.Context, c *observation) ([]kerne
 	case c.change != verified:
 		return one(kernel.CodeBranchTaken, branch, "The change branch has commits that aren't writ's: it is at %s, and verified was %s. They are never overwritten.", c.change, verified)
 	}
-	found, err := o.issue.findChange(ctx, c.intake.baseBranch())
+	found, err := o.tracker.findChange(ctx, c.intake.baseBranch())
 	switch {
 	case forge.IsReason(err, forge.NotFound):
 		return one(kernel.CodeTargetIneligible, "", "There is no change of this work for the base branch.")
@@ -219,7 +219,7 @@ func (o *observer) keptFromRefresh(ctx context.Context, c *observation) ([]kerne
 	case found.State != forge.ChangeOpen:
 		return one(kernel.CodeTargetIneligible, "", "Its change is not open any more.")
 	}
-	paths, err := o.issue.conflicts(ctx, c)
+	paths, err := o.tracker.conflicts(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -398,12 +398,12 @@ const maxRefreshLeases = 8640
 // put back where that comes to nothing. One that doesn't count any more isn't.
 func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.HeadFacts) error {
 	over := cmp.Or(h.Refreshes, h.Fixes)
-	if h.State != kernel.HeadWorking || over == "" || !h.Trusted() || o.work.run == nil && !h.LeaseExpired {
+	if h.State != kernel.HeadWorking || over == "" || !h.Trusted() || o.worker.run == nil && !h.LeaseExpired {
 		return nil
 	}
 	var was *refreshed
-	if o.work.run != nil {
-		was = o.work.run.was
+	if o.worker.run != nil {
+		was = o.worker.run.was
 	}
 	if was == nil {
 		commit, ev, err := c.head, c.event, error(nil)
@@ -497,14 +497,14 @@ func resultTrailers(ev lease.Event) trailers {
 // changeMoved: the change whose branch a run is to replace was merged, closed or pushed to
 // while it ran. It is asked once more right before the push.
 func (o *observer) changeMoved(ctx context.Context, c *observation) {
-	r := o.work.run
+	r := o.worker.run
 	if r == nil || r.refreshes+r.fixes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
 		return
 	}
-	found, err := o.issue.findChange(forge.Urgent(ctx), r.intake.baseBranch())
+	found, err := o.tracker.findChange(forge.Urgent(ctx), r.intake.baseBranch())
 	switch {
 	case forge.IsReason(err, forge.NotFound), err == nil && found.State != forge.ChangeOpen:
-		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: o.issue.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
+		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: o.tracker.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
 	case err != nil:
 		c.unheard = true
 		o.say("the change can't be looked at for now: %v", err)
@@ -571,11 +571,11 @@ func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reactio
 		return forge.ReactionDone, ""
 	case c.turnedDown:
 		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
-	case h.AwaitsPaths() || i.work.run != nil && i.work.run.refreshes+i.work.run.fixes == "" || !c.facts.Delivered() && i.work.run == nil:
+	case h.AwaitsPaths() || i.worker.run != nil && i.worker.run.refreshes+i.worker.run.fixes == "" || !c.facts.Delivered() && i.worker.run == nil:
 		return forge.ReactionConfused, "There is no delivered change yet that could be applied on the base as it is now.\n"
-	case i.work.run != nil && i.work.run.fixes != "":
+	case i.worker.run != nil && i.worker.run.fixes != "":
 		return forge.ReactionDone, "" // it comes next
-	case i.work.run != nil:
+	case i.worker.run != nil:
 		return forge.ReactionConfused, "It is being applied on the base already, by an earlier command.\n"
 	case r == nil:
 		return forge.ReactionDone, "" // a later HEAD took it in

@@ -435,11 +435,11 @@ func TestE1_RefreshOfOtherWorkIsFound(t *testing.T) {
 			f.says(f.scene.Owner, "/writ refresh")
 			f.reach(kernel.ActionClaim)
 			if name == "other work" {
-				c.alter(f.task.work.run)
+				c.alter(f.task.worker.run)
 				f.reach(kernel.ActionResult)
 			} else {
 				f.reach(kernel.ActionJudge)
-				c.alter(f.task.work.run)
+				c.alter(f.task.worker.run)
 				f.reach(kernel.ActionRestore)
 			}
 			r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key}, World: f.place.cfg.World})
@@ -553,7 +553,7 @@ func TestP5_InterruptedRefreshBacksOff(t *testing.T) {
 	for n := range 3 {
 		f.reach(kernel.ActionChecks)
 		f.open() // the process that did it is gone
-		f.task.work.room.admit = nil
+		f.task.worker.admission.admit = nil
 		f.reach(kernel.ActionRestore)
 		if got := f.trailer("writ-refresh-interruptions"); n < 2 && got != fmt.Sprint(n+1) || n == 2 && got != "" || f.trailer("writ-interruptions") != "0" {
 			t.Errorf("after %d: HEAD counts %q and %q", n+1, got, f.trailer("writ-interruptions"))
@@ -627,7 +627,7 @@ func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
 		f.drive()
 		old := f.key
 		f.rotated()
-		f.task.work.room.admit = nil
+		f.task.worker.admission.admit = nil
 		f.moveBase(map[string]string{"a": "x\n"})
 		f.says(f.scene.Owner, "/writ refresh")
 		f.reach(kernel.ActionClaim)
@@ -636,7 +636,7 @@ func TestL18_KeyOfAReplacedResultIsRevoked(t *testing.T) {
 		f.bench.says(worldref.Act{Act: worldref.Revoke, Old: worldref.KeyLine(old)}, key.SSHSigner(), nil)
 		if !live {
 			f.open()
-			f.task.work.room.admit = nil
+			f.task.worker.admission.admit = nil
 		}
 		st := f.drive()
 		f.wants(st, kernel.StandWaiting, kernel.CodeLeaseUntrusted)
@@ -853,7 +853,7 @@ func TestP5_NobodyAsksAgain(t *testing.T) {
 	for range 2 {
 		f.reach(kernel.ActionChecks)
 		f.open() // the process that did it is gone
-		f.task.work.room.admit = nil
+		f.task.worker.admission.admit = nil
 		f.reach(kernel.ActionRestore)
 	}
 	f.drive()

@@ -332,7 +332,7 @@ func TestG7_LeasesThatCantBeKept(t *testing.T) {
 				case err != nil && !Passing(err):
 					t.Fatal(err)
 				case err != nil:
-					f.task.work.giveUpIfFenced()
+					f.task.worker.giveUpIfFenced()
 				case st.Decision.Action == kernel.ActionClaim:
 					claims = append(claims, (f.clock.Now().BootMs-began)/1000)
 				}
@@ -378,7 +378,7 @@ func TestG7_SeenAgain(t *testing.T) {
 	f.tick() // it is shown
 	gittest.Git(t, f.bare, "update-ref", stateRef, gittest.Commit(t, f.bare, "refs/heads/x", f.ref(stateRef), map[string]string{"x": "y"}))
 	f.reach(kernel.ActionAbandon)
-	if at := f.task.seen.lagUntil(f.clock.Now()); at != 0 {
+	if at := f.task.observer.lagUntil(f.clock.Now()); at != 0 {
 		t.Errorf("the next claim waits until %d", at)
 	}
 }

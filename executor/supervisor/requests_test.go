@@ -70,7 +70,7 @@ func TestF4_HeartbeatsAskNothing(t *testing.T) {
 	f := newTold(t, func(f *forged) { f.exec.hold = true })
 	f.reach(kernel.ActionDispatch)
 	asked := func(quiet bool) int {
-		f.task.issue.quiet = quiet
+		f.task.tracker.quiet = quiet
 		before := len(f.scene.Bot.Calls(forgetest.Any()))
 		f.tick()
 		return len(f.scene.Bot.Calls(forgetest.Any())) - before
@@ -86,7 +86,7 @@ func TestF4_HeartbeatsAskNothing(t *testing.T) {
 		t.Error("it doesn't look where it has to, or looks where it needn't")
 	}
 	must(t, f.scene.Owner.SetState(t.Context(), f.scene.Repo, 1, forge.Closed))
-	f.task.issue.quiet = false
+	f.task.tracker.quiet = false
 	f.wants(f.tick(), kernel.StandActing, kernel.CodeSuperseded)
 }
 

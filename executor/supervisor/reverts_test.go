@@ -50,7 +50,7 @@ func chain(messages ...string) (r commits, merged, tip git.OID) {
 func (r commits) revertOf(t *testing.T, task *Task, merged, tip git.OID) (string, error) {
 	t.Helper()
 	task.s = &Supervisor{deps: Deps{Repo: r}}
-	return task.issue.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged, merged)
+	return task.tracker.revertedBy(t.Context(), tip, forge.Change{Number: 7, MergedOID: string(merged)}, merged, merged)
 }
 
 // TestF7_RevertBelowALostAnswer: what could not be read is read the next time.
@@ -124,7 +124,7 @@ func TestF7_RevertByItsName(t *testing.T) {
 	} {
 		r, merged, tip := chain(c.says)
 		task := (&Supervisor{deps: Deps{Repo: r}}).task(1, nil)
-		by, err := task.issue.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged, merged)
+		by, err := task.tracker.revertedBy(t.Context(), tip, forge.Change{Number: c.number, MergedOID: string(merged)}, merged, merged)
 		if err != nil || (by != "") != c.is {
 			t.Errorf("%d and %q: reverted by %q, %v", c.number, c.says, by, err)
 		}

@@ -15,7 +15,7 @@ import (
 func (f *forged) toRule() {
 	f.t.Helper()
 	gittest.Hook(f.t, f.bare, "pre-receive", noBranches)
-	f.task.work.room.admit = nil
+	f.task.worker.admission.admit = nil
 	for range 40 {
 		if st := f.tick(); st.Decision.WaitingFor == kernel.WaitRule && st.Decision.Standing == kernel.StandDue {
 			f.tellAll()
@@ -121,7 +121,7 @@ func (f *forged) another() *bench {
 		b.place.cfg.Trusted, b.place.wrap = []ssh.PublicKey{f.key}, f.otherWrap
 	})
 	f.trusts(other)
-	f.task.work.room.admit = nil
+	f.task.worker.admission.admit = nil
 	return other
 }
 
@@ -147,7 +147,7 @@ func TestG6_RetryIsForWhoHasTheWork(t *testing.T) {
 			}
 			if restarted {
 				f.open()
-				f.task.work.room.admit = nil
+				f.task.worker.admission.admit = nil
 			}
 			from := f.clock.Now().WallMs
 			if !mended {
@@ -199,7 +199,7 @@ func TestG6_RetryWithoutTheWork(t *testing.T) {
 			f.close()
 			f.clock.advance(time.Hour.Milliseconds() + 2000)
 		}
-		other.task.work.room.admit = nil
+		other.task.worker.admission.admit = nil
 		if st := other.tick(); st.Decision.Action != kernel.ActionClaim || st.Decision.Resumes != "" || st.Decision.Interruptions != 1 {
 			t.Errorf("own %t: %s %s, resumes %q, %d interruptions", own, st.Decision.Standing, st.Decision.Action, st.Decision.Resumes, st.Decision.Interruptions)
 		}

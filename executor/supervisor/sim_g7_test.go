@@ -19,7 +19,7 @@ func (r *simRunner) step() bool {
 	now := r.clock.Now()
 	if until, ok := t.s.outage.take(t.number, now); !ok {
 		r.s.advance(min(until-now.BootMs, 1000))
-		t.work.giveUpIfFenced()
+		t.worker.giveUpIfFenced()
 		return false
 	}
 	d := &drive{task: t}
@@ -29,9 +29,9 @@ func (r *simRunner) step() bool {
 		r.tell(st)
 	}
 	if err != nil && unreadable(err) {
-		t.work.unable(words(err), errors.Is(err, ErrUnsettled), false)
+		t.worker.unable(words(err), errors.Is(err, ErrUnsettled), false)
 	}
-	t.work.giveUpIfFenced()
+	t.worker.giveUpIfFenced()
 	if st.Decision.Standing == kernel.StandRunning {
 		r.s.advance(1000)
 	}
@@ -256,7 +256,7 @@ func (s *sim) untilChecks(a *simRunner) (asked int) {
 		if a.step() {
 			asked++
 		}
-		if r := a.proc.task.work.run; r != nil && r.phase == kernel.PhaseChecking {
+		if r := a.proc.task.worker.run; r != nil && r.phase == kernel.PhaseChecking {
 			return asked
 		}
 	}
@@ -328,7 +328,7 @@ func TestSim_G7_StoredWorkIsNeverTaken(t *testing.T) {
 			a.dieAtPoint(PointOf(kernel.ActionSeal, StageRecorded))
 			s.rule, s.vague = sealedWork, true
 			a.up()
-			a.proc.task.work.bare = heals // the outage begins when it is taken over without the work
+			a.proc.task.worker.bare = heals // the outage begins when it is taken over without the work
 			for heals && s.head().State != kernel.HeadStalled {
 				s.advance(10_000)
 				a.tick()
@@ -345,9 +345,9 @@ func TestSim_G7_StoredWorkIsNeverTaken(t *testing.T) {
 					s.rule = nil
 				}
 				a.step()
-				if r := a.proc.task.work.run; r == nil {
+				if r := a.proc.task.worker.run; r == nil {
 					s.advance(1000)
-				} else if kept := a.shelf.run != ""; kept == heals && a.proc.task.work.unseen == nil {
+				} else if kept := a.shelf.run != ""; kept == heals && a.proc.task.worker.unseen == nil {
 					s.fail("it is claimed, and the store keeps the work: %v", kept)
 				}
 				for _, j := range a.building() {
@@ -398,7 +398,7 @@ func TestSim_G6_AccountCostsNoWork(t *testing.T) {
 			} else {
 				a.dieAtPoint(PointOf(kernel.ActionSeal, StageRecorded))
 				a.up()
-				a.proc.task.work.bare = at == kernel.ActionClaim // it is taken over without the work
+				a.proc.task.worker.bare = at == kernel.ActionClaim // it is taken over without the work
 				s.pastLease(a)
 			}
 			if h := s.head().State; a.shelf.run == "" || (h == kernel.HeadStalled) != (at == kernel.ActionClaim) {

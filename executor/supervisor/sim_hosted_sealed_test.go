@@ -45,7 +45,7 @@ func TestSim_K5_K9_K10_L11_Sealed(t *testing.T) {
 				a.step()
 				s.advance(2_000)
 			}
-			if a.proc.task.work.run != nil || s.server.Ref(s.check.ChangeRef) != "" {
+			if a.proc.task.worker.run != nil || s.server.Ref(s.check.ChangeRef) != "" {
 				s.fail("it goes on without a lease")
 			}
 			s.broken, s.blind = kerneltest.NoFault, false

@@ -552,7 +552,7 @@ func (s *sim) endsUnread(a *simRunner) {
 		a.step()
 		s.advance(2_000)
 	}
-	if a.proc.task.work.run != nil {
+	if a.proc.task.worker.run != nil {
 		s.fail("it still holds its lease")
 	}
 	s.blind = false
@@ -576,8 +576,8 @@ func TestSim_K11_EndedUnread(t *testing.T) {
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	s.built(a)
-	a.proc.task.work.run.heeded.Human = []kernel.Violation{{Code: kernel.CodeTaskStopped}}
-	a.proc.task.work.giveUpIfFenced()
+	a.proc.task.worker.run.heeded.Human = []kernel.Violation{{Code: kernel.CodeTaskStopped}}
+	a.proc.task.worker.giveUpIfFenced()
 	if a.shelf.run != "" {
 		s.fail("what a person stopped is kept")
 	}

@@ -347,7 +347,7 @@ func TestSim_L16_Suspended(t *testing.T) {
 		if wallStops {
 			a.clock.Jump(-8 * 3_600_000)
 		}
-		if !a.proc.task.work.Guard(a.clock.Now()) || !builder.killed {
+		if !a.proc.task.worker.Guard(a.clock.Now()) || !builder.killed {
 			s.fail("the builder outlives the sleep")
 		}
 		st := a.tick()

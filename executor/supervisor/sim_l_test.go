@@ -60,7 +60,7 @@ func TestSim_L2_IdenticalCommits(t *testing.T) {
 	if outcomeOf(first) != kernel.OutcomeLost || outcomeOf(second) != kernel.OutcomeDone || first.Outcome.Key != second.Outcome.Key {
 		s.fail("first %+v, second %+v", first.Outcome, second.Outcome)
 	}
-	if a.proc.task.work.run != nil || twin.proc.task.work.run == nil {
+	if a.proc.task.worker.run != nil || twin.proc.task.worker.run == nil {
 		s.fail("the loser holds a run")
 	}
 }

@@ -126,7 +126,7 @@ func (s *sim) pastLease(lookers ...*simRunner) {
 func (s *sim) takenBy(r *simRunner) {
 	s.t.Helper()
 	for range 20 {
-		if r.proc.task.work.run != nil {
+		if r.proc.task.worker.run != nil {
 			return
 		}
 		s.advance(20_000)

@@ -192,7 +192,7 @@ func TestSim_E8_WonAndLostToAnother(t *testing.T) {
 				s.check.Outage = true
 				a, b := s.runners[0], s.runners[1]
 				s.wonAndLost(a, at, kerneltest.Forgotten)
-				lost := a.proc.task.work.unseen.to()
+				lost := a.proc.task.worker.unseen.to()
 				if restarted {
 					a.crash()
 				}
@@ -313,7 +313,7 @@ func TestSim_E8_WonAndLostKey(t *testing.T) {
 	s := newSim(t, 1, 0)
 	a := s.runners[0]
 	s.wonAndLost(a, kernel.ActionClaim, kerneltest.Forgotten)
-	lost := a.proc.task.work.unseen.to()
+	lost := a.proc.task.worker.unseen.to()
 	a.crash()
 	seed := make([]byte, ed25519.SeedSize)
 	s.choice.Bytes(seed)
@@ -349,8 +349,8 @@ func TestSim_E8_RenewalLostAndBuilderEnded(t *testing.T) {
 		for until := s.time.Now() + c.lasts.Milliseconds(); s.time.Now() < until; {
 			a.step()
 		}
-		if (a.proc.task.work.run == nil) != (c.claims > 1) {
-			s.fail("the run is given up: %v", a.proc.task.work.run == nil)
+		if (a.proc.task.worker.run == nil) != (c.claims > 1) {
+			s.fail("the run is given up: %v", a.proc.task.worker.run == nil)
 		}
 		s.broken = kerneltest.NoFault
 		s.healed(a)
@@ -367,7 +367,7 @@ func TestSim_E8_TakenAndShownAtOnce(t *testing.T) {
 		s := newSim(t, 1, 0)
 		a := s.runners[0]
 		s.wonAndLost(a, kernel.ActionHeartbeat, kerneltest.Forgotten)
-		lost := a.proc.task.work.unseen.to()
+		lost := a.proc.task.worker.unseen.to()
 		if _, err := a.ask(kernel.RequestTick); !errors.Is(err, ErrUnsettled) {
 			s.fail("%v", err)
 		}

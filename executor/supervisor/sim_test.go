@@ -74,8 +74,8 @@ func (r *simRunner) idle() bool {
 	case kernel.StandFinal, kernel.StandWaiting, kernel.StandRefused:
 		return d.Wake == 0 || r.clock.Now().WallMs < d.Wake
 	case kernel.StandRunning:
-		run := r.proc != nil && r.proc.task != nil && r.proc.task.work.run != nil
-		return run && !r.proc.task.work.run.tenure.RenewDue(r.clock.Now()) && len(r.building()) > 0
+		run := r.proc != nil && r.proc.task != nil && r.proc.task.worker.run != nil
+		return run && !r.proc.task.worker.run.tenure.RenewDue(r.clock.Now()) && len(r.building()) > 0
 	}
 	return false
 }

@@ -323,7 +323,7 @@ func (r *simRunner) ask(req kernel.Request) (Status, error) {
 	r.inside = true
 	defer func() { r.inside = false }()
 	p := r.proc
-	p.task.work.Guard(r.clock.Now())
+	p.task.worker.Guard(r.clock.Now())
 	var st Status
 	err := p.run(func() (err error) { st, err = p.task.Tick(context.Background(), req, "alice"); return err })
 	if p.dead && err == nil {
@@ -364,7 +364,7 @@ func (s *sim) advance(ms int64) {
 		s.time.Advance(min(ms, look))
 		for _, r := range s.runners {
 			if r.proc != nil && r.proc.task != nil && !r.asleep {
-				r.proc.task.work.Guard(r.clock.Now())
+				r.proc.task.worker.Guard(r.clock.Now())
 			}
 		}
 	}

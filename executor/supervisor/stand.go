@@ -85,7 +85,7 @@ func (s *Supervisor) Stands(ctx context.Context, refs git.Refs, numbers ...int64
 		all.Go(func() {
 			for i := range next {
 				t := s.task(numbers[i], nil) // which issue it is, is another question
-				stands[i], errs[i] = t.seen.stand(ctx, in, refs.OID(t.StateRef()))
+				stands[i], errs[i] = t.observer.stand(ctx, in, refs.OID(t.StateRef()))
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func (s *Supervisor) Stands(ctx context.Context, refs git.Refs, numbers ...int64
 
 // lists reads the contract in force, and whose results it lets count.
 func (s *Supervisor) lists(ctx context.Context, refs git.Refs) (*Intake, error) {
-	terms, err := s.task(0, nil).seen.readTerms(ctx, refs)
+	terms, err := s.task(0, nil).observer.readTerms(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (s *Supervisor) HeadOf(ctx context.Context, refs git.Refs, v kernel.TaskVie
 	}
 	t := s.task(v.Task, nil)
 	if v.Seen != "" {
-		seen, err := t.seen.seenCommit(ctx, git.OID(v.Seen))
+		seen, err := t.observer.seenCommit(ctx, git.OID(v.Seen))
 		if err != nil {
 			return kernel.HeadFacts{}, nil, err
 		}
@@ -150,7 +150,7 @@ func (s *Supervisor) HeadOf(ctx context.Context, refs git.Refs, v kernel.TaskVie
 		}
 	}
 	c := &observation{clock: s.now(), task: t.subject, intake: in, facts: kernel.Facts{View: v, Told: v.Told > 0}}
-	h, err := t.seen.readHead(ctx, c, refs.OID(t.StateRef()))
+	h, err := t.observer.readHead(ctx, c, refs.OID(t.StateRef()))
 	if err != nil {
 		return h, nil, err
 	}

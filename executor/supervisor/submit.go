@@ -71,7 +71,7 @@ func (t *Task) untrusted(ctx context.Context, asked kernel.Request, actor string
 			t.log().Error("the kernel could not be halted", "error", err)
 		}
 	})
-	t.work.kill()
+	t.worker.kill()
 	return found
 }
 
@@ -101,7 +101,7 @@ func (t *Task) seenThrough(ctx context.Context) {
 // decide is the pure part: validation in VALIDATING, the decision and its effect's bytes
 // in ARBITRATING.
 func (t *Task) decide(ctx context.Context, c *cycle) (machine.Ready, error) {
-	t.seen.readShared(ctx, &c.observation)
+	t.observer.readShared(ctx, &c.observation)
 	var err error
 	if c.sealed, err = canon.Seal(c.facts); err != nil {
 		return machine.Ready{}, err
@@ -299,7 +299,7 @@ func (t *Task) closing(c *cycle) (drafts []kernel.Draft) {
 	if c.outcome != nil {
 		drafts = append(drafts, kernel.Draft{Kind: kernel.KindOutcome, Task: t.number, Run: c.runID(), Body: *c.outcome})
 	}
-	return append(drafts, t.work.takeKilled()...)
+	return append(drafts, t.worker.takeKilled()...)
 }
 
 // boot makes the kernel of the task's epoch.

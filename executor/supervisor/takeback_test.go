@@ -274,7 +274,7 @@ func TestP10_ResumeBehindAHalt(t *testing.T) {
 	}
 	d.obeyAll(t.Context())
 	must(t, errors.Join(<-answers, <-answers, <-answers))
-	if v := f.sup.View(1); v.Halted || v.Epoch != 1 || v.Stop != "" || len(f.task.wishes) > 0 || f.task.work.isStopping() {
+	if v := f.sup.View(1); v.Halted || v.Epoch != 1 || v.Stop != "" || len(f.task.wishes) > 0 || f.task.worker.isStopping() {
 		t.Errorf("halted %t in epoch %d, stopped by %q", v.Halted, v.Epoch, v.Stop)
 	}
 	f.reach(kernel.ActionDispatch)

@@ -110,9 +110,9 @@ func (s *Supervisor) locked(f func()) {
 // the tracker's. Its methods are called by one goroutine; Guard may be called by another.
 type Task struct {
 	*subject
-	work  *worker
-	issue *tracker
-	seen  *observer
+	worker   *worker
+	tracker  *tracker
+	observer *observer
 
 	machine *machine.Machine
 	turn    *sync.Mutex
@@ -151,7 +151,7 @@ type worker struct {
 	delivering bool
 	again      *review        // of what was pushed to the change branch; under guard
 	cut        git.OID        // what was under review when it was cut off; under guard
-	room       room           // under guard
+	admission  admission      // under guard
 	asking     exchange       // under guard
 	killed     []kernel.Draft // see [worker.takeKilled]; under guard
 }
@@ -160,7 +160,7 @@ type worker struct {
 // change, with what others pushed to that.
 type tracker struct {
 	*subject
-	work *worker
+	worker *worker
 
 	kept     *kept // of the issue, while it is moved
 	noted    refusals
@@ -180,8 +180,8 @@ type tracker struct {
 // tracker, and the work that there is.
 type observer struct {
 	*subject
-	work  *worker
-	issue *tracker
+	worker  *worker
+	tracker *tracker
 
 	first    *string // HEAD when this process first looked, "" for none
 	baseWake int64   // when to look again at a base that can't be used, Unix milliseconds
@@ -203,9 +203,9 @@ func (s *Supervisor) task(number int64, issues Issues) *Task {
 	if issues == nil {
 		t.issues, t.remote = &forgeIssues{s: s, number: number}, true
 	}
-	t.work = &worker{subject: t.subject}
-	t.issue = &tracker{subject: t.subject, work: t.work}
-	t.seen = &observer{subject: t.subject, work: t.work, issue: t.issue}
+	t.worker = &worker{subject: t.subject}
+	t.tracker = &tracker{subject: t.subject, worker: t.worker}
+	t.observer = &observer{subject: t.subject, worker: t.worker, tracker: t.tracker}
 	return t
 }
 
@@ -295,7 +295,7 @@ func (s *Supervisor) Open(ctx context.Context, number int64, issues Issues) (*Ta
 		return nil, err
 	}
 	s.open[number] = t
-	t.work.unpark()
+	t.worker.unpark()
 	return t, nil
 }
 
@@ -305,16 +305,16 @@ var ErrOpen = errors.New("supervisor: the task is open already")
 // Close gives the task up in this process: it may be opened again. What still
 // runs of it is killed; its lease is not given back, which is Drive's part.
 func (t *Task) Close() {
-	t.work.kill()
+	t.worker.kill()
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	t.s.locked(func() {
 		if t.s.open[t.number] == t {
 			delete(t.s.open, t.number)
-			if err := t.s.recordResults(context.Background(), append(t.work.takeKilled(), t.work.run.untaken(t.number)...)); err != nil {
+			if err := t.s.recordResults(context.Background(), append(t.worker.takeKilled(), t.worker.run.untaken(t.number)...)); err != nil {
 				t.log().Warn("what the killed builder used is not recorded", "error", err)
 			}
-			t.work.park()
+			t.worker.park()
 		}
 	})
 }
@@ -375,8 +375,8 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	defer t.turn.Unlock()
 	ctx, tick := span(ctx, "tick", attribute.String("writ.request", string(req)))
 	defer tick.End()
-	ctx = t.work.on(git.LookBudget().On(ctx)) // one, however often it fetches
-	defer t.work.settled()
+	ctx = t.worker.on(git.LookBudget().On(ctx)) // one, however often it fetches
+	defer t.worker.settled()
 	looking, look := span(ctx, "observe")
 	req, actor = t.stopFirst(req, actor)
 	looking, looked := t.impatient(looking)
@@ -391,12 +391,12 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	c := &cycle{observation: *o}
 	if id := c.runID(); id != "" {
-		t.tellRun(id, t.work.run != nil)
+		t.tellRun(id, t.worker.run != nil)
 	}
 	tick.SetAttributes(t.ofRun(c)...)
 	st, crowded := t.unadmitted(&c.observation)
 	if !crowded {
-		if err := t.seen.surveyBase(ctx, &c.observation); err != nil {
+		if err := t.observer.surveyBase(ctx, &c.observation); err != nil {
 			return Status{}, err
 		}
 	}
@@ -406,14 +406,14 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	if crowded {
 		return st, nil
 	}
-	t.work.shelve(ctx, &c.observation)
+	t.worker.shelve(ctx, &c.observation)
 	receipt, err := t.submit(ctx, c)
 	if err != nil {
-		t.work.kill()
+		t.worker.kill()
 		return Status{}, err
 	}
 	if receipt.To == machine.Halted {
-		t.work.kill()
+		t.worker.kill()
 	}
 	switch {
 	case c.broken != nil:
@@ -422,10 +422,10 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 		return Status{}, &BrokenError{fmt.Errorf("supervisor: the request was denied: %v", receipt.Faults)}
 	}
 	if c.effect != nil {
-		t.work.noteRefusal(c.outcome, c.effect.push)
+		t.worker.noteRefusal(c.outcome, c.effect.push)
 	}
-	if c.judged != nil && t.work.run != nil {
-		t.work.run.judgement, t.work.run.phase = c.judged, kernel.PhaseJudged
+	if c.judged != nil && t.worker.run != nil {
+		t.worker.run.judgement, t.worker.run.phase = c.judged, kernel.PhaseJudged
 	}
 	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)

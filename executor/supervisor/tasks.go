@@ -7,7 +7,7 @@ import (
 
 // Kill ends every process of the live run, and returns when nothing of it runs.
 // Any goroutine may call it. What became of the run is the drive's to find out.
-func (t *Task) Kill() { t.work.kill() }
+func (t *Task) Kill() { t.worker.kill() }
 
 // Tasks are the tasks that the world's records know, in the order of their
 // numbers.

@@ -1,0 +1,254 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/pathdiff"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/compliance/sealed"
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// readPaths reads which guarded paths the work at hand changes, that of the live run or
+// what HEAD waits with, and who accepts what they hold: the comments of the issue as they
+// are now, and the permission of their authors as the forge has it now.
+func (o *observer) readPaths(ctx context.Context, c *observation, seen *approval.Facts) error {
+	var diff kernel.Diff
+	var dispatch canon.Digest
+	accept := c.intake.accept
+	switch r := o.worker.run; {
+	case r != nil && (r.phase == kernel.PhaseClaimed || r.phase == kernel.PhaseBuilding):
+		return nil // nobody has said yet what it changes
+	case r != nil:
+		diff, dispatch, accept = r.built.Diff, r.dispatchHash, r.intake.accept
+	case c.facts.Head.AwaitsPaths() && c.facts.Sealed != nil:
+		diff, dispatch = c.left.work.Diff, c.left.facts.Dispatch
+	}
+	if len(diff.Guarded) == 0 {
+		return nil
+	}
+	digest, err := kernel.PathsDigest(o.s.cfg.World, o.number, dispatch, diff)
+	if err != nil {
+		return err
+	}
+	c.facts.Paths = &kernel.PathsFacts{Digest: digest, Needs: accept, Paths: diff.Guarded}
+	if seen == nil {
+		return nil
+	}
+	for _, account := range approval.Accepters(*seen, digest) {
+		if err := (&forgeIssues{s: o.s, number: o.number}).askAbout(ctx, seen, account); err != nil {
+			return err
+		}
+	}
+	c.facts.Paths.Accepted = approval.Acceptance(*seen, digest, accept)
+	return nil
+}
+
+// prepareSealedWait composes the wait for somebody to accept guarded paths, or to give the
+// checks what they lack: the run ends with its work sealed in the tree of HEAD, and no
+// branch has any of it. A server that takes none of that is tried with HEAD's own tree, and
+// our store keeps the work.
+func (w *worker) prepareSealedWait(ctx context.Context, c *cycle) (*effect, error) {
+	r := w.run
+	rep, err := w.buildReport(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	data, err := rep.JSON()
+	if err != nil {
+		return nil, err
+	}
+	md := report.Markdown(rep)
+	files, err := workOf(r).Files()
+	if err != nil {
+		return nil, err
+	}
+	files[replay.FileReport], files[replay.FileMarkdown] = data, []byte(md)
+	objs := git.NewObjects()
+	tree, err := c.stateTree(objs)
+	if !w.bare && err == nil {
+		tree, err = evidence(objs, slices.Clone(r.entries), files)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tr := w.runTrailers(r)
+	tr.run, tr.interruptions, tr.codes, tr.notBefore = r.id, c.decision.Interruptions, c.decision.Codes, c.decision.NotBefore
+	made, err := w.output(objs, tree, r.head, c, tr, md)
+	if err != nil {
+		return nil, err
+	}
+	e := w.pushed(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
+		bare: w.bare, unshelves: !w.bare,
+		won: func() {
+			w.ended(r.from, data)
+			w.setRun(nil)
+		},
+		failed: func() { w.bare = false },
+	}, kernel.Draft{Kind: kernel.KindReport, Task: w.number, Run: r.id, Body: rep})
+	return w.killFirst(e), nil
+}
+
+// Held is work that waits for somebody to accept its guarded paths.
+type Held struct {
+	Digest canon.Digest // that accepts them
+	Paths  []kernel.GuardedPath
+	Diff   string // of these paths, with everything spelled out that can't be seen
+}
+
+// HeldAt reads the work that waits in the tree of a state commit; nil for none. Whose commit
+// that is, is for the caller to judge.
+func HeldAt(ctx context.Context, repo Repo, world string, commit git.OID) (*Held, error) {
+	tree, err := repo.Tree(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	files, err := filesOf(ctx, repo, slices.DeleteFunc(slices.Clone(tree.Entries), func(e git.Entry) bool { return !sealed.Is(e.Path) }))
+	if err != nil || files[sealed.File] == nil {
+		return nil, err
+	}
+	work, err := sealed.Read(files)
+	if err != nil {
+		return nil, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the sealed work at HEAD, " + string(commit) + ", can't be read", Err: err}
+	}
+	return heldOf(ctx, repo, world, work)
+}
+
+func heldOf(ctx context.Context, repo Repo, world string, work sealed.Work) (*Held, error) {
+	dispatch, err := canon.Hash(work.Dispatch)
+	if err != nil {
+		return nil, err
+	}
+	h := &Held{Paths: work.Diff.Guarded}
+	if h.Digest, err = kernel.PathsDigest(world, work.Dispatch.TaskID, dispatch, work.Diff); err != nil {
+		return nil, err
+	}
+	var changes []kernel.Change
+	var ids []git.OID
+	for _, c := range work.Diff.Changes {
+		if !slices.ContainsFunc(work.Diff.Guarded, func(g kernel.GuardedPath) bool { return g.Path == c.Path }) {
+			continue
+		}
+		changes = append(changes, c)
+		if c.BeforeID != "" && !slices.Contains(ids, git.OID(c.BeforeID)) {
+			ids = append(ids, git.OID(c.BeforeID))
+		}
+	}
+	before := map[string][]byte{}
+	if len(ids) > 0 {
+		err = repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error { before[string(oid)] = slices.Clone(data); return nil })
+	}
+	h.Diff = pathdiff.Text(changes, func(id string) ([]byte, bool) {
+		if data, ok := before[id]; ok {
+			return data, true
+		}
+		data, ok := work.Contents[id]
+		return data, ok
+	})
+	return h, err
+}
+
+// maxShownDiff is how long a diff stands in a comment, in bytes: what a report needs beside
+// it still fits.
+const maxShownDiff = maxComment - 16_000
+
+// pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
+// the base and the contract.
+func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error) {
+	if !c.facts.Head.AwaitsPaths() {
+		return "", nil
+	}
+	if s := c.facts.Sealed; c.facts.Paths == nil || s == nil || len(s.Faults) > 0 || s.Governance != c.facts.Governance || s.Approval != c.facts.Head.Approval {
+		why := "It can't be read."
+		if s != nil && len(s.Faults) > 0 {
+			why = plainWord(s.Faults[0].Detail)
+		}
+		return "\nThe work that waits can't be delivered any more: `" + why + "` `/writ retry` has it built anew, `/writ reject` ends it.\n", nil
+	}
+	if c.left.held == nil {
+		h, err := heldOf(ctx, i.s.deps.Repo, i.s.cfg.World, c.left.work)
+		if err != nil {
+			return "", err
+		}
+		c.left.held = h
+	}
+	h := c.left.held
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nThe work is done, and changes guarded paths: %s. Nothing of it was pushed to a branch. ", report.Counted(len(h.Paths), "path"))
+	if len(h.Diff) > maxShownDiff {
+		fmt.Fprintf(&b, "The change of them is too long for a comment: `writ task show %d --diff` shows it.\n", i.number)
+	} else {
+		fence := fenceFor(h.Diff)
+		fmt.Fprintf(&b, "What they would hold, with everything spelled out that can't be seen:\n\n%s\n%s%s\n", fence+"diff", h.Diff, fence)
+	}
+	fmt.Fprintf(&b, "\nSomebody with the permission `%s` can accept exactly this by the first line of a comment, and it is delivered without another build:\n\n```\n/writ accept %s\n```\n\n`/writ reject` ends it. If any of it changes, the line counts for nothing.\n", plainWord(c.facts.Paths.Needs), h.Digest)
+	return b.String(), nil
+}
+
+// fenceFor is a fence that no line of a text ends.
+func fenceFor(text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence
+}
+
+// mayAccept reports whether who asks to accept guarded paths has the permission for it,
+// which is another one than the trigger's.
+func (c *observation) mayAccept(seen *approval.Facts, a approval.Asked) bool {
+	least, err := forge.ParsePermission(c.intake.accept)
+	return err == nil && a.Author.Kind == forge.Person && seen.Permissions[a.Author.ID] >= least
+}
+
+// acceptWords is what somebody is answered who accepts.
+func (i *tracker) acceptWords(c *observation, a approval.Asked) (forge.Reaction, string) {
+	p := c.facts.Paths
+	switch {
+	case said(c.event, kernel.TrailerAccepts) == a.ID, p != nil && !p.Held() && a.Command.Digest == p.Digest:
+		return forge.ReactionDone, ""
+	case p == nil && !c.facts.Head.AwaitsPaths():
+		return forge.ReactionConfused, "Nothing waits for that: no work of this task waits for its guarded paths.\n"
+	}
+	return forge.ReactionConfused, "That is not the digest of what waits now. The status comment shows what does, and the line that accepts it.\n"
+}
+
+// workflowFiles are what GitHub takes no push of from an App that lacks the permission
+// workflows.
+const workflowFiles = ".github/workflows/"
+
+// limitWorkflows forbids GitHub's workflows to a task that could change them, where GitHub
+// would refuse them of writ, whoever accepted that. It is asked before a builder is paid.
+func (o *observer) limitWorkflows(ctx context.Context, in *Intake) error {
+	if !in.Scope.Accepts || o.s.deps.Forge == nil || o.s.deps.Forge.Workflows == nil {
+		return nil
+	}
+	globs, _ := scope.ParseGlobs(in.Scope.Allowed)
+	under := func(pattern string) bool { return strings.HasPrefix(scope.Fold(pattern), workflowFiles) }
+	named := slices.DeleteFunc(slices.Clone(in.Scope.Allowed), func(p string) bool { return !under(p) })
+	if len(named) == 0 && !globs.Match(workflowFiles+"ci.yml") && !globs.Match(workflowFiles+"ci.yaml") {
+		return nil
+	}
+	may, err := o.s.deps.Forge.Workflows(ctx)
+	if err != nil || may {
+		return err
+	}
+	const why = "writ's GitHub App lacks the permission `workflows`, without which GitHub takes no change of a workflow"
+	in.Scope.Forbidden = append(slices.Clone(in.Scope.Forbidden), workflowFiles+"**")
+	in.Notes = append(in.Notes, "The workflows in "+workflowFiles+" are forbidden: "+why+".")
+	for _, p := range named {
+		in.Input = append(in.Input, kernel.Violation{Code: kernel.CodeProtectedPath, Subject: p, Detail: "The task names workflows, and " + why + "."})
+	}
+	return nil
+}

@@ -1,0 +1,632 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// maxComment is how long a comment may be, in bytes: forges take 65,536
+// characters, and some count bytes.
+const maxComment = 60_000
+
+// marker is the hidden first line by which writ finds its comments of a task
+// again. Only those of writ's own account count.
+type marker struct {
+	world string
+	task  int64
+}
+
+const noRun = "none"
+
+func (m marker) line(kind, run string) string {
+	if run == "" {
+		run = noRun
+	}
+	return fmt.Sprintf("<!-- writ:%s:%s:%d run=%s -->\n", kind, m.world, m.task, run)
+}
+
+func (m marker) find(kind, text string) (run string, ok bool) {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	rest, ok := strings.CutPrefix(strings.TrimSpace(first), fmt.Sprintf("<!-- writ:%s:%s:%d run=", kind, m.world, m.task))
+	if !ok {
+		return "", false
+	}
+	run, ok = strings.CutSuffix(rest, " -->")
+	if run == noRun {
+		run = ""
+	}
+	return run, ok
+}
+
+// numbered is the line below the marker that names the state commit that a text tells
+// of; "" for none.
+func (m marker) numbered(seq int64) string {
+	if seq == 0 {
+		return ""
+	}
+	return fmt.Sprintf("<!-- writ:at:%s:%d seq=%d -->\n", m.world, m.task, seq)
+}
+
+// maxToldSeq bounds the number that a comment tells of: whoever may edit it must not
+// bring the task to the end of its numbers.
+const maxToldSeq = maxTrailerNumber
+
+// seq is the number of the state commit that a status comment tells of, 0 for none.
+func (m marker) seq(text string) int64 {
+	_, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line, _, _ := strings.Cut(rest, "\n")
+	var n int64
+	if word, ok := strings.CutPrefix(strings.TrimSpace(line), fmt.Sprintf("<!-- writ:at:%s:%d seq=", m.world, m.task)); ok {
+		n, _ = strconv.ParseInt(strings.TrimSuffix(word, " -->"), 10, 64)
+	}
+	if n < 0 || n > maxToldSeq {
+		return 0
+	}
+	return n
+}
+
+// doubted is the line below those of a text that says that the state was set back, or is
+// nobody's: it vouches for nothing that it tells of.
+func (m marker) doubted() string { return fmt.Sprintf("<!-- writ:doubt:%s:%d -->\n", m.world, m.task) }
+
+// doubts reports whether a status comment is such.
+func (m marker) doubts(text string) bool {
+	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)
+	return slices.Contains(lines[:min(len(lines), 3)], strings.TrimSpace(m.doubted()))
+}
+
+func (m marker) status(text string) (run string, ok bool) { return m.find("task", text) }
+func (m marker) alert(text string) (run string, ok bool)  { return m.find("alert", text) }
+
+// quietCodes are those that nobody is told of who hasn't been told anything
+// before: there is nothing that writ was asked to do by somebody who may.
+var quietCodes = []kernel.Code{
+	kernel.CodeEventStale, kernel.CodeRecursion, kernel.CodeAuthority, kernel.CodeTargetIneligible, kernel.CodeTargetNotAllowed,
+	kernel.CodeSuperseded, kernel.CodeTaskStopped,
+}
+
+// spoken reports whether a code is told to who was told nothing yet. That a person took back
+// what was claimed is: the claim may have been left without an answer, and who made it died
+// before it told of it.
+func (c *observation) spoken(k kernel.Code) bool {
+	claimed := c.facts.HeadCounts() && c.facts.Head.Run() != ""
+	return !slices.Contains(quietCodes, k) || claimed && (k == kernel.CodeTaskStopped || k == kernel.CodeSuperseded)
+}
+
+// message is a text for people: what everybody reads, and what is folded below it.
+type message struct{ shown, folded string }
+
+// compose writes the status comment as it is to be: a function of HEAD and of how
+// the task stands by it, so that every instance writes the same.
+func (i *tracker) compose(ctx context.Context, c *observation, f *kernel.IssueFacts, stands kernel.Decision) error {
+	m, err := i.statusText(ctx, c, f, stands)
+	if err != nil || m.shown == "" {
+		return err
+	}
+	c.text = c.ofRun(i.marker(), f) + m.shown + i.approveLine(c, stands) + m.folded
+	f.Want = textDigest(c.text)
+	return nil
+}
+
+// tellNoBase writes the status comment of a task of which nobody knows the contract: only an
+// issue is told that heard of the task, and not yet of how it ended.
+func (i *tracker) tellNoBase(c *observation, f *kernel.IssueFacts) {
+	if i.worker.outageWords() == "" || len(f.Comments) == 0 || c.ended {
+		return
+	}
+	c.text = c.ofRun(i.marker(), f) + i.outageText().shown
+	f.Want = textDigest(c.text)
+}
+
+// statusText is the text for people; nothing of it is shown where there is nothing to say.
+func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.IssueFacts, stands kernel.Decision) (message, error) {
+	h, due := c.facts.Head, stands.Standing == kernel.StandDue || stands.Standing == kernel.StandActing
+	if h.AwaitsRule() && c.facts.HeadCounts() && (due || h.Kept && len(stands.Violations) == 1 && inTheWay(stands.Violations)) {
+		m, err := i.ruleText(ctx, c)
+		if err != nil {
+			return message{}, err
+		}
+		return i.withInstruction(ctx, c, m)
+	}
+	if i.worker.run != nil {
+		return i.runText(c).told(i.worker.run.dispatch.Instruction), nil
+	}
+	if i.parted && !c.facts.Delivered() {
+		return i.partedText(c), nil
+	}
+	halted, err := i.haltWords(ctx, c)
+	if err != nil {
+		return message{}, err
+	}
+	if c.facts.StrangersLease() && stands.Standing == kernel.StandHeld {
+		return i.strangersText(c, f), nil
+	}
+	switch stands.Standing {
+	case kernel.StandHeld, kernel.StandActing, kernel.StandRunning:
+		if i.worker.outageWords() != "" && stands.Standing == kernel.StandActing {
+			return i.outageText(), nil
+		}
+		return i.queuedText(c, f, stands), nil
+	case kernel.StandFinal, kernel.StandDue, kernel.StandWaiting, kernel.StandHalted:
+		if !c.facts.HeadCounts() || c.facts.Missing != nil {
+			break
+		}
+		r, ok, err := i.worker.reportAt(ctx, c.head)
+		if err != nil {
+			return message{}, err
+		}
+		if ok {
+			return i.resultText(ctx, c, f, r, halted)
+		}
+	}
+	if len(f.Comments) == 0 && !c.reopened(f) && !slices.ContainsFunc(stands.Codes, c.spoken) {
+		return message{}, nil
+	}
+	r, err := i.worker.noticeOf(ctx, stands, c.facts, c.head, c.intake, "")
+	if err != nil {
+		return message{}, err
+	}
+	return i.reportText(c, r, report.Around{MaxAttempts: c.facts.Budgets.Attempts}, i.changeWords(c, f.Change)+halted), nil
+}
+
+// resultText tells of the result at HEAD, and composes the description of its change.
+func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.IssueFacts, r report.Report, halted string) (message, error) {
+	lines, err := i.linesOf(ctx, git.OID(r.BaseCommit), git.OID(r.ChangeCommit))
+	if err != nil {
+		return message{}, err
+	}
+	around := report.Around{Change: c.changeLink(f.Change), Lines: lines, MaxAttempts: c.facts.Budgets.Attempts}
+	i.readCheck(c, f, r)
+	held, err := i.pathsWords(ctx, c)
+	if err != nil {
+		return message{}, err
+	}
+	brief := r
+	brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
+	c.changeText = c.marked(i.marker(), "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, i.endText(c, brief))
+	if r.Merge = mergeOf(f.Change); r.Merge != nil {
+		r.WaitingFor = ""
+	}
+	moved, err := i.movedWords(ctx, c, f.Change)
+	if err != nil {
+		return message{}, err
+	}
+	tried, err := i.refreshWords(ctx, c)
+	if err != nil {
+		return message{}, err
+	}
+	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+c.spentWords()+editedWords(c)+halted))
+}
+
+// linesOf counts the lines of the change that delivers a result, nil where there is none,
+// or git has lost it. Commits never change, so what was counted last is kept.
+func (i *tracker) linesOf(ctx context.Context, base, change git.OID) (*report.Lines, error) {
+	if base == "" || change == "" {
+		return nil, nil //nolint:nilnil // there are none, which is no failure
+	}
+	if key := [2]git.OID{base, change}; i.counted.key == key {
+		return i.counted.lines, nil
+	}
+	lines, err := countLines(ctx, i.s.deps.Repo, base, change)
+	if err != nil && git.CodeOf(err) != git.CodeObjectMissing {
+		return nil, err
+	}
+	i.counted = counted{[2]git.OID{base, change}, lines}
+	return lines, nil
+}
+
+// counted are the lines of a change.
+type counted struct {
+	key   [2]git.OID
+	lines *report.Lines
+}
+
+func countLines(ctx context.Context, repo Repo, base, change git.OID) (*report.Lines, error) {
+	var trees [2]git.Tree
+	for i, oid := range []git.OID{base, change} {
+		var err error
+		if trees[i], err = repo.Tree(ctx, oid); err != nil {
+			return nil, err
+		}
+	}
+	var ids []git.OID
+	blobs := map[git.OID][]byte{}
+	paths := git.Unequal(trees[0], trees[1])
+	for _, p := range paths {
+		for _, tree := range trees {
+			if e, ok := tree.Find(p); ok && e.Mode != git.ModeGitlink {
+				ids = append(ids, e.OID)
+			}
+		}
+	}
+	err := repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error { blobs[oid] = data; return nil })
+	out := &report.Lines{}
+	for _, p := range paths {
+		before, _ := trees[0].Find(p)
+		after, _ := trees[1].Find(p)
+		added, removed, ok := git.CountLines(blobs[before.OID], blobs[after.OID])
+		out.Added, out.Removed = out.Added+added, out.Removed+removed
+		if !ok {
+			out.Uncounted++
+		}
+	}
+	return out, err
+}
+
+// changeLink is the change that delivers the work, by its number and with its page.
+func (c *observation) changeLink(ch *kernel.ChangeFacts) string {
+	u, err := url.Parse(c.changeURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(c.changeURL, " <>()[]\n`") {
+		return ""
+	}
+	word := "its change"
+	if ch != nil && ch.Number > 0 {
+		word = "change " + decimal(ch.Number)
+	}
+	return "[" + word + "](" + c.changeURL + ")"
+}
+
+// reopened reports whether the issue was put back open after a closing that took its
+// approval back: whoever did so may wait for the task to begin.
+func (c *observation) reopened(f *kernel.IssueFacts) bool {
+	return f.Open && slices.ContainsFunc(c.facts.Human, func(v kernel.Violation) bool { return approval.IsClosing(v.Subject) })
+}
+
+// editedWords note that the issue isn't the one any more that the delivered work is for:
+// an edit that came after the work was judged doesn't undo it.
+func editedWords(c *observation) string {
+	if c.intake == nil || !c.facts.Delivered() || c.intake.Current == c.facts.Head.Approval {
+		return ""
+	}
+	return "\nThe issue was edited after this work was judged. The work is for the text that was approved, which stands below; for the text as it is now, open another issue.\n"
+}
+
+// haltWords say who halted the task, and what moves it on.
+func (i *tracker) haltWords(ctx context.Context, c *observation) (string, error) {
+	if !c.facts.View.Halted {
+		return "", nil
+	}
+	a, err := i.haltAct(ctx)
+	if err != nil {
+		return "", err
+	}
+	by := "Halted"
+	if a.Actor != "" {
+		by += " by `" + plainWord(a.Actor) + "`"
+	}
+	return "\n" + by + ". Nothing of it runs, and commands on this issue are not answered until an operator says `writ task resume " + decimal(i.number) + "`.\n", nil
+}
+
+// partedText says that nobody works on the task for now.
+func (i *tracker) partedText(c *observation) message {
+	return i.headed("waits", "\nThe server that worked on it was stopped. Its run was given back: no attempt is counted, and the task goes on by itself when a server runs again.\n",
+		nil, i.endText(c, report.Report{TaskID: i.number}))
+}
+
+// strangersText says that an unlisted writer has a task that is to be done.
+func (i *tracker) strangersText(c *observation, f *kernel.IssueFacts) message {
+	if len(f.Comments) == 0 && len(c.facts.Policy) > 0 {
+		return message{}
+	}
+	h := c.facts.Head
+	until := (h.LeaseUntil + 59_999) / 60_000 * 60 // whole minutes, so that it stays the same
+	return i.headed("is held by an unlisted writer", fmt.Sprintf("\n`%s`: commit %s at `%s` is a lease, and its writer is not listed. It is waited for until `%s`, if it isn't renewed.\n\n",
+		kernel.CodeLeaseHeld, c.commitLink(h.OID), plainWord(i.StateRef()), kernel.Timestamp(until))+
+		"**Now:** If you know the writer, list its key in `runners` of the contract. If you don't, find out who pushed it, and delete that ref; the task goes on by itself then, at the next sweep.\n",
+		[][2]string{{"held by", h.RunnerID}}, "")
+}
+
+// ofRun is the marker's line of the status comment. Where HEAD tells of no run, or only a
+// person moves on from it, the comment goes on naming the run that it named: that there
+// was one is what keeps a state ref that was removed or replaced from being taken for a
+// new one by who has no memory of it (case L19).
+func (c *observation) ofRun(m marker, f *kernel.IssueFacts) string {
+	run := c.facts.Head.Run()
+	if c.facts.StrangersLease() {
+		run = "" // the run is nobody's
+	}
+	if run == "" || kernel.NeedsRepair(c.facts) {
+		for _, k := range f.Comments {
+			if k.Run != "" {
+				run = k.Run
+			}
+		}
+	}
+	head := m.line("task", run) + m.numbered(c.seqToTell())
+	if kernel.NeedsRepair(c.facts) {
+		head += m.doubted()
+	}
+	return head
+}
+
+// seqToTell is the number of HEAD where it is the end of a run, so that whoever never saw
+// it knows a ref that was set back from there. A lease and a wait for a rule are pushed
+// anew all the time, and their run tells as much. Where HEAD doesn't count, what was told
+// is kept.
+func (c *observation) seqToTell() int64 {
+	h := c.facts.Head
+	switch {
+	case !c.facts.HeadCounts():
+		return c.toldSeq
+	case h.State == kernel.HeadWorking, h.AwaitsRule():
+		return 0
+	}
+	return h.Seq
+}
+
+// marked is the marker's line of a text of HEAD's run.
+func (c *observation) marked(m marker, kind string) string {
+	return m.line(kind, c.facts.Head.Run())
+}
+
+const (
+	waitsForRule   = "waits: a rule of the repository's server refuses its push"
+	waitsForBranch = "waits: a branch is in the way of its change branch"
+)
+
+// outageText tells of a task whose server can't be asked.
+func (i *tracker) outageText() message {
+	o, _ := i.s.outage.of(i.number)
+	return i.headed(outageHead(o), coded(o.Code(), i.worker.outageWords()), nil, "")
+}
+
+func outageHead(o Outage) string {
+	switch o.Cause {
+	case kernel.CodeGitBudget:
+		return "waits: a limit of writ's own keeps the repository from being read"
+	case kernel.CodeEnvRepository:
+		return "waits: the repository's base branch isn't there"
+	}
+	return "waits for the repository's server"
+}
+
+// coded are words with the code that they are the cause of.
+func coded(code kernel.Code, words string) string {
+	return "\n`" + string(code) + "`: " + strings.TrimPrefix(words, "\n")
+}
+
+// headed is a text about a task: its outcome in a sentence, what is to be read, and folded
+// what else is known of it, a line each, and below.
+func (i *tracker) headed(stands, words string, lines [][2]string, below string) message {
+	var b strings.Builder
+	for _, l := range lines {
+		if l[1] != "" {
+			fmt.Fprintf(&b, "- %s: `%s`\n", l[0], plainWord(l[1]))
+		}
+	}
+	m := message{shown: fmt.Sprintf("**Writ: task %d %s.**\n%s", i.number, stands, words)}
+	if b.Len()+len(below) > 0 {
+		m.folded = report.Fold("Evidence", b.String()+below)
+	}
+	return m
+}
+
+// runText says who works on the task, and since when, or what its work waits for.
+func (i *tracker) runText(c *observation) message {
+	r, stands, words := i.worker.run, "is being worked on", i.worker.outageWords()
+	attempt := fmt.Sprintf("%d of %d", r.attempt, r.pack.Budgets.Attempts)
+	first := [][2]string{{"state", "claimed"}, {"held by", i.s.cfg.RunnerID}, {"since", kernel.Timestamp(r.claimed / 1000)}}
+	switch {
+	case r.again > 0:
+		stands, words = waitsForRule, coded(kernel.CodePushRefused, ruleWords(r.ruling.refused[0].Detail, true))
+		first = [][2]string{{"since", kernel.Timestamp(r.ruling.since / 1000)}, {"work kept by", i.s.cfg.RunnerID}}
+	case i.worker.judged() && words != "":
+		o, _ := i.s.outage.of(i.number)
+		stands, words = outageHead(o), coded(o.Code(), words)
+		first = [][2]string{{"work kept by", i.s.cfg.RunnerID}}
+	case r.fixes != "":
+		stands = "is verified, and its change is being revised"
+		words = "\nBy builder `" + plainWord(r.pack.Spec.Builder) + "` since `" + kernel.Timestamp(r.claimed/1000) + "`, for what " + report.Counted(len(r.pack.Revision.Said), "comment") + " and `/writ fix` said. The change stays as it is until that is done.\n" + words
+	case r.refreshes != "":
+		stands = "is verified, and its change is being applied on the base as it is now"
+		words = "\nIt is checked again there, since `" + kernel.Timestamp(r.claimed/1000) + "`. No builder runs, and the change stays as it is until that is done.\n" + words
+	default:
+		words = "\nAttempt " + attempt + ", by builder `" + plainWord(r.pack.Spec.Builder) + "`, since `" + kernel.Timestamp(r.claimed/1000) + "`.\n" + words
+	}
+	for _, note := range scopeNotes(r.pack) {
+		words += fmt.Sprintf("\nNote: `%s`\n", plainWord(note))
+	}
+	return i.headed(stands, words, slices.Concat(first, [][2]string{
+		{"attempt", attempt}, {"builder", r.pack.Spec.Builder}, {"run", r.id}, {"contract", string(r.pack.Pins.Governance)},
+	}), fmt.Sprintf("- claim: %s\n- base commit: %s\n", c.commitLink(string(r.claim)), c.commitLink(r.pack.Pins.BaseCommit)))
+}
+
+// ruleText says that the task waits for a rule of the server's own. It is a function of
+// HEAD, whoever has the work, and stays the same while the server says the same.
+func (i *tracker) ruleText(ctx context.Context, c *observation) (message, error) {
+	since, err := i.worker.ruleSince(ctx, c)
+	if err != nil {
+		return message{}, err
+	}
+	h, attempt := c.facts.Head, ""
+	if h.Attempt > 0 {
+		attempt = fmt.Sprintf("%d of %d", h.Attempt, c.facts.Budgets.Attempts)
+	}
+	stands, code, words := waitsForRule, kernel.CodePushRefused, ruleWords(ruleSaid(c.head), h.Kept)
+	if slices.Contains(strings.Fields(said(c.event, kernel.TrailerCodes)), string(kernel.CodeBranchTaken)) {
+		stands, code, words = waitsForBranch, kernel.CodeBranchTaken, branchWords(ruleSaid(c.head))
+	}
+	return i.headed(stands, coded(code, words)+i.worker.outageWords(), [][2]string{
+		{"since", kernel.Timestamp(since / 1000)}, {"attempt", attempt}, {"run", h.Run()},
+	}, ""), nil
+}
+
+// branchWords say what is in the way of done work, and what helps.
+func branchWords(said string) string {
+	return "\nThe work is done and kept. What keeps it from being delivered:\n\n" + report.Quoted(said) +
+		"\nIt is delivered by itself once that branch is gone.\n"
+}
+
+// ruleWords say what a rule of the server is against, in its words, and what helps.
+func ruleWords(said string, done bool) string {
+	text := "\nThe server refuses, by a rule of its own, what is to be pushed. What it said:\n\n" + report.Quoted(cmp.Or(said, NoWords))
+	if !done {
+		return text + "\nNothing was started. The task is claimed again by itself, at least once an hour.\n\n" +
+			"**Now:** Mend the rule or the permission that these words name, then comment `/writ retry` to have it tried at once.\n"
+	}
+	return text + "\nThe work is done and kept, and pushed again by itself, at least once an hour.\n\n" +
+		"**Now:** Mend the rule or the permission that these words name, then comment `/writ retry` to have the work pushed at once by the installation that keeps it, or with a text after it to have it built anew.\n"
+}
+
+// NoWords stand for those of a server that gave none.
+const NoWords = "(the server gave no words)"
+
+// withInstruction adds what the builder was told, as the evidence at HEAD has it.
+func (i *tracker) withInstruction(ctx context.Context, c *observation, m message) (message, error) {
+	data, err := i.readFile(ctx, c.head.Tree, replay.FileDispatch)
+	var told kernel.Dispatch
+	if err == nil && canon.UnmarshalCanonical(data, &told) == nil && told.TaskID == i.number {
+		m = m.told(told.Instruction)
+	}
+	return m, err
+}
+
+// told is the message with what the builder was told.
+func (m message) told(instruction string) message {
+	m.folded += instructionText(instruction, maxComment-markerRoom-len(m.shown)-len(m.folded))
+	return m
+}
+
+// instructionText is what the builder was told, byte for byte and one click away.
+// No line of it is a command of the forge: what others wrote begins with ">".
+func instructionText(told string, room int) string {
+	fence := fenceFor(told)
+	text := report.Fold("The exact instruction", fence+"text\n"+told+fence)
+	if told == "" || len(text) > room {
+		return "\nThe exact instruction is in the task's evidence, in `" + replay.FileDispatch + "`.\n"
+	}
+	return text
+}
+
+// commitLink is a commit's id with a link to its page, which lasts, where the forge
+// has one.
+func (c *observation) commitLink(oid string) string {
+	word := "`" + plainWord(oid) + "`"
+	if c.pages == "" || oid == "" {
+		return word
+	}
+	return "[" + word + "](" + c.pages + "/commit/" + url.PathEscape(oid) + ")"
+}
+
+// pagesOf is where the pages of an issue's repository are, "" where its own page
+// doesn't tell: commits are found beside issues.
+func pagesOf(issue string) string {
+	u, err := url.Parse(issue)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(issue, " <>()[]\n`") {
+		return ""
+	}
+	for _, beside := range []string{"/issues", "/work_items"} {
+		if at := strings.LastIndex(issue, beside); at > 0 {
+			return issue[:at]
+		}
+	}
+	return ""
+}
+
+// endText is what stands below a report's evidence: where it is, since when, and what
+// it delivered.
+func (i *tracker) endText(c *observation, r report.Report) string {
+	var b strings.Builder
+	if c.facts.Head.OID != "" {
+		fmt.Fprintf(&b, "\n`%s` is at %s", plainWord(i.StateRef()), c.commitLink(c.facts.Head.OID))
+		if at := c.headAt(); at > 0 { // a commit that is no event has no time that counts
+			fmt.Fprintf(&b, " since `%s`", kernel.Timestamp(at/1000))
+		}
+		if most := c.facts.Budgets.Attempts; r.Attempts > 0 && most > 0 {
+			fmt.Fprintf(&b, ", attempt %d of %d", r.Attempts, most)
+		}
+		b.WriteString(".\n")
+	}
+	if r.ChangeCommit != "" {
+		fmt.Fprintf(&b, "\nThe work is commit %s on %s.\n", c.commitLink(r.ChangeCommit), c.commitLink(r.BaseCommit))
+	}
+	return b.String()
+}
+
+// changeWords say what people did with the change that a reader must know.
+func (i *tracker) changeWords(c *observation, ch *kernel.ChangeFacts) string {
+	branch := plainWord(i.changeBranch())
+	switch {
+	case ch == nil:
+		return ""
+	case ch.Number == 0 || ch.Old:
+		if words, refused := i.refusedAt(c.facts.Head.OID)[kernel.IssueEffect{}.RefusedAs(kernel.ActionChange)]; refused {
+			return "\nThe forge refused to open the change: `" + plainWord(words) + "`. The work is on the branch `" + branch + "`: open the change from it by hand, and the issue is closed.\n"
+		}
+		return ""
+	case ch.Undone():
+		return "\n" + i.againWords()
+	case !ch.Open || !ch.Pushed:
+		return ""
+	}
+	words := "\nSomebody pushed to `" + branch + "` after the verification. "
+	switch r := ch.Review; {
+	case i.reviewPassed(c, ch.Head) || r != nil && r.Ended && len(r.Violations) == 0:
+		return words + "Scope and checks hold for " + c.commitLink(ch.Head) + ", too.\n"
+	case r != nil && !r.Ended:
+		return words + "The checks run again on " + c.commitLink(ch.Head) + ".\n"
+	}
+	return words + c.commitLink(ch.Head) + " is not what was verified; its check says what became of it.\n"
+}
+
+// againWords say how work that was turned down is done again: while its branch is there, no
+// other change can be made.
+func (i *tracker) againWords() string {
+	return "To have it done again, delete the branch `" + plainWord(i.changeBranch()) + "`, then comment `/writ retry` and what should be different.\n"
+}
+
+// plainWord keeps what can't end a code span or a line.
+func plainWord(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '`' || r < ' ' || r == 0x7f || r > 0x7e && r < 0xa0 {
+			return '.'
+		}
+		return r
+	}, s)
+}
+
+// reportText renders a report so that it fits. words are to be read in any case.
+func (i *tracker) reportText(c *observation, r report.Report, a report.Around, words string) message {
+	shown := r.Comment(a) + words
+	return message{shown, r.Evidence(maxComment-markerRoom-len(shown), i.endText(c, r))}
+}
+
+// markerRoom is left for the marker.
+const markerRoom = 1_000
+
+// alertText mentions those whom the contract names.
+func (i *tracker) alertText(c *observation) string {
+	names := make([]string, 0, len(c.intake.notify))
+	for _, n := range c.intake.notify {
+		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
+	}
+	how := "is blocked"
+	if kernel.NeedsRepair(c.facts) {
+		how = "waits for a person to look at its state"
+	}
+	return i.marker().line("alert", c.alertOf()) +
+		fmt.Sprintf("Task %d %s: %s. The report says why.\n", i.number, how, strings.Join(names, ", "))
+}
+
+// alertOf is what an alert is about, so that there is one of each: the run that HEAD
+// tells of, or the HEAD that waits for a person.
+func (c *observation) alertOf() string {
+	if kernel.NeedsRepair(c.facts) {
+		return "repair-" + resumedAt(c.facts.Head.OID)
+	}
+	return c.facts.Head.Run()
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,342 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+)
+
+const (
+	// tellMost bounds the effects of one pass: a task has a handful.
+	tellMost = 24
+	// tellRunning bounds one effect while a run is live, as the renewal that is due then
+	// does, but for tellLeast: the lease comes first.
+	tellRunning = 10 * time.Second
+	tellLeast   = time.Second
+	// tellAgain is when to look again after the forge gave no answer, where it
+	// didn't say itself.
+	tellAgain = 30 * time.Second
+	// maxWords bounds the forge's words in a record, in bytes.
+	maxWords = 1 << 10
+)
+
+// prepareIssue composes one effect on the issue. HEAD is read once more right
+// before it: forge writes have no compare-and-swap (DESIGN §3), and what slips
+// through all the same is put right by the next look.
+func (t *Task) prepareIssue(c *cycle) *effect {
+	e, a := *c.decision.Issue, c.decision.Action
+	target := ""
+	if e.Target != 0 {
+		target = decimal(e.Target)
+	}
+	key := strings.Join([]string{string(a), target + e.Label, c.id}, ":")
+	outcome := func(s kernel.OutcomeStatus, code kernel.Code, detail string) kernel.Outcome {
+		return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: a, Status: s, Code: code, Detail: detail}
+	}
+	return &effect{
+		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
+		do: func(ctx context.Context) kernel.Outcome {
+			refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
+			switch {
+			case err != nil:
+				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
+			case plain(refs.OID(t.StateRef())) != c.facts.Head.OID:
+				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "HEAD moved meanwhile")
+			}
+			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
+				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })
+			}
+			c.forgeErr = t.tracker.moveIssue(ctx, c, a, e)
+			status, code := forgeSays(c.forgeErr)
+			if a == kernel.ActionReview {
+				status, code = reviewSays(c.forgeErr)
+			}
+			if status == kernel.OutcomeDone {
+				t.tracker.moved(c, a, e)
+			} else {
+				t.tracker.kept = nil
+			}
+			if status == kernel.OutcomeRefused {
+				t.tracker.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
+			}
+			return outcome(status, code, words(c.forgeErr))
+		},
+	}
+}
+
+// forgeSays is what an answer of the forge comes to.
+func forgeSays(err error) (kernel.OutcomeStatus, kernel.Code) {
+	var fe *forge.Error
+	switch {
+	case err == nil:
+		return kernel.OutcomeDone, ""
+	case errors.As(err, &fe) && fe.Applied:
+		return kernel.OutcomeUnknown, kernel.CodeEffectUnknown
+	case !errors.As(err, &fe) || forge.Passing(err):
+		return kernel.OutcomeFailed, kernel.CodeForgeUnreachable
+	}
+	return kernel.OutcomeRefused, kernel.CodeForgeRefused
+}
+
+// words are an error's, as they may be recorded.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := strings.ToValidUTF8(err.Error(), "?")
+	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
+}
+
+// moveIssue makes the one call.
+func (i *tracker) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e kernel.IssueEffect) (err error) {
+	p := i.s.deps.Forge
+	switch a {
+	case kernel.ActionReopen:
+		err = p.Client.SetState(ctx, p.Repo, i.number, forge.Open)
+	case kernel.ActionClose:
+		err = p.Client.SetState(ctx, p.Repo, i.number, forge.Closed)
+	case kernel.ActionComment:
+		err = i.write(ctx, c, 0, c.text)
+	case kernel.ActionRevise:
+		err = i.write(ctx, c, e.Target, c.text)
+	case kernel.ActionUncomment:
+		err = gone(p.Client.DeleteComment(ctx, p.Repo, e.Target))
+	case kernel.ActionAlert:
+		err = i.write(ctx, c, 0, i.alertText(&c.observation))
+	case kernel.ActionReview:
+		err = i.startReview(ctx, &c.observation, git.OID(e.Label))
+	case kernel.ActionCheck:
+		err = p.Client.SetCheck(ctx, p.Repo, e.Label, c.check)
+	case kernel.ActionSee:
+		err = p.Client.ReactToIssue(ctx, p.Repo, i.number, forge.Reaction(e.Label))
+	case kernel.ActionReact:
+		err = p.Client.React(ctx, p.Repo, e.Target, forge.Reaction(e.Label))
+	case kernel.ActionAnswer:
+		err = i.write(ctx, c, c.replies[e.Target].edit, c.replies[e.Target].text)
+	case kernel.ActionLabel:
+		err = i.setLabel(ctx, e.Label)
+	case kernel.ActionUnlabel:
+		err = gone(p.Client.RemoveLabel(ctx, p.Repo, i.number, e.Label))
+	case kernel.ActionChange, kernel.ActionAmend:
+		err = i.deliver(ctx, &c.observation, e.Target)
+	default:
+		err = fmt.Errorf("supervisor: %s is no effect on an issue", a)
+	}
+	return err
+}
+
+// write writes a comment, or with a number edits that one.
+func (i *tracker) write(ctx context.Context, c *cycle, edit int64, text string) (err error) {
+	p := i.s.deps.Forge
+	if edit != 0 {
+		c.wrote = forge.Comment{ID: edit, Body: text}
+		return p.Client.EditComment(ctx, p.Repo, edit, text)
+	}
+	c.wrote, err = p.Client.AddComment(ctx, p.Repo, i.number, text)
+	return err
+}
+
+// gone: what isn't there needs no taking away.
+func gone(err error) error {
+	if forge.IsReason(err, forge.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// labels are writ's, as a repository offers them.
+var labels = []forge.Label{
+	{Name: kernel.LabelClaimed, Color: "fbca04", Description: "Writ works on it"},
+	{Name: kernel.LabelCompleted, Color: "0e8a16", Description: "Writ's result was verified"},
+	{Name: kernel.LabelRetryPending, Color: "d4c5f9", Description: "Writ will try again"},
+	{Name: kernel.LabelBlocked, Color: "b60205", Description: "Writ gave up; a person decides"},
+}
+
+// setLabel sets a label, which the repository is made to offer first, once in a
+// process. Only that one: forges take writes one a second, and the first task of a
+// repository would wait for labels that it may never bear.
+func (i *tracker) setLabel(ctx context.Context, label string) error {
+	p := i.s.deps.Forge
+	var made bool
+	i.s.locked(func() { made = i.s.labelled[label] })
+	if at := slices.IndexFunc(labels, func(l forge.Label) bool { return l.Name == label }); !made && at >= 0 {
+		if err := p.Client.EnsureLabels(ctx, p.Repo, labels[at:at+1]); err != nil {
+			return err
+		}
+		i.s.locked(func() { i.s.labelled[label] = true })
+	}
+	return p.Client.AddLabel(ctx, p.Repo, i.number, label)
+}
+
+// deliver opens the change, or edits it: its title is the commit's, its text the
+// report at HEAD.
+func (i *tracker) deliver(ctx context.Context, c *observation, number int64) error {
+	p := i.s.deps.Forge
+	commit, err := i.s.deps.Repo.Commit(ctx, c.verified())
+	if err != nil {
+		return fmt.Errorf("the change can't be read: %w", err)
+	}
+	title, _, _ := strings.Cut(strings.TrimSpace(string(commit.Message)), "\n")
+	if number != 0 {
+		return p.Client.EditChange(ctx, p.Repo, number, title, c.changeText)
+	}
+	_, err = p.Client.OpenChange(ctx, p.Repo, forge.Change{
+		Title: title, Body: c.changeText, Head: i.changeBranch(), Base: c.intake.baseBranch(), Draft: c.intake.draft,
+	})
+	return err
+}
+
+// refuseAt remembers an effect that the forge refused, and with which words: it isn't
+// asked again while HEAD stands.
+func (i *tracker) refuseAt(head, effect, words string) {
+	if i.noted.head != head || i.noted.effects == nil {
+		i.noted = refusals{head: head, effects: map[string]string{}}
+	}
+	i.noted.effects[effect] = words
+}
+
+func (i *tracker) refusedAt(head string) map[string]string {
+	if i.noted.head != head {
+		return nil
+	}
+	return i.noted.effects
+}
+
+// refusals are effects that the forge refused while HEAD stood somewhere, each with
+// the forge's words.
+type refusals struct {
+	head    string
+	effects map[string]string
+}
+
+// tell moves the issue as far as it can be moved now. The forge's trouble is
+// never the task's: what can't be told is told later, and nothing is counted.
+func (d *drive) tell(ctx context.Context, st Status) error {
+	t := d.task
+	if !t.remote {
+		return nil
+	}
+	now := t.s.now().WallMs
+	if at := t.tracker.provenBy(st, now); at > 0 && d.o.Yield {
+		d.tellWake = at
+		return nil
+	}
+	key := strings.Join([]string{
+		t.tracker.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.tracker.asked),
+	}, " ")
+	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
+		return nil
+	}
+	d.told, d.tellWake = key, 0
+	defer t.tells()()
+	failed := 0
+	for range tellMost {
+		if ctx.Err() != nil || d.waiting() {
+			d.told = ""
+			return nil
+		}
+		told, err := t.tellOnce(ctx, d.o.Actor)
+		switch {
+		case err != nil && !Passing(err):
+			return err
+		case err != nil:
+			d.tellLater(err)
+			return nil // the forge's trouble isn't the task's: it is told later
+		case told.crowded:
+			d.tellWake = t.s.now().WallMs + tellAgain.Milliseconds()
+			return nil // whoever drives comes back when there is room
+		case told.Decision.Action == kernel.ActionComplete:
+			d.told = ""
+			if d.moved = told.Outcome != nil && told.Outcome.Status == kernel.OutcomeDone; d.moved {
+				return nil // HEAD is another: how the task stands now is asked anew
+			}
+			d.tellLater(nil)
+			return nil
+		case told.Decision.Action == kernel.ActionNone && t.tracker.kept != nil && t.tracker.kept.since && st.Decision.Standing == kernel.StandFinal:
+			t.tracker.kept = nil // an ended task is left as it really is, which a last look shows
+		case told.Decision.Action == kernel.ActionNone:
+			if failed > 0 || told.noBase {
+				d.tellLater(nil) // a lost answer may still be carried out, a branch be made again
+			} else {
+				d.tellWake = max(told.Decision.Wake, mergeWake(told.Facts))
+			}
+			return nil
+		case told.Outcome != nil && told.Outcome.Status != kernel.OutcomeDone && told.Outcome.Status != kernel.OutcomeRefused:
+			if failed++; failed > 1 || forge.IsReason(told.forgeErr, forge.Limited) {
+				d.tellLater(told.forgeErr) // at once where it was said when to come back
+				return nil
+			}
+		}
+	}
+	d.tellLater(nil)
+	return nil
+}
+
+// provenBy is until when the payload that proves an approval may still be on its
+// way, Unix milliseconds; 0 where nothing is missing, or nothing comes any more. An
+// issue that is filed and labelled at once is looked at for the first delivery,
+// shows the label already, and the second has the text: nobody is to be told, by
+// mail too, what is wrong for a second. A time far ahead of our clock is no reason
+// to wait.
+func (i *tracker) provenBy(st Status, now int64) int64 {
+	if !slices.Contains(st.Decision.Codes, kernel.CodeApprovalUnproven) {
+		return 0
+	}
+	within := i.s.deps.Forge.PayloadWithin.Milliseconds()
+	if at := st.Intake.Approval.Time + within; now < at && at <= now+2*within {
+		return at
+	}
+	return 0
+}
+
+// speaksAt reports whether there may be something to say once a task stands so:
+// not while it goes on at once, nor while somebody else holds it who answers for that.
+func speaksAt(st Status) bool {
+	switch st.Decision.Standing {
+	case kernel.StandActing, kernel.StandAbandoned:
+		return false
+	case kernel.StandHeld:
+		return st.Facts.StrangersLease()
+	}
+	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
+}
+
+// tellOnce is one effect, or the finding that none is due.
+func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
+	if t.worker.run != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
+		defer cancel()
+	}
+	return t.Tick(ctx, kernel.RequestTell, actor)
+}
+
+// tellLater notes when to look at the issue again.
+func (d *drive) tellLater(err error) {
+	wait := tellAgain
+	var fe *forge.Error
+	if errors.As(err, &fe) && fe.RetryAfter > wait {
+		wait = fe.RetryAfter
+	}
+	d.tellWake = d.task.s.now().WallMs + wait.Milliseconds()
+	if err != nil {
+		d.task.say("the issue can't be moved at the moment: %s", words(err))
+	}
+}
+
+func (i *tracker) runID() string {
+	if i.worker.run == nil {
+		return ""
+	}
+	return i.worker.run.id
+}
+
+// Labels are writ's own, as a repository offers them; set-up makes them ahead.
+func Labels() []forge.Label { return slices.Clone(labels) }
