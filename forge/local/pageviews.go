@@ -59,9 +59,12 @@ func (v *visit) issues() error {
 	list := issueList{Closed: v.r.URL.Query().Get("state") == "closed"}
 	err = v.client.ListIssues(v.r.Context(), f.Repo.Repo, time.Time{}, func(i forge.Issue) error {
 		closed := i.State == forge.Closed
-		if closed {
+		switch {
+		case i.IsChange:
+			return nil
+		case closed:
 			list.Done++
-		} else {
+		default:
 			list.Open++
 		}
 		if closed == list.Closed {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 var draftTitle = regexp.MustCompile(`(?i)^\s*(\[draft\]|\(draft\)|draft:)`)
@@ -47,9 +48,10 @@ func listMerges(c *call) (any, error) {
 	}
 	source, bySource := c.word("source_branch")
 	target, byTarget := c.word("target_branch")
+	after, _ := c.params["updated_after"].(time.Time)
 	var out []*item
 	for _, i := range p.Items {
-		if i.Kind == aMerge && (!bySource || i.Source == source) && (!byTarget || i.Target == target) && c.inState(i) {
+		if i.Kind == aMerge && !i.Updated.Before(after) && (!bySource || i.Source == source) && (!byTarget || i.Target == target) && c.inState(i) {
 			out = append(out, i)
 		}
 	}

@@ -58,7 +58,7 @@ func aboutMerges() []route {
 	at := aProject + "/merge_requests"
 	return []route{
 		{method: "GET", pattern: at, handle: listMerges, paged: true, params: params{
-			"state": text, "order_by": text, "sort": text, "source_branch": text, "target_branch": text, "scope": text, "wip": text, "author_id": integer,
+			"state": text, "order_by": text, "sort": text, "source_branch": text, "target_branch": text, "scope": text, "wip": text, "author_id": integer, "updated_after": timestamp,
 		}},
 		{method: "POST", pattern: at, handle: createMerge, created: true, params: params{
 			"source_branch": text, "target_branch": text, "title": text, "description": text, "target_project_id": integer,
