@@ -151,7 +151,7 @@ type moment struct {
 	Place     string // that it is about
 	Edited    bool
 	Reactions []forge.Reaction
-	Digest    string
+	Digest    string     // of title and text, where it says what was approved or edited
 	Lines     []DiffLine // of an edit
 }
 
@@ -270,7 +270,10 @@ func timeline(versions []Version, events []forge.Event, comments []forge.Comment
 	var out []moment
 	edit := 0
 	for _, e := range events {
-		m := moment{At: e.At, ID: "event-" + digits(e.ID), Who: e.Actor, Kind: string(e.Kind), Label: e.Label, Digest: e.Digest}
+		m := moment{At: e.At, ID: "event-" + digits(e.ID), Who: e.Actor, Kind: string(e.Kind), Label: e.Label}
+		if e.Kind == forge.EventEdited || e.Kind == forge.EventLabeled && e.Label == approvalLabel {
+			m.Digest = e.Digest
+		}
 		if e.Kind == forge.EventEdited && edit+1 < len(versions) {
 			m.Lines = textDiff(versions[edit], versions[edit+1])
 			edit++
