@@ -225,8 +225,8 @@ func (h *Host) mergePage(ctx context.Context, w how, r forge.Repo, from *time.Ti
 // mergeIssue is a merge request as it stands in a list.
 func (h *Host) mergeIssue(ctx context.Context, m *mergeAnswer) (forge.Issue, error) {
 	c, err := h.change(ctx, m)
-	if err == nil && (m.CreatedAt == nil || m.CreatedAt.IsZero()) {
-		err = reading("read a merge request").odd("merge request %d has no time", m.IID)
+	if err == nil && (m.CreatedAt == nil || m.CreatedAt.IsZero() || m.UpdatedAt.IsZero() || slices.Contains(m.Labels, "")) {
+		err = reading("read a merge request").odd("merge request %d has no time, or a label without a name", m.IID)
 	}
 	if err != nil {
 		return forge.Issue{}, err
