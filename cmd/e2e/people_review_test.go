@@ -89,7 +89,7 @@ func newWalk(s *forgeSite, by hands) *walk {
 // no server runs is found by the sweep. Nothing is done twice: after each death the builders
 // that were started are counted, the comments, changes and closings.
 func TestI17_LabelToMerge(t *testing.T) {
-	onForges(t, func(t *testing.T, s *forgeSite) { newWalk(s, byAPI{s}).walk() })
+	onForges(t, func(_ *testing.T, s *forgeSite) { newWalk(s, byAPI{s}).walk() })
 }
 
 func (w *walk) walk() {
