@@ -76,7 +76,7 @@ type Issue struct {
 	Author    User
 	Labels    []string
 	Locked    bool
-	IsChange  bool      // a pull or merge request under an issue's number
+	IsChange  bool      // a pull or merge request, under the number of the change
 	CreatedAt time.Time // with ID it tells the issue from all others that have or had its number
 	UpdatedAt time.Time
 	URL       string
@@ -219,8 +219,9 @@ type Repositories interface {
 // Issues reads and moves issues.
 type Issues interface {
 	Issue(ctx context.Context, r Repo, number int64) (Issue, error)
-	// ListIssues calls f for each issue, changes left out, that was updated at or
-	// after since, oldest update first. An error of f ends it.
+	// ListIssues calls f for each issue and each change that was updated at or after
+	// since, oldest update first. A change has [Issue.IsChange]; what is said in its
+	// conversation updates it. An error of f ends it.
 	ListIssues(ctx context.Context, r Repo, since time.Time, f func(Issue) error) error
 	// History lists an issue's events, oldest first.
 	History(ctx context.Context, r Repo, number int64) ([]Event, error)

@@ -128,15 +128,20 @@ func (p githubPayload) commentTask() (int64, kernel.Code) {
 	if !issue["pull_request"].there() {
 		return p.issueTask()
 	}
-	m := changeMarker().FindStringSubmatch(textOf(nil, issue["body"]).body.word())
+	return TaskOfChange(textOf(nil, issue["body"]).body.word()), kernel.CodeTargetIneligible
+}
+
+// TaskOfChange is the task that a change delivers by its description; 0 for none.
+func TaskOfChange(description string) int64 {
+	m := changeMarker().FindStringSubmatch(description)
 	if m == nil {
-		return 0, kernel.CodeTargetIneligible
+		return 0
 	}
 	n, err := strconv.ParseInt(m[1], 10, 64)
 	if err != nil {
-		return 0, kernel.CodeTargetIneligible
+		return 0
 	}
-	return n, ""
+	return n
 }
 
 func (p githubPayload) pushTask() (int64, kernel.Code) {

@@ -13,14 +13,15 @@ import (
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
-// sweepCursor names the time of the issue that was swept last.
+// sweepCursor names the time of the issue or change that was swept last.
 const sweepCursor = "issues"
 
-// sweepAll looks, now and then, for what no webhook told: issues that changed
-// since the last look, and tasks in the repository that the schedule doesn't
+// sweepAll looks, now and then, for what no webhook told: issues and their changes that
+// were updated since the last look, and tasks in the repository that the schedule doesn't
 // know, because they are another installation's or the store is new. Without
 // webhooks it is all that there is.
 func (s *server) sweepAll(ctx context.Context) error {
@@ -186,9 +187,10 @@ func worthALook(i forge.Issue, now time.Time) bool {
 // set a date: everything is looked through once more.
 const clocksDiffer = time.Hour
 
-// changed are the issues that changed since the last sweep, those of the very
-// same moment that it did not see included. They come by their time: with an error
-// they are those up to a moment.
+// changed are the issues that changed since the last sweep, or whose change did, those of
+// the very same moment that it did not see included. A change says in its description
+// which task it delivers, which is a hint like any other. They come by their time: with
+// an error they are those up to a moment.
 func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
 	if before.until.After(time.Now().Add(clocksDiffer)) {
 		before = swept{}
@@ -210,8 +212,12 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 		case i.UpdatedAt.Equal(now.until):
 			now.seen = append(slices.Clone(now.seen), i.Number)
 		}
-		if worthALook(i, time.Now()) {
-			keys = append(keys, inbox.Key{World: w.world, Task: i.Number})
+		task := i.Number
+		if i.IsChange {
+			task = webhook.TaskOfChange(i.Body)
+		}
+		if key := (inbox.Key{World: w.world, Task: task}); task > 0 && worthALook(i, time.Now()) && !slices.Contains(keys, key) {
+			keys = append(keys, key)
 		}
 		return nil
 	})

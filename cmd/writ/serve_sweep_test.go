@@ -67,6 +67,28 @@ func TestF4_FirstSweepIsSmall(t *testing.T) {
 	}
 }
 
+// TestF4_SweepSeesChanges: a change that was updated, as what is said in its conversation
+// does, has the task looked at that it delivers; one that says of none, or of none that can
+// be, nothing.
+func TestF4_SweepSeesChanges(t *testing.T) {
+	now := time.Now().Add(-time.Minute)
+	change := func(number int64, body string) forge.Issue {
+		return forge.Issue{Number: number, IsChange: true, State: forge.Open, Body: body, UpdatedAt: now}
+	}
+	s, w := openedWith(t, &brokenList{issues: []forge.Issue{
+		{Number: 3, State: forge.Open, UpdatedAt: now}, change(4, "<!-- writ:task:local/1:3 run=r -->\nIt is done."),
+		change(5, "<!-- writ:task:local/1:2 run=r -->\nIt is done."), change(6, "By hand."), change(7, "<!-- writ:task:local/1:99999999999999999999 run=r -->"),
+	}})
+	for _, want := range []int{2, 0} {
+		if n, err := s.sweep(t.Context(), w); n != want || err != nil {
+			t.Errorf("found are %d, %v; want %d", n, err, want)
+		}
+	}
+	if got := s.dueIn(t, w); !slices.Equal(got, []int64{2, 3}) {
+		t.Errorf("looked at are %v", got)
+	}
+}
+
 // dueIn are the tasks that the schedule has of a world.
 func (s *server) dueIn(t *testing.T, w *served) (tasks []int64) {
 	t.Helper()

@@ -43,7 +43,8 @@ type sight struct {
 	Issue    *forge.Issue
 	History  *[]forge.Event
 	Comments *[]forge.Comment
-	Change   *forge.Change // nil where the task needs none; zero where there is none
+	Change   *forge.Change          // nil where the task needs none; zero where there is none
+	Said     *[]forge.ReviewComment // of the change; nil where the look didn't ask
 }
 
 // digest names a sight; "" for one that was not read to its end.
@@ -111,6 +112,20 @@ func (r *unchanged) FindChange(ctx context.Context, at forge.Repo, head, base st
 		r.note(n, func(s *sight) { s.Change = &c })
 	}
 	return c, err
+}
+
+// ReviewComments implements forge.Client.
+func (r *unchanged) ReviewComments(ctx context.Context, at forge.Repo, change int64) ([]forge.ReviewComment, error) {
+	list, err := r.Client.ReviewComments(ctx, at, change)
+	said := append([]forge.ReviewComment{}, list...) // an empty one isn't one that nobody read
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.looks {
+		if err == nil && s.Change != nil && s.Change.Number == change {
+			s.Said = &said
+		}
+	}
+	return list, err
 }
 
 // begin begins a look at a task.
@@ -181,10 +196,17 @@ func (r *unchanged) rests(ctx context.Context, repo *git.Repo, ref string, n int
 	r.mu.Lock()
 	base := r.base
 	r.mu.Unlock()
-	if _, err := now.FindChange(ctx, r.at, changePrefix+strconv.FormatInt(n, 10), base); err != nil && !forge.IsReason(err, forge.NotFound) {
+	c, err := now.FindChange(ctx, r.at, changePrefix+strconv.FormatInt(n, 10), base)
+	switch {
+	case err != nil && !forge.IsReason(err, forge.NotFound):
+		return false
+	case s.digest() == seen:
+		return true
+	case err != nil || c.State != forge.ChangeOpen:
 		return false
 	}
-	return s.digest() == seen
+	_, err = now.ReviewComments(ctx, r.at, c.Number)
+	return err == nil && s.digest() == seen
 }
 
 // rests reports whether a task needs no look: it ended, and nobody touched it.

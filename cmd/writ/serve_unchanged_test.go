@@ -76,8 +76,14 @@ func (c *counting) FindChange(ctx context.Context, r forge.Repo, head, base stri
 	return c.Client.FindChange(ctx, r, head, base)
 }
 
-// lookedAt is a task at rest, after a look as a supervisor makes it.
-func lookedAt(t *testing.T, p *forgePlace, withChange bool) (*unchanged, *counting, *git.Repo, int64) {
+func (c *counting) ReviewComments(ctx context.Context, r forge.Repo, change int64) ([]forge.ReviewComment, error) {
+	c.n.Add(1)
+	return c.Client.ReviewComments(ctx, r, change)
+}
+
+// lookedAt is a task at rest, after a look as a supervisor makes it: without a change, with
+// one that isn't there, or with one that is reviewed.
+func lookedAt(t *testing.T, p *forgePlace, change string) (*unchanged, *counting, *git.Repo, int64) {
 	t.Helper()
 	ctx := t.Context()
 	repo, err := git.Open(ctx, git.Endpoint{URL: p.Store.GitDir(p.Repo.ID)}, git.Options{})
@@ -96,26 +102,35 @@ func lookedAt(t *testing.T, p *forgePlace, withChange bool) (*unchanged, *counti
 		_, err = r.Comments(ctx, p.Repo, n)
 		must(t, err)
 	}
-	if withChange {
-		if _, err = r.FindChange(ctx, p.Repo, fmt.Sprintf("writ/change/%d", n), ""); !forge.IsReason(err, forge.NotFound) {
+	branch := fmt.Sprintf("writ/change/%d", n)
+	switch change {
+	case missingChange:
+		if _, err = r.FindChange(ctx, p.Repo, branch, ""); !forge.IsReason(err, forge.NotFound) {
 			t.Fatal(err)
 		}
+	case openChange:
+		gittest.Commit(t, p.Store.GitDir(p.Repo.ID), "refs/heads/"+branch, "refs/heads/main", map[string]string{"x": "y"})
+		_, err = p.Store.As(p.Bot).OpenChange(ctx, p.Repo, forge.Change{Title: "Say hello", Head: branch, Base: "main"})
+		must(t, err)
+		found, err := r.FindChange(ctx, p.Repo, branch, "main")
+		must(t, err)
+		_, err = r.ReviewComments(ctx, p.Repo, found.Number)
+		must(t, err)
 	}
 	r.end(n, true, gittest.RefOID(p.Store.GitDir(p.Repo.ID), "refs/heads/main"))
 	c.n.Store(0)
 	return r, c, repo, n
 }
 
+// What a look found of a change.
+const noChange, missingChange, openChange = "none", "missing", "open"
+
 func TestRestful_CountsItsRequests(t *testing.T) {
-	for _, withChange := range []bool{false, true} {
+	for change, want := range map[string]int64{noChange: 3, missingChange: 4, openChange: 5} {
 		p := newForgePlace(t)
-		r, c, repo, n := lookedAt(t, p, withChange)
+		r, c, repo, n := lookedAt(t, p, change)
 		if !r.rests(t.Context(), repo, stateRef("", n), n) {
 			t.Error("a task that nobody touched doesn't rest")
-		}
-		want := int64(3)
-		if withChange {
-			want++
 		}
 		if got := c.n.Load(); got != want {
 			t.Errorf("that took %d requests of the forge, want %d", got, want)
@@ -141,6 +156,12 @@ func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
 			_, err := p.Maintainer.AddComment(ctx, p.Repo, n, "/writ retry")
 			return err
 		},
+		"a word on its change": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+			c, err := p.Maintainer.FindChange(ctx, p.Repo, fmt.Sprintf("writ/change/%d", n), "")
+			must(p.t, err)
+			_, err = p.Maintainer.AddComment(ctx, p.Repo, c.Number, "/writ fix")
+			return err
+		},
 		"HEAD": func(_ context.Context, p *forgePlace, _ *unchanged, n int64) error {
 			dir := p.Store.GitDir(p.Repo.ID)
 			gittest.Commit(p.t, dir, fmt.Sprintf("refs/writ/task/%d", n), "refs/heads/main", map[string]string{"x": "y"})
@@ -158,7 +179,7 @@ func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newForgePlace(t)
-			r, _, repo, n := lookedAt(t, p, true)
+			r, _, repo, n := lookedAt(t, p, openChange)
 			must(t, change(t.Context(), p, r, n))
 			if r.rests(t.Context(), repo, stateRef("", n), n) {
 				t.Error("the task rests")

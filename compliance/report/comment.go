@@ -22,6 +22,7 @@ type Around struct {
 	Change      string // link to the change that delivers the work, in Markdown; "" for none
 	Lines       *Lines // of the change, nil where they weren't counted
 	MaxAttempts int64  // 0 where that isn't known
+	Revision    bool   // it is of delivered work: files and lines are those that it changed
 }
 
 // Lines are what a change adds and removes. Uncounted are files without lines: binary
@@ -73,6 +74,9 @@ func (r Report) changed(a Around) string {
 		return ""
 	}
 	text := Counted(len(r.ChangedFiles), "file") + " changed"
+	if a.Revision {
+		text += " by the revision"
+	}
 	if l := a.Lines; l != nil {
 		text += fmt.Sprintf(", +%d −%d", l.Added, l.Removed)
 		if l.Uncounted > 0 {
@@ -136,6 +140,9 @@ func (r Report) finest() []Words {
 // evidence has all of it.
 var longID = lazyregexp.New(`\b((?:sha256:)?[0-9a-f]{12})[0-9a-f]{28,}\b`)
 
+// anAct is the id of a person's act, which says nothing to a reader; the evidence has it.
+var anAct = lazyregexp.New(`^[0-9]{13,}/(comment|event|closing):[0-9]+$`)
+
 // why has each of the finest codes with its first cause.
 func (r Report) why() (out []string) {
 	list := r.finest()
@@ -146,7 +153,8 @@ func (r Report) why() (out []string) {
 				continue
 			}
 			if more++; more == 1 {
-				text = "`" + string(w.Code) + "`: " + span(longID().ReplaceAllString(strings.TrimPrefix(unreferring(v.Subject)+": ", ": ")+v.Detail, "$1…"))
+				subject := anAct().ReplaceAllString(unreferring(v.Subject), "")
+				text = "`" + string(w.Code) + "`: " + span(longID().ReplaceAllString(strings.TrimPrefix(subject+": ", ": ")+v.Detail, "$1…"))
 			}
 		}
 		if more > 1 {

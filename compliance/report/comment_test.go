@@ -33,6 +33,8 @@ func TestComment_FitsAPhone(t *testing.T) {
 	loud.Checks, loud.Sandbox = nil, SandboxNone
 	edited := Report{TaskID: 7, Violations: []kernel.Violation{
 		{Code: kernel.CodeInstructionChanged, Detail: "Approved was " + string(digest) + ", the issue now has " + string(digest) + "."}}}
+	stopped := Report{TaskID: 7, Violations: []kernel.Violation{
+		{Code: kernel.CodeTaskStopped, Subject: "1795751963300/comment:4", Detail: "Stopped by ana."}}}
 	refused := Report{TaskID: 7, Violations: []kernel.Violation{
 		{Code: kernel.CodeDispatchMalformed, Subject: "allowed_files", Detail: "It is missing."},
 		{Code: kernel.CodeDispatchMalformed, Subject: "expected_outcome", Detail: "It is missing."},
@@ -87,6 +89,12 @@ func TestComment_FitsAPhone(t *testing.T) {
 - ¬execution.verification.failed¬: A dispatched execution was not accepted.
 - **Now:** Read the finer codes beside it. Then comment ¬/writ retry¬, with a word to the builder behind it if you like.
 `},
+		"revised": {completed(), Around{Change: link, Lines: &Lines{1, 0, 0}, Revision: true}, `**Writ: task 7 completed (` + link + `).**
+
+- 2 files changed by the revision, +1 −0: ¬calc/a.go¬, ¬calc/b.go¬
+- Checks: ¬test¬ passed
+- **Now:** Review the change and merge it, or close it. Writ merges nothing.
+`},
 		"nothing checked, and no sandbox": {loud, Around{Lines: &Lines{1, 0, 0}}, `**Writ: task 7 completed.**
 
 **` + LineNothingChecked + `**
@@ -99,6 +107,11 @@ func TestComment_FitsAPhone(t *testing.T) {
 
 - ¬instruction.changed_after_approval¬: ¬Approved was sha256:2d711642b726…, the issue now has sha256:2d711642b726….¬
 - **Now:** Read the issue as it is now, and comment ¬/writ run¬ to approve that.
+`},
+		"stopped": {stopped, Around{}, `**Writ: task 7 was not carried out.**
+
+- ¬task.stopped¬: ¬Stopped by ana.¬
+- **Now:** ` + kernel.CodeTaskStopped.IssueRemedy() + `
 `},
 		"refused": {refused, Around{}, `**Writ: task 7 was not carried out.**
 

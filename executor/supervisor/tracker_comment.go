@@ -187,7 +187,7 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 	if err != nil {
 		return message{}, err
 	}
-	around := report.Around{Change: c.changeLink(f.Change), Lines: lines, MaxAttempts: c.facts.Budgets.Attempts}
+	around := report.Around{Change: c.changeLink(f.Change), Lines: lines, MaxAttempts: c.facts.Budgets.Attempts, Revision: c.origin != ""}
 	i.readCheck(c, f, r)
 	held, err := i.pathsWords(ctx, c)
 	if err != nil {

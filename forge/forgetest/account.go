@@ -124,7 +124,7 @@ func (a *Account) ListIssues(ctx context.Context, r forge.Repo, since time.Time,
 	}
 	var all []forge.Issue
 	for _, it := range repo.items {
-		if it.change == nil && !it.issue.UpdatedAt.Before(since) {
+		if !it.issue.UpdatedAt.Before(since) {
 			all = append(all, it.copy())
 		}
 	}

@@ -82,22 +82,27 @@ func numbers(issues []forge.Issue) []int64 {
 	return out
 }
 
-// exerciseList: more than a page, oldest update first, since is inclusive,
-// closed ones too, changes left out.
+// exerciseList: more than a page, oldest update first, since is inclusive, closed ones
+// and changes too. What is said of a change updates it.
 func exerciseList(t *testing.T, p *Place) {
 	const many = 105
 	all := make([]forge.Issue, 0, many)
 	for range many {
 		all = append(all, p.file(t, "One of many"))
 	}
-	p.change(t, "work")
+	change := p.change(t, "work")
 	ok(t, p.Bot.SetState(t.Context(), p.Repo, all[1].Number, forge.Closed))
 	_, err := p.Bot.AddComment(t.Context(), p.Repo, all[0].Number, "A word")
 	ok(t, err)
 
 	got := p.list(t, noTime)
-	if len(got) != many {
-		t.Fatalf("%d issues listed, want %d: %v", len(got), many, numbers(got))
+	if len(got) != many+1 {
+		t.Fatalf("%d issues and changes listed, want %d: %v", len(got), many+1, numbers(got))
+	}
+	for _, i := range got {
+		if i.IsChange != (i.Number == change.Number) || i.IsChange && (i.Body != change.Body || i.State != forge.Open || i.Author.ID != change.Author.ID) {
+			t.Errorf("listed is %+v, and the change is %+v", i, change)
+		}
 	}
 	if !slices.IsSortedFunc(got, func(a, b forge.Issue) int { return a.UpdatedAt.Compare(b.UpdatedAt) }) {
 		t.Errorf("not by update: %v", numbers(got))
@@ -116,6 +121,11 @@ func exerciseList(t *testing.T, p *Place) {
 		if i.UpdatedAt.Before(commented.UpdatedAt) {
 			t.Errorf("#%d of %v is older than asked for", i.Number, i.UpdatedAt)
 		}
+	}
+	said, err := p.Owner.AddComment(t.Context(), p.Repo, change.Number, "A word on it")
+	ok(t, err)
+	if last := p.list(t, said.CreatedAt); !slices.Contains(numbers(last), change.Number) {
+		t.Errorf("what is said of the change doesn't update it: %v", numbers(last))
 	}
 	if none := p.list(t, commented.UpdatedAt.AddDate(1, 0, 0)); len(none) > 0 {
 		t.Errorf("issues of the future: %v", numbers(none))

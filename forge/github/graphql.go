@@ -58,8 +58,11 @@ type editsAnswer struct {
 			}
 		}
 	}
-	Errors []struct{ Type, Message string }
+	Errors []said
 }
+
+// said is an error in an answer.
+type said struct{ Type, Message string }
 
 type editNode struct {
 	EditedAt  time.Time
@@ -81,7 +84,7 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 	var before *string
 	for range maxEditPages {
 		var a editsAnswer
-		if err := at.ask(ctx, h, map[string]any{"owner": at.owner, "name": at.name, "number": number, "before": before}, &a); err != nil {
+		if err := at.ask(ctx, h, editsQuery, map[string]any{"owner": at.owner, "name": at.name, "number": number, "before": before}, &a); err != nil {
 			return out, err
 		}
 		repo := a.Data.Repository
@@ -89,7 +92,7 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 		// A part that can't be shown is null beside an error: no edits then doesn't
 		// mean that there were none.
 		case len(a.Errors) > 0 || repo == nil || repo.Issue == nil || repo.Issue.UserContentEdits == nil:
-			return out, answerError(a)
+			return out, answerError(a.Errors)
 		case repo.DatabaseID != at.about.ID:
 			return out, &forge.Error{Reason: forge.NotFound, Err: errors.New("another repository has the name now")}
 		}
@@ -138,10 +141,10 @@ func (n editNode) version() version {
 
 // ask makes the question. It is a read, though a POST, and has an allowance of
 // its own.
-func (at spot) ask(ctx context.Context, h *Host, variables map[string]any, into *editsAnswer) error {
+func (at spot) ask(ctx context.Context, h *Host, query string, variables map[string]any, into any) error {
 	call := transport.CallOf(ctx)
 	call.Lane, call.Bucket = transport.Read, call.Account+" graphql"
-	req, err := at.NewRequest(http.MethodPost, h.at.graphql.String(), map[string]any{"query": editsQuery, "variables": variables})
+	req, err := at.NewRequest(http.MethodPost, h.at.graphql.String(), map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return err
 	}
@@ -150,9 +153,9 @@ func (at spot) ask(ctx context.Context, h *Host, variables map[string]any, into 
 }
 
 // answerError is why there is no issue: GraphQL answers 200 to everything.
-func answerError(a editsAnswer) error {
+func answerError(list []said) *forge.Error {
 	e := &forge.Error{Reason: forge.NotFound, Err: errors.New("GitHub shows no such issue")}
-	for _, said := range a.Errors {
+	for _, said := range list {
 		switch said.Type {
 		case "NOT_FOUND":
 		case "FORBIDDEN", "INSUFFICIENT_SCOPES":

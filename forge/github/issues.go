@@ -43,7 +43,7 @@ func (c *client) Issue(ctx context.Context, r forge.Repo, number int64) (out for
 	return out, err
 }
 
-// ListIssues is forge.Issues. GitHub's pages shift while issues are updated, so
+// ListIssues is forge.Issues. GitHub lists pull requests among the issues. Its pages shift while issues are updated, so
 // that one would be lost between two of them: each page begins at the last
 // update of the one before.
 func (c *client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
@@ -126,7 +126,7 @@ func (w *window) move(last time.Time) {
 }
 
 func (w *window) tell(i forge.Issue, since time.Time, f func(forge.Issue) error) error {
-	if i.IsChange || i.UpdatedAt.Before(since) {
+	if i.UpdatedAt.Before(since) {
 		return nil
 	}
 	return f(i)

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,28 +13,40 @@ import (
 
 // ReviewComments is forge.Reviews: reviews, what they say of lines, and the conversation
 // beside them. A comment that is part of a review can be read once that is submitted, and
-// GitHub says when it was begun; so it is taken to be of the submission, which may touch
-// it without an edit. Of a review's own text GitHub doesn't say when it was edited, and
-// who settled a comment only its other API knows.
+// GitHub says when it was begun; so it is taken to be of the submission. That may touch it
+// without an edit, a second later, and of a review's own text no time of an edit is told:
+// of these GitHub's other API is asked. Who settled a comment that API alone knows, too.
 func (c *client) ReviewComments(ctx context.Context, r forge.Repo, change int64) (out []forge.ReviewComment, err error) {
-	submitted := map[int64]time.Time{}
+	submitted, doubtful := map[int64]time.Time{}, map[string]int{}
 	err = c.h.do(ctx, r, act{op: onItem("list the reviews of", r, change), scope: toRead}, func(ctx context.Context, at spot) error {
 		out = nil
 		clear(submitted)
-		if err := at.reviews(ctx, change, submitted, &out); err != nil {
+		clear(doubtful)
+		if err := at.reviews(ctx, change, submitted, doubtful, &out); err != nil {
 			return err
 		}
 		o := &api.PullRequestListCommentsOptions{Sort: "created", Direction: "asc"}
-		return pages(func(p *api.ListOptions) (*api.Response, error) {
+		err := pages(func(p *api.ListOptions) (*api.Response, error) {
 			o.ListOptions = *p
 			got, res, err := at.PullRequests.ListComments(ctx, at.owner, at.name, itemNumber(change), o)
 			if err != nil {
 				return nil, err
 			}
+			node := ""
 			return res, readEach(got, func(g *api.PullRequestComment) (forge.ReviewComment, error) {
+				node = g.GetNodeID()
 				return lineComment(g, submitted[g.GetPullRequestReviewID()])
-			}, func(c forge.ReviewComment) { out = append(out, c) })
+			}, func(c forge.ReviewComment) {
+				if c.UpdatedAt.After(c.CreatedAt) {
+					doubtful[node] = len(out)
+				}
+				out = append(out, c)
+			})
 		})
+		if err != nil {
+			return err
+		}
+		return at.askEdited(ctx, c.h, doubtful, out)
 	})
 	if err != nil {
 		return nil, err
@@ -50,20 +63,70 @@ func (c *client) ReviewComments(ctx context.Context, r forge.Repo, change int64)
 }
 
 // reviews reads the reviews themselves, and when each was submitted. Those that have no
-// text of their own say nothing.
-func (at spot) reviews(ctx context.Context, change int64, submitted map[int64]time.Time, out *[]forge.ReviewComment) error {
+// text of their own say nothing; the others are doubtful.
+func (at spot) reviews(ctx context.Context, change int64, submitted map[int64]time.Time, doubtful map[string]int, out *[]forge.ReviewComment) error {
 	return pages(func(o *api.ListOptions) (*api.Response, error) {
 		got, res, err := at.PullRequests.ListReviews(ctx, at.owner, at.name, itemNumber(change), o)
 		if err != nil {
 			return nil, err
 		}
-		return res, readEach(got, summary, func(c forge.ReviewComment) {
+		node := ""
+		return res, readEach(got, func(g *api.PullRequestReview) (forge.ReviewComment, error) {
+			node = g.GetNodeID()
+			return summary(g)
+		}, func(c forge.ReviewComment) {
 			submitted[c.ID] = c.CreatedAt
 			if c.Body != "" && !c.CreatedAt.IsZero() {
+				doubtful[node] = len(*out)
 				*out = append(*out, c)
 			}
 		})
 	})
+}
+
+// editedQuery asks when texts were last edited: null for never.
+const editedQuery = `query($ids: [ID!]!) {
+  nodes(ids: $ids) { ... on PullRequestReview { id lastEditedAt } ... on PullRequestReviewComment { id lastEditedAt } }
+}`
+
+// maxNodes is how many nodes GitHub takes in one question.
+const maxNodes = 100
+
+// askEdited asks when doubtful texts were edited. Of what isn't answered nothing is known,
+// and it stays as it is.
+func (at spot) askEdited(ctx context.Context, h *Host, doubtful map[string]int, out []forge.ReviewComment) error {
+	delete(doubtful, "")
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(doubtful)), maxNodes) {
+		var a struct {
+			Data struct {
+				Nodes []*struct {
+					ID           string
+					LastEditedAt *time.Time
+				}
+			}
+			Errors []said
+		}
+		if err := at.ask(ctx, h, editedQuery, map[string]any{"ids": ids}, &a); err != nil {
+			return err
+		}
+		if err := answerError(a.Errors); len(a.Errors) > 0 && err.Reason != forge.NotFound && err.Reason != forge.Forbidden {
+			return err
+		}
+		for _, node := range a.Data.Nodes {
+			if node == nil {
+				continue
+			}
+			n, asked := doubtful[node.ID]
+			if !asked {
+				continue
+			}
+			out[n].UpdatedAt = out[n].CreatedAt
+			if at := node.LastEditedAt; at != nil && at.After(out[n].CreatedAt) {
+				out[n].UpdatedAt = *at
+			}
+		}
+	}
+	return nil
 }
 
 // summary is a review's own text. One that isn't submitted yet has no time.

@@ -1,8 +1,11 @@
 package gitlab
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -119,18 +122,136 @@ func (h *Host) issue(ctx context.Context, i *issueAnswer) (forge.Issue, error) {
 	return out, err
 }
 
-// seen is an issue's version in a listing.
+// ListIssues is forge.Issues. GitLab lists issues and merge requests apart, so two lists
+// are read at once, each as far as the other one has come.
+func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
+	var next [2]func() (forge.Issue, error, bool)
+	var first [2]forge.Issue
+	var there [2]bool
+	for n, page := range [2]pageOf{h.issuePage, h.mergePage} {
+		pull, stop := iter.Pull2(func(yield func(forge.Issue, error) bool) {
+			err := h.listUpdates(ctx, r, since, page, func(i forge.Issue) error {
+				if !yield(i, nil) {
+					return errFound
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, errFound) {
+				yield(forge.Issue{}, err)
+			}
+		})
+		defer stop()
+		next[n] = pull
+	}
+	advance := func(n int) (err error) { first[n], err, there[n] = next[n](); return err }
+	if err := cmp.Or(advance(0), advance(1)); err != nil {
+		return err
+	}
+	for there[0] || there[1] {
+		n := 0
+		if !there[0] || there[1] && first[1].UpdatedAt.Before(first[0].UpdatedAt) {
+			n = 1
+		}
+		if err := f(first[n]); err != nil {
+			return err
+		}
+		if err := advance(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageOf asks for a page of what was updated from a time on, oldest update first, and
+// whether another one follows.
+type pageOf func(ctx context.Context, w how, r forge.Repo, from *time.Time, page int) (some []listed, more bool, err error)
+
+// listed is an entry of such a page. read says what it is, and whether it is one of those
+// that are listed.
+type listed struct {
+	id      int
+	updated *time.Time
+	read    func() (i forge.Issue, shown bool, err error)
+}
+
+// issuePage is a page of issues. Tasks, incidents and the like are left out, as hooks call
+// them by another name.
+func (h *Host) issuePage(ctx context.Context, w how, r forge.Repo, from *time.Time, page int) (out []listed, more bool, err error) {
+	var some []*issueAnswer
+	res, err := h.ask(ctx, w, http.MethodGet, fmt.Sprintf("projects/%d/issues", r.ID), &gitlab.ListProjectIssuesOptions{
+		ListOptions: gitlab.ListOptions{Page: page, PerPage: perPage},
+		OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll), IssueType: ptr("issue"), UpdatedAfter: from,
+	}, &some)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, i := range some {
+		if i == nil {
+			i = &issueAnswer{}
+		}
+		out = append(out, listed{i.ID, i.UpdatedAt, func() (forge.Issue, bool, error) {
+			if hidden, err := h.hidden(ctx, r, i); err != nil || hidden {
+				return forge.Issue{}, false, err
+			}
+			one, err := h.issue(ctx, i)
+			return one, true, err
+		}})
+	}
+	return out, res.NextPage > 0, nil
+}
+
+// mergePage is a page of merge requests.
+func (h *Host) mergePage(ctx context.Context, w how, r forge.Repo, from *time.Time, page int) (out []listed, more bool, err error) {
+	var some []*mergeAnswer
+	res, err := h.ask(ctx, w, http.MethodGet, mergePath(r, 0), &gitlab.ListProjectMergeRequestsOptions{
+		ListOptions: gitlab.ListOptions{Page: page, PerPage: perPage},
+		OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll), State: ptr(stateAll), UpdatedAfter: from,
+	}, &some)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range some {
+		if m == nil {
+			m = &mergeAnswer{}
+		}
+		out = append(out, listed{m.ID, m.UpdatedAt, func() (forge.Issue, bool, error) {
+			one, err := h.mergeIssue(ctx, m)
+			return one, true, err
+		}})
+	}
+	return out, res.NextPage > 0, nil
+}
+
+// mergeIssue is a merge request as it stands in a list.
+func (h *Host) mergeIssue(ctx context.Context, m *mergeAnswer) (forge.Issue, error) {
+	c, err := h.change(ctx, m)
+	if err == nil && (m.CreatedAt == nil || m.CreatedAt.IsZero() || m.UpdatedAt.IsZero() || slices.Contains(m.Labels, "")) {
+		err = reading("read a merge request").odd("merge request %d has no time, or a label without a name", m.IID)
+	}
+	if err != nil {
+		return forge.Issue{}, err
+	}
+	out := forge.Issue{
+		Number: c.Number, ID: int64(m.ID), Title: c.Title, Body: c.Body, State: forge.Closed, Author: c.Author, Labels: m.Labels,
+		Locked: m.DiscussionLocked, IsChange: true, CreatedAt: *m.CreatedAt, UpdatedAt: *m.UpdatedAt, URL: c.URL,
+	}
+	if c.State == forge.ChangeOpen {
+		out.State = forge.Open
+	}
+	return out, nil
+}
+
+// seen is an entry's version in a listing.
 type seen struct {
 	id int
 	at time.Time
 }
 
-// ListIssues is forge.Issues. Tasks, incidents and the like are left out, as hooks
-// call them by another name. An issue that is updated meanwhile moves to the end
-// of the list, and all behind it move up: so each page begins anew at the time
-// of the last issue, and only if all of a page have the same second the next one
-// is asked for.
-func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
+// listUpdates calls f for each entry of a list. One that is updated meanwhile moves to
+// the end of the list, and all behind it move up: so each page begins anew at the time
+// of the last entry, and only if all of a page have the same second the next one is asked
+// for.
+func (h *Host) listUpdates(ctx context.Context, r forge.Repo, since time.Time, pageOf pageOf, f func(forge.Issue) error) error {
 	w := reading("list issues of %s", r).sweep()
 	known := map[seen]bool{}
 	from, page, idle := since.Truncate(time.Second), 1, 0
@@ -138,20 +259,16 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 		if n == maxPages {
 			return w.refuse(forge.Invalid, "%w", errTooMany)
 		}
-		o := &gitlab.ListProjectIssuesOptions{
-			ListOptions: gitlab.ListOptions{Page: page, PerPage: perPage},
-			OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll), IssueType: ptr("issue"),
-		}
+		var after *time.Time
 		if !from.IsZero() {
-			o.UpdatedAfter = &from
+			after = &from
 		}
-		var some []*issueAnswer
-		res, err := h.ask(ctx, w, http.MethodGet, fmt.Sprintf("projects/%d/issues", r.ID), o, &some)
+		some, more, err := pageOf(ctx, w, r, after, page)
 		if err != nil {
 			return err
 		}
 		news := len(known)
-		if err := h.each(ctx, r, some, since, known, f); err != nil {
+		if err := each(w, some, since, known, f); err != nil {
 			return err
 		}
 		if idle++; len(known) > news {
@@ -160,12 +277,12 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 		if idle > mostIdle {
 			return w.refuse(forge.Invalid, "the list doesn't end")
 		}
-		if res.NextPage == 0 || len(some) == 0 {
+		if !more || len(some) == 0 {
 			return nil
 		}
 		page++
-		if last := lastUpdate(some); last.Truncate(time.Second).After(from) {
-			from, page = last.Truncate(time.Second), 1
+		if last := some[len(some)-1].updated.Truncate(time.Second); last.After(from) {
+			from, page = last, 1
 			maps.DeleteFunc(known, func(s seen, _ bool) bool { return s.at.Before(from) }) // it isn't listed any more
 		}
 	}
@@ -175,35 +292,21 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 // anew at a second with many updates repeats one.
 const mostIdle = 3
 
-// lastUpdate is the time of the last issue of a page.
-func lastUpdate(some []*issueAnswer) time.Time {
-	if last := some[len(some)-1]; last != nil && last.UpdatedAt != nil {
-		return *last.UpdatedAt
-	}
-	return time.Time{}
-}
-
-// each hands on the issues of a page that are new in this listing.
-func (h *Host) each(ctx context.Context, r forge.Repo, some []*issueAnswer, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
-	for n, i := range some {
-		if i == nil || i.ID <= 0 || i.UpdatedAt == nil {
-			return reading("list issues of %s", r).odd("entry %d of the list is null, or has no id or time", n)
+// each hands on the entries of a page that are new in this listing.
+func each(w how, some []listed, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
+	for n, e := range some {
+		if e.id <= 0 || e.updated == nil {
+			return w.odd("entry %d of the list is null, or has no id or time", n)
 		}
-		if i.UpdatedAt.Before(since) || known[seen{i.ID, *i.UpdatedAt}] {
+		if e.updated.Before(since) || known[seen{e.id, *e.updated}] {
 			continue
 		}
-		known[seen{i.ID, *i.UpdatedAt}] = true
-		if hidden, err := h.hidden(ctx, r, i); err != nil || hidden {
-			if err != nil {
-				return err
-			}
-			continue
+		known[seen{e.id, *e.updated}] = true
+		one, shown, err := e.read()
+		if err == nil && shown {
+			err = f(one)
 		}
-		one, err := h.issue(ctx, i)
 		if err != nil {
-			return err
-		}
-		if err := f(one); err != nil {
 			return err
 		}
 	}

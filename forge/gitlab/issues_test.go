@@ -2,6 +2,7 @@ package gitlab
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,36 @@ func TestW12_UpdatedWhileListing(t *testing.T) {
 	}))
 	if len(listed) != many {
 		t.Errorf("%d of %d issues were listed", len(listed), many)
+	}
+}
+
+// TestW12_ListsOfBothKinds: issues and merge requests come by their updates, more than a
+// page of each, and what is said of a merge request updates it. Two lists cost a request
+// each where nothing is new.
+func TestW12_ListsOfBothKinds(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Second) })
+	const each = 105
+	for n := range each {
+		w.file(t)
+		w.change(t, fmt.Sprintf("writ/change/%d", n), "Fix it", "It is done.")
+	}
+	must[forge.Comment](t)(w.owner.AddComment(t.Context(), w.repo, ChangeNumber(3), "/writ fix"))
+	var listed []forge.Issue
+	list := func(since time.Time) {
+		t.Helper()
+		listed = nil
+		ok(t, w.bot.ListIssues(t.Context(), w.repo, since, func(i forge.Issue) error { listed = append(listed, i); return nil }))
+	}
+	list(time.Time{})
+	if len(listed) != 2*each || !slices.IsSortedFunc(listed, func(a, b forge.Issue) int { return a.UpdatedAt.Compare(b.UpdatedAt) }) {
+		t.Errorf("%d were listed, want %d, by their updates", len(listed), 2*each)
+	}
+	if last := listed[len(listed)-1]; last.Number != ChangeNumber(3) || !last.IsChange || last.Body != "It is done." || last.State != forge.Open {
+		t.Errorf("the last is %+v", last)
+	}
+	before := len(w.Requests())
+	if list(listed[len(listed)-1].UpdatedAt); len(listed) != 1 || len(w.Requests()) != before+2 {
+		t.Errorf("%d are new, for %d requests", len(listed), len(w.Requests())-before)
 	}
 }
 

@@ -97,7 +97,7 @@ func (c *Client) ListChanges(ctx context.Context, r forge.Repo) (out []forge.Cha
 	err = c.in(ctx, r, reads("list the changes of "+r.String()), func(x *session, in scope) error {
 		updated, number := int64(0), int64(0)
 		for {
-			page, err := x.listItems(in.repoRow, true, updated, number)
+			page, err := x.listItems(in.repoRow, false, updated, number)
 			if err != nil {
 				return err
 			}

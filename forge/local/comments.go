@@ -154,6 +154,16 @@ func (c *Client) ReactToIssue(ctx context.Context, r forge.Repo, number int64, w
 	})
 }
 
+// IssueReactions are how accounts answered to an issue itself.
+func (c *Client) IssueReactions(ctx context.Context, r forge.Repo, number int64) (list []forge.Reaction, err error) {
+	err = c.inItem(ctx, r, number, reads("read the reactions to"), func(x *session, _ scope, it itemRow) error {
+		all, err := x.reactions(it.ID)
+		list = all[0]
+		return err
+	})
+	return list, err
+}
+
 func known(r forge.Reaction) bool {
 	switch r {
 	case forge.ReactionSeen, forge.ReactionDone, forge.ReactionRefused, forge.ReactionConfused:

@@ -79,7 +79,7 @@ func (c *Client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, 
 	for {
 		var page []forge.Issue
 		err := c.in(ctx, r, reads("list the issues of "+r.String()), func(x *session, in scope) (err error) {
-			page, err = x.listItems(in.repoRow, false, updated, number)
+			page, err = x.listItems(in.repoRow, true, updated, number)
 			return err
 		})
 		if err != nil {
@@ -97,14 +97,15 @@ func (c *Client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, 
 	}
 }
 
-// listItems lists a page, from the given place in the order of updates on.
-func (x *session) listItems(r repoRow, changes bool, updated, after int64) (page []forge.Issue, err error) {
+// listItems lists a page of changes, and of issues where these are wanted, too, from the
+// given place in the order of updates on.
+func (x *session) listItems(r repoRow, issues bool, updated, after int64) (page []forge.Issue, err error) {
 	err = x.each(func(scan func(...any) error) error {
 		it, err := scanItem(r, scan)
 		page = append(page, it.Issue)
 		return err
-	}, `SELECT `+itemColumns+` WHERE i.repo = ? AND i.change = ? AND (i.updated > ? OR i.updated = ? AND i.number > ?)
-		ORDER BY i.updated, i.number LIMIT ?`, r.ID, changes, updated, updated, after, pageSize)
+	}, `SELECT `+itemColumns+` WHERE i.repo = ? AND (i.change OR ?) AND (i.updated > ? OR i.updated = ? AND i.number > ?)
+		ORDER BY i.updated, i.number LIMIT ?`, r.ID, issues, updated, updated, after, pageSize)
 	for n := range page {
 		if err == nil {
 			page[n].Labels, err = x.labelsOf(page[n].ID)

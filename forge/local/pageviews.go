@@ -35,9 +35,12 @@ func (v *visit) issues() error {
 	list := issueList{Closed: v.r.URL.Query().Get("state") == "closed"}
 	err = v.client.ListIssues(v.r.Context(), f.Repo.Repo, time.Time{}, func(i forge.Issue) error {
 		closed := i.State == forge.Closed
-		if closed {
+		switch {
+		case i.IsChange:
+			return nil
+		case closed:
 			list.Done++
-		} else {
+		default:
 			list.Open++
 		}
 		if closed == list.Closed {
@@ -112,7 +115,7 @@ type moment struct {
 	Place     string // that it is about
 	Edited    bool
 	Reactions []forge.Reaction
-	Digest    string
+	Digest    string     // of title and text, where it says what was approved or edited
 	Lines     []DiffLine // of an edit
 }
 
@@ -219,7 +222,10 @@ func timeline(versions []Version, events []forge.Event, comments []forge.Comment
 	var out []moment
 	edit := 0
 	for _, e := range events {
-		m := moment{At: e.At, ID: "event-" + digits(e.ID), Who: e.Actor, Kind: string(e.Kind), Label: e.Label, Digest: e.Digest}
+		m := moment{At: e.At, ID: "event-" + digits(e.ID), Who: e.Actor, Kind: string(e.Kind), Label: e.Label}
+		if e.Kind == forge.EventEdited || e.Kind == forge.EventLabeled && e.Label == approvalLabel {
+			m.Digest = e.Digest
+		}
 		if e.Kind == forge.EventEdited && edit+1 < len(versions) {
 			m.Lines = textDiff(versions[edit], versions[edit+1])
 			edit++

@@ -38,7 +38,11 @@ func GitHub(t testing.TB, e *githubtest.Emulator, hook string) *World {
 			t.Cleanup(h.Close)
 			return h.Client(p.Repo)
 		},
-		Checks:  func(t testing.TB, oid string) []forge.Check { t.Helper(); return p.Checks(t, oid) },
+		Checks: func(t testing.TB, oid string) []forge.Check { t.Helper(); return p.Checks(t, oid) },
+		Reactions: func(t testing.TB, number int64) []string {
+			t.Helper()
+			return p.IssueReactions(t, number)
+		},
 		Trouble: func(t testing.TB, refused bool) { t.Helper(); p.Suspend(t, refused) },
 		Expire:  func(t testing.TB) { t.Helper(); p.ExpireTokens(t) },
 		told:    func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Slug+"[bot]", ref, old, oid) },

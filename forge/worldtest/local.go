@@ -26,7 +26,17 @@ func Local(t testing.TB, hook string) *World {
 			must(t, err)
 			return all
 		},
-		told: func(t testing.TB, ref, old, oid string) { t.Helper(); push(t, p, ref, old, oid) },
+		Reactions: func(t testing.TB, number int64) (out []string) {
+			t.Helper()
+			all, err := p.Maintainer.IssueReactions(t.Context(), p.Repo, number)
+			must(t, err)
+			for _, r := range all {
+				out = append(out, string(r))
+			}
+			return out
+		},
+		Pages: func(t testing.TB) (string, string) { t.Helper(); return p.URL, maintainerToken(t, p) },
+		told:  func(t testing.TB, ref, old, oid string) { t.Helper(); push(t, p, ref, old, oid) },
 	}
 	w.People = &localPeople{w, p}
 	return w
@@ -47,14 +57,20 @@ func push(t testing.TB, p *localtest.Place, ref, old, oid string) {
 	default:
 		gittest.Git(t, dir, "update-ref", ref, old)
 	}
-	self, err := p.Maintainer.Self(t.Context())
-	must(t, err)
-	token, err := p.Store.NewToken(t.Context(), self.ID)
-	must(t, err)
+	token := maintainerToken(t, p)
 	now, err := p.Maintainer.Repository(t.Context(), p.Repo.ID)
 	must(t, err)
 	at := strings.Replace(p.URL, "://", "://maintainer:"+token+"@", 1) + "/" + now.String() + ".git"
 	gittest.Git(t, dir, "push", "--quiet", "--force", at, what)
+}
+
+func maintainerToken(t testing.TB, p *localtest.Place) string {
+	t.Helper()
+	self, err := p.Maintainer.Self(t.Context())
+	must(t, err)
+	token, err := p.Store.NewToken(t.Context(), self.ID)
+	must(t, err)
+	return token
 }
 
 func must(t testing.TB, err error) {

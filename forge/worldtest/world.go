@@ -36,6 +36,11 @@ type World struct {
 	EditHistory bool
 	// Checks reads the checks of a commit.
 	Checks func(t testing.TB, oid string) []forge.Check
+	// Reactions are those to an issue itself, of whatever account, by the forge's names.
+	Reactions func(t testing.TB, number int64) []string
+	// Pages are where the forge's pages are, and a token with which the maintainer logs in
+	// there; nil where the forge is a double, which has none.
+	Pages func(t testing.TB) (url, token string)
 	// Trouble has the forge refuse the bot, or ends that; nil where it can't.
 	Trouble func(t testing.TB, refused bool)
 	// Expire ends the bot's token before its time, where another can be had; nil

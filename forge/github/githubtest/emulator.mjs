@@ -45,6 +45,7 @@ class Additions {
     this.suspended = new Set() // installation ids
     this.checkApps = new Map() // check run id to App id
     this.startLines = new Map() // review comment id to first line and its side
+    this.edited = new Map() // node id of a review comment to when its text was edited
   }
 
   repo(owner, name) { return this.gh.repos.findOneBy('full_name', `${owner}/${name}`) }
@@ -201,8 +202,25 @@ class Additions {
     const answer = await this.inner(new Request(`${this.baseUrl}${path}${url.search}`, { method: req.method, headers: req.headers, body: text || undefined }))
     if (answer.ok && old && req.method === 'PATCH') this.noteEdit(repo, find(), old, by)
     if (answer.ok && req.method === 'POST' && /\/pulls\/\d+\/comments$/.test(path) && body.start_line) this.startLines.set((await answer.clone().json()).id, [body.start_line, body.start_side ?? 'RIGHT'])
+    const listed = req.method === 'GET' && answer.ok && url.searchParams.get('sort') === 'updated' && path.match(/^\/repos\/([^/]+)\/([^/]+)\/issues$/)
+    if (listed) return this.withPulls(req, url.searchParams, this.repo(listed[1], listed[2]), answer)
+    if (answer.ok && req.method === 'PATCH' && /\/pulls\/comments\/\d+$/.test(path)) this.edited.set((await answer.clone().json()).node_id, new Date().toISOString())
     if (answer.ok && by.installation && /\/check-runs$/.test(path) && req.method === 'POST') this.checkApps.set((await answer.clone().json()).id, by.installation.appId)
     return answer
+  }
+
+  // withPulls puts pull requests among the issues, as GitHub does, by their updates: those up
+  // to the last issue of a full page.
+  async withPulls(req, query, repo, answer) {
+    const list = await answer.json()
+    if (Number(query.get('page') ?? 1) > 1) return new Response(JSON.stringify(list), { headers: answer.headers })
+    const last = list.length < Number(query.get('per_page') ?? 30) ? '9' : list.at(-1).updated_at
+    for (const row of this.gh.issues.findBy('repo_id', repo.id).filter((i) => i.is_pull_request && i.updated_at >= (query.get('since') ?? '') && i.updated_at <= last)) {
+      const pull = await (await this.inner(new Request(`${this.baseUrl}/repos/${repo.full_name}/pulls/${row.number}`, { headers: req.headers }))).json()
+      list.push({ ...pull, id: row.id, created_at: row.created_at, updated_at: row.updated_at, pull_request: { url: pull.url } })
+    }
+    list.sort((a, b) => (a.updated_at === b.updated_at ? a.number - b.number : a.updated_at < b.updated_at ? -1 : 1))
+    return new Response(JSON.stringify(list), { headers: answer.headers })
   }
 
   // noteEdit keeps what GitHub's edit history and its renamed events show.
@@ -219,8 +237,9 @@ class Additions {
     this.edits.get(key).push({ editedAt: new Date().toISOString(), diff: issue.body ?? '', deletedAt: null, editor: { __typename: user.type, login, databaseId: user.id } })
   }
 
-  // graphql answers the adapter's one question.
+  // graphql answers the adapter's two questions.
   graphql(v, by) {
+    if (v.ids) return json({ data: { nodes: v.ids.map((id) => ({ id, lastEditedAt: this.edited.get(id) ?? null })) } })
     const repo = this.repo(v.owner, v.name)
     const issue = repo && this.gh.issues.findBy('repo_id', repo.id).find((i) => i.number === v.number && !i.is_pull_request)
     if (!issue || (by.installation && !this.covers(by, repo))) return json({ data: { repository: null }, errors: [{ type: 'NOT_FOUND', message: 'Could not resolve' }] })

@@ -96,6 +96,17 @@ func (h Human) call(ctx context.Context, method, path string, body, into any) er
 	return json.Unmarshal(answer, into)
 }
 
+// IssueReactions are the contents of the reactions to an issue itself.
+func (p *Place) IssueReactions(t testing.TB, number int64) (out []string) {
+	t.Helper()
+	var all []struct{ Content string }
+	must(t, Human{p: p, by: p.Owner}.call(t.Context(), http.MethodGet, fmt.Sprintf("/repos/%s/issues/%d/reactions", p.Repo, number), nil, &all))
+	for _, r := range all {
+		out = append(out, r.Content)
+	}
+	return out
+}
+
 // Checks lists the checks of a commit: the App's runs and the statuses of tokens.
 func (p *Place) Checks(t testing.TB, oid string) []forge.Check {
 	t.Helper()

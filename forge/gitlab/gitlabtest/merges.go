@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/git/smarthttp"
@@ -18,7 +19,7 @@ func aboutMerges() []route {
 	at := aProject + "/merge_requests"
 	return []route{
 		{method: "GET", pattern: at, handle: listMerges, paged: true, params: params{
-			"state": text, "order_by": text, "sort": text, "source_branch": text, "target_branch": text, "scope": text, "wip": text, "author_id": integer,
+			"state": text, "order_by": text, "sort": text, "source_branch": text, "target_branch": text, "scope": text, "wip": text, "author_id": integer, "updated_after": timestamp,
 		}},
 		{method: "POST", pattern: at, handle: createMerge, created: true, params: params{
 			"source_branch": text, "target_branch": text, "title": text, "description": text, "target_project_id": integer,
@@ -80,9 +81,10 @@ func listMerges(c *call) (any, error) {
 	}
 	source, bySource := c.word("source_branch")
 	target, byTarget := c.word("target_branch")
+	after, _ := c.params["updated_after"].(time.Time)
 	var out []*item
 	for _, i := range p.Items {
-		if i.Kind == aMerge && (!bySource || i.Source == source) && (!byTarget || i.Target == target) && c.inState(i) {
+		if i.Kind == aMerge && !i.Updated.Before(after) && (!bySource || i.Source == source) && (!byTarget || i.Target == target) && c.inState(i) {
 			out = append(out, i)
 		}
 	}
