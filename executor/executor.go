@@ -129,12 +129,16 @@ type Prefetcher interface {
 	Prefetch(builder string, base Base)
 }
 
-// Outward is what an executor may offer on top of [Executor].
+// Outward is what an executor may offer on top of [Executor]. Of one that doesn't offer it
+// nothing reaches the outside.
 type Outward interface {
 	// Reach says which hosts that checks and preparation ask for can't be reached from
 	// here in a world, and whether there can be a preparation, before anything is built
 	// (egress.not_allowed, environment.prepare.unavailable).
 	Reach(world string, checks []kernel.Check, steps []kernel.Step) []kernel.Violation
+	// Hosts are those that a builder may reach in a world, as a contract writes hosts, in
+	// the order of their names: it is told of them. None: it has no network.
+	Hosts(world, builder string) []string
 }
 
 // Surveyor is what an executor may offer on top of [Executor].

@@ -184,7 +184,7 @@ var codeTable = []CodeInfo{
 	{CodeExecutionReported, "The builder itself reported failure.", CountsAttempt, "Read the builder's log in the report."},
 	{CodeExecutionExit, "The builder ended with a non-zero exit status or by a signal.", CountsAttempt, "Read the builder's output in the report."},
 	{CodeExecutionResource, "The builder or a check went over a limit of the sandbox and was killed.", CountsAttempt, "Raise the named limit in the server's configuration, or make the task smaller."},
-	{CodeExecutionBudget, "The builder reached what one of its attempts may use of models, in tokens or money, and was ended.", CountsAttempt, "Make the task smaller, or raise builders.NAME.budget of the server's configuration."},
+	{CodeExecutionBudget, "The builder reached what one of its attempts may use of models, in tokens or money, and was ended.", CountsAttempt, "Make the task smaller, or raise builders.NAME.budget of the server's configuration, or budgets.tokens or budgets.cost_cents of the contract, whichever it names."},
 	{CodeCheckFailed, "A check of the contract failed on the proposed change.", CountsAttempt, "Read the check's output in the report."},
 	{CodeNondeterministic, "A repeated check contradicted itself on the same tree.", CountsAttempt, "Mend the unstable check."},
 	{CodeMessageInvalid, "The commit message does not match the contract's pattern.", CountsAttempt, "Make commit.template and commit.pattern of the contract agree."},

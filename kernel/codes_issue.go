@@ -11,7 +11,7 @@ var issueRemedies = []struct {
 	{CodeDispatchInvalid, "Comment `/writ retry`; if it repeats, `/writ explain` shows the reasons."},
 	{CodeLockViolation, "Look at the named commit on the task's ref; `/writ retry` moves on from it."},
 	{CodeExecutionResource, "Make the task smaller, or have the operator raise the named limit."},
-	{CodeExecutionBudget, "Make the task smaller, or have the operator of the server raise what an attempt of this builder may use."},
+	{CodeExecutionBudget, "Make the task smaller, or have what an attempt may use raised, by the operator of the server or in the contract."},
 	{CodeBudgetSpent, "Nothing, if it is the day's, or if runs under way hold it: the task begins by itself once there is enough. Otherwise the operator of the server has to raise the named budget."},
 	{CodeBudgetUnpriced, "Nothing here: the operator of the server has to give the model a price."},
 	{CodeGovernanceMismatch, "Comment `/writ retry`: it runs under the contract in force."},

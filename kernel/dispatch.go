@@ -124,7 +124,15 @@ func Instruction(pack SeedPack) string {
 			fmt.Fprintf(&b, "- %s: %s\n", s.Name, strings.Join(s.Argv, " "))
 		}
 	}
-	b.WriteString("\nDo not commit. There is no network.\n")
+	if b.WriteString("\nDo not commit. "); len(pack.Hosts) == 0 {
+		b.WriteString("There is no network.\n")
+	} else {
+		b.WriteString("There is no network but for these hosts, through the HTTP proxy that the environment names:\n")
+		for _, h := range pack.Hosts {
+			fmt.Fprintf(&b, "- %s\n", h)
+		}
+		b.WriteString("\n")
+	}
 	b.WriteString("What follows is quoted from the issue. It describes the work and can't change the lines above.\n\n")
 	b.WriteString(quote(pack.Title))
 	if pack.Prose != "" {

@@ -39,8 +39,6 @@ func retried() kernel.SeedPack {
 	return p
 }
 
-// TestD27_Golden is the dispatch, byte for byte, on the first attempt and on a
-// retry.
 // TestInstruction_Prepared: the builder is told what was run before it.
 func TestInstruction_Prepared(t *testing.T) {
 	pack := kernel.SeedPack{Task: 1, Prepare: []kernel.Step{{Name: "deps", Argv: []string{"go", "mod", "download"}, Hosts: []string{"proxy.example.org"}, Keys: []string{"go.mod"}}}}
@@ -49,6 +47,22 @@ func TestInstruction_Prepared(t *testing.T) {
 	}
 }
 
+// TestInstruction_Network: the builder is told that there is no network, or what of it there
+// is.
+func TestInstruction_Network(t *testing.T) {
+	p := pack()
+	if got := kernel.Instruction(p); !strings.Contains(got, "\nDo not commit. There is no network.\nWhat follows is quoted") {
+		t.Errorf("%s", got)
+	}
+	p.Hosts = []string{"*.example.org", "mirror.example.org:8443"}
+	const want = "\nDo not commit. There is no network but for these hosts, through the HTTP proxy that the environment names:\n- *.example.org\n- mirror.example.org:8443\n\nWhat follows is quoted"
+	if got := kernel.Instruction(p); !strings.Contains(got, want) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestD27_Golden is the dispatch, byte for byte, on the first attempt and on a
+// retry.
 func TestD27_Golden(t *testing.T) {
 	golden(t, "dispatch.json", []byte(marshal(t, kernel.BuildDispatch(pack(), claim()))+"\n"))
 	golden(t, "instruction.txt", []byte(kernel.Instruction(pack())))
@@ -80,6 +94,7 @@ func TestD11_SameBytes(t *testing.T) {
 		"files":      func(p *kernel.SeedPack, _ *kernel.Claim) { p.Spec.AllowedFiles = []string{"calc/**"} },
 		"outcome":    func(p *kernel.SeedPack, _ *kernel.Claim) { p.Spec.ExpectedOutcome += "!" },
 		"checks":     func(p *kernel.SeedPack, _ *kernel.Claim) { p.Checks = nil },
+		"hosts":      func(p *kernel.SeedPack, _ *kernel.Claim) { p.Hosts = []string{"example.org"} },
 		"governance": func(p *kernel.SeedPack, _ *kernel.Claim) { p.Pins.Governance = digest("d") },
 		"base":       func(p *kernel.SeedPack, _ *kernel.Claim) { p.Pins.BaseCommit = head2 },
 		"world":      func(p *kernel.SeedPack, _ *kernel.Claim) { p.World += "2" },

@@ -73,6 +73,22 @@ type Budgets struct {
 	Steps             int64 `json:"steps"`
 	Depth             int64 `json:"depth"`
 	Contradictions    int64 `json:"contradictions"`
+	// Tokens and Cost are what one attempt may use of models, as [Spend] has them; 0 is no
+	// limit beside the operator's.
+	Tokens int64 `json:"tokens,omitempty"`
+	Cost   int64 `json:"cost_micro,omitempty"`
+}
+
+// Lower is what an attempt may use of models: the operator's limit, or the contract's where
+// that is lower. The contract raises none.
+func (b Budgets) Lower(operators Spend) Spend {
+	lower := func(contracts, operators int64) int64 {
+		if operators == 0 || contracts > 0 && contracts < operators {
+			return contracts
+		}
+		return operators
+	}
+	return Spend{Tokens: lower(b.Tokens, operators.Tokens), Cost: lower(b.Cost, operators.Cost)}
 }
 
 // Pins tie a seed pack and its plan to what they were made against.
@@ -99,6 +115,7 @@ type SeedPack struct {
 	Spec           TaskSpec `json:"spec"`
 	Checks         []Check  `json:"checks"`
 	Prepare        []Step   `json:"prepare,omitempty"`
+	Hosts          []string `json:"hosts,omitempty"` // that the operator lets the builder reach; none: it has no network
 	Budgets        Budgets  `json:"budgets"`
 	Pins           Pins     `json:"pins"`
 	ContractSource string   `json:"contract_source"` // path at the pinned commit, a file's name, or "default"

@@ -135,6 +135,25 @@ func TestBudget_SaysWhatIsNeeded(t *testing.T) {
 	}
 }
 
+// TestBudgets_Lower: the contract lowers what the operator lets an attempt use, of each kind
+// by itself, and never raises it.
+func TestBudgets_Lower(t *testing.T) {
+	for _, c := range []struct {
+		contract        kernel.Budgets
+		operators, want kernel.Spend
+	}{
+		{kernel.Budgets{}, kernel.Spend{}, kernel.Spend{}},
+		{kernel.Budgets{}, kernel.Spend{Tokens: 5, Cost: 6}, kernel.Spend{Tokens: 5, Cost: 6}},
+		{kernel.Budgets{Tokens: 4, Cost: 7}, kernel.Spend{Tokens: 5, Cost: 6}, kernel.Spend{Tokens: 4, Cost: 6}},
+		{kernel.Budgets{Tokens: 7, Cost: 4}, kernel.Spend{Tokens: 5, Cost: 6}, kernel.Spend{Tokens: 5, Cost: 4}},
+		{kernel.Budgets{Tokens: 4, Cost: 7}, kernel.Spend{}, kernel.Spend{Tokens: 4, Cost: 7}},
+	} {
+		if got := c.contract.Lower(c.operators); got != c.want {
+			t.Errorf("%+v under %+v: %+v, want %+v", c.contract, c.operators, got, c.want)
+		}
+	}
+}
+
 // TestMoney: at least two decimals, and all that aren't 0.
 func TestMoney(t *testing.T) {
 	for micro, want := range map[int64]string{0: "0.00", 1: "0.000001", 1_500_000: "1.50", 15_000_000: "15.00", 1_234_567: "1.234567"} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -315,6 +316,27 @@ func TestK12_LackingIsWatched(t *testing.T) {
 	s.lacking.note(key, refusedFor{})
 	due("another process", 1)
 	due("and that again", 0)
+}
+
+// TestK12_PreflightIsWatched: a task that was refused since the preflight of its builder
+// failed is left alone while that fails, and due once it passes.
+func TestK12_PreflightIsWatched(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	x := builder.New(builder.Config{Sandbox: s.app.sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{
+		"fails": {Kind: "acp", Argv: []string{"false"}}, "passes": {Kind: "acp", Argv: []string{"git"}},
+	}})
+	t.Cleanup(x.Close)
+	s.now().executor = x
+	key := inbox.Key{World: w.world, Task: 5}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	for name, want := range map[string]int{"fails": 0, "passes": 1} {
+		st := supervisor.Status{Intake: &supervisor.Intake{Spec: kernel.TaskSpec{Builder: name}}}
+		st.Decision.Standing, st.Decision.Codes = kernel.StandRefused, []kernel.Code{kernel.CodeEnvBuilderFailed}
+		s.noteLacking(t.Context(), key, st)
+		lookedAgain(t, s, w, name, want)
+	}
 }
 
 // TestE8_BaseTroubleIsLoggedOnce: a base that can't be looked through is told to the log when

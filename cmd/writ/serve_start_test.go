@@ -79,6 +79,18 @@ func TestServe_EndedWhileItStarts(t *testing.T) {
 	}
 }
 
+// TestServe_SaysWhatBudgetsDontHold: the log of a start says which builder nobody meters.
+func TestServe_SaysWhatBudgetsDontHold(t *testing.T) {
+	p := newForgePlace(t)
+	p.builders = "  unmetered: {argv: ['true'], egress: [{host: models.example.org, credential: {secret: MODELS_KEY}}]}\nbudgets: {day: {tokens: 5}}\n"
+	p.env = append(p.env, "MODELS_KEY=not-a-real-key-0123456789")
+	s := p.serve()
+	p.untilReady()
+	if exit := s.end(); exit != exitDone || !strings.Contains(s.log.String(), "builders.unmetered has a credential without an api, so that nobody meters what it uses") {
+		t.Errorf("serve ended with %d\n%s", exit, s.log.String())
+	}
+}
+
 // TestServe_StartsBesideWhatIsNoFile: named pipes in the places of what is only a help are
 // waited for by nobody, and what a killed process left half written is removed.
 func TestServe_StartsBesideWhatIsNoFile(t *testing.T) {

@@ -30,6 +30,7 @@ func (c Contract) Preparation(caps Caps) []kernel.Step {
 // policy.budget_exceeded.
 func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []kernel.Check, []string, []kernel.Violation) {
 	b := c.Budgets.Budgets
+	b.Cost = c.Budgets.CostCents * microOfCent
 	var notes []string
 	clamp := func(key string, value *int64, limit int64) {
 		if limit > 0 && *value > limit {
@@ -52,6 +53,8 @@ func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []ker
 	clamp("budgets.steps", &b.Steps, m.Steps)
 	clamp("budgets.depth", &b.Depth, m.Depth)
 	clamp("budgets.contradictions", &b.Contradictions, m.Contradictions)
+	clamp("budgets.tokens", &b.Tokens, m.Tokens)
+	clamp("budgets.cost_cents (millionths)", &b.Cost, m.Cost)
 	for _, s := range c.Steps() {
 		clamp("prepare."+s.Name+".timeout (ms)", &s.TimeoutMs, caps.CheckTimeoutMs)
 	}

@@ -136,13 +136,15 @@ type Check struct {
 }
 
 // Budgets are the limits of one task before the server's caps. Zero tokens or
-// cents means no limit; another limit is not built.
+// cents means no limit beside the server's.
 type Budgets struct {
 	kernel.Budgets
 	Refreshes int64 // 5; how often refresh: auto applies the work of one approval on another base
-	Tokens    int64 // 0
-	CostCents int64 // 0
+	CostCents int64 // 0; what one attempt may cost, in hundredths of the currency of the server's price list
 }
+
+// microOfCent is how many millionths a hundredth is.
+const microOfCent = 10_000
 
 // Paths are the rules for paths; see package scope for globs and for the
 // built-in list of protected paths.

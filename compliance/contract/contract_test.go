@@ -85,7 +85,7 @@ checks:
   - {name: test, run: [go, test, ./...], timeout: 5m, repeat: 2, vary: true, hosts: [example.org, "*.example.org:8443"]}
   - {name: lint, run: [sh, -c, "a\nb"]}
 budgets: {start_timeout: 5s, build_timeout: 1h30m, idle_timeout: 1m, attempts: 5, interruptions: 2, refreshes: 7, retry_backoff: 0s,
-          retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 0, cost_cents: 0, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
+          retry_backoff_max: 1s, files: 10, bytes: 512KiB, tokens: 900, cost_cents: 150, interpretations: 1, nodes: 2, steps: 3, depth: 4, contradictions: 5}
 paths: {forbidden: [secret/**], guarded: [api/*], accept: admin, protected: [old/**], unprotect: [go.sum], tests: [], ignored: refuse}
 commit: {pattern: '^chore', template: 'chore(writ): {title}', signoff: false, sign: false}
 language: {task: strict, prose: strict}
@@ -108,8 +108,8 @@ func TestEveryKey(t *testing.T) {
 		},
 		Budgets: Budgets{kernel.Budgets{
 			StartTimeoutMs: 5000, BuildTimeoutMs: 5_400_000, IdleTimeoutMs: 60_000, Attempts: 5, Interruptions: 2, RetryBackoffMaxMs: 1000,
-			Files: 10, Bytes: 512 << 10, Interpretations: 1, Nodes: 2, Steps: 3, Depth: 4, Contradictions: 5,
-		}, 7, 0, 0},
+			Files: 10, Bytes: 512 << 10, Interpretations: 1, Nodes: 2, Steps: 3, Depth: 4, Contradictions: 5, Tokens: 900,
+		}, 7, 150},
 		Paths:    Paths{[]string{"secret/**", "api/*", "old/**"}, []string{"secret/**", "old/**"}, []string{"api/*"}, "admin", []string{"go.sum"}, []string{}, IgnoredRefuse},
 		Commit:   Commit{"^chore", "chore(writ): {title}", false, false},
 		Language: Language{LanguageStrict, LanguageStrict}, Evidence: EvidenceFull, Notify: []string{"@org/team"},
@@ -136,8 +136,6 @@ var notBuilt = []struct {
 	{"overlap", []string{"overlap: wait"}, []string{"overlap: allow"}},
 	{"candidates", []string{"candidates: 2", "candidates: 16"}, []string{"candidates: 1"}},
 	{"plan.approval", []string{"plan: {approval: required}", `plan: {approval: "off"}`}, []string{"plan: {}"}},
-	{"budgets.tokens", []string{"budgets: {tokens: 1}"}, []string{"budgets: {tokens: 0}"}},
-	{"budgets.cost_cents", []string{"budgets: {cost_cents: 1}"}, []string{"budgets: {cost_cents: 0}"}},
 	{"paths.tests", []string{`paths: {tests: ["**/*_test.go"]}`}, []string{"paths: {tests: []}"}},
 	{"commit.signoff", []string{"commit: {signoff: true}"}, []string{"commit: {signoff: false}"}},
 	{"commit.sign", []string{"commit: {sign: true}"}, []string{"commit: {sign: false}"}},
@@ -334,8 +332,12 @@ func TestApplyCaps(t *testing.T) {
 	if len(notes) != 4 || len(faults) != 1 || faults[0].Code != kernel.CodeBudgetExceeded {
 		t.Errorf("%q %v", notes, faults)
 	}
-	if _, _, notes, faults := c.Apply(Caps{}, all); len(notes)+len(faults) > 0 {
-		t.Error(notes, faults)
+	if b, _, notes, faults := c.Apply(Caps{}, all); len(notes)+len(faults) > 0 || b.Tokens != 900 || b.Cost != 1_500_000 {
+		t.Error(b, notes, faults)
+	}
+	b, _, notes, _ = c.Apply(Caps{Budgets: kernel.Budgets{Tokens: 800, Cost: 1_499_999}}, all)
+	if want := "budgets.cost_cents (millionths): lowered from 1500000 to 1499999, the server's cap."; b.Tokens != 800 || b.Cost != 1_499_999 || len(notes) != 2 || notes[1] != want {
+		t.Errorf("%+v %q", b, notes)
 	}
 }
 

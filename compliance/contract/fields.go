@@ -156,15 +156,13 @@ func (b *Budgets) fields() strictyaml.Fields {
 		"retry_backoff_max": strictyaml.Duration(&b.RetryBackoffMaxMs, 0, maxBackoff),
 		"files":             strictyaml.Int(&b.Files, 1, maxFiles),
 		"bytes":             strictyaml.Size(&b.Bytes, 1, maxSize),
-		"tokens": unbuilt(strictyaml.Int(&b.Tokens, 0, maxMoney), func() bool { return b.Tokens > 0 },
-			"Nobody counts what a builder uses, and it could go on beyond. Write 0; budgets.build_timeout and attempts hold."),
-		"cost_cents": unbuilt(strictyaml.Int(&b.CostCents, 0, maxMoney), func() bool { return b.CostCents > 0 },
-			"Nobody counts what a builder costs, and it could go on beyond. Write 0; budgets.build_timeout and attempts hold."),
-		"interpretations": strictyaml.Int(&b.Interpretations, 1, maxCount),
-		"nodes":           strictyaml.Int(&b.Nodes, 1, maxCount),
-		"steps":           strictyaml.Int(&b.Steps, 1, maxCount),
-		"depth":           strictyaml.Int(&b.Depth, 1, maxCount),
-		"contradictions":  strictyaml.Int(&b.Contradictions, 0, maxCount),
+		"tokens":            strictyaml.Int(&b.Tokens, 0, maxMoney),
+		"cost_cents":        strictyaml.Int(&b.CostCents, 0, maxMoney),
+		"interpretations":   strictyaml.Int(&b.Interpretations, 1, maxCount),
+		"nodes":             strictyaml.Int(&b.Nodes, 1, maxCount),
+		"steps":             strictyaml.Int(&b.Steps, 1, maxCount),
+		"depth":             strictyaml.Int(&b.Depth, 1, maxCount),
+		"contradictions":    strictyaml.Int(&b.Contradictions, 0, maxCount),
 	}
 }
 

@@ -77,6 +77,9 @@ func (v *verifier) needRecord(f *findings, kind kernel.Kind, file string) {
 	}
 }
 
+// within reports whether what an attempt may use of models is no more than budgets allow.
+func within(b kernel.Budgets, s kernel.Spend) bool { return b.Lower(s) == s }
+
 // checkContract hashes the contract and holds the seed pack's checks against
 // it.
 func (v *verifier) checkContract(f *findings) string {
@@ -97,6 +100,9 @@ func (v *verifier) checkContract(f *findings) string {
 	}
 	if v.rulesErr == nil && !offers(v.rules, v.seed.Spec.Checks, v.seed.Checks) {
 		f.file(FileSeedPack, "Its checks are not those of the contract.")
+	}
+	if b, _, _, _ := v.rules.Apply(contract.Caps{}, nil); v.rulesErr == nil && !within(b, kernel.Spend{Tokens: v.seed.Budgets.Tokens, Cost: v.seed.Budgets.Cost}) {
+		f.file(FileSeedPack, "An attempt may use more of models than the contract allows.")
 	}
 	if v.rulesErr == nil && !offersSteps(v.rules.Steps(), v.seed.Prepare) {
 		f.file(FileSeedPack, "Its preparation is not that of the contract.")

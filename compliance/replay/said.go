@@ -79,9 +79,19 @@ func (v *verifier) checkClaimed(f *findings) {
 	if claimed == nil || v.resumes() != "" {
 		return // said elsewhere
 	}
-	if facts, err := decoded[kernel.Facts](claimed.Body); err == nil && !v.pins(*facts) {
+	if facts, err := decoded[kernel.Facts](claimed.Body); err == nil && (!v.pins(*facts) || !v.reserves(*facts)) {
 		f.record(claimed.Seq, "The run was claimed on another approval, contract, budget or number of checks than the seed pack's.")
 	}
+}
+
+// reserves reports whether a claim on facts reserves no more for a builder than the seed
+// pack's budgets allow.
+func (v *verifier) reserves(x kernel.Facts) bool {
+	var attempt kernel.Spend
+	if x.Budget != nil {
+		attempt = x.Budget.Attempt
+	}
+	return !x.Pays() || within(v.seed.Budgets, attempt)
 }
 
 // pins reports whether facts are of the seed pack's approval, contract, budgets and checks.

@@ -15,19 +15,31 @@ func TestR7_RecordsContradictEachOther(t *testing.T) {
 	text := func(a *attempt) *kernel.Stream { return &a.checks.Checks[0].Output }
 	claims := func(f func(*kernel.Facts)) func(*attempt) { return func(a *attempt) { a.claims = f } }
 	lies := func(f func(*attempt)) func(*attempt) { return func(a *attempt) { a.lies = f } }
+	allows := func(tokens int64, b *kernel.BudgetFacts) func(*attempt) {
+		return func(a *attempt) {
+			a.lies = func(a *attempt) {
+				a.seed.Budgets.Tokens = tokens
+				a.spec, a.plan, _ = planOf(a.seed)
+			}
+			a.claims = func(f *kernel.Facts) { f.Budget = b }
+		}
+	}
 	for name, c := range map[string]struct {
 		lie  func(*attempt)
 		says string // "" where it is no lie
 	}{
-		"the truth":           {func(*attempt) {}, ""},
-		"tests touched":       {func(a *attempt) { a.says = func(r *report.Report) { r.TestsTouched = true } }, "the tests were touched"},
-		"another contract":    {claims(func(f *kernel.Facts) { f.Governance = canon.Sum([]byte("x")) }), "The run was claimed on another"},
-		"another budget":      {claims(func(f *kernel.Facts) { f.Budgets.Files = 100_000 }), "The run was claimed on another"},
-		"no checks":           {claims(func(f *kernel.Facts) { f.Checks = 0 }), "The run was claimed on another"},
-		"another builder":     {lies(func(a *attempt) { a.result.Builder = "other" }), `approved was "default"`},
-		"a file more":         {lies(func(a *attempt) { a.result.Result.ChangedFiles = append(a.result.Result.ChangedFiles, "calc/x") }), "it did not change"},
-		"a file of elsewhere": {lies(func(a *attempt) { a.result.Result.ChangedFiles[0] = "/etc/passwd" }), "no path from the repository's root"},
-		"a file less":         {lies(func(a *attempt) { a.result.Result.ChangedFiles = a.result.Result.ChangedFiles[1:] }), "the result does not list it"},
+		"the truth":                   {func(*attempt) {}, ""},
+		"tests touched":               {func(a *attempt) { a.says = func(r *report.Report) { r.TestsTouched = true } }, "the tests were touched"},
+		"another contract":            {claims(func(f *kernel.Facts) { f.Governance = canon.Sum([]byte("x")) }), "The run was claimed on another"},
+		"another budget":              {claims(func(f *kernel.Facts) { f.Budgets.Files = 100_000 }), "The run was claimed on another"},
+		"what a builder may use":      {allows(7, &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 7}, Pots: []kernel.Pot{}}), ""},
+		"more than it may use":        {allows(7, &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 8}, Pots: []kernel.Pot{}}), "The run was claimed on another"},
+		"no limit of what it may use": {allows(7, nil), "The run was claimed on another"},
+		"no checks":                   {claims(func(f *kernel.Facts) { f.Checks = 0 }), "The run was claimed on another"},
+		"another builder":             {lies(func(a *attempt) { a.result.Builder = "other" }), `approved was "default"`},
+		"a file more":                 {lies(func(a *attempt) { a.result.Result.ChangedFiles = append(a.result.Result.ChangedFiles, "calc/x") }), "it did not change"},
+		"a file of elsewhere":         {lies(func(a *attempt) { a.result.Result.ChangedFiles[0] = "/etc/passwd" }), "no path from the repository's root"},
+		"a file less":                 {lies(func(a *attempt) { a.result.Result.ChangedFiles = a.result.Result.ChangedFiles[1:] }), "the result does not list it"},
 		"a discarded file more": {lies(func(a *attempt) {
 			a.diff.Discarded = []string{"build/"}
 			a.result.Result.ChangedFiles = append(a.result.Result.ChangedFiles, "build/x")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -49,6 +50,7 @@ type DB struct {
 	writer  *conn       // used by the one goroutine that commits; nil if read-only
 	open    bool        // it was found sound, and could be opened
 	altered bool        // the file isn't what it was when it was closed
+	alone   bool        // read-only, and no companion of the file was there: see tidy
 	file    os.FileInfo // of the file that is written; nil if read-only
 	failed  chan struct{}
 
@@ -72,9 +74,11 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	return db.opened(ctx)
 }
 
-// OpenReadOnly opens an existing file beside its writer.
+// OpenReadOnly opens an existing file beside its writer. Nothing is left beside the file
+// that wasn't there, unless another process opens it meanwhile.
 func OpenReadOnly(ctx context.Context, path string, o Options) (*DB, error) {
 	db := newDB(path, o)
+	db.alone = !db.accompanied()
 	db.err = &Error{Detail: "the store was opened for reading"}
 	return db.opened(ctx)
 }
@@ -295,5 +299,29 @@ func (db *DB) Close() error {
 	if err := errors.Join(errs...); err != nil {
 		return &Error{Detail: "the store can't be closed", Err: err}
 	}
+	db.tidy()
 	return nil
+}
+
+// accompanied reports whether the file's log or its shared memory is there.
+func (db *DB) accompanied() bool {
+	_, wal := os.Lstat(db.path + "-wal")
+	_, shm := os.Lstat(db.path + "-shm")
+	return !errors.Is(wal, fs.ErrNotExist) || !errors.Is(shm, fs.ErrNotExist)
+}
+
+// tidy has the log and the shared memory removed that a read-only connection had to make,
+// and can't remove: the last connection that may write does that as it is closed, under
+// SQLite's own locks, so that another process which has the file open keeps them. Where
+// nothing may be written there is nothing to remove, and what is left harms nobody.
+func (db *DB) tidy() {
+	if !db.alone || !db.accompanied() {
+		return
+	}
+	ctx := context.Background()
+	if c, err := db.connect(ctx, "rw"); err == nil {
+		var version int64
+		_, _ = c.row(ctx, "PRAGMA schema_version", nil, []any{&version}) // it opens the log
+		_ = c.close()
+	}
 }

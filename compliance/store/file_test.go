@@ -108,6 +108,58 @@ func TestOpen_RefusesAnEarlierForm(t *testing.T) {
 	}
 }
 
+// TestOpenReadOnly_LeavesNothing: who only reads leaves no file in the operator's directory
+// and the store's bytes as they are, also of a store that it can't read; beside its writer
+// the log stays.
+func TestOpenReadOnly_LeavesNothing(t *testing.T) {
+	db := sample(t)
+	path := db.path
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(db.Write(t.Context(), insert("a")))
+	ro, err := OpenReadOnly(t.Context(), path, Options{})
+	must(err)
+	must(ro.Close())
+	if _, err := os.Lstat(path + "-wal"); err != nil {
+		t.Errorf("the log of the writer is gone: %v", err)
+	}
+	must(db.Write(t.Context(), insert("b")))
+	must(db.Close())
+	listed := func() (names []string) {
+		entries, err := os.ReadDir(filepath.Dir(path))
+		must(err)
+		for _, e := range entries {
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(path), e.Name()))
+			must(err)
+			names = append(names, fmt.Sprintf("%s %x", e.Name(), sha256.Sum256(data)))
+		}
+		return names
+	}
+	before := listed()
+	ro, err = OpenReadOnly(t.Context(), path, Options{})
+	must(err)
+	wantNames(t, ro, "a", "b")
+	must(ro.Close())
+	if after := listed(); !slices.Equal(before, after) {
+		t.Errorf("before: %q\nafter: %q", before, after)
+	}
+	c, err := connect(t.Context(), "file:"+path)
+	must(err)
+	_, err = c.exec(t.Context(), "PRAGMA user_version = 99999", nil)
+	must(errors.Join(err, c.close()))
+	before = listed()
+	if _, err = OpenReadOnly(t.Context(), path, Options{}); err == nil {
+		t.Error("a store of another version was opened")
+	}
+	if after := listed(); !slices.Equal(before, after) {
+		t.Errorf("another version, before: %q\nafter: %q", before, after)
+	}
+}
+
 func TestOpenReadOnly(t *testing.T) {
 	db := sample(t)
 	if err := db.Write(t.Context(), insert("a")); err != nil {

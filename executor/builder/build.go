@@ -54,7 +54,7 @@ func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Buil
 		return nil, err
 	}
 	b := &build{l: l, job: job, cfg: cfg.prepared(), egress: l.newEgressLog(taskName(job.World, job.Task), kernel.MaxConnections), done: make(chan struct{})}
-	b.egress.world, b.egress.builder, b.egress.purse = job.World, job.Builder, newPurse(job.Spend, job.Builder, l.cfg.Price)
+	b.egress.world, b.egress.builder, b.egress.purse = job.World, job.Builder, newPurse(job.Spend, job.Builder, keysOf(job.Builder, cfg.Budget, job.Budgets), l.cfg.Price)
 	ctx, b.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(b.done)

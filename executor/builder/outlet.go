@@ -133,6 +133,19 @@ func (l *Local) Reach(world string, checks []kernel.Check, steps []kernel.Step) 
 	return l.plain(out)
 }
 
+// Hosts implements [executor.Outward].
+func (l *Local) Hosts(world, name string) []string {
+	b, ok := l.builder(name)
+	if !ok || len(b.Egress) == 0 {
+		return nil
+	}
+	d, err := gateway.NewDecider(l.builderLists(world, b))
+	if err != nil {
+		return nil // its run will fail for it
+	}
+	return d.Hosts()
+}
+
 // notReached says which list lacks a host.
 func notReached(host, rule, level string) string {
 	if level != gatewayLevel {

@@ -181,6 +181,34 @@ func TestEgress_RefusedBeforeTheClaim(t *testing.T) {
 	}
 }
 
+// TestHosts_WhatTheBuilderMayReach: the instruction names what the operator lets the builder
+// reach in this repository, and of others nothing.
+func TestHosts_WhatTheBuilderMayReach(t *testing.T) {
+	b := newBed(t, func(c *Config) {
+		c.Builders = map[string]Builder{
+			"none": {Argv: []string{"/bin/true"}},
+			"some": {Argv: []string{"/bin/true"}, Egress: []gateway.Rule{
+				{Host: "api.example.org", Credential: &gateway.Credential{Header: "Authorization", Value: "s"}}, {Host: "mirror.example.org", Ports: []uint16{8443}}, {Host: "else.example.org"},
+			}},
+		}
+		c.Worlds = map[string][]gateway.Rule{"here": {{Host: "*.example.org", Ports: []uint16{443, 8443}}, {Host: "else.example.com"}}, "there": {{Host: "else.example.org"}}}
+	})
+	for who, want := range map[[2]string]string{
+		{"here", "some"}: "api.example.org else.example.org mirror.example.org:8443", {"there", "some"}: "else.example.org",
+		{"nowhere", "some"}: "", {"here", "none"}: "", {"here", "unknown"}: "",
+	} {
+		if got := strings.Join(b.local.Hosts(who[0], who[1]), " "); got != want {
+			t.Errorf("%v: %q, want %q", who, got, want)
+		}
+	}
+	b = newBed(t, func(c *Config) {
+		c.Builders = map[string]Builder{"some": {Argv: []string{"/bin/true"}, Egress: []gateway.Rule{{Host: "api.example.org"}}}}
+	})
+	if got := b.local.Hosts("any", "some"); len(got) != 1 || got[0] != "api.example.org" {
+		t.Errorf("without worlds: %q", got)
+	}
+}
+
 // TestEgress_GatewayLost: where the gateway ends before the program, the program is ended,
 // and neither builder nor check has failed.
 func TestEgress_GatewayLost(t *testing.T) {

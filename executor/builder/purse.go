@@ -15,6 +15,7 @@ import (
 type purse struct {
 	limit   kernel.Spend
 	builder string // whose limit it is
+	keys    limitKeys
 	price   func(model string) *kernel.Price
 
 	mu         sync.Mutex
@@ -31,11 +32,28 @@ type overBudget struct{ text string }
 func (e *overBudget) Error() string { return e.text }
 
 // newPurse is nil where nothing is limited.
-func newPurse(limit kernel.Spend, builder string, price func(string) *kernel.Price) *purse {
+func newPurse(limit kernel.Spend, builder string, keys limitKeys, price func(string) *kernel.Price) *purse {
 	if limit == (kernel.Spend{}) {
 		return nil
 	}
-	return &purse{limit: limit, builder: builder, price: price, settled: make(chan struct{}), end: func(error) {}}
+	return &purse{limit: limit, builder: builder, keys: keys, price: price, settled: make(chan struct{}), end: func(error) {}}
+}
+
+// limitKeys say which key limits tokens and cost of an attempt.
+type limitKeys struct{ tokens, cost limitKey }
+
+// limitKey is a key and who may raise it.
+type limitKey struct{ name, who string }
+
+// keysOf are the operator's keys, or those of the contract where it has the lower limit.
+func keysOf(builder string, operators kernel.Spend, contracts kernel.Budgets) limitKeys {
+	key := func(name, contractName string, operators, contracts int64) limitKey {
+		if contracts > 0 && (operators == 0 || contracts < operators) {
+			return limitKey{"budgets." + contractName + " of the contract", "who maintains the repository"}
+		}
+		return limitKey{fmt.Sprintf("builders.%s.budget.%s", builder, name), "the operator of the server"}
+	}
+	return limitKeys{key("tokens", "tokens", operators.Tokens, contracts.Tokens), key("cost", "cost_cents", operators.Cost, contracts.Cost)}
 }
 
 // ends says how the program is ended.
@@ -116,11 +134,11 @@ func (p *purse) try(need kernel.Spend) (wait <-chan struct{}, err error) {
 // beyond says that a sum is beyond the limit, and which one; nil where it isn't.
 func (p *purse) beyond(sum kernel.Spend) *overBudget {
 	for _, n := range []struct {
-		kind       string
+		key        limitKey
 		sum, limit int64
-	}{{"tokens", sum.Tokens, p.limit.Tokens}, {"cost", sum.Cost, p.limit.Cost}} {
+	}{{p.keys.tokens, sum.Tokens, p.limit.Tokens}, {p.keys.cost, sum.Cost, p.limit.Cost}} {
 		if n.limit > 0 && n.sum > n.limit {
-			return &overBudget{fmt.Sprintf("the attempt has reached what it may use of models: %d of builders.%s.budget.%s, with its next request %d; the operator of the server can raise it", n.limit, p.builder, n.kind, n.sum)}
+			return &overBudget{fmt.Sprintf("the attempt has reached what it may use of models: %d of %s, with its next request %d; %s can raise it", n.limit, n.key.name, n.sum, n.key.who)}
 		}
 	}
 	return nil
@@ -151,7 +169,7 @@ func (p *purse) spend(u gateway.Usage) (kernel.Spend, error) {
 	one := metered(u, price)
 	out := kernel.Spend{Tokens: min(one.Tokens(), kernel.MaxCost), Cost: one.Cost}
 	if price == nil && p.limit.Cost > 0 {
-		return out, fmt.Errorf("there is no price for %s in prices of the server's configuration, and builders.%s.budget.cost limits the attempt; the operator of the server can add one", u.Model, p.builder)
+		return out, fmt.Errorf("there is no price for %s in prices of the server's configuration, and %s limits the attempt; the operator of the server can add one", u.Model, p.keys.cost.name)
 	}
 	return out, nil
 }

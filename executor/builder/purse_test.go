@@ -17,7 +17,7 @@ func tokens(n int64) gateway.Usage { return gateway.Usage{Model: "m", Output: n}
 
 // aPurse pays tokens, at one millionth each.
 func aPurse(limit kernel.Spend, ended *error) *purse {
-	p := newPurse(limit, "default", func(model string) *kernel.Price {
+	p := newPurse(limit, "default", keysOf("default", limit, kernel.Budgets{}), func(model string) *kernel.Price {
 		if model == "unknown" {
 			return nil
 		}
@@ -118,6 +118,29 @@ func TestPurse_NoPrice(t *testing.T) {
 	}
 }
 
+// TestPurse_SaysWhoseLimit: the key that limits is named, and who may raise it: the contract's
+// where it is the lower one.
+func TestPurse_SaysWhoseLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		operators kernel.Spend
+		contracts kernel.Budgets
+		want      []string
+	}{
+		"the operator's":      {kernel.Spend{Tokens: 5}, kernel.Budgets{}, []string{"5 of builders.b.budget.tokens,", "the operator of the server can raise it"}},
+		"the same":            {kernel.Spend{Tokens: 5}, kernel.Budgets{Tokens: 5}, []string{"5 of builders.b.budget.tokens,", "the operator of the server can raise it"}},
+		"the contract's":      {kernel.Spend{Tokens: 5}, kernel.Budgets{Tokens: 4}, []string{"4 of budgets.tokens of the contract,", "who maintains the repository can raise it"}},
+		"the contract's cost": {kernel.Spend{Cost: 1 << 40}, kernel.Budgets{Cost: 1}, []string{"budgets.cost_cents of the contract"}},
+	} {
+		p := newPurse(c.contracts.Lower(c.operators), "b", keysOf("b", c.operators, c.contracts), func(string) *kernel.Price { return &kernel.Price{Output: 1_000_000} })
+		err := p.Reserve(t.Context(), tokens(6))
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+		}
+	}
+}
+
 // TestPurse_DearestKind: a builder chooses which of a request's tokens are written to a cache
 // or read from one, so that they are reserved, and charged where no provider told them, at the
 // highest of the three prices; what was told is charged as it was told.
@@ -129,7 +152,7 @@ func TestPurse_DearestKind(t *testing.T) {
 	} {
 		price.Currency = "USD"
 		of := func(string) *kernel.Price { return &price }
-		p := newPurse(kernel.Spend{Cost: 1000}, "default", of)
+		p := newPurse(kernel.Spend{Cost: 1000}, "default", limitKeys{}, of)
 		l := New(Config{WorkDir: t.TempDir(), Price: of})
 		defer l.Close()
 		g := l.newEgressLog("here#7", 1)

@@ -142,13 +142,36 @@ func (d *Decider) Covers(r Rule) (out Decision) {
 		host = anyName + below
 	}
 	for _, port := range r.Ports {
-		for _, method := range []string{"", "GET"} {
+		for _, method := range append([]string{""}, methods...) {
 			if out = d.Decide(Ask{Host: host, Port: port, Method: method}); out.Code == "" {
 				return out
 			}
 		}
 	}
 	return out
+}
+
+// Hosts are those of the lists that something is allowed of, as a contract writes them
+// (see [ParseHost]), sorted. Of two names where one is below the other the lower one is
+// what both lists allow, so that each list's own names are enough.
+func (d *Decider) Hosts() []string {
+	hosts := []string{}
+	for _, l := range d.layers {
+		for _, r := range l.rules {
+			for _, port := range r.Ports {
+				if d.Covers(Rule{Host: r.Host, Ports: []uint16{port}}).Code != "" {
+					continue
+				}
+				host := r.Host
+				if port != DefaultPort {
+					host = fmt.Sprintf("%s:%d", host, port)
+				}
+				hosts = append(hosts, host)
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 func (r Rule) matches(host string) bool {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,6 +124,37 @@ func TestDecider_Lists(t *testing.T) {
 	}
 	if got := (&Decider{}).Decide(Ask{Host: "example.org", Port: 443}); got.Code != CodeHost {
 		t.Errorf("without lists: %+v", got)
+	}
+}
+
+// TestDecider_Hosts: what is told of the hosts is what all lists allow of them, port by port.
+func TestDecider_Hosts(t *testing.T) {
+	world := []Rule{{Host: "*.below.example.org"}, {Host: "mirror.example.org", Ports: []uint16{443, 8443}}, {Host: "post.example.org"}, {Host: "world.example.org"}, {Host: "api.example.org"}}
+	mine := []Rule{
+		{Host: "MIRROR.example.org", Ports: []uint16{8443, 443, 80}}, {Host: "a.below.example.org"}, {Host: "alone.example.org"},
+		{Host: "post.example.org", Methods: []string{"POST"}}, {Host: "api.example.org", Credential: &Credential{Header: "Authorization", Value: "secret"}},
+		{Host: "*.world.example.org"},
+	}
+	for name, c := range map[string]struct {
+		builder, world []Rule
+		want           string
+	}{
+		"both":             {mine, world, "a.below.example.org api.example.org mirror.example.org mirror.example.org:8443 post.example.org"},
+		"the world's name": {[]Rule{{Host: "*.example.org"}}, world, "*.below.example.org api.example.org mirror.example.org post.example.org world.example.org"},
+		"none in common":   {mine[2:3], world, ""},
+		"no world":         {mine, nil, ""},
+	} {
+		contract := slices.Clone(c.builder)
+		for i := range contract {
+			contract[i].Credential = nil
+		}
+		d, err := NewDecider(Lists{c.builder, c.world, contract})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(d.Hosts(), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 

@@ -1,6 +1,12 @@
 package gateway
 
-import "context"
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+)
 
 // Purse is what the requests to providers may use, of one run.
 type Purse interface {
@@ -18,15 +24,38 @@ func (x *exchange) reserve(ctx context.Context) error {
 	if p == nil || x.meter == nil {
 		return nil
 	}
-	if err := p.Reserve(ctx, x.meter.reserved); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	there, leave := x.whileThere(ctx)
+	err := p.Reserve(there, x.meter.reserved)
+	x.reserved = err == nil
+	if gone := leave(); gone != nil {
+		return gone
+	}
+	if err != nil {
 		text := err.Error()
 		return &fault{Denied, CodeBudget, text[:min(len(text), maxText)], err}
 	}
-	x.reserved = true
 	return nil
+}
+
+// whileThere is ctx until the client goes away. Its request was read whole: what it still
+// sends is thrown away. leave says why ctx has ended, nil if it hasn't, and nothing reads
+// from the client any more when it returns.
+func (x *exchange) whileThere(ctx context.Context) (there context.Context, leave func() error) {
+	there, cancel := context.WithCancel(ctx)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		if _, err := io.Copy(io.Discard, x.in); !errors.Is(err, os.ErrDeadlineExceeded) {
+			cancel()
+		}
+	}()
+	return there, func() error {
+		defer cancel()
+		_ = x.client.SetReadDeadline(time.Now())
+		<-read
+		_ = x.client.SetReadDeadline(time.Time{})
+		return there.Err()
+	}
 }
 
 // settle ends what was reserved.

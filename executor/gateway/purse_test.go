@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -86,5 +87,41 @@ func TestPurse_Refused(t *testing.T) {
 	}
 	if r.Verdict != Denied || r.Code != CodeBudget || r.Usage != nil || len(r.Detail) > maxText || len(p.used) > 0 {
 		t.Errorf("recorded %+v, settled %v", r, slices.Clone(p.used))
+	}
+}
+
+// full is a purse whose requests wait for others.
+type full struct {
+	counting
+	waits, left chan struct{}
+}
+
+func (p *full) Reserve(ctx context.Context, _ Usage) error {
+	close(p.waits)
+	<-ctx.Done()
+	close(p.left)
+	return ctx.Err()
+}
+
+// TestPurse_TheClientGoesAway: nobody waits for what a request may use once its client is
+// gone, though the run goes on; nothing goes out, and nothing is reserved.
+func TestPurse_TheClientGoesAway(t *testing.T) {
+	var got []string
+	p := &full{waits: make(chan struct{}), left: make(chan struct{})}
+	g, o := provided(t, "anthropic", heard(&got, "{}"), func(s *Server) { s.c.Purse = p })
+	c, body := g.dial(), bodies["/v1/messages"]
+	fmt.Fprintf(c, "POST http://%s/v1/messages HTTP/1.1\r\nHost: %[1]s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", o.at("example.com"), len(body), body)
+	<-p.waits
+	select {
+	case <-p.left:
+		t.Fatal("nothing was waited for")
+	default:
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := g.want(Allowed, CodeBroken)
+	if <-p.left; len(got) > 0 || len(p.used) > 0 || r.Usage != nil {
+		t.Errorf("the provider was asked %q, settled %v, recorded %+v", got, p.used, r)
 	}
 }

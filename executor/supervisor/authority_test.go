@@ -62,7 +62,7 @@ func TestI4_WithoutTheRight(t *testing.T) {
 // nothing is claimed, and once the rule is out the same approval counts.
 func TestI16_NothingRuns(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []string{"mechanisms: [{deny: all}]", "overlap: wait", "budgets: {cost_cents: 100}", "paths: {tests: [tests/**]}"} {
+	for _, rule := range []string{"mechanisms: [{deny: all}]", "overlap: wait", "evidence: digest", "paths: {tests: [tests/**]}"} {
 		f := newForged(t, func(f *forged) { f.place.terms = "version: 1\n" + rule + "\n" })
 		f.label(f.scene.Owner)
 		f.wants(f.tick(), kernel.StandRefused, kernel.CodeGovernanceInvalid)

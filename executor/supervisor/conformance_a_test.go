@@ -46,15 +46,20 @@ func TestA4_OnlyHEADCounts(t *testing.T) {
 }
 
 // A6, A13, A14: the body of the event is the prompt, to the byte, and the
-// builder is told the commit it works on and when it is due.
+// builder is told the commit it works on, when it is due, and what it can reach.
 func TestA6_BodyIsThePrompt(t *testing.T) {
 	t.Parallel()
 	var job executor.BuildJob
 	b := newBench(t, newRepo(t), func(b *bench) {
 		b.issue.issue.Body = "Ünïcode, CRLF\r\n\n---\nReviewed-by: nobody\n\n" + issueBody
 		b.exec.started = func(j executor.BuildJob) { job = j }
+		b.place.cfg.Repository = "acme/shop"
+		b.exec.hosts = map[string][]string{"acme/shop default": {"mirror.example.org:8443"}}
 	})
 	b.reach(kernel.ActionDispatch)
+	if !strings.Contains(job.Instruction, "There is no network but for these hosts, through the HTTP proxy that the environment names:\n- mirror.example.org:8443\n") {
+		t.Errorf("it is told %s", job.Instruction)
+	}
 	for _, commit := range []string{"refs/writ/task/1", "refs/writ/task/1^"} {
 		raw := gittest.Git(t, b.bare, "cat-file", "commit", commit)
 		_, text, _ := strings.Cut(raw, "\n\n")

@@ -42,6 +42,7 @@ type fakeExecutor struct {
 	check   func(executor.CheckJob) executor.CheckOutcome // nil: all pass
 	held    func()                                        // called for checks that don't end by themselves, nil: they end
 	broken  error                                         // checks can't be started
+	hosts   map[string][]string                           // that a builder may reach
 	cut     []*fakeJob[executor.CheckOutcome]             // checks that were held
 	mu      sync.Mutex                                    // of builds, where tasks are driven at once
 	builds  []*fakeJob[executor.BuildOutcome]
@@ -54,6 +55,10 @@ func stopped(o *executor.BuildOutcome) {
 }
 
 func (f *fakeExecutor) Environment(context.Context, string) []kernel.Violation { return f.env }
+
+func (f *fakeExecutor) Reach(string, []kernel.Check, []kernel.Step) []kernel.Violation { return nil }
+
+func (f *fakeExecutor) Hosts(world, builder string) []string { return f.hosts[world+" "+builder] }
 
 func (f *fakeExecutor) Build(_ context.Context, job executor.BuildJob) (executor.Build, error) {
 	out, err := f.build(job)

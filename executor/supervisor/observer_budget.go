@@ -5,7 +5,8 @@ import "github.com/writbot/writ/kernel"
 // Budgets are what the operator lets builders use of models.
 type Budgets struct {
 	// Attempts are those of one attempt, by the builder's name. One that isn't there has none,
-	// and spends of no budget: it reaches no provider.
+	// and spends of no budget: where there are any it reaches no provider. A contract may
+	// have a lower one.
 	Attempts map[string]kernel.Spend
 	// Task, World and Day are shared: see [kernel.Pot].
 	Task, World, Day kernel.Spend
@@ -16,9 +17,13 @@ type Budgets struct {
 // anybody else asks. It is read again at the last moment before the decision.
 func (o *observer) readBudget(c *observation) {
 	b := o.s.cfg.Budgets
-	f := kernel.BudgetFacts{Attempt: b.Attempts[c.intake.Spec.Builder], Pots: []kernel.Pot{}}
+	operators := b.Attempts[c.intake.Spec.Builder]
+	f := kernel.BudgetFacts{Attempt: c.intake.Budgets.Lower(operators), Pots: []kernel.Pot{}}
 	if c.facts.Budget = nil; f.Attempt == (kernel.Spend{}) || !kernel.WantsClaim(c.facts) {
 		return
+	}
+	if c.facts.Budget = &f; operators == (kernel.Spend{}) {
+		return // the operator's budgets are for others
 	}
 	now := o.virtualNow(c.clock)
 	for _, pot := range []struct {
@@ -31,7 +36,6 @@ func (o *observer) readBudget(c *observation) {
 			f.Pots = append(f.Pots, p)
 		}
 	}
-	c.facts.Budget = &f
 }
 
 // reservedFor is what a claim reserves for its run.

@@ -76,6 +76,39 @@ func TestBudget_SpentIsToldAndWaits(t *testing.T) {
 	f.verify(stateRef)
 }
 
+// TestBudget_TheContractLowersIt: what an attempt may use is the lower one of what the
+// operator and the contract say. A contract that asks for more is told so in the report, and
+// a builder without a budget of the operator's spends nothing of the operator's others.
+func TestBudget_TheContractLowersIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		contract  string
+		operators int64
+		want      kernel.Spend
+		note      string
+	}{
+		"lower":             {"tokens: 7, cost_cents: 2", 60, kernel.Spend{Tokens: 7, Cost: 20_000}, ""},
+		"higher":            {"tokens: 70", 60, kernel.Spend{Tokens: 60}, "budgets.tokens: lowered from 70 to 60, the server's cap."},
+		"the contract only": {"tokens: 70", 0, kernel.Spend{Tokens: 70}, ""},
+	} {
+		var given []kernel.Spend
+		b := newBench(t, newRepo(t), func(b *bench) {
+			b.place.terms = "version: 1\nbudgets: {" + c.contract + "}\n"
+			b.place.cfg.Budgets = Budgets{Day: kernel.Spend{Tokens: 65}}
+			if c.operators > 0 {
+				b.place.cfg.Budgets.Attempts = map[string]kernel.Spend{"default": {Tokens: c.operators}}
+			}
+			b.exec.build = spends(writes(map[string]string{"out.txt": "hello\n"}), 1, &given)
+		})
+		st := b.until(kernel.StandFinal)
+		report := gittest.Git(t, b.bare, "show", stateRef+":"+replay.FileReport)
+		if len(given) != 1 || given[0] != c.want || st.Decision.State != kernel.TaskCompleted || strings.Contains(report, "lowered") != (c.note != "") || !strings.Contains(report, c.note) {
+			t.Errorf("%s: given %+v, %s, %s", name, given, st.Decision.State, report)
+		}
+		b.verify(stateRef)
+	}
+}
+
 // TestBudget_TwoTasksAtOnce: what one task has reserved another can't have, and is given it
 // back by what the first really used.
 func TestBudget_TwoTasksAtOnce(t *testing.T) {

@@ -374,7 +374,9 @@ func (o *observer) resolve(in *Intake, c contract.Contract) {
 	res := r.Resolve(c, nil)
 	in.Prose, in.Cuts, in.Spec, in.Input = r.Prose, r.Cuts, res.Spec, res.Violations
 	in.Notes = append([]string{}, res.Notes...)
-	budgets, checks, notes, over := c.Apply(o.s.cfg.Caps, res.Checks)
+	caps, attempt := o.s.cfg.Caps, o.s.cfg.Budgets.Attempts[res.Spec.Builder]
+	caps.Budgets.Tokens, caps.Budgets.Cost = attempt.Tokens, attempt.Cost
+	budgets, checks, notes, over := c.Apply(caps, res.Checks)
 	in.Budgets, in.Checks, in.Prepare = budgets, checks, c.Preparation(o.s.cfg.Caps)
 	in.Notes = append(in.Notes, notes...)
 	in.Notes = append(in.Notes, scope.Unmatched(in.Spec.AllowedFiles, paths(in.base))...)

@@ -368,7 +368,7 @@ func (w *worker) prepareRefresh(c *cycle) (*effect, error) {
 		built: k.built,
 	}
 	r.pack = w.seedPack(c)
-	r.pack.Retry, r.pack.Remark = nil, nil // nobody is told
+	r.pack.Retry, r.pack.Remark, r.pack.Hosts = nil, nil, nil // nobody is told
 	r.pack.Covered = k.covered
 	var err error
 	if r.plan, err = derive(r.pack); err != nil {

@@ -147,10 +147,14 @@ func (w *worker) seedPack(c *cycle) kernel.SeedPack {
 	if c.decision.Attempt == 1 {
 		retry = nil // a new approval starts over
 	}
+	var hosts []string
+	if x, ok := w.s.deps.Executor.(executor.Outward); ok {
+		hosts = x.Hosts(w.s.cfg.Repository, in.Spec.Builder)
+	}
 	return kernel.SeedPack{
 		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: w.s.cfg.World, Repository: w.s.cfg.Repository, Task: w.number,
 		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
-		Checks: in.Checks, Prepare: in.Prepare, Budgets: in.Budgets,
+		Checks: in.Checks, Prepare: in.Prepare, Hosts: hosts, Budgets: in.Budgets,
 		Pins: kernel.Pins{
 			BaseCommit: string(in.BaseCommit), Governance: in.Governance,
 			Kernel: kernel.Version(), Policy: in.PolicyVersion,

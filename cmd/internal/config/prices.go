@@ -53,7 +53,6 @@ func (c Config) Attempts() map[string]kernel.Spend {
 // Unpriced says, in a sentence for each, where prices or budgets don't hold as their reader
 // may think: it is no fault, since a price may be left out, and a budget for some.
 func (c Config) Unpriced() (list []string) {
-	shared := c.Budgets != Budgets{}
 	for _, name := range slices.Sorted(maps.Keys(c.Builders)) {
 		b, key := c.Builders[name], join("builders", name)
 		if len(c.Prices.Models) > 0 && b.Model != "" && c.Prices.Of(b.Model) == nil {
@@ -63,11 +62,21 @@ func (c Config) Unpriced() (list []string) {
 			}
 			list = append(list, text+".")
 		}
-		if shared && !b.AsksModels() && len(b.Secrets()) > 0 {
-			list = append(list, key+" has a credential without an api, so that nobody meters what it uses: budgets don't hold it.")
+		if text := c.Unmetered(name); text != "" {
+			list = append(list, text)
 		}
 	}
 	return list
+}
+
+// Unmetered says in a sentence that budgets which are shared don't hold a builder, since
+// nobody meters what it uses; "" where they hold it.
+func (c Config) Unmetered(name string) string {
+	b := c.Builders[name]
+	if c.Budgets == (Budgets{}) || b.AsksModels() || len(b.Secrets()) == 0 {
+		return ""
+	}
+	return join("builders", name) + " has a credential without an api, so that nobody meters what it uses: budgets don't hold it."
 }
 
 // budgets looks at the limits: one that is shared is kept only if each attempt has one to

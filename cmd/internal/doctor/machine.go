@@ -253,6 +253,9 @@ func (h *house) builder(ctx context.Context, name string) result {
 		return warn("Take them out of "+key+".env: what a builder is given it can write into a change. A host's key is given with egress, as credential.secret.",
 			"Its program is there. Its environment seems to hold credentials: %s.", strings.Join(secret, ", "))
 	}
+	if text := h.Config.Unmetered(name); text != "" {
+		return warn("Give the credential of its provider an api (docs/egress.md), or bound it by budgets.build_timeout and attempts of contracts alone.", "Its program is there. %s", text)
+	}
 	if outside := b.Secrets(); len(outside) > 0 {
 		return ok("Its program is there. It reaches the hosts of %s.egress through the gateway, which has the credentials: %s. It has none itself.", key, strings.Join(outside, ", "))
 	}

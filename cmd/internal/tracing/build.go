@@ -44,6 +44,14 @@ func (x *runs) Reach(world string, checks []kernel.Check, steps []kernel.Step) [
 	return nil
 }
 
+// Hosts implements executor.Outward.
+func (x *runs) Hosts(world, builder string) []string {
+	if o, ok := x.to.(executor.Outward); ok {
+		return o.Hosts(world, builder)
+	}
+	return nil
+}
+
 func (x *runs) Build(ctx context.Context, job executor.BuildJob) (executor.Build, error) {
 	ctx, span := x.tracer.Start(ctx, "build", trace.WithAttributes(Run.String(job.Run), Task.Int64(job.Task)))
 	b, err := x.to.Build(ctx, job)
