@@ -124,7 +124,8 @@ func Instruction(pack SeedPack) string {
 			fmt.Fprintf(&b, "- %s: %s\n", s.Name, strings.Join(s.Argv, " "))
 		}
 	}
-	if b.WriteString("\nDo not commit. "); len(pack.Hosts) == 0 {
+	b.WriteString("\nDo not commit. ")
+	if len(pack.Hosts) == 0 {
 		b.WriteString("There is no network.\n")
 	} else {
 		b.WriteString("There is no network but for these hosts, through the HTTP proxy that the environment names:\n")

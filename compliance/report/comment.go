@@ -153,7 +153,10 @@ func (r Report) why() (out []string) {
 				continue
 			}
 			if more++; more == 1 {
-				subject := anAct().ReplaceAllString(unreferring(v.Subject), "")
+				subject := unreferring(v.Subject)
+				if v.Code == kernel.CodeTaskStopped {
+					subject = anAct().ReplaceAllString(subject, "")
+				}
 				text = "`" + string(w.Code) + "`: " + span(longID().ReplaceAllString(strings.TrimPrefix(subject+": ", ": ")+v.Detail, "$1…"))
 			}
 		}

@@ -200,3 +200,12 @@ func TestEvidence_Folded(t *testing.T) {
 		t.Errorf("%d bytes of 3000:\n%s", len(got), got)
 	}
 }
+
+// TestComment_FileLikeAnAct: a file can't hide its name by looking like the id of an act.
+func TestComment_FileLikeAnAct(t *testing.T) {
+	const name = "1795751963300/comment:4"
+	r := Report{TaskID: 7, Violations: []kernel.Violation{{Code: kernel.CodeScopeOutside, Subject: name, Detail: "It isn't in the allowed files."}}}
+	if md := r.Comment(Around{}); !strings.Contains(md, name) {
+		t.Errorf("the file isn't named:\n%s", md)
+	}
+}

@@ -194,7 +194,7 @@ func TestHosts_WhatTheBuilderMayReach(t *testing.T) {
 		c.Worlds = map[string][]gateway.Rule{"here": {{Host: "*.example.org", Ports: []uint16{443, 8443}}, {Host: "else.example.com"}}, "there": {{Host: "else.example.org"}}}
 	})
 	for who, want := range map[[2]string]string{
-		{"here", "some"}: "api.example.org else.example.org mirror.example.org:8443", {"there", "some"}: "else.example.org",
+		{"here", "some"}: "else.example.org http://api.example.org mirror.example.org:8443", {"there", "some"}: "else.example.org",
 		{"nowhere", "some"}: "", {"here", "none"}: "", {"here", "unknown"}: "",
 	} {
 		if got := strings.Join(b.local.Hosts(who[0], who[1]), " "); got != want {

@@ -153,20 +153,24 @@ func (d *Decider) Covers(r Rule) (out Decision) {
 
 // Hosts are those of the lists that something is allowed of, as a contract writes them
 // (see [ParseHost]), sorted. Of two names where one is below the other the lower one is
-// what both lists allow, so that each list's own names are enough.
+// what both lists allow, so that each list's own names are enough. One for which the
+// gateway sets a credential is named as it is asked for, see [Rule.Inside]; a provider of
+// models is left out, since asking it is the agent's matter, not the task's.
 func (d *Decider) Hosts() []string {
 	hosts := []string{}
 	for _, l := range d.layers {
 		for _, r := range l.rules {
 			for _, port := range r.Ports {
-				if d.Covers(Rule{Host: r.Host, Ports: []uint16{port}}).Code != "" {
-					continue
+				one := Rule{Host: r.Host, Ports: []uint16{port}}
+				switch allowed := d.Covers(one); {
+				case allowed.Code != "", allowed.credential != nil && allowed.credential.API != nil:
+				case allowed.credential != nil:
+					hosts = append(hosts, one.Inside())
+				case port != DefaultPort:
+					hosts = append(hosts, fmt.Sprintf("%s:%d", r.Host, port))
+				default:
+					hosts = append(hosts, r.Host)
 				}
-				host := r.Host
-				if port != DefaultPort {
-					host = fmt.Sprintf("%s:%d", host, port)
-				}
-				hosts = append(hosts, host)
 			}
 		}
 	}

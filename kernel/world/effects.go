@@ -11,7 +11,7 @@ import (
 // before the outcome of the effect before is known.
 func (f *fold) intent(e entry) error {
 	var i kernel.Intent
-	if err := decode(f, e, &i, &i.Kind); err != nil {
+	if err := decode(e, &i, &i.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -92,7 +92,7 @@ func (t *Task) beginDispatch(i kernel.Intent, run string) error {
 // is looked up.
 func (f *fold) outcome(e entry) error {
 	var o kernel.Outcome
-	if err := decode(f, e, &o, &o.Kind); err != nil {
+	if err := decode(e, &o, &o.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)

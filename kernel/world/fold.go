@@ -56,24 +56,24 @@ func (f *fold) take(e *entry) error {
 func (f *fold) read(e *entry) error {
 	switch e.kind {
 	case kernel.KindAudit:
-		return said[machine.Entry](f, e)
+		return said[machine.Entry](e)
 	case kernel.KindAdoption:
-		return said[kernel.Adoption](f, e)
+		return said[kernel.Adoption](e)
 	case kernel.KindObservation:
-		return said[kernel.Facts](f, e)
+		return said[kernel.Facts](e)
 	case kernel.KindSeedPack:
-		return said[kernel.SeedPack](f, e)
+		return said[kernel.SeedPack](e)
 	case kernel.KindIntent:
-		return said[kernel.Intent](f, e)
+		return said[kernel.Intent](e)
 	case kernel.KindOutcome:
-		return said[kernel.Outcome](f, e)
+		return said[kernel.Outcome](e)
 	case kernel.KindBuilderResult:
-		return said[kernel.BuilderResult](f, e)
+		return said[kernel.BuilderResult](e)
 	}
 	return nil
 }
 
-func said[T any](f *fold, e *entry) error {
+func said[T any](e *entry) error {
 	if _, made := e.said.(T); made {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (e entry) kindOf() (kind string, err error) {
 }
 
 // decode reads the body strictly; kind is the field of v that must name it.
-func decode[T any](f *fold, e entry, v *T, kind *string) error {
+func decode[T any](e entry, v *T, kind *string) error {
 	if said, ok := e.said.(T); ok {
 		*v = said
 	} else if err := canon.UnmarshalCanonical(e.body, v); err != nil {
@@ -178,7 +178,7 @@ func with[T any](list []T, x T) []T { return append(slices.Clip(list), x) }
 // them in when the round is settled.
 func (f *fold) observation(e entry) error {
 	var facts kernel.Facts
-	if err := decode(f, e, &facts, &facts.Kind); err != nil {
+	if err := decode(e, &facts, &facts.Kind); err != nil {
 		return err
 	}
 	if facts.World != f.config.WorldID || facts.Task != e.task {
@@ -206,7 +206,7 @@ func (f *fold) seen(task int64) *observed {
 // builder's outcome in as an action.
 func (f *fold) decision(e entry) error {
 	var d kernel.Decision
-	if err := decode(f, e, &d, &d.Kind); err != nil {
+	if err := decode(e, &d, &d.Kind); err != nil {
 		return err
 	}
 	t, seen := f.task(e.task), f.seen(e.task)
@@ -385,7 +385,7 @@ func (r Ruling) needsAllow() bool {
 // refusal needs the decision that it explains.
 func (f *fold) refusal(e entry) error {
 	var r kernel.Refusal
-	if err := decode(f, e, &r, &r.Kind); err != nil {
+	if err := decode(e, &r, &r.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -401,7 +401,7 @@ func (f *fold) refusal(e entry) error {
 // operatorAct takes a person's act in as an action: it changes nothing until it is accepted.
 func (f *fold) operatorAct(e entry) error {
 	var a kernel.OperatorAct
-	if err := decode(f, e, &a, &a.Kind); err != nil {
+	if err := decode(e, &a, &a.Kind); err != nil {
 		return err
 	}
 	if a.Actor == "" || a.Key == "" || a.Round < 1 {

@@ -142,7 +142,7 @@ func (k *Kernel) genesis(e entry) error {
 // settled makes the receipt again and compares.
 func (k *Kernel) settled(e entry, r kernel.Record) error {
 	var said RoundReceipt
-	if err := decode(k.fold, e, &said, &said.Kind); err != nil {
+	if err := decode(e, &said, &said.Kind); err != nil {
 		return err
 	}
 	if said.Timestamp < k.fold.time || said.Timestamp > r.Time {

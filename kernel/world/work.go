@@ -14,7 +14,7 @@ import (
 // earlier pack no longer counts.
 func (f *fold) seedPack(e entry) error {
 	var p kernel.SeedPack
-	if err := decode(f, e, &p, &p.Kind); err != nil {
+	if err := decode(e, &p, &p.Kind); err != nil {
 		return err
 	}
 	if p.World != f.config.WorldID || p.Task != e.task {
@@ -62,7 +62,7 @@ func (f *fold) admit(task int64, paths []string) []kernel.Violation {
 
 func (f *fold) interpretation(e entry) error {
 	var i plan.Interpretation
-	if err := decode(f, e, &i, &i.Kind); err != nil {
+	if err := decode(e, &i, &i.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -78,7 +78,7 @@ func (f *fold) interpretation(e entry) error {
 // seed pack.
 func (f *fold) spec(e entry) error {
 	var s plan.Spec
-	if err := decode(f, e, &s, &s.Kind); err != nil {
+	if err := decode(e, &s, &s.Kind); err != nil {
 		return err
 	}
 	p, err := f.pack(e)
@@ -99,7 +99,7 @@ func (f *fold) spec(e entry) error {
 
 func (f *fold) planProposal(e entry) error {
 	var p plan.Proposal
-	if err := decode(f, e, &p, &p.Kind); err != nil {
+	if err := decode(e, &p, &p.Kind); err != nil {
 		return err
 	}
 	t := f.task(e.task)
@@ -118,7 +118,7 @@ func (f *fold) planProposal(e entry) error {
 // plan is committed only if it verifies, and was proposed unless derived.
 func (f *fold) plan(e entry) error {
 	var p plan.Plan
-	if err := decode(f, e, &p, &p.Kind); err != nil {
+	if err := decode(e, &p, &p.Kind); err != nil {
 		return err
 	}
 	pack, err := f.pack(e)
@@ -145,7 +145,7 @@ func (f *fold) plan(e entry) error {
 // has one: the same bytes may be recorded again, others may not.
 func (f *fold) dispatch(e entry) error {
 	var d kernel.Dispatch
-	if err := decode(f, e, &d, &d.Kind); err != nil {
+	if err := decode(e, &d, &d.Kind); err != nil {
 		return err
 	}
 	t, hash := f.task(e.task), e.hash()
@@ -185,7 +185,7 @@ func (t *Task) mayDispatch(run string) bool {
 // from a run that is over is recorded like any proposal and changes nothing.
 func (f *fold) builderResult(e entry) error {
 	var r kernel.BuilderResult
-	if err := decode(f, e, &r, &r.Kind); err != nil {
+	if err := decode(e, &r, &r.Kind); err != nil {
 		return err
 	}
 	return f.evidence(e, r.Run, func(run *Run) *canon.Digest { return &run.Result })
@@ -193,7 +193,7 @@ func (f *fold) builderResult(e entry) error {
 
 func (f *fold) diff(e entry) error {
 	var d kernel.Diff
-	if err := decode(f, e, &d, &d.Kind); err != nil {
+	if err := decode(e, &d, &d.Kind); err != nil {
 		return err
 	}
 	return f.evidence(e, d.Run, func(run *Run) *canon.Digest { return &run.Diff })
@@ -201,7 +201,7 @@ func (f *fold) diff(e entry) error {
 
 func (f *fold) runResult(e entry) error {
 	var r kernel.RunResult
-	if err := decode(f, e, &r, &r.Kind); err != nil {
+	if err := decode(e, &r, &r.Kind); err != nil {
 		return err
 	}
 	if r.Run != e.run {

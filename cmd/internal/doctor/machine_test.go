@@ -87,6 +87,9 @@ func TestInstallation_EachFault(t *testing.T) {
 		"open to others": {func(_ *testing.T, m *Machine, _ string) {
 			m.State = func(string) (string, string) { return "It is open.", "chmod 700" }
 		}, NameStateDir, Failed, "It is open", "chmod 700"},
+		"shown to a sandbox": {func(_ *testing.T, m *Machine, dir string) {
+			m.Config.Checks.RO = []config.Mount{{Source: filepath.Dir(dir), Target: "/opt/tools"}}
+		}, NameStateDir, Failed, "checks.ro shows it", "Mount only"},
 		"clock went back": {func(_ *testing.T, m *Machine, _ string) {
 			m.Now = func() time.Time { return time.Now().Add(-time.Hour) }
 		}, NameStateDir, Warning, "The clock went back", "timedatectl"},

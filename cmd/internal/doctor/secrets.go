@@ -142,9 +142,9 @@ func Secrets(c config.Config, getenv func(string) string, each func(Check)) []Ch
 
 // shows is the key of the configuration by whose mounts a sandbox has a file; "" where none has.
 func shows(c config.Config, path string) string {
-	file, err := filepath.EvalSymlinks(path)
+	file, err := filepath.Abs(path) // by $PWD, which may itself lead through links
 	if err == nil {
-		file, err = filepath.Abs(file)
+		file, err = filepath.EvalSymlinks(file)
 	}
 	if path == "" || err != nil {
 		return "" // it is a variable, or can't be read

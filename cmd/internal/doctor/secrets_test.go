@@ -97,6 +97,21 @@ func TestSecrets_EachFault(t *testing.T) {
 	}
 }
 
+// TestSecrets_BehindALink: a file that is named from a directory which is a link is found
+// below a mount all the same.
+func TestSecrets_BehindALink(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "real", "shown"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "real", "shown", "key"), []byte("sk-key"), 0o600))
+	must(t, os.Symlink("real", filepath.Join(dir, "link")))
+	t.Chdir(filepath.Join(dir, "link"))
+	cfg := config.Default()
+	cfg.Checks.RO = []config.Mount{{Source: filepath.Join(dir, "link", "shown"), Target: "/opt/tools"}}
+	if key := shows(cfg, "shown/key"); key != "checks.ro" {
+		t.Errorf("%q shows it", key)
+	}
+}
+
 // TestSecrets_GroupOfAPod: the Secret of a pod is read by its group, which is no
 // fault where no other user of the pod is in it.
 func TestSecrets_GroupOfAPod(t *testing.T) {

@@ -58,6 +58,9 @@ func (h *house) directory(dir string) result {
 	if fault, remedy := h.State(dir); fault != "" {
 		return bad(remedy, "%s", fault)
 	}
+	if key := shows(h.Config, dir); key != "" {
+		return bad("Mount only what the program needs.", "A sandbox has it, with the signing key: %s shows it.", key)
+	}
 	at, err := placeOf(dir)
 	if err != nil {
 		return bad("Check path and permissions.", "Its file system can't be asked.")
