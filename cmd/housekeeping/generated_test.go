@@ -39,7 +39,7 @@ func TestDocs_GeneratedFromCode(t *testing.T) {
 
 func statesDoc() string {
 	return "# The seven states\n\nMade from the table in package `kernel/machine`; a test holds it to the code.\n\n" +
-		"A request of a task's kernel goes through these states and no others. An X is an allowed transition; every one but BOOTING to IDLE has its audit entry before it happens.\n\n" +
+		"A kernel, of a task, a world or a key, is in one of these states, and each of its requests goes through those between IDLE and IDLE. An X is an allowed transition. Every one has its audit entry before it happens, but for BOOTING to IDLE and the halt of a kernel whose entry can't be written.\n\n" +
 		strings.TrimSpace(machine.Markdown()) + "\n\n```mermaid\n" + strings.TrimSpace(machine.Diagram()) + "\n```\n"
 }
 
