@@ -81,7 +81,7 @@ const (
 
 // IssueFacts is an issue as the forge shows it, as far as writ moves it.
 type IssueFacts struct {
-	Gone     bool           `json:"gone"`      // the forge has no such issue: there is nothing to move
+	Gone     bool           `json:"gone"`      // the forge has no such issue, or it is a change: there is nothing to move
 	Open     bool           `json:"open"`      //
 	ClosedBy string         `json:"closed_by"` // one of the Closed words, "" while it is open
 	Reopened bool           `json:"reopened"`  // somebody else put it back open after writ had closed it

@@ -61,7 +61,8 @@ func (c *observation) headAt() int64 {
 
 // shown is what the issue shows of writ's.
 func (i *tracker) shown(c *observation, seen *approval.Facts) *kernel.IssueFacts {
-	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0, HeadAt: c.headAt()}
+	// A change is no issue of a task's, whoever says so: nothing is said on it as if it were.
+	f := &kernel.IssueFacts{Gone: seen.Issue.ID == 0 || seen.Issue.IsChange, HeadAt: c.headAt()}
 	c.pages = pagesOf(seen.Issue.URL)
 	if f.Gone {
 		return f

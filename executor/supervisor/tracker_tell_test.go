@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -438,5 +439,32 @@ func TestF1_CommentFits(t *testing.T) {
 	f.shows("task 1 completed", kernel.LabelCompleted, false)
 	if k := f.marked("task")[0]; len(k.Body) > maxComment {
 		t.Errorf("a comment of %d bytes", len(k.Body))
+	}
+}
+
+// asChange is a forge on which every number is a change's.
+type asChange struct{ *forgetest.Faults }
+
+func (a asChange) Issue(ctx context.Context, r forge.Repo, number int64) (forge.Issue, error) {
+	i, err := a.Faults.Issue(ctx, r, number)
+	i.IsChange = true
+	return i, err
+}
+
+// TestI17_AChangeIsNoTask: a change whose number somebody named as a task's is told nothing, and
+// what is said on it isn't answered as if it were an issue.
+func TestI17_AChangeIsNoTask(t *testing.T) {
+	t.Parallel()
+	f := newForged(t, func(f *forged) { f.place.forge.Client = asChange{f.scene.Bot} })
+	must(t, f.scene.Owner.EditIssue(t.Context(), f.scene.Repo, 1, "By hand", "No block for writ."))
+	f.label(f.scene.Owner)
+	for _, text := range []string{"/writ fix", "/writ explain"} {
+		_, err := f.scene.Owner.AddComment(t.Context(), f.scene.Repo, 1, text)
+		must(t, err)
+	}
+	f.drive()
+	said := forgetest.On(forgetest.AddComment, forgetest.React, forgetest.ReactToIssue, forgetest.AddLabel, forgetest.SetState)
+	if sent := f.scene.Bot.Calls(said); len(sent) > 0 || f.started() != 0 {
+		t.Errorf("%d builders, and the forge was asked for %v", f.started(), sent)
 	}
 }
