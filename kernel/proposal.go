@@ -62,6 +62,16 @@ type BuilderResult struct {
 	Faults   []Violation `json:"faults"`           // found while reading the result
 	Egress   *Egress     `json:"egress,omitempty"` // absent where it asked for no connection
 	Prepared *Prepared   `json:"prepared,omitempty"`
+	Agent    *Agent      `json:"agent,omitempty"` // absent of a builder of no kind
+}
+
+// Agent says which agent a builder was. Kind and model are the operator's configuration. The
+// version is the agent's claim: what it says in its own stream, else what its program said
+// before the claim.
+type Agent struct {
+	Kind    string `json:"kind"`
+	Version string `json:"version"` // untrusted: at most 64 printable ASCII characters; "" where it said none
+	Model   string `json:"model"`   // "" where the choice is the agent's
 }
 
 // ChangeOp is what happened to a path.

@@ -73,6 +73,9 @@ func TestAgents_OneIssue(t *testing.T) {
 		if r["execution_verified"] != true || fmt.Sprint(r["changed_files"]) != "[receipt.awk total.awk]" || !strings.Contains(fmt.Sprint(r["notes"]), "The builder used ") {
 			t.Errorf("%s: %s", kind, stdout.String())
 		}
+		if a, _ := r["agent"].(map[string]any); a["kind"] != kind || a["model"] == "" || !strings.Contains(fmt.Sprint(a["version"]), builder.KindPackage(kind).Version) {
+			t.Errorf("%s: the report says of the agent %v", kind, r["agent"])
+		}
 		reports[kind] = r
 	}
 	first := sameReport(reports[builder.Kinds()[0]])
@@ -87,7 +90,7 @@ func TestAgents_OneIssue(t *testing.T) {
 // one agent to the next.
 func sameReport(r map[string]any) string {
 	r = maps.Clone(r)
-	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head"} {
+	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head", "agent"} {
 		delete(r, key)
 	}
 	notes, _ := r["notes"].([]any)

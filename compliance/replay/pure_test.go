@@ -38,7 +38,7 @@ var used = map[string][]string{
 	"report":      {"Report", "Merge", "RunRecord", "Version", "Markdown", "Counted"},
 	"worldref":    {"Entry", "Judged", "Standing", "Fold", "Lists", "Read", "Ref"}, // no room, which writes
 	"scope":       {"Entry", "Apply", "ParseGlobs", "NewClasses", "ClassNone", "ClassForbidden", "ClassGuarded", "ClassLock", "ManifestOf", "NeedsSources", "WithManifest", "WhyGuarded", "CheckPath", "Display", "CheckReported", "Verdict", "MaxListed"},
-	"contract":    {"Contract", "Load", "Source", "Path", "RefreshAuto"},
+	"contract":    {"Caps", "Contract", "Load", "Source", "Path", "RefreshAuto"},
 	"instruction": {"Comment", "Excerpt"},
 	"sealed":      {"File", "Manifest", "Decode", "Is", "Read"},
 	"context":     {"Context"},

@@ -30,6 +30,8 @@ func TestR7_RecordsContradictEachOther(t *testing.T) {
 	}{
 		"the truth":                   {func(*attempt) {}, ""},
 		"tests touched":               {func(a *attempt) { a.says = func(r *report.Report) { r.TestsTouched = true } }, "the tests were touched"},
+		"an agent":                    {lies(func(a *attempt) { a.result.Agent = &kernel.Agent{Kind: "codex", Version: "1.0"} }), ""},
+		"another agent":               {func(a *attempt) { a.says = func(r *report.Report) { r.Agent = &kernel.Agent{Kind: "codex"} } }, "what its records don't"},
 		"another contract":            {claims(func(f *kernel.Facts) { f.Governance = canon.Sum([]byte("x")) }), "The run was claimed on another"},
 		"another budget":              {claims(func(f *kernel.Facts) { f.Budgets.Files = 100_000 }), "The run was claimed on another"},
 		"what a builder may use":      {allows(7, &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 7}, Pots: []kernel.Pot{}}), ""},

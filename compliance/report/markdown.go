@@ -142,6 +142,11 @@ func facts(r Report) [][2]string {
 	}
 	add("run", r.RunID)
 	add("builder", r.Builder)
+	if a := r.Agent; a != nil {
+		add("agent", a.Kind)
+		add("version, as the agent says", a.Version)
+		add("model", a.Model)
+	}
 	add("sandbox", r.Sandbox)
 	if level, _, _ := strings.Cut(r.Sandbox, " ("); level != r.ChecksSandbox {
 		add("sandbox of the checks", r.ChecksSandbox)

@@ -52,7 +52,9 @@ type Report struct {
 	LedgerHead     canon.Digest `json:"ledger_head"`   // last record before the report
 
 	Builder string `json:"builder"`
-	Sandbox string `json:"sandbox"` // isolation level of the builder; SandboxNone is loud
+	// Agent says which agent it was. Its version is its own claim.
+	Agent   *kernel.Agent `json:"agent,omitempty"`
+	Sandbox string        `json:"sandbox"` // isolation level of the builder; SandboxNone is loud
 	// ChecksSandbox is that of the checks, which another machine may have run; "" where
 	// none ran.
 	ChecksSandbox string  `json:"checks_sandbox"`

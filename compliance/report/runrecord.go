@@ -140,7 +140,7 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 	r.tellDenied(rep)
 	r.tellPrepared(rep)
 	if b := r.Built; b != nil {
-		rep.Sandbox = b.Sandbox
+		rep.Sandbox, rep.Agent = b.Sandbox, b.Agent
 		if r.faulty {
 			rep.Outputs = append(rep.Outputs, Output{Name: "builder stdout", Tail: b.Stdout.Tail}, Output{Name: "builder stderr", Tail: b.Stderr.Tail})
 		}
@@ -296,13 +296,14 @@ func allowedBy(d kernel.Denied, operators, contracts string) string {
 	return "; a rule in " + operators + " would allow it"
 }
 
-// Agrees reports whether a report says of the run what its records say: dispatch,
+// Agrees reports whether a report says of the run what its records say: dispatch, agent,
 // changed files and checks.
 func (r RunRecord) Agrees(rep Report) bool {
 	var again Report
 	r.Tell(&again, rep.Verified)
 	again = again.Finish()
 	return rep.Dispatched == again.Dispatched && rep.DispatchHash == again.DispatchHash && rep.RunID == again.RunID &&
+		(rep.Agent == nil) == (again.Agent == nil) && (rep.Agent == nil || *rep.Agent == *again.Agent) &&
 		rep.Sandbox == again.Sandbox && rep.ChecksSandbox == again.ChecksSandbox && slices.Equal(rep.ChangedFiles, again.ChangedFiles) &&
 		slices.Equal(rep.Discarded, again.Discarded) && slices.Equal(rep.Locks, again.Locks) && slices.EqualFunc(rep.Checks, again.Checks, Check.equal) && slices.Equal(rep.Outputs, again.Outputs)
 }

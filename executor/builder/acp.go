@@ -241,6 +241,9 @@ func (t *talk) answered(m message) {
 		t.fail(fmt.Sprintf("it speaks version %d of the protocol, and writ version %d", a.ProtocolVersion, acpVersion))
 	case t.at == initialize:
 		t.show("agent", a.AgentInfo.Name+" "+a.AgentInfo.Version)
+		if a.AgentInfo.Version != "" {
+			t.said.version = a.AgentInfo.Name + " " + a.AgentInfo.Version
+		}
 		t.ask(newSession, map[string]any{"cwd": sandbox.WorkspaceDir, "mcpServers": []any{}})
 	case t.at == newSession && a.SessionID == "":
 		t.fail("it began no session")

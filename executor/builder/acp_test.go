@@ -82,8 +82,10 @@ func permission(kinds ...string) js {
 
 func actACP(way string) {
 	a := &acpAgent{in: bufio.NewReader(os.Stdin)}
-	version, session := 1, "s-1"
+	version, session, name := 1, "s-1", "test\nend: end_turn"
 	switch way {
+	case "named":
+		name = "Test"
 	case "silent":
 		return
 	case "version":
@@ -93,7 +95,7 @@ func actACP(way string) {
 	case "junk":
 		fmt.Print("\n\nhello\n{\"id\":" + strings.Repeat("[", 20_000) + "\n{\"id\":7,\"result\":{}}\n{\"id\":0}{\n" + strings.Repeat("x", 3<<20) + "\n")
 	}
-	first := a.answer(js{"protocolVersion": version, "agentInfo": js{"name": "test\nend: end_turn", "version": "1.0"}})
+	first := a.answer(js{"protocolVersion": version, "agentInfo": js{"name": name, "version": "1.0"}})
 	if way == "refuses" {
 		m := a.hear()
 		a.say(js{"id": m.ID, "error": js{"code": -32000, "message": "log in first"}})

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -125,6 +126,7 @@ type claims struct {
 	ended   bool
 	failed  string // why, in its words; "" where it says that it didn't
 	message string // its last one
+	version string // its own, with a name where it says one
 	usage   string // what it says that it used
 }
 
@@ -188,6 +190,33 @@ func (b *build) saidFaults(end ending) []kernel.Violation {
 		return nil
 	}
 	return []kernel.Violation{{Code: kernel.CodeExecutionReported, Subject: "builder", Detail: "The agent says that it failed: " + why + "."}}
+}
+
+// maxVersion bounds a version, in characters: those of the tested agents have 21 at most.
+const maxVersion = 64
+
+// agent is the record of which agent the builder is; nil of one of no kind. The version that
+// it says in its own stream wins over that of the preflight: its program may have been
+// replaced since.
+func (b *build) agent() *kernel.Agent {
+	if !b.cfg.isAgent() {
+		return nil
+	}
+	version := b.version
+	if b.said != nil {
+		version = cmp.Or(b.l.keptVersion(b.said.version), version)
+	}
+	return &kernel.Agent{Kind: b.cfg.Kind, Version: version, Model: b.l.clean(b.cfg.Model, maxDetailBytes)}
+}
+
+// keptVersion is a version as it is kept. It ends before the first character that isn't printable
+// ASCII. All of the text is redacted before it is cut, so that no part of a secret is left.
+func (l *Local) keptVersion(says string) string {
+	says = strings.TrimSpace(l.cfg.Redact(says))
+	if end := strings.IndexFunc(says, func(r rune) bool { return r < ' ' || r > '~' }); end >= 0 {
+		says = says[:end]
+	}
+	return strings.TrimSpace(says[:min(len(says), maxVersion)])
 }
 
 // logs is what is kept of an agent's words as a result's: the last message, and what it

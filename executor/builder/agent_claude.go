@@ -37,6 +37,7 @@ func readClaude(s *claims, line []byte) {
 		IsError bool    `json:"is_error"`
 		Turns   int64   `json:"num_turns"`
 		Result  string  `json:"result"`
+		Version string  `json:"claude_code_version"`
 		Cost    float64 `json:"total_cost_usd"`
 		Usage   struct {
 			In     int64 `json:"input_tokens"`
@@ -45,7 +46,13 @@ func readClaude(s *claims, line []byte) {
 			Out    int64 `json:"output_tokens"`
 		} `json:"usage"`
 	}
-	if json.Unmarshal(line, &e) != nil || e.Type != "result" {
+	if json.Unmarshal(line, &e) != nil {
+		return
+	}
+	if e.Type == "system" && e.Subtype == "init" {
+		s.version = e.Version
+	}
+	if e.Type != "result" {
 		return
 	}
 	s.ended, s.message = true, e.Result

@@ -1,10 +1,12 @@
 package builder
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/gateway/stub"
+	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
 )
 
 type js = map[string]any
@@ -103,6 +107,52 @@ func TestAgent_Ends(t *testing.T) {
 			o := b.build(b.job(says(c.kind, rule, c.text)))
 			if codes(o) != c.codes || !strings.HasPrefix(o.Result.Result.Logs, c.logs) || (c.codes == "") != (o.Result.Result.Status == "success") {
 				t.Errorf("%s: %v, result %+v", codes(o), o.Violations, o.Result.Result)
+			}
+		})
+	}
+}
+
+// TestAgent_Version: the record of a run says kind, version and model of its agent. What the
+// agent says in its own stream wins over what its program said before the claim; either is
+// somebody's text, and kept as one short line without a secret. A command has no such record.
+func TestAgent_Version(t *testing.T) {
+	t.Parallel()
+	claude := func(version string) string {
+		return `echo '{"type":"system","subtype":"init","claude_code_version":"` + version + `"}'; echo '{"type":"result","subtype":"success"}'`
+	}
+	const codex = `echo '{"type":"turn.completed"}'`
+	for name, c := range map[string]struct{ kind, before, run, want string }{
+		"its own word":            {"claude-code", "echo 2.1.332", claude("2.2.0"), "2.2.0"},
+		"no word":                 {"claude-code", saysTested, claude(""), "2.1.332 (Claude Code)"},
+		"no word of such":         {"codex", "echo codex-cli 0.169.0; echo more", codex, "codex-cli 0.169.0"},
+		"not asked":               {"codex", "exit 1", codex, ""},
+		"by its protocol":         {"acp", "echo 1.0", `exec "$INIT" act-acp named`, "Test 1.0"},
+		"a name of lines":         {"acp", "echo 1.0", `exec "$INIT" act-acp well`, "test"},
+		"a long one":              {"claude-code", saysTested, claude(strings.Repeat("9", 1000)), strings.Repeat("9", 64)},
+		"another direction":       {"claude-code", saysTested, claude(`2.2.0\u202e1`), "2.2.0"},
+		"a terminal":              {"claude-code", saysTested, claude(`\u001b[31m2.2.0`), "2.1.332 (Claude Code)"},
+		"a secret":                {"claude-code", saysTested, claude("2.2.0 " + providersKey), "2.2.0 [secret]"},
+		"a secret at the cut":     {"claude-code", saysTested, claude(strings.Repeat("9", 60) + providersKey), strings.Repeat("9", 60) + "[sec"},
+		"a secret of its program": {"codex", "echo " + providersKey, codex, "[secret]"},
+		"of no kind":              {"", saysTested, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t, withoutKey)
+			_, rule := provider(t, b, cmp.Or(KindAPI(c.kind), "openai"), &stub.Model{Key: providersKey})
+			dir := t.TempDir()
+			text := "#!/bin/sh\nif [ \"$*\" = --version ]; then " + c.before + "; exit; fi\necho x > calc/new\n" + c.run + "\n"
+			if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			job := b.job(Builder{Kind: c.kind, Model: "test-model", Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}})
+			b.local.Environment(t.Context(), "default")
+			o := b.build(job)
+			if c.kind == "" && o.Result.Agent == nil {
+				return
+			}
+			if a := o.Result.Agent; codes(o) != "" || c.kind == "" || a == nil || *a != (kernel.Agent{Kind: c.kind, Version: c.want, Model: "test-model"}) {
+				t.Errorf("%s: %+v", codes(o), a)
 			}
 		})
 	}

@@ -36,9 +36,11 @@ type build struct {
 	prep   *preparation
 	said   *claims              // nil: of no kind
 	talk   atomic.Pointer[talk] // nil: it isn't talked to
-	cancel context.CancelCauseFunc
-	done   chan struct{}
-	out    executor.BuildOutcome
+	// version is what its program said of it at the last preflight; "" where none was made.
+	version string
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+	out     executor.BuildOutcome
 }
 
 // Build implements executor.Executor.
@@ -53,7 +55,7 @@ func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Buil
 	if err := l.enter(job.Run); err != nil {
 		return nil, err
 	}
-	b := &build{l: l, job: job, cfg: cfg.prepared(), egress: l.newEgressLog(taskName(job.World, job.Task), kernel.MaxConnections), done: make(chan struct{})}
+	b := &build{l: l, job: job, cfg: cfg.prepared(), version: l.keptVersion(l.preflights.entry(cfg).version()), egress: l.newEgressLog(taskName(job.World, job.Task), kernel.MaxConnections), done: make(chan struct{})}
 	b.egress.world, b.egress.builder, b.egress.purse = job.World, job.Builder, newPurse(job.Spend, job.Builder, keysOf(job.Builder, cfg.Budget, job.Budgets), l.cfg.Price)
 	ctx, b.cancel = context.WithCancelCause(ctx)
 	go func() {

@@ -59,7 +59,7 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 			Argv: b.l.cleanAll(b.cfg.Argv, keepBytes), Sandbox: end.level(b.l.cfg.Sandbox),
 			Composed: composed, Result: b.l.kept(result), Exit: end.exit,
 			Stdout: b.l.evidence(w.stdout), Stderr: b.l.evidence(w.stderr),
-			Started: started, Ended: ended, Faults: b.l.plain(faults), Egress: b.egress.result(), Prepared: b.prep.result(),
+			Started: started, Ended: ended, Faults: b.l.plain(faults), Egress: b.egress.result(), Prepared: b.prep.result(), Agent: b.agent(),
 		},
 		Diff: diff, Contents: contents, Violations: b.l.plain(vs),
 	}

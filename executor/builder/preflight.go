@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/writbot/writ/compliance/lazyregexp"
@@ -45,6 +46,15 @@ type preflight struct {
 	mu    sync.Mutex // held while it is tried, so that it is tried once
 	found Preflight
 	until time.Time
+	said  atomic.Pointer[string] // the version that was found last; nil before the first
+}
+
+// version is the one that was found last, while the next is tried as well.
+func (p *preflight) version() string {
+	if said := p.said.Load(); said != nil {
+		return *said
+	}
+	return ""
 }
 
 // entry is that of a builder.
@@ -90,6 +100,7 @@ func (l *Local) Preflight(ctx context.Context, name string) Preflight {
 		return found // nobody waits for it, and it was ended
 	}
 	p.found, p.until = found, time.Now().Add(preflightGood)
+	p.said.Store(&found.Version)
 	if len(found.Faults) > 0 {
 		p.until = time.Now().Add(preflightBad)
 	}
@@ -122,7 +133,7 @@ func providers(b Builder) (list []gateway.Rule) {
 func (l *Local) fly(ctx context.Context, name string, b Builder) (found Preflight) {
 	var err error
 	if b.isAgent() {
-		if found.Version, err = l.version(ctx, b); err != nil {
+		if found.Version, err = l.askVersion(ctx, b); err != nil {
 			return Preflight{Faults: []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: "The program of the builder doesn't start in the sandbox: " + strings.TrimSuffix(err.Error(), ".") + "."}}}
 		}
 		found.Note = agents[b.Kind].pack.differs(found.Version)
@@ -167,8 +178,8 @@ func (l *Local) reaches(ctx context.Context, b Builder, r gateway.Rule) error {
 	return s.Try(ctx, r)
 }
 
-// version starts the program as a run would, and is what it says of its version.
-func (l *Local) version(ctx context.Context, b Builder) (string, error) {
+// askVersion starts the program as a run would, and is what it says of its version.
+func (l *Local) askVersion(ctx context.Context, b Builder) (string, error) {
 	if err := l.makeWorkDir(); err != nil {
 		return "", err
 	}
