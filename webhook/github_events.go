@@ -138,7 +138,7 @@ func TaskOfChange(description string) int64 {
 		return 0
 	}
 	n, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil {
+	if err != nil || n > maxTask {
 		return 0
 	}
 	return n

@@ -162,12 +162,15 @@ func pushedTo(ref, world string) string {
 	return world
 }
 
+// maxTask is the largest number that a record holds, see package canon.
+const maxTask = 1<<53 - 1
+
 // taskOfRef is the task whose branch a ref is; 0 for none.
 func taskOfRef(ref string) int64 {
 	for _, prefix := range taskBranches {
 		if rest, ok := strings.CutPrefix(ref, prefix); ok {
 			n, err := strconv.ParseInt(rest, 10, 64)
-			if err == nil && n > 0 && strconv.FormatInt(n, 10) == rest {
+			if err == nil && n > 0 && n <= maxTask && strconv.FormatInt(n, 10) == rest {
 				return n
 			}
 		}

@@ -175,7 +175,8 @@ func (r *unchanged) rests(ctx context.Context, repo *git.Repo, ref string, n int
 	if !ok {
 		return false
 	}
-	refs, err := repo.Refs(ctx, ref)
+	branch := changePrefix + strconv.FormatInt(n, 10)
+	refs, err := repo.Refs(ctx, ref, "refs/heads/"+branch)
 	if err != nil {
 		return false
 	}
@@ -191,12 +192,12 @@ func (r *unchanged) rests(ctx context.Context, repo *git.Repo, ref string, n int
 		}
 	}
 	if s.digest() == seen {
-		return true
+		return refs.OID("refs/heads/"+branch) == "" // else nobody has looked at its change yet
 	}
 	r.mu.Lock()
 	base := r.base
 	r.mu.Unlock()
-	c, err := now.FindChange(ctx, r.at, changePrefix+strconv.FormatInt(n, 10), base)
+	c, err := now.FindChange(ctx, r.at, branch, base)
 	switch {
 	case err != nil && !forge.IsReason(err, forge.NotFound):
 		return false

@@ -108,10 +108,13 @@ func lookedAt(t *testing.T, p *forgePlace, change string) (*unchanged, *counting
 		if _, err = r.FindChange(ctx, p.Repo, branch, ""); !forge.IsReason(err, forge.NotFound) {
 			t.Fatal(err)
 		}
-	case openChange:
+	case openChange, unreadChange:
 		gittest.Commit(t, p.Store.GitDir(p.Repo.ID), "refs/heads/"+branch, "refs/heads/main", map[string]string{"x": "y"})
 		_, err = p.Store.As(p.Bot).OpenChange(ctx, p.Repo, forge.Change{Title: "Say hello", Head: branch, Base: "main"})
 		must(t, err)
+		if change == unreadChange {
+			break
+		}
 		found, err := r.FindChange(ctx, p.Repo, branch, "main")
 		must(t, err)
 		_, err = r.ReviewComments(ctx, p.Repo, found.Number)
@@ -123,7 +126,7 @@ func lookedAt(t *testing.T, p *forgePlace, change string) (*unchanged, *counting
 }
 
 // What a look found of a change.
-const noChange, missingChange, openChange = "none", "missing", "open"
+const noChange, missingChange, openChange, unreadChange = "none", "missing", "open", "unread"
 
 func TestRestful_CountsItsRequests(t *testing.T) {
 	for change, want := range map[string]int64{noChange: 3, missingChange: 4, openChange: 5} {
@@ -185,5 +188,15 @@ func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
 				t.Error("the task rests")
 			}
 		})
+	}
+}
+
+// TestRestful_ChangeThatNobodyLookedAt: a task is looked at if it has a change of which the
+// last look saw nothing, as the first one after its run.
+func TestRestful_ChangeThatNobodyLookedAt(t *testing.T) {
+	p := newForgePlace(t)
+	r, _, repo, n := lookedAt(t, p, unreadChange)
+	if r.rests(t.Context(), repo, stateRef("", n), n) {
+		t.Error("the task rests")
 	}
 }
