@@ -117,10 +117,6 @@ func (p githubPayload) issueTask() (int64, kernel.Code) {
 	return issue["number"].id(), kernel.CodeEventMismatch
 }
 
-// changeMarker begins the description of a change that writ opened. It is a hint, as the
-// whole event is: whoever copies it has writ look once more.
-var changeMarker = lazy(`^<!-- writ:task:[^ ]{1,400}:([1-9][0-9]{0,18}) run=`)
-
 // commentTask is issueTask, and of a change the task that it says it delivers: GitHub
 // doesn't tell of which branch it is.
 func (p githubPayload) commentTask() (int64, kernel.Code) {
@@ -129,19 +125,6 @@ func (p githubPayload) commentTask() (int64, kernel.Code) {
 		return p.issueTask()
 	}
 	return TaskOfChange(textOf(nil, issue["body"]).body.word()), kernel.CodeTargetIneligible
-}
-
-// TaskOfChange is the task that a change delivers by its description; 0 for none.
-func TaskOfChange(description string) int64 {
-	m := changeMarker().FindStringSubmatch(description)
-	if m == nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil || n > maxTask {
-		return 0
-	}
-	return n
 }
 
 func (p githubPayload) pushTask() (int64, kernel.Code) {

@@ -196,6 +196,7 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 		before = swept{}
 	}
 	now = swept{until: before.until, seen: before.seen}
+	listed := map[inbox.Key]bool{} // in keys
 	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
 		if i.UpdatedAt.Equal(before.until) && slices.Contains(before.seen, i.Number) {
 			return nil
@@ -216,7 +217,8 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 		if i.IsChange {
 			task = webhook.TaskOfChange(i.Body)
 		}
-		if key := (inbox.Key{World: w.world, Task: task}); task > 0 && worthALook(i, time.Now()) && !slices.Contains(keys, key) {
+		if key := (inbox.Key{World: w.world, Task: task}); task > 0 && worthALook(i, time.Now()) && !listed[key] {
+			listed[key] = true
 			keys = append(keys, key)
 		}
 		return nil

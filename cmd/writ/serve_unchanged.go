@@ -45,11 +45,12 @@ type sight struct {
 	Comments *[]forge.Comment
 	Change   *forge.Change          // nil where the task needs none; zero where there is none
 	Said     *[]forge.ReviewComment // of the change; nil where the look didn't ask
+	unread   bool                   // the change, or what was said of it, could not be read
 }
 
 // digest names a sight; "" for one that was not read to its end.
 func (s *sight) digest() canon.Digest {
-	if s == nil || s.Head == "" || s.Issue == nil || s.History == nil || s.Comments == nil {
+	if s == nil || s.Head == "" || s.unread || s.Issue == nil || s.History == nil || s.Comments == nil {
 		return ""
 	}
 	data, err := json.Marshal(s)
@@ -108,9 +109,13 @@ func (r *unchanged) FindChange(ctx context.Context, at forge.Repo, head, base st
 	r.mu.Lock()
 	r.base = base
 	r.mu.Unlock()
-	if err == nil || forge.IsReason(err, forge.NotFound) {
-		r.note(n, func(s *sight) { s.Change = &c })
-	}
+	r.note(n, func(s *sight) {
+		if err == nil || forge.IsReason(err, forge.NotFound) {
+			s.Change = &c
+		} else {
+			s.unread = true
+		}
+	})
 	return c, err
 }
 
@@ -121,7 +126,11 @@ func (r *unchanged) ReviewComments(ctx context.Context, at forge.Repo, change in
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.looks {
-		if err == nil && s.Change != nil && s.Change.Number == change {
+		switch {
+		case s.Change == nil || s.Change.Number != change:
+		case err != nil:
+			s.unread = true
+		default:
 			s.Said = &said
 		}
 	}

@@ -50,10 +50,18 @@ func TestW6_AnEndedTaskIsLeftAlone(t *testing.T) {
 	p.until("a person's act is seen", func() bool { return p.metric("writ_ledger_records") > records })
 }
 
-// counting counts the requests of a client.
+// counting counts the requests of a client. It may be refused what concerns a change.
 type counting struct {
 	forge.Client
-	n atomic.Int64
+	n      atomic.Int64
+	denied map[string]bool
+}
+
+func (c *counting) answer(request string) error {
+	if c.n.Add(1); c.denied[request] {
+		return &forge.Error{Reason: forge.Forbidden, Op: request}
+	}
+	return nil
 }
 
 func (c *counting) Issue(ctx context.Context, r forge.Repo, n int64) (forge.Issue, error) {
@@ -72,18 +80,23 @@ func (c *counting) Comments(ctx context.Context, r forge.Repo, n int64) ([]forge
 }
 
 func (c *counting) FindChange(ctx context.Context, r forge.Repo, head, base string) (forge.Change, error) {
-	c.n.Add(1)
+	if err := c.answer(toFind); err != nil {
+		return forge.Change{}, err
+	}
 	return c.Client.FindChange(ctx, r, head, base)
 }
 
 func (c *counting) ReviewComments(ctx context.Context, r forge.Repo, change int64) ([]forge.ReviewComment, error) {
-	c.n.Add(1)
+	if err := c.answer(toReview); err != nil {
+		return nil, err
+	}
 	return c.Client.ReviewComments(ctx, r, change)
 }
 
 // lookedAt is a task at rest, after a look as a supervisor makes it: without a change, with
-// one that isn't there, or with one that is reviewed.
-func lookedAt(t *testing.T, p *forgePlace, change string) (*unchanged, *counting, *git.Repo, int64) {
+// one that isn't there, or with one that is reviewed. The requests that were denied to the
+// look are allowed after it.
+func lookedAt(t *testing.T, p *forgePlace, change string, denied ...string) (*unchanged, *counting, *git.Repo, int64) {
 	t.Helper()
 	ctx := t.Context()
 	repo, err := git.Open(ctx, git.Endpoint{URL: p.Store.GitDir(p.Repo.ID)}, git.Options{})
@@ -91,7 +104,10 @@ func lookedAt(t *testing.T, p *forgePlace, change string) (*unchanged, *counting
 	t.Cleanup(func() { must(t, repo.Close()) })
 	n := p.File("default")
 	gittest.Git(t, p.Store.GitDir(p.Repo.ID), "update-ref", fmt.Sprintf("refs/writ/task/%d", n), "refs/heads/main")
-	c := &counting{Client: p.Store.As(p.Bot)}
+	c := &counting{Client: p.Store.As(p.Bot), denied: map[string]bool{}}
+	for _, request := range denied {
+		c.denied[request] = true
+	}
 	r := newUnchanged(c, p.Repo)
 	r.begin(n)
 	for range 2 {
@@ -116,17 +132,24 @@ func lookedAt(t *testing.T, p *forgePlace, change string) (*unchanged, *counting
 			break
 		}
 		found, err := r.FindChange(ctx, p.Repo, branch, "main")
-		must(t, err)
-		_, err = r.ReviewComments(ctx, p.Repo, found.Number)
-		must(t, err)
+		if err == nil {
+			_, err = r.ReviewComments(ctx, p.Repo, found.Number)
+		}
+		if forge.IsReason(err, forge.Forbidden) != (len(denied) > 0) {
+			t.Fatal(err)
+		}
 	}
 	r.end(n, true, gittest.RefOID(p.Store.GitDir(p.Repo.ID), "refs/heads/main"))
 	c.n.Store(0)
+	clear(c.denied)
 	return r, c, repo, n
 }
 
 // What a look found of a change.
 const noChange, missingChange, openChange, unreadChange = "none", "missing", "open", "unread"
+
+// What a look asks of a change.
+const toFind, toReview = "find a change", "read what was said of a change"
 
 func TestRestful_CountsItsRequests(t *testing.T) {
 	for change, want := range map[string]int64{noChange: 3, missingChange: 4, openChange: 5} {
@@ -140,6 +163,18 @@ func TestRestful_CountsItsRequests(t *testing.T) {
 		}
 		if c.n.Store(0); r.rests(t.Context(), repo, stateRef("", n+1), n+1) || c.n.Load() != 0 {
 			t.Error("a task that was never looked at rests, or was read")
+		}
+	}
+}
+
+// TestRestful_WhatWasUnreadIsLookedAt: what a look could not read it doesn't know, so that
+// the task doesn't rest.
+func TestRestful_WhatWasUnreadIsLookedAt(t *testing.T) {
+	for _, denied := range []string{toFind, toReview} {
+		p := newForgePlace(t)
+		r, _, repo, n := lookedAt(t, p, openChange, denied)
+		if r.rests(t.Context(), repo, stateRef("", n), n) {
+			t.Errorf("the look was denied to %s, and the task rests", denied)
 		}
 	}
 }

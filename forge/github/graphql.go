@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -58,11 +59,11 @@ type editsAnswer struct {
 			}
 		}
 	}
-	Errors []said
+	Errors []graphError
 }
 
-// said is an error in an answer.
-type said struct{ Type, Message string }
+// graphError is an error in an answer.
+type graphError struct{ Type, Message string }
 
 type editNode struct {
 	EditedAt  time.Time
@@ -92,7 +93,7 @@ func (at spot) askTexts(ctx context.Context, h *Host, number int64) (texts, erro
 		// A part that can't be shown is null beside an error: no edits then doesn't
 		// mean that there were none.
 		case len(a.Errors) > 0 || repo == nil || repo.Issue == nil || repo.Issue.UserContentEdits == nil:
-			return out, answerError(a.Errors)
+			return out, answerError("issue", a.Errors)
 		case repo.DatabaseID != at.about.ID:
 			return out, &forge.Error{Reason: forge.NotFound, Err: errors.New("another repository has the name now")}
 		}
@@ -152,11 +153,11 @@ func (at spot) ask(ctx context.Context, h *Host, query string, variables map[str
 	return err
 }
 
-// answerError is why there is no issue: GraphQL answers 200 to everything.
-func answerError(list []said) *forge.Error {
-	e := &forge.Error{Reason: forge.NotFound, Err: errors.New("GitHub shows no such issue")}
-	for _, said := range list {
-		switch said.Type {
+// answerError is why there is no such thing: GraphQL answers 200 to everything.
+func answerError(what string, list []graphError) *forge.Error {
+	e := &forge.Error{Reason: forge.NotFound, Err: fmt.Errorf("GitHub shows no such %s", what)}
+	for _, one := range list {
+		switch one.Type {
 		case "NOT_FOUND":
 		case "FORBIDDEN", "INSUFFICIENT_SCOPES":
 			e.Reason = forge.Forbidden

@@ -43,9 +43,9 @@ func (c *client) Issue(ctx context.Context, r forge.Repo, number int64) (out for
 	return out, err
 }
 
-// ListIssues is forge.Issues. GitHub lists pull requests among the issues. Its pages shift while issues are updated, so
-// that one would be lost between two of them: each page begins at the last
-// update of the one before.
+// ListIssues is forge.Issues. GitHub lists pull requests among the issues. Its pages shift
+// while issues are updated, so that one would be lost between two of them: each page begins
+// at the last update of the one before.
 func (c *client) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
 	a := act{op: fmt.Sprintf("list the issues of %s", r), scope: toRead, lane: transport.Sweep}
 	return c.h.do(ctx, r, a, func(ctx context.Context, at spot) error {

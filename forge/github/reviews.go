@@ -93,7 +93,8 @@ const editedQuery = `query($ids: [ID!]!) {
 const maxNodes = 100
 
 // askEdited asks when doubtful texts were edited. Of what isn't answered nothing is known,
-// and it stays as it is.
+// and it stays as it is: so does a text that has no such time in an answer with errors, as
+// a part that can't be shown is null beside an error.
 func (at spot) askEdited(ctx context.Context, h *Host, doubtful map[string]int, out []forge.ReviewComment) error {
 	delete(doubtful, "")
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(doubtful)), maxNodes) {
@@ -104,12 +105,12 @@ func (at spot) askEdited(ctx context.Context, h *Host, doubtful map[string]int, 
 					LastEditedAt *time.Time
 				}
 			}
-			Errors []said
+			Errors []graphError
 		}
 		if err := at.ask(ctx, h, editedQuery, map[string]any{"ids": ids}, &a); err != nil {
 			return err
 		}
-		if err := answerError(a.Errors); len(a.Errors) > 0 && err.Reason != forge.NotFound && err.Reason != forge.Forbidden {
+		if err := answerError("text", a.Errors); len(a.Errors) > 0 && err.Reason != forge.NotFound && err.Reason != forge.Forbidden {
 			return err
 		}
 		for _, node := range a.Data.Nodes {
@@ -117,7 +118,7 @@ func (at spot) askEdited(ctx context.Context, h *Host, doubtful map[string]int, 
 				continue
 			}
 			n, asked := doubtful[node.ID]
-			if !asked {
+			if !asked || node.LastEditedAt == nil && len(a.Errors) > 0 {
 				continue
 			}
 			out[n].UpdatedAt = out[n].CreatedAt

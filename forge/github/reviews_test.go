@@ -13,7 +13,8 @@ import (
 
 // TestI17_ReviewComments: a comment of a review can be read from its submission on, stands
 // where it was made, and was edited if GitHub says so of a text that was touched later, or
-// says nothing; GitHub's own rendering counts for nothing, and what people put into a place is passed on as it is, to be judged.
+// says nothing; GitHub's own rendering counts for nothing, and what people put into a place
+// is passed on as it is, to be judged.
 func TestI17_ReviewComments(t *testing.T) {
 	p := githubtest.Start(t).Place(t, githubtest.Options{})
 	w := &wire{}
@@ -81,11 +82,14 @@ func TestI17_ReviewComments(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("missing are %v", want)
 	}
-	for kind, want := range map[string]forge.Reason{"FORBIDDEN": "", "RATE_LIMITED": forge.Limited, "": forge.Unavailable} {
-		edited = `{"data":{"nodes":null},"errors":[{"type":"` + kind + `","message":"no"}]}`
+	for answer, want := range map[[2]string]forge.Reason{
+		{"FORBIDDEN", "null"}: "", {"NOT_FOUND", "[null]"}: "", {"RATE_LIMITED", "null"}: forge.Limited, {"", "null"}: forge.Unavailable,
+		{"FORBIDDEN", `[{"id":"L12","lastEditedAt":null}]`}: "",
+	} {
+		edited = `{"data":{"nodes":` + answer[1] + `},"errors":[{"type":"` + answer[0] + `","message":"no"}]}`
 		got, err := c.ReviewComments(t.Context(), p.Repo, 7)
 		if want == "" && (err != nil || slices.ContainsFunc(got, func(c forge.ReviewComment) bool { return c.Body == "b12" && c.UpdatedAt.Equal(c.CreatedAt) })) || want != "" && !forge.IsReason(err, want) {
-			t.Errorf("where it says %q: %v, %+v", kind, err, got)
+			t.Errorf("where it says %q: %v, %+v", answer, err, got)
 		}
 	}
 	for what, lie := range map[string]string{"null": "[null]", "no id": "[{" + by + `"body":"x"}]`, "a bad author": `[{"id":3,"user":{"id":-1,"login":"x"}}]`} {

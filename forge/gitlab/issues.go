@@ -1,11 +1,8 @@
 package gitlab
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -122,44 +119,38 @@ func (h *Host) issue(ctx context.Context, i *issueAnswer) (forge.Issue, error) {
 	return out, err
 }
 
-// ListIssues is forge.Issues. GitLab lists issues and merge requests apart, so two lists
-// are read at once, each as far as the other one has come.
+// ListIssues is forge.Issues. GitLab lists issues and merge requests apart, and the two
+// lists are merged. While one of them is read, entries of the other one are updated, so that
+// an entry is handed on only once the other list was read past its time, or to its end and
+// later than it. Otherwise whoever goes on from the last entry would miss an update.
 func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
-	var next [2]func() (forge.Issue, error, bool)
-	var first [2]forge.Issue
-	var there [2]bool
-	for n, page := range [2]pageOf{h.issuePage, h.mergePage} {
-		pull, stop := iter.Pull2(func(yield func(forge.Issue, error) bool) {
-			err := h.listUpdates(ctx, r, since, page, func(i forge.Issue) error {
-				if !yield(i, nil) {
-					return errFound
-				}
-				return nil
-			})
-			if err != nil && !errors.Is(err, errFound) {
-				yield(forge.Issue{}, err)
-			}
-		})
-		defer stop()
-		next[n] = pull
+	lists := [2]*updates{
+		{w: reading("list issues of %s", r).sweep(), pageOf: h.issuePage},
+		{w: reading("list merge requests of %s", r).sweep(), pageOf: h.mergePage},
 	}
-	advance := func(n int) (err error) { first[n], err, there[n] = next[n](); return err }
-	if err := cmp.Or(advance(0), advance(1)); err != nil {
-		return err
+	for _, l := range lists {
+		l.since, l.from, l.page, l.more, l.known = since, since.Truncate(time.Second), 1, true, map[version]bool{}
 	}
-	for there[0] || there[1] {
-		n := 0
-		if !there[0] || there[1] && first[1].UpdatedAt.Before(first[0].UpdatedAt) {
-			n = 1
+	for turn := 1; ; turn++ {
+		next, other := lists[0], lists[1]
+		if len(next.entries) == 0 || len(other.entries) > 0 && other.entries[0].updated.Before(*next.entries[0].updated) {
+			next, other = other, next
 		}
-		if err := f(first[n]); err != nil {
-			return err
+		var err error
+		switch {
+		case len(next.entries) == 0 && !lists[0].more && !lists[1].more:
+			return nil
+		case len(next.entries) == 0 && !other.more:
+			err = next.ask(ctx, r, turn)
+		case len(next.entries) == 0, len(other.entries) == 0 && (other.more || other.asked < next.asked && next.entries[0].updated.After(since)):
+			err = other.ask(ctx, r, turn)
+		default:
+			err = next.tell(f)
 		}
-		if err := advance(n); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // pageOf asks for a page of what was updated from a time on, oldest update first, and
@@ -241,76 +232,84 @@ func (h *Host) mergeIssue(ctx context.Context, m *mergeAnswer) (forge.Issue, err
 	return out, nil
 }
 
-// seen is an entry's version in a listing.
-type seen struct {
+// version is an entry's version in a listing.
+type version struct {
 	id int
 	at time.Time
 }
 
-// listUpdates calls f for each entry of a list. One that is updated meanwhile moves to
-// the end of the list, and all behind it move up: so each page begins anew at the time
-// of the last entry, and only if all of a page have the same second the next one is asked
-// for.
-func (h *Host) listUpdates(ctx context.Context, r forge.Repo, since time.Time, pageOf pageOf, f func(forge.Issue) error) error {
-	w := reading("list issues of %s", r).sweep()
-	known := map[seen]bool{}
-	from, page, idle := since.Truncate(time.Second), 1, 0
-	for n := 0; ; n++ {
-		if n == maxPages {
-			return w.refuse(forge.Invalid, "%w", errTooMany)
-		}
-		var after *time.Time
-		if !from.IsZero() {
-			after = &from
-		}
-		some, more, err := pageOf(ctx, w, r, after, page)
-		if err != nil {
-			return err
-		}
-		news := len(known)
-		if err := each(w, some, since, known, f); err != nil {
-			return err
-		}
-		if idle++; len(known) > news {
-			idle = 0
-		}
-		if idle > mostIdle {
-			return w.refuse(forge.Invalid, "the list doesn't end")
-		}
-		if !more || len(some) == 0 {
-			return nil
-		}
-		page++
-		if last := some[len(some)-1].updated.Truncate(time.Second); last.After(from) {
-			from, page = last, 1
-			maps.DeleteFunc(known, func(s seen, _ bool) bool { return s.at.Before(from) }) // it isn't listed any more
-		}
-	}
+// updates is a list while it is read. An entry that is updated meanwhile moves to the end
+// of the list, and all behind it move up: so each page begins anew at the time of the last
+// entry, and only if all of a page have the same second the next one is asked for.
+type updates struct {
+	w       how
+	pageOf  pageOf
+	since   time.Time
+	from    time.Time
+	page    int              // that is asked for next
+	more    bool             // it isn't read to its end
+	entries []listed         // that were read and not handed on
+	known   map[version]bool // those that were read before
+	asked   int              // the turn in which the last page was asked for
+	pages   int
+	idle    int // pages in a row that had nothing new
 }
 
 // mostIdle is how many pages may have nothing new in a row: a listing that begins
 // anew at a second with many updates repeats one.
 const mostIdle = 3
 
-// each hands on the entries of a page that are new in this listing.
-func each(w how, some []listed, since time.Time, known map[seen]bool, f func(forge.Issue) error) error {
+// ask reads a page. The one after the last page begins again where the list ended.
+func (l *updates) ask(ctx context.Context, r forge.Repo, turn int) error {
+	if l.pages++; l.pages > maxPages {
+		return l.w.refuse(forge.Invalid, "%w", errTooMany)
+	}
+	var after *time.Time
+	if !l.from.IsZero() {
+		after = &l.from
+	}
+	some, more, err := l.pageOf(ctx, l.w, r, after, l.page)
+	if err != nil {
+		return err
+	}
+	l.asked, l.more = turn, more && len(some) > 0
+	news := len(l.known)
 	for n, e := range some {
 		if e.id <= 0 || e.updated == nil {
-			return w.odd("entry %d of the list is null, or has no id or time", n)
+			return l.w.odd("entry %d of the list is null, or has no id or time", n)
 		}
-		if e.updated.Before(since) || known[seen{e.id, *e.updated}] {
-			continue
+		if v := (version{e.id, *e.updated}); !e.updated.Before(l.since) && !l.known[v] {
+			l.known[v] = true
+			l.entries = append(l.entries, e)
 		}
-		known[seen{e.id, *e.updated}] = true
-		one, shown, err := e.read()
-		if err == nil && shown {
-			err = f(one)
-		}
-		if err != nil {
-			return err
+	}
+	if l.idle++; len(l.known) > news || !l.more {
+		l.idle = 0
+	}
+	if l.idle > mostIdle {
+		return l.w.refuse(forge.Invalid, "the list doesn't end")
+	}
+	if l.page++; !l.more {
+		l.page = 1
+	}
+	if len(some) > 0 {
+		if last := some[len(some)-1].updated.Truncate(time.Second); last.After(l.from) {
+			l.from, l.page = last, 1
+			maps.DeleteFunc(l.known, func(v version, _ bool) bool { return v.at.Before(l.from) }) // it isn't listed any more
 		}
 	}
 	return nil
+}
+
+// tell hands on the first entry that was read.
+func (l *updates) tell(f func(forge.Issue) error) error {
+	e := l.entries[0]
+	l.entries = l.entries[1:]
+	one, shown, err := e.read()
+	if err == nil && shown {
+		err = f(one)
+	}
+	return err
 }
 
 // SetState is forge.Issues.

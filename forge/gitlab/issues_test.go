@@ -63,6 +63,29 @@ func TestW12_ListsOfBothKinds(t *testing.T) {
 	}
 }
 
+// TestW12_UpdatedBetweenLists: an issue is updated after the last page of issues was read,
+// and a merge request before its own page is. The issue is listed before the merge request,
+// so that whoever goes on from the last entry that was handed on doesn't miss it.
+func TestW12_UpdatedBetweenLists(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Second) })
+	first := w.file(t)
+	for n := range 105 {
+		w.change(t, fmt.Sprintf("writ/change/%d", n), "Fix it", "It is done.")
+	}
+	var listed []int64
+	ok(t, w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(i forge.Issue) error {
+		if listed = append(listed, i.Number); len(listed) == 1 { // a page of each list is read, and more of the merge requests follow
+			for _, n := range []int64{first.Number, ChangeNumber(2)} {
+				must[forge.Comment](t)(w.owner.AddComment(t.Context(), w.repo, n, "/writ fix"))
+			}
+		}
+		return nil
+	}))
+	if end := listed[max(0, len(listed)-2):]; !slices.Equal(end, []int64{first.Number, ChangeNumber(2)}) {
+		t.Errorf("the last of %d are %v", len(listed), end)
+	}
+}
+
 // TestW12_NoneTwice: all within one second, over three pages.
 func TestW12_NoneTwice(t *testing.T) {
 	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Microsecond) })
