@@ -109,6 +109,34 @@ func TestBudget_TheContractLowersIt(t *testing.T) {
 	}
 }
 
+// TestBudget_TheContractReservesNothingShared: a builder that the operator gave no budget runs
+// within the contract's limit. Nothing is reserved for it of the budgets that others share,
+// neither while it runs nor after the process has died under it.
+func TestBudget_TheContractReservesNothingShared(t *testing.T) {
+	t.Parallel()
+	var given []kernel.Spend
+	b := newBench(t, newRepo(t), func(b *bench) {
+		b.place.terms = "version: 1\nbudgets: {tokens: 70}\n"
+		b.place.cfg.Budgets = Budgets{Attempts: map[string]kernel.Spend{"other": {Tokens: 60}}, Day: kernel.Spend{Tokens: 65}}
+		b.exec.build, b.exec.hold = spends(writes(map[string]string{"out.txt": "hello\n"}), 1, &given), true
+	})
+	wants := func(when string) {
+		t.Helper()
+		for _, task := range []int64{1, 2} {
+			if p := b.sup.world.Pot(kernel.ScopeDay, task, b.clock.Now().WallMs); p.Used != (kernel.Spend{}) || p.Held != (kernel.Spend{}) {
+				t.Errorf("%s: of the day are used %+v, held %+v", when, p.Used, p.Held)
+			}
+		}
+	}
+	b.reach(kernel.ActionDispatch)
+	wants("while it runs")
+	b.open()
+	wants("after the process died")
+	if len(given) != 1 || given[0] != (kernel.Spend{Tokens: 70}) {
+		t.Errorf("the builders were given %+v", given)
+	}
+}
+
 // TestBudget_TwoTasksAtOnce: what one task has reserved another can't have, and is given it
 // back by what the first really used.
 func TestBudget_TwoTasksAtOnce(t *testing.T) {
