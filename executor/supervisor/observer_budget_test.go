@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,21 @@ func TestBudget_TheContractReservesNothingShared(t *testing.T) {
 	wants("after the process died")
 	if len(given) != 1 || given[0] != (kernel.Spend{Tokens: 70}) {
 		t.Errorf("the builders were given %+v", given)
+	}
+}
+
+// TestBudget_NobodyHoldsTheContract: where the executor can't hold the contract's limit the
+// task waits, and nothing is claimed.
+func TestBudget_NobodyHoldsTheContract(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, newRepo(t), func(b *bench) {
+		b.place.terms = "version: 1\nbudgets: {tokens: 70}\n"
+		b.exec.unheld = func(contracts kernel.Budgets) []kernel.Violation {
+			return []kernel.Violation{{Code: kernel.CodeBudgetUnmetered, Subject: "default", Detail: fmt.Sprint(contracts.Tokens)}}
+		}
+	})
+	if st := b.until(kernel.StandRefused); len(st.Decision.Violations) != 1 || st.Decision.Violations[0].Code != kernel.CodeBudgetUnmetered || st.Decision.Violations[0].Detail != "70" {
+		t.Errorf("%+v", st.Decision.Violations)
 	}
 }
 
