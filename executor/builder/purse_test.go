@@ -130,7 +130,7 @@ func TestPurse_SaysWhoseLimit(t *testing.T) {
 		"the operator's":      {kernel.Spend{Tokens: 5}, kernel.Budgets{}, []string{"5 of builders.b.budget.tokens,", "the operator of the server can raise it"}},
 		"the same":            {kernel.Spend{Tokens: 5}, kernel.Budgets{Tokens: 5}, []string{"5 of builders.b.budget.tokens,", "the operator of the server can raise it"}},
 		"the contract's":      {kernel.Spend{Tokens: 5}, kernel.Budgets{Tokens: 4}, []string{"4 of budgets.tokens of the contract,", "who maintains the repository can raise it"}},
-		"the contract's cost": {kernel.Spend{Cost: 1 << 40}, kernel.Budgets{Cost: 1}, []string{"budgets.cost_cents of the contract"}},
+		"the contract's cost": {kernel.Spend{Cost: 1 << 40}, kernel.Budgets{Cost: 1}, []string{"0.000001 of budgets.cost_cents of the contract, with its next request 0.000006;"}},
 	} {
 		p := newPurse(c.contracts.Lower(c.operators), "b", keysOf("b", c.operators, c.contracts), func(string) *kernel.Price { return &kernel.Price{Output: 1_000_000} })
 		err := p.Reserve(t.Context(), tokens(6))

@@ -10,7 +10,7 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// outOfReach are the hosts that checks and preparation ask for and can't reach: it is
+// outwardFaults are what can't be held of limits of models, and the hosts that checks and preparation ask for and can't reach: it is
 // said before a builder is paid.
 func (o *observer) outwardFaults(in *Intake) []kernel.Violation {
 	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
