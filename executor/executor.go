@@ -139,6 +139,9 @@ type Outward interface {
 	// Hosts are those that a builder may reach in a world, as a contract writes hosts, in
 	// the order of their names: it is told of them. None: it has no network.
 	Hosts(world, builder string) []string
+	// Unheld says why what one attempt of a builder may use of models, by the operator's
+	// budget and a contract's, can't be held in a world (budget.unmetered, budget.unpriced).
+	Unheld(world, builder string, contracts kernel.Budgets) []kernel.Violation
 }
 
 // Surveyor is what an executor may offer on top of [Executor].

@@ -45,6 +45,7 @@ const (
 	CodeBudgetExceeded       Code = "policy.budget_exceeded"
 	CodeBudgetSpent          Code = "budget.spent"
 	CodeBudgetUnpriced       Code = "budget.unpriced"
+	CodeBudgetUnmetered      Code = "budget.unmetered"
 	CodeTargetIneligible     Code = "target.ineligible"
 	CodeObserveOnly          Code = "policy.observe_only"
 	CodeActionDuplicate      Code = "action.duplicate"
@@ -209,7 +210,8 @@ var codeTable = []CodeInfo{
 	{CodeGovernanceMismatch, "The contract is not the one that was pinned at the claim.", CountsNothing, "Run the task again under the contract in force."},
 	{CodeBudgetExceeded, "The contract asks for more than the server's caps allow.", CountsNothing, "Lower the named budget or let the operator raise the cap."},
 	{CodeBudgetSpent, "The budget of the task, of its repository or of the day has less left than one attempt may use.", CountsNothing, "Nothing, if it is the day's, or if runs under way hold it: the task begins by itself once there is enough. Otherwise raise the named key of the server's configuration, which a running server takes in by itself."},
-	{CodeBudgetUnpriced, "The builder's budget of money has no price for the model that it asks for.", CountsInterruption, "Add the model to prices.models of the server's configuration, or take budget.cost out of the builder's. The task is tried again by itself."},
+	{CodeBudgetUnpriced, "What an attempt may cost is limited, and there is no price for the model that it asks for.", CountsInterruption, "Add the model to prices.models of the server's configuration, or take the named key out: budget.cost of the builder's, or budgets.cost_cents of the contract. The task is tried again by itself."},
+	{CodeBudgetUnmetered, "The contract limits what an attempt may use of models, and nobody meters what the builder uses.", CountsNothing, "Give the credential of the builder's provider an api in the server's configuration, name another builder, or take the named key out of the contract. The task is tried again by itself."},
 	{CodeTargetIneligible, "The repository, ref or issue can't be governed.", CountsNothing, "Read the detail; name another repository or issue."},
 	{CodeObserveOnly, "Contract or operator let writ look and say what it would do, and nothing else.", CountsNothing, "Write `mode: govern` in the contract, or take `server.observe` out of the server's configuration."},
 	{CodeTaskNumberTaken, "Another issue's task has this number.", CountsNothing, "Give another --number."},

@@ -42,6 +42,9 @@ func SpendOf(list []Usage) (sum Spend, priced bool) {
 type BudgetFacts struct {
 	Attempt Spend `json:"attempt"` // reserved for the run, which may use no more
 	Pots    []Pot `json:"pots"`    // those with a limit
+	// Unshared is that Attempt is the contract's limit alone: the operator's budgets are for
+	// other builders, and nothing is reserved in them.
+	Unshared bool `json:"unshared,omitempty"`
 }
 
 // Pot is one of the operator's budgets that several runs share.

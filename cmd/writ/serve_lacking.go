@@ -46,7 +46,7 @@ func lacks(code kernel.Code) bool { return slices.Contains(lackingCodes, code) }
 
 // configured reports whether a refusal may end with another configuration.
 func configured(code kernel.Code) bool {
-	return code == kernel.CodeObserveOnly || code == kernel.CodeEgressDenied || code == kernel.CodeBudgetExceeded || code == kernel.CodeBudgetSpent || code == kernel.CodeBudgetUnpriced
+	return code == kernel.CodeObserveOnly || code == kernel.CodeEgressDenied || code == kernel.CodeBudgetExceeded || code == kernel.CodeBudgetSpent || code == kernel.CodeBudgetUnpriced || code == kernel.CodeBudgetUnmetered
 }
 
 func inTheWay(v kernel.Violation) bool { return v.Code == kernel.CodeBranchTaken }

@@ -32,11 +32,14 @@ func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []ker
 	b := c.Budgets.Budgets
 	b.Cost = c.Budgets.CostCents * microOfCent
 	var notes []string
-	clamp := func(key string, value *int64, limit int64) {
+	clampAs := func(written func(int64) string, key string, value *int64, limit int64) {
 		if limit > 0 && *value > limit {
-			notes = append(notes, fmt.Sprintf("%s: lowered from %d to %d, the server's cap.", key, *value, limit))
+			notes = append(notes, fmt.Sprintf("%s: lowered from %s to %s, the server's cap.", key, written(*value), written(limit)))
 			*value = limit
 		}
+	}
+	clamp := func(key string, value *int64, limit int64) {
+		clampAs(func(n int64) string { return fmt.Sprint(n) }, key, value, limit)
 	}
 	m := caps.Budgets
 	clamp("budgets.start_timeout (ms)", &b.StartTimeoutMs, m.StartTimeoutMs)
@@ -54,7 +57,7 @@ func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []ker
 	clamp("budgets.depth", &b.Depth, m.Depth)
 	clamp("budgets.contradictions", &b.Contradictions, m.Contradictions)
 	clamp("budgets.tokens", &b.Tokens, m.Tokens)
-	clamp("budgets.cost_cents (millionths)", &b.Cost, m.Cost)
+	clampAs(kernel.Money, "budgets.cost_cents (in the currency)", &b.Cost, m.Cost)
 	for _, s := range c.Steps() {
 		clamp("prepare."+s.Name+".timeout (ms)", &s.TimeoutMs, caps.CheckTimeoutMs)
 	}

@@ -336,7 +336,7 @@ func TestApplyCaps(t *testing.T) {
 		t.Error(b, notes, faults)
 	}
 	b, _, notes, _ = c.Apply(Caps{Budgets: kernel.Budgets{Tokens: 800, Cost: 1_499_999}}, all)
-	if want := "budgets.cost_cents (millionths): lowered from 1500000 to 1499999, the server's cap."; b.Tokens != 800 || b.Cost != 1_499_999 || len(notes) != 2 || notes[1] != want {
+	if want := "budgets.cost_cents (in the currency): lowered from 1.50 to 1.499999, the server's cap."; b.Tokens != 800 || b.Cost != 1_499_999 || len(notes) != 2 || notes[1] != want {
 		t.Errorf("%+v %q", b, notes)
 	}
 }

@@ -23,17 +23,32 @@ func (l *Local) Environment(ctx context.Context, name string) []kernel.Violation
 	if out := l.Surroundings(ctx, name); len(out) > 0 {
 		return out
 	}
-	return l.plain(append(l.unpriced(name), l.Preflight(ctx, name).Faults...))
+	return l.plain(l.Preflight(ctx, name).Faults)
 }
 
-// unpriced says that each request of a builder would be refused: money is limited, and
-// nobody said what its model costs.
-func (l *Local) unpriced(name string) []kernel.Violation {
+// Unheld implements [executor.Outward]: nobody meters what the builder asks models for, or
+// each request would be refused, since money is limited and nobody said what its model costs.
+// A builder without a network asks no model. The configuration refuses a budget of the
+// operator's for a builder that nobody meters.
+func (l *Local) Unheld(world, name string, contracts kernel.Budgets) []kernel.Violation {
 	b, _ := l.builder(name)
-	if b.Budget.Cost == 0 || b.Model == "" || l.cfg.Price(b.Model) != nil {
+	limit, keys := contracts.Lower(b.Budget), keysOf(name, b.Budget, contracts)
+	v := kernel.Violation{Code: kernel.CodeBudgetUnpriced, Subject: name}
+	switch {
+	case limit == (kernel.Spend{}) || len(l.Hosts(world, name)) == 0:
 		return nil
+	case len(providers(b)) == 0:
+		key := keys.tokens.name
+		if limit.Tokens == 0 {
+			key = keys.cost.name
+		}
+		v.Code, v.Detail = kernel.CodeBudgetUnmetered, fmt.Sprintf("%s limits what an attempt may use of models, and nobody meters what this builder uses: no credential of builders.%s.egress has an api.", key, name)
+	case limit.Cost == 0 || b.Model == "" || l.cfg.Price(b.Model) != nil:
+		return nil
+	default:
+		v.Detail = fmt.Sprintf("%s limits the attempt, and prices.models has no price for the builder's model %s.", keys.cost.name, b.Model)
 	}
-	return []kernel.Violation{{Code: kernel.CodeBudgetUnpriced, Subject: name, Detail: fmt.Sprintf("builders.%s.budget.cost limits the attempt, and prices.models has no price for its model %s.", name, b.Model)}}
+	return l.plain([]kernel.Violation{v})
 }
 
 // Surroundings is what Environment says of this machine alone: nobody else is asked.

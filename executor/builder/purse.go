@@ -136,9 +136,13 @@ func (p *purse) beyond(sum kernel.Spend) *overBudget {
 	for _, n := range []struct {
 		key        limitKey
 		sum, limit int64
-	}{{p.keys.tokens, sum.Tokens, p.limit.Tokens}, {p.keys.cost, sum.Cost, p.limit.Cost}} {
+		written    func(int64) string
+	}{
+		{p.keys.tokens, sum.Tokens, p.limit.Tokens, func(n int64) string { return fmt.Sprint(n) }},
+		{p.keys.cost, sum.Cost, p.limit.Cost, kernel.Money},
+	} {
 		if n.limit > 0 && n.sum > n.limit {
-			return &overBudget{fmt.Sprintf("the attempt has reached what it may use of models: %d of %s, with its next request %d; %s can raise it", n.limit, n.key.name, n.sum, n.key.who)}
+			return &overBudget{fmt.Sprintf("the attempt has reached what it may use of models: %s of %s, with its next request %s; %s can raise it", n.written(n.limit), n.key.name, n.written(n.sum), n.key.who)}
 		}
 	}
 	return nil

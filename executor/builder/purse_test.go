@@ -10,6 +10,7 @@ import (
 
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/gateway/stub"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -129,7 +130,7 @@ func TestPurse_SaysWhoseLimit(t *testing.T) {
 		"the operator's":      {kernel.Spend{Tokens: 5}, kernel.Budgets{}, []string{"5 of builders.b.budget.tokens,", "the operator of the server can raise it"}},
 		"the same":            {kernel.Spend{Tokens: 5}, kernel.Budgets{Tokens: 5}, []string{"5 of builders.b.budget.tokens,", "the operator of the server can raise it"}},
 		"the contract's":      {kernel.Spend{Tokens: 5}, kernel.Budgets{Tokens: 4}, []string{"4 of budgets.tokens of the contract,", "who maintains the repository can raise it"}},
-		"the contract's cost": {kernel.Spend{Cost: 1 << 40}, kernel.Budgets{Cost: 1}, []string{"budgets.cost_cents of the contract"}},
+		"the contract's cost": {kernel.Spend{Cost: 1 << 40}, kernel.Budgets{Cost: 1}, []string{"0.000001 of budgets.cost_cents of the contract, with its next request 0.000006;"}},
 	} {
 		p := newPurse(c.contracts.Lower(c.operators), "b", keysOf("b", c.operators, c.contracts), func(string) *kernel.Price { return &kernel.Price{Output: 1_000_000} })
 		err := p.Reserve(t.Context(), tokens(6))
@@ -254,8 +255,49 @@ func TestBudget_Unpriced(t *testing.T) {
 	for model, want := range map[string]string{"priced": "", "other": "budget.unpriced", "": ""} {
 		builder.Model, builder.Budget = model, kernel.Spend{Cost: 1000}
 		b.local.cfg.Builders["default"] = builder
-		if vs := b.local.Environment(t.Context(), "default"); words(vs) != want {
+		if vs := b.local.Unheld("w", "default", kernel.Budgets{}); words(vs) != want {
 			t.Errorf("%s: %v", model, vs)
+		}
+	}
+}
+
+// TestUnheld: a contract's limit that wouldn't be held, or with which no request could be
+// paid, is refused by its key before the claim. A builder that reaches nothing asks no model.
+func TestUnheld(t *testing.T) {
+	t.Parallel()
+	of := func(model, api string) Builder {
+		b := Builder{Argv: []string{"x"}, Model: model, Egress: []gateway.Rule{{Host: "models.example"}}}
+		if api != "" {
+			a := gateway.APIs()[api]
+			b.Egress[0].Credential = &gateway.Credential{Header: a.Header, Value: providersKey, API: a}
+		}
+		return b
+	}
+	cents, tokens := kernel.Budgets{Cost: 20_000}, kernel.Budgets{Tokens: 7}
+	for name, c := range map[string]struct {
+		builder   Builder
+		world     string
+		contracts kernel.Budgets
+		code, key string
+	}{
+		"no limit":                {of("other", ""), "w", kernel.Budgets{}, "", ""},
+		"unmetered":               {of("other", ""), "w", tokens, "budget.unmetered", "budgets.tokens of the contract"},
+		"money that's unmetered":  {of("other", ""), "w", cents, "budget.unmetered", "budgets.cost_cents of the contract"},
+		"no network":              {Builder{Argv: []string{"x"}}, "w", tokens, "", ""},
+		"no network there":        {of("other", ""), "elsewhere", tokens, "", ""},
+		"tokens without a price":  {of("other", "anthropic"), "w", tokens, "", ""},
+		"money without a price":   {of("other", "anthropic"), "w", cents, "budget.unpriced", "budgets.cost_cents of the contract"},
+		"money with a price":      {of("priced", "anthropic"), "w", cents, "", ""},
+		"money of a model unsaid": {of("", "anthropic"), "w", cents, "", ""},
+	} {
+		l := New(Config{
+			Builders: map[string]Builder{"default": c.builder}, WorkDir: t.TempDir(), Sandbox: sandbox.NewNone(sandbox.Config{}),
+			Worlds: map[string][]gateway.Rule{"w": {{Host: "models.example"}}},
+			Price:  func(model string) *kernel.Price { return map[string]*kernel.Price{"priced": {}}[model] },
+		})
+		vs := l.Unheld(c.world, "default", c.contracts)
+		if words(vs) != c.code || c.code != "" && !strings.Contains(vs[0].Detail, c.key) {
+			t.Errorf("%s: %v", name, vs)
 		}
 	}
 }

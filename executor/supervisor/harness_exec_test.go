@@ -36,6 +36,7 @@ func (j *fakeJob[O]) Kill() {
 // held. Checks pass.
 type fakeExecutor struct {
 	env     []kernel.Violation
+	unheld  func(contracts kernel.Budgets) []kernel.Violation
 	build   func(executor.BuildJob) (executor.BuildOutcome, error)
 	started func(executor.BuildJob)
 	hold    bool
@@ -57,6 +58,13 @@ func stopped(o *executor.BuildOutcome) {
 func (f *fakeExecutor) Environment(context.Context, string) []kernel.Violation { return f.env }
 
 func (f *fakeExecutor) Reach(string, []kernel.Check, []kernel.Step) []kernel.Violation { return nil }
+
+func (f *fakeExecutor) Unheld(_, _ string, contracts kernel.Budgets) []kernel.Violation {
+	if f.unheld == nil {
+		return nil
+	}
+	return f.unheld(contracts)
+}
 
 func (f *fakeExecutor) Hosts(world, builder string) []string { return f.hosts[world+" "+builder] }
 

@@ -423,7 +423,7 @@ func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
 		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
 	}
 	if kernel.WantsClaim(c.facts) {
-		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outOfReach(in), o.baseFaults(c))
+		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outwardFaults(in), o.baseFaults(c))
 		o.s.locked(func() { o.readBudget(c) })
 	}
 }

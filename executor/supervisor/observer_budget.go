@@ -22,8 +22,9 @@ func (o *observer) readBudget(c *observation) {
 	if c.facts.Budget = nil; f.Attempt == (kernel.Spend{}) || !kernel.WantsClaim(c.facts) {
 		return
 	}
-	if c.facts.Budget = &f; operators == (kernel.Spend{}) {
-		return // the operator's budgets are for others
+	c.facts.Budget = &f
+	if f.Unshared = operators == (kernel.Spend{}); f.Unshared {
+		return
 	}
 	now := o.virtualNow(c.clock)
 	for _, pot := range []struct {
@@ -38,8 +39,8 @@ func (o *observer) readBudget(c *observation) {
 	}
 }
 
-// reservedFor is what a claim reserves for its run.
-func reservedFor(f kernel.Facts) kernel.Spend {
+// allowedFor is what the run of a claim may use.
+func allowedFor(f kernel.Facts) kernel.Spend {
 	if f.Budget == nil {
 		return kernel.Spend{}
 	}

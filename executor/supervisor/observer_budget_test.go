@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,49 @@ func TestBudget_TheContractLowersIt(t *testing.T) {
 			t.Errorf("%s: given %+v, %s, %s", name, given, st.Decision.State, report)
 		}
 		b.verify(stateRef)
+	}
+}
+
+// TestBudget_TheContractReservesNothingShared: a builder that the operator gave no budget runs
+// within the contract's limit. Nothing is reserved for it of the budgets that others share,
+// neither while it runs nor after the process has died under it.
+func TestBudget_TheContractReservesNothingShared(t *testing.T) {
+	t.Parallel()
+	var given []kernel.Spend
+	b := newBench(t, newRepo(t), func(b *bench) {
+		b.place.terms = "version: 1\nbudgets: {tokens: 70}\n"
+		b.place.cfg.Budgets = Budgets{Attempts: map[string]kernel.Spend{"other": {Tokens: 60}}, Day: kernel.Spend{Tokens: 65}}
+		b.exec.build, b.exec.hold = spends(writes(map[string]string{"out.txt": "hello\n"}), 1, &given), true
+	})
+	wants := func(when string) {
+		t.Helper()
+		for _, task := range []int64{1, 2} {
+			if p := b.sup.world.Pot(kernel.ScopeDay, task, b.clock.Now().WallMs); p.Used != (kernel.Spend{}) || p.Held != (kernel.Spend{}) {
+				t.Errorf("%s: of the day are used %+v, held %+v", when, p.Used, p.Held)
+			}
+		}
+	}
+	b.reach(kernel.ActionDispatch)
+	wants("while it runs")
+	b.open()
+	wants("after the process died")
+	if len(given) != 1 || given[0] != (kernel.Spend{Tokens: 70}) {
+		t.Errorf("the builders were given %+v", given)
+	}
+}
+
+// TestBudget_NobodyHoldsTheContract: where the executor can't hold the contract's limit the
+// task waits, and nothing is claimed.
+func TestBudget_NobodyHoldsTheContract(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, newRepo(t), func(b *bench) {
+		b.place.terms = "version: 1\nbudgets: {tokens: 70}\n"
+		b.exec.unheld = func(contracts kernel.Budgets) []kernel.Violation {
+			return []kernel.Violation{{Code: kernel.CodeBudgetUnmetered, Subject: "default", Detail: fmt.Sprint(contracts.Tokens)}}
+		}
+	})
+	if st := b.until(kernel.StandRefused); len(st.Decision.Violations) != 1 || st.Decision.Violations[0].Code != kernel.CodeBudgetUnmetered || st.Decision.Violations[0].Detail != "70" {
+		t.Errorf("%+v", st.Decision.Violations)
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// outOfReach are the hosts that checks and preparation ask for and can't reach: it is
+// outwardFaults are what can't be held of limits of models, and the hosts that checks and preparation ask for and can't reach: it is
 // said before a builder is paid.
-func (o *observer) outOfReach(in *Intake) []kernel.Violation {
+func (o *observer) outwardFaults(in *Intake) []kernel.Violation {
 	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
-		return x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare)
+		return append(x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare), x.Unheld(o.s.cfg.Repository, in.Spec.Builder, in.Budgets)...)
 	}
 	return nil
 }

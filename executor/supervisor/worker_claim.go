@@ -64,7 +64,7 @@ func (w *worker) prepareClaim(c *cycle) (*effect, error) {
 	r := &run{
 		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
 		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: w.s.deps.Ledger.Chain().Head.Seq + 1, spend: reservedFor(c.facts),
+		from: w.s.deps.Ledger.Chain().Head.Seq + 1, spend: allowedFor(c.facts),
 	}
 	r.pack = w.seedPack(c)
 	if c.decision.Fixes != "" {

@@ -50,7 +50,7 @@ func (s *spending) note(task int64, run string, now int64, said any) {
 	switch v := said.(type) {
 	case kernel.Facts:
 		s.leave(task, v)
-		if delete(s.asked, task); v.Budget != nil && v.Pays() {
+		if delete(s.asked, task); v.Budget != nil && !v.Budget.Unshared && v.Pays() {
 			s.asked[task] = v.Budget.Attempt
 		}
 	case kernel.Intent:

@@ -11,8 +11,12 @@ const day = int64(86_400_000)
 
 // reserving are the drafts of a claim that reserves tokens, and as many millionths.
 func (j job) reserving(n int64) []kernel.Draft {
+	return j.claiming(kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: n, Cost: n}, Pots: []kernel.Pot{}})
+}
+
+func (j job) claiming(budget kernel.BudgetFacts) []kernel.Draft {
 	f := j.facts("", "")
-	f.Budget = &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: n, Cost: n}, Pots: []kernel.Pot{}}
+	f.Budget = &budget
 	_, _, planned := j.planned()
 	drafts := append(j.decided(f, kernel.ActionClaim, kernel.TaskClaimed), planned...)
 	return append(drafts, j.intent(kernel.ActionClaim, ""))
@@ -76,6 +80,20 @@ func TestSpending_ReservedAndSettled(t *testing.T) {
 	b.pots(1, b.now, map[string][2]int64{kernel.ScopeDay: {0, 0}})
 	if p := b.k.Pot(kernel.ScopeWorld, 2, before); p.Used.Cost != 30 {
 		t.Errorf("it cost %d", p.Used.Cost)
+	}
+}
+
+// TestSpending_Unshared: a limit of the contract alone reserves nothing of the operator's
+// budgets, neither while its run is under way nor once that is gone without an end.
+func TestSpending_Unshared(t *testing.T) {
+	b := open(t, config())
+	b.now = 20_000 * day
+	one := b.job(1, "r1")
+	b.round(one.claiming(kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 100}, Pots: []kernel.Pot{}, Unshared: true})...)
+	b.round(one.outcome(kernel.ActionClaim, kernel.OutcomeDone))
+	one.step(kernel.ActionDispatch, one.dispatches())
+	for _, task := range []int64{1, 2} { // for task 1 the run is one of before
+		b.pots(task, b.now, map[string][2]int64{kernel.ScopeTask: {0, 0}, kernel.ScopeWorld: {0, 0}, kernel.ScopeDay: {0, 0}})
 	}
 }
 

@@ -73,10 +73,10 @@ func (c Config) Unpriced() (list []string) {
 // nobody meters what it uses; "" where they hold it.
 func (c Config) Unmetered(name string) string {
 	b := c.Builders[name]
-	if c.Budgets == (Budgets{}) || b.AsksModels() || len(b.Secrets()) == 0 {
+	if c.Budgets == (Budgets{}) || !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.Secret != "" && e.Credential.API == "" }) {
 		return ""
 	}
-	return join("builders", name) + " has a credential without an api, so that nobody meters what it uses: budgets don't hold it."
+	return join("builders", name) + " has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it."
 }
 
 // budgets looks at the limits: one that is shared is kept only if each attempt has one to

@@ -99,8 +99,9 @@ func TestUnpriced(t *testing.T) {
 		prices + agent("b", ""):                    "prices.models has no price for b, the model of builders.default: what it costs isn't known.",
 		prices + agent("b", ", budget: {cost: 5}"): "prices.models has no price for b, the model of builders.default: what it costs isn't known, and with builders.default.budget.cost nothing is claimed for it.",
 		agent("b", ""):                             "",
-		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: KEY}}]}}\n": "builders.default has a credential without an api, so that nobody meters what it uses: budgets don't hold it.",
-		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n":                                                              "",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: KEY}}]}}\n":                                                                                            "builders.default has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it.",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], budget: {tokens: 5}, egress: [{host: api.anthropic.com, credential: {secret: KEY, api: anthropic}}, {host: models.example, credential: {secret: KEY}}]}}\n": "builders.default has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it.",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n": "",
 	} {
 		c, err := Parse("f", []byte(text))
 		if err != nil {

@@ -159,7 +159,7 @@ func TestInstallation_EachFault(t *testing.T) {
 			asksModel(builder.Preflight{}, nil)(t, m, dir)
 			m.Config.Builders["default"].Egress[0].Credential.API = ""
 			m.Config.Budgets.Day.Tokens = 5
-		}, NameBuilder, Warning, "nobody meters what it uses: budgets don't hold it", "an api"},
+		}, NameBuilder, Warning, "nobody meters what it uses by that: budgets don't hold it", "an api"},
 		"preflight": {asksModel(builder.Preflight{Version: "1.2.3", Note: "Tested is 1.2.4.", Takes: []string{"models.example.org"}}, nil),
 			NamePreflight, OK, "starts in the sandbox, and says 1.2.3. Tested is 1.2.4. Reached, and takes the key: models.example.org", ""},
 		"preflight that fails": {asksModel(builder.Preflight{Faults: []kernel.Violation{{Code: kernel.CodeProviderRefused, Subject: "models.example.org", Detail: "It answers with the status 401."}}}, nil),

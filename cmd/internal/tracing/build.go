@@ -52,6 +52,14 @@ func (x *runs) Hosts(world, builder string) []string {
 	return nil
 }
 
+// Unheld implements executor.Outward.
+func (x *runs) Unheld(world, builder string, contracts kernel.Budgets) []kernel.Violation {
+	if o, ok := x.to.(executor.Outward); ok {
+		return o.Unheld(world, builder, contracts)
+	}
+	return nil
+}
+
 func (x *runs) Build(ctx context.Context, job executor.BuildJob) (executor.Build, error) {
 	ctx, span := x.tracer.Start(ctx, "build", trace.WithAttributes(Run.String(job.Run), Task.Int64(job.Task)))
 	b, err := x.to.Build(ctx, job)
