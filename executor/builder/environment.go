@@ -35,7 +35,7 @@ func (l *Local) Unheld(world, name string, contracts kernel.Budgets) []kernel.Vi
 	limit, keys := contracts.Lower(b.Budget), keysOf(name, b.Budget, contracts)
 	v := kernel.Violation{Code: kernel.CodeBudgetUnpriced, Subject: name}
 	switch {
-	case limit == (kernel.Spend{}) || len(l.Hosts(world, name)) == 0:
+	case limit == (kernel.Spend{}) || l.deciderOf(world, name) == nil:
 		return nil
 	case len(providers(b)) == 0:
 		key := keys.tokens.name

@@ -135,15 +135,23 @@ func (l *Local) Reach(world string, checks []kernel.Check, steps []kernel.Step) 
 
 // Hosts implements [executor.Outward].
 func (l *Local) Hosts(world, name string) []string {
+	if d := l.deciderOf(world, name); d != nil {
+		return d.Hosts()
+	}
+	return nil
+}
+
+// deciderOf is what is decided by for a builder in a world; nil for one that reaches nothing.
+func (l *Local) deciderOf(world, name string) *gateway.Decider {
 	b, ok := l.builder(name)
 	if !ok || len(b.Egress) == 0 {
 		return nil
 	}
 	d, err := gateway.NewDecider(l.builderLists(world, b))
-	if err != nil {
-		return nil // its run will fail for it
+	if err != nil || !d.Reaches() { // with an error its run will fail
+		return nil
 	}
-	return d.Hosts()
+	return d
 }
 
 // notReached says which list lacks a host.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -158,24 +159,44 @@ func (d *Decider) Covers(r Rule) (out Decision) {
 // models is left out, since asking it is the agent's matter, not the task's.
 func (d *Decider) Hosts() []string {
 	hosts := []string{}
-	for _, l := range d.layers {
-		for _, r := range l.rules {
-			for _, port := range r.Ports {
-				one := Rule{Host: r.Host, Ports: []uint16{port}}
-				switch allowed := d.Covers(one); {
-				case allowed.Code != "", allowed.credential != nil && allowed.credential.API != nil:
-				case allowed.credential != nil:
-					hosts = append(hosts, one.Inside())
-				case port != DefaultPort:
-					hosts = append(hosts, fmt.Sprintf("%s:%d", r.Host, port))
-				default:
-					hosts = append(hosts, r.Host)
-				}
-			}
+	for r, given := range d.allowed() {
+		switch {
+		case given != nil && given.API != nil:
+		case given != nil:
+			hosts = append(hosts, r.Inside())
+		case r.Ports[0] != DefaultPort:
+			hosts = append(hosts, fmt.Sprintf("%s:%d", r.Host, r.Ports[0]))
+		default:
+			hosts = append(hosts, r.Host)
 		}
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
+}
+
+// Reaches says whether anything is allowed at all, a provider of models included.
+func (d *Decider) Reaches() bool {
+	for range d.allowed() {
+		return true
+	}
+	return false
+}
+
+// allowed are the lists' own names that something is allowed of, each with one port and with
+// the credential that the gateway sets for it.
+func (d *Decider) allowed() iter.Seq2[Rule, *Credential] {
+	return func(yield func(Rule, *Credential) bool) {
+		for _, l := range d.layers {
+			for _, r := range l.rules {
+				for _, port := range r.Ports {
+					one := Rule{Host: r.Host, Ports: []uint16{port}}
+					if out := d.Covers(one); out.Code == "" && !yield(one, out.credential) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 func (r Rule) matches(host string) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// outwardFaults are what can't be held of limits of models, and the hosts that checks and preparation ask for and can't reach: it is
-// said before a builder is paid.
+// outwardFaults are the contract's limits on models that nobody would hold, and the hosts that
+// checks and preparation ask for and can't reach. They are said before a builder is paid.
 func (o *observer) outwardFaults(in *Intake) []kernel.Violation {
 	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
 		return append(x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare), x.Unheld(o.s.cfg.Repository, in.Spec.Builder, in.Budgets)...)
