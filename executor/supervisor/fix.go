@@ -399,7 +399,7 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 	}
 	text := "The change stays as it is:\n\n"
 	for _, v := range slices.Concat(why, f.Left) {
-		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+		text += bullet(v)
 	}
 	return forge.ReactionConfused, text
 }

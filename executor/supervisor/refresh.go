@@ -536,7 +536,7 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 	}
 	text += "\n"
 	for _, v := range r.Violations {
-		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+		text += bullet(v)
 	}
 	fix, refresh := c.facts.Fix, c.facts.Refresh
 	again := h.RefreshOwed && (refresh != nil && refresh.Act == h.RefreshAct || fix != nil && fix.Act == h.RefreshAct)
@@ -587,7 +587,7 @@ func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reactio
 	text := "The change stays as it is:\n\n"
 	conflict := false
 	for _, v := range why {
-		text += fmt.Sprintf("- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+		text += bullet(v)
 		conflict = conflict || v.Code == kernel.CodeBaseMoved
 	}
 	if conflict {

@@ -587,6 +587,15 @@ func (i *tracker) againWords() string {
 	return "To have it done again, delete the branch `" + plainWord(i.changeBranch()) + "`, then comment `/writ retry` and what should be different.\n"
 }
 
+// bullet is a violation as an item of a list.
+func bullet(v kernel.Violation) string {
+	about := ""
+	if v.Subject != "" {
+		about = " `" + plainWord(v.Subject) + "`"
+	}
+	return fmt.Sprintf("- `%s`%s: %s\n", v.Code, about, plainWord(v.Detail))
+}
+
 // plainWord keeps what can't end a code span or a line.
 func plainWord(s string) string {
 	return strings.Map(func(r rune) rune {

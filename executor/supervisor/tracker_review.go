@@ -240,7 +240,7 @@ func (i *tracker) reviewCheck(head string, passed bool, found []kernel.Violation
 	}
 	var b strings.Builder
 	for _, v := range found {
-		fmt.Fprintf(&b, "- `%s` `%s`: %s\n", v.Code, plainWord(v.Subject), plainWord(v.Detail))
+		b.WriteString(bullet(v))
 	}
 	k.Detail = b.String()
 	return k

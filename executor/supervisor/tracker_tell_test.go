@@ -468,3 +468,15 @@ func TestI17_AChangeIsNoTask(t *testing.T) {
 		t.Errorf("%d builders, and the forge was asked for %v", f.started(), sent)
 	}
 }
+
+// TestI4_BulletWithoutASubject: what speaks of nothing in particular has no empty span.
+func TestI4_BulletWithoutASubject(t *testing.T) {
+	for want, v := range map[string]kernel.Violation{
+		"- `review.nothing_asked`: Nothing counts.\n":     {Code: kernel.CodeReviewNothing, Detail: "Nothing counts."},
+		"- `scope.outside` `a.b.go`: It isn't allowed.\n": {Code: kernel.CodeScopeOutside, Subject: "a`b.go", Detail: "It isn't allowed."},
+	} {
+		if got := bullet(v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
