@@ -201,7 +201,7 @@ func (r *unchanged) rests(ctx context.Context, repo *git.Repo, ref string, n int
 		}
 	}
 	if s.digest() == seen {
-		return refs.OID("refs/heads/"+branch).IsZero() // else nobody has looked at its change yet
+		return refs.OID("refs/heads/" + branch).IsZero() // else nobody has looked at its change yet
 	}
 	r.mu.Lock()
 	base := r.base
