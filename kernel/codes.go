@@ -255,7 +255,7 @@ var codeTable = []CodeInfo{
 	{CodeEnvGovernance, "The contract file can't be read at the pinned commit.", CountsNothing, "Check that the file is a regular file on the base branch."},
 	{CodeEnvBuilder, "The builder's program is not there.", CountsNothing, "Install the program or correct the builder's argv; it must be visible in the sandbox."},
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
-	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Mend what the detail names: most often the file system of the state directory is full or read-only."},
+	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Mend what the detail names. `writ doctor` looks at the state directory, its file system and the store."},
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Mend what the detail names. About permissions: the directory must belong to the user that runs writ, with mode 700, and the files in it with mode 600."},
 	{CodeEnvDisk, "The file system of the workspaces has less free than its reserve.", CountsNothing, "Make room there, or lower limits.disk_reserve. Tasks go on by themselves then."},
 	{CodeEnvKey, "The installation's signing key is not there.", CountsNothing, "Put `key` and `key.pub` back from where you keep them; where nothing ran yet, the first start makes them. If there is no copy, start with a new state directory, and list the old public key in trusted_runners: operations.md, \"Keys\"."},

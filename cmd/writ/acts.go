@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/kernel"
@@ -203,6 +205,9 @@ func (a *app) act(ctx context.Context, at where, r request) error {
 // probe takes the lock and gives it back; the error is that of a taken one.
 func (s *stateDir) probe() error {
 	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR, 0)
+	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
+		f, err = os.Open(s.file(lockFile)) // whoever may only read sees who works there, too
+	}
 	if err != nil {
 		return nil // without the file nobody ever ran here
 	}

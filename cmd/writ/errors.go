@@ -13,6 +13,7 @@ import (
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/git"
@@ -78,6 +79,15 @@ func badAddress(address string, err error, given string) *problem {
 
 // explain finds out what an error is.
 func explain(err error) *problem {
+	p := explainKind(err)
+	var stored *store.Error
+	if p.remedy == "" && (p.code == kernel.CodeEnvStore || p.code == kernel.CodeLedgerUnavailable) && errors.As(err, &stored) {
+		p.remedy = stored.Remedy() // it knows the cause
+	}
+	return p
+}
+
+func explainKind(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
 		return p

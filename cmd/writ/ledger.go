@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/store"
 )
@@ -94,13 +95,12 @@ func (a *app) backup(ctx context.Context, state, path string) (err error) {
 
 // openForBackup opens the store beside its writer.
 func openForBackup(ctx context.Context, dir *stateDir) (*store.DB, error) {
-	file := dir.file(store.FileName)
-	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+	if !ledger.Recorded(dir.path) {
 		p := badState(dir.path, "has no store: nothing was recorded there")
 		p.remedy = "Give the --state-dir of an installation that ran."
 		return nil, p
 	}
-	return store.OpenReadOnly(ctx, file, store.Options{})
+	return store.OpenReadOnly(ctx, dir.file(store.FileName), store.Options{})
 }
 
 // checkpoints reads the signed checkpoints by their names.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -82,11 +83,15 @@ func (s *stateDir) ask(ctx context.Context, r request, gone func() bool) (answer
 	if err != nil {
 		return answer{}, err
 	}
-	if err := os.MkdirAll(s.file(requestsDir), 0o700); err != nil {
-		return answer{}, err
+	if err = os.MkdirAll(s.file(requestsDir), 0o700); err == nil {
+		err = replaceFile(name+requestExt, data)
 	}
-	if err := replaceFile(name+requestExt, data); err != nil {
-		return answer{}, err
+	if err != nil {
+		p := failedState(s.path, err, "can't be written, and the process that runs there is asked by a file in it")
+		if errors.Is(err, unix.EROFS) {
+			p.remedy = "Call it where the directory can be written, as where the server itself runs."
+		}
+		return answer{}, p
 	}
 	defer func() {
 		_ = os.Remove(name + requestExt) // taken by the process, usually

@@ -282,10 +282,10 @@ func (s *shown) readLedger(ctx context.Context, at where) (view kernel.TaskView,
 	}
 	u := dir.lastUse()
 	s.RunningHere = dir.probe() != nil && u.Task == s.Task
-	path := dir.file(ledger.FileName)
-	if _, err := os.Stat(path); err != nil {
-		return view, nil // nothing was recorded yet
+	if !ledger.Recorded(dir.path) {
+		return view, nil
 	}
+	path := dir.file(ledger.FileName)
 	store, err := ledger.OpenReadOnly(ctx, path, ledger.Options{})
 	if err != nil {
 		return view, err

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -90,8 +87,8 @@ func spent(ctx context.Context, f usageFlags, since int64) (*report.Spent, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(dir.file(ledger.FileName)); errors.Is(err, fs.ErrNotExist) {
-		return out, nil // nothing was recorded yet
+	if !ledger.Recorded(dir.path) {
+		return out, nil
 	}
 	store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{Archive: f.archive})
 	if err != nil {

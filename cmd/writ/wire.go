@@ -126,7 +126,7 @@ func (a *app) newExecutor(j *job, in *installation) (*builder.Local, error) {
 	}
 	cfg := builder.Config{
 		Sandbox: a.sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.cfg.Limits.Sandbox(),
-		Worlds: worldRules(in.cfg.Worlds), Gateway: in.cfg.Limits.Gateway(), Connection: a.connection, Usage: a.usage, Price: in.cfg.Prices.Of, Resolver: a.resolver,
+		Worlds: worldRules(in.cfg.Worlds), Gateway: in.cfg.Limits.Gateway(), Connection: a.connection, Usage: a.usage, Price: in.cfg.Prices.ByModel(), Resolver: a.resolver,
 		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String, Holds: a.redactor.Holds,
 		Now: func() int64 { return newClock().Now().WallMs }, Log: in.log,
 		Checks: builder.Builder{

@@ -50,6 +50,12 @@ func Full(path string) bool {
 	return unix.Statfs(path, &st) == nil && (int64(st.Bavail)*st.Bsize < littleRoom || st.Files > 0 && st.Ffree == 0)
 }
 
+// ReadOnly reports whether the file system of a path that is there is mounted read-only.
+func ReadOnly(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && st.Flags&unix.ST_RDONLY != 0
+}
+
 // NoRoom names the full file system of a path that is there, in a clause.
 func NoRoom(path string) string {
 	var st unix.Statfs_t

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,8 @@ import (
 )
 
 const (
+	checkpointPrefix = "checkpoint-" // of the file's name
+
 	originPrefix = "writ/"
 	// historyWord stands between world and number in the origin of a checkpoint
 	// of a later history. A world's name has no spaces.
@@ -132,7 +135,15 @@ func CheckpointWorld(signed []byte) (world string, ok bool) {
 // directory, outside the store: "checkpoint-" and 16 digits of the name's hash.
 func CheckpointFile(dir, world string) string {
 	const digits = 16 // 64 bits: no two worlds of one store meet
-	return filepath.Join(dir, "checkpoint-"+canon.Sum([]byte(world)).Hex()[:digits])
+	return filepath.Join(dir, checkpointPrefix+canon.Sum([]byte(world)).Hex()[:digits])
+}
+
+// Recorded reports whether anything was ever recorded in a state directory. A checkpoint
+// without a store is what a lost one leaves: opening that says so.
+func Recorded(dir string) bool {
+	entries, _ := os.ReadDir(dir) // one that can't be listed may still have a store
+	_, err := os.Lstat(filepath.Join(dir, FileName))
+	return !errors.Is(err, fs.ErrNotExist) || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), checkpointPrefix) })
 }
 
 // KeptCheckpoint is what lies in that file, nil where there is none.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -37,8 +38,8 @@ func (e *Error) Error() string {
 		s += fmt.Sprintf(" record %d", e.Seq)
 	}
 	s += ": " + e.Detail
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
+	if e.Err != nil { // one code is enough
+		s += ": " + strings.TrimPrefix(e.Err.Error(), string(kernel.CodeEnvStore)+": ")
 	}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/writbot/writ/compliance/filesystem"
@@ -51,6 +52,7 @@ type DB struct {
 	open    bool        // it was found sound, and could be opened
 	altered bool        // the file isn't what it was when it was closed
 	alone   bool        // read-only, and no companion of the file was there: see tidy
+	still   os.FileInfo // of a file that is read where nothing may be written, without a log; nil for all others
 	file    os.FileInfo // of the file that is written; nil if read-only
 	failed  chan struct{}
 
@@ -80,7 +82,51 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*DB, error) {
 	db := newDB(path, o)
 	db.alone = !db.accompanied()
 	db.err = &Error{Detail: "the store was opened for reading"}
+	if err := db.lookBeforeReading(); err != nil {
+		return nil, db.unopened(err)
+	}
 	return db.opened(ctx)
+}
+
+// lookBeforeReading names what SQLite would take for something else, or for an input or
+// output error, and finds out how the file can be read where nothing may be written:
+// SQLite wants to make the log and the shared memory beside it. Where no log has anything
+// the file is all there is, and is read as one that nobody changes. Beside a writer both
+// are there, and are read as they are.
+func (db *DB) lookBeforeReading() error {
+	info, err := os.Stat(db.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrMissing
+	case err != nil:
+		return err
+	}
+	if unix.Faccessat(unix.AT_FDCWD, filepath.Dir(db.path), unix.W_OK, unix.AT_EACCESS) == nil {
+		return nil
+	}
+	log, noLog := os.Stat(db.path + "-wal")
+	_, noMemory := os.Stat(db.path + "-shm")
+	switch {
+	case noLog == nil && noMemory == nil:
+		return nil
+	case noLog == nil && log.Size() > 0:
+		return errUnread
+	}
+	db.still = info
+	return nil
+}
+
+// moved is an error once a file was changed that is read as one that nobody changes: a
+// writer that began meanwhile leaves parts of two states to be read.
+func (db *DB) moved() error {
+	if db.still == nil {
+		return nil
+	}
+	now, err := os.Stat(db.path)
+	if err == nil && os.SameFile(now, db.still) && now.Size() == db.still.Size() && now.ModTime().Equal(db.still.ModTime()) {
+		return nil
+	}
+	return unreadable(errors.Join(errMeanwhile, err))
 }
 
 func newDB(path string, o Options) *DB {
@@ -113,25 +159,37 @@ func (db *DB) unopened(err error) error {
 	if closeErr := db.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
-	return &Error{Detail: "the store at " + db.path + " can't be opened" + db.noRoom(err), Err: asDamaged(err)}
-}
-
-// noRoom adds to a sentence that the disk is full, where it is. SQLite says so only
-// of some writes; growing the shared memory ends as an input or output error.
-func (db *DB) noRoom(err error) string {
-	dir := filepath.Dir(db.path)
 	switch primary(err) {
-	case sqlite3.SQLITE_FULL:
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		if !filesystem.Full(dir) {
-			return ""
-		}
-	default:
-		if !filesystem.Refused(err) {
-			return ""
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH: // the system says why
+		var why *fs.PathError
+		if f, openErr := os.Open(db.path); errors.As(openErr, &why) {
+			err = why.Err
+		} else {
+			_ = f.Close() // nothing was written
 		}
 	}
-	return ", for " + filesystem.NoRoom(dir)
+	return db.fault("the store at "+db.path+" can't be opened", err)
+}
+
+// fault is an error about the file, which names the file system where that is the cause.
+// That it is full SQLite says only of some writes; growing the shared memory ends as an
+// input or output error.
+func (db *DB) fault(detail string, err error) *Error {
+	dir := filepath.Dir(db.path)
+	full := filesystem.Refused(err)
+	switch primary(err) {
+	case sqlite3.SQLITE_FULL:
+		full = true
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		full = filesystem.Full(dir)
+	}
+	switch {
+	case full:
+		return &Error{Detail: detail + ", for " + filesystem.NoRoom(dir), Err: kinded{err, errNoRoom}}
+	case filesystem.ReadOnly(dir) && (errors.Is(err, unix.EROFS) || primary(err) != 0):
+		return &Error{Detail: detail + ", for the file system mounted at " + filesystem.MountPoint(dir) + " is read-only", Err: kinded{err, unix.EROFS}}
+	}
+	return &Error{Detail: detail, Err: asDamaged(err)}
 }
 
 func (db *DB) connect(ctx context.Context, mode string, pragmas ...string) (*conn, error) {
@@ -143,6 +201,9 @@ func (db *DB) connect(ctx context.Context, mode string, pragmas ...string) (*con
 	for _, p := range append(pragmas, "trusted_schema(0)", "cell_size_check(1)") {
 		q.Add("_pragma", p)
 	}
+	if db.still != nil && mode == "ro" {
+		q.Set("immutable", "1")
+	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: db.path, RawQuery: q.Encode()}
 	return connect(ctx, u.String())
 }
@@ -153,7 +214,7 @@ func (db *DB) regular() error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		info, err := os.Stat(db.path + suffix)
 		if err == nil && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no regular file", db.path+suffix)
+			return fmt.Errorf("%s: %w", db.path+suffix, errIrregular)
 		}
 	}
 	return nil

@@ -13,11 +13,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -95,8 +98,8 @@ func TestOpen_RefusesAnEarlierForm(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		for _, want := range []string{path, "version 1", "keep the state directory aside and begin with a new one"} {
-			if !strings.Contains(err.Error(), want) {
+		for _, want := range []string{path, "version 1", "Keep the state directory aside and begin with a new one"} {
+			if !strings.Contains(err.Error()+e.Remedy(), want) {
 				t.Errorf("%s doesn't say %q: %v", name, want, err)
 			}
 		}
@@ -158,6 +161,220 @@ func TestOpenReadOnly_LeavesNothing(t *testing.T) {
 	if after := listed(); !slices.Equal(before, after) {
 		t.Errorf("another version, before: %q\nafter: %q", before, after)
 	}
+}
+
+// unprivileged runs f as somebody whom the modes of files bind, also where the tests are
+// run as root: for the one thread that it runs on, which ends with it.
+func unprivileged(t *testing.T, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()                                               // for good: nobody else gets this thread
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&head, &none[0]); err != nil {
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// readersOnly lets nobody write into a directory of the tests, and into what is there.
+func readersOnly(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Chmod(filepath.Join(dir, e.Name()), 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // what is below it is removed
+}
+
+// TestOpenReadOnly_WhereNothingMayBeWritten: a store is read where nothing may be written:
+// one that was closed, and one beside its writer. One whose last writes are in a log that
+// can't be read there is refused by name, and never read without them.
+func TestOpenReadOnly_WhereNothingMayBeWritten(t *testing.T) {
+	read := func(t *testing.T, path string) (found []string, err error) {
+		unprivileged(t, func() {
+			var ro *DB
+			if ro, err = OpenReadOnly(t.Context(), path, Options{}); err != nil {
+				return
+			}
+			found = names(t, ro)
+			err = errors.Join(ro.CheckTables(t.Context()), ro.Close())
+			if errors.Is(err, ErrDamaged) {
+				err = nil // the table of the tests is none of writ's
+			}
+		})
+		return found, err
+	}
+	db := sample(t)
+	dir := filepath.Dir(db.path)
+	if err := db.Write(t.Context(), insert("a")); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(t.TempDir(), FileName) // as a process leaves it that was killed
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(db.path + suffix)
+		if err == nil {
+			err = os.WriteFile(left+suffix, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	readersOnly(t, filepath.Dir(left))
+	var e *Error
+	if found, err := read(t, left); !errors.Is(err, errUnread) || !errors.As(err, &e) || !strings.Contains(e.Remedy(), "copy the directory") {
+		t.Errorf("with a log alone: %q %v", found, err)
+	}
+	readersOnly(t, dir)
+	if found, err := read(t, db.path); err != nil || !slices.Equal(found, []string{"a"}) {
+		t.Errorf("beside its writer: %q %v", found, err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, log := range []bool{false, true} {
+		if log {
+			if err := os.WriteFile(db.path+"-wal", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		readersOnly(t, dir)
+		if found, err := read(t, db.path); err != nil || !slices.Equal(found, []string{"a"}) {
+			t.Errorf("closed, with an empty log %t: %q %v", log, found, err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestView_OfAFileThatMoved: what is read as a file that nobody changes counts for nothing
+// once somebody did.
+func TestView_OfAFileThatMoved(t *testing.T) {
+	path := filled(t)
+	dir := filepath.Dir(path)
+	readersOnly(t, dir)
+	unprivileged(t, func() {
+		ro, err := OpenReadOnly(t.Context(), path, Options{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer ro.Close()
+		if err := ro.View(t.Context(), func(Queries) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		own := errors.New("the function's own")
+		if err := ro.View(t.Context(), func(Queries) error {
+			done := make(chan struct{})
+			go func() { // somebody who may
+				defer close(done)
+				if err := errors.Join(os.Chmod(path, 0o600), os.Chtimes(path, time.Time{}, time.Unix(1, 0))); err != nil {
+					t.Error(err)
+				}
+			}()
+			<-done
+			return own
+		}); !errors.Is(err, errMeanwhile) || errors.Is(err, own) {
+			t.Errorf("changed meanwhile: %v", err)
+		}
+	})
+}
+
+// TestOpenReadOnly_NamesTheCause: whoever can't read the store is told why, and what helps
+// against that.
+func TestOpenReadOnly_NamesTheCause(t *testing.T) {
+	sound := filled(t)
+	whole, err := os.ReadFile(sound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(data []byte) func(string) error {
+		return func(path string) error { return os.WriteFile(path, data, 0o600) }
+	}
+	with := func(pragma string) func(string) error {
+		return func(path string) error {
+			if err := write(whole)(path); err != nil {
+				return err
+			}
+			c, err := connect(t.Context(), "file:"+path)
+			if err == nil {
+				_, err = c.exec(t.Context(), pragma, nil)
+				err = errors.Join(err, c.close())
+			}
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		make         func(path string) error
+		text, remedy string
+	}{
+		"gone":       {func(string) error { return nil }, "there is no such file", "the file was removed"},
+		"a link":     {func(path string) error { return os.Symlink("nowhere", path) }, "there is no such file", "the file was removed"},
+		"no byte":    {write(nil), "it is empty", "its next start fills the file"},
+		"no table":   {func(path string) error { return made(t.Context(), path) }, "it is empty", "its next start fills the file"},
+		"cut off":    {write(whole[:5000]), "is damaged", "keep the file aside"},
+		"cut early":  {write(whole[:500]), "is damaged", "keep the file aside"},
+		"something":  {write(bytes.Repeat([]byte("no database "), 1000)), "is damaged", "keep the file aside"},
+		"newer":      {with("PRAGMA user_version = 99"), "has version 99", "or a newer one"},
+		"another's":  {with("PRAGMA application_id = 5"), "another program's", "another state directory"},
+		"unreleased": {with("PRAGMA user_version = 3"), "no release had", "begin with a new one"},
+		"directory":  {func(path string) error { return os.Mkdir(path, 0o700) }, "no regular file", "Move aside"},
+		"closed":     {func(path string) error { return os.WriteFile(path, whole, 0) }, "permission denied", "must belong to the user"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, FileName)
+			if err := c.make(path); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadDir(dir)
+			var e *Error
+			unprivileged(t, func() {
+				db, err := OpenReadOnly(t.Context(), path, Options{})
+				if db != nil || !errors.As(err, &e) {
+					t.Errorf("it was opened: %v", err)
+					return
+				}
+				if !strings.Contains(e.Error(), c.text) || !strings.Contains(e.Remedy(), c.remedy) || strings.Contains(e.Error(), "\n") {
+					t.Errorf("%v\n%s", e, e.Remedy())
+				}
+			})
+			if after, _ := os.ReadDir(dir); len(after) != len(before) {
+				t.Errorf("it left %v", after)
+			}
+		})
+	}
+}
+
+// made makes a database without a table.
+func made(ctx context.Context, path string) error {
+	c, err := connect(ctx, "file:"+path)
+	if err != nil {
+		return err
+	}
+	_, err = c.exec(ctx, "PRAGMA journal_mode = WAL", nil)
+	return errors.Join(err, c.close())
 }
 
 func TestOpenReadOnly(t *testing.T) {

@@ -223,21 +223,26 @@ func fileVersion(ctx context.Context, c *conn) (int, error) {
 	case tables == 0 && version == 0:
 		return unreleased, nil
 	case id != applicationID:
-		return 0, errors.New("the file is another program's database; give another state directory")
+		return 0, errForeign
 	case version > 0 && version <= unreleased:
-		return 0, fmt.Errorf("the file has version %d, a form that no release had, and this writ reads %d only; keep the state directory aside and begin with a new one", version, newest())
+		return 0, fmt.Errorf("the file has version %d, %w, and this writ reads %d only", version, errUnreleased, newest())
 	case version < 0 || version > int64(newest()):
-		return 0, fmt.Errorf("the file has version %d, this writ knows %d; use a newer writ", version, newest())
+		return 0, fmt.Errorf("the file has version %d, this writ knows %d: %w", version, newest(), errNewer)
 	}
 	return int(version), nil
 }
 
 func checkVersion(ctx context.Context, c *conn) error {
 	version, err := fileVersion(ctx, c)
-	if err == nil && version != newest() {
-		err = fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, newest())
+	switch {
+	case err != nil:
+		return err
+	case version == unreleased: // it has no tables
+		return ErrEmpty
+	case version != newest():
+		return fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, newest())
 	}
-	return err
+	return nil
 }
 
 // maxObjects and maxDefinition bound what is read of a file's schema: far more than

@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // reader takes a connection for reading out of those there may be; it is put
 // back into db.readers.
@@ -50,7 +53,7 @@ func (db *DB) View(ctx context.Context, f func(Queries) error) (err error) {
 		_, end := c.exec(ctx, "ROLLBACK", nil)
 		sound = end == nil
 	}
-	return err
+	return cmp.Or(db.moved(), err)
 }
 
 // view reads in a transaction that ends with the function it is given to.

@@ -108,7 +108,8 @@ func (db *DB) settleQueue(err error) {
 
 // fail ends all writing.
 func (db *DB) fail(cause error) error {
-	err := &Error{Detail: "it could not be made durable" + db.noRoom(cause), Err: errors.Join(ErrFailed, cause)}
+	err := db.fault("it could not be made durable", cause)
+	err.Err = errors.Join(ErrFailed, err.Err)
 	db.log.Error("store: storing failed; nothing more is taken", "err", err)
 	db.mu.Lock()
 	defer db.mu.Unlock()

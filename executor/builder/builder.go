@@ -48,7 +48,8 @@ type Config struct {
 	// Usage is told what each request of a builder's to a provider used, with the model's
 	// price, if it has one; nil for nobody.
 	Usage func(world, builder string, one kernel.Usage)
-	// Price is what a model costs, nil where the operator didn't say it; nil for none.
+	// Price is what a model costs, nil where the operator didn't say it. Without the
+	// function no model has a price.
 	Price   func(model string) *kernel.Price
 	WorkDir string // workspaces are made below it and removed
 	Layers  Layers
@@ -86,6 +87,7 @@ type Local struct {
 	losers losers
 
 	preflights preflights
+	priced     bool // some model may have a price
 
 	judgeLimit time.Duration      // tests lower it
 	onGateway  func(net.Listener) // tests end it
@@ -101,7 +103,8 @@ func New(cfg Config) *Local {
 	if cfg.Holds == nil {
 		cfg.Holds = func([]byte) bool { return false }
 	}
-	if cfg.Price == nil {
+	priced := cfg.Price != nil
+	if !priced {
 		cfg.Price = func(string) *kernel.Price { return nil }
 	}
 	if cfg.Redact == nil {
@@ -116,7 +119,7 @@ func New(cfg Config) *Local {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Local{cfg: cfg, stock: newStock(cfg.WorkDir, cfg.Log), judgeLimit: judgeLimit, live: map[string]bool{}}
+	l := &Local{cfg: cfg, stock: newStock(cfg.WorkDir, cfg.Log), judgeLimit: judgeLimit, live: map[string]bool{}, priced: priced}
 	l.stock.layers, l.stock.checksOnly = l.newLayers(), l.cfg.Layers.ChecksOnly
 	if s, ok := cfg.Sandbox.(interface{ Owner() int }); ok {
 		l.stock.owner = s.Owner

@@ -43,8 +43,12 @@ func (l *Local) Unheld(world, name string, contracts kernel.Budgets) []kernel.Vi
 			key = keys.cost.name
 		}
 		v.Code, v.Detail = kernel.CodeBudgetUnmetered, fmt.Sprintf("%s limits what an attempt may use of models, and nobody meters what this builder uses: no credential of builders.%s.egress has an api.", key, name)
-	case limit.Cost == 0 || b.Model == "" || l.cfg.Price(b.Model) != nil:
+	case limit.Cost == 0:
 		return nil
+	case b.Model == "" && l.priced, l.cfg.Price(b.Model) != nil:
+		return nil // an agent that chooses its model may choose one that has a price
+	case b.Model == "":
+		v.Detail = fmt.Sprintf("%s limits the attempt, and prices.models has no price at all.", keys.cost.name)
 	default:
 		v.Detail = fmt.Sprintf("%s limits the attempt, and prices.models has no price for the builder's model %s.", keys.cost.name, b.Model)
 	}

@@ -289,12 +289,18 @@ func TestUnheld(t *testing.T) {
 		"money without a price":   {of("other", "anthropic"), "w", cents, "budget.unpriced", "budgets.cost_cents of the contract"},
 		"money with a price":      {of("priced", "anthropic"), "w", cents, "", ""},
 		"money of a model unsaid": {of("", "anthropic"), "w", cents, "", ""},
+		"money without prices":    {of("", "anthropic"), "w", cents, "budget.unpriced", "budgets.cost_cents of the contract limits the attempt, and prices.models has no price at all"},
+		"tokens without prices":   {of("", "anthropic"), "w", tokens, "", ""},
 	} {
-		l := New(Config{
+		cfg := Config{
 			Builders: map[string]Builder{"default": c.builder}, WorkDir: t.TempDir(), Sandbox: sandbox.NewNone(sandbox.Config{}),
 			Worlds: map[string][]gateway.Rule{"w": {{Host: "models.example"}}},
 			Price:  func(model string) *kernel.Price { return map[string]*kernel.Price{"priced": {}}[model] },
-		})
+		}
+		if strings.Contains(name, "without prices") {
+			cfg.Price = nil
+		}
+		l := New(cfg)
 		vs := l.Unheld(c.world, "default", c.contracts)
 		if words(vs) != c.code || c.code != "" && !strings.Contains(vs[0].Detail, c.key) {
 			t.Errorf("%s: %v", name, vs)

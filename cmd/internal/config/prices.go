@@ -121,6 +121,14 @@ var (
 	modelForm    = lazyregexp.New(`^[A-Za-z0-9._:/-]{0,255}(\*|[A-Za-z0-9._:/-])$`)
 )
 
+// ByModel is Of, or nil where no model has a price.
+func (p Prices) ByModel() func(model string) *kernel.Price {
+	if len(p.Models) == 0 {
+		return nil
+	}
+	return p.Of
+}
+
 // Of is the price of a model, nil where there is none.
 func (p Prices) Of(model string) *kernel.Price {
 	best, found := "", false

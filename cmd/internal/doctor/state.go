@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/compliance/filesystem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/store"
@@ -26,7 +30,7 @@ func (h *house) state(ctx context.Context) {
 		return
 	}
 	file := filepath.Join(dir, ledger.FileName)
-	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+	if !ledger.Recorded(dir) {
 		h.skip("There is no store yet: the first `writ serve` makes it.", NameStore, NameLedger)
 		h.check(ctx, NameKey, func(context.Context) result { return h.newKey(dir) })
 		return
@@ -61,6 +65,13 @@ func (h *house) directory(dir string) result {
 	if key := shows(h.Config, dir); key != "" {
 		return bad("Mount only what the program needs.", "A sandbox has it, with the signing key: %s shows it.", key)
 	}
+	if filesystem.ReadOnly(dir) {
+		return bad("Mount that file system for writing (mount -o remount,rw), or give another state directory. Commands that only read work as it is.",
+			"Nothing can be written there: the file system mounted at %s is read-only.", filesystem.MountPoint(dir))
+	}
+	if unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+		return bad("chmod 700 "+dir+". Commands that only read work as it is.", "Nothing can be written there: its mode forbids it.")
+	}
 	at, err := placeOf(dir)
 	if err != nil {
 		return bad("Check path and permissions.", "Its file system can't be asked.")
@@ -75,8 +86,12 @@ func (h *house) directory(dir string) result {
 func openStore(ctx context.Context, file string) (*store.DB, result) {
 	db, err := store.OpenReadOnly(ctx, file, store.Options{})
 	if err != nil {
-		return nil, bad("Run `writ doctor` as writ's account, with the same program as the server. If the file is damaged, restore a copy: docs/operations.md.",
-			"It can't be opened: %s.", causes(err))
+		remedy := "Run `writ doctor` as writ's account, with the same program as the server. If the file is damaged, restore a copy: docs/operations.md."
+		var known *store.Error
+		if errors.As(err, &known) {
+			remedy = cmp.Or(known.Remedy(), remedy)
+		}
+		return nil, bad(remedy, "It can't be opened: %s.", causes(err))
 	}
 	fault, err := db.Check(ctx)
 	switch {
