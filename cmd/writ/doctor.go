@@ -135,6 +135,9 @@ func (e *examination) examine(ctx context.Context) {
 		e.hide(e.cfg.Redact)
 		e.hideValues(doctor.SecretValues(e.cfg, e.getenv))
 		doctor.Secrets(e.cfg, e.getenv, e.told)
+		looking, stop := context.WithTimeout(ctx, e.flags.time)
+		doctor.Mounts(looking, e.cfg, e.getenv, e.told)
+		stop()
 	}
 	doctor.Installation(ctx, e.machine())
 	found := e.flags.file == "" || !e.cfg.Forges.Any()

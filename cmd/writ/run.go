@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/doctor"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
@@ -110,6 +111,15 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	}
 	if j.state, err = a.stateOr(f.state, j.place); err != nil {
 		return nil, err
+	}
+	for _, h := range doctor.HiddenFrom(j.cfg, j.state, func(name string) string { return a.env[name] }) {
+		for _, m := range j.ro {
+			if doctor.Shows(m, h.Path) {
+				p := usage("--ro %s shows the sandbox %s: %s.", m.Source, h.What, h.Path)
+				p.remedy = "Give only the directories that the builder needs; what it can read it could write into the change."
+				return nil, p
+			}
+		}
 	}
 	if err := j.place.identify(true); err != nil {
 		return nil, err

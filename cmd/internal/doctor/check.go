@@ -42,6 +42,7 @@ type Check struct {
 const (
 	NameConfiguration = "configuration"
 	NameSecrets       = "secrets"
+	NameMounts        = "mounts"
 	NameStateDir      = "state-directory"
 	NameStore         = "store"
 	NameLedger        = "ledger"
@@ -71,7 +72,7 @@ const (
 // Names are those of all checks, in their order.
 func Names() []string {
 	return []string{
-		NameConfiguration, NameSecrets, NameStateDir, NameStore, NameLedger, NameKey, NameGit, NameSandbox, NameBuilder, NamePreflight, NameServer,
+		NameConfiguration, NameSecrets, NameMounts, NameStateDir, NameStore, NameLedger, NameKey, NameGit, NameSandbox, NameBuilder, NamePreflight, NameServer,
 		NameReach, NameClock, NameAccount, NameHook, NameDeliveries, NameAddress, NameRepository, NamePermissions, NameEvents, NameIssues,
 		NameContract, NameLabel, NameStateRefs, NameAtomic, NameBranches,
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,33 +137,6 @@ func Secrets(c config.Config, getenv func(string) string, each func(Check)) []Ch
 			"One secret speaks for all %d projects: who manages one of them can tell writ of the others.", len(f.Repositories)))
 	}
 	return r.done
-}
-
-// shows is the key of the configuration by whose mounts a sandbox has a file; "" where none has.
-func shows(c config.Config, path string) string {
-	file, err := filepath.Abs(path) // by $PWD, which may itself lead through links
-	if err == nil {
-		file, err = filepath.EvalSymlinks(file)
-	}
-	if path == "" || err != nil {
-		return "" // it is a variable, or can't be read
-	}
-	lists := map[string][]config.Mount{"checks.ro": c.Checks.RO}
-	for name, b := range c.Builders {
-		lists["builders."+name+".ro"] = b.RO
-	}
-	for _, key := range slices.Sorted(maps.Keys(lists)) {
-		for _, m := range lists[key] {
-			dir, err := filepath.EvalSymlinks(m.Source)
-			if err != nil {
-				continue // the check builder says so
-			}
-			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-				return key
-			}
-		}
-	}
-	return ""
 }
 
 // SecretValues are the values of those that can be read, to be hidden from
