@@ -79,7 +79,7 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 	if err != nil {
 		where := cmp.Or(at, demo.Installed)
 		return nil, &problem{
-			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent isn't there: " + err.Error() + ".",
+			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent can't be used: " + err.Error() + ".",
 			remedy: "Install it: " + builder.KindPackage(kind).Install(shellquote.Join(where)) + ". Or say with --agent where it is.",
 		}
 	}

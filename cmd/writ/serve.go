@@ -265,9 +265,7 @@ func (s *server) run(ctx context.Context) error {
 			}
 		})
 	}
-	for _, text := range s.cfg.Unpriced() {
-		s.log.Warn("prices and budgets don't hold all", "what", text)
-	}
+	s.warnUnpriced(nil)
 	if s.cfg.Server.Observe {
 		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
 	}

@@ -71,8 +71,10 @@ func (r *reloads) settle(refusal *problem) {
 // reload reads the configuration and the secrets again. All of it is in force
 // when it returns, or none.
 func (s *server) reload(ctx context.Context, why string) {
+	said := s.conf().Unpriced()
 	err := s.takeOver(ctx)
 	if err == nil {
+		s.warnUnpriced(said)
 		s.meetAll(ctx)
 		s.reloads.settle(nil)
 		s.log.Info("the configuration was read again and is in force", "why", why, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed())
@@ -88,6 +90,16 @@ func (s *server) reload(ctx context.Context, why string) {
 	}
 	s.log.Error("the configuration was read again and is refused; the one before stays in force", "why", why,
 		"code", string(p.code), "error", p.text, "remedy", remedy)
+}
+
+// warnUnpriced says what prices and budgets don't hold, but for what was said of the
+// configuration before.
+func (s *server) warnUnpriced(said []string) {
+	for _, text := range s.conf().Unpriced() {
+		if !slices.Contains(said, text) {
+			s.log.Warn("prices and budgets don't hold all", "what", text)
+		}
+	}
 }
 
 // change is a configuration that is about to be taken over.

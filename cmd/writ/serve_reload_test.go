@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -73,4 +74,24 @@ func (p *forgePlace) scrape(series string) string {
 		}
 	}
 	return ""
+}
+
+// TestServe_ReloadWarnsOfWhatIsNotHeld: what prices and budgets don't hold is said where a
+// reload brings it, once, and not again by a reload that changes something else.
+func TestServe_ReloadWarnsOfWhatIsNotHeld(t *testing.T) {
+	p := newForgePlace(t)
+	p.env = append(p.env, "MODEL=the-key-of-a-provider")
+	s, log := p.server(), &syncBuffer{}
+	s.log = slog.New(slog.NewTextHandler(log, nil))
+	for i, want := range []int{0, 1, 1} {
+		p.more = []string{"", ", keep: 2h", ", keep: 3h"}[i]
+		if i > 0 {
+			p.builders = "  models: {kind: codex, argv: [sh], model: unheard, egress: [{host: api.openai.com, credential: {secret: MODEL, api: openai}}]}\nprices: {currency: USD, models: {known: {input: 1, cache_read: 1, cache_write: 1, output: 1}}}\n"
+		}
+		s.reloads.file = p.config()
+		s.reload(t.Context(), "a test")
+		if got := strings.Count(log.String(), "no price for unheard"); got != want || strings.Contains(log.String(), "is refused") {
+			t.Errorf("after reload %d it was said %d times:\n%s", i, got, log)
+		}
+	}
 }

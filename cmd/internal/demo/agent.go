@@ -1,10 +1,13 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +43,9 @@ func Find(kind, at string) (*Agent, error) {
 	}
 	info, err := os.Stat(at)
 	if err == nil && !info.IsDir() {
+		if err := runnable(at, info); err != nil {
+			return nil, err
+		}
 		mount := filepath.Dir(at)
 		for range pack.Above {
 			mount = filepath.Dir(mount)
@@ -50,7 +56,32 @@ func Find(kind, at string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err = os.Stat(program); err == nil {
+		err = runnable(program, info)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return &Agent{kind, program, mount}, nil
+}
+
+// runnable is an error where a file is no program that could be started: it would be found
+// out in the sandbox only, as what an operator mends while the task waits.
+func runnable(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("%s is no program: it is no file that may be executed (%s)", path, info.Mode())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	n, _ := io.ReadFull(f, head) // a shorter file has a shorter head
+	if head = head[:n]; !bytes.HasPrefix(head, []byte("#!")) && !bytes.Equal(head, []byte("\x7fELF")) {
+		return fmt.Errorf("%s is no program: it begins neither as one of this system nor as a script (#!)", path)
+	}
+	return nil
 }
 
 // provider plays the provider of the agent's model.
