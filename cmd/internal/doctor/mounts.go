@@ -50,9 +50,9 @@ func Shows(m config.Mount, path string) bool {
 
 // resolved is a path without links, also of what isn't there yet.
 func resolved(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+	found, err := filepath.EvalSymlinks(path)
 	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
-		return real, err
+		return found, err
 	}
 	parent, err := resolved(filepath.Dir(path))
 	return filepath.Join(parent, filepath.Base(path)), err
@@ -118,7 +118,7 @@ type identity struct{ device, number uint64 }
 
 func identityOf(info fs.FileInfo) (id identity, names uint64) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return identity{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
+		return identity{st.Dev, st.Ino}, uint64(st.Nlink)
 	}
 	return identity{}, 0
 }
@@ -160,8 +160,7 @@ func mounted(ctx context.Context, c config.Config, key string, m config.Mount, h
 			return cut
 		}
 		switch {
-		case err != nil:
-			return nil // the account that looks may not read it, and so may no sandbox
+		case err != nil: // the account that looks may not read it, and so may no sandbox
 		case d.Type()&fs.ModeSocket != 0:
 			socket = path
 		case d.Type().IsRegular():
