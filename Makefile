@@ -54,6 +54,9 @@ named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(pa
 # LONGEST begin first, so that none of them runs alone at the end.
 LONGEST      := cmd/writ executor/supervisor executor/builder compliance/ledger
 RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/writbot/writ/%),$(shell go list ./...))
+# COMPILED is what the race detector needs, compiled while cmd/e2e waits for its servers.
+# A test that can't be compiled is told of by its own run.
+COMPILED      = nice -n 19 go list -export -test -deps $(RACE) $(RACED) > /dev/null 2>&1
 
 .DEFAULT_GOAL := help
 
@@ -77,7 +80,8 @@ build: ## build bin/writ, static, with its version
 test: setup ## vet, then every test: under the race detector, or without it where nothing runs beside anything
 	go vet $(PKG)
 	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
-	  $(GO_TEST) -skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%) || failed=1; \
+	  $(COMPILED) & \
+	  $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%) || failed=1; \
 	  $(GO_TEST) -run '$(WHOLE)' $(filter-out $(PLAIN:%=./%/),$(call named,$(WHOLE))) || failed=1; \
 	  $(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)) || failed=1; \
 	  $(GO_TEST) $(RACE) -skip '$(WHOLE)' $(RACED), \
