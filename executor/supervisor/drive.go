@@ -457,35 +457,18 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	return last, ctx.Err()
 }
 
-// tells notes that the issue is moved, until it is called back.
-func (t *Task) tells() (told func()) {
-	set := func(on bool) {
-		t.worker.guard.Lock()
-		t.worker.telling = on
-		t.worker.guard.Unlock()
+// awaitReview waits for the checks of a review. It reports whether there were any.
+func (d *drive) awaitReview(ctx context.Context) (bool, error) {
+	done := d.task.tracker.reviewed().done()
+	if done == nil || closed(done) {
+		return false, nil
 	}
-	set(true)
-	return func() {
-		set(false)
-		t.tracker.kept = nil
+	d.told = ""
+	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.tracker.cutOff() {
+		return true, err
 	}
+	return true, d.pause(ctx, actFollows, nil)
 }
 
-// tellOf says on the issue how the task stands, with so many effects at most. What can't
-// be told isn't. It reports whether all is told.
-func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
-	t := d.task
-	if !t.remote {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, tellRunning)
-	defer cancel()
-	defer t.tells()()
-	for range most {
-		told, err := t.Tick(ctx, kernel.RequestTell, actor)
-		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {
-			return err == nil && told.Decision.Action == kernel.ActionNone
-		}
-	}
-	return false
-}
+// actFollows is what the act that says why a review was cut off may take to come.
+const actFollows = time.Second

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"golang.org/x/crypto/ssh"
@@ -112,24 +111,6 @@ func (s *Supervisor) standing(runners []ssh.PublicKey) worldref.Standing {
 func isKeyOver(err error) bool {
 	e, ok := errors.AsType[*worldref.Error](err)
 	return ok && e.Code == kernel.CodeKeyOver
-}
-
-// keyOver is an error where this installation's own key counts no more in this world: what
-// it signed would strand the task. What it has begun is ended, for nothing can come of it.
-func (w *worker) keyOver(c *observation) error {
-	acts, own := w.s.standing(c.intake.runners), git.Fingerprint(w.s.deps.Signer.PublicKey())
-	if !acts.Over(own) {
-		return nil
-	}
-	did := "replaced"
-	if acts.Revoked(own) {
-		did = "revoked"
-	}
-	if w.run != nil {
-		w.kill()
-		w.setRun(nil)
-	}
-	return &worldref.Error{Code: kernel.CodeKeyOver, Detail: fmt.Sprintf("This installation's key %s was %s, as %s says.", own, did, w.s.deps.Acts.Ref())}
 }
 
 // trust says whose commit at the HEAD of a ref it is. Besides our own key those count
