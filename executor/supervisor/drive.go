@@ -79,7 +79,7 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 			continue // a person's act came at the last moment
 		}
 		st.Unable = d.resting > 0
-		d.answerAll(d.undone(err))
+		d.answerAll(d.notDone(err))
 		st.Wake = d.wakeAt(st)
 		return st, err
 	}

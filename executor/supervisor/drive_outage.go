@@ -62,7 +62,7 @@ func unabled(st Status) bool {
 }
 
 // tellOutage says on the issue that the server can't, once, where the forge can be asked
-// all the same. It is taken back by whatever is told next.
+// all the same. Whatever is told next replaces it.
 func (d *drive) tellOutage(ctx context.Context) {
 	t := d.task
 	if _, _, fresh := t.s.outage.lasts(t.number, t.s.now()); !fresh || !t.remote {
@@ -70,7 +70,7 @@ func (d *drive) tellOutage(ctx context.Context) {
 	}
 	if d.tellOf(ctx, d.o.Actor, tellMost) { // otherwise with a later try
 		t.s.outage.tell(t.number)
-		d.told = "" // what is told next takes it back
+		d.told = "" // what is told next replaces it
 	}
 }
 
@@ -86,8 +86,8 @@ func (d *drive) tellNoBase(ctx context.Context, err error) {
 // asked again.
 var errResting = errors.New("supervisor: the server can't take it now; it is tried again")
 
-// undone is what a drive that ends so answers to what wasn't carried out.
-func (d *drive) undone(err error) error {
+// notDone is what a drive that ends so answers to what wasn't carried out.
+func (d *drive) notDone(err error) error {
 	if err == nil && d.resting > 0 {
 		return errResting
 	}

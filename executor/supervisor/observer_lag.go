@@ -14,7 +14,7 @@ const (
 	// tellerTime is how long what only the issue tells of is left to who told it: the
 	// server that is asked for HEAD may be a replica that lags.
 	tellerTime = 10 * time.Minute
-	// tellerMost bounds it where another installation takes back again and again what this
+	// tellerMost bounds it where another installation contradicts again and again what this
 	// one then says.
 	tellerMost = 24 * time.Hour
 )
