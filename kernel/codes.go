@@ -292,7 +292,7 @@ var codeTable = []CodeInfo{
 	{CodeKeyUnfinished, "The replacement of the installation's key was interrupted.", CountsNothing, "Run `writ key rotate` again: it finishes what was begun."},
 	{CodeKeyOver, "The installation's own key was revoked or replaced in this repository.", CountsNothing, "`writ world log` says by whom and why. If another process of this installation has replaced it, start this one again. Otherwise `writ key rotate` gives this installation another key; whoever lists the old one then lists that instead. Nothing is claimed, built or pushed until then."},
 	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
-	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
+	{CodeEvidenceGap, "A holder died, and another instance took its task over: what it recorded since its last commit is lost to a verification.", CountsNothing, "Nothing, where it is shown of another run than the one whose work was accepted. Of that one the evidence is not whole: don't trust the result; let the work be done again."},
 	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},
 	{CodeConfigInvalid, "The configuration or command line can't be used.", CountsNothing, "Correct the named key or flag; `writ config reference` and --help have them all."},
 	{CodeReplayVersion, "The evidence was written by a kernel version that this program can't replay.", CountsNothing, "Verify it with the named version."},
