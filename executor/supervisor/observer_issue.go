@@ -100,7 +100,7 @@ func (o *observer) readPinned(ctx context.Context, c *observation, refs git.Refs
 	issue.Human = r.heeded.Human
 	pinned.Current = digestOf(issue)
 	if starting && !tell {
-		pinned.Governance, err = o.contractNow(ctx, refs, r.intake)
+		pinned.Governance, err = o.contracts.contractNow(ctx, refs, r.intake)
 	}
 	return issue, err
 }

@@ -118,7 +118,7 @@ func (s *Supervisor) Base(ctx context.Context) (Base, error) {
 	if err != nil {
 		return Base{}, err
 	}
-	t, err := s.task(0, nil).observer.readTerms(ctx, refs)
+	t, err := s.contracts().read(ctx, refs)
 	if err != nil {
 		return Base{}, err
 	}

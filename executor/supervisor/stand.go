@@ -99,7 +99,7 @@ func (s *Supervisor) Stands(ctx context.Context, refs git.Refs, numbers ...int64
 
 // lists reads the contract in force, and whose results it lets count.
 func (s *Supervisor) lists(ctx context.Context, refs git.Refs) (*Intake, error) {
-	terms, err := s.task(0, nil).observer.readTerms(ctx, refs)
+	terms, err := s.contracts().read(ctx, refs)
 	if err != nil {
 		return nil, err
 	}

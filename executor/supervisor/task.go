@@ -184,15 +184,15 @@ type observer struct {
 	worker  *worker
 	tracker *tracker
 
-	first    *string // HEAD when this process first looked, "" for none
-	baseWake int64   // when to look again at a base that can't be used, Unix milliseconds
-	trees    []keptTree
-	intake   *Intake // of the pair (base commit, text) last assessed
-	stray    stray
-	fresh    *fresh // delivered work, as it was made again last
-	left     *left  // that an interrupted run has sealed, as it was read last
-	over     *deliveredWork
-	seed     struct { // as it was read last
+	first     *string // HEAD when this process first looked, "" for none
+	baseWake  int64   // when to look again at a base that can't be used, Unix milliseconds
+	contracts *contractReader
+	intake    *Intake // of the pair (base commit, text) last assessed
+	stray     stray
+	fresh     *fresh // delivered work, as it was made again last
+	left      *left  // that an interrupted run has sealed, as it was read last
+	over      *deliveredWork
+	seed      struct { // as it was read last
 		tree git.OID
 		pack kernel.SeedPack
 	}
@@ -206,7 +206,7 @@ func (s *Supervisor) task(number int64, issues Issues) *Task {
 	}
 	t.worker = &worker{subject: t.subject}
 	t.tracker = &tracker{subject: t.subject, worker: t.worker}
-	t.observer = &observer{subject: t.subject, worker: t.worker, tracker: t.tracker}
+	t.observer = &observer{subject: t.subject, worker: t.worker, tracker: t.tracker, contracts: &contractReader{s: s, remote: t.remote}}
 	return t
 }
 

@@ -56,7 +56,7 @@ func (s *Supervisor) keepActs(ctx context.Context, refs git.Refs) {
 	if s.deps.Acts == nil || s.cfg.Observe || s.deps.Acts.Fault() == nil {
 		return
 	}
-	terms, err := s.task(0, nil).observer.readTerms(ctx, refs)
+	terms, err := s.contracts().read(ctx, refs)
 	if err == nil && len(terms.faults) > 0 {
 		err = errors.New("whom the contract lists can't be read")
 	}
