@@ -86,7 +86,7 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 }
 
 func (d *drive) run(ctx context.Context) (Status, error) {
-	t, o := d.task, d.o
+	t := d.task
 	for {
 		d.obeyAll(ctx)
 		if t.kernelEnded() {
@@ -125,27 +125,37 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		if ctx.Err() != nil || errors.Is(err, errActFirst) && d.waiting() {
 			continue
 		}
-		d.giveBack(ctx, err)
-		if !t.heed(ctx, t.tracker.quiet) && !t.tracker.quiet {
-			d.heard = true // what somebody said there is to see, wasn't seen
-		}
-		if unreadable(err) {
-			d.resting = t.worker.unread(err)
-			d.tellNoBase(ctx, err)
-		}
-		if !Passing(err) || (!d.running() && (o.Yield || t.worker.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
-			if d.running() {
-				_, _ = d.part(ctx) // the first error counts
-			}
+		if !d.afterFailure(ctx, err) {
 			return d.last, err
 		}
-		d.outages++
-		t.say("can't look at the task: %v", err)
-		t.worker.giveUpIfFenced()
-		if !unreadable(err) {
-			_ = d.pause(ctx, backoff(d.outages), nil)
-		}
 	}
+}
+
+// afterFailure takes in that a look came to nothing. It reports whether to look again, now that
+// the wait before that is over, and not to end with the error.
+func (d *drive) afterFailure(ctx context.Context, err error) bool {
+	t := d.task
+	d.giveBack(ctx, err)
+	if !t.heed(ctx, t.tracker.quiet) && !t.tracker.quiet {
+		d.heard = true // what somebody said there is to see, wasn't seen
+	}
+	if unreadable(err) {
+		d.resting = t.worker.unread(err)
+		d.tellNoBase(ctx, err)
+	}
+	if !Passing(err) || (!d.running() && (d.o.Yield || t.worker.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
+		if d.running() {
+			_, _ = d.part(ctx) // the first error counts
+		}
+		return false
+	}
+	d.outages++
+	t.say("can't look at the task: %v", err)
+	t.worker.giveUpIfFenced()
+	if !unreadable(err) {
+		_ = d.pause(ctx, backoff(d.outages), nil)
+	}
+	return true
 }
 
 // tick is one request. Who tells while it is under way that there is something to see is

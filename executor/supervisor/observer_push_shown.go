@@ -50,6 +50,12 @@ func (o *observer) shows(ctx context.Context, c *observation, refs git.Refs) err
 		o.worker.unseen = nil
 		return nil
 	}
+	return o.pushAgain(ctx, c, p, refs, lacks, words)
+}
+
+// pushAgain pushes what the refs lack of a push of ours that won; words say that it does.
+func (o *observer) pushAgain(ctx context.Context, c *observation, p *push, refs git.Refs, lacks []git.Command, words string) error {
+	now := o.s.now()
 	switch err := o.mayReturn(ctx, c, p, refs); {
 	case errors.Is(err, errTakenBack):
 		o.worker.unseen = nil
