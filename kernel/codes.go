@@ -92,8 +92,11 @@ const (
 	CodeEnvBuilderFailed     Code = "environment.builder.failed"
 	CodeEnvStore             Code = "environment.store.unavailable"
 	CodeEnvState             Code = "environment.state_dir"
+	CodeEnvWorkspace         Code = "environment.workspace.unavailable"
+	CodeEnvLayers            Code = "environment.layers.unavailable"
 	CodeEnvDisk              Code = "environment.disk.low"
 	CodeEnvKey               Code = "environment.key.missing"
+	CodeEnvKeyUnusable       Code = "environment.key.unusable"
 	CodeStateInUse           Code = "state.in_use"
 	CodeStateUnanswered      Code = "state.unanswered"
 	CodeAddress              Code = "environment.address.unavailable"
@@ -111,6 +114,7 @@ const (
 	CodeLedgerCorrupt        Code = "ledger.corrupt"
 	CodeLedgerUnavailable    Code = "ledger.unavailable"
 	CodeLedgerRollback       Code = "ledger.rollback"
+	CodeLedgerOtherKey       Code = "ledger.other_key"
 	CodeLedgerArchived       Code = "ledger.archived"
 	CodeWorldRollback        Code = "world.rollback"
 	CodeWorldFork            Code = "world.fork"
@@ -257,8 +261,11 @@ var codeTable = []CodeInfo{
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
 	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Mend what the detail names. `writ doctor` looks at the state directory, its file system and the store."},
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Mend what the detail names. About permissions: the directory must belong to the user that runs writ, with mode 700, and the files in it with mode 600."},
+	{CodeEnvWorkspace, "A workspace can't be made, read or written.", CountsNothing, "Mend what the detail names: most often the file system of the workspaces is read-only or gone, or its directory belongs to another user than the one that runs writ."},
+	{CodeEnvLayers, "A layer, which keeps a base or what was prepared for the next run, can't be made or read.", CountsNothing, "Mend what the detail names: most often the file system of the state directory is read-only. `writ cache rm --state-dir DIR --all` empties the layers; they are made again."},
 	{CodeEnvDisk, "The file system of the workspaces has less free than its reserve.", CountsNothing, "Make room there, or lower limits.disk_reserve. Tasks go on by themselves then."},
 	{CodeEnvKey, "The installation's signing key is not there.", CountsNothing, "Put `key` and `key.pub` back from where you keep them; where nothing ran yet, the first start makes them. If there is no copy, start with a new state directory, and list the old public key in trusted_runners: operations.md, \"Keys\"."},
+	{CodeEnvKeyUnusable, "The installation's signing key can't be read, made or used.", CountsNothing, "Mend what the detail names: `key` is a regular file of the user that runs writ, with mode 600, an OpenSSH ed25519 key without a passphrase."},
 	{CodeStateInUse, "Another process uses this state directory.", CountsNothing, "Look at the named process: `ps -fp PID`. If it is the writ that is meant, leave it; else end it, or give another --state-dir. A process that is gone holds nothing."},
 	{CodeStateUnanswered, "The process that has the state directory gave no answer in time.", CountsNothing, "It may be waiting for the network: try again. To end it, send it SIGTERM, which gives its leases back; a second one kills it."},
 	{CodeAddress, "The address can't be listened on.", CountsNothing, "Find out who has it with `ss -ltnp`, or give a free one (server.listen, --listen)."},
@@ -275,6 +282,7 @@ var codeTable = []CodeInfo{
 	{CodeLedgerFork, "Another process appended to the ledger.", CountsNothing, "Run one writ per state directory; find the other one with `ps -ef`."},
 	{CodeLedgerCorrupt, "The ledger does not verify.", CountsNothing, "Stop, and copy the whole state directory away. `writ verify --state-dir DIR` names the first bad record. Then restore a back-up and run `writ ledger adopt`: operations.md, \"Back-up and restore\"."},
 	{CodeLedgerUnavailable, "A record could not be made durable.", CountsNothing, "Check the disk, then start again; nothing happened without its record."},
+	{CodeLedgerOtherKey, "The ledger was written with another key than the installation has now.", CountsNothing, "Put `key` and `key.pub` back that wrote it, from where you keep them, or the state directory that belongs to this key: operations.md, \"Keys\"."},
 	{CodeLedgerArchived, "Records are needed that were archived, and their files aren't where they were put.", CountsNothing, "Bring the archive back to its directory; or, where it lies elsewhere now, name it: `writ verify --archive DIR`, `writ ledger archive --state-dir STATE DIR`."},
 	{CodeLedgerRollback, "The ledger is older than its checkpoint outside, or than a state commit that its key signed; or another copy of the state directory is in use.", CountsNothing, "Stop the other copy, or restore the newer store. If it is lost, `writ ledger adopt` goes on with this one and says so for all time, with --head where a state commit is named: operations.md, \"Back-up and restore\"."},
 	{CodeWorldRollback, "The ref of the world's acts lacks some that were seen there.", CountsNothing, "Nothing has to be done: what was seen counts, and a server puts it back by itself, as do `writ world repair` and the next act that is written. Look at who may set refs back. Where a state commit names an act that this installation never saw, it decides nothing until somebody who saw it puts it back, or `writ world repair` goes on without it. In `writ verify`: fetch that ref, too, or have an installation that saw the act put it back."},
@@ -284,7 +292,7 @@ var codeTable = []CodeInfo{
 	{CodeKeyUnfinished, "The replacement of the installation's key was interrupted.", CountsNothing, "Run `writ key rotate` again: it finishes what was begun."},
 	{CodeKeyOver, "The installation's own key was revoked or replaced in this repository.", CountsNothing, "`writ world log` says by whom and why. If another process of this installation has replaced it, start this one again. Otherwise `writ key rotate` gives this installation another key; whoever lists the old one then lists that instead. Nothing is claimed, built or pushed until then."},
 	{CodeEvidenceTooLarge, "The evidence is larger than its cap.", CountsNothing, "Nothing: the streams were cut and their hashes kept."},
-	{CodeEvidenceGap, "A holder died and its records between two commits are lost.", CountsNothing, "Nothing: the gap does not concern the accepted run."},
+	{CodeEvidenceGap, "A holder died, and another instance took its task over: what it recorded since its last commit is lost to a verification.", CountsNothing, "Nothing, where it is shown of another run than the one whose work was accepted. Of that one the evidence is not whole: don't trust the result; let the work be done again."},
 	{CodeEvidenceInvalid, "An evidence pack does not verify.", CountsNothing, "Look at the first bad record that is named."},
 	{CodeConfigInvalid, "The configuration or command line can't be used.", CountsNothing, "Correct the named key or flag; `writ config reference` and --help have them all."},
 	{CodeReplayVersion, "The evidence was written by a kernel version that this program can't replay.", CountsNothing, "Verify it with the named version."},

@@ -46,7 +46,8 @@ var issueRemedies = []struct {
 	{CodeEnvBuilderFailed, "Nothing here: the operator has to look at the builder."},
 	{CodeEnvStore, "Nothing here: the operator has to look at the server's disk."},
 	{CodeEnvDisk, "Nothing here: the operator has to make room on the server's disk. The task goes on by itself then."},
-	{CodeEnvState, "Nothing here: the operator has to look at the server's state directory."},
+	{CodeEnvWorkspace, "Nothing here: the operator has to look at the server's directory of workspaces."},
+	{CodeEnvLayers, "Nothing here: the operator has to look at the server's state directory, in which the layers are."},
 	{CodeMachineHalted, "The operator halted it, and alone can let it go on; ask him."},
 	{CodeMachineEffect, "Comment `/writ retry`; if it repeats, show the detail to the operator."},
 }

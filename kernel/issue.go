@@ -128,7 +128,7 @@ type ChangeFacts struct {
 	Merged   string `json:"merged,omitempty"`   // commit on the base, "" unless merged
 	Verified string `json:"verified,omitempty"` // commit that a merge must bring: the delivered one, or one pushed since that passed its review
 	Into     string `json:"into,omitempty"`     // other branch that it was merged into, and whose merge isn't on the base
-	Reverted string `json:"reverted,omitempty"` // commit on the base that takes it back
+	Reverted string `json:"reverted,omitempty"` // commit on the base that reverts it
 	// Pushed says that the branch isn't as it was verified: somebody pushed to it.
 	Pushed bool         `json:"pushed,omitempty"`
 	Review *ReviewFacts `json:"review,omitempty"` // of what was pushed

@@ -45,7 +45,7 @@ type Event struct {
 	Access   *Access // of an event about what writ may do, nil elsewhere
 	// Pushed is the world to whose branch somebody pushed, "" elsewhere. It makes
 	// nothing due by itself: a branch that is no task's may be the base, where work
-	// is taken back. It is a hint, and isn't made durable.
+	// is reverted. It is a hint, and isn't made durable.
 	Pushed    string
 	Signature string // what Verify took; kept with evidence. Never a token
 	// Ignored is why nothing is due, "" if something is: target.not_allowed,

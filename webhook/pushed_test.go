@@ -10,7 +10,7 @@ import (
 )
 
 // TestF7_PushToTheBase: a push to a branch that is no task's makes nothing due, and
-// tells of the world where work may have been taken back; one of a repository that
+// tells of the world where work may have been reverted; one of a repository that
 // isn't governed tells nothing, nor does one to a task's branch, or of a tag.
 func TestF7_PushToTheBase(t *testing.T) {
 	push := func(ref string, repository int64) []webhook.Event {

@@ -193,7 +193,7 @@ func (s *Server) pages(c Config) *echo.Echo {
 
 // bodyless has the connection of whoever sends a body to a page closed after the
 // answer, and doesn't wait for the body: net/http would, for as long as the sender
-// may take. A hook takes that back once it has read all.
+// may take. A hook lifts that once it has read all.
 func (s *Server) bodyless(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().ContentLength == 0 {

@@ -228,7 +228,7 @@ func TestContainers_NodeRunsTheChart(t *testing.T) {
 		{"a task from label to closed under landlock", (*node).taskUnderLandlock},
 		{"K4 a second replica is refused", (*node).secondReplica},
 		{"W2 configuration is taken over by the running pod", (*node).configuration},
-		{"a bad image is taken back", (*node).badImage},
+		{"a bad image is rolled back", (*node).badImage},
 		{"a restored volume is mended", (*node).restoredVolume},
 		{"the probe tells whether the wall stands", (*node).wall},
 		{"K4 an earlier chart's claim is taken up", (*node).earlierChart},

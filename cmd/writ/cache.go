@@ -80,7 +80,7 @@ func cached(state string) (dir string, list []builder.Cached, err error) {
 	}
 	dir = d.file(layers)
 	if list, err = builder.ListCached(dir); err != nil {
-		return "", nil, coded(kernel.CodeEnvState, "%s can't be listed: %v.", dir, err)
+		return "", nil, coded(kernel.CodeEnvLayers, "%s can't be listed: %v.", dir, err)
 	}
 	return dir, list, nil
 }

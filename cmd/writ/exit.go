@@ -85,7 +85,7 @@ func codeExit(c kernel.Code) int {
 	case kernel.CodeStateInUse, kernel.CodeLeaseHeld:
 		return exitHeld
 	case kernel.CodeTaskHalted, kernel.CodeSandboxUnavailable, kernel.CodeGovernanceInvalid, kernel.CodeTargetIneligible,
-		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeLedgerArchived, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential,
+		kernel.CodeLedgerCorrupt, kernel.CodeLedgerRollback, kernel.CodeLedgerOtherKey, kernel.CodeLedgerArchived, kernel.CodeTaskNumberTaken, kernel.CodeForgeCredential,
 		kernel.CodeKeyUnfinished, kernel.CodeKeyOver, kernel.CodeWorldFork, kernel.CodeWorldElsewhere:
 		return exitRefused
 	}

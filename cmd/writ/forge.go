@@ -83,7 +83,7 @@ func (f *forgeFlags) with(ctx context.Context, o local.Options, do func(*local.S
 // failedForge is an embedded forge whose directory's file system refused something, with
 // what helps; any other error stays as it is.
 func failedForge(dir string, err error) error {
-	p := coded(kernel.CodeEnvState, "The embedded forge in %s can't be opened (%s).", dir, cause(err))
+	p := coded(kernel.CodeEnvStore, "The embedded forge in %s can't be opened (%s).", dir, cause(err))
 	p.subject = dir
 	switch {
 	case errors.Is(err, unix.EROFS):

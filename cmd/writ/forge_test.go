@@ -242,7 +242,7 @@ func TestForge_HooksAtOnce(t *testing.T) {
 func TestR4_ForgeOnAFullDisk(t *testing.T) {
 	for err, helps := range map[error]string{unix.ENOSPC: "Make room", unix.EDQUOT: "Make room", unix.EROFS: "remount,rw"} {
 		var p *problem
-		if got := failedForge(t.TempDir(), fmt.Errorf("store: %w", err)); !errors.As(got, &p) || p.code != kernel.CodeEnvState || !strings.Contains(p.remedy, helps) {
+		if got := failedForge(t.TempDir(), fmt.Errorf("store: %w", err)); !errors.As(got, &p) || p.code != kernel.CodeEnvStore || !strings.Contains(p.remedy, helps) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // baseCursor names the commit of the base up to which it was looked through for
-// work that is taken back.
+// work that is reverted.
 const baseCursor = "base"
 
 // How far one look at a base goes, and the first one of a process that never
@@ -66,11 +66,11 @@ func (s *server) lookThrough(ctx context.Context, w *served, told *sync.Map) {
 	if trouble != "" && trouble != before {
 		s.log.Warn("the base could not be looked through; it is tried again with the next push or sweep", "world", w.world, "error", err)
 	} else if n > 0 {
-		s.log.Info("commits on the base take back work of tasks", "world", w.world, "tasks", n)
+		s.log.Info("commits on the base revert work of tasks", "world", w.world, "tasks", n)
 	}
 }
 
-// lookAtBase makes those tasks due whose work is taken back by what is new on the
+// lookAtBase makes those tasks due whose work is reverted by what is new on the
 // base. The cursor moves only when they are.
 func (s *server) lookAtBase(ctx context.Context, w *served) (int, error) {
 	if err := s.lookAtLacking(ctx, w); err != nil {
@@ -95,7 +95,7 @@ func (s *server) lookAtBase(ctx context.Context, w *served) (int, error) {
 	}
 	var tasks []int64
 	if string(base.Tip) != before {
-		if tasks, err = s.takenBack(ctx, w, git.OID(before), base.Tip); err != nil {
+		if tasks, err = s.reverted(ctx, w, git.OID(before), base.Tip); err != nil {
 			return 0, err
 		}
 	}
@@ -179,9 +179,9 @@ func (s *server) baseMoved(ctx context.Context, w *served, base supervisor.Base)
 	return errors.Join(err, s.inbox.SetCursor(ctx, w.world, termsCursor, string(base.Terms)))
 }
 
-// takenBack reads the new commits in one exchange, however many a push brought.
+// reverted reads the new commits in one exchange, however many a push brought.
 // Without a cursor that is a commit, the newest are looked through.
-func (s *server) takenBack(ctx context.Context, w *served, before, tip git.OID) ([]int64, error) {
+func (s *server) reverted(ctx context.Context, w *served, before, tip git.OID) ([]int64, error) {
 	var not []git.OID
 	most := fewCommits
 	if before.Valid() && !before.IsZero() {
@@ -194,5 +194,5 @@ func (s *server) takenBack(ctx context.Context, w *served, before, tip git.OID) 
 	if rest != nil && not != nil {
 		s.log.Warn("more came to the base than is looked through; what lies below is left out", "world", w.world, "commits", len(commits))
 	}
-	return w.sup.TakenBack(ctx, commits)
+	return w.sup.Reverted(ctx, commits)
 }

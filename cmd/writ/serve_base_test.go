@@ -28,7 +28,7 @@ func (p *forgePlace) onBase(message string) {
 	gittest.Git(p.t, bare, "update-ref", "refs/heads/main", strings.TrimSpace(out))
 }
 
-// TestF7_RevertOnTheBase: work that is taken back on the base is put back open,
+// TestF7_RevertOnTheBase: work that is reverted on the base is put back open,
 // though nobody told of the push, nor of the merge before it, and nothing changed on
 // the issue. A person's closing then stands.
 func TestF7_RevertOnTheBase(t *testing.T) {
@@ -55,10 +55,10 @@ func TestF7_RevertOnTheBase(t *testing.T) {
 			}
 			p.onBase("Revert \"Say hello\"\n\nThis reverts commit " + change.MergedOID + ".")
 			p.until("it is put back open", func() bool { return p.Issue(n).State == forge.Open && says("its change was reverted") })
-			p.until("the base was looked through", func() bool { return strings.Contains(s.log.String(), "take back work") })
+			p.until("the base was looked through", func() bool { return strings.Contains(s.log.String(), "revert work") })
 			must(t, p.Maintainer.SetState(t.Context(), p.Repo, n, forge.Closed))
 			p.onBase("Once more\n\nThis reverts commit " + change.MergedOID + ".")
-			p.until("it is looked at again", func() bool { return strings.Count(s.log.String(), "take back work") > 1 })
+			p.until("it is looked at again", func() bool { return strings.Count(s.log.String(), "revert work") > 1 })
 			p.until("it is left alone", func() bool { return p.metric("writ_tasks_running") == 0 && p.metric("writ_schedule_due") == 0 })
 			if p.Issue(n).State != forge.Closed {
 				t.Error("a person's closing doesn't stand")

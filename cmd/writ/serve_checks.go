@@ -24,7 +24,7 @@ func (s *server) checks() []webhook.Check {
 	list := []webhook.Check{
 		{Name: "store", Run: func(context.Context) error { return s.in.db.Ready() }},
 		{Name: "sandbox", Run: func(ctx context.Context) error {
-			return s.environment(ctx, defaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvState)
+			return s.environment(ctx, defaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers)
 		}},
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -81,6 +82,7 @@ func TestExit_OfErrors(t *testing.T) {
 		{&git.Error{Code: git.CodeUnreachable, Msg: "m"}, kernel.CodeForgeUnreachable, 1},
 		{inUse("/s", lastUse{PID: 7}), kernel.CodeStateInUse, 13},
 		{badState("/s", "is bad"), kernel.CodeEnvState, 12},
+		{&ledger.Error{Code: kernel.CodeLedgerOtherKey}, kernel.CodeLedgerOtherKey, 12},
 		{context.Canceled, kernel.CodeTaskInterrupted, 1},
 		{usage("x"), "", 2},
 		{io.ErrUnexpectedEOF, "", 1},

@@ -259,7 +259,7 @@ func TestR2_AnotherKeyIsRefused(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(t, path, other).World(t.Context(), worldA); CodeOf(err) != kernel.CodeEnvState || !strings.Contains(err.Error(), testKey(t, 1).Fingerprint()) {
+	if _, err := openStore(t, path, other).World(t.Context(), worldA); CodeOf(err) != kernel.CodeLedgerOtherKey || !strings.Contains(err.Error(), testKey(t, 1).Fingerprint()) {
 		t.Errorf("opened with another key: %v", err)
 	}
 }

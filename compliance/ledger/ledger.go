@@ -69,7 +69,7 @@ func (l *Ledger) mine(c *checker, key string) error {
 	case slices.ContainsFunc(c.keys, func(r Rotated) bool { return r.Key == key }):
 		return &Error{Code: kernel.CodeKeyUnfinished, World: l.world, Seq: NoSeq, Detail: "the ledger was handed over to the key " + signs + ", which this installation doesn't use yet"}
 	}
-	return &Error{Code: kernel.CodeEnvState, World: l.world, Seq: 0, Detail: "the ledger was written with the key " + signs + ", not with this one; restore that key"}
+	return &Error{Code: kernel.CodeLedgerOtherKey, World: l.world, Seq: 0, Detail: "the ledger was written with the key " + signs + ", not with this one; restore that key"}
 }
 
 // loadReader takes the stored head's word.

@@ -256,7 +256,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestAnotherKeyIsRefused(t *testing.T) {
 	_, _, path := sample(t, 2)
 	s := openStore(t, path, testKey(t, 2))
-	if _, err := s.World(t.Context(), worldA); CodeOf(err) != kernel.CodeEnvState {
+	if _, err := s.World(t.Context(), worldA); CodeOf(err) != kernel.CodeLedgerOtherKey {
 		t.Errorf("another key's ledger was opened: %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func TestR2_RotationIsASignedRecord(t *testing.T) {
 	if _, err := openStore(t, path, old).World(t.Context(), worldA); CodeOf(err) != kernel.CodeKeyUnfinished {
 		t.Errorf("opened with the old key: %v", err)
 	}
-	if _, err := openStore(t, path, testKey(t, 3)).World(t.Context(), worldA); CodeOf(err) != kernel.CodeEnvState {
+	if _, err := openStore(t, path, testKey(t, 3)).World(t.Context(), worldA); CodeOf(err) != kernel.CodeLedgerOtherKey {
 		t.Errorf("opened with a third key: %v", err)
 	}
 	l = openWorld(t, openStore(t, path, next), worldA)

@@ -35,6 +35,8 @@
 //	report     the report is the recorded one, in both forms
 //	retry      what the next attempt is told is what was recorded
 //	change     the commit is base and recorded changes, and nothing else
+//	acts       those that state commits were signed under are there
+//	gaps       what is lost with a holder that died is of no run whose work was accepted
 //	restored   HEAD put that result back, and nothing of it is another
 //	merge      the merge that HEAD waited for completed it, and nothing else changed
 //

@@ -38,7 +38,9 @@ type Report struct {
 	Acts []worldref.Judged `json:"acts"`
 	// Results are the task's other results, below the one that is verified or whatever
 	// else stands at HEAD. Nothing of them is verified.
-	Results  []Result      `json:"results_below"`
+	Results []Result `json:"results_below"`
+	// Gaps are what is lost with holders that died, the newest first.
+	Gaps     []Gap         `json:"gaps"`
 	Checks   []Check       `json:"checks"`
 	FirstBad *BadRecord    `json:"first_bad"` // null if nothing is bad
 	Codes    []kernel.Code `json:"codes"`

@@ -80,12 +80,13 @@ func VerifyTask(ctx context.Context, repo Repo, ref string, o Options) (Report, 
 	return Verify(r.pack, r.head, o), nil
 }
 
-// results looks below HEAD for other results of the task.
+// results looks below HEAD for other results of the task, and for broken leases.
 func (r *reader) results(top git.OID) error {
 	all, _, err := r.repo.Log(r.ctx, []git.OID{top}, nil, maxLeases)
 	if err != nil {
 		return gone(unreadable("what is below HEAD", err))
 	}
+	r.head.Broken = broken(all)
 	seen := map[Result]bool{resultOf(r.head.Commit): true}
 	verified := map[string]bool{} // of what was replaced, be it put back by others
 	for h := &r.head; h != nil; {

@@ -63,6 +63,8 @@ type HeadInfo struct {
 	Others []Other
 	// Results are the other results of the task below HEAD, the newest first.
 	Results []Result
+	// Broken are the leases of the task, from HEAD down, that were broken.
+	Broken []Broken
 	// Completion is HEAD where it completes a result that waited for the merge of its
 	// change; Commit is then the result below it, whose run all else speaks of.
 	Completion *Completion
@@ -211,9 +213,11 @@ type verifier struct {
 func newVerifier(pack Pack, head HeadInfo, o Options) *verifier {
 	v := &verifier{pack: pack, head: head, opts: o}
 	v.rep = Report{Task: head.Task, Head: string(head.Commit.OID), Evidence: EvidenceNone, Results: append([]Result{}, head.Results...), Checks: []Check{}}
+	v.rep.Gaps = []Gap{}
 	if v.readSigner(); v.keyErr != nil {
 		return v // nothing of what is there is an instance's word
 	}
+	v.rep.Gaps = v.gaps()
 	if v.eventErr == nil {
 		v.state, _ = kernel.TaskStateOf(v.event.State)
 	}
@@ -337,6 +341,9 @@ func (v *verifier) checks() []check {
 	out := v.checksBelow()
 	if len(v.under()) > 0 {
 		out = append(out, check{"acts", v.checkActs})
+	}
+	if len(v.rep.Gaps) > 0 {
+		out = append(out, check{"gaps", v.checkGaps})
 	}
 	if v.head.Restored != nil {
 		out = append(out, check{"restored", v.checkRestored})

@@ -88,7 +88,7 @@ func told(r kernel.Record, before bool) (bool, error) {
 	return o.Status == kernel.OutcomeDone || o.Status == "", nil
 }
 
-// interrupted takes back what a report said that never got out.
+// interrupted drops what a report said that never got out.
 func (l *Line) interrupted() {
 	l.VerificationOutcome, l.FinalTaskState, l.Codes = OutcomeInterrupted, kernel.TaskNone, []kernel.Code{}
 	l.CommitCreated, l.CommitHash, l.FilesCommitted = false, "", []string{}

@@ -94,7 +94,7 @@ type Merge struct {
 	Verified   string   `json:"verified,omitempty"` // commit that it is held against: the delivered one, or one pushed since that passed its review
 	AsVerified bool     `json:"merged_as_verified"` // each path has the content of that
 	Differs    []string `json:"differs"`            // paths that don't
-	Reverted   string   `json:"reverted"`           // commit on the base that takes it back, "" for none
+	Reverted   string   `json:"reverted"`           // commit on the base that reverts it, "" for none
 }
 
 // SandboxNone is the isolation level of a run without a sandbox.

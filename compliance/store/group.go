@@ -24,7 +24,7 @@ type group struct {
 func uncancelled() context.Context { return context.Background() }
 
 // commitGroup runs one transaction. It begins the calls only once it may write,
-// so that they can be taken back while another process has the file.
+// so that they can be withdrawn while another process has the file.
 func (db *DB) commitGroup() {
 	g := &group{c: db.writer}
 	if err := g.sql("BEGIN IMMEDIATE"); err != nil {

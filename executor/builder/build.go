@@ -50,7 +50,7 @@ func (l *Local) Build(ctx context.Context, job executor.BuildJob) (executor.Buil
 		return nil, failed(kernel.CodeEnvBuilder, "builder "+job.Builder+" is not configured", nil)
 	}
 	if err := l.makeWorkDir(); err != nil {
-		return nil, failed(kernel.CodeEnvState, "there is no directory for workspaces", err)
+		return nil, failed(kernel.CodeEnvWorkspace, "there is no directory for workspaces", err)
 	}
 	if err := l.enter(job.Run); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (b *build) prepare(ctx context.Context, f *feed) error {
 		return err
 	}
 	if err := os.Mkdir(b.outDir(), 0o700); err != nil {
-		return failed(kernel.CodeEnvState, "there is no directory for the result", err)
+		return failed(kernel.CodeEnvWorkspace, "there is no directory for the result", err)
 	}
 	// While the builder works, the runner's tree is laid out: no sandbox sees it
 	// before the checks.

@@ -78,8 +78,8 @@ func (l *Local) Surroundings(ctx context.Context, name string) []kernel.Violatio
 			bad(m.Source, "The configured read-only mount isn't there.")
 		}
 	}
-	if err := l.writable(); err != nil {
-		out = append(out, kernel.Violation{Code: kernel.CodeEnvState, Subject: "workspaces", Detail: err.Error()})
+	if code, err := l.writable(); err != nil {
+		out = append(out, kernel.Violation{Code: code, Subject: "workspaces", Detail: err.Error()})
 	} else if s, ok := l.cfg.Sandbox.(interface{ Reaches(dir string) error }); ok {
 		if err := s.Reaches(l.cfg.WorkDir); err != nil {
 			out = append(out, kernel.Violation{Code: kernel.CodeSandboxUnavailable, Subject: l.cfg.Sandbox.Name(), Detail: err.Error()})
@@ -223,19 +223,22 @@ func environment(operator, own map[string]string) []string {
 	return out
 }
 
-// writable is an error where no workspace can be made, nor a layer of a base where
-// those are in use: their file system is read-only, say. It tries.
-func (l *Local) writable() error {
+// writable is an error, with its code, where no workspace can be made, nor a layer of a
+// base where those are in use: their file system is read-only, say. It tries.
+func (l *Local) writable() (kernel.Code, error) {
 	if err := l.makeWorkDir(); err != nil {
-		return err
+		return kernel.CodeEnvWorkspace, err
 	}
-	type place struct{ dir, prefix string }
-	places := []place{{l.cfg.WorkDir, "run-"}}
+	type place struct {
+		dir, prefix string
+		code        kernel.Code
+	}
+	places := []place{{l.cfg.WorkDir, "run-", kernel.CodeEnvWorkspace}}
 	if s := l.stock.layers; s.usable() {
 		if err := s.make(); err != nil {
-			return err
+			return kernel.CodeEnvLayers, err
 		}
-		places = append(places, place{s.dir, newLayer})
+		places = append(places, place{s.dir, newLayer, kernel.CodeEnvLayers})
 	}
 	for _, p := range places {
 		try, err := os.MkdirTemp(p.dir, p.prefix)
@@ -246,10 +249,10 @@ func (l *Local) writable() error {
 		switch {
 		case err == nil, errors.Is(err, fs.ErrNotExist): // a sweep may have removed it
 		case errors.As(err, &no):
-			return fmt.Errorf("%s: %w", p.dir, no) // the same words each time, without the name that was tried
+			return p.code, fmt.Errorf("%s: %w", p.dir, no) // the same words each time, without the name that was tried
 		default:
-			return err
+			return p.code, err
 		}
 	}
-	return nil
+	return "", nil
 }

@@ -199,15 +199,15 @@ func TestK2_NoWorkspaceCanBeWritten(t *testing.T) {
 		}
 	}
 	says("")
-	dirs := []string{b.work}
+	dirs := map[string]string{b.work: "environment.workspace.unavailable"}
 	if b.local.stock.layers.usable() {
-		dirs = append(dirs, b.cfg.Layers.Dir)
+		dirs[b.cfg.Layers.Dir] = "environment.layers.unavailable"
 	}
-	for _, dir := range dirs {
+	for dir, code := range dirs {
 		if err := becomesFile(dir); err != nil {
 			t.Fatal(err)
 		}
-		says("environment.state_dir")
+		says(code)
 		if err := back(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestK2_NoWorkspaceCanBeWritten(t *testing.T) {
 	work := b.local.cfg.WorkDir
 	b.local.cfg.WorkDir = "/sys" // where nobody can make a directory
 	once, again := b.local.Environment(t.Context(), "script"), b.local.Environment(t.Context(), "script")
-	if words(once) != "environment.state_dir" || !slices.Equal(once, again) {
+	if words(once) != "environment.workspace.unavailable" || !slices.Equal(once, again) {
 		t.Errorf("what is so each time is said as %v and %v", once, again)
 	}
 	b.local.cfg.WorkDir = work
@@ -260,7 +260,7 @@ func TestK2_WorkspacesLostInTheMiddle(t *testing.T) {
 				sb.lose = lose
 				got = words(b.check(o, shCheck("c", fails)).Violations)
 			}
-			if got != "environment.state_dir" {
+			if got != "environment.workspace.unavailable" {
 				t.Errorf("a %s that failed over it comes to %q", what, got)
 			}
 			if err := errors.Join(back(b.work), b.local.Sweep()); err != nil { // a tree that couldn't be removed

@@ -56,7 +56,7 @@ func (b *build) judge(ctx context.Context, end ending) (v scope.Verdict, _ endin
 	if errors.As(err, &no) {
 		detail = "The workspace can't be read: " + no.Error() + "."
 	}
-	return scope.Verdict{}, end, []kernel.Violation{{Code: kernel.CodeEnvState, Subject: "workspace", Detail: detail}}
+	return scope.Verdict{}, end, []kernel.Violation{{Code: kernel.CodeEnvWorkspace, Subject: "workspace", Detail: detail}}
 }
 
 // refused is the verdict on a workspace as a whole.

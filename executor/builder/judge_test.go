@@ -254,7 +254,7 @@ func TestClosed_NoHostPath(t *testing.T) {
 	b := judged(t)
 	b.tree.dir = filepath.Join(b.tree.dir, "gone")
 	_, _, vs := b.judge(t.Context(), exited())
-	if len(vs) != 1 || vs[0].Code != kernel.CodeEnvState || strings.Contains(vs[0].Detail, "gone") {
+	if len(vs) != 1 || vs[0].Code != kernel.CodeEnvWorkspace || strings.Contains(vs[0].Detail, "gone") {
 		t.Errorf("violations = %v", vs)
 	}
 }

@@ -280,7 +280,7 @@ func (s *layers) lay(ctx context.Context, l *layer, owner int, src source) (user
 		temp, err = os.MkdirTemp(s.dir, newLayer)
 	}
 	if err != nil {
-		return nil, failed(kernel.CodeEnvState, "there is no directory for a layer", err)
+		return nil, failed(kernel.CodeEnvLayers, "there is no directory for a layer", err)
 	}
 	s.living(temp, true)
 	defer s.living(temp, false)
@@ -311,7 +311,7 @@ func (s *layers) lay(ctx context.Context, l *layer, owner int, src source) (user
 		if user != nil {
 			_ = user.Close() // nothing was written through it
 		}
-		return nil, failed(kernel.CodeEnvState, "the layer can't be laid out", err)
+		return nil, failed(kernel.CodeEnvLayers, "the layer can't be laid out", err)
 	}
 	s.keep(l, state)
 	return user, nil

@@ -233,8 +233,8 @@ func (l *Local) through(ctx context.Context, o *outlet, spec sandbox.Spec, w *wa
 	}
 	end := w.wait(ctx, p, t)
 	if end.exit.Cause == kernel.CauseExited && !end.succeeded() {
-		if err := l.writable(); err != nil { // it may have failed over that
-			end = ending{exit: kernel.Exit{Code: -1, Cause: kernel.CauseStopped}, watched: end.watched, err: failed(kernel.CodeEnvState, "no workspace can be written", err)}
+		if code, err := l.writable(); err != nil { // it may have failed over that
+			end = ending{exit: kernel.Exit{Code: -1, Cause: kernel.CauseStopped}, watched: end.watched, err: failed(code, "no workspace can be written", err)}
 		}
 	}
 	if o == nil {

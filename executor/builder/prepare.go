@@ -181,7 +181,7 @@ func (p *preparation) ready(ctx context.Context) error {
 		}
 	}
 	if err := p.name(); err != nil {
-		return failed(kernel.CodeEnvState, "the preparation can't be named", err)
+		return failed(kernel.CodeEnvBase, "the preparation can't be named", err)
 	}
 	p.l.stock.layers.usable() // looks once, and says what there is
 	dir := p.l.stock.layers.dir
@@ -250,7 +250,7 @@ func (p *preparation) get(ctx context.Context, s *stage, owner int) (string, err
 	p.pin(release)
 	if s.dir == "" {
 		if s.made, err = readInfo(filepath.Dir(dir)); err != nil {
-			return "", failed(kernel.CodeEnvState, "what was prepared can't be read", err)
+			return "", failed(kernel.CodeEnvLayers, "what was prepared can't be read", err)
 		}
 		s.dir = dir
 	}
@@ -270,12 +270,12 @@ func (p *preparation) thrownAway(ctx context.Context, s *stage, owner int) (stri
 			return "", err
 		}
 		if s.made, err = readInfo(at); err != nil {
-			return "", failed(kernel.CodeEnvState, "what was prepared can't be read", err)
+			return "", failed(kernel.CodeEnvWorkspace, "what was prepared can't be read", err)
 		}
 		s.dir = dir
 	}
 	if err := give(s.dir, owner); err != nil {
-		return "", failed(kernel.CodeEnvState, "what was prepared can't be given to the program's user", err)
+		return "", failed(kernel.CodeEnvWorkspace, "what was prepared can't be given to the program's user", err)
 	}
 	return s.dir, nil
 }
@@ -318,7 +318,7 @@ func (p *preparation) tree(ctx context.Context, s *stage) (*tree, error) {
 		}
 		if err := apply(dir); err != nil {
 			p.l.stock.discard(t)
-			return nil, failed(kernel.CodeEnvState, "the change can't be laid out", err)
+			return nil, failed(kernel.CodeEnvWorkspace, "the change can't be laid out", err)
 		}
 		return t, nil
 	}
@@ -364,7 +364,7 @@ func (t *tree) home() string { return filepath.Join(t.dir, "home") }
 func (p *preparation) runIn(ctx context.Context, s *stage, t *tree, below string) error {
 	//nolint:gosec // a program's user passes through; the directory above is closed
 	if err := errors.Join(os.Mkdir(t.home(), 0o755), os.MkdirAll(t.written(), 0o755)); err != nil {
-		return failed(kernel.CodeEnvState, "there is no directory for the preparation", err)
+		return failed(kernel.CodeEnvWorkspace, "there is no directory for the preparation", err)
 	}
 	if below != "" {
 		err := copyTree(ctx, filepath.Join(below, homePart), t.home(), p.room(nil))
@@ -377,7 +377,7 @@ func (p *preparation) runIn(ctx context.Context, s *stage, t *tree, below string
 			}
 		}
 		if err != nil {
-			return failed(kernel.CodeEnvState, "what was prepared before can't be laid out", err)
+			return failed(kernel.CodeEnvWorkspace, "what was prepared before can't be laid out", err)
 		}
 	}
 	for _, step := range s.steps {
@@ -554,7 +554,7 @@ func (p *preparation) collect(ctx context.Context, s *stage, t *tree, dir string
 	case isCoded(err):
 		return err
 	}
-	return failed(kernel.CodeEnvState, "what was prepared can't be kept", err)
+	return failed(kernel.CodeEnvLayers, "what was prepared can't be kept", err)
 }
 
 func isCoded(err error) bool {
@@ -634,7 +634,7 @@ func (p *preparation) dirs(t *tree, mounts []sandbox.Mount, taken func(string) b
 		var out []sandbox.Dir
 		over, overlaid := filepath.Join(t.dir, "over"), p.l.stock.layers.usable()
 		if err := os.Mkdir(over, 0o711); err != nil { //nolint:gosec // a program's user passes through
-			return nil, failed(kernel.CodeEnvState, "there is no directory for what was prepared", err)
+			return nil, failed(kernel.CodeEnvWorkspace, "there is no directory for what was prepared", err)
 		}
 		show := func(target, lower string) error {
 			d := sandbox.Dir{Target: target, Source: filepath.Join(over, fmt.Sprint(len(out))), Lower: lower}
@@ -665,7 +665,7 @@ func (p *preparation) dirs(t *tree, mounts []sandbox.Mount, taken func(string) b
 			}
 		}
 		if err != nil && !isCoded(err) {
-			err = failed(kernel.CodeEnvState, "what was prepared can't be shown", err)
+			err = failed(kernel.CodeEnvWorkspace, "what was prepared can't be shown", err)
 		}
 		return out, err
 	}

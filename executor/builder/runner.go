@@ -33,11 +33,11 @@ func (l *Local) Check(ctx context.Context, job executor.CheckJob) (executor.Chec
 		return nil, failed(v.Code, v.Detail, nil)
 	}
 	if err := l.makeWorkDir(); err != nil {
-		return nil, failed(kernel.CodeEnvState, "there is no directory for workspaces", err)
+		return nil, failed(kernel.CodeEnvWorkspace, "there is no directory for workspaces", err)
 	}
 	change, err := newChange(entries(job.Base.Files), job.Diff.Changes, job.Contents)
 	if err != nil {
-		return nil, failed(kernel.CodeEnvState, "the change can't be checked", err)
+		return nil, failed(kernel.CodeEnvWorkspace, "the change can't be checked", err)
 	}
 	place := job.Run + " checks"
 	if err := l.enter(place); err != nil {
@@ -178,7 +178,7 @@ func (k *checks) freshTree(ctx context.Context) (*tree, error) {
 	}
 	if err := apply(dir); err != nil {
 		k.l.stock.discard(t)
-		return nil, failed(kernel.CodeEnvState, "the change can't be laid out", err)
+		return nil, failed(kernel.CodeEnvWorkspace, "the change can't be laid out", err)
 	}
 	return t, nil
 }

@@ -212,7 +212,7 @@ func (s *stock) directory() (string, error) {
 		err = os.Chmod(dir, 0o711) //nolint:gosec // see above
 	}
 	if err != nil {
-		return dir, failed(kernel.CodeEnvState, "there is no directory for the run", err)
+		return dir, failed(kernel.CodeEnvWorkspace, "there is no directory for the run", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +358,7 @@ func layoutFault(err error) error {
 	if _, reading := errors.AsType[*readError](err); reading || errors.Is(err, context.DeadlineExceeded) {
 		return failed(kernel.CodeEnvRepository, "the base can't be read", err)
 	}
-	return failed(kernel.CodeEnvState, "the workspace can't be laid out", err)
+	return failed(kernel.CodeEnvWorkspace, "the workspace can't be laid out", err)
 }
 
 // errDisk is why a base isn't laid out further: the ledger may be on that disk, too.

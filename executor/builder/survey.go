@@ -20,7 +20,7 @@ func (l *Local) Survey(ctx context.Context, name string, base executor.Base) ([]
 		return nil, nil
 	}
 	if err := l.makeWorkDir(); err != nil {
-		return nil, failed(kernel.CodeEnvState, "there is no directory for workspaces", err)
+		return nil, failed(kernel.CodeEnvWorkspace, "there is no directory for workspaces", err)
 	}
 	f := l.stock.feedOf(base)
 	t := l.stock.lay(f, use{git: !cfg.WithoutGit})

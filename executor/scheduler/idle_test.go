@@ -69,9 +69,9 @@ func TestG7_HangingWorldsHoldUpThemselves(t *testing.T) {
 	}
 }
 
-// Who has lent his slot takes it back in turn: no more build than may, he hears of it,
+// Who has lent his slot reclaims it in turn: no more build than may, he hears of it,
 // keeps his paths meanwhile, and no pause holds up what runs.
-func TestG7_ALentSlotIsTakenBackInTurn(t *testing.T) {
+func TestG7_ALentSlotIsReclaimedInTurn(t *testing.T) {
 	c := newBuilder()
 	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
 		heard := make(chan struct{})

@@ -26,7 +26,7 @@ type waiter struct {
 // turn has come. Slot and paths are kept for it from then until that run ends;
 // so a task that waits for both never holds one of them in vain.
 //
-// A slot that was lent, see [Job.Idle], is taken back in the same way. Not ok then
+// A slot that was lent, see [Job.Idle], is reclaimed in the same way. Not ok then
 // means that others have it: Run may go on with what needs no slot, has a token in
 // [Job.Nudges] when its turn has come, and asks again.
 //
@@ -40,7 +40,7 @@ func (j *Job) Build(scope []string) (release func(), ok bool) {
 	case j.over:
 		return nil, false
 	case j.slot != nil && j.slot.scope.equal(wanted): // kept for this run, or asked for again
-		if j.outbid = j.lent && !s.takeBack(w, j); j.outbid {
+		if j.outbid = j.lent && !s.reclaim(w, j); j.outbid {
 			return nil, false
 		}
 		mine := j.slot
@@ -116,8 +116,8 @@ func (s *Scheduler) counter(j *Job) *int {
 	return &s.ticks
 }
 
-// takeBack takes a lent build slot back, or has the run stand first in its world's line.
-func (s *Scheduler) takeBack(w *world, j *Job) bool {
+// reclaim has a lent build slot again, or has the run stand first in its world's line.
+func (s *Scheduler) reclaim(w *world, j *Job) bool {
 	q := s.queue[j.key]
 	if q == nil && s.builds >= s.o.Builds {
 		q = &waiter{key: j.key, scope: j.slot.scope, back: true}

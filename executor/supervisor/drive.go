@@ -79,14 +79,14 @@ func (t *Task) Drive(ctx context.Context, o DriveOptions) (Status, error) {
 			continue // a person's act came at the last moment
 		}
 		st.Unable = d.resting > 0
-		d.answerAll(d.undone(err))
+		d.answerAll(d.notDone(err))
 		st.Wake = d.wakeAt(st)
 		return st, err
 	}
 }
 
 func (d *drive) run(ctx context.Context) (Status, error) {
-	t, o := d.task, d.o
+	t := d.task
 	for {
 		d.obeyAll(ctx)
 		if t.kernelEnded() {
@@ -125,27 +125,37 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 		if ctx.Err() != nil || errors.Is(err, errActFirst) && d.waiting() {
 			continue
 		}
-		d.giveBack(ctx, err)
-		if !t.heed(ctx, t.tracker.quiet) && !t.tracker.quiet {
-			d.heard = true // what somebody said there is to see, wasn't seen
-		}
-		if unreadable(err) {
-			d.resting = t.worker.unread(err)
-			d.tellNoBase(ctx, err)
-		}
-		if !Passing(err) || (!d.running() && (o.Yield || t.worker.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
-			if d.running() {
-				_, _ = d.part(ctx) // the first error counts
-			}
+		if !d.afterFailure(ctx, err) {
 			return d.last, err
 		}
-		d.outages++
-		t.say("can't look at the task: %v", err)
-		t.worker.giveUpIfFenced()
-		if !unreadable(err) {
-			_ = d.pause(ctx, backoff(d.outages), nil)
-		}
 	}
+}
+
+// afterFailure takes in that a look came to nothing. It reports whether to look again, now that
+// the wait before that is over, and not to end with the error.
+func (d *drive) afterFailure(ctx context.Context, err error) bool {
+	t := d.task
+	d.giveBack(ctx, err)
+	if !t.heed(ctx, t.tracker.quiet) && !t.tracker.quiet {
+		d.heard = true // what somebody said there is to see, wasn't seen
+	}
+	if unreadable(err) {
+		d.resting = t.worker.unread(err)
+		d.tellNoBase(ctx, err)
+	}
+	if !Passing(err) || (!d.running() && (d.o.Yield || t.worker.run == nil && (d.outages >= outageTries || isKeyOver(err)))) {
+		if d.running() {
+			_, _ = d.part(ctx) // the first error counts
+		}
+		return false
+	}
+	d.outages++
+	t.say("can't look at the task: %v", err)
+	t.worker.giveUpIfFenced()
+	if !unreadable(err) {
+		_ = d.pause(ctx, backoff(d.outages), nil)
+	}
+	return true
 }
 
 // tick is one request. Who tells while it is under way that there is something to see is
@@ -457,35 +467,18 @@ func (d *drive) part(ctx context.Context) (Status, error) {
 	return last, ctx.Err()
 }
 
-// tells notes that the issue is moved, until it is called back.
-func (t *Task) tells() (told func()) {
-	set := func(on bool) {
-		t.worker.guard.Lock()
-		t.worker.telling = on
-		t.worker.guard.Unlock()
+// awaitReview waits for the checks of a review. It reports whether there were any.
+func (d *drive) awaitReview(ctx context.Context) (bool, error) {
+	done := d.task.tracker.reviewed().done()
+	if done == nil || closed(done) {
+		return false, nil
 	}
-	set(true)
-	return func() {
-		set(false)
-		t.tracker.kept = nil
+	d.told = ""
+	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.tracker.cutOff() {
+		return true, err
 	}
+	return true, d.pause(ctx, actFollows, nil)
 }
 
-// tellOf says on the issue how the task stands, with so many effects at most. What can't
-// be told isn't. It reports whether all is told.
-func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
-	t := d.task
-	if !t.remote {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, tellRunning)
-	defer cancel()
-	defer t.tells()()
-	for range most {
-		told, err := t.Tick(ctx, kernel.RequestTell, actor)
-		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {
-			return err == nil && told.Decision.Action == kernel.ActionNone
-		}
-	}
-	return false
-}
+// actFollows is what the act that says why a review was cut off may take to come.
+const actFollows = time.Second

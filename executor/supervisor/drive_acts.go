@@ -158,15 +158,3 @@ func (d *drive) answerAll(err error) {
 	d.mu.Unlock()
 	d.answerStops(err)
 }
-
-func (w *worker) setStopping(on bool) {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	w.stopping = on
-}
-
-func (w *worker) isStopping() bool {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	return w.stopping
-}

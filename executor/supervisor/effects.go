@@ -2,10 +2,10 @@ package supervisor
 
 import (
 	"context"
+	"strings"
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
-	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
 )
 
@@ -55,26 +55,6 @@ func (t *Task) prepare(ctx context.Context, c *cycle) (*effect, error) {
 	return nil, nil
 }
 
-// pushed wraps a push as an effect. Its key is the new commit: no two effects
-// share one, for every state commit bears a run id or a parent of its own.
-func (w *worker) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
-	p.action = c.decision.Action
-	p.key = string(p.action) + ":" + string(p.to())
-	if c.facts.Repairs() {
-		p.repair = resumedAt(c.facts.Head.OID)
-	}
-	p.of = string(p.action) + ":" + c.facts.Head.Run() + ":" + string(c.facts.Approved)
-	digest := canon.Sum(p.pack.Data)
-	return &effect{
-		drafts: drafts, run: run, push: p,
-		intent: kernel.Intent{
-			Kind: string(kernel.KindIntent), Key: p.key, Effect: p.action, Digest: digest,
-			Ref: p.cmds[0].Ref, Old: plain(p.from()), New: string(p.to()), Seq: p.seq,
-		},
-		do: func(ctx context.Context) kernel.Outcome { return w.do(ctx, c.request, p) },
-	}
-}
-
 // plain writes the zero id as "".
 func plain(oid git.OID) string {
 	if oid.IsZero() {
@@ -83,24 +63,10 @@ func plain(oid git.OID) string {
 	return string(oid)
 }
 
-// person is the author and committer of state commits.
-func (w *worker) person(seconds int64) git.Person {
-	return git.Person{Name: w.s.cfg.Name, Email: w.s.cfg.Email, Seconds: seconds, TZ: "+0000", OK: true}
-}
-
 // nextDate is the committer date of the commit that follows HEAD: now, and
 // never earlier than what it follows (REQUIREMENTS A28).
 func (c *observation) nextDate() int64 {
 	return lease.NextCommitterSeconds(c.event.CommitterSeconds, c.clock.WallMs)
-}
-
-// runTrailers are those of the live run.
-func (w *worker) runTrailers(r *run) trailers {
-	return trailers{
-		base: r.pack.Pins.BaseCommit, attempt: r.attempt, approval: string(r.pack.Approval.Digest),
-		governance: string(r.pack.Pins.Governance), dispatch: string(r.dispatchHash), plan: string(r.plan.hash),
-		ledger: string(w.s.deps.Ledger.Chain().Head.Hash), act: r.act, resumes: r.resumes, refreshes: r.refreshes, fixes: r.fixes, fix: string(r.fix), refreshAct: r.refreshAct, refreshInterruptions: r.refreshInterruptions,
-	}
 }
 
 // stateTree is the tree of the task's state, empty where there is none. That of an unlisted writer's lease is
@@ -114,4 +80,48 @@ func (c *observation) stateTree(objs *git.Objects) (git.OID, error) {
 		return c.below.Tree, nil
 	}
 	return objs.Tree(nil)
+}
+
+// prepareIssue composes one effect on the issue. HEAD is read once more right
+// before it: forge writes have no compare-and-swap (DESIGN §3), and what slips
+// through all the same is put right by the next look.
+func (t *Task) prepareIssue(c *cycle) *effect {
+	e, a := *c.decision.Issue, c.decision.Action
+	target := ""
+	if e.Target != 0 {
+		target = decimal(e.Target)
+	}
+	key := strings.Join([]string{string(a), target + e.Label, c.id}, ":")
+	outcome := func(s kernel.OutcomeStatus, code kernel.Code, detail string) kernel.Outcome {
+		return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: a, Status: s, Code: code, Detail: detail}
+	}
+	return &effect{
+		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
+		do: func(ctx context.Context) kernel.Outcome {
+			refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
+			switch {
+			case err != nil:
+				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
+			case plain(refs.OID(t.StateRef())) != c.facts.Head.OID:
+				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "HEAD moved meanwhile")
+			}
+			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
+				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })
+			}
+			c.forgeErr = t.tracker.moveIssue(ctx, c, a, e)
+			status, code := forgeSays(c.forgeErr)
+			if a == kernel.ActionReview {
+				status, code = reviewSays(c.forgeErr)
+			}
+			if status == kernel.OutcomeDone {
+				t.tracker.moved(c, a, e)
+			} else {
+				t.tracker.kept = nil
+			}
+			if status == kernel.OutcomeRefused {
+				t.tracker.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
+			}
+			return outcome(status, code, words(c.forgeErr))
+		},
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
-	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
 )
 
@@ -98,20 +97,18 @@ func (all *surveys) read(commit git.OID) {
 	all.at(commit, func(s *survey) { s.failing, s.doubts = 0, nil })
 }
 
-// unreadable says what is wrong where base or contract can't be read:
-// nothing could be done under a contract that nobody has read. A task that stands
-// still is left as it is, and err given back.
-func (o *observer) unreadable(ctx context.Context, refs git.Refs, in *Intake, err error) ([]kernel.Violation, error) {
-	if in.BaseCommit.IsZero() {
-		return nil, err
+// readTerms reads the contract in force. Where that can't be read, a task that stands still
+// is left as it is.
+func (o *observer) readTerms(ctx context.Context, refs git.Refs) (terms, error) {
+	t, err := o.contracts.read(ctx, refs)
+	if err != nil || t.unread == nil {
+		return t, err
 	}
-	vs := o.s.surveys.failed(in.BaseCommit, o.s.now().BootMs, err)
-	if len(vs) == 0 || o.standsStill(ctx, refs.OID(o.StateRef())) {
-		return nil, err
+	if o.standsStill(ctx, refs.OID(o.StateRef())) {
+		return t, t.unread
 	}
-	in.base, in.Contract, in.Governance = git.Tree{}, nil, canon.Sum(nil)
-	o.lookAgain(len(o.s.surveys.doubtsOf(in.BaseCommit)) > 0)
-	return vs, nil
+	o.lookAgain(len(o.s.surveys.doubtsOf(t.in.BaseCommit)) > 0)
+	return t, nil
 }
 
 // doubtsOf are those of a commit.

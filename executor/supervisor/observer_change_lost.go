@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -247,18 +246,6 @@ func (o *observer) remade(ctx context.Context, tree git.OID, objs *git.Objects, 
 	}
 	return oid, nil
 }
-
-// prepareRedeliver composes the push of a change branch that a result lacks.
-func (w *worker) prepareRedeliver(c *cycle) (*effect, error) {
-	m := w.missing
-	return w.pushed(c, c.facts.Head.Run(), &push{
-		cmds: []git.Command{{Ref: w.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
-		won: func() { m.rest(w.s.now().WallMs, nil) }, // until a look shows it
-	}), nil
-}
-
-// old is what a command says of a ref at a commit, be it none.
-func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 
 // readStray looks whether the change branch is what a run of this task would have
 // delivered, of whose result a server took the branch alone. That is so where HEAD says so,

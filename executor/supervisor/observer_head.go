@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
+	"github.com/writbot/writ/kernel/world"
 )
 
 // readHead reads the commit at HEAD and what it says. A commit that can be read
@@ -303,4 +305,73 @@ func faultWords(err error) string {
 		return le.Detail + " (" + le.Fault.String() + ")"
 	}
 	return strings.TrimSpace(err.Error())
+}
+
+// headFacts are HEAD's, with what this installation knows of it.
+func (o *observer) headFacts(ctx context.Context, c *observation, oid git.OID) (head kernel.HeadFacts, err error) {
+	if head, err = o.readHead(ctx, c, oid); err != nil {
+		return head, err
+	}
+	if err := o.worker.keyOver(c); err != nil {
+		return head, err
+	}
+	if err := o.lackingAct(ctx, c, head); err != nil {
+		return head, err
+	}
+	if err := o.own(c, head, c.facts.View); err != nil {
+		return head, err
+	}
+	if head.Lost, err = o.worker.lost(ctx, c, head); err != nil {
+		return head, err
+	}
+	if head.Lost && o.worker.unseen != nil {
+		if head.Owed = o.worker.unseen.owed; o.halted() {
+			head.Owed = cmp.Or(head.Owed, &kernel.OwedFacts{Refused: []kernel.Violation{}})
+		}
+	}
+	if o.first == nil {
+		o.first = &head.OID
+	}
+	if o.worker.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
+		head.Predecessor = true // who had this ledger before is dead
+	}
+	return head, nil
+}
+
+// onItsWay reports whether a push of an earlier process may still reach the state ref: its
+// answer wasn't heard, and HEAD is where it found it.
+func (o *observer) onItsWay(head git.OID) bool {
+	return slices.ContainsFunc(o.s.world.UnknownIntents(o.number), func(x world.OpenIntent) bool {
+		i := x.Intent
+		return i.Ref == o.StateRef() && i.New != "" && i.Old == plain(head)
+	})
+}
+
+// readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
+// dispatch ends with.
+func (o *observer) readRetry(ctx context.Context, c *observation) error {
+	if o.worker.run != nil {
+		return nil
+	}
+	switch c.facts.Head.State {
+	case string(kernel.TaskRetryPending), string(kernel.TaskWaiting), kernel.HeadStalled:
+	default:
+		return nil
+	}
+	if !c.facts.HeadCounts() {
+		return nil // a stranger's words don't reach a builder this way
+	}
+	pack := replay.Pack{}
+	var err error
+	for _, name := range []string{replay.FileRetry, replay.FileSeedPack} {
+		if pack[name], err = o.readFile(ctx, c.head.Tree, name); err != nil {
+			return err
+		}
+	}
+	var r kernel.Retry
+	if err := canon.UnmarshalCanonical(replay.PriorRetry(pack), &r); err != nil {
+		return nil //nolint:nilerr // a retry without its data is still a retry
+	}
+	c.retry = &r
+	return nil
 }

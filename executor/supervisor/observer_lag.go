@@ -14,13 +14,9 @@ const (
 	// tellerTime is how long what only the issue tells of is left to who told it: the
 	// server that is asked for HEAD may be a replica that lags.
 	tellerTime = 10 * time.Minute
-	// tellerMost bounds it where another installation takes back again and again what this
+	// tellerMost bounds it where another installation contradicts again and again what this
 	// one then says.
 	tellerMost = 24 * time.Hour
-	// lagSoon is how long a claim waits at most [outageFar] after one whose lease couldn't
-	// be kept, and lagFar the wait after that: each costs the server two pushes.
-	lagSoon = time.Hour
-	lagFar  = 10 * time.Minute
 )
 
 // lastTold is what writ's account wrote last on the issue of how the task stands.
@@ -118,32 +114,6 @@ func (o *observer) stillAt(ctx context.Context, head string) error {
 		err = errMovedOn
 	}
 	return err
-}
-
-// lagged counts leases in a row that ended because the server showed too late what was
-// pushed for them: a replica that lags by more than a renewal takes. Nothing is counted
-// against the task, and the next claim waits ever longer, as any try at a server that
-// can't.
-type lagged struct {
-	n            int
-	began, until int64 // Clock.BootMs
-}
-
-// gaveUp forgets a run that ended without a result.
-func (w *worker) gaveUp(r *run) {
-	if r != nil && r.hidden {
-		l, now := &w.lagged, w.s.now().BootMs
-		if l.n++; l.n == 1 {
-			l.began = now
-		}
-		wait := outageWait(l.n)
-		if now-l.began > lagSoon.Milliseconds() {
-			wait = lagFar
-		}
-		l.until = now + w.s.cfg.LeaseSeconds*1000 + wait.Milliseconds() // nobody can claim before the lease ends
-		w.say("the server shows too late what was pushed for a lease to be renewed in time: the next claim waits %s", wait)
-	}
-	w.setRun(nil)
 }
 
 // lagUntil is until when nothing is claimed, Unix milliseconds; 0 for none.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -102,4 +103,16 @@ func (o *observer) changeBranchTaken(c *observation) {
 // inTheWay reports whether a branch keeps work from being delivered, and no rule.
 func inTheWay(vs []kernel.Violation) bool {
 	return len(vs) > 0 && vs[0].Code == kernel.CodeBranchTaken
+}
+
+// look reads the refs, and holds them against what was pushed.
+func (o *observer) look(ctx context.Context, c *observation) (git.Refs, error) {
+	refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
+	if err != nil {
+		return refs, err
+	}
+	if err := o.s.lookAtActs(ctx, refs); err != nil {
+		return refs, err
+	}
+	return refs, o.shows(ctx, c, refs)
 }

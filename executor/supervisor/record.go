@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 
-	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/world"
 )
@@ -102,23 +101,4 @@ func (s *Supervisor) closeIntents(ctx context.Context, task int64) error {
 		return nil
 	}
 	return s.write(ctx, s.now().WallMs, drafts, true)
-}
-
-// lookUpUnknown stages the outcome of effects that an earlier process left
-// unknown: a push shows at HEAD, and what ran in a dead process is over.
-func (w *worker) lookUpUnknown(c *observation, head git.OID) {
-	for _, o := range w.s.world.UnknownIntents(w.number) {
-		if w.pending != nil && o.Intent.Key == w.pending.key || o.Intent.Effect.OnForge() {
-			continue
-		}
-		out := kernel.Outcome{Kind: string(kernel.KindOutcome), Key: o.Intent.Key, Effect: o.Intent.Effect,
-			Status: kernel.OutcomeLost, Code: kernel.CodeTaskInterrupted, Detail: "HEAD doesn't show it"}
-		switch {
-		case c.answer != nil && c.answer.Key == o.Intent.Key:
-			out = *c.answer
-		case o.Intent.New != "" && (o.Intent.New == string(head) || o.Intent.New == string(c.change)):
-			out.Status, out.Code, out.Detail = kernel.OutcomeDone, "", ""
-		}
-		c.stage(kernel.KindOutcome, o.Run, out)
-	}
 }

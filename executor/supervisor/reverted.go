@@ -11,19 +11,19 @@ import (
 )
 
 // mostAsked bounds the commits that are read besides the new ones, to find out what
-// those take back.
+// those revert.
 const mostAsked = 100
 
-// TakenBack lists the tasks whose work new commits of the base may take back, each
+// Reverted lists the tasks whose work new commits of the base may revert, each
 // once. It is a hint of where to look, and asks nothing of the forge: a merge that
 // nobody told of is known by the change that its message names, or by its parents.
-func (s *Supervisor) TakenBack(ctx context.Context, commits []git.Commit) (tasks []int64, err error) {
+func (s *Supervisor) Reverted(ctx context.Context, commits []git.Commit) (tasks []int64, err error) {
 	l := &search{s: s, known: map[git.OID]git.Commit{}, looked: map[string]bool{}}
 	for _, c := range commits {
 		l.known[c.OID] = c
 	}
 	for _, c := range commits {
-		for _, name := range takesBack(string(c.Message)) {
+		for _, name := range namesReverted(string(c.Message)) {
 			if err := l.look(ctx, name); err != nil {
 				return nil, err
 			}
@@ -33,7 +33,7 @@ func (s *Supervisor) TakenBack(ctx context.Context, commits []git.Commit) (tasks
 	return slices.Compact(l.found), nil
 }
 
-// search is one call of TakenBack.
+// search is one call of Reverted.
 type search struct {
 	s      *Supervisor
 	known  map[git.OID]git.Commit
@@ -63,7 +63,7 @@ func (l *search) look(ctx context.Context, name string) error {
 		for _, p := range c.Parents {
 			l.hit(string(p))
 		}
-		names = append(names, takesBack(string(c.Message))...)
+		names = append(names, namesReverted(string(c.Message))...)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (s *Supervisor) Base(ctx context.Context) (Base, error) {
 	if err != nil {
 		return Base{}, err
 	}
-	t, err := s.task(0, nil).observer.readTerms(ctx, refs)
+	t, err := s.contracts().read(ctx, refs)
 	if err != nil {
 		return Base{}, err
 	}
@@ -127,7 +127,7 @@ func (s *Supervisor) Base(ctx context.Context) (Base, error) {
 }
 
 // Delivered reports whether any work was delivered by a change, which might be
-// taken back.
+// reverted.
 func (s *Supervisor) Delivered() (is bool) {
 	s.locked(func() { is = s.world.Delivered() })
 	return is

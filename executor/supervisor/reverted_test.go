@@ -12,10 +12,10 @@ import (
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
-// TestF7_TakenBack: the tasks whose work a commit takes back are known by the merged
+// TestF7_Reverted: the tasks whose work a commit reverts are known by the merged
 // commit, by the delivered one, and by the change; also after a restart, of a merge
 // that nobody told of, and over a commit that was not new.
-func TestF7_TakenBack(t *testing.T) {
+func TestF7_Reverted(t *testing.T) {
 	t.Parallel()
 	f := newTold(t, nil)
 	f.drive()
@@ -30,7 +30,7 @@ func TestF7_TakenBack(t *testing.T) {
 	}
 	look := func(name string, want bool, list ...git.Commit) {
 		t.Helper()
-		got, err := f.sup.TakenBack(t.Context(), list)
+		got, err := f.sup.Reverted(t.Context(), list)
 		must(t, err)
 		if slices.Equal(got, []int64{1}) != want || !want && len(got) > 0 {
 			t.Errorf("%s: %v", name, got)
@@ -63,15 +63,15 @@ func TestF2_TitleRevertsNothing(t *testing.T) {
 		"Reverts acme/shop#9", "reverts merge request g/p!9", "reverts", "This reverts commit\n" + id, "revert commit \u200b" + id + id,
 	} {
 		msg, faults := contract.Default().Message(title, 12)
-		if found := takesBack(msg); len(found) > 0 || len(faults) > 0 {
-			t.Errorf("%q became %q, which takes back %v: %v", title, msg, found, faults)
+		if found := namesReverted(msg); len(found) > 0 || len(faults) > 0 {
+			t.Errorf("%q became %q, which reverts %v: %v", title, msg, found, faults)
 		}
 	}
 }
 
-// TestF7_TakenBackIsBounded: however much the new commits name, only so many others
+// TestF7_RevertedIsBounded: however much the new commits name, only so many others
 // are read for it.
-func TestF7_TakenBackIsBounded(t *testing.T) {
+func TestF7_RevertedIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newTold(t, nil)
 	reads := &countedCommits{Repo: f.repo}
@@ -80,7 +80,7 @@ func TestF7_TakenBackIsBounded(t *testing.T) {
 	for i := range 10 * mostAsked {
 		fmt.Fprintf(&b, "This reverts commit %s.\n", numbered(1000+i))
 	}
-	got, err := f.sup.TakenBack(t.Context(), []git.Commit{{OID: numbered(77), Message: []byte(b.String())}})
+	got, err := f.sup.Reverted(t.Context(), []git.Commit{{OID: numbered(77), Message: []byte(b.String())}})
 	if err != nil || len(got) > 0 || reads.n > mostAsked {
 		t.Errorf("%v after %d reads, %v", got, reads.n, err)
 	}

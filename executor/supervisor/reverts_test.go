@@ -107,7 +107,7 @@ func TestF7_RevertsOfReverts(t *testing.T) {
 	}
 }
 
-// TestF7_RevertByItsName: a change is taken back by the name that its forge gives
+// TestF7_RevertByItsName: a change is reverted by the name that its forge gives
 // it: issues and merge requests count apart on GitLab.
 func TestF7_RevertByItsName(t *testing.T) {
 	t.Parallel()
@@ -134,9 +134,9 @@ func TestF7_RevertByItsName(t *testing.T) {
 		saved.Beside.Changes = []world.SavedChange{{Number: c.number, Task: 1}}
 		known, err := world.Restore(saved)
 		must(t, err)
-		found, err := (&Supervisor{world: known, mu: &sync.Mutex{}}).TakenBack(t.Context(), []git.Commit{{OID: tip, Message: []byte(c.says)}})
+		found, err := (&Supervisor{world: known, mu: &sync.Mutex{}}).Reverted(t.Context(), []git.Commit{{OID: tip, Message: []byte(c.says)}})
 		if err != nil || slices.Equal(found, []int64{1}) != c.is {
-			t.Errorf("%d and %q: takes back %v, %v", c.number, c.says, found, err)
+			t.Errorf("%d and %q: reverts %v, %v", c.number, c.says, found, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
@@ -183,15 +184,15 @@ type observer struct {
 	worker  *worker
 	tracker *tracker
 
-	first    *string // HEAD when this process first looked, "" for none
-	baseWake int64   // when to look again at a base that can't be used, Unix milliseconds
-	trees    []keptTree
-	intake   *Intake // of the pair (base commit, text) last assessed
-	stray    stray
-	fresh    *fresh // delivered work, as it was made again last
-	left     *left  // that an interrupted run has sealed, as it was read last
-	over     *deliveredWork
-	seed     struct { // as it was read last
+	first     *string // HEAD when this process first looked, "" for none
+	baseWake  int64   // when to look again at a base that can't be used, Unix milliseconds
+	contracts *contractReader
+	intake    *Intake // of the pair (base commit, text) last assessed
+	stray     stray
+	fresh     *fresh // delivered work, as it was made again last
+	left      *left  // that an interrupted run has sealed, as it was read last
+	over      *deliveredWork
+	seed      struct { // as it was read last
 		tree git.OID
 		pack kernel.SeedPack
 	}
@@ -205,7 +206,7 @@ func (s *Supervisor) task(number int64, issues Issues) *Task {
 	}
 	t.worker = &worker{subject: t.subject}
 	t.tracker = &tracker{subject: t.subject, worker: t.worker}
-	t.observer = &observer{subject: t.subject, worker: t.worker, tracker: t.tracker}
+	t.observer = &observer{subject: t.subject, worker: t.worker, tracker: t.tracker, contracts: &contractReader{s: s, remote: t.remote}}
 	return t
 }
 
@@ -444,16 +445,36 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 // view is what the fold of the ledger knows of this task.
 func (sj *subject) view() kernel.TaskView { return sj.s.world.TaskView(sj.number) }
 
-func (w *worker) setRun(r *run) {
-	w.guard.Lock()
-	if old := w.run; old != r {
-		w.killed = append(w.killed, old.untaken(w.number)...)
+// recordKilled records what killed builders used whose runs were given up beside an effect:
+// before the request that follows, of which the records belong to another run.
+func (t *Task) recordKilled(ctx context.Context) (err error) {
+	t.s.locked(func() { err = t.s.recordResults(ctx, t.worker.takeKilled()) })
+	return err
+}
+
+// Report is the report to show for a status: the one at HEAD where the task has
+// ended, which any instance reads alike, or the notice of why it goes no
+// further.
+func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
+	d := st.Decision
+	if d.Verdict == kernel.Allow && st.Facts.HeadCounts() && st.Facts.Missing == nil &&
+		(d.Standing == kernel.StandFinal || d.Standing == kernel.StandDue || d.Standing == kernel.StandWaiting) {
+		r, ok, err := t.worker.reportAt(ctx, st.Head)
+		if ok || err != nil {
+			return r, err
+		}
 	}
-	w.run = r
-	w.guard.Unlock()
-	id := ""
-	if r != nil {
-		id = r.id
+	var ledger canon.Digest
+	t.s.locked(func() { ledger = t.s.deps.Ledger.Chain().Head.Hash })
+	r, err := t.worker.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
+	if err != nil {
+		return r, err
 	}
-	w.tellRun(id, r != nil)
+	switch d.Standing {
+	case kernel.StandFinal:
+		return r, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + st.Facts.Head.OID + ", can't be read"}
+	case kernel.StandActing, kernel.StandRunning, kernel.StandAbandoned:
+		r.Codes, r.Violations = nil, nil // the drive ended before anything was concluded
+	}
+	return r.Finish(), nil
 }

@@ -267,15 +267,15 @@ func (i *tracker) compare(ctx context.Context, base, verified, head, merged git.
 // at the issue. What lies below them is for the next one.
 const maxReverts = 20_000
 
-// reverts are what the commits of the base since a merge take back.
+// reverts are what the commits of the base since a merge revert.
 type reverts struct {
 	merged, tip git.OID             // what is read lies between them,
 	rest        []git.OID           // but for what these reach
-	by          map[string][]string // what is taken back, to the commits that say so
+	by          map[string][]string // what is reverted, to the commits that say so
 }
 
-// revertedBy looks on the base for a commit that takes the merged one back, "" for
-// none. One that was itself taken back doesn't count.
+// revertedBy looks on the base for a commit that reverts the merged one, "" for
+// none. One that was itself reverted doesn't count.
 func (i *tracker) revertedBy(ctx context.Context, tip git.OID, change forge.Change, brought, verified git.OID) (string, error) {
 	merged := git.OID(change.MergedOID)
 	if i.reverts.merged != merged {
@@ -285,22 +285,22 @@ func (i *tracker) revertedBy(ctx context.Context, tip git.OID, change forge.Chan
 		return "", err
 	}
 	for _, name := range []string{string(brought), string(merged), string(verified), forge.ChangeName(change.Number)} {
-		if by := i.reverts.undoes(name, map[string]string{}); by != "" {
+		if by := i.reverts.revertOf(name, map[string]string{}); by != "" {
 			return by, nil
 		}
 	}
 	return "", nil
 }
 
-// undoes is the commit that takes back what has the name. What was found is kept:
+// revertOf is the commit that reverts what has the name. What was found is kept:
 // commits may each name several others, and the ways between them are many.
-func (r *reverts) undoes(name string, found map[string]string) string {
+func (r *reverts) revertOf(name string, found map[string]string) string {
 	if by, known := found[name]; known {
 		return by
 	}
 	found[name] = ""
 	for _, by := range r.by[name] {
-		if r.undoes(by, found) == "" {
+		if r.revertOf(by, found) == "" {
 			found[name] = by
 			break
 		}
@@ -338,7 +338,7 @@ func (r *reverts) readFrom(ctx context.Context, repo Repo, from []git.OID, not .
 		}
 		n += max(len(commits), 1)
 		for _, c := range commits {
-			for _, name := range takesBack(string(c.Message)) {
+			for _, name := range namesReverted(string(c.Message)) {
 				if !slices.Contains(r.by[name], string(c.OID)) {
 					r.by[name] = append(r.by[name], string(c.OID))
 				}
@@ -348,13 +348,13 @@ func (r *reverts) readFrom(ctx context.Context, repo Repo, from []git.OID, not .
 	return rest, nil
 }
 
-// revert is how a commit says what it takes back: git's own words, and those of
+// revert is how a commit says what it reverts: git's own words, and those of
 // forges, which name the change.
 var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:(?:commit|merge\s+request|pull\s+request)\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?([#!][0-9]{1,18})\b)`)
 
-// takesBack lists what a commit's message takes back: commits by their id, changes
+// namesReverted lists what a commit's message reverts: commits by their id, changes
 // as people write them: #9 or, on GitLab, !9.
-func takesBack(message string) (out []string) {
+func namesReverted(message string) (out []string) {
 	for _, m := range revert.FindAllStringSubmatch(message, -1) {
 		if m[1] != "" {
 			out = append(out, strings.ToLower(m[1]))

@@ -639,3 +639,19 @@ func (c *observation) alertOf() string {
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// queuedText says why a task waits that could be claimed; nothing where it has room.
+func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel.Decision) message {
+	i.worker.guard.Lock()
+	denied, why := i.worker.admission.denied, i.worker.admission.why
+	i.worker.guard.Unlock()
+	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
+		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
+		return message{}
+	}
+	words := why()
+	if words == "" {
+		return message{}
+	}
+	return i.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/contract"
@@ -254,22 +253,6 @@ func checkDigest(k forge.Check) canon.Digest { return textDigest(string(k.State)
 func (i *tracker) reviewPassed(c *observation, head string) bool {
 	return c.facts.View.Checked == head+" "+string(checkDigest(i.reviewCheck(head, true, nil)))
 }
-
-// awaitReview waits for the checks of a review. It reports whether there were any.
-func (d *drive) awaitReview(ctx context.Context) (bool, error) {
-	done := d.task.tracker.reviewed().done()
-	if done == nil || closed(done) {
-		return false, nil
-	}
-	d.told = ""
-	if err := d.pause(ctx, longestWait, done); err != nil || !d.task.tracker.cutOff() {
-		return true, err
-	}
-	return true, d.pause(ctx, actFollows, nil)
-}
-
-// actFollows is what the act that says why a review was cut off may take to come.
-const actFollows = time.Second
 
 // cutOff reports whether a review was, and nobody has said why.
 func (i *tracker) cutOff() bool {

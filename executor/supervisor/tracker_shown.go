@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -265,4 +268,25 @@ func shows(f kernel.IssueFacts, said replies, i kernel.Intent) bool {
 		return f.Change != nil && f.Change.Number > 0
 	}
 	return false
+}
+
+// waited is a result at HEAD that waited for the merge of its change: what its tree
+// holds, and its report.
+type waited struct {
+	entries []git.Entry
+	report  report.Report
+}
+
+// readWaited reads the result at HEAD. A merge that can't be reported is no end of the
+// task: it is looked at again.
+func (i *tracker) readWaited(ctx context.Context, c *observation) (*waited, error) {
+	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree)
+	if err != nil {
+		return nil, err
+	}
+	r, ok, err := i.worker.reportAt(ctx, c.head)
+	if err == nil && !ok {
+		err = &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + c.facts.Head.OID + ", can't be read"}
+	}
+	return &waited{tree.Entries, r}, err
 }

@@ -6,70 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
-const (
-	// tellMost bounds the effects of one pass: a task has a handful.
-	tellMost = 24
-	// tellRunning bounds one effect while a run is live, as the renewal that is due then
-	// does, but for tellLeast: the lease comes first.
-	tellRunning = 10 * time.Second
-	tellLeast   = time.Second
-	// tellAgain is when to look again after the forge gave no answer, where it
-	// didn't say itself.
-	tellAgain = 30 * time.Second
-	// maxWords bounds the forge's words in a record, in bytes.
-	maxWords = 1 << 10
-)
-
-// prepareIssue composes one effect on the issue. HEAD is read once more right
-// before it: forge writes have no compare-and-swap (DESIGN §3), and what slips
-// through all the same is put right by the next look.
-func (t *Task) prepareIssue(c *cycle) *effect {
-	e, a := *c.decision.Issue, c.decision.Action
-	target := ""
-	if e.Target != 0 {
-		target = decimal(e.Target)
-	}
-	key := strings.Join([]string{string(a), target + e.Label, c.id}, ":")
-	outcome := func(s kernel.OutcomeStatus, code kernel.Code, detail string) kernel.Outcome {
-		return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: key, Effect: a, Status: s, Code: code, Detail: detail}
-	}
-	return &effect{
-		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
-		do: func(ctx context.Context) kernel.Outcome {
-			refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
-			switch {
-			case err != nil:
-				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
-			case plain(refs.OID(t.StateRef())) != c.facts.Head.OID:
-				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "HEAD moved meanwhile")
-			}
-			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
-				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })
-			}
-			c.forgeErr = t.tracker.moveIssue(ctx, c, a, e)
-			status, code := forgeSays(c.forgeErr)
-			if a == kernel.ActionReview {
-				status, code = reviewSays(c.forgeErr)
-			}
-			if status == kernel.OutcomeDone {
-				t.tracker.moved(c, a, e)
-			} else {
-				t.tracker.kept = nil
-			}
-			if status == kernel.OutcomeRefused {
-				t.tracker.refuseAt(c.facts.Head.OID, e.RefusedAs(a), words(c.forgeErr))
-			}
-			return outcome(status, code, words(c.forgeErr))
-		},
-	}
-}
+// maxWords bounds the forge's words in a record, in bytes.
+const maxWords = 1 << 10
 
 // forgeSays is what an answer of the forge comes to.
 func forgeSays(err error) (kernel.OutcomeStatus, kernel.Code) {
@@ -216,69 +160,6 @@ type refusals struct {
 	effects map[string]string
 }
 
-// tell moves the issue as far as it can be moved now. The forge's trouble is
-// never the task's: what can't be told is told later, and nothing is counted.
-func (d *drive) tell(ctx context.Context, st Status) error {
-	t := d.task
-	if !t.remote {
-		return nil
-	}
-	now := t.s.now().WallMs
-	if at := t.tracker.provenBy(st, now); at > 0 && d.o.Yield {
-		d.tellWake = at
-		return nil
-	}
-	key := strings.Join([]string{
-		t.tracker.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.tracker.asked),
-	}, " ")
-	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
-		return nil
-	}
-	d.told, d.tellWake = key, 0
-	defer t.tells()()
-	failed := 0
-	for range tellMost {
-		if ctx.Err() != nil || d.waiting() {
-			d.told = ""
-			return nil
-		}
-		told, err := t.tellOnce(ctx, d.o.Actor)
-		switch {
-		case err != nil && !Passing(err):
-			return err
-		case err != nil:
-			d.tellLater(err)
-			return nil // the forge's trouble isn't the task's: it is told later
-		case told.crowded:
-			d.tellWake = t.s.now().WallMs + tellAgain.Milliseconds()
-			return nil // whoever drives comes back when there is room
-		case told.Decision.Action == kernel.ActionComplete:
-			d.told = ""
-			if d.moved = told.Outcome != nil && told.Outcome.Status == kernel.OutcomeDone; d.moved {
-				return nil // HEAD is another: how the task stands now is asked anew
-			}
-			d.tellLater(nil)
-			return nil
-		case told.Decision.Action == kernel.ActionNone && t.tracker.kept != nil && t.tracker.kept.since && st.Decision.Standing == kernel.StandFinal:
-			t.tracker.kept = nil // an ended task is left as it really is, which a last look shows
-		case told.Decision.Action == kernel.ActionNone:
-			if failed > 0 || told.noBase {
-				d.tellLater(nil) // a lost answer may still be carried out, a branch be made again
-			} else {
-				d.tellWake = max(told.Decision.Wake, mergeWake(told.Facts))
-			}
-			return nil
-		case told.Outcome != nil && told.Outcome.Status != kernel.OutcomeDone && told.Outcome.Status != kernel.OutcomeRefused:
-			if failed++; failed > 1 || forge.IsReason(told.forgeErr, forge.Limited) {
-				d.tellLater(told.forgeErr) // at once where it was said when to come back
-				return nil
-			}
-		}
-	}
-	d.tellLater(nil)
-	return nil
-}
-
 // provenBy is until when the payload that proves an approval may still be on its
 // way, Unix milliseconds; 0 where nothing is missing, or nothing comes any more. An
 // issue that is filed and labelled at once is looked at for the first delivery,
@@ -294,41 +175,6 @@ func (i *tracker) provenBy(st Status, now int64) int64 {
 		return at
 	}
 	return 0
-}
-
-// speaksAt reports whether there may be something to say once a task stands so:
-// not while it goes on at once, nor while somebody else holds it who answers for that.
-func speaksAt(st Status) bool {
-	switch st.Decision.Standing {
-	case kernel.StandActing, kernel.StandAbandoned:
-		return false
-	case kernel.StandHeld:
-		return st.Facts.StrangersLease()
-	}
-	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
-}
-
-// tellOnce is one effect, or the finding that none is due.
-func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
-	if t.worker.run != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
-		defer cancel()
-	}
-	return t.Tick(ctx, kernel.RequestTell, actor)
-}
-
-// tellLater notes when to look at the issue again.
-func (d *drive) tellLater(err error) {
-	wait := tellAgain
-	var fe *forge.Error
-	if errors.As(err, &fe) && fe.RetryAfter > wait {
-		wait = fe.RetryAfter
-	}
-	d.tellWake = d.task.s.now().WallMs + wait.Milliseconds()
-	if err != nil {
-		d.task.say("the issue can't be moved at the moment: %s", words(err))
-	}
 }
 
 func (i *tracker) runID() string {

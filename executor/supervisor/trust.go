@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"golang.org/x/crypto/ssh"
@@ -57,7 +56,7 @@ func (s *Supervisor) keepActs(ctx context.Context, refs git.Refs) {
 	if s.deps.Acts == nil || s.cfg.Observe || s.deps.Acts.Fault() == nil {
 		return
 	}
-	terms, err := s.task(0, nil).observer.readTerms(ctx, refs)
+	terms, err := s.contracts().read(ctx, refs)
 	if err == nil && len(terms.faults) > 0 {
 		err = errors.New("whom the contract lists can't be read")
 	}
@@ -112,24 +111,6 @@ func (s *Supervisor) standing(runners []ssh.PublicKey) worldref.Standing {
 func isKeyOver(err error) bool {
 	e, ok := errors.AsType[*worldref.Error](err)
 	return ok && e.Code == kernel.CodeKeyOver
-}
-
-// keyOver is an error where this installation's own key counts no more in this world: what
-// it signed would strand the task. What it has begun is ended, for nothing can come of it.
-func (w *worker) keyOver(c *observation) error {
-	acts, own := w.s.standing(c.intake.runners), git.Fingerprint(w.s.deps.Signer.PublicKey())
-	if !acts.Over(own) {
-		return nil
-	}
-	did := "replaced"
-	if acts.Revoked(own) {
-		did = "revoked"
-	}
-	if w.run != nil {
-		w.kill()
-		w.setRun(nil)
-	}
-	return &worldref.Error{Code: kernel.CodeKeyOver, Detail: fmt.Sprintf("This installation's key %s was %s, as %s says.", own, did, w.s.deps.Acts.Ref())}
 }
 
 // trust says whose commit at the HEAD of a ref it is. Besides our own key those count

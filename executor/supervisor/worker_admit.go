@@ -1,10 +1,7 @@
 package supervisor
 
 import (
-	"context"
 	"time"
-
-	"github.com/writbot/writ/kernel"
 )
 
 // idleAfter is how long nothing of a task may run, while it waits for somebody outside,
@@ -36,34 +33,6 @@ func (w *worker) enter(o DriveOptions) {
 	w.admission = admission{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
 }
 
-// unadmitted is how a task stands of which something would be claimed or started now if
-// there were room for it. Nothing was decided, so nothing is recorded. Of a claim whoever
-// drives the task comes back when there is room; a lease is kept meanwhile.
-func (t *Task) unadmitted(c *observation) (Status, bool) {
-	if t.worker.admission.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
-		return Status{}, false
-	}
-	d := kernel.DecideOn(c.facts, "")
-	starts := d.Action == kernel.ActionReview || d.Action == kernel.ActionDispatch || d.Action == kernel.ActionChecks
-	if !starts && d.Action != kernel.ActionClaim {
-		return Status{}, false
-	}
-	var scope []string // what was pushed to a change is in nobody's way
-	if c.intake != nil && c.intake.TakeTurns && d.Action != kernel.ActionReview {
-		scope = c.intake.Spec.AllowedFiles
-	}
-	if t.worker.mayRun(scope, starts) {
-		return Status{}, false
-	}
-	st := Status{Decision: d, Facts: c.facts, Intake: c.intake, Head: c.head, crowded: starts}
-	if !starts {
-		st.Facts.Request = kernel.RequestLook
-		st.Decision = kernel.DecideOn(st.Facts, "")
-		st.queued = t.worker.queuedOf(c)
-	}
-	return st, true
-}
-
 // queuedAfter is how long after its approval a task that has no room yet says why. Most
 // have some by then, and their status comment says more.
 const queuedAfter = 15_000 // ms
@@ -91,22 +60,6 @@ func (w *worker) queuedOf(c *observation) queued {
 	}
 	q.speaks = due || c.shown.See != ""
 	return q
-}
-
-// queuedText says why a task waits that could be claimed; nothing where it has room.
-func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel.Decision) message {
-	i.worker.guard.Lock()
-	denied, why := i.worker.admission.denied, i.worker.admission.why
-	i.worker.guard.Unlock()
-	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
-		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
-		return message{}
-	}
-	words := why()
-	if words == "" {
-		return message{}
-	}
-	return i.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
 }
 
 // mayRun asks for room where there is none yet. What starts keeps it until it has ended.
@@ -169,11 +122,4 @@ func (w *worker) runs() bool {
 	}
 	done := w.again.done()
 	return done != nil && !closed(done)
-}
-
-// awaitAdmission waits until there is room, or the lease is to be renewed.
-func (d *drive) awaitAdmission(ctx context.Context) error {
-	d.task.worker.waitsSince(time.Time{})
-	defer d.task.worker.wakes()
-	return d.pause(ctx, max(d.task.renewIn(), guardEvery), nil)
 }

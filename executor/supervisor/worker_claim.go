@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -350,4 +352,43 @@ func (w *worker) tail() func(line string) {
 		return nil
 	}
 	return func(line string) { to(w.number, line) }
+}
+
+// prepareResume composes a claim that goes on with sealed work: a run of its own, with
+// the earlier one's seed pack and dispatch, and the work in its tree. What only our store
+// has stays there where the server doesn't take it.
+func (w *worker) prepareResume(c *cycle) (*effect, error) {
+	l := c.left
+	in := *c.intake
+	in.BaseCommit, in.Contract, in.base = git.OID(l.pack.Pins.BaseCommit), l.contract, l.base
+	in.Approval, in.Spec, in.Checks, in.Prepare, in.Budgets = l.pack.Approval, l.pack.Spec, l.pack.Checks, l.pack.Prepare, l.pack.Budgets
+	r := &run{
+		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: l.facts.Run,
+		intake: &in, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: l.base, pack: l.pack,
+		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: l.work.Dispatch, dispatchHash: l.facts.Dispatch,
+		built: executor.BuildOutcome{Result: l.work.Result, Diff: l.work.Diff, Contents: l.work.Contents},
+	}
+	if l.work.Checked != nil {
+		r.vetted, r.checked.Run = true, *l.work.Checked
+		r.checked.Run.Run = r.id
+	}
+	var err error
+	if r.plan, err = derive(r.pack); err != nil {
+		return nil, err
+	}
+	if r.dispatchBytes, err = canon.Marshal(r.dispatch); err != nil {
+		return nil, err
+	}
+	objs := git.NewObjects()
+	if err := w.inputTree(objs, r); err != nil {
+		return nil, err
+	}
+	if r.shelved = l.stored && w.bare; !r.shelved {
+		if r.tree, err = evidence(objs, slices.Clone(r.entries), l.files); err != nil {
+			return nil, err
+		}
+		r.sealed = l.files[sealed.File]
+	}
+	w.say("the builder of run %s had ended: its sealed work is gone on with", r.resumes)
+	return w.pushClaim(c, objs, r)
 }

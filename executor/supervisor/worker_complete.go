@@ -1,37 +1,14 @@
 package supervisor
 
 import (
-	"context"
 	"slices"
 
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
-
-// waited is a result at HEAD that waited for the merge of its change: what its tree
-// holds, and its report.
-type waited struct {
-	entries []git.Entry
-	report  report.Report
-}
-
-// readWaited reads the result at HEAD. A merge that can't be reported is no end of the
-// task: it is looked at again.
-func (i *tracker) readWaited(ctx context.Context, c *observation) (*waited, error) {
-	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree)
-	if err != nil {
-		return nil, err
-	}
-	r, ok, err := i.worker.reportAt(ctx, c.head)
-	if err == nil && !ok {
-		err = &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + c.facts.Head.OID + ", can't be read"}
-	}
-	return &waited{tree.Entries, r}, err
-}
 
 // prepareComplete composes the end of a task whose change is merged: the tree of the
 // result that waited, with its report brought to its final state and the facts that the

@@ -2,8 +2,11 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -50,17 +53,54 @@ func (w *worker) takeKilled() (list []kernel.Draft) {
 	return list
 }
 
-// recordKilled records what killed builders used whose runs were given up beside an effect:
-// before the request that follows, of which the records belong to another run.
-func (t *Task) recordKilled(ctx context.Context) (err error) {
-	t.s.locked(func() { err = t.s.recordResults(ctx, t.worker.takeKilled()) })
-	return err
-}
-
 // recordResults records results of builders in a round of their own; s.mu is held.
 func (s *Supervisor) recordResults(ctx context.Context, list []kernel.Draft) error {
 	if len(list) == 0 {
 		return nil
 	}
 	return s.write(ctx, s.now().WallMs, list, true)
+}
+
+func (w *worker) setStopping(on bool) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	w.stopping = on
+}
+
+func (w *worker) isStopping() bool {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return w.stopping
+}
+
+func (w *worker) setRun(r *run) {
+	w.guard.Lock()
+	if old := w.run; old != r {
+		w.killed = append(w.killed, old.untaken(w.number)...)
+	}
+	w.run = r
+	w.guard.Unlock()
+	id := ""
+	if r != nil {
+		id = r.id
+	}
+	w.tellRun(id, r != nil)
+}
+
+// keyOver is an error where this installation's own key counts no more in this world: what
+// it signed would strand the task. What it has begun is ended, for nothing can come of it.
+func (w *worker) keyOver(c *observation) error {
+	acts, own := w.s.standing(c.intake.runners), git.Fingerprint(w.s.deps.Signer.PublicKey())
+	if !acts.Over(own) {
+		return nil
+	}
+	did := "replaced"
+	if acts.Revoked(own) {
+		did = "revoked"
+	}
+	if w.run != nil {
+		w.kill()
+		w.setRun(nil)
+	}
+	return &worldref.Error{Code: kernel.CodeKeyOver, Detail: fmt.Sprintf("This installation's key %s was %s, as %s says.", own, did, w.s.deps.Acts.Ref())}
 }

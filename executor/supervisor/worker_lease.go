@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -121,4 +122,37 @@ func (w *worker) prepareAbandon(c *observation) (*effect, error) {
 			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon, Status: kernel.OutcomeDone}
 		},
 	}, nil
+}
+
+const (
+	// lagSoon is how long a claim waits at most [outageFar] after one whose lease couldn't
+	// be kept, and lagFar the wait after that: each costs the server two pushes.
+	lagSoon = time.Hour
+	lagFar  = 10 * time.Minute
+)
+
+// lagged counts leases in a row that ended because the server showed too late what was
+// pushed for them: a replica that lags by more than a renewal takes. Nothing is counted
+// against the task, and the next claim waits ever longer, as any try at a server that
+// can't.
+type lagged struct {
+	n            int
+	began, until int64 // Clock.BootMs
+}
+
+// gaveUp forgets a run that ended without a result.
+func (w *worker) gaveUp(r *run) {
+	if r != nil && r.hidden {
+		l, now := &w.lagged, w.s.now().BootMs
+		if l.n++; l.n == 1 {
+			l.began = now
+		}
+		wait := outageWait(l.n)
+		if now-l.began > lagSoon.Milliseconds() {
+			wait = lagFar
+		}
+		l.until = now + w.s.cfg.LeaseSeconds*1000 + wait.Milliseconds() // nobody can claim before the lease ends
+		w.say("the server shows too late what was pushed for a lease to be renewed in time: the next claim waits %s", wait)
+	}
+	w.setRun(nil)
 }

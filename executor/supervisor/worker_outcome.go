@@ -112,3 +112,19 @@ func encodedLen(v any) int {
 	}
 	return len(data)
 }
+
+// takeInSealed records what the earlier run's builder left, unless that is done.
+func (w *worker) takeInSealed(c *observation) {
+	r, known := w.run, false
+	w.s.locked(func() {
+		task, _ := w.s.world.Task(w.number)
+		known = task.Run.ID == r.id && task.Run.Diff != ""
+	})
+	if !known {
+		c.stage(kernel.KindBuilderResult, r.id, r.built.Result)
+		c.stage(kernel.KindDiff, r.id, r.built.Diff)
+		if r.vetted {
+			c.stage(kernel.KindRunResult, r.id, r.checked.Run)
+		}
+	}
+}

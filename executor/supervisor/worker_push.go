@@ -8,6 +8,7 @@ import (
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
 )
 
@@ -180,3 +181,23 @@ func (e *UnsettledError) Error() string {
 
 // Is makes it an ErrUnsettled.
 func (e *UnsettledError) Is(target error) bool { return target == ErrUnsettled }
+
+// pushed wraps a push as an effect. Its key is the new commit: no two effects
+// share one, for every state commit bears a run id or a parent of its own.
+func (w *worker) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
+	p.action = c.decision.Action
+	p.key = string(p.action) + ":" + string(p.to())
+	if c.facts.Repairs() {
+		p.repair = resumedAt(c.facts.Head.OID)
+	}
+	p.of = string(p.action) + ":" + c.facts.Head.Run() + ":" + string(c.facts.Approved)
+	digest := canon.Sum(p.pack.Data)
+	return &effect{
+		drafts: drafts, run: run, push: p,
+		intent: kernel.Intent{
+			Kind: string(kernel.KindIntent), Key: p.key, Effect: p.action, Digest: digest,
+			Ref: p.cmds[0].Ref, Old: plain(p.from()), New: string(p.to()), Seq: p.seq,
+		},
+		do: func(ctx context.Context) kernel.Outcome { return w.do(ctx, c.request, p) },
+	}
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -110,33 +109,6 @@ func (w *worker) notice(d kernel.Decision, f kernel.Facts, in *Intake, ledger ca
 		r.Warnings, r.Notes = in.Warnings, in.Notes
 	}
 	return r
-}
-
-// Report is the report to show for a status: the one at HEAD where the task has
-// ended, which any instance reads alike, or the notice of why it goes no
-// further.
-func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
-	d := st.Decision
-	if d.Verdict == kernel.Allow && st.Facts.HeadCounts() && st.Facts.Missing == nil &&
-		(d.Standing == kernel.StandFinal || d.Standing == kernel.StandDue || d.Standing == kernel.StandWaiting) {
-		r, ok, err := t.worker.reportAt(ctx, st.Head)
-		if ok || err != nil {
-			return r, err
-		}
-	}
-	var ledger canon.Digest
-	t.s.locked(func() { ledger = t.s.deps.Ledger.Chain().Head.Hash })
-	r, err := t.worker.noticeOf(ctx, d, st.Facts, st.Head, st.Intake, ledger)
-	if err != nil {
-		return r, err
-	}
-	switch d.Standing {
-	case kernel.StandFinal:
-		return r, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + st.Facts.Head.OID + ", can't be read"}
-	case kernel.StandActing, kernel.StandRunning, kernel.StandAbandoned:
-		r.Codes, r.Violations = nil, nil // the drive ended before anything was concluded
-	}
-	return r.Finish(), nil
 }
 
 // reportAt reads the report in a state commit's tree.

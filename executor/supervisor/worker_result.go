@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sort"
@@ -247,3 +248,15 @@ func (w *worker) ended(from int64, rep []byte) {
 func sortEntries(list []git.Entry) {
 	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
 }
+
+// prepareRedeliver composes the push of a change branch that a result lacks.
+func (w *worker) prepareRedeliver(c *cycle) (*effect, error) {
+	m := w.missing
+	return w.pushed(c, c.facts.Head.Run(), &push{
+		cmds: []git.Command{{Ref: w.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
+		won: func() { m.rest(w.s.now().WallMs, nil) }, // until a look shows it
+	}), nil
+}
+
+// old is what a command says of a ref at a commit, be it none.
+func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }

@@ -137,38 +137,3 @@ func (at spot) bypasses(ctx context.Context, ruleset int64) bool {
 	_, err = at.Do(ctx, req, &about)
 	return err == nil && (about.May == "always" || about.May == "exempt")
 }
-
-// AppHook is where GitHub sends the App's webhooks.
-type AppHook struct {
-	URL         string // "": nowhere
-	ContentType string // json or form
-	Insecure    bool   // the receiver's certificate is not verified
-}
-
-// AppHook asks where the App's webhooks go. A personal token has none:
-// Unauthorized.
-func (h *Host) AppHook(ctx context.Context) (AppHook, error) {
-	const op = "ask where the App's webhooks go"
-	if h.key == nil {
-		return AppHook{}, &forge.Error{Reason: forge.Unauthorized, Op: op}
-	}
-	ctx = transport.With(ctx, transport.Call{Op: op, Account: appAccount, Live: true})
-	client := h.api(h.asApp())
-	req, err := client.NewRequest(http.MethodGet, "app/hook/config", nil)
-	if err != nil {
-		return AppHook{}, fail(op, transport.Read, err)
-	}
-	var c struct {
-		URL         string `json:"url"`
-		ContentType string `json:"content_type"`
-		Insecure    any    `json:"insecure_ssl"` // "1" or 1
-	}
-	_, err = client.Do(ctx, req, &c)
-	if err = fail(op, transport.Read, err); forge.IsReason(err, forge.NotFound) {
-		return AppHook{}, nil // an App that never had one
-	}
-	if err != nil {
-		return AppHook{}, err
-	}
-	return AppHook{URL: c.URL, ContentType: c.ContentType, Insecure: fmt.Sprint(c.Insecure) == "1"}, nil
-}

@@ -102,7 +102,7 @@ func (k *Kernel) TaskOfChange(number int64) (task int64, ok bool) {
 	return task, ok
 }
 
-// Delivered reports whether any work was delivered by a change, which might be taken back.
+// Delivered reports whether any work was delivered by a change, which might be reverted.
 func (k *Kernel) Delivered() bool { return len(k.beside.changes) > 0 }
 
 // Disowns reports whether HEAD is a commit of the ledger's key that the ledger should know

@@ -36,7 +36,7 @@ const (
 	maxFileBytes = 16 << 10
 )
 
-// Error is a key that can't be used: environment.state_dir, or
+// Error is a key that can't be used: environment.key.unusable, or
 // environment.key.missing where a directory had a key and has none now.
 type Error struct {
 	Path   string
@@ -57,7 +57,7 @@ func (e *Error) FailureCode() kernel.Code {
 	if e.Lost {
 		return kernel.CodeEnvKey
 	}
-	return kernel.CodeEnvState
+	return kernel.CodeEnvKeyUnusable
 }
 
 // LoadOrCreate reads the key of the state directory dir, or makes one if there

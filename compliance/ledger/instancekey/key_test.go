@@ -96,8 +96,8 @@ func wantRefused(t *testing.T, dir, remedy string) {
 	t.Helper()
 	_, created, err := instancekey.LoadOrCreate(dir)
 	var e *instancekey.Error
-	if !errors.As(err, &e) || e.FailureCode() != kernel.CodeEnvState || created {
-		t.Fatalf("%v, want %s", err, kernel.CodeEnvState)
+	if !errors.As(err, &e) || e.FailureCode() != kernel.CodeEnvKeyUnusable || created {
+		t.Fatalf("%v, want %s", err, kernel.CodeEnvKeyUnusable)
 	}
 	if !strings.Contains(err.Error(), remedy) {
 		t.Errorf("%q does not say %q", err, remedy)

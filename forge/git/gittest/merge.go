@@ -45,7 +45,7 @@ func Rebase(dir, base, head string) (string, error) {
 	return tip, nil
 }
 
-// Revert takes back on a tip what led from one commit to another.
+// Revert undoes on a tip what led from one commit to another.
 func Revert(dir, tip, before, after, message string) (string, error) {
 	return apply(dir, after, before, tip, message)
 }

@@ -65,7 +65,7 @@ func (p *Place) squashed(t testing.TB, base string, c forge.Change) string {
 }
 
 // Revert does what the button of a merged pull request does, as the maintainer: it
-// opens another one that takes the commit back; and merges it in the same way.
+// opens another one that reverts the commit; and merges it in the same way.
 func (p *Place) Revert(t testing.TB, c forge.Change, by Method) string {
 	t.Helper()
 	title := fmt.Sprintf("Revert %q", c.Title)
