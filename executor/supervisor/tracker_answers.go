@@ -88,6 +88,9 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		}
 		if a.Command.Verb == approval.Accept {
 			a.May = c.mayAccept(seen, a)
+			if a.May && i.goesOnWithSealed(c) {
+				continue // what it accepts is being gone on with, or will be
+			}
 		}
 		if a.Command.Verb == approval.Fix && !c.reviewed && i.worker.run == nil && c.facts.Delivered() {
 			continue // the next look knows more
