@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -37,6 +38,9 @@ type GitHubConfig struct {
 	// public App: none makes nothing due. The name is a hint alone; it decides what
 	// is asked of GitHub, and nothing else. Nil: all of them.
 	Installed func(installation int64, account string) (worlds []string)
+	// Change looks up the task that a change delivers, by the change's number, in the
+	// records of a world; 0 where they don't know it. Nil: they know none.
+	Change func(world string, number int64) (task int64)
 }
 
 // GitHubHook is /hooks/github, for an App and for the hook of one repository or
@@ -44,8 +48,9 @@ type GitHubConfig struct {
 //
 //   - issues: opened, edited, deleted, transferred, closed, reopened, labeled
 //     (evidence), unlabeled, locked, unlocked
-//   - issue_comment, on issues: created (evidence), edited, deleted; on changes whose
-//     description says of which task they are, the same without evidence
+//   - issue_comment, on issues: created (evidence), edited, deleted; on changes of which
+//     the records or their description say which task they deliver, the same without
+//     evidence
 //   - push: of a task's branches. A push to any other branch makes nothing due by
 //     itself, see [Event.Pushed]
 //   - pull_request, from a task's branch: opened, edited, closed, reopened,
@@ -62,12 +67,13 @@ type GitHubHook struct {
 	signature    *Signature
 	installation func(int64) bool
 	installed    func(int64, string) []string
+	change       func(string, int64) int64
 }
 
 // NewGitHubHook refuses to be without a secret, or with an empty one
 // (config.secret.empty), and without World (config.invalid).
 func NewGitHubHook(c GitHubConfig) (*GitHubHook, error) {
-	h := &GitHubHook{scope: scope{c.World, c.Self, c.Personal}, installation: c.Installation, installed: c.Installed}
+	h := &GitHubHook{scope: scope{c.World, c.Self, c.Personal}, installation: c.Installation, installed: c.Installed, change: c.Change}
 	if err := h.check(); err != nil {
 		return nil, err
 	}
@@ -166,6 +172,9 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 		return ""
 	}
 	task, why := use.task(p)
+	if e.Kind == "issue_comment" && h.change != nil {
+		task = cmp.Or(h.change(world, p.changeNumber()), task)
+	}
 	if task == 0 {
 		if e.Kind == "push" {
 			e.Pushed = pushedTo(p.parts["ref"].word(), world)

@@ -118,13 +118,22 @@ func (p githubPayload) issueTask() (int64, kernel.Code) {
 }
 
 // commentTask is issueTask, and of a change the task that it says it delivers: GitHub
-// doesn't tell of which branch it is.
+// doesn't tell of which branch it is. What the records say goes before, see [GitHubHook.read].
 func (p githubPayload) commentTask() (int64, kernel.Code) {
 	issue := p.parts["issue"].members("pull_request", "body")
 	if !issue["pull_request"].there() {
 		return p.issueTask()
 	}
 	return TaskOfChange(textOf(nil, issue["body"]).body.word()), kernel.CodeTargetIneligible
+}
+
+// changeNumber is that of the change whose conversation an event is of; 0 for an issue's.
+func (p githubPayload) changeNumber() int64 {
+	issue := p.parts["issue"].members("number", "pull_request")
+	if !issue["pull_request"].there() {
+		return 0
+	}
+	return issue["number"].id()
 }
 
 func (p githubPayload) pushTask() (int64, kernel.Code) {

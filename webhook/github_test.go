@@ -58,6 +58,9 @@ func TestGitHub_WhomItConcerns(t *testing.T) {
 		{"comment on a change", "issue_comment", with(githubComment("created"), "issue.pull_request", object{}, "issue.body", "<!-- writ:task:host/1:7 run=r1 -->\nIt is done."), 7, "", ""},
 		{"comment on a change that quotes one", "issue_comment", with(githubComment("created"), "issue.pull_request", object{}, "issue.body", "It copies\n<!-- writ:task:host/1:7 run=r1 -->"), 0, "", kernel.CodeTargetIneligible},
 		{"comment on a change of no task", "issue_comment", with(githubComment("created"), "issue.pull_request", object{}, "issue.body", "<!-- writ:task:host/1:9999999999999999999 run=r1 -->"), 0, "", kernel.CodeTargetIneligible},
+		{"comment on a change that the records know", "issue_comment", with(githubComment("created"), "issue.pull_request", object{}, "issue.number", 41, "issue.body", "It is done."), 9, "", ""},
+		{"comment on such a change with a forged marker", "issue_comment", with(githubComment("created"), "issue.pull_request", object{}, "issue.number", 41, "issue.body", "<!-- writ:task:host/1:7 run=r1 -->\nIt is done."), 9, "", ""},
+		{"comment on an issue of that number", "issue_comment", with(githubComment("created"), "issue.number", 41), 41, "comment 4", ""},
 		{"the marker in an issue", "issue_comment", with(githubComment("edited"), "issue.body", "<!-- writ:task:host/1:7 run=r1 -->"), 3, "", ""},
 		{"review", "pull_request_review", with(githubPull("submitted", "writ/change/7", ours), "review", object{"id": 5}), 7, "", ""},
 		{"review of somebody's", "pull_request_review", with(githubPull("submitted", "fix", ours), "review", object{"id": 5}), 0, "", kernel.CodeEventUnused},
@@ -80,12 +83,22 @@ func TestGitHub_WhomItConcerns(t *testing.T) {
 		{"no event at all", "", githubIssue("labeled"), 0, "", kernel.CodeEventUnused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := githubHook(t, nil).Parse(heads(webhook.HeaderGitHubEvent, c.event), jsonOf(t, c.body))
+			e, err := githubHook(t, recorded).Parse(heads(webhook.HeaderGitHubEvent, c.event), jsonOf(t, c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
 			wantConcerned(t, e, c.task, c.evidence, c.ignored)
 		})
+	}
+}
+
+// recorded has the records know one change.
+func recorded(c *webhook.GitHubConfig) {
+	c.Change = func(of string, number int64) int64 {
+		if of == world && number == 41 {
+			return 9
+		}
+		return 0
 	}
 }
 

@@ -17,14 +17,16 @@ import (
 	"github.com/writbot/writ/forge/worldtest"
 )
 
-// walk is two issues on their way from the label to the merge: one changes a guarded path,
-// the other one is reviewed and revised. Its methods are the steps.
+// walk is three issues on their way from the label to the merge: one changes a guarded path,
+// one is reviewed and revised, and one is revised after it was completed. Its methods are the
+// steps.
 type walk struct {
 	*forgeSite
 	by      hands
 	v       *server
 	gate    string // the builder of the guarded path waits for this file
 	number  int64  // of the change that is revised
+	late    int64  // issue that is revised after it was completed; 0 while it isn't filed
 	commits []string
 }
 
@@ -70,22 +72,37 @@ func (h byAPI) merge(c forge.Change) { h.Merge(h.t, c, worldtest.ByMerge) }
 
 func (byAPI) look(string, int64, string) {}
 
+// asksFor is the text of an issue that asks a builder for a file of its own.
+func asksFor(name string) string {
+	return strings.ReplaceAll(localtest.Asks(name), "out.txt", name+".txt")
+}
+
+// issues are those that are filed.
+func (w *walk) issues() []int64 {
+	if w.late == 0 {
+		return []int64{guardedIssue, revisedIssue}
+	}
+	return []int64{guardedIssue, revisedIssue, w.late}
+}
+
 func newWalk(s *forgeSite, by hands) *walk {
 	w := &walk{forgeSite: s, by: by, gate: filepath.Join(s.dir, "gate", "open")}
 	s.must(os.MkdirAll(filepath.Dir(w.gate), 0o755))
 	s.contract(walkTerms)
 	s.server = ", builds: 1"
 	s.builders = `ci: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.1; done; echo deploy > ci.txt'], ro: ['` + filepath.Dir(w.gate) + `:/gate']}
-  w: {argv: [sh, -c, 'if test -f w.txt; then echo again >> w.txt; else echo hello > w.txt; fi']}`
+  w: {argv: [sh, -c, 'if test -f w.txt; then echo again >> w.txt; else echo hello > w.txt; fi']}
+  late: {argv: [sh, -c, 'echo late >> late.txt']}`
 	for _, name := range []string{"ci", "w"} {
-		s.file("Write "+name, strings.ReplaceAll(localtest.Asks(name), "out.txt", name+".txt"))
+		s.file("Write "+name, asksFor(name))
 	}
 	return w
 }
 
 // TestI17_LabelToMerge: label, reaction, queue, status, a guarded path refused and accepted,
-// review, fix, moved base, refresh and merge on each forge, with a kill -9 between each two,
-// and others in the middle of what is revised, delivered or refreshed. What people say while
+// review, fix, moved base, refresh and merge on each forge, and with close_on: verified a fix
+// after the issue was closed, with a kill -9 between each two, and others in the middle of
+// what is revised, delivered or refreshed. What people say while
 // no server runs is found by the sweep. Nothing is done twice: after each death the builders
 // that were started are counted, the comments, changes and closings.
 func TestI17_LabelToMerge(t *testing.T) {
@@ -112,6 +129,9 @@ func (w *walk) walk() {
 		{"moved base", w.moveBase, 7, guardedIssue, "task 1 completed"},
 		{"refresh", w.refresh, 7, revisedIssue, "waits for the merge"},
 		{"merge", w.merge, 7, revisedIssue, "task 2 completed"},
+		{"completed", w.complete, 8, 0, ""},
+		{"fix after the end", w.fixLate, 9, 0, ""},
+		{"merge after the end", w.mergeLate, 9, 0, ""},
 	} {
 		step.does()
 		w.by.look(step.name, step.issue, step.says)
@@ -123,8 +143,12 @@ func (w *walk) walk() {
 		w.v = w.serve()
 	}
 	w.v.end()
-	for _, n := range []int64{guardedIssue, revisedIssue} {
-		if got := w.closings(n); got != 1 || count(w.states(n), "completed") != 1 {
+	for _, n := range w.issues() {
+		results := 1
+		if n == w.late {
+			results++
+		}
+		if got := w.closings(n); got != 1 || count(w.states(n), "completed") != results {
 			w.t.Errorf("#%d was closed %d times, after %v", n, got, w.states(n))
 		}
 		w.replays(n)
@@ -136,7 +160,7 @@ func (w *walk) walk() {
 // change than before.
 func (w *walk) wantOnce(after string) {
 	w.t.Helper()
-	for _, n := range []int64{guardedIssue, revisedIssue} {
+	for _, n := range w.issues() {
 		if all := w.said(n, ""); len(all) > 1 || len(all) != len(w.said(n, "task:")) {
 			w.t.Errorf("after %s #%d says %q", after, n, all)
 		}
@@ -241,14 +265,23 @@ func (w *walk) wantNoBranch() {
 
 // refuse has somebody accept the path who may not, and the maintainer turn it down.
 func (w *walk) refuse() {
-	line := w.awaitsPaths()
-	_, err := w.Reader.AddComment(w.t.Context(), w.Repo, guardedIssue, line)
-	w.must(err)
+	w.turnsAway(guardedIssue, w.awaitsPaths())
 	w.by.comment(guardedIssue, "/writ reject")
 	w.until("it is turned down", func() bool {
 		return w.trailer(guardedIssue, "writ-waiting-for") == "approval" && strings.Contains(w.report(guardedIssue), "task.stopped")
 	})
 	w.wantNoBranch()
+}
+
+// turnsAway has the reader say something on an issue, and waits until that is refused.
+func (w *walk) turnsAway(issue int64, body string) {
+	w.t.Helper()
+	c, err := w.Reader.AddComment(w.t.Context(), w.Repo, issue, body)
+	w.must(err)
+	w.until("the reader is refused", func() bool {
+		got := w.CommentReactions(w.t, issue, c.ID)
+		return len(got) == 1 && (got[0] == "-1" || got[0] == "thumbsdown")
+	})
 }
 
 func (w *walk) retry() {
@@ -316,4 +349,52 @@ func (w *walk) refresh() {
 func (w *walk) merge() {
 	w.by.merge(w.change(revisedIssue))
 	w.mergedAs(revisedIssue, true)
+}
+
+// complete has the contract close issues once their work is verified, and an issue of that
+// kind done.
+func (w *walk) complete() {
+	w.Commit(w.t, map[string]string{
+		"README": "hi\n", "ci.txt": "deploy\n", "w.txt": "hello\nagain\n",
+		".writ/contract.yaml": strings.Replace(walkTerms, "close_on: merged", "close_on: verified", 1),
+	})
+	w.late = w.file("Write late", asksFor("late"))
+	w.by.label(w.late)
+	w.completed("built")
+}
+
+// completed waits until the late issue is, with another commit than before.
+func (w *walk) completed(after string) {
+	w.t.Helper()
+	w.until("it is completed, "+after, func() bool {
+		change := w.trailer(w.late, "writ-change")
+		return w.done(w.late) && !slices.Contains(w.commits, change) && strings.Contains(w.report(w.late), change)
+	})
+	w.commits = append(w.commits, w.trailer(w.late, "writ-change"))
+}
+
+// fixLate is said in the conversation of the change of a completed task that the server has
+// looked at since it ended, and whose description somebody wrote anew.
+func (w *walk) fixLate() {
+	c := w.change(w.late)
+	w.must(w.Maintainer.EditChange(w.t.Context(), w.Repo, c.Number, c.Title, "It is late."))
+	w.turnsAway(w.late, "/writ fix mine")
+	w.by.commentOn(w.change(w.late), "/writ fix and say it again")
+	built := w.commits[len(w.commits)-1]
+	w.completed("revised")
+	revised := w.commits[len(w.commits)-1]
+	if parent := strings.TrimSpace(gittest.Git(w.t, w.GitDir, "rev-parse", revised+"^")); parent != built {
+		w.t.Errorf("the revision stands on %s, want %s", parent, built)
+	}
+	if got := w.change(w.late); got.Number != c.Number || got.HeadOID != revised || got.Body != "It is late." {
+		w.t.Errorf("the change is %+v", got)
+	}
+}
+
+// mergeLate merges what is completed already, which the status comment says afterwards.
+func (w *walk) mergeLate() {
+	w.by.merge(w.change(w.late))
+	w.until("it says that it is merged", func() bool {
+		return strings.Contains(w.report(w.late), "its change is merged") && strings.Contains(w.report(w.late), "merged_as_verified: `true`")
+	})
 }

@@ -54,6 +54,7 @@ type whose struct {
 	world     func(repository int64) (string, bool)
 	installed func(installation int64, account string) []string
 	name      func(repository int64) string // as it is listed
+	change    func(world string, number int64) (task int64)
 }
 
 // connect prepares every forge of a configuration; a.readSecrets gives what it
@@ -99,7 +100,7 @@ func (a *app) openGitHub(ctx context.Context, c config.GitHubForge, given forgeS
 	}
 	f.hook = func(self forge.User, of whose) (webhook.Hook, error) {
 		return webhook.NewGitHubHook(webhook.GitHubConfig{
-			Secrets: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: of.world, Installed: of.installed,
+			Secrets: given.hooks, Self: self.ID, Personal: self.Kind == forge.Person, World: of.world, Installed: of.installed, Change: of.change,
 		})
 	}
 	f.git, err = gitOptions(c.CAFile, c.Proxy)

@@ -12,7 +12,7 @@ import (
 
 // hookOf makes the hook of a forge, as writ's account there is known now.
 func (s *server) hookOf(f *connected, self forge.User) (webhook.Hook, error) {
-	h, err := f.hook(self, whose{s.worlds.lookup(f.name), s.worlds.installed(f.name), s.worlds.listedAs(f.name)})
+	h, err := f.hook(self, whose{s.worlds.lookup(f.name), s.worlds.installed(f.name), s.worlds.listedAs(f.name), s.worlds.taskOfChange})
 	if err != nil {
 		return nil, fmt.Errorf("forges.%s: %w", f.name, err)
 	}

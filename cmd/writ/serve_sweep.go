@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -188,9 +189,9 @@ func worthALook(i forge.Issue, now time.Time) bool {
 const clocksDiffer = time.Hour
 
 // changed are the issues that changed since the last sweep, or whose change did, those of
-// the very same moment that it did not see included. A change says in its description
-// which task it delivers, which is a hint like any other. They come by their time: with
-// an error they are those up to a moment.
+// the very same moment that it did not see included. Which task a change delivers is what
+// the records say; of a change that they don't know, its description says so, which is a
+// hint like any other. They come by their time: with an error they are those up to a moment.
 func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
 	if before.until.After(time.Now().Add(clocksDiffer)) {
 		before = swept{}
@@ -215,7 +216,7 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 		}
 		task := i.Number
 		if i.IsChange {
-			task = webhook.TaskOfChange(i.Body)
+			task = cmp.Or(w.sup.TaskOfChange(i.Number), webhook.TaskOfChange(i.Body))
 		}
 		if key := (inbox.Key{World: w.world, Task: task}); task > 0 && worthALook(i, time.Now()) && !listed[key] {
 			listed[key] = true

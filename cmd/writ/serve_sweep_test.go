@@ -11,6 +11,7 @@ import (
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // brokenList is a forge's client with issues of its own, whose list breaks off.
@@ -86,6 +87,38 @@ func TestF4_SweepSeesChanges(t *testing.T) {
 	}
 	if got := s.dueIn(t, w); !slices.Equal(got, []int64{2, 3}) {
 		t.Errorf("looked at are %v", got)
+	}
+}
+
+// TestI17_SweepKnowsChangesByTheRecords: of a change whose description lost its first line,
+// or names another task, the records say which task it delivers; of another change they say
+// nothing.
+func TestI17_SweepKnowsChangesByTheRecords(t *testing.T) {
+	p := newForgePlace(t)
+	v := p.serve()
+	n := p.File("default")
+	p.Approve(n)
+	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	v.end()
+	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, fmt.Sprintf("writ/change/%d", n), "")
+	must(t, err)
+	s := p.server()
+	w := s.worlds.open()[0]
+	for name, c := range map[string]struct{ number, task int64 }{"the change": {change.Number, n}, "another one": {change.Number + 1, 99}} {
+		for _, body := range []string{"It is done.", "<!-- writ:task:local/1:99 run=r -->\nIt is done."} {
+			b := &brokenList{Client: w.client, issues: []forge.Issue{{Number: c.number, IsChange: true, State: forge.Open, Body: body, UpdatedAt: time.Now()}}}
+			keys, _, err := s.changed(t.Context(), &served{governed: w.governed, at: w.at, client: b, sup: w.sup}, swept{})
+			var want []inbox.Key
+			if c.task == n || body != "It is done." {
+				want = []inbox.Key{{World: w.world, Task: c.task}}
+			}
+			if err != nil || !slices.Equal(keys, want) {
+				t.Errorf("%s with %q: %v, %v", name, body, keys, err)
+			}
+		}
+	}
+	if got := s.worlds.taskOfChange(w.world, change.Number); got != n || s.worlds.taskOfChange("none", change.Number) != 0 {
+		t.Errorf("a webhook learns of task %d", got)
 	}
 }
 

@@ -261,6 +261,15 @@ func (ws *worlds) lookup(forge string) func(int64) (string, bool) {
 	}
 }
 
+// taskOfChange is the task whose work a change delivers, by the records of an open world; 0
+// for none.
+func (ws *worlds) taskOfChange(world string, number int64) int64 {
+	if w := ws.named(world); w != nil {
+		return w.sup.TaskOfChange(number)
+	}
+	return 0
+}
+
 // listedAs tells by which name a repository of a forge is listed; "" for none.
 func (ws *worlds) listedAs(forge string) func(int64) string {
 	return func(repository int64) string {

@@ -42,11 +42,12 @@ func (r Report) Comment(a Around) string {
 
 // Description is the same for the description of the change itself. It mentions the issue,
 // so that the forge links both, and doesn't close it: Writ does, once the task is completed
-// (REQUIREMENTS T25).
+// (REQUIREMENTS T25). Nobody writes it anew once the change is merged or closed, so that it
+// says only what is true then, too.
 func (r Report) Description(a Around) string {
 	r = r.Finish()
 	return fmt.Sprintf("**For #%d. Its work is verified.**\n\n", r.TaskID) +
-		r.points(a, []string{"**Now:** Review it and merge it, or close it. Writ merges nothing."})
+		r.points(a, []string{"**While it is open:** Review it and merge it, or close it. Writ merges nothing."})
 }
 
 // points are the first lines and a list.

@@ -379,9 +379,12 @@ func (o *observer) judgeWhole(ctx context.Context, r *run) ([]kernel.Violation, 
 // fixAnswer is what somebody is answered who asks for a revision.
 func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
 	h, f := c.facts.Head, c.facts.Fix
+	const newer = "A newer `/writ fix` counts instead, for all comments together. Its own text is the one that is told.\n"
 	switch {
 	case c.said.told[a.Comment]:
 		return forge.ReactionConfused, "" // it was said why, and doesn't count any more
+	case c.outdone[a.Comment]:
+		return forge.ReactionConfused, newer
 	case h.RefreshAct == a.ID, i.worker.run != nil && i.worker.run.refreshAct != "":
 		return forge.ReactionDone, ""
 	case c.turnedDown:
@@ -391,7 +394,7 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 	case f == nil || kernel.NewerAct(h.RefreshAct, a.ID):
 		return forge.ReactionDone, "" // a later HEAD took it in
 	case f.Act != a.ID:
-		return forge.ReactionConfused, "A newer `/writ fix` counts instead, for all comments together. Its own text is the one that is told.\n"
+		return forge.ReactionConfused, newer
 	}
 	why := c.facts.RefusesFix()
 	if len(why) == 0 {
@@ -402,4 +405,32 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 		text += bullet(v)
 	}
 	return forge.ReactionConfused, text
+}
+
+// outdone reports whether a command counts for nothing since a newer one does: git shows acts
+// that were done after it, and none by it.
+func (i *tracker) outdone(ctx context.Context, c *observation, a approval.Asked) (bool, error) {
+	h := c.facts.Head
+	if a.Command.Verb != approval.Fix || !a.May || !h.Trusted() || !kernel.NewerAct(h.RefreshAct, a.ID) {
+		return false, nil
+	}
+	below, _, err := i.s.deps.Repo.Log(ctx, []git.OID{git.OID(h.OID)}, nil, maxTold)
+	if err != nil {
+		return false, gitTrouble(err)
+	}
+	newer := false
+	for _, commit := range below {
+		ev, err := eventOf(commit, false)
+		if err != nil {
+			return false, nil //nolint:nilerr // what lies below says nothing
+		}
+		switch act := said(ev, kernel.TrailerRefreshAct); {
+		case act == a.ID:
+			return false, nil
+		case !kernel.NewerAct(act, a.ID):
+			return newer, nil
+		}
+		newer = newer || said(ev, kernel.TrailerFixes) != ""
+	}
+	return false, nil
 }

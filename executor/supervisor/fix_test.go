@@ -376,3 +376,41 @@ func TestS13_WholeRevisionIsFound(t *testing.T) {
 		t.Errorf("it verifies, or says otherwise:\n%s", r.Plain())
 	}
 }
+
+// TestI17_OlderFixIsToldOf: of two `/writ fix` the newer one counts, and the author of the
+// older one is told so, also where whoever did it was killed at once. One that was done by
+// itself, and whose answer was lost, is answered as done.
+func TestI17_OlderFixIsToldOf(t *testing.T) {
+	t.Parallel()
+	for _, at := range []kernel.Action{"", kernel.ActionClaim, kernel.ActionResult} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			f, _ := newReviewed(t, checkedTerms)
+			done := f.says(f.scene.Owner, "/writ fix at first")
+			f.reach(kernel.ActionResult)
+			f.open()
+			f.exec.build = edits(t, map[string]string{"out.txt": "hello, all\n"}, nil)
+			f.showBranch()
+			older := f.says(f.scene.Owner, "/writ fix one thing")
+			newer := f.saysThere(f.scene.Owner, "/writ fix the other")
+			if at != "" {
+				f.reach(at)
+				f.open()
+			}
+			for range 3 {
+				f.clock.advance(3_600_000)
+				f.drive()
+				f.showBranch()
+			}
+			f.reacted(done, forge.ReactionDone)
+			f.reacted(older, forge.ReactionConfused)
+			f.reacted(newer, forge.ReactionDone)
+			if !strings.Contains(f.answeredWith(older), "A newer `/writ fix` counts instead") || f.answeredWith(done)+f.answeredWith(newer) != "" {
+				t.Errorf("they are answered %q, %q and %q", f.answeredWith(done), f.answeredWith(older), f.answeredWith(newer))
+			}
+			if !strings.Contains(f.job.Instruction, "> the other") || strings.Contains(f.job.Instruction, "one thing") {
+				t.Errorf("the builder is told\n%s", f.job.Instruction)
+			}
+		})
+	}
+}

@@ -212,6 +212,16 @@ func (c *observation) mayAccept(seen *approval.Facts, a approval.Asked) bool {
 	return err == nil && a.Author.Kind == forge.Person && seen.Permissions[a.Author.ID] >= least
 }
 
+// goesOnWithSealed reports whether a run goes on with sealed work, or was to and was cut off:
+// what was accepted of it is no more at HEAD, and not yet delivered.
+func (i *tracker) goesOnWithSealed(c *observation) bool {
+	if r := i.worker.run; r != nil {
+		return r.resumes != ""
+	}
+	h := c.facts.Head
+	return h.Trusted() && (h.State == kernel.HeadWorking || h.State == kernel.HeadStalled)
+}
+
 // acceptWords is what somebody is answered who accepts.
 func (i *tracker) acceptWords(c *observation, a approval.Asked) (forge.Reaction, string) {
 	p := c.facts.Paths

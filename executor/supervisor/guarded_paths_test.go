@@ -467,3 +467,31 @@ func TestL13_ReviewOfAcceptedPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestK7_AnAcceptanceOutlivesItsRun: the process that goes on with accepted work is killed
+// twice, so that the next one waits for a while. It tells the issue how the task stands
+// meanwhile, and doesn't answer the acceptance as one that nothing waits for.
+func TestK7_AnAcceptanceOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	f := newGuarded(t, nil)
+	accept := f.says(f.scene.Owner, f.line())
+	for range 3 {
+		f.reach(kernel.ActionClaim)
+		f.open()
+	}
+	f.reach(kernel.ActionTakeOver)
+	f.drive()
+	if f.trailer("aynig-state") != kernel.HeadStalled {
+		t.Fatalf("HEAD is %s", f.trailer("aynig-state"))
+	}
+	f.reacted(accept)
+	for range 3 {
+		f.clock.advance(3_600_000)
+		f.drive()
+		f.showBranch()
+	}
+	f.reacted(accept, forge.ReactionDone)
+	if f.started() != 1 || f.ref(changeRef) == "" || f.answeredWith(accept) != "" {
+		t.Errorf("%d builders, the branch is at %q, it is answered %q", f.started(), f.ref(changeRef), f.answeredWith(accept))
+	}
+}

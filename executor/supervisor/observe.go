@@ -56,6 +56,7 @@ type observation struct {
 	left            *left             // what an interrupted run has sealed, where it was asked for
 	fresh           *fresh            // delivered work, made again on the base as it is now, where that was asked for
 	fix             *revised          // what a revision of it begins with, where that was asked for
+	outdone         map[int64]bool    // commands for which a newer one counts, by their comment
 	reviewed        bool              // what people said of the change was read
 	origin          git.OID           // base that revised work at HEAD was first delivered on, "" of other work
 	task            *subject

@@ -16,6 +16,13 @@ func (s *Supervisor) Tasks() (numbers []int64) {
 	return numbers
 }
 
+// TaskOfChange is the task whose work a change delivers, by the world's records; 0 where
+// they don't know the change.
+func (s *Supervisor) TaskOfChange(number int64) (task int64) {
+	s.locked(func() { task, _ = s.world.TaskOfChange(number) })
+	return task
+}
+
 // View is what the world's records say of a task now; of one that they don't know
 // nothing but its number.
 func (s *Supervisor) View(number int64) (v kernel.TaskView) {

@@ -81,13 +81,16 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 			explain = max(explain, a.Comment)
 		}
 	}
-	c.replies = map[int64]wording{}
+	c.replies, c.outdone = map[int64]wording{}, map[int64]bool{}
 	for _, a := range approval.Owed(approval.Commands(*seen), now) {
 		if len(f.Commands) == maxAnswers {
 			break
 		}
 		if a.Command.Verb == approval.Accept {
 			a.May = c.mayAccept(seen, a)
+			if a.May && i.goesOnWithSealed(c) {
+				continue // what it accepts is being gone on with, or will be
+			}
 		}
 		if a.Command.Verb == approval.Fix && !c.reviewed && i.worker.run == nil && c.facts.Delivered() {
 			continue // the next look knows more
@@ -95,6 +98,11 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		if c.facts.View.Answered.Has(a.Comment) || !a.May && !i.s.heard(a.Author.ID, a.Comment) {
 			continue
 		}
+		outdone, err := i.outdone(ctx, c, a)
+		if err != nil {
+			return err
+		}
+		c.outdone[a.Comment] = outdone
 		f.Commands = append(f.Commands, i.answer(c, a, stands, explain))
 	}
 	return nil

@@ -31,6 +31,47 @@ func (f *forged) changeOf() forge.Change {
 	return c
 }
 
+// TestI17_WhatTheDescriptionSaysStaysTrue: nobody writes the description of a change anew
+// once that is merged or closed. So it tells a reader to merge it only while it is open, and
+// says nothing of how task and state ref stand; of that the status comment tells, which asks
+// for nothing any more once the change is merged.
+func TestI17_WhatTheDescriptionSaysStaysTrue(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]func(f *forged){
+		"merged": func(f *forged) { f.merge("Say hello (#2)", map[string]string{"out.txt": "hello\n"}) },
+		"closed": func(f *forged) {
+			must(f.t, f.scene.Owner.CloseChange(f.t.Context(), f.scene.Repo, f.changeOf().Number))
+		},
+	} {
+		for _, terms := range []string{mergeTerms, "version: 1\nclose_on: verified\n"} {
+			t.Run(name+", "+terms, func(t *testing.T) {
+				t.Parallel()
+				f := newTold(t, func(f *forged) { f.place.terms = terms })
+				f.drive()
+				result, before := f.ref(stateRef), f.changeOf().Body
+				ends(f)
+				f.later()
+				if got := f.changeOf().Body; got != before || f.changeOf().State == forge.ChangeOpen {
+					t.Errorf("it was %q, and is %q", before, got)
+				}
+				for _, word := range []string{"**While it is open:** Review it and merge it, or close it.", "For #1.", result, f.changeOf().HeadOID} {
+					if !strings.Contains(before, word) {
+						t.Errorf("%q isn't in\n%s", word, before)
+					}
+				}
+				for _, word := range []string{"**Now:**", "waiting for", "is at"} {
+					if strings.Contains(before, word) {
+						t.Errorf("it says %q:\n%s", word, before)
+					}
+				}
+				if status := f.marked("task")[0].Body; strings.Contains(status, "Review the change") || !strings.Contains(status, name) {
+					t.Errorf("the status is\n%s", status)
+				}
+			})
+		}
+	}
+}
+
 // merge merges the change as git knows it: with the files given, on the base as it
 // is, in as many commits as the forge's way of merging makes.
 func (f *forged) merge(message string, files map[string]string) string {

@@ -194,8 +194,8 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 		return message{}, err
 	}
 	brief := r
-	brief.Warnings, brief.Notes, brief.Merge = nil, nil, nil // the issue says them
-	c.changeText = c.marked(i.marker(), "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, i.endText(c, brief))
+	brief.Warnings, brief.Notes, brief.Merge, brief.WaitingFor = nil, nil, nil, "" // the issue says them, and keeps them true
+	c.changeText = c.marked(i.marker(), "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, i.provenText(c)+c.workText(brief))
 	if r.Merge = mergeOf(f.Change); r.Merge != nil {
 		r.WaitingFor = ""
 	}
@@ -549,10 +549,20 @@ func (i *tracker) endText(c *observation, r report.Report) string {
 		}
 		b.WriteString(".\n")
 	}
-	if r.ChangeCommit != "" {
-		fmt.Fprintf(&b, "\nThe work is commit %s on %s.\n", c.commitLink(r.ChangeCommit), c.commitLink(r.BaseCommit))
+	return b.String() + c.workText(r)
+}
+
+// workText is what a report delivered, "" for nothing.
+func (c *observation) workText(r report.Report) string {
+	if r.ChangeCommit == "" {
+		return ""
 	}
-	return b.String()
+	return fmt.Sprintf("\nThe work is commit %s on %s.\n", c.commitLink(r.ChangeCommit), c.commitLink(r.BaseCommit))
+}
+
+// provenText is where the evidence of HEAD's result is, wherever the state ref moves later.
+func (i *tracker) provenText(c *observation) string {
+	return fmt.Sprintf("\nThe evidence is commit %s of `%s`.\n", c.commitLink(c.facts.Head.OID), plainWord(i.StateRef()))
 }
 
 // changeWords say what people did with the change that a reader must know.

@@ -122,14 +122,16 @@ func (h *Host) issue(ctx context.Context, i *issueAnswer) (forge.Issue, error) {
 // ListIssues is forge.Issues. GitLab lists issues and merge requests apart, and the two
 // lists are merged. While one of them is read, entries of the other one are updated, so that
 // an entry is handed on only once the other list was read past its time, or to its end and
-// later than it. Otherwise whoever goes on from the last entry would miss an update.
+// later than it. Otherwise whoever goes on from the last entry would miss an update. An entry
+// that is dated ahead, as owners may do, says nothing of how far a list was read.
 func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f func(forge.Issue) error) error {
 	lists := [2]*updates{
 		{w: reading("list issues of %s", r).sweep(), pageOf: h.issuePage},
 		{w: reading("list merge requests of %s", r).sweep(), pageOf: h.mergePage},
 	}
 	for _, l := range lists {
-		l.since, l.from, l.page, l.more, l.known = since, since.Truncate(time.Second), 1, true, map[version]bool{}
+		l.since, l.from, l.page, l.more, l.known, l.now = since, since.Truncate(time.Second), 1, true, map[version]bool{}, h.cfg.Now
+		l.end = l.from
 	}
 	for turn := 1; ; turn++ {
 		next, other := lists[0], lists[1]
@@ -142,7 +144,7 @@ func (h *Host) ListIssues(ctx context.Context, r forge.Repo, since time.Time, f 
 			return nil
 		case len(next.entries) == 0 && !other.more:
 			err = next.ask(ctx, r, turn)
-		case len(next.entries) == 0, len(other.entries) == 0 && (other.more || other.asked < next.asked && next.entries[0].updated.After(since)):
+		case len(next.entries) == 0, !other.isPast() && (other.more || other.asked < next.asked && next.entries[0].updated.After(since)):
 			err = other.ask(ctx, r, turn)
 		default:
 			err = next.tell(f)
@@ -162,6 +164,7 @@ type pageOf func(ctx context.Context, w how, r forge.Repo, from *time.Time, page
 type listed struct {
 	id      int
 	updated *time.Time
+	ahead   bool // of the clock when it was read
 	read    func() (i forge.Issue, shown bool, err error)
 }
 
@@ -180,7 +183,7 @@ func (h *Host) issuePage(ctx context.Context, w how, r forge.Repo, from *time.Ti
 		if i == nil {
 			i = &issueAnswer{}
 		}
-		out = append(out, listed{i.ID, i.UpdatedAt, func() (forge.Issue, bool, error) {
+		out = append(out, listed{id: i.ID, updated: i.UpdatedAt, read: func() (forge.Issue, bool, error) {
 			if hidden, err := h.hidden(ctx, r, i); err != nil || hidden {
 				return forge.Issue{}, false, err
 			}
@@ -199,18 +202,34 @@ func (h *Host) mergePage(ctx context.Context, w how, r forge.Repo, from *time.Ti
 		OrderBy:     ptr(byUpdate), Sort: ptr(ascending), Scope: ptr(stateAll), State: ptr(stateAll), UpdatedAfter: from,
 	}, &some)
 	if err != nil {
+		if off, asked := h.mergesOff(ctx, w, r, err); off || asked != nil {
+			return nil, false, asked
+		}
 		return nil, false, err
 	}
 	for _, m := range some {
 		if m == nil {
 			m = &mergeAnswer{}
 		}
-		out = append(out, listed{m.ID, m.UpdatedAt, func() (forge.Issue, bool, error) {
+		out = append(out, listed{id: m.ID, updated: m.UpdatedAt, read: func() (forge.Issue, bool, error) {
 			one, err := h.mergeIssue(ctx, m)
 			return one, true, err
 		}})
 	}
 	return out, res.NextPage > 0, nil
+}
+
+// mergesOff reports whether a list of merge requests was refused because the project has them
+// switched off: then there are none, and its issues are listed all the same.
+func (h *Host) mergesOff(ctx context.Context, w how, r forge.Repo, err error) (off bool, asked error) {
+	if !forge.IsReason(err, forge.Forbidden) && !forge.IsReason(err, forge.NotFound) {
+		return false, nil
+	}
+	p, _, asked := h.api.Projects.GetProject(int(r.ID), nil, w.in(ctx))
+	if asked != nil {
+		return false, w.err(asked)
+	}
+	return int64(p.ID) == r.ID && p.MergeRequestsAccessLevel == gitlab.DisabledAccessControl, nil
 }
 
 // mergeIssue is a merge request as it stands in a list.
@@ -246,6 +265,7 @@ type updates struct {
 	pageOf  pageOf
 	since   time.Time
 	from    time.Time
+	end     time.Time        // from when on it is read again after its end
 	page    int              // that is asked for next
 	more    bool             // it isn't read to its end
 	entries []listed         // that were read and not handed on
@@ -253,13 +273,19 @@ type updates struct {
 	asked   int              // the turn in which the last page was asked for
 	pages   int
 	idle    int // pages in a row that had nothing new
+	now     func() time.Time
 }
+
+// isPast reports whether what was read of the list and not handed on shows that it was read
+// past the time of an older entry of the other one.
+func (l *updates) isPast() bool { return len(l.entries) > 0 && !l.entries[0].ahead }
 
 // mostIdle is how many pages may have nothing new in a row: a listing that begins
 // anew at a second with many updates repeats one.
 const mostIdle = 3
 
-// ask reads a page. The one after the last page begins again where the list ended.
+// ask reads a page. The one after the last page begins again where the list ended, but for
+// what is dated ahead: what is updated meanwhile comes before that.
 func (l *updates) ask(ctx context.Context, r forge.Repo, turn int) error {
 	if l.pages++; l.pages > maxPages {
 		return l.w.refuse(forge.Invalid, "%w", errTooMany)
@@ -273,31 +299,36 @@ func (l *updates) ask(ctx context.Context, r forge.Repo, turn int) error {
 		return err
 	}
 	l.asked, l.more = turn, more && len(some) > 0
-	news := len(l.known)
+	news, now := len(l.known), l.now()
 	for n, e := range some {
 		if e.id <= 0 || e.updated == nil {
 			return l.w.odd("entry %d of the list is null, or has no id or time", n)
+		}
+		if e.ahead = e.updated.After(now); !e.ahead && e.updated.After(l.end) {
+			l.end = e.updated.Truncate(time.Second)
 		}
 		if v := (version{e.id, *e.updated}); !e.updated.Before(l.since) && !l.known[v] {
 			l.known[v] = true
 			l.entries = append(l.entries, e)
 		}
 	}
+	slices.SortStableFunc(l.entries, func(a, b listed) int { return a.updated.Compare(*b.updated) })
 	if l.idle++; len(l.known) > news || !l.more {
 		l.idle = 0
 	}
 	if l.idle > mostIdle {
 		return l.w.refuse(forge.Invalid, "the list doesn't end")
 	}
-	if l.page++; !l.more {
-		l.page = 1
-	}
+	l.page++
 	if len(some) > 0 {
 		if last := some[len(some)-1].updated.Truncate(time.Second); last.After(l.from) {
 			l.from, l.page = last, 1
-			maps.DeleteFunc(l.known, func(v version, _ bool) bool { return v.at.Before(l.from) }) // it isn't listed any more
 		}
 	}
+	if !l.more {
+		l.from, l.page = l.end, 1
+	}
+	maps.DeleteFunc(l.known, func(v version, _ bool) bool { return v.at.Before(l.end) && v.at.Before(l.from) }) // it isn't listed any more
 	return nil
 }
 

@@ -86,6 +86,64 @@ func TestW12_UpdatedBetweenLists(t *testing.T) {
 	}
 }
 
+// TestJ6_DateAheadOpensNoGap: an issue that is dated in years to come says nothing of how far
+// the issues were read: one that is updated after that, and before a merge request, is listed
+// before the merge request all the same. It costs no request where nothing is new.
+func TestJ6_DateAheadOpensNoGap(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Second) })
+	first, ahead := w.file(t), w.file(t)
+	w.DateIssue(w.repo.ID, ahead.Number, time.Now().AddDate(50, 0, 0))
+	for n := range 105 {
+		w.change(t, fmt.Sprintf("writ/change/%d", n), "Fix it", "It is done.")
+	}
+	var listed []forge.Issue
+	ok(t, w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(i forge.Issue) error {
+		if listed = append(listed, i); len(listed) == 1 {
+			for _, n := range []int64{first.Number, ChangeNumber(2)} {
+				must[forge.Comment](t)(w.owner.AddComment(t.Context(), w.repo, n, "/writ fix"))
+			}
+		}
+		return nil
+	}))
+	var end []int64
+	for _, i := range listed[max(0, len(listed)-3):] {
+		end = append(end, i.Number)
+	}
+	if !slices.Equal(end, []int64{first.Number, ChangeNumber(2), ahead.Number}) {
+		t.Errorf("the last of %d are %v", len(listed), end)
+	}
+	before, since := len(w.Requests()), listed[len(listed)-2].UpdatedAt
+	listed = nil
+	ok(t, w.bot.ListIssues(t.Context(), w.repo, since, func(i forge.Issue) error { listed = append(listed, i); return nil }))
+	if len(listed) != 2 || len(w.Requests()) != before+2 {
+		t.Errorf("%d are new, for %d requests", len(listed), len(w.Requests())-before)
+	}
+}
+
+// TestW12_MergeRequestsSwitchedOff: a project without merge requests has its issues listed.
+// Any other refusal is an error, for updates would be missed.
+func TestW12_MergeRequestsSwitchedOff(t *testing.T) {
+	w := newWorld(t)
+	w.file(t)
+	listed := 0
+	list := func() error {
+		listed = 0
+		return w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(forge.Issue) error { listed++; return nil })
+	}
+	refused := &forge.Error{Reason: forge.Forbidden}
+	if off, err := w.bot.host.mergesOff(t.Context(), reading("list"), w.repo, refused); off || err != nil {
+		t.Errorf("refused by a project that has them: %v, %v", off, err)
+	}
+	w.NoMerges(w.repo.ID)
+	if err := list(); err != nil || listed != 1 {
+		t.Errorf("%d are listed, %v", listed, err)
+	}
+	refused.Reason = forge.Unavailable
+	if off, err := w.bot.host.mergesOff(t.Context(), reading("list"), w.repo, refused); off || err != nil {
+		t.Errorf("without an answer: %v, %v", off, err)
+	}
+}
+
 // TestW12_NoneTwice: all within one second, over three pages.
 func TestW12_NoneTwice(t *testing.T) {
 	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Microsecond) })

@@ -154,14 +154,14 @@ func (c *Client) ReactToIssue(ctx context.Context, r forge.Repo, number int64, w
 	})
 }
 
-// IssueReactions are how accounts answered to an issue itself.
-func (c *Client) IssueReactions(ctx context.Context, r forge.Repo, number int64) (list []forge.Reaction, err error) {
-	err = c.inItem(ctx, r, number, reads("read the reactions to"), func(x *session, _ scope, it itemRow) error {
-		all, err := x.reactions(it.ID)
-		list = all[0]
+// Reactions are how accounts answered to the comments of an issue or change, and under 0 to
+// itself.
+func (c *Client) Reactions(ctx context.Context, r forge.Repo, number int64) (all map[int64][]forge.Reaction, err error) {
+	err = c.inItem(ctx, r, number, reads("read the reactions to"), func(x *session, _ scope, it itemRow) (err error) {
+		all, err = x.reactions(it.ID)
 		return err
 	})
-	return list, err
+	return all, err
 }
 
 func known(r forge.Reaction) bool {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
 )
 
 // browser is a client with cookies that follows no redirects.
@@ -175,6 +176,26 @@ func TestPage_Forms(t *testing.T) {
 	ana.post("/-/logout", ana.form())
 	if got := ana.do(kept).status; got != http.StatusUnauthorized {
 		t.Errorf("after logging out: %d", got)
+	}
+}
+
+// TestPage_OffersWhatCounts: a label of writ's state says nothing when a person adds it, and
+// isn't offered; any other one is, also one that approves under a name like writ's own.
+func TestPage_OffersWhatCounts(t *testing.T) {
+	w := newWorld(t)
+	srv := w.serve(t)
+	w.file(t, "Say hello", "")
+	var labels []forge.Label
+	for _, name := range append(kernel.StateLabels(), "writ:approved", "bug") {
+		labels = append(labels, forge.Label{Name: name, Color: "0e8a16"})
+	}
+	ok(t, w.bot.EnsureLabels(t.Context(), w.repo, labels))
+	text := w.browse(t, srv, w.owner).get("/acme/shop/issues/1").text
+	for _, l := range labels {
+		want := l.Name == "writ:approved" || l.Name == "bug"
+		if got := strings.Contains(text, `name="label" value="`+l.Name+`"`); got != want {
+			t.Errorf("%s is offered: %t", l.Name, got)
+		}
 	}
 }
 

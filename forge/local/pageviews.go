@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/utils/diff"
 
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
 )
 
 // repoLine is a line of the list of repositories.
@@ -90,7 +91,7 @@ type itemView struct {
 	Version  int64
 	Versions int
 	Hues     map[string]string
-	Offered  []forge.Label    // that it hasn't
+	Offered  []forge.Label    // that it hasn't, and that say something when a person adds them
 	Answered []forge.Reaction // to the issue itself
 	Timeline []moment
 	Approve  string // the label that approves, if it isn't there
@@ -173,7 +174,7 @@ func (x *session) fill(view *itemView, in scope, it itemRow) error {
 	view.Hues = map[string]string{}
 	for _, l := range labels {
 		view.Hues[l.Name] = hueClass(l.Color)
-		if !slices.Contains(it.Labels, l.Name) && l.Name != approvalLabel {
+		if !slices.Contains(it.Labels, l.Name) && l.Name != approvalLabel && !slices.Contains(kernel.StateLabels(), l.Name) {
 			view.Offered = append(view.Offered, l)
 		}
 	}

@@ -43,10 +43,11 @@ func GitHub(t testing.TB, e *githubtest.Emulator, hook string) *World {
 			t.Helper()
 			return p.IssueReactions(t, number)
 		},
-		Trouble: func(t testing.TB, refused bool) { t.Helper(); p.Suspend(t, refused) },
-		Expire:  func(t testing.TB) { t.Helper(); p.ExpireTokens(t) },
-		told:    func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Slug+"[bot]", ref, old, oid) },
-		toldBy:  func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Maintainer.Login, ref, old, oid) },
+		CommentReactions: func(t testing.TB, _, comment int64) []string { t.Helper(); return p.CommentReactions(t, comment) },
+		Trouble:          func(t testing.TB, refused bool) { t.Helper(); p.Suspend(t, refused) },
+		Expire:           func(t testing.TB) { t.Helper(); p.ExpireTokens(t) },
+		told:             func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Slug+"[bot]", ref, old, oid) },
+		toldBy:           func(t testing.TB, ref, old, oid string) { t.Helper(); p.Moved(t, p.Maintainer.Login, ref, old, oid) },
 	}
 	w.People = &hubPeople{w, p}
 	self, err := w.Client(t, Wiring{}).Self(t.Context())

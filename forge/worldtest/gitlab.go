@@ -31,11 +31,12 @@ func GitLab(t testing.TB, lab *gitlabtest.Server, hook string) *World {
 	bot, token := lab.ProjectToken(id, gitlabtest.Developer)
 	w := &World{
 		Forge: "gitlab", Repo: repo, Maintainer: maintainer, Reader: reader, Bot: bot.ID, GitDir: lab.GitDir(id),
-		Config:    fmt.Sprintf("gitlab: {url: '%s', repositories: [%s], proxy: none}", lab.URL, repo),
-		Env:       []string{"WRIT_GITLAB_TOKEN=" + token, "WRIT_GITLAB_HOOK_SECRET=" + HookSecret},
-		Secrets:   []string{token, HookSecret},
-		Client:    func(t testing.TB, o Wiring) forge.Client { t.Helper(); return labClient(t, lab, repo, token, o) },
-		Reactions: func(_ testing.TB, number int64) []string { return lab.IssueAwards(id, number, bot.ID) },
+		Config:           fmt.Sprintf("gitlab: {url: '%s', repositories: [%s], proxy: none}", lab.URL, repo),
+		Env:              []string{"WRIT_GITLAB_TOKEN=" + token, "WRIT_GITLAB_HOOK_SECRET=" + HookSecret},
+		Secrets:          []string{token, HookSecret},
+		Client:           func(t testing.TB, o Wiring) forge.Client { t.Helper(); return labClient(t, lab, repo, token, o) },
+		Reactions:        func(_ testing.TB, number int64) []string { return lab.IssueAwards(id, number, bot.ID) },
+		CommentReactions: func(_ testing.TB, _, comment int64) []string { return lab.Awards(id, comment, bot.ID) },
 		Trouble: func(_ testing.TB, refused bool) {
 			lab.SetUserState(bot.ID, map[bool]string{true: "blocked", false: "active"}[refused])
 		},

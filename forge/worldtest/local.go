@@ -26,20 +26,27 @@ func Local(t testing.TB, hook string) *World {
 			must(t, err)
 			return all
 		},
-		Reactions: func(t testing.TB, number int64) (out []string) {
+		Reactions: func(t testing.TB, number int64) []string { t.Helper(); return localReactions(t, p, number, 0) },
+		CommentReactions: func(t testing.TB, number, comment int64) []string {
 			t.Helper()
-			all, err := p.Maintainer.IssueReactions(t.Context(), p.Repo, number)
-			must(t, err)
-			for _, r := range all {
-				out = append(out, string(r))
-			}
-			return out
+			return localReactions(t, p, number, comment)
 		},
 		Pages: func(t testing.TB) (string, string) { t.Helper(); return p.URL, maintainerToken(t, p) },
 		told:  func(t testing.TB, ref, old, oid string) { t.Helper(); push(t, p, ref, old, oid) },
 	}
 	w.People = &localPeople{w, p}
 	return w
+}
+
+// localReactions are those to a comment on an issue, 0 for the issue itself.
+func localReactions(t testing.TB, p *localtest.Place, number, comment int64) (out []string) {
+	t.Helper()
+	all, err := p.Maintainer.Reactions(t.Context(), p.Repo, number)
+	must(t, err)
+	for _, r := range all[comment] {
+		out = append(out, string(r))
+	}
+	return out
 }
 
 // push has a ref that was moved in the repository moved by a push of the

@@ -38,6 +38,8 @@ type World struct {
 	Checks func(t testing.TB, oid string) []forge.Check
 	// Reactions are those to an issue itself, of whatever account, by the forge's names.
 	Reactions func(t testing.TB, number int64) []string
+	// CommentReactions are those to a comment on an issue.
+	CommentReactions func(t testing.TB, number, comment int64) []string
 	// Pages are where the forge's pages are, and a token with which the maintainer logs in
 	// there; nil where the forge is a double, which has none.
 	Pages func(t testing.TB) (url, token string)

@@ -99,8 +99,19 @@ func (h Human) call(ctx context.Context, method, path string, body, into any) er
 // IssueReactions are the contents of the reactions to an issue itself.
 func (p *Place) IssueReactions(t testing.TB, number int64) (out []string) {
 	t.Helper()
+	return p.reactions(t, fmt.Sprint(number))
+}
+
+// CommentReactions are those of the reactions to a comment on an issue.
+func (p *Place) CommentReactions(t testing.TB, comment int64) (out []string) {
+	t.Helper()
+	return p.reactions(t, fmt.Sprintf("comments/%d", comment))
+}
+
+func (p *Place) reactions(t testing.TB, to string) (out []string) {
+	t.Helper()
 	var all []struct{ Content string }
-	must(t, Human{p: p, by: p.Owner}.call(t.Context(), http.MethodGet, fmt.Sprintf("/repos/%s/issues/%d/reactions", p.Repo, number), nil, &all))
+	must(t, Human{p: p, by: p.Owner}.call(t.Context(), http.MethodGet, fmt.Sprintf("/repos/%s/issues/%s/reactions", p.Repo, to), nil, &all))
 	for _, r := range all {
 		out = append(out, r.Content)
 	}

@@ -231,7 +231,7 @@ func getProject(c *call) (any, error) {
 		"tag_list": []string{}, "topics": []string{}, "ssh_url_to_repo": "git@example.com:" + p.path() + ".git",
 		"http_url_to_repo": page + ".git", "web_url": page, "archived": p.Archived, "visibility": p.Visibility,
 		"namespace":      map[string]any{"id": c.d.Groups[p.Namespace].ID, "name": p.Namespace, "path": p.Namespace[strings.LastIndex(p.Namespace, "/")+1:], "kind": "group", "full_path": p.Namespace},
-		"issues_enabled": true, "merge_requests_enabled": true, "empty_repo": false, "merge_method": cmp.Or(p.MergeMethod, MergeCommits), "squash_option": "default_off",
+		"issues_enabled": true, "merge_requests_enabled": !p.NoMerges, "merge_requests_access_level": map[bool]string{true: "disabled", false: "enabled"}[p.NoMerges], "empty_repo": false, "merge_method": cmp.Or(p.MergeMethod, MergeCommits), "squash_option": "default_off",
 	}
 	if p.ForkedFrom != 0 {
 		out["forked_from_project"] = map[string]any{"id": p.ForkedFrom}

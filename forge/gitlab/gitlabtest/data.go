@@ -110,6 +110,7 @@ type project struct {
 	Protected     []*Protected
 	PushRule      *PushRule // nil for none
 	NoIssues      bool      // they are switched off
+	NoMerges      bool      // merge requests are
 	MergeMethod   string    // "": MergeCommits
 }
 

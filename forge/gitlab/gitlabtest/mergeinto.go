@@ -2,6 +2,7 @@ package gitlabtest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/git/smarthttp"
@@ -18,6 +19,20 @@ func (s *Server) SetMergeMethod(projectID int64, method string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.data.Projects[projectID].MergeMethod = method
+}
+
+// NoMerges switches merge requests of a project off.
+func (s *Server) NoMerges(projectID int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data.Projects[projectID].NoMerges = true
+}
+
+// DateIssue sets when an issue says that it was updated last, as an owner may.
+func (s *Server) DateIssue(projectID, iid int64, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data.Projects[projectID].find(anIssue, iid).Updated = at
 }
 
 // Rebase puts a request's branch above its target, as the button does: it pushes the

@@ -76,6 +76,9 @@ func getMerge(c *call) (any, error) {
 
 func listMerges(c *call) (any, error) {
 	p, err := c.project()
+	if err == nil && p.NoMerges {
+		err = errForbidden
+	}
 	if err != nil {
 		return nil, err
 	}
