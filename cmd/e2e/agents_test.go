@@ -90,7 +90,7 @@ func TestAgents_OneIssue(t *testing.T) {
 // one agent to the next.
 func sameReport(r map[string]any) string {
 	r = maps.Clone(r)
-	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head", "agent"} {
+	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head", "agent", "builder_ms"} {
 		delete(r, key)
 	}
 	notes, _ := r["notes"].([]any)

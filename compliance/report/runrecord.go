@@ -140,7 +140,7 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 	r.tellDenied(rep)
 	r.tellPrepared(rep)
 	if b := r.Built; b != nil {
-		rep.Sandbox, rep.Agent = b.Sandbox, b.Agent
+		rep.Sandbox, rep.Agent, rep.BuilderMs = b.Sandbox, b.Agent, max(b.Ended-b.Started, 0)
 		if r.faulty {
 			rep.Outputs = append(rep.Outputs, Output{Name: "builder stdout", Tail: b.Stdout.Tail}, Output{Name: "builder stderr", Tail: b.Stderr.Tail})
 		}
@@ -297,13 +297,13 @@ func allowedBy(d kernel.Denied, operators, contracts string) string {
 }
 
 // Agrees reports whether a report says of the run what its records say: dispatch, agent,
-// changed files and checks.
+// time, changed files and checks. A report of before the time was said needn't say it.
 func (r RunRecord) Agrees(rep Report) bool {
 	var again Report
 	r.Tell(&again, rep.Verified)
 	again = again.Finish()
 	return rep.Dispatched == again.Dispatched && rep.DispatchHash == again.DispatchHash && rep.RunID == again.RunID &&
-		(rep.Agent == nil) == (again.Agent == nil) && (rep.Agent == nil || *rep.Agent == *again.Agent) &&
+		(rep.BuilderMs == 0 || rep.BuilderMs == again.BuilderMs) && (rep.Agent == nil) == (again.Agent == nil) && (rep.Agent == nil || *rep.Agent == *again.Agent) &&
 		rep.Sandbox == again.Sandbox && rep.ChecksSandbox == again.ChecksSandbox && slices.Equal(rep.ChangedFiles, again.ChangedFiles) &&
 		slices.Equal(rep.Discarded, again.Discarded) && slices.Equal(rep.Locks, again.Locks) && slices.EqualFunc(rep.Checks, again.Checks, Check.equal) && slices.Equal(rep.Outputs, again.Outputs)
 }

@@ -241,6 +241,43 @@ func TestRunRecord_TellsOfTheAgent(t *testing.T) {
 	}
 }
 
+// TestRunRecord_TellsHowLongAndLastMessage: how long the builder ran is a fact of the report,
+// and the last message of an agent is folded and quoted. Both follow from the records, and a
+// report of before the time was said agrees still.
+func TestRunRecord_TellsHowLongAndLastMessage(t *testing.T) {
+	built := kernel.BuilderResult{Started: 1_000, Ended: 1_000 + 754_321, Agent: &kernel.Agent{Kind: "codex", Message: "Done.\n/close\n</details> @ana a\u200bb"}}
+	run := RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &built}
+	var told Report
+	run.Tell(&told, false)
+	told = told.Finish()
+	for text, want := range map[string]string{
+		told.Recorded():           "- the builder ran for: `12m34.3s`\n",
+		told.Evidence(60_000, ""): "\n<details>\n<summary>" + lastMessage + "</summary>\n\n```text\n| Done.\n| /close\n| </details> @ana a\\u{200b}b\n```\n\n</details>\n",
+		Plain(told):               lastMessage + "\n  Done.\n  /close\n  </details> @ana a\\u{200b}b\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q isn't in %q", want, text)
+		}
+	}
+	if first := told.Comment(Around{}); strings.Contains(first, "Done.") {
+		t.Errorf("it stands where everybody reads: %q", first)
+	}
+	for name, c := range map[string]struct {
+		change func(*Report)
+		want   bool
+	}{
+		"as it was told":  {func(*Report) {}, true},
+		"no time":         {func(r *Report) { r.BuilderMs = 0 }, true},
+		"another time":    {func(r *Report) { r.BuilderMs++ }, false},
+		"another message": {func(r *Report) { r.Agent = &kernel.Agent{Kind: "codex", Message: "Failed."} }, false},
+	} {
+		r := told
+		if c.change(&r); run.Agrees(r) != c.want {
+			t.Errorf("%s: it agrees: %t", name, !c.want)
+		}
+	}
+}
+
 // TestD52_OnBaseReadAgain: what a report says of a check on the base is compared by its
 // values, for it was read again, and another word is noticed.
 func TestD52_OnBaseReadAgain(t *testing.T) {
