@@ -5,7 +5,6 @@ package builder
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,12 +154,14 @@ func TestAgents_DoTheWork(t *testing.T) {
 		if codes(o) != "" || paths(o.Diff) != "modify calc/add.go" {
 			t.Fatalf("%s, %s: %v\n%s\n%s\n%+v", codes(o), paths(o.Diff), o.Violations, o.Result.Stdout.Tail, o.Result.Stderr.Tail, o.Result.Egress)
 		}
+		if a := o.Result.Agent; a == nil || a.Message != "The line is there." {
+			t.Errorf("the agent is %+v", a)
+		}
 		if r := o.Result.Result; r == nil || !strings.HasPrefix(r.Logs, "The line is there.\n"+p.says) {
 			t.Errorf("the result is %+v", r)
 		}
 		for _, c := range o.Result.Egress.Connections {
-			// OpenCode asks for a library of its own, which it does without.
-			if (c.Verdict != "allowed" || c.Mode != "reverse") && (p.kind != "acp" || c.Code != gateway.CodeHost) {
+			if c.Verdict != "allowed" || c.Mode != "reverse" {
 				t.Errorf("%+v", c)
 			}
 			t.Logf("%s %s %s", c.Method, c.Host, c.Detail)
@@ -249,11 +250,6 @@ func TestX2_AgentCallsOut(t *testing.T) {
 		denied := map[string]int64{}
 		for _, d := range o.Result.Egress.Denied {
 			denied[d.Host+" "+d.Code] += d.Count
-		}
-		if p.kind == "acp" { // the library that it does without
-			maps.DeleteFunc(denied, func(k string, _ int64) bool {
-				return k != "evil.example "+gateway.CodeHost && strings.HasSuffix(k, " "+gateway.CodeHost)
-			})
 		}
 		if codes(o) != "" || denied["evil.example "+gateway.CodeHost] != 2 || denied["example.com "+gateway.CodeEndpoint] != 1 || len(denied) != 2 {
 			t.Errorf("%s: denied %v", codes(o), denied)
