@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -273,12 +274,23 @@ func deniedNotes(e kernel.Egress, who, operators, contracts string) (out []strin
 		if d.Host == "" {
 			where = "" // nobody can tell
 		}
-		out = append(out, fmt.Sprintf("%s: %s%s denied (%s)%s.", who, requests, where, d.Code, allowedBy(d, operators, contracts)))
+		out = append(out, fmt.Sprintf("%s: %s%s denied (%s)%s.", who, requests, where, d.Code, cmp.Or(allowedBy(d, operators, contracts), refusedFor(e, d))))
 	}
 	if e.DeniedMore > 0 {
 		out = append(out, fmt.Sprintf("%s: %d more requests denied.", who, e.DeniedMore))
 	}
 	return out
+}
+
+// refusedFor says what a provider's table lacks, of the first request of a kind: the operator
+// may add it.
+func refusedFor(e kernel.Egress, d kernel.Denied) string {
+	for _, c := range e.Connections {
+		if c.Detail != "" && c.Code == d.Code && c.Host == d.Host && slices.Contains([]string{"egress.body_denied", "egress.endpoint_denied"}, c.Code) {
+			return "; the first one: " + c.Detail
+		}
+	}
+	return ""
 }
 
 // allowedBy names the list that would allow it. What isn't about a rule for the host no

@@ -73,12 +73,16 @@ func TestRunRecord_TellsWhatWasDenied(t *testing.T) {
 		kernel.Denied{Host: "b.example.org", Port: 80, Code: "egress.host_denied", Rule: "world", Count: 2},
 	)}, {Name: "lint"}}}
 	built.Egress.DeniedMore = 3
+	built.Egress.Denied = append(built.Egress.Denied, kernel.Denied{Host: "models.example.org", Port: 443, Code: "egress.body_denied", Rule: "contract models.example.org", Count: 2})
+	built.Egress.Connections = []kernel.Connection{{Host: "example.org", Code: "egress.host_denied", Detail: "no"}, {Host: "models.example.org", Detail: "left out: x"},
+		{Host: "models.example.org", Code: "egress.body_denied", Detail: "hints: it isn't known"}, {Host: "models.example.org", Code: "egress.body_denied", Detail: "plans: it isn't known"}}
 	var rep Report
 	RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &built, Checked: &checked}.Tell(&rep, false)
 	want := []string{
 		"The builder: 12 requests to example.org:443 denied (egress.host_denied); a rule in builders.agent.egress of the server's configuration would allow it.",
 		"The builder: 2 requests denied (egress.request_invalid).",
 		"The builder: 1 request to 10.0.0.1:443 denied (egress.ip_literal).",
+		"The builder: 2 requests to models.example.org:443 denied (egress.body_denied); the first one: hints: it isn't known.",
 		"The builder: 3 more requests denied.",
 		"Check test: 2 requests to a.example.org:80 denied (egress.port_denied); a rule in its hosts in the contract would allow it.",
 		"Check test: 2 requests to b.example.org:80 denied (egress.host_denied); a rule in egress of this repository under worlds of the server's configuration would allow it.",

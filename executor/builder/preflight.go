@@ -65,6 +65,9 @@ func (p *preflights) entry(b Builder) *preflight {
 		fmt.Fprintf(sum, "%q %v %v\n", r.Host, r.Ports, r.Addresses)
 		if r.Credential != nil {
 			fmt.Fprintf(sum, "%q %q\n", r.Credential.Header, r.Credential.Value)
+			if api := r.Credential.API; api != nil {
+				fmt.Fprintf(sum, "%q %q\n", api.Name, api.Rows)
+			}
 		}
 	}
 	p.mu.Lock()
