@@ -420,3 +420,29 @@ func TestF3_AgentMovesNothingOut(t *testing.T) {
 		}
 	})
 }
+
+// TestAgents_Preflight: before a claim the installed agent is held to the gateway's table, with
+// nobody behind it, and nothing is claimed for one whose table lacks what it asks for.
+func TestAgents_Preflight(t *testing.T) {
+	each(t, func(t *testing.T, p published) {
+		b := p.bed(t, work...)
+		b.local.cfg.Builders["default"] = b.builder
+		began := time.Now()
+		found := b.local.Preflight(t.Context(), "default")
+		if t.Logf("it took %s", time.Since(began)); !found.Passes || len(found.Faults) > 0 || found.Note != "" || len(b.model.Asked()) > 0 {
+			t.Errorf("%+v, its provider was asked %q", found, b.model.Asked())
+		}
+		other := *gateway.APIs()[p.api]
+		other.Endpoints = slices.Clone(other.Endpoints)
+		for i := range other.Endpoints {
+			other.Endpoints[i].Path += "/of-another-version"
+		}
+		b.builder.Model = "another" // what was found isn't asked for again otherwise
+		b.builder.Egress[0].Credential = &gateway.Credential{Header: other.Header, Value: other.Prefix + providersKey, API: &other}
+		b.local.cfg.Builders["default"] = b.builder
+		found = b.local.Preflight(t.Context(), "default")
+		if len(found.Faults) != 1 || found.Faults[0].Code != kernel.CodeEnvBuilderRequest || !strings.Contains(found.Faults[0].Detail, "isn't allowed there") {
+			t.Errorf("%+v", found)
+		}
+	}, otherTables...)
+}
