@@ -141,7 +141,8 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 	r.tellDenied(rep)
 	r.tellPrepared(rep)
 	if b := r.Built; b != nil {
-		rep.Sandbox, rep.Agent, rep.BuilderMs = b.Sandbox, b.Agent, max(b.Ended-b.Started, 0)
+		rep.Sandbox, rep.Agent = b.Sandbox, b.Agent
+		rep.BuilderMs = max(b.Ended-b.Started, 0)
 		if r.faulty {
 			rep.Outputs = append(rep.Outputs, Output{Name: "builder stdout", Tail: b.Stdout.Tail}, Output{Name: "builder stderr", Tail: b.Stderr.Tail})
 		}
@@ -315,7 +316,8 @@ func (r RunRecord) Agrees(rep Report) bool {
 	r.Tell(&again, rep.Verified)
 	again = again.Finish()
 	return rep.Dispatched == again.Dispatched && rep.DispatchHash == again.DispatchHash && rep.RunID == again.RunID &&
-		(rep.BuilderMs == 0 || rep.BuilderMs == again.BuilderMs) && (rep.Agent == nil) == (again.Agent == nil) && (rep.Agent == nil || *rep.Agent == *again.Agent) &&
+		(rep.BuilderMs == 0 || rep.BuilderMs == again.BuilderMs) &&
+		(rep.Agent == nil) == (again.Agent == nil) && (rep.Agent == nil || *rep.Agent == *again.Agent) &&
 		rep.Sandbox == again.Sandbox && rep.ChecksSandbox == again.ChecksSandbox && slices.Equal(rep.ChangedFiles, again.ChangedFiles) &&
 		slices.Equal(rep.Discarded, again.Discarded) && slices.Equal(rep.Locks, again.Locks) && slices.EqualFunc(rep.Checks, again.Checks, Check.equal) && slices.Equal(rep.Outputs, again.Outputs)
 }
