@@ -70,7 +70,7 @@ func TestAgents_OneIssue(t *testing.T) {
 		if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v\n%s", kind, err, stdout.String())
 		}
-		if r["execution_verified"] != true || fmt.Sprint(r["changed_files"]) != "[receipt.awk total.awk]" || !strings.Contains(fmt.Sprint(r["notes"]), "The builder used ") {
+		if r["execution_verified"] != true || fmt.Sprint(r["changed_files"]) != "[receipt.awk total.awk]" || !strings.Contains(fmt.Sprint(r["notes"]), " It cost ") {
 			t.Errorf("%s: %s", kind, stdout.String())
 		}
 		if a, _ := r["agent"].(map[string]any); a["kind"] != kind || a["model"] == "" || !strings.Contains(fmt.Sprint(a["version"]), builder.KindPackage(kind).Version) {
