@@ -137,8 +137,9 @@ type Outward interface {
 	// (egress.not_allowed, environment.prepare.unavailable).
 	Reach(world string, checks []kernel.Check, steps []kernel.Step) []kernel.Violation
 	// Hosts are those that a builder is told it may reach in a world, sorted: as a contract
-	// writes hosts, or where they are asked for if the gateway has a credential for them.
-	// Providers of models are left out.
+	// writes hosts, or where they are asked for if the gateway has a credential for them, or
+	// if they are asked for by some methods alone, which are named. Providers of models are
+	// left out.
 	Hosts(world, builder string) []string
 	// Unheld says why what one attempt of a builder may use of models, by the operator's
 	// budget and a contract's, can't be held in a world (budget.unmetered, budget.unpriced).

@@ -90,6 +90,7 @@ const (
 	CodeEnvGovernance        Code = "environment.governance.unreadable"
 	CodeEnvBuilder           Code = "environment.builder.missing"
 	CodeEnvBuilderFailed     Code = "environment.builder.failed"
+	CodeEnvBuilderRequest    Code = "environment.builder.request_denied"
 	CodeEnvStore             Code = "environment.store.unavailable"
 	CodeEnvState             Code = "environment.state_dir"
 	CodeEnvWorkspace         Code = "environment.workspace.unavailable"
@@ -259,6 +260,7 @@ var codeTable = []CodeInfo{
 	{CodeEnvGovernance, "The contract file can't be read at the pinned commit.", CountsNothing, "Check that the file is a regular file on the base branch."},
 	{CodeEnvBuilder, "The builder's program is not there.", CountsNothing, "Install the program or correct the builder's argv; it must be visible in the sandbox."},
 	{CodeEnvBuilderFailed, "The builder's program could not be started.", CountsInterruption, "Read the detail; run the program by hand in the sandbox."},
+	{CodeEnvBuilderRequest, "The agent asks its provider for what the gateway's table doesn't let through.", CountsNothing, "Add the row that the detail names to credential.allow of the provider's host (docs/egress.md, \"What the table doesn't know\"), or install the tested version. Where it names none, only the tested version is left."},
 	{CodeEnvStore, "The store can't be opened or written.", CountsNothing, "Mend what the detail names. `writ doctor` looks at the state directory, its file system and the store."},
 	{CodeEnvState, "The state directory can't be used.", CountsNothing, "Mend what the detail names. About permissions: the directory must belong to the user that runs writ, with mode 700, and the files in it with mode 600."},
 	{CodeEnvWorkspace, "A workspace can't be made, read or written.", CountsNothing, "Mend what the detail names: most often the file system of the workspaces is read-only or gone, or its directory belongs to another user than the one that runs writ."},

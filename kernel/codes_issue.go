@@ -44,6 +44,7 @@ var issueRemedies = []struct {
 	{CodeEnvRepository, "Nothing here: the operator has to look at the server's access to the repository."},
 	{CodeEnvBuilder, "Name another builder of the server, or have the operator install this one."},
 	{CodeEnvBuilderFailed, "Nothing here: the operator has to look at the builder."},
+	{CodeEnvBuilderRequest, "Nothing here: the operator has to look at the builder. The task goes on by itself then."},
 	{CodeEnvStore, "Nothing here: the operator has to look at the server's disk."},
 	{CodeEnvDisk, "Nothing here: the operator has to make room on the server's disk. The task goes on by itself then."},
 	{CodeEnvWorkspace, "Nothing here: the operator has to look at the server's directory of workspaces."},

@@ -67,11 +67,12 @@ type BuilderResult struct {
 
 // Agent says which agent a builder was. Kind and model are the operator's configuration. The
 // version is the agent's claim: what it says in its own stream, else what its program said
-// before the claim.
+// before the claim. So is its last message.
 type Agent struct {
 	Kind    string `json:"kind"`
-	Version string `json:"version"` // untrusted: at most 64 printable ASCII characters; "" where it said none
-	Model   string `json:"model"`   // "" where the choice is the agent's
+	Version string `json:"version"`           // untrusted: at most 64 printable ASCII characters; "" where it said none
+	Model   string `json:"model"`             // "" where the choice is the agent's
+	Message string `json:"message,omitempty"` // untrusted: the beginning of what it said last, redacted, at most 2 KiB
 }
 
 // ChangeOp is what happened to a path.

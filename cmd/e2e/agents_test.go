@@ -70,7 +70,7 @@ func TestAgents_OneIssue(t *testing.T) {
 		if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v\n%s", kind, err, stdout.String())
 		}
-		if r["execution_verified"] != true || fmt.Sprint(r["changed_files"]) != "[receipt.awk total.awk]" || !strings.Contains(fmt.Sprint(r["notes"]), "The builder used ") {
+		if r["execution_verified"] != true || fmt.Sprint(r["changed_files"]) != "[receipt.awk total.awk]" || !strings.Contains(fmt.Sprint(r["notes"]), " It cost ") {
 			t.Errorf("%s: %s", kind, stdout.String())
 		}
 		if a, _ := r["agent"].(map[string]any); a["kind"] != kind || a["model"] == "" || !strings.Contains(fmt.Sprint(a["version"]), builder.KindPackage(kind).Version) {
@@ -90,7 +90,7 @@ func TestAgents_OneIssue(t *testing.T) {
 // one agent to the next.
 func sameReport(r map[string]any) string {
 	r = maps.Clone(r)
-	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head", "agent"} {
+	for _, key := range []string{"world_id", "run_id", "base_commit", "change_commit", "dispatch_hash", "ledger_head", "agent", "builder_ms"} {
 		delete(r, key)
 	}
 	notes, _ := r["notes"].([]any)

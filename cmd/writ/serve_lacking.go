@@ -40,7 +40,7 @@ const lackingCursor = "environment"
 // lackingCodes say that a builder can't be started on this machine as it is, or that its
 // provider doesn't serve it.
 var lackingCodes = []kernel.Code{kernel.CodeEnvBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers, kernel.CodeEnvDisk,
-	kernel.CodeEnvBuilderFailed, kernel.CodeProviderRefused, kernel.CodeProviderUnavailable}
+	kernel.CodeEnvBuilderFailed, kernel.CodeEnvBuilderRequest, kernel.CodeProviderRefused, kernel.CodeProviderUnavailable}
 
 func lacks(code kernel.Code) bool { return slices.Contains(lackingCodes, code) }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -53,6 +54,7 @@ func TestF1_NothingRendersFromUntrustedText(t *testing.T) {
 		r.Checks = []Check{{a, true, 1, true, 0, nil}}
 		r.Builder, r.Sandbox, r.ContractSource, r.RunID, r.NotBefore, r.WaitingFor = a, a, a, a, a, a
 		r.Held = &Held{a, a}
+		r.Agent = &kernel.Agent{Kind: a, Version: a, Model: a, Message: a}
 		md := Markdown(r)
 		checkInert(t, a, md)
 		for i, c := range Plain(r) {
@@ -85,7 +87,11 @@ func checkInert(t *testing.T, name, md string) {
 	src := []byte(md)
 	_ = ast.Walk(goldmark.DefaultParser().Parse(text.NewReader(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch n := n.(type) {
-		case *ast.RawHTML, *ast.HTMLBlock, *ast.Image, *ast.Link, *ast.AutoLink, *ast.CodeBlock, *ast.Blockquote:
+		case *ast.HTMLBlock:
+			if html := string(n.Lines().Value(src)); !slices.Contains([]string{"<details>\n<summary>" + lastMessage + "</summary>\n", "</details>\n"}, html) {
+				t.Errorf("%.40q: the HTML %q", name, html)
+			}
+		case *ast.RawHTML, *ast.Image, *ast.Link, *ast.AutoLink, *ast.CodeBlock, *ast.Blockquote:
 			t.Errorf("%.40q: a %s is rendered", name, n.Kind())
 			return ast.WalkStop, nil
 		case *ast.Text:

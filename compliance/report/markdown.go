@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/writbot/writ/kernel"
@@ -21,7 +22,10 @@ const (
 )
 
 // section is a part of a rendered report; later ones are left out first.
-type section struct{ title, body string }
+type section struct {
+	title, body string
+	fold        bool // a reader unfolds it
+}
 
 // Markdown renders the report so that it can be posted as a comment.
 func Markdown(r Report) string { return r.Finish().Recorded() }
@@ -48,6 +52,9 @@ func evidence(r Report, room int, measure func(string) int) string {
 	out := facted.String()
 	for _, s := range markdownSections(r) {
 		next := "\n#### " + s.title + "\n\n" + s.body
+		if s.fold {
+			next = Fold(s.title, s.body)
+		}
 		if measure(out)+measure(next) > room-left {
 			return out + "\nThe rest is left out because the report is too long; all of it is in the task's evidence.\n"
 		}
@@ -147,6 +154,9 @@ func facts(r Report) [][2]string {
 		add("version, as the agent says", a.Version)
 		add("model", a.Model)
 	}
+	if r.BuilderMs > 0 {
+		add("the builder ran for", (time.Duration(r.BuilderMs) * time.Millisecond).Round(100*time.Millisecond).String())
+	}
 	add("sandbox", r.Sandbox)
 	if level, _, _ := strings.Cut(r.Sandbox, " ("); level != r.ChecksSandbox {
 		add("sandbox of the checks", r.ChecksSandbox)
@@ -177,10 +187,11 @@ func markdownSections(r Report) []section {
 				fmt.Fprintf(&b, "- `%s`\n", c)
 			}
 		}
-		out = append(out, section{"Codes", b.String()})
+		out = append(out, section{title: "Codes", body: b.String()})
 	}
 	for _, s := range textSections(r) {
-		out = append(out, section{s.title, fenced(s.body)})
+		s.body = fenced(s.body)
+		out = append(out, s)
 	}
 	return out
 }
@@ -190,7 +201,7 @@ func textSections(r Report) []section {
 	var out []section
 	list := func(title string, lines []string) {
 		if len(lines) > 0 {
-			out = append(out, section{title, listed(lines)})
+			out = append(out, section{title: title, body: listed(lines)})
 		}
 	}
 	list("What broke a rule", violationLines(r.Violations))
@@ -201,13 +212,19 @@ func textSections(r Report) []section {
 	list("Changed files", paths(r.ChangedFiles))
 	list("Discarded leftovers", each(r.Discarded, unreferring))
 	list("Notes", append(append([]string{}, r.Warnings...), r.Notes...))
+	if a := r.Agent; a != nil && strings.TrimSpace(a.Message) != "" {
+		out = append(out, section{lastMessage, a.Message, true})
+	}
 	for _, o := range r.Outputs {
 		if strings.TrimSpace(o.Tail) != "" {
-			out = append(out, section{"Output of " + safeName(defuse(o.Name)), tail(o.Tail, maxTail)})
+			out = append(out, section{title: "Output of " + safeName(defuse(o.Name)), body: tail(o.Tail, maxTail)})
 		}
 	}
 	return out
 }
+
+// lastMessage is the title of what an agent said last. Nothing of a run is judged by it.
+const lastMessage = "The agent's last message: its own words, which nobody has checked"
 
 // safeName is a name in a heading: letters, digits and a few marks only.
 func safeName(s string) string { return safe(s, " -.") }

@@ -52,9 +52,12 @@ type Report struct {
 	LedgerHead     canon.Digest `json:"ledger_head"`   // last record before the report
 
 	Builder string `json:"builder"`
-	// Agent says which agent it was. Its version is its own claim.
-	Agent   *kernel.Agent `json:"agent,omitempty"`
-	Sandbox string        `json:"sandbox"` // isolation level of the builder; SandboxNone is loud
+	// Agent says which agent it was. Its version and its last message are its own claims.
+	Agent *kernel.Agent `json:"agent,omitempty"`
+	// BuilderMs is how long the builder ran, in milliseconds; 0 in a report of before it was
+	// said, and where none ran.
+	BuilderMs int64  `json:"builder_ms,omitempty"`
+	Sandbox   string `json:"sandbox"` // isolation level of the builder; SandboxNone is loud
 	// ChecksSandbox is that of the checks, which another machine may have run; "" where
 	// none ran.
 	ChecksSandbox string  `json:"checks_sandbox"`

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -141,6 +142,7 @@ func (r RunRecord) Tell(rep *Report, verified bool) {
 	r.tellPrepared(rep)
 	if b := r.Built; b != nil {
 		rep.Sandbox, rep.Agent = b.Sandbox, b.Agent
+		rep.BuilderMs = max(b.Ended-b.Started, 0)
 		if r.faulty {
 			rep.Outputs = append(rep.Outputs, Output{Name: "builder stdout", Tail: b.Stdout.Tail}, Output{Name: "builder stderr", Tail: b.Stderr.Tail})
 		}
@@ -273,12 +275,23 @@ func deniedNotes(e kernel.Egress, who, operators, contracts string) (out []strin
 		if d.Host == "" {
 			where = "" // nobody can tell
 		}
-		out = append(out, fmt.Sprintf("%s: %s%s denied (%s)%s.", who, requests, where, d.Code, allowedBy(d, operators, contracts)))
+		out = append(out, fmt.Sprintf("%s: %s%s denied (%s)%s.", who, requests, where, d.Code, cmp.Or(allowedBy(d, operators, contracts), refusedFor(e, d))))
 	}
 	if e.DeniedMore > 0 {
 		out = append(out, fmt.Sprintf("%s: %d more requests denied.", who, e.DeniedMore))
 	}
 	return out
+}
+
+// refusedFor says what a provider's table lacks, of the first request of a kind: the operator
+// may add it.
+func refusedFor(e kernel.Egress, d kernel.Denied) string {
+	for _, c := range e.Connections {
+		if c.Detail != "" && c.Code == d.Code && c.Host == d.Host && slices.Contains([]string{"egress.body_denied", "egress.endpoint_denied"}, c.Code) {
+			return "; the first one: " + c.Detail
+		}
+	}
+	return ""
 }
 
 // allowedBy names the list that would allow it. What isn't about a rule for the host no
@@ -297,12 +310,13 @@ func allowedBy(d kernel.Denied, operators, contracts string) string {
 }
 
 // Agrees reports whether a report says of the run what its records say: dispatch, agent,
-// changed files and checks.
+// time, changed files and checks. A report of before the time was said needn't say it.
 func (r RunRecord) Agrees(rep Report) bool {
 	var again Report
 	r.Tell(&again, rep.Verified)
 	again = again.Finish()
 	return rep.Dispatched == again.Dispatched && rep.DispatchHash == again.DispatchHash && rep.RunID == again.RunID &&
+		(rep.BuilderMs == 0 || rep.BuilderMs == again.BuilderMs) &&
 		(rep.Agent == nil) == (again.Agent == nil) && (rep.Agent == nil || *rep.Agent == *again.Agent) &&
 		rep.Sandbox == again.Sandbox && rep.ChecksSandbox == again.ChecksSandbox && slices.Equal(rep.ChangedFiles, again.ChangedFiles) &&
 		slices.Equal(rep.Discarded, again.Discarded) && slices.Equal(rep.Locks, again.Locks) && slices.EqualFunc(rep.Checks, again.Checks, Check.equal) && slices.Equal(rep.Outputs, again.Outputs)

@@ -73,12 +73,16 @@ func TestRunRecord_TellsWhatWasDenied(t *testing.T) {
 		kernel.Denied{Host: "b.example.org", Port: 80, Code: "egress.host_denied", Rule: "world", Count: 2},
 	)}, {Name: "lint"}}}
 	built.Egress.DeniedMore = 3
+	built.Egress.Denied = append(built.Egress.Denied, kernel.Denied{Host: "models.example.org", Port: 443, Code: "egress.body_denied", Rule: "contract models.example.org", Count: 2})
+	built.Egress.Connections = []kernel.Connection{{Host: "example.org", Code: "egress.host_denied", Detail: "no"}, {Host: "models.example.org", Detail: "left out: x"},
+		{Host: "models.example.org", Code: "egress.body_denied", Detail: "hints: it isn't known"}, {Host: "models.example.org", Code: "egress.body_denied", Detail: "plans: it isn't known"}}
 	var rep Report
 	RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &built, Checked: &checked}.Tell(&rep, false)
 	want := []string{
 		"The builder: 12 requests to example.org:443 denied (egress.host_denied); a rule in builders.agent.egress of the server's configuration would allow it.",
 		"The builder: 2 requests denied (egress.request_invalid).",
 		"The builder: 1 request to 10.0.0.1:443 denied (egress.ip_literal).",
+		"The builder: 2 requests to models.example.org:443 denied (egress.body_denied); the first one: hints: it isn't known.",
 		"The builder: 3 more requests denied.",
 		"Check test: 2 requests to a.example.org:80 denied (egress.port_denied); a rule in its hosts in the contract would allow it.",
 		"Check test: 2 requests to b.example.org:80 denied (egress.host_denied); a rule in egress of this repository under worlds of the server's configuration would allow it.",
@@ -238,6 +242,43 @@ func TestRunRecord_TellsOfTheAgent(t *testing.T) {
 	}
 	if run.Built = nil; run.Agrees(told) {
 		t.Error("of no run: it agrees")
+	}
+}
+
+// TestRunRecord_TellsHowLongAndLastMessage: how long the builder ran is a fact of the report,
+// and the last message of an agent is folded and quoted. Both follow from the records, and a
+// report of before the time was said agrees still.
+func TestRunRecord_TellsHowLongAndLastMessage(t *testing.T) {
+	built := kernel.BuilderResult{Started: 1_000, Ended: 1_000 + 754_321, Agent: &kernel.Agent{Kind: "codex", Message: "Done.\n/close\n</details> @ana a\u200bb"}}
+	run := RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &built}
+	var told Report
+	run.Tell(&told, false)
+	told = told.Finish()
+	for text, want := range map[string]string{
+		told.Recorded():           "- the builder ran for: `12m34.3s`\n",
+		told.Evidence(60_000, ""): "\n<details>\n<summary>" + lastMessage + "</summary>\n\n```text\n| Done.\n| /close\n| </details> @ana a\\u{200b}b\n```\n\n</details>\n",
+		Plain(told):               lastMessage + "\n  Done.\n  /close\n  </details> @ana a\\u{200b}b\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q isn't in %q", want, text)
+		}
+	}
+	if first := told.Comment(Around{}); strings.Contains(first, "Done.") {
+		t.Errorf("it stands where everybody reads: %q", first)
+	}
+	for name, c := range map[string]struct {
+		change func(*Report)
+		want   bool
+	}{
+		"as it was told":  {func(*Report) {}, true},
+		"no time":         {func(r *Report) { r.BuilderMs = 0 }, true},
+		"another time":    {func(r *Report) { r.BuilderMs++ }, false},
+		"another message": {func(r *Report) { r.Agent = &kernel.Agent{Kind: "codex", Message: "Failed."} }, false},
+	} {
+		r := told
+		if c.change(&r); run.Agrees(r) != c.want {
+			t.Errorf("%s: it agrees: %t", name, !c.want)
+		}
 	}
 }
 

@@ -192,6 +192,10 @@ func (b *build) saidFaults(end ending) []kernel.Violation {
 	return []kernel.Violation{{Code: kernel.CodeExecutionReported, Subject: "builder", Detail: "The agent says that it failed: " + why + "."}}
 }
 
+// maxKeptMessage bounds what is kept of an agent's last message, in bytes: it is told in the
+// report, where a reader wants a summary. All of it is in the transcript.
+const maxKeptMessage = 2<<10 - len("…")
+
 // maxVersion bounds a version, in characters: those of the tested agents have 21 at most.
 const maxVersion = 64
 
@@ -202,11 +206,13 @@ func (b *build) agent() *kernel.Agent {
 	if !b.cfg.isAgent() {
 		return nil
 	}
-	version := b.version
+	out := &kernel.Agent{Kind: b.cfg.Kind, Version: b.version, Model: b.l.clean(b.cfg.Model, maxDetailBytes)}
 	if b.said != nil {
-		version = cmp.Or(b.l.keptVersion(b.said.version), version)
+		out.Version = cmp.Or(b.l.keptVersion(b.said.version), out.Version)
+		// All of it is redacted before it is cut, so that no part of a secret is left.
+		out.Message = clip(strings.TrimSpace(b.l.clean(b.said.message, maxMessage)), maxKeptMessage)
 	}
-	return &kernel.Agent{Kind: b.cfg.Kind, Version: version, Model: b.l.clean(b.cfg.Model, maxDetailBytes)}
+	return out
 }
 
 // keptVersion is a version as it is kept. It ends before the first character that isn't printable

@@ -8,9 +8,12 @@ import "encoding/json"
 var acp = agent{
 	pack: Package{Name: "opencode-linux-x64", Version: "1.18.33", Program: "opencode-linux-*/bin/opencode", Args: []string{"acp"}},
 	launch: func(api, model, at string) launch {
+		// Without the last two it asks npm's registry for a package of its plugins, and works
+		// 20 seconds later: they send that one request nowhere, and have it tried once.
 		return launch{env: map[string]string{
 			"OPENCODE_CONFIG_CONTENT": opencodeConfig(api, model, at), "OPENCODE_PURE": "1", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
 			"OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_CLAUDE_CODE": "1", "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
+			"npm_config_@opencode-ai:registry": "http://127.0.0.1:9/", "npm_config_fetch_retries": "0",
 		}}
 	},
 	talks: true,

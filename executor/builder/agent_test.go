@@ -151,8 +151,38 @@ func TestAgent_Version(t *testing.T) {
 			if c.kind == "" && o.Result.Agent == nil {
 				return
 			}
-			if a := o.Result.Agent; codes(o) != "" || c.kind == "" || a == nil || *a != (kernel.Agent{Kind: c.kind, Version: c.want, Model: "test-model"}) {
+			if a := o.Result.Agent; codes(o) != "" || c.kind == "" || a == nil || *a != (kernel.Agent{Kind: c.kind, Version: c.want, Model: "test-model", Message: a.Message}) {
 				t.Errorf("%s: %+v", codes(o), a)
+			}
+		})
+	}
+}
+
+// TestAgent_LastMessage: what an agent says last is kept from its beginning, within a bound and
+// without secrets, whole ones or parts, however it ends. What a program of no kind says isn't.
+func TestAgent_LastMessage(t *testing.T) {
+	for name, c := range map[string]struct{ kind, says, then, want string }{
+		"well":                      {"claude-code", "All done.", "", "All done."},
+		"it failed":                 {"claude-code", "All done.", "exit 1", "All done."},
+		"a secret":                  {"claude-code", "It is " + providersKey + ".", "", "It is [secret]."},
+		"a secret in pieces":        {"claude-code", providersKey[:4] + `\u0000` + providersKey[4:], "", "[secret]"},
+		"a long one":                {"claude-code", strings.Repeat("é", 1500), "", strings.Repeat("é", 1022) + "…"},
+		"a secret where it is cut":  {"claude-code", strings.Repeat("x", maxKeptMessage-4) + providersKey, "", strings.Repeat("x", maxKeptMessage-4) + "[sec…"},
+		"a longer one than is read": {"claude-code", strings.Repeat("x", maxSaidLine), "", ""},
+		"of no kind":                {"", "All done.", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t, withoutKey)
+			_, rule := provider(t, b, cmp.Or(KindAPI(c.kind), "openai"), &stub.Model{Key: providersKey})
+			b.base = baseOf(map[string]string{"calc/said": `{"type":"result","subtype":"success","result":"` + c.says + `"}` + "\n", "calc/agent*": "#!/bin/sh\ncat calc/said; echo x > calc/new; " + c.then + "\n"})
+			o := b.build(b.job(Builder{Kind: c.kind, Argv: []string{"calc/agent"}, Egress: []gateway.Rule{rule}}))
+			got := ""
+			if o.Result.Agent != nil {
+				got = o.Result.Agent.Message
+			}
+			if got != c.want || (o.Result.Agent == nil) != (c.kind == "") {
+				t.Errorf("%s: %q, want %q", codes(o), got, c.want)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ package builder
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,12 +154,14 @@ func TestAgents_DoTheWork(t *testing.T) {
 		if codes(o) != "" || paths(o.Diff) != "modify calc/add.go" {
 			t.Fatalf("%s, %s: %v\n%s\n%s\n%+v", codes(o), paths(o.Diff), o.Violations, o.Result.Stdout.Tail, o.Result.Stderr.Tail, o.Result.Egress)
 		}
+		if a := o.Result.Agent; a == nil || a.Message != "The line is there." {
+			t.Errorf("the agent is %+v", a)
+		}
 		if r := o.Result.Result; r == nil || !strings.HasPrefix(r.Logs, "The line is there.\n"+p.says) {
 			t.Errorf("the result is %+v", r)
 		}
 		for _, c := range o.Result.Egress.Connections {
-			// OpenCode asks for a library of its own, which it does without.
-			if (c.Verdict != "allowed" || c.Mode != "reverse") && (p.kind != "acp" || c.Code != gateway.CodeHost) {
+			if c.Verdict != "allowed" || c.Mode != "reverse" {
 				t.Errorf("%+v", c)
 			}
 			t.Logf("%s %s %s", c.Method, c.Host, c.Detail)
@@ -249,11 +250,6 @@ func TestX2_AgentCallsOut(t *testing.T) {
 		denied := map[string]int64{}
 		for _, d := range o.Result.Egress.Denied {
 			denied[d.Host+" "+d.Code] += d.Count
-		}
-		if p.kind == "acp" { // the library that it does without
-			maps.DeleteFunc(denied, func(k string, _ int64) bool {
-				return k != "evil.example "+gateway.CodeHost && strings.HasSuffix(k, " "+gateway.CodeHost)
-			})
 		}
 		if codes(o) != "" || denied["evil.example "+gateway.CodeHost] != 2 || denied["example.com "+gateway.CodeEndpoint] != 1 || len(denied) != 2 {
 			t.Errorf("%s: denied %v", codes(o), denied)
@@ -423,4 +419,30 @@ func TestF3_AgentMovesNothingOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAgents_Preflight: before a claim the installed agent is held to the gateway's table, with
+// nobody behind it, and nothing is claimed for one whose table lacks what it asks for.
+func TestAgents_Preflight(t *testing.T) {
+	each(t, func(t *testing.T, p published) {
+		b := p.bed(t, work...)
+		b.local.cfg.Builders["default"] = b.builder
+		began := time.Now()
+		found := b.local.Preflight(t.Context(), "default")
+		if t.Logf("it took %s", time.Since(began)); !found.Passes || len(found.Faults) > 0 || found.Note != "" || len(b.model.Asked()) > 0 {
+			t.Errorf("%+v, its provider was asked %q", found, b.model.Asked())
+		}
+		other := *gateway.APIs()[p.api]
+		other.Endpoints = slices.Clone(other.Endpoints)
+		for i := range other.Endpoints {
+			other.Endpoints[i].Path += "/of-another-version"
+		}
+		b.builder.Model = "another" // what was found isn't asked for again otherwise
+		b.builder.Egress[0].Credential = &gateway.Credential{Header: other.Header, Value: other.Prefix + providersKey, API: &other}
+		b.local.cfg.Builders["default"] = b.builder
+		found = b.local.Preflight(t.Context(), "default")
+		if len(found.Faults) != 1 || found.Faults[0].Code != kernel.CodeEnvBuilderRequest || !strings.Contains(found.Faults[0].Detail, "isn't allowed there") {
+			t.Errorf("%+v", found)
+		}
+	}, otherTables...)
 }

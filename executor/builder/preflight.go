@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,11 +25,15 @@ const (
 	preflightBad  = 30 * time.Second
 )
 
+// PreflightTime is how long one takes at most, with an agent's first request.
+const PreflightTime = preflightTime + rehearsalTime
+
 // Preflight is what was found out of a builder before anything is claimed for it.
 type Preflight struct {
 	Version string   // what its program says of itself; "" of none that was asked
 	Note    string   // how that differs from what was tested; "" where it doesn't
 	Takes   []string // providers that were reached and take the key
+	Passes  bool     // the gateway's table has what its program asks for first
 	Faults  []kernel.Violation
 }
 
@@ -46,6 +48,7 @@ type preflight struct {
 	mu    sync.Mutex // held while it is tried, so that it is tried once
 	found Preflight
 	until time.Time
+	first rehearsal              // of the program that was there last
 	said  atomic.Pointer[string] // the version that was found last; nil before the first
 }
 
@@ -65,6 +68,9 @@ func (p *preflights) entry(b Builder) *preflight {
 		fmt.Fprintf(sum, "%q %v %v\n", r.Host, r.Ports, r.Addresses)
 		if r.Credential != nil {
 			fmt.Fprintf(sum, "%q %q\n", r.Credential.Header, r.Credential.Value)
+			if api := r.Credential.API; api != nil {
+				fmt.Fprintf(sum, "%q %q\n", api.Name, api.Rows)
+			}
 		}
 	}
 	p.mu.Lock()
@@ -96,6 +102,9 @@ func (l *Local) Preflight(ctx context.Context, name string) Preflight {
 	within, cancel := context.WithTimeout(ctx, preflightTime)
 	defer cancel()
 	found := l.fly(within, name, b)
+	if len(found.Faults) == 0 && b.isAgent() && l.cfg.Sandbox.Name() == gatewayLevel {
+		l.firstRequest(ctx, p, name, b, &found)
+	}
 	if ctx.Err() != nil {
 		return found // nobody waits for it, and it was ended
 	}
@@ -105,6 +114,23 @@ func (l *Local) Preflight(ctx context.Context, name string) Preflight {
 		p.until = time.Now().Add(preflightBad)
 	}
 	return found
+}
+
+// firstRequest adds what the gateway's table says of the program's first request. It is tried
+// once for each program, version and configuration, for nothing else changes it.
+func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b Builder, found *Preflight) {
+	r := p.first
+	if of := b.program() + " " + found.Version; r.of != of {
+		var err error
+		if r, err = l.rehearse(ctx, b); err != nil {
+			r.note = "What it asks its provider for can't be tried: " + strings.TrimSuffix(err.Error(), ".") + "."
+		}
+		if r.of = of; ctx.Err() == nil {
+			p.first = r
+		}
+	}
+	found.Passes, found.Faults = r.passed, r.unlisted(b, name, found.Version)
+	found.Note = strings.TrimSpace(found.Note + " " + r.note)
 }
 
 // doubtPreflight has the next claim try again: a run has ended over its provider.
@@ -180,34 +206,12 @@ func (l *Local) reaches(ctx context.Context, b Builder, r gateway.Rule) error {
 
 // askVersion starts the program as a run would, and is what it says of its version.
 func (l *Local) askVersion(ctx context.Context, b Builder) (string, error) {
-	if err := l.makeWorkDir(); err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(l.cfg.WorkDir, preflightDir)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = sandbox.RemoveTree(dir) }() // a sweep removes what is left
-	workspace := filepath.Join(dir, "workspace")
-	if err := os.Mkdir(workspace, 0o700); err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // the sandbox's user passes through
-		return "", err
-	}
 	stdout, stderr := &sandbox.Capture{Cap: keepBytes}, &sandbox.Capture{Cap: keepBytes}
-	p, err := l.cfg.Sandbox.Start(ctx, sandbox.Spec{
-		Argv: []string{b.Argv[0], "--version"}, Env: environment(b.prepared().Env, nil), Workspace: workspace, ReadOnly: b.ReadOnly,
-		Stdout: stdout, Stderr: stderr, Limits: l.cfg.Limits,
-	})
-	if err != nil {
-		return "", err
-	}
-	exit := p.Wait()
+	exit, err := l.tried(ctx, b, sandbox.Spec{Argv: []string{b.Argv[0], "--version"}, Env: environment(b.prepared().Env, nil), Stdout: stdout, Stderr: stderr})
 	said, _, _ := strings.Cut(l.clean(stdout.TailText(keepBytes), maxDetailBytes), "\n")
 	switch {
-	case exit.Err != nil:
-		return "", exit.Err
+	case err != nil:
+		return "", err
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("it didn't say its version within %s", preflightTime)
 	case exit.Code != 0 || exit.Cause != sandbox.CauseExited:
@@ -227,5 +231,5 @@ func (p Package) differs(says string) string {
 	if found := versionForm().FindString(says); p.Version == "" || found == p.Version {
 		return ""
 	}
-	return "Tested is " + p.Version + "; what another version asks its provider for may be refused by the gateway's table."
+	return "Tested is " + p.Version + "; what another version asks its provider for later may be refused by the gateway's table."
 }

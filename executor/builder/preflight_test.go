@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"net/http"
@@ -9,24 +10,108 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/kernel"
 )
 
 // versioned is a builder of a kind whose program does what a script says when it is asked
-// for its version.
-func versioned(t *testing.T, kind string, rule gateway.Rule, text string) Builder {
+// for its version, and what first says when it is to work.
+func versioned(t *testing.T, kind string, rule gateway.Rule, text string, first ...string) Builder {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\n[ \"$*\" = --version ] || exit 9\n"+text+"\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\n[ \"$*\" = --version ] || { "+strings.Join(append(first, "exit 9"), "\n")+"; }\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return Builder{Kind: kind, Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}}
+	return Builder{Kind: kind, Argv: []string{"/opt/agent/agent"}, Env: map[string]string{"INIT": "/run/writ/init"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}}
 }
 
 const saysTested = "echo '2.1.332 (Claude Code)'"
+
+// works asks for a message as an agent that has tools, with what is said beside it.
+func works(more string) string {
+	return `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{` + more + `"model":"m","max_tokens":1,"messages":[],"tools":[{"name":"a","input_schema":{}}]}'`
+}
+
+// TestPreflight_FirstRequest: the installed agent is run once, with nobody behind the gateway,
+// and what its table refuses of the agent's request is said before anything is claimed, with
+// the row that would let it through. Nobody is asked for anything that costs.
+func TestPreflight_FirstRequest(t *testing.T) {
+	t.Parallel()
+	const title = `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{"model":"m","max_tokens":1,"messages":[]}'`
+	const refused = "The gateway's table refuses what 2.2.0 asks its provider for: hints: it isn't known; the row for credential.allow: hints. Tested is 2.1.332."
+	for name, c := range map[string]struct {
+		first, version string
+		rows           []string
+		passes         bool
+		detail, note   string
+	}{
+		"well":                      {first: works(""), passes: true},
+		"an option of another":      {first: works(`"hints":1,`), passes: true},
+		"what the table lacks":      {first: works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
+		"the row":                   {first: works(`"hints":{"a":1},`), rows: []string{"hints"}, passes: true},
+		"its work beside a title":   {first: title + "\n" + works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
+		"another endpoint besides":  {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'` + "\n" + works(""), passes: true},
+		"without tools":             {first: title, passes: true},
+		"another endpoint alone":    {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'`, detail: "POST /v1/events isn't allowed there; the row for credential.allow: POST /v1/events as /v1/messages."},
+		"it ends":                   {first: "echo no such option: --bare >&2; exit 7", note: "It ended with the exit status 7 before it asked its provider for anything, so that it isn't known whether the gateway's table has what it asks for. no such option: --bare"},
+		"it asks somebody else":     {first: `"$INIT" act-fetch http://evil.example/x http://models.example.org/x`, note: "It ended with the exit status 9"},
+		"what is said isn't hidden": {first: "echo " + providersKey + " >&2; exit 7", note: "[secret]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t, withoutKey)
+			m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
+			_, rule := provider(t, b, "anthropic", m)
+			var err error
+			if rule.Credential.API, err = rule.Credential.API.With(c.rows); err != nil {
+				t.Fatal(err)
+			}
+			agent := versioned(t, "claude-code", rule, "echo "+cmp.Or(c.version, "2.1.332"), c.first)
+			agent.Egress = append(agent.Egress, gateway.Rule{Host: "models.example.org", Ports: []uint16{80}})
+			b.local.cfg.Builders["default"] = agent
+			p := b.local.Preflight(t.Context(), "default")
+			detail := ""
+			for _, v := range p.Faults {
+				if detail += v.Detail; v.Code != kernel.CodeEnvBuilderRequest {
+					t.Errorf("%+v", v)
+				}
+			}
+			if p.Passes != c.passes || detail != c.detail && !strings.HasSuffix(detail, c.detail) || (detail == "") != (c.detail == "") || !strings.Contains(p.Note, c.note) || c.note == "" && p.Note != "" || len(m.Asked()) > 0 {
+				t.Errorf("%+v, asked %q", p, m.Asked())
+			}
+		})
+	}
+}
+
+// TestPreflight_FirstRequestOnce: it is made once for a program as it is.
+func TestPreflight_FirstRequestOnce(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey})
+	agent := versioned(t, "claude-code", rule, saysTested, works(""))
+	b.local.cfg.Builders["default"] = agent
+	if p := b.local.Preflight(t.Context(), "default"); !p.Passes {
+		t.Fatalf("%+v", p)
+	}
+	again := func() Preflight {
+		b.local.preflights.entry(agent).first.passed = false // only another try finds out otherwise
+		b.local.doubtPreflight("default")
+		return b.local.Preflight(t.Context(), "default")
+	}
+	if p := again(); p.Passes {
+		t.Error("the same program is tried again")
+	}
+	if err := os.Chtimes(filepath.Join(agent.ReadOnly[0].Source, "agent"), time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if p := again(); !p.Passes {
+		t.Errorf("another program isn't tried: %+v", p)
+	}
+}
 
 // TestPreflight_Faults: what a run would fail over is said before anything is claimed, with
 // the code of whose it is, and nothing is asked for that costs anything.
@@ -82,7 +167,7 @@ func TestPreflight_Said(t *testing.T) {
 	b := outward(t)
 	_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey})
 	for program, note := range map[string]string{saysTested: "", "echo '2.2.0 (Claude Code)'; echo more": "Tested is 2.1.332; what another"} {
-		b.local.cfg.Builders["default"] = versioned(t, "claude-code", rule, program)
+		b.local.cfg.Builders["default"] = versioned(t, "claude-code", rule, program, works(""))
 		p := b.local.Preflight(t.Context(), "default")
 		if !strings.HasSuffix(p.Version, " (Claude Code)") || !strings.HasPrefix(p.Note, note) || note == "" && p.Note != "" || fmt.Sprint(p.Takes) != "[example.com]" || len(p.Faults) > 0 {
 			t.Errorf("%+v", p)

@@ -39,6 +39,8 @@ type API struct {
 	// Trial is a request that costs nothing; nil: there is none.
 	Trial  *trial            `json:"trial,omitempty"`
 	Shapes map[string]*shape `json:"shapes"`
+	// Rows are what the operator lets through beside the table; see [API.With].
+	Rows []string `json:"-"`
 }
 
 type endpoint struct {
@@ -147,7 +149,7 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 	if err != nil {
 		return nil, nil, err
 	}
-	out, s := req.Clone(req.Context()), &sieve{shapes: a.Shapes}
+	out, s := req.Clone(req.Context()), &sieve{shapes: a.Shapes, rows: a.Rows}
 	if err := e.query(out.URL, s); err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +170,7 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 	}
 	tree, _, err = s.take(e.Body, "", tree)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, a.remedied(err, s.lacks)
 	}
 	if err := e.bounded(tree); err != nil {
 		return nil, s.left, err
@@ -189,7 +191,28 @@ func (a *API) endpoint(req *http.Request) (endpoint, error) {
 			return e, nil
 		}
 	}
-	return endpoint{}, denied(CodeEndpoint, req.Method+" "+clipped(req.URL.EscapedPath())+" isn't allowed there")
+	row := req.Method + " " + clipped(req.URL.EscapedPath())
+	err := denied(CodeEndpoint, row+" isn't allowed there")
+	for _, e := range a.Endpoints {
+		if req.Method == http.MethodPost && e.Body != nil {
+			row += " as " + e.Path
+			break
+		}
+	}
+	return endpoint{}, a.remedied(err, row)
+}
+
+// remedied says in a refusal which row of the operator's would let the request through, if
+// there is one.
+func (a *API) remedied(err error, row string) error {
+	f, isFault := errors.AsType[*fault](err)
+	if _, werr := a.With([]string{row}); row == "" || werr != nil || !isFault {
+		return err
+	}
+	if text := f.msg + "; the row for credential.allow: " + row; len(text) <= maxText {
+		f.msg = text
+	}
+	return err
 }
 
 // model is the one that a path names where the endpoint has a star: in one segment, spelled

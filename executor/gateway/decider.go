@@ -138,13 +138,9 @@ const anyName = "writ-asks-for-any-name."
 // Covers decides whether something of what a rule asks for is allowed: the first name
 // below it for a pattern, and a tunnel or a plain request.
 func (d *Decider) Covers(r Rule) (out Decision) {
-	host := r.Host
-	if below, ok := strings.CutPrefix(host, "*."); ok {
-		host = anyName + below
-	}
 	for _, port := range r.Ports {
 		for _, method := range append([]string{""}, methods...) {
-			if out = d.Decide(Ask{Host: host, Port: port, Method: method}); out.Code == "" {
+			if out = d.decideAny(r.Host, port, method); out.Code == "" {
 				return out
 			}
 		}
@@ -152,18 +148,29 @@ func (d *Decider) Covers(r Rule) (out Decision) {
 	return out
 }
 
+// decideAny is Decide for the first name below a pattern.
+func (d *Decider) decideAny(host string, port uint16, method string) Decision {
+	if below, ok := strings.CutPrefix(host, "*."); ok {
+		host = anyName + below
+	}
+	return d.Decide(Ask{Host: host, Port: port, Method: method})
+}
+
 // Hosts are those of the lists that something is allowed of, as a contract writes them
 // (see [ParseHost]), sorted. Of two names where one is below the other the lower one is
 // what both lists allow, so that each list's own names are enough. One for which the
-// gateway sets a credential is named as it is asked for, see [Rule.Inside]; a provider of
-// models is left out, since asking it is the agent's matter, not the task's.
+// gateway sets a credential is named as it is asked for, see [Rule.Inside], and so is one that
+// is asked for by plain HTTP alone, with the methods that it allows; a provider of models is
+// left out, since asking it is the agent's matter, not the task's.
 func (d *Decider) Hosts() []string {
 	hosts := []string{}
 	for r, given := range d.allowed() {
 		switch {
 		case given != nil && given.API != nil:
 		case given != nil:
-			hosts = append(hosts, r.Inside())
+			hosts = append(hosts, r.Inside()+d.only(r))
+		case d.only(r) != "":
+			hosts = append(hosts, strings.TrimSuffix(fmt.Sprintf("http://%s:%d", r.Host, r.Ports[0]), ":80")+d.only(r))
 		case r.Ports[0] != DefaultPort:
 			hosts = append(hosts, fmt.Sprintf("%s:%d", r.Host, r.Ports[0]))
 		default:
@@ -172,6 +179,16 @@ func (d *Decider) Hosts() []string {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
+}
+
+// only says by which methods alone a host is asked for; nothing where it is by all of them, or
+// by a tunnel, in which they can't be seen.
+func (d *Decider) only(r Rule) string {
+	allowed := slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return d.decideAny(r.Host, r.Ports[0], m).Code != "" })
+	if d.decideAny(r.Host, r.Ports[0], "").Code == "" || len(allowed) == len(methods) {
+		return ""
+	}
+	return " (" + strings.Join(allowed, " and ") + " only)"
 }
 
 // Reaches says whether anything is allowed at all, a provider of models included.

@@ -129,18 +129,19 @@ func TestDecider_Lists(t *testing.T) {
 
 // TestDecider_Hosts: what is told of the hosts is what all lists allow of them, port by port.
 func TestDecider_Hosts(t *testing.T) {
-	world := []Rule{{Host: "*.below.example.org"}, {Host: "mirror.example.org", Ports: []uint16{443, 8443}}, {Host: "post.example.org"}, {Host: "world.example.org"}, {Host: "api.example.org"}, {Host: "models.example.org"}}
+	world := []Rule{{Host: "*.below.example.org"}, {Host: "mirror.example.org", Ports: []uint16{443, 8443}}, {Host: "post.example.org"}, {Host: "read.example.org", Ports: []uint16{80}}, {Host: "token.example.org"}, {Host: "world.example.org"}, {Host: "api.example.org"}, {Host: "models.example.org"}}
 	mine := []Rule{
 		{Host: "MIRROR.example.org", Ports: []uint16{8443, 443, 80}}, {Host: "a.below.example.org"}, {Host: "alone.example.org"},
 		{Host: "post.example.org", Methods: []string{"POST"}}, {Host: "api.example.org", Credential: &Credential{Header: "Authorization", Value: "secret"}},
+		{Host: "read.example.org", Ports: []uint16{80}, Methods: []string{"HEAD", "GET"}}, {Host: "token.example.org", Methods: []string{"GET"}, Credential: &Credential{Header: "Authorization", Value: "secret"}},
 		{Host: "*.world.example.org"}, {Host: "models.example.org", Credential: &Credential{Header: "Authorization", Value: "secret", API: APIs()["openai"]}},
 	}
 	for name, c := range map[string]struct {
 		builder, world []Rule
 		want           string
 	}{
-		"both":             {mine, world, "a.below.example.org http://api.example.org mirror.example.org mirror.example.org:8443 post.example.org"},
-		"the world's name": {[]Rule{{Host: "*.example.org"}}, world, "*.below.example.org api.example.org mirror.example.org models.example.org post.example.org world.example.org"},
+		"both":             {mine, world, "a.below.example.org http://api.example.org http://post.example.org:443 (POST only) http://read.example.org (GET and HEAD only) http://token.example.org (GET only) mirror.example.org mirror.example.org:8443"},
+		"the world's name": {[]Rule{{Host: "*.example.org"}}, world, "*.below.example.org api.example.org mirror.example.org models.example.org post.example.org token.example.org world.example.org"},
 		"none in common":   {mine[2:3], world, ""},
 		"no world":         {mine, nil, ""},
 	} {

@@ -38,7 +38,9 @@ func (x *exchange) reserve(ctx context.Context) error {
 }
 
 // whileThere is ctx until the client goes away. Its request was read whole: what it still
-// sends is thrown away. leave says why ctx has ended, nil if it hasn't, and nothing reads
+// sends is thrown away. That it closes its own side alone counts as going away: TCP tells both
+// by the same sign, and only an answer would find out, which isn't there before the provider
+// was paid for one. leave says why ctx has ended, nil if it hasn't, and nothing reads
 // from the client any more when it returns.
 func (x *exchange) whileThere(ctx context.Context) (there context.Context, leave func() error) {
 	there, cancel := context.WithCancel(ctx)

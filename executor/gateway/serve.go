@@ -47,6 +47,9 @@ func (x *exchange) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	if x.server.c.Judged != nil {
+		return x.judged(req, d)
+	}
 	out, err := x.reach(ctx, d, d.Port)
 	if err != nil {
 		return err
@@ -59,6 +62,18 @@ func (x *exchange) serve(ctx context.Context) error {
 		return x.connect(ctx, d.Host, out)
 	}
 	return x.plain(ctx, req, d, out)
+}
+
+// judged ends a request that would go out now.
+func (x *exchange) judged(req *http.Request, d Decision) error {
+	if d.credential != nil && d.credential.API != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return err
+		}
+		x.server.c.Judged(body)
+	}
+	return denied(CodeProvider, "nothing goes out in a trial")
 }
 
 // asked reads from a request what it wants, and notes it.

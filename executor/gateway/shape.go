@@ -33,7 +33,9 @@ type shape struct {
 // sieve lets a body through a shape, and notes what it leaves out.
 type sieve struct {
 	shapes map[string]*shape
+	rows   []string // that the operator lets through beside them
 	left   []string
+	lacks  string // the row that would let through what was refused last
 }
 
 // leave notes that something isn't sent: once for all elements of a list.
@@ -41,15 +43,7 @@ func (s *sieve) leave(at string) {
 	if len(s.left) == maxLeft {
 		return
 	}
-	at = clipped(at)
-	parts := strings.Split(at, ".")
-	for i, p := range parts {
-		n := strings.TrimLeft(p, "0123456789")
-		if i > 0 && n != p && (n == "" || n[0] == '(') {
-			parts[i] = "n" + n
-		}
-	}
-	if at = strings.Join(parts, "."); !slices.Contains(s.left, at) {
+	if at = pattern(clipped(at)); !slices.Contains(s.left, at) {
 		s.left = append(s.left, at)
 	}
 }
@@ -169,6 +163,11 @@ func (s *sieve) union(sh *shape, at string, o object) (any, bool, error) {
 	}
 	one := sh.Of[kind]
 	if !isText || one == nil {
+		row := pattern(at+"."+sh.By) + "=" + kind
+		if known, err := s.byRow(row, at, o); known {
+			return o, true, err
+		}
+		s.lacks = row
 		return nil, false, refused(at+"."+sh.By, strconv.Quote(clipped(kind))+" isn't known")
 	}
 	if one.Fields == nil {
@@ -187,7 +186,18 @@ func (s *sieve) object(fields map[string]*shape, at string, o object) (any, bool
 		place := strings.TrimPrefix(at+"."+m.name, ".")
 		sh := fields[m.name]
 		if sh == nil {
+			row := pattern(place)
+			if strings.ContainsAny(m.name, ".=() ") {
+				row = "" // it could be read as a row for something else
+			}
+			if known, err := s.byRow(row, place, m.value); err != nil {
+				return nil, false, err
+			} else if known {
+				out = append(out, m)
+				continue
+			}
 			if !isOption(m.value) {
+				s.lacks = row
 				return nil, false, refused(place, "it isn't known")
 			}
 			s.leave(place)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -100,8 +101,9 @@ func (r *reader) egress(c *Config) {
 		for i, e := range list {
 			rule, err := e.Rule()
 			c := e.Credential
+			_, badRow := c.table()
 			switch {
-			case c == Credential{}:
+			case reflect.DeepEqual(c, Credential{}):
 			case strings.HasPrefix(key, "worlds."):
 				r.doubt(join(join(key, itoa(i)), "credential"), "It is given to a builder or to checks; take it out here.")
 			case !envName().MatchString(c.Secret), c.API != "" && c.Secret != strings.ToUpper(c.Secret): // some keys have letters and digits alone
@@ -110,6 +112,10 @@ func (r *reader) egress(c *Config) {
 				r.doubt(join(join(key, itoa(i)), "credential.api"), "There is no table for it; there are: "+strings.Join(slices.Sorted(maps.Keys(gateway.APIs())), ", ")+".")
 			case c.API != "" && c.Prefix != "":
 				r.doubt(join(join(key, itoa(i)), "credential.prefix"), "The table of the interface says what stands there; take it out.")
+			case badRow != nil:
+				r.doubt(join(join(key, itoa(i)), "credential.allow"), strings.ToUpper(badRow.Error()[:1])+badRow.Error()[1:]+".")
+			case c.API == "" && len(c.Allow) > 0:
+				r.doubt(join(join(key, itoa(i)), "credential.allow"), "There is no table without an api, and anything may be sent; give an api, or take it out.")
 			default:
 				rule.Credential = c.Of("secret")
 			}

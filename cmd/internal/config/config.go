@@ -150,11 +150,27 @@ type Credential struct {
 	Header string `key:"header" doc:"The header that carries it. Empty: Authorization, or that of api."`
 	Prefix string `key:"prefix" doc:"What stands before it there, such as 'Bearer ' with its blank. Not with api."`
 	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic, openai or gemini. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
+	// Allow are rows of the operator's beside the table of API.
+	Allow []string `key:"allow" doc:"Rows beside the table of api, for what a newer version of an agent sends and the table doesn't know: a field (messages.n.hints), a type (tools.n.type=bash_20260101), an endpoint (GET /v1/models, POST /v1/plans as /v1/messages). The gateway's refusal names the row. Such a row is your word that the provider fetches, keeps and runs nothing for it (docs/security.md)."`
+}
+
+// table is that of the interface, with the operator's rows; nil for anything. With an error
+// it is without them.
+func (c Credential) table() (*gateway.API, error) {
+	api := gateway.APIs()[c.API]
+	if api == nil {
+		return nil, nil //nolint:nilnil // there is no table
+	}
+	if with, err := api.With(c.Allow); err != nil {
+		return api, err
+	} else {
+		return with, nil
+	}
 }
 
 // Of is the credential with its secret.
 func (c Credential) Of(secret string) *gateway.Credential {
-	if api := gateway.APIs()[c.API]; api != nil {
+	if api, _ := c.table(); api != nil { // the rows were checked as the file was read
 		return &gateway.Credential{Header: cmp.Or(c.Header, api.Header), Value: api.Prefix + secret, API: api}
 	}
 	return &gateway.Credential{Header: cmp.Or(c.Header, "Authorization"), Value: c.Prefix + secret}

@@ -175,6 +175,9 @@ func TestParse_Refuses(t *testing.T) {
 		"a credential of many":  {"checks: {egress: [{host: \"*.example.org\", credential: {secret: X}}]}\n", "a credential is for one host"},
 		"an unknown provider":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: acme}}]}}\n", "f:1: builders.a.egress.0.credential.api: There is no table for it; there are: anthropic, gemini, openai."},
 		"a provider's prefix":   {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: openai, prefix: x}}]}}\n", "f:1: builders.a.egress.0.credential.prefix: The table"},
+		"a row too far":         {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: openai, allow: [tools.n.type=web_fetch]}}]}}\n", "f:1: builders.a.egress.0.credential.allow: The row \"tools.n.type=web_fetch\": \"web\" is for what the provider fetches"},
+		"a row of no place":     {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, api: openai, allow: [tool.n.type=x]}}]}}\n", "credential.allow: The row \"tool.n.type=x\": the table has no such place"},
+		"a row without an api":  {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: X, allow: [tools]}}]}}\n", "credential.allow: There is no table without an api"},
 		"a provider's key":      {"builders: {a: {argv: [a], egress: [{host: example.org, credential: {secret: abcdef0123456789, api: openai}}]}}\n", "credential.secret: It must be the name of an environment variable"},
 		"a provider, untabled":  {"builders: {a: {argv: [a], egress: [{host: API.anthropic.com.}]}}\n", "f:1: builders.a.egress.0: api.anthropic.com is a provider of models"},
 		"providers by pattern":  {"checks: {egress: [{host: \"*.openai.com\"}]}\n", "f:1: checks.egress.0: api.openai.com is a provider of models"},
@@ -379,12 +382,12 @@ func TestF3_ProviderKeyIsNeverShown(t *testing.T) {
 // TestParse_Provider: the table says where the key goes, and a program that wants a key gets
 // something that is none.
 func TestParse_Provider(t *testing.T) {
-	c, err := Parse("f", []byte("builders: {a: {argv: [a], env: {OPENAI_API_KEY: placeholder}, egress: [{host: api.openai.com, credential: {secret: KEY, api: openai}}, {host: models.example.org, credential: {secret: KEY, api: anthropic}}]}}\n"))
+	c, err := Parse("f", []byte("builders: {a: {argv: [a], env: {OPENAI_API_KEY: placeholder}, egress: [{host: api.openai.com, credential: {secret: KEY, api: openai, allow: [hints]}}, {host: models.example.org, credential: {secret: KEY, api: anthropic}}]}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rules := Rules(c.Builders["a"].Egress, map[string]string{"KEY": "k"})
-	if a, b := rules[0].Credential, rules[1].Credential; a.Header != "Authorization" || a.Value != "Bearer k" || a.API.Name != "openai" || b.Header != "X-Api-Key" || b.Value != "k" || b.API.Name != "anthropic" {
+	if a, b := rules[0].Credential, rules[1].Credential; a.Header != "Authorization" || a.Value != "Bearer k" || a.API.Name != "openai" || !slices.Equal(a.API.Rows, []string{"hints"}) || len(b.API.Rows) > 0 || b.Header != "X-Api-Key" || b.Value != "k" || b.API.Name != "anthropic" {
 		t.Errorf("%+v, %+v", rules[0], rules[1])
 	}
 }

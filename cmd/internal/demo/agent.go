@@ -133,7 +133,7 @@ func (s *show) agent(a Agent) (string, error) {
 prices:
   currency: USD
   models:
-    %[5]s: {input: 3000000, cache_read: 300000, cache_write: 3750000, output: 15000000}
+    %[4]s: {input: 3000000, cache_read: 300000, cache_write: 3750000, output: 15000000}
 `, a.Kind, strings.Join(argv, ", "), a.Mount+":"+Installed, modelName, stub.Host, server.Port, secretName, api)
 	return text, os.WriteFile(s.stub.authority, server.Authority, 0o600)
 }

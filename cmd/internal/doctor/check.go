@@ -158,9 +158,13 @@ const interrupted = "It was interrupted."
 
 // check makes one check, and reports whether what stands on it can be made.
 func (r *runner) check(ctx context.Context, name string, f func(context.Context) result) bool {
-	limit := r.limit
-	if limit <= 0 {
-		limit = CheckTime
+	return r.checkWithin(ctx, name, CheckTime, f)
+}
+
+// checkWithin is check for one that takes longer, where no limit is given.
+func (r *runner) checkWithin(ctx context.Context, name string, limit time.Duration, f func(context.Context) result) bool {
+	if r.limit > 0 {
+		limit = r.limit
 	}
 	if ctx.Err() != nil {
 		r.skip(interrupted, name)

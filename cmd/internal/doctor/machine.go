@@ -199,7 +199,7 @@ func (h *house) builderNamed(ctx context.Context, name string) {
 		h.skip("Something of the builder isn't there.", NamePreflight)
 		return
 	}
-	h.check(ctx, NamePreflight, func(ctx context.Context) result { return h.preflight(ctx, name) })
+	h.checkWithin(ctx, NamePreflight, builder.PreflightTime, func(ctx context.Context) result { return h.preflight(ctx, name) })
 }
 
 // preflight has a builder tried as it is before each claim.
@@ -220,10 +220,14 @@ func (h *house) preflight(ctx context.Context, name string) result {
 	if p.Version != "" {
 		text = "Its program starts in the sandbox, and says " + p.Version + ". "
 	}
-	if p.Note != "" {
-		text += p.Note + " "
+	if p.Passes {
+		text += "What it asks its provider for first is in the gateway's table. "
 	}
-	return ok("%sReached, and takes the key: %s.", text, strings.Join(p.Takes, ", "))
+	text += "Reached, and takes the key: " + strings.Join(p.Takes, ", ") + "."
+	if p.Note != "" {
+		return warn("Install the tested version (docs/builders.md), or look into the report of the first run for what the gateway denied.", "%s %s", p.Note, text)
+	}
+	return ok("%s", text)
 }
 
 // builder looks whether its program is inside.

@@ -161,7 +161,9 @@ func TestInstallation_EachFault(t *testing.T) {
 			m.Config.Budgets.Day.Tokens = 5
 		}, NameBuilder, Warning, "nobody meters what it uses by that: budgets don't hold it", "an api"},
 		"preflight": {asksModel(builder.Preflight{Version: "1.2.3", Note: "Tested is 1.2.4.", Takes: []string{"models.example.org"}}, nil),
-			NamePreflight, OK, "starts in the sandbox, and says 1.2.3. Tested is 1.2.4. Reached, and takes the key: models.example.org", ""},
+			NamePreflight, Warning, "Tested is 1.2.4. Its program starts in the sandbox, and says 1.2.3. Reached, and takes the key: models.example.org", "Install the tested version"},
+		"preflight that passes": {asksModel(builder.Preflight{Version: "1.2.3", Passes: true, Takes: []string{"models.example.org"}}, nil),
+			NamePreflight, OK, "says 1.2.3. What it asks its provider for first is in the gateway's table. Reached", ""},
 		"preflight that fails": {asksModel(builder.Preflight{Faults: []kernel.Violation{{Code: kernel.CodeProviderRefused, Subject: "models.example.org", Detail: "It answers with the status 401."}}}, nil),
 			NamePreflight, Failed, "Nothing would be claimed for it. models.example.org: It answers with the status 401. (provider.refused)", "Look at the key"},
 		"preflight without a key": {asksModel(builder.Preflight{}, errors.New("MODEL_KEY is not set")), NamePreflight, Skipped, "MODEL_KEY is not set", ""},
