@@ -29,6 +29,7 @@ func TestRows_LetThrough(t *testing.T) {
 		path, body, says string // says is "" for what is sent
 	}{
 		"a field":                     {rows, "/v1/messages", body(`"hints":{"a":[1,"x y"],"properties":{"url":{"type":"string"}}}`), ""},
+		"a schema":                    {rows, "/v1/messages", body(`"hints":{"input_schema":{"type":"object","properties":{"url":{"type":"string"},"file":{"type":"object","properties":{"key":{"type":"string"}}}},"required":["url"]},"cache_control":{"type":"ephemeral"}}`), ""},
 		"a field without a row":       {nil, "/v1/messages", body(`"hints":{"a":1}`), "hints: it isn't known; the row for credential.allow: hints"},
 		"an option":                   {rows, "/v1/messages", body(`"hints":7`), ""},
 		"a type":                      {rows, "/v1/messages", body(`"tools":[{"type":"bash_20260101","name":"bash","max":7}]`), ""},
@@ -47,6 +48,21 @@ func TestRows_LetThrough(t *testing.T) {
 		"a host by its name":          {rows, "/v1/messages", body(`"hints":{"serverUrl":"evil.example"}`), "hints.serverUrl: it is for what the provider fetches"},
 		"a stored file":               {rows, "/v1/messages", body(`"tools":[{"type":"bash_20260101","file_ids":["f"]}]`), "file_ids: it is for what the provider fetches"},
 		"a schema that refers":        {rows, "/v1/messages", body(`"hints":{"$ref":"other.json"}`), "a schema refers to another document"},
+		"a host as a property":        {rows, "/v1/messages", body(`"hints":{"properties":{"url":"evil.example/?c"}}`), "hints.properties.url: it is for"},
+		"hosts as a property":         {rows, "/v1/messages", body(`"hints":{"properties":{"servers":["evil.example"]}}`), "hints.properties.servers: it is for"},
+		"a host below a property":     {rows, "/v1/messages", body(`"hints":{"properties":{"at":{"url":{"x":"evil.example"}}}}`), "hints.properties.at.url: it is for"},
+		"properties by a dot":         {rows, "/v1/messages", body(`"hints":{"a.properties":{"url":{"x":1}}}`), "hints.a.properties.url: it is for"},
+		"a list named properties":     {rows, "/v1/messages", body(`"hints":{"properties":[{"url":{"x":1}}]}`), "hints.properties.url: it is for"},
+		"an acronym":                  {rows, "/v1/messages", body(`"hints":{"URLSource":"evil.example"}`), "hints.URLSource: it is for"},
+		"an acronym's servers":        {rows, "/v1/messages", body(`"hints":{"MCPServers":["evil.example"]}`), "hints.MCPServers: it is for"},
+		"within a word":               {rows, "/v1/messages", body(`"hints":{"imageurl":"evil.example"}`), "hints.imageurl: it is for"},
+		"a stored file in a word":     {rows, "/v1/messages", body(`"hints":{"fileid":"f"}`), "hints.fileid: it is for"},
+		"a stored cache":              {rows, "/v1/messages", body(`"hints":{"cached_content":"c"}`), "hints.cached_content: it is for"},
+		"a type inside":               {rows, "/v1/messages", body(`"hints":[{"tools":[{"type":"web_search_20260101"}]}]`), `hints.tools.type: "web_search_20260101" is for`},
+		"an address unseen before":    {rows, "/v1/messages", body(`"hints":{"at":"\ufeff\u200bhttps://evil.example"}`), "hints.at: an address"},
+		"an address with unseen":      {rows, "/v1/messages", body(`"hints":{"at":"ht\u00adtps\ufe0f://evil.example"}`), "hints.at: an address"},
+		"an address as a name":        {rows, "/v1/messages", body(`"hints":{"https://evil.example/":1}`), "hints.https://evil.example/: an address"},
+		"an address as a property":    {rows, "/v1/messages", body(`"hints":{"properties":{"//evil.example":{}}}`), "hints.properties.//evil.example: an address"},
 		"what no row lets through":    {nil, "/v1/messages", body(`"tools":[{"type":"web_search_20260101"}]`), `tools.0.type: "web_search_20260101" isn't known`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,30 +101,46 @@ func TestRows_Get(t *testing.T) {
 // and never for what the provider fetches, looks up or runs.
 func TestRows_RefusesMistakes(t *testing.T) {
 	for row, says := range map[string]string{
-		"":                           "write a field",
-		"mesages.n.hints":            "no such place",
-		"messages.0.hints":           "no such place",
-		"model.hints":                "no such place",
-		"tools.n.kind=bash":          "no such place",
-		"mcp_servers":                `"mcp" is for what the provider fetches`,
-		"container":                  `"container" is for`,
-		"metadata":                   "has that already",
-		"messages.n.content":         "has that already",
-		"tools.n.name":               "has that already",
-		"tools.n.type":               "has that already",
-		"tools.n.type=custom":        "has that already",
-		"tools.n.type=web_search_20": `"web" is for`,
-		"tools.n.type=WebFetch":      `"web" is for`,
-		"tools.n.type=codeExecution": `"execution" is for`,
-		"messages.n.content.n.url":   `"url" is for`,
-		"GET /v1/files":              `"file" is for`,
-		"GET /v1/batches":            `"batch" is for`,
-		"GET /v1/models/*":           "write a field",
-		"GET v1":                     "write a field",
-		"GET /v1/../admin":           "write a field",
-		"DELETE /v1/models":          "write a field",
-		"POST /v1/plans":             "write a field",
-		"POST /v1/plans as /v1/x":    "no POST /v1/x",
+		"":                               "write a field",
+		"mesages.n.hints":                "no such place",
+		"messages.0.hints":               "no such place",
+		"model.hints":                    "no such place",
+		"tools.n.kind=bash":              "no such place",
+		"mcp_servers":                    `"mcp" is for what the provider fetches`,
+		"container":                      `"container" is for`,
+		"metadata":                       "has that already",
+		"messages.n.content":             "has that already",
+		"tools.n.name":                   "has that already",
+		"tools.n.type":                   "has that already",
+		"tools.n.type=custom":            "has that already",
+		"tools.n.type=web_search_20":     `"web" is for`,
+		"tools.n.type=WebFetch":          `"web" is for`,
+		"tools.n.type=codeExecution":     `"execution" is for`,
+		"messages.n.content.n.url":       `"url" is for`,
+		"GET /v1/files":                  `"file" is for`,
+		"GET /v1/batches":                `"batch" is for`,
+		"GET /v1/models/*":               "write a field",
+		"GET v1":                         "write a field",
+		"GET /v1/../admin":               "write a field",
+		"DELETE /v1/models":              "write a field",
+		"POST /v1/plans":                 "write a field",
+		"POST /v1/plans as /v1/x":        "no POST /v1/x",
+		"tools.n.type=websearch":         `"web" is for`,
+		"tools.n.type=MCPServers":        `"mcp" is for`,
+		"messages.n.content.n.URLSource": `"url" is for`,
+		"fileid":                         `"file" is for`,
+		"prompt_ref":                     `"prompt" is for`,
+		"grounding":                      `"grounding" is for`,
+		"deep_links":                     `"link" is for`,
+		"tools.n.type=retrieval":         `"retrieval" is for`,
+		"tools.n.endpoint":               `"endpoint" is for`,
+		"profile_files":                  `"file" is for`,
+		"GET /v1/responses/resp_1":       `"response" is for`,
+		"GET /v1/chat/completions/c":     `"completion" is for`,
+		"GET /v1/conversations/c":        `"conversation" is for`,
+		"GET /v1beta/cachedContents":     `"cache" is for`,
+		"POST /v1/files as /v1/messages": `"file" is for`,
+		"POST /v1/plans as /v1/messages/count_tokens":    "isn't counted",
 		"POST /v1/messages as /v1/messages/count_tokens": "has that already",
 		"POST /v1/* as /v1/messages":                     "as many stars",
 	} {
@@ -116,11 +148,12 @@ func TestRows_RefusesMistakes(t *testing.T) {
 			t.Errorf("%q: %v", row, err)
 		}
 	}
-	for api, row := range map[string]string{
-		"gemini": "POST /v1beta/models/*:plan as /v1beta/models/*:generateContent", "openai": "input.n(function_call_output).hints",
-		"anthropic": "profile_hints",
+	for api, rows := range map[string][]string{
+		"gemini":    {"POST /v1beta/models/*:plan as /v1beta/models/*:generateContent", "contents.n.parts.n.functionResponse.hints"},
+		"openai":    {"input.n(function_call_output).hints", "POST /v1/responses/compact as /v1/responses"},
+		"anthropic": {"profile_hints", "cache_control.hints"},
 	} {
-		if _, err := APIs()[api].With([]string{row}); err != nil {
+		if _, err := APIs()[api].With(rows); err != nil {
 			t.Errorf("%s: %v", api, err)
 		}
 	}
