@@ -19,7 +19,7 @@ func main() {
 	out := flag.String("out", "docs/benchmarks.md", "file to write")
 	runs := flag.Int("n", 21, "runs of the whole loop")
 	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
-	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, ledger, start, deliveries, issue, served, soak, gateway, agents, try or branches")
+	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, decision, ledger, start, deliveries, issue, served, soak, gateway, agents, try or branches")
 	flag.Parse()
 	err := run(*out, *only, []section{
 		{"claims", claims},
@@ -27,6 +27,7 @@ func main() {
 		{"loop", func(b *bytes.Buffer) error { return loops(b, *bin, *dir, *runs) }},
 		{"layers", layers},
 		{"prepared", prepared},
+		{"decision", decisions},
 		{"ledger", ledgers},
 		{"start", starts},
 		{"deliveries", deliveries},

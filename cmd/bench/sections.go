@@ -67,6 +67,23 @@ func packed(b *bytes.Buffer) error {
 	return nil
 }
 
+// decisions measures what a decision costs beside the disk and git.
+func decisions(b *bytes.Buffer) error {
+	list, err := benchmarks("./kernel/machine", "Submit", "1s")
+	if err != nil {
+		return err
+	}
+	rounds, err := benchmarks("./kernel/world", "Round", "1s")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "\n## A decision\n\nA request through the machine's states, with its audit entries sealed and nothing written anywhere, beside SHA-256 alone over the same entries:\n\n")
+	table(b, list, "ns/op", "x-sha256", "entries")
+	fmt.Fprintf(b, "\nA round of the facade in a world with so many tasks: two records are made, sealed and folded. Target of both together: 5,000 ns.\n\n")
+	table(b, rounds, "ns/op")
+	return nil
+}
+
 // starts measures what a server takes from the ledger when it starts.
 func starts(b *bytes.Buffer) error {
 	fold, err := benchmarks("./kernel/world", "Fold10000", "1s")

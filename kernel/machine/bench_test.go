@@ -1,7 +1,14 @@
 package machine_test
 
-import "testing"
+import (
+	"crypto/sha256"
+	"testing"
+	"time"
 
+	"github.com/writbot/writ/kernel/canon"
+)
+
+// benchmark measures a request beside its floor, SHA-256 over the entries that it seals.
 func benchmark(b *testing.B, h *handler) {
 	a := &auditor{}
 	m := booted(b, a, h)
@@ -14,6 +21,28 @@ func benchmark(b *testing.B, h *handler) {
 		}
 		a.entries = a.entries[:0]
 	}
+	each := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+	if _, err := m.Submit(req); err != nil {
+		b.Fatal(err)
+	}
+	var sealed [][]byte
+	for _, e := range a.entries {
+		text, err := canon.Marshal(e)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sealed = append(sealed, text)
+	}
+	const times = 1000
+	began := time.Now()
+	for range times {
+		for _, text := range sealed {
+			sha256.Sum256(text)
+		}
+	}
+	floor := float64(time.Since(began).Nanoseconds()) / times
+	b.ReportMetric(each/floor, "x-sha256")
+	b.ReportMetric(float64(len(sealed)), "entries")
 }
 
 // BenchmarkSubmit is a request with an effect: five changes, two appends.

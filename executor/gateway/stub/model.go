@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -62,9 +63,10 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		sayAnthropic(w, t, request(body))
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
-		sayChat(w, t)
+		sayChat(w, t, request(body))
 	case strings.Contains(r.URL.Path, ":"):
-		sayGemini(w, t)
+		model, _, _ := strings.Cut(path.Base(r.URL.Path), ":")
+		sayGemini(w, t, model)
 	default:
 		sayOpenAI(w, t, request(body))
 	}
@@ -165,9 +167,9 @@ func data(w http.ResponseWriter, list ...js) {
 	}
 }
 
-func sayChat(w http.ResponseWriter, t Turn) {
+func sayChat(w http.ResponseWriter, t Turn, a asked) {
 	chunk := func(delta js, reason any) js {
-		return js{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []js{{"index": 0, "delta": delta, "finish_reason": reason}}}
+		return js{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": a.model, "choices": []js{{"index": 0, "delta": delta, "finish_reason": reason}}}
 	}
 	call := func(name string, arguments js) js {
 		text, _ := json.Marshal(arguments)
@@ -186,7 +188,7 @@ func sayChat(w http.ResponseWriter, t Turn) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-func sayGemini(w http.ResponseWriter, t Turn) {
+func sayGemini(w http.ResponseWriter, t Turn, model string) {
 	part := js{"text": t.Say}
 	switch {
 	case t.Run != "":
@@ -196,7 +198,7 @@ func sayGemini(w http.ResponseWriter, t Turn) {
 	}
 	data(w, js{
 		"candidates":    []js{{"content": js{"role": "model", "parts": []js{part}}, "finishReason": "STOP", "index": 0}},
-		"usageMetadata": js{"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, "modelVersion": "m",
+		"usageMetadata": js{"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, "modelVersion": model,
 	})
 }
 
