@@ -108,6 +108,9 @@ func TestAgents_NotInstalled(t *testing.T) {
 			t.Errorf("%s: %v\n%s", kind, err, out)
 		}
 	}
+	if out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", "codex", "--agent", "/dev/null").CombinedOutput(); err == nil || !strings.Contains(string(out), builder.KindPackage("codex").Install(demo.Installed)) {
+		t.Errorf("%v\n%s", err, out)
+	}
 	if out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", "command").CombinedOutput(); err == nil || !strings.Contains(string(out), "--builder is the kind of an agent") {
 		t.Errorf("%v\n%s", err, out)
 	}

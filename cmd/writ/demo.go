@@ -85,6 +85,9 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 	found, err := demo.Find(kind, at)
 	if err != nil {
 		where := cmp.Or(at, demo.Installed)
+		if info, err := os.Stat(where); err == nil && !info.IsDir() {
+			where = demo.Installed // npm installs into a directory
+		}
 		return nil, &problem{
 			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent can't be used: " + err.Error() + ".",
 			remedy: "Install it: " + builder.KindPackage(kind).Install(shellquote.Join(where)) + ". Or say with --agent where it is.",
@@ -106,16 +109,17 @@ func (a *app) tryAgent(ctx context.Context, agent demo.Agent) error {
 	if ctx.Err() != nil {
 		return &problem{exit: exitOther, text: "Interrupted before anything was started.", remedy: "Call it again when you like."}
 	}
-	for _, v := range found.Faults {
-		p := &problem{code: v.Code, exit: exitOther, text: v.Detail, remedy: v.Code.Info().Remedy}
-		switch v.Code {
-		case kernel.CodeEnvBuilderFailed:
-			p.text = fmt.Sprintf("%s doesn't work as %s: %s", agent.Program, agent.Kind, v.Detail)
-			p.remedy = "Say with --agent where the agent's own program is, or the directory in which npm installed it. Run by hand, it says more."
-		case kernel.CodeEnvBuilderRequest:
-			p.remedy = "Install the tested version: " + builder.KindPackage(agent.Kind).Install(shellquote.Join(demo.Installed)) + "."
-		}
-		return p
+	if len(found.Faults) == 0 {
+		return nil
 	}
-	return nil
+	v := found.Faults[0]
+	p := &problem{code: v.Code, exit: exitOther, text: v.Detail, remedy: v.Code.Info().Remedy}
+	switch v.Code {
+	case kernel.CodeEnvBuilderFailed:
+		p.text = fmt.Sprintf("%s doesn't work as %s: %s", agent.Program, agent.Kind, v.Detail)
+		p.remedy = "Say with --agent where the agent's own program is, or the directory in which npm installed it. Run by hand, it says more."
+	case kernel.CodeEnvBuilderRequest:
+		p.remedy = "Install the tested version: " + builder.KindPackage(agent.Kind).Install(shellquote.Join(demo.Installed)) + "."
+	}
+	return p
 }
