@@ -216,7 +216,7 @@ func dense(r rune) rune {
 
 // farWords are in the names of what a provider fetches, looks up among what it stores, or runs.
 var farWords = []string{
-	"assistant", "batch", "browse", "callback", "code_interpreter", "connector", "container", "domain", "execution", "fetch", "file", "host", "href", "interpreter",
+	"assistant", "batch", "browse", "browser", "callback", "code_interpreter", "connector", "container", "domain", "execution", "fetch", "file", "host", "href", "interpreter",
 	"key", "mcp", "organization", "plugin", "previous", "remote", "search", "server", "skill", "uri", "url", "vector", "web", "webhook", //nolint:misspell // the providers spell it so
 }
 
