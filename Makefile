@@ -54,9 +54,10 @@ named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(pa
 # LONGEST begin first, so that none of them runs alone at the end.
 LONGEST      := cmd/writ executor/supervisor executor/builder compliance/ledger
 RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/writbot/writ/%),$(shell go list ./...))
-# COMPILED is what the race detector needs, compiled while cmd/e2e waits for its servers.
-# A test that can't be compiled is told of by its own run.
-COMPILED      = nice -n 19 go list -export -test -deps $(RACE) $(RACED) > /dev/null 2>&1
+# COMPILE_RACED compiles what the race detector needs while cmd/e2e waits for its servers, of
+# whose tests twice as many run at a time. A test that can't be compiled is told of by its
+# own run.
+COMPILE_RACED = nice -n 19 go list -export -test -deps $(RACE) $(RACED) > /dev/null 2>&1
 
 .DEFAULT_GOAL := help
 
@@ -80,7 +81,7 @@ build: ## build bin/writ, static, with its version
 test: setup ## vet, then every test: under the race detector, or without it where nothing runs beside anything
 	go vet $(PKG)
 	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
-	  $(COMPILED) & \
+	  $(COMPILE_RACED) & trap "kill $$! 2> /dev/null || true" EXIT; \
 	  $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%) || failed=1; \
 	  $(GO_TEST) -run '$(WHOLE)' $(filter-out $(PLAIN:%=./%/),$(call named,$(WHOLE))) || failed=1; \
 	  $(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)) || failed=1; \

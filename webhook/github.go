@@ -172,8 +172,8 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 		return ""
 	}
 	task, why := use.task(p)
-	if e.Kind == "issue_comment" && h.change != nil {
-		task = cmp.Or(h.change(world, p.changeNumber()), task)
+	if n := p.changeNumber(); e.Kind == "issue_comment" && n != 0 && h.change != nil { // the records are asked of changes alone
+		task = cmp.Or(h.change(world, n), task)
 	}
 	if task == 0 {
 		if e.Kind == "push" {

@@ -108,8 +108,29 @@ func TestAgents_NotInstalled(t *testing.T) {
 			t.Errorf("%s: %v\n%s", kind, err, out)
 		}
 	}
+	if out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", "codex", "--agent", "/dev/null").CombinedOutput(); err == nil || !strings.Contains(string(out), builder.KindPackage("codex").Install(demo.Installed)) {
+		t.Errorf("%v\n%s", err, out)
+	}
 	if out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", "command").CombinedOutput(); err == nil || !strings.Contains(string(out), "--builder is the kind of an agent") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAgents_AnotherProgram: a program that starts and isn't the agent is refused by what it
+// did instead, before an issue is filed for it.
+func TestAgents_AnotherProgram(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "a/b/c/d/agent") // a directory above it is shown, too
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range builder.Kinds() {
+		out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", kind, "--agent", at).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "environment.builder.failed") || !strings.Contains(string(out), "exit status 0 before it asked") || strings.Contains(string(out), "is filed") {
+			t.Errorf("%s: %v\n%s", kind, err, out)
+		}
 	}
 }
 

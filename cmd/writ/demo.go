@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/demo"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/kernel"
@@ -59,6 +61,11 @@ Exit status: 0 if all ended as they should.`,
 		if a.json && o.Agent == nil {
 			return usage("--json is for one issue: give --builder.")
 		}
+		if o.Agent != nil {
+			if err := a.tryAgent(ctx, *o.Agent); err != nil {
+				return err
+			}
+		}
 		return demo.Run(ctx, o)
 	})
 	return cmd
@@ -78,10 +85,41 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 	found, err := demo.Find(kind, at)
 	if err != nil {
 		where := cmp.Or(at, demo.Installed)
+		if info, err := os.Stat(where); err == nil && !info.IsDir() {
+			where = demo.Installed // npm installs into a directory
+		}
 		return nil, &problem{
 			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent can't be used: " + err.Error() + ".",
 			remedy: "Install it: " + builder.KindPackage(kind).Install(shellquote.Join(where)) + ". Or say with --agent where it is.",
 		}
 	}
 	return found, nil
+}
+
+// tryAgent refuses a program that isn't the agent: its issue would wait for what nobody mends,
+// or its work would have no end.
+func (a *app) tryAgent(ctx context.Context, agent demo.Agent) error {
+	fmt.Fprintf(a.stderr, "Trying %s as %s, with nobody behind the gateway.\n", agent.Program, agent.Kind)
+	e := examination{app: a, cfg: config.Default()}
+	e.cfg.Builders = map[string]config.Builder{"agent": agent.Builder()}
+	var found builder.Preflight
+	if err := e.trying("agent", nil, func(x *builder.Local) { found = x.TryAgent(ctx, "agent") }); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return &problem{exit: exitOther, text: "Interrupted before anything was started.", remedy: "Call it again when you like."}
+	}
+	if len(found.Faults) == 0 {
+		return nil
+	}
+	v := found.Faults[0]
+	p := &problem{code: v.Code, exit: exitOther, text: v.Detail, remedy: v.Code.Info().Remedy}
+	switch v.Code {
+	case kernel.CodeEnvBuilderFailed:
+		p.text = fmt.Sprintf("%s doesn't work as %s: %s", agent.Program, agent.Kind, v.Detail)
+		p.remedy = "Say with --agent where the agent's own program is, or the directory in which npm installed it. Run by hand, it says more."
+	case kernel.CodeEnvBuilderRequest:
+		p.remedy = "Install the tested version: " + builder.KindPackage(agent.Kind).Install(shellquote.Join(demo.Installed)) + "."
+	}
+	return p
 }

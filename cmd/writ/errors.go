@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/instruction"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/replay"
@@ -83,6 +84,9 @@ func explain(err error) *problem {
 	var stored *store.Error
 	if p.remedy == "" && (p.code == kernel.CodeEnvStore || p.code == kernel.CodeLedgerUnavailable) && errors.As(err, &stored) {
 		p.remedy = stored.Remedy() // it knows the cause
+	}
+	if file, is := errors.AsType[*config.Error](err); is && file.Unread {
+		p.remedy = "Give the path of the server's configuration, and call it as a user who may read the file."
 	}
 	return p
 }

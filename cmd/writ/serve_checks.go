@@ -21,13 +21,12 @@ import (
 
 // checks are what the whole process needs, by the names that /readyz shows.
 func (s *server) checks() []webhook.Check {
-	list := []webhook.Check{
-		{Name: "store", Run: func(context.Context) error { return s.in.db.Ready() }},
+	return []webhook.Check{
+		{Name: "store", Run: func(context.Context) error { return s.inWords(s.in.db.Ready()) }},
 		{Name: "sandbox", Run: func(ctx context.Context) error {
-			return s.environment(ctx, defaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers)
+			return s.inWords(s.environment(ctx, defaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers))
 		}},
 	}
-	return list
 }
 
 // parts are the checks of what comes and goes. The process is ready without them:
@@ -220,7 +219,7 @@ func (s *server) sayWhatLacks(ctx context.Context) {
 func (s *server) environment(ctx context.Context, builder string, codes ...kernel.Code) error {
 	for _, v := range s.now().executor.Surroundings(ctx, builder) {
 		if slices.Contains(codes, v.Code) {
-			return errors.New(v.Subject + ": " + v.Detail)
+			return &problem{code: v.Code, text: v.Subject + ": " + v.Detail, remedy: v.Code.Info().Remedy}
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -218,6 +220,31 @@ func TestServe_Ready(t *testing.T) {
 		if !slices.Contains(names, want) {
 			t.Errorf("no check is %s: %v", want, names)
 		}
+	}
+}
+
+// TestServe_NotReadyHasACode: what the log says of a check has the code, and what to do. Once
+// that is mended the check holds by itself.
+func TestServe_NotReadyHasACode(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	dir := filepath.Join(p.state(), workspaces)
+	must(t, os.RemoveAll(dir))
+	must(t, os.WriteFile(dir, nil, 0o600))
+	said := func(check string) (text string) {
+		for _, c := range slices.Concat(s.checks(), s.parts()) {
+			if err := c.Run(t.Context()); c.Name == check && err != nil {
+				text = err.Error()
+			}
+		}
+		return text
+	}
+	if text, info := said("sandbox"), kernel.CodeEnvWorkspace.Info(); !strings.HasPrefix(text, string(kernel.CodeEnvWorkspace)+": workspaces: ") || !strings.HasSuffix(text, info.Remedy) {
+		t.Errorf("it says %q", text)
+	}
+	must(t, os.Remove(dir))
+	if text := said("sandbox"); text != "" {
+		t.Errorf("mended, it says %q", text)
 	}
 }
 

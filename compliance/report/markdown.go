@@ -212,13 +212,13 @@ func textSections(r Report) []section {
 	list("Changed files", paths(r.ChangedFiles))
 	list("Discarded leftovers", each(r.Discarded, unreferring))
 	list("Notes", append(append([]string{}, r.Warnings...), r.Notes...))
-	if a := r.Agent; a != nil && strings.TrimSpace(a.Message) != "" {
-		out = append(out, section{lastMessage, a.Message, true})
-	}
 	for _, o := range r.Outputs {
 		if strings.TrimSpace(o.Tail) != "" {
 			out = append(out, section{title: "Output of " + safeName(defuse(o.Name)), body: tail(o.Tail, maxTail)})
 		}
+	}
+	if a := r.Agent; a != nil && strings.TrimSpace(a.Message) != "" { // last, for it proves nothing, and what has no room is left out from there
+		out = append(out, section{lastMessage, a.Message, true})
 	}
 	return out
 }

@@ -116,6 +116,27 @@ func (l *Local) Preflight(ctx context.Context, name string) Preflight {
 	return found
 }
 
+// TryAgent is a preflight of an agent's program alone: its provider isn't looked for. A program
+// that asks for nothing, which Preflight only notes, is a fault here: it isn't that agent.
+func (l *Local) TryAgent(ctx context.Context, name string) Preflight {
+	if v := l.probe(ctx); v != nil {
+		return Preflight{Faults: []kernel.Violation{*v}}
+	}
+	b, _ := l.builder(name)
+	within, cancel := context.WithTimeout(ctx, preflightTime)
+	defer cancel()
+	found := l.starts(within, name, b)
+	if len(found.Faults) > 0 {
+		return found
+	}
+	var tried preflight
+	l.firstRequest(ctx, &tried, name, b, &found)
+	if !found.Passes && len(found.Faults) == 0 {
+		found.Faults = []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: tried.first.note}}
+	}
+	return found
+}
+
 // firstRequest adds what the gateway's table says of the program's first request. It is tried
 // once for each program, version and configuration, for nothing else changes it.
 func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b Builder, found *Preflight) {
@@ -157,12 +178,10 @@ func providers(b Builder) (list []gateway.Rule) {
 
 // fly tries all of it.
 func (l *Local) fly(ctx context.Context, name string, b Builder) (found Preflight) {
-	var err error
 	if b.isAgent() {
-		if found.Version, err = l.askVersion(ctx, b); err != nil {
-			return Preflight{Faults: []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: "The program of the builder doesn't start in the sandbox: " + strings.TrimSuffix(err.Error(), ".") + "."}}}
+		if found = l.starts(ctx, name, b); len(found.Faults) > 0 {
+			return found
 		}
-		found.Note = agents[b.Kind].pack.differs(found.Version)
 	}
 	for _, r := range providers(b) {
 		err := l.reaches(ctx, b, r)
@@ -180,6 +199,15 @@ func (l *Local) fly(ctx context.Context, name string, b Builder) (found Prefligh
 		found.Faults = append(found.Faults, v)
 	}
 	return found
+}
+
+// starts asks an agent's program for its version.
+func (l *Local) starts(ctx context.Context, name string, b Builder) (found Preflight) {
+	version, err := l.askVersion(ctx, b)
+	if err != nil {
+		return Preflight{Faults: []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: "The program of the builder doesn't start in the sandbox: " + strings.TrimSuffix(err.Error(), ".") + "."}}}
+	}
+	return Preflight{Version: version, Note: agents[b.Kind].pack.differs(version)}
 }
 
 // reaches asks a provider for what costs nothing.

@@ -87,6 +87,35 @@ func TestPreflight_FirstRequest(t *testing.T) {
 	}
 }
 
+// TestTryAgent: a program that starts and asks its provider for nothing isn't the agent, and
+// what it did instead is said. One that asks needs no provider that answers.
+func TestTryAgent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		version, first, code, detail string
+	}{
+		"the agent":            {version: saysTested, first: works("")},
+		"nothing at all":       {version: "exit 0", first: "exit 0", code: "environment.builder.failed", detail: "It ended with the exit status 0 before it asked its provider for anything"},
+		"no version":           {version: "exit 2", code: "environment.builder.failed", detail: "asked for its version it ended with the exit status 2"},
+		"what the table lacks": {version: saysTested, first: works(`"hints":{"a":1},`), code: "environment.builder.request_denied", detail: "hints"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := outward(t, withoutKey)
+			_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey})
+			b.local.roots = nil // the provider can't be reached
+			b.local.cfg.Builders["default"] = versioned(t, "claude-code", rule, c.version, c.first)
+			var code, detail string
+			for _, v := range b.local.TryAgent(t.Context(), "default").Faults {
+				code, detail = string(v.Code), v.Detail
+			}
+			if code != c.code || !strings.Contains(detail, c.detail) {
+				t.Errorf("%s: %s", code, detail)
+			}
+		})
+	}
+}
+
 // TestPreflight_FirstRequestOnce: it is made once for a program as it is.
 func TestPreflight_FirstRequestOnce(t *testing.T) {
 	t.Parallel()

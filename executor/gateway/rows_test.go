@@ -114,6 +114,7 @@ func TestRows_RefusesMistakes(t *testing.T) {
 		"tools.n.type":                   "has that already",
 		"tools.n.type=custom":            "has that already",
 		"tools.n.type=web_search_20":     `"web" is for`,
+		"tools.n.type=browser_2026":      `"browse" is for`,
 		"tools.n.type=WebFetch":          `"web" is for`,
 		"tools.n.type=codeExecution":     `"execution" is for`,
 		"messages.n.content.n.url":       `"url" is for`,

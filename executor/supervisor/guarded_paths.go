@@ -214,12 +214,23 @@ func (c *observation) mayAccept(seen *approval.Facts, a approval.Asked) bool {
 
 // goesOnWithSealed reports whether a run goes on with sealed work, or was to and was cut off:
 // what was accepted of it is no more at HEAD, and not yet delivered.
-func (i *tracker) goesOnWithSealed(c *observation) bool {
+func (i *tracker) goesOnWithSealed(ctx context.Context, c *observation) (bool, error) {
 	if r := i.worker.run; r != nil {
-		return r.resumes != ""
+		return r.resumes != "", nil
 	}
-	h := c.facts.Head
-	return h.Trusted() && (h.State == kernel.HeadWorking || h.State == kernel.HeadStalled)
+	switch h := c.facts.Head; {
+	case !h.Trusted():
+		return false, nil
+	case h.State == kernel.HeadWorking:
+		return said(c.event, kernel.TrailerResumes) != "", nil
+	case h.State != kernel.HeadStalled:
+		return false, nil
+	}
+	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree) // of the lease that was broken or given back
+	if err != nil {
+		return false, gitTrouble(err)
+	}
+	return slices.ContainsFunc(tree.Entries, func(e git.Entry) bool { return e.Path == sealed.File }), nil
 }
 
 // acceptWords is what somebody is answered who accepts.

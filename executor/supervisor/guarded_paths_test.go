@@ -495,3 +495,21 @@ func TestK7_AnAcceptanceOutlivesItsRun(t *testing.T) {
 		t.Errorf("%d builders, the branch is at %q, it is answered %q", f.started(), f.ref(changeRef), f.answeredWith(accept))
 	}
 }
+
+// TestI4_AcceptedWhileCutOff: where a run is cut off that has sealed nothing, nothing waits for
+// an acceptance, and whoever accepts is told so at once.
+func TestI4_AcceptedWhileCutOff(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, func(f *forged) { f.place.terms = guardedTerms })
+	for range 3 {
+		f.reach(kernel.ActionDispatch)
+		f.open()
+	}
+	f.reach(kernel.ActionTakeOver)
+	accept := f.says(f.scene.Owner, "/writ accept sha256:"+strings.Repeat("0", 64))
+	f.drive()
+	if f.trailer("aynig-state") != kernel.HeadStalled {
+		t.Fatalf("HEAD is %s", f.trailer("aynig-state"))
+	}
+	f.reacted(accept, forge.ReactionConfused)
+}

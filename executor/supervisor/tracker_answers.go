@@ -87,9 +87,12 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 			break
 		}
 		if a.Command.Verb == approval.Accept {
-			a.May = c.mayAccept(seen, a)
-			if a.May && i.goesOnWithSealed(c) {
-				continue // what it accepts is being gone on with, or will be
+			if a.May = c.mayAccept(seen, a); a.May {
+				if goesOn, err := i.goesOnWithSealed(ctx, c); err != nil {
+					return err
+				} else if goesOn {
+					continue // what it accepts is being gone on with, or will be
+				}
 			}
 		}
 		if a.Command.Verb == approval.Fix && !c.reviewed && i.worker.run == nil && c.facts.Delivered() {

@@ -119,7 +119,7 @@ func (r *reader) egress(c *Config) {
 			default:
 				rule.Credential = c.Of("secret")
 			}
-			if provider := providerOf(rule); provider != "" && !strings.HasPrefix(key, "worlds.") {
+			if provider := providerOf(rule); provider != "" && badRow == nil && !strings.HasPrefix(key, "worlds.") {
 				r.doubt(join(key, itoa(i)), provider+" is a provider of models, to which anything can be sent: give it alone, with a credential whose api is the provider's.")
 			}
 			if err == nil {

@@ -33,6 +33,7 @@ type Fault struct {
 type Error struct {
 	File   string
 	Faults []Fault // in the order of the text
+	Unread bool    // the file itself can't be read: no key is at fault
 }
 
 // Error has one line for each fault: code, file:line, key, sentence.
@@ -73,7 +74,7 @@ func unreadable(path string, err error) *Error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &Error{File: path, Faults: []Fault{{Detail: "The file can't be read (" + err.Error() + "); check path and permissions."}}}
+	return &Error{File: path, Unread: true, Faults: []Fault{{Detail: "The file can't be read (" + err.Error() + "); check path and permissions."}}}
 }
 
 // Parse reads a file's bytes on top of [Default]; name is for messages. Errors

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/forge"
@@ -106,18 +108,14 @@ func conversation() []stub.Turn {
 
 // agent starts the provider, and is the builder as the operator's file has it.
 func (s *show) agent(a Agent) (string, error) {
-	api := builder.KindAPI(a.Kind)
-	m := &stub.Model{Key: rand.Text(), Turns: conversation()}
-	if api == "" { // it may speak any
-		api, m.Aside = "openai", true
-	}
+	m := &stub.Model{Key: rand.Text(), Turns: conversation(), Aside: builder.KindAPI(a.Kind) == ""}
 	server, err := stub.Serve(m)
 	if err != nil {
 		return "", err
 	}
 	s.stub = &provider{model: m, server: server, authority: filepath.Join(s.dir, "authority.pem")}
-	argv := []string{strconv.Quote(filepath.Join(Installed, strings.TrimPrefix(a.Program, a.Mount)))}
-	for _, arg := range builder.KindPackage(a.Kind).Args {
+	var argv []string
+	for _, arg := range a.argv() {
 		argv = append(argv, strconv.Quote(arg))
 	}
 	text := fmt.Sprintf(`  agent:
@@ -134,8 +132,24 @@ prices:
   currency: USD
   models:
     %[4]s: {input: 3000000, cache_read: 300000, cache_write: 3750000, output: 15000000}
-`, a.Kind, strings.Join(argv, ", "), a.Mount+":"+Installed, modelName, stub.Host, server.Port, secretName, api)
+`, a.Kind, strings.Join(argv, ", "), a.Mount+":"+Installed, modelName, stub.Host, server.Port, secretName, a.api())
 	return text, os.WriteFile(s.stub.authority, server.Authority, 0o600)
+}
+
+// argv starts the agent, where its directory is shown in the sandbox.
+func (a Agent) argv() []string {
+	return append([]string{filepath.Join(Installed, strings.TrimPrefix(a.Program, a.Mount))}, builder.KindPackage(a.Kind).Args...)
+}
+
+// api is the interface that the stub speaks with the agent. One that may speak any speaks this.
+func (a Agent) api() string { return cmp.Or(builder.KindAPI(a.Kind), "openai") }
+
+// Builder is the agent as it is tried before the demo begins, without a provider that answers.
+func (a Agent) Builder() config.Builder {
+	return config.Builder{
+		Kind: a.Kind, Model: modelName, Argv: a.argv(), RO: []config.Mount{{Source: a.Mount, Target: Installed}},
+		Egress: []config.Egress{{Host: stub.Host, Credential: config.Credential{Secret: secretName, API: a.api()}}},
+	}
 }
 
 // modelName is the model that the agent is told to ask for.
