@@ -237,8 +237,8 @@ func isAddress(text string) bool {
 // farWords are in the names of what a provider fetches, looks up among what it stores, or runs.
 var farWords = []string{
 	"web", "assistant", "batch", "browse", "browsing", "cache", "callback", "completion", "connector", "container", "conversation", "corpora", "domain", "endpoint",
-	"execution", "fetch", "file", "grounding", "host", "href", "interpreter", "key", "link", "maps", "mcp", "organization", "plugin", "previous", "prompt", "remote",
-	"response", "retrieval", "retrieve", "search", "server", "session", "skill", "thread", "upload", "uri", "url", "vector", //nolint:misspell // the providers spell it so
+	"execution", "fetch", "file", "grounding", "host", "href", "interpreter", "key", "link", "maps", "mcp", "organization", "plugin", "previous", "prompt", "remote", //nolint:misspell // the providers spell it so
+	"response", "retrieval", "retrieve", "search", "server", "session", "skill", "thread", "upload", "uri", "url", "vector",
 }
 
 // nearWords have one of them in them, and are about none of that.
