@@ -20,6 +20,7 @@ func TestDocs_GeneratedFromCode(t *testing.T) {
 	for name, text := range map[string]string{
 		"docs/states.md":        statesDoc(),
 		"docs/failure-codes.md": codesDoc(),
+		"docs/code-origins.md":  originsDoc(t),
 	} {
 		path := filepath.Join(root(t), name)
 		if *update {
@@ -46,7 +47,7 @@ func statesDoc() string {
 func codesDoc() string {
 	var b strings.Builder
 	b.WriteString("# Failure codes\n\nMade from the table in package `kernel`; a test holds it to the code. " +
-		"Lists of codes are always in this order, coarse to fine. *Counts* says which budget a failure is charged to.\n\n" +
+		"Lists of codes are always in this order, coarse to fine. *Counts* says which budget a failure is charged to. For whoever works on writ, [code-origins.md](code-origins.md) says where each is made.\n\n" +
 		"| code | what happened | counts | what you can do |\n|---|---|---|---|\n")
 	for _, c := range kernel.Codes() {
 		remedy := c.Remedy

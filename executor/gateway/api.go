@@ -194,7 +194,7 @@ func (a *API) endpoint(req *http.Request) (endpoint, error) {
 	row := req.Method + " " + clipped(req.URL.EscapedPath())
 	err := denied(CodeEndpoint, row+" isn't allowed there")
 	for _, e := range a.Endpoints {
-		if req.Method == http.MethodPost && e.Body != nil {
+		if req.Method == http.MethodPost && e.Usage != "" {
 			row += " as " + e.Path
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -54,11 +55,15 @@ func compiled(text string) func() *regexp.Regexp {
 
 // row reads one, and is its endpoint if it is for one.
 func (a *API) row(text string) (*endpoint, error) {
-	if word := farWord(text); word != "" {
+	words, added := strings.Fields(text), text
+	if len(words) == 4 {
+		added = strings.TrimPrefix(words[1], words[3]) // the endpoint behind as is the table's own
+	}
+	if word := farWord(added); word != "" {
 		return nil, fmt.Errorf("%q is for what the provider fetches, looks up or runs, which no row lets through: take the row out", word)
 	}
 	if strings.Contains(text, " ") {
-		return a.rowEndpoint(strings.Fields(text))
+		return a.rowEndpoint(words)
 	}
 	place, value, isType := strings.Cut(text, "=")
 	parts := strings.Split(place, ".")
@@ -100,6 +105,9 @@ func (a *API) rowEndpoint(words []string) (*endpoint, error) {
 	}
 	for _, o := range a.Endpoints {
 		if o.Method == e.Method && o.Path == words[3] && strings.Count(o.Path, "*") == strings.Count(e.Path, "*") {
+			if o.Usage == "" {
+				return nil, fmt.Errorf("what %s uses isn't counted, and a row's endpoint may cost something: name one behind as that answers with what it used", o.Path)
+			}
 			o.Path = e.Path
 			return &o, nil
 		}
@@ -171,32 +179,39 @@ func (s *sieve) byRow(row, at string, v any) (known bool, err error) {
 	if !slices.Contains(s.rows, row) {
 		return false, nil
 	}
-	return true, cmp.Or(remoteSchema(at, v), plain(at, v))
+	return true, cmp.Or(remoteSchema(at, v), plain(at, "", v))
 }
 
-// plain refuses what speaks of something elsewhere in what a row lets through: a text that
-// begins as an address does, and a member whose name says that the provider fetches, looks up
-// or runs it; the properties of a schema are the agent's own names. Nobody can tell all that a
-// provider makes of a text, so that this is no promise.
-func plain(at string, v any) error {
+// plain refuses what speaks of something elsewhere in what a row lets through, of which in is
+// the member's name: a text or a name that begins as an address does, and a member whose name,
+// or whose text for its type, says that the provider fetches, looks up or runs it. The
+// properties of a schema have names of the agent's own, and each is a schema in its turn.
+// Nobody can tell all that a provider makes of a text, so that this is no promise.
+func plain(at, in string, v any) error {
 	switch v := v.(type) {
 	case string:
-		if address().MatchString(strings.TrimSpace(strings.Map(dense, v))) {
+		if isAddress(v) {
 			return refused(at, "an address, which no row lets through")
+		}
+		if in == "type" && farWord(v) != "" {
+			return refused(at, strconv.Quote(clipped(v))+farWhy)
 		}
 	case object:
 		for _, m := range v {
 			place := clipped(at + "." + m.name)
-			if word := farWord(m.name); word != "" && !strings.HasSuffix(at, ".properties") {
-				return refused(place, "it is for what the provider fetches, looks up or runs, which no row lets through")
+			if isAddress(m.name) {
+				return refused(place, "an address, which no row lets through")
 			}
-			if err := plain(place, m.value); err != nil {
+			if _, isSchema := m.value.(object); farWord(m.name) != "" && (in != "properties" || !isSchema) {
+				return refused(place, "it"+farWhy)
+			}
+			if err := plain(place, m.name, m.value); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, e := range v {
-			if err := plain(at, e); err != nil {
+			if err := plain(at, "", e); err != nil {
 				return err
 			}
 		}
@@ -204,41 +219,39 @@ func plain(at string, v any) error {
 	return nil
 }
 
+const farWhy = " is for what the provider fetches, looks up or runs, which no row lets through"
+
 var address = compiled(`(?i)^([a-z][a-z0-9+.-]*:)?[/\\]{2}|^(https?|ftp|file|gs|s3|wss?):`)
 
-// dense leaves out what readers of addresses pass over.
-func dense(r rune) rune {
-	if unicode.IsControl(r) {
-		return -1
-	}
-	return r
+// isAddress tells a text that begins as an address does, without what readers of addresses
+// pass over: spaces around it, and what can't be seen.
+func isAddress(text string) bool {
+	return address().MatchString(strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) || unicode.IsMark(r) {
+			return -1
+		}
+		return r
+	}, text)))
 }
 
 // farWords are in the names of what a provider fetches, looks up among what it stores, or runs.
 var farWords = []string{
-	"assistant", "batch", "browse", "browser", "callback", "code_interpreter", "connector", "container", "domain", "execution", "fetch", "file", "host", "href", "interpreter",
-	"key", "mcp", "organization", "plugin", "previous", "remote", "search", "server", "skill", "uri", "url", "vector", "web", "webhook", //nolint:misspell // the providers spell it so
+	"web", "assistant", "batch", "browse", "browsing", "cache", "callback", "completion", "connector", "container", "conversation", "corpora", "domain", "endpoint",
+	"execution", "fetch", "file", "grounding", "host", "href", "interpreter", "key", "link", "maps", "mcp", "organization", "plugin", "previous", "prompt", "remote", //nolint:misspell // the providers spell it so
+	"response", "retrieval", "retrieve", "search", "server", "session", "skill", "thread", "upload", "uri", "url", "vector",
 }
 
-// farWord is the first of them in a name; "" for none. They are compared as whole words:
-// profile isn't about a file.
+// nearWords have one of them in them, and are about none of that.
+var nearWords = strings.NewReplacer("profile", "_", "cache_control", "_", "functionresponse", "_", "function_response", "_")
+
+// farWord is the first of them in a name; "" for none. They are found within other words, too,
+// for providers write imageurl and URLSource. So a name such as security is refused with uri,
+// which costs less than a way out.
 func farWord(name string) string {
-	var words []string
-	begin := 0
-	runes := []rune(name)
-	for i, r := range runes {
-		if !unicode.IsLetter(r) {
-			words, begin = append(words, string(runes[begin:i])), i+1
-		} else if i > begin && unicode.IsUpper(r) && unicode.IsLower(runes[i-1]) {
-			words, begin = append(words, string(runes[begin:i])), i
-		}
-	}
-	for _, w := range append(words, string(runes[begin:])) {
-		w = strings.ToLower(w)
-		for _, form := range []string{w, strings.TrimSuffix(w, "s"), strings.TrimSuffix(w, "es")} {
-			if slices.Contains(farWords, form) {
-				return form
-			}
+	name = nearWords.Replace(strings.ToLower(name))
+	for _, word := range farWords {
+		if strings.Contains(name, word) {
+			return word
 		}
 	}
 	return ""

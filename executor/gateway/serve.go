@@ -48,7 +48,7 @@ func (x *exchange) serve(ctx context.Context) error {
 		}
 	}
 	if x.server.c.Judged != nil {
-		return x.judged(req, d)
+		return x.judged(req)
 	}
 	out, err := x.reach(ctx, d, d.Port)
 	if err != nil {
@@ -65,8 +65,8 @@ func (x *exchange) serve(ctx context.Context) error {
 }
 
 // judged ends a request that would go out now.
-func (x *exchange) judged(req *http.Request, d Decision) error {
-	if d.credential != nil && d.credential.API != nil {
+func (x *exchange) judged(req *http.Request) error {
+	if x.meter != nil {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
 			return err

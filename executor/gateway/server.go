@@ -32,8 +32,9 @@ type Config struct {
 	Roots *x509.CertPool
 	// Purse bounds what requests to providers use; nil: nothing does.
 	Purse Purse
-	// Judged is told of the body of each request to a provider that its table lets through.
-	// If it is set, nothing goes out at all.
+	// Judged is told of the body of each request that a provider's table lets through to an
+	// endpoint whose use is counted: one that counts tokens or lists models is no work. If it
+	// is set, nothing goes out at all.
 	Judged func(body []byte)
 	// Record is told of every connection when it has ended, one call at a time.
 	Record func(Record)

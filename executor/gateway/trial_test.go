@@ -51,20 +51,24 @@ func TestTry(t *testing.T) {
 }
 
 // TestGateway_NothingGoesOutInATrial: where requests are judged only, what the table lets
-// through is told, and nobody is connected to, neither the provider nor another host.
+// through to a model is told, and nobody is connected to, neither the provider nor another host.
 func TestGateway_NothingGoesOutInATrial(t *testing.T) {
 	var told []string
 	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
 	lists := o.lists("example.com", "example.org")
-	a := APIs()["anthropic"]
+	a, err := APIs()["anthropic"].With([]string{"GET /v1/models"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	lists.Builder[0].Credential = &Credential{Header: a.Header, Value: "k", API: a}
 	g := open(t, lists, generous, believing(o), func(s *Server) { s.c.Judged = func(body []byte) { told = append(told, string(body)) } })
-	for path, code := range map[string]string{"/v1/messages": CodeProvider, "/v1/files": CodeEndpoint} {
+	for path, code := range map[string]string{"/v1/messages": CodeProvider, "/v1/messages/count_tokens": CodeProvider, "/v1/files": CodeEndpoint} {
 		if answer := g.post(o, path, asked); answer.StatusCode/100 != 4 {
 			t.Errorf("%s: %d", path, answer.StatusCode)
 		}
 		g.want(Denied, code)
 	}
+	g.refused("GET http://"+o.at("example.com")+"/v1/models HTTP/1.1\r\n\r\n", CodeProvider)
 	g.refused("GET http://"+o.at("example.org")+"/ HTTP/1.1\r\n\r\n", CodeProvider)
 	g.refused("CONNECT "+o.at("example.org")+" HTTP/1.1\r\n\r\n", CodeProvider)
 	if o.connections() > 0 || len(told) != 1 || told[0] != asked {

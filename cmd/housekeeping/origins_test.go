@@ -1,0 +1,169 @@
+package housekeeping
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/writbot/writ/kernel"
+)
+
+// originsDoc lists for each failure code the files that make it, by the names of their
+// constants. A file that only asks for a code, or has it in a list, isn't one of them.
+func originsDoc(t *testing.T) string {
+	all := slices.DeleteFunc(goFiles(t), func(f goFile) bool { return f.isTest() || strings.HasSuffix(f.room(), "test") })
+	codes := map[string]bool{}
+	for _, c := range kernel.Codes() {
+		codes[string(c.Code)] = true
+	}
+	consts := map[string]map[string]string{} // package and constant, to the code
+	for _, f := range all {
+		for name, value := range codeConsts(f.ast) {
+			if of := path.Base(f.room()); codes[value] {
+				if consts[of] == nil {
+					consts[of] = map[string]string{}
+				}
+				consts[of][name] = value
+			}
+		}
+	}
+	made := map[string]map[string][]string{} // code, to room, to files
+	for _, f := range all {
+		for code := range codesMade(f, consts) {
+			if made[code] == nil {
+				made[code] = map[string][]string{}
+			}
+			made[code][f.room()] = append(made[code][f.room()], path.Base(f.path))
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# Where each failure code is made\n\nMade from the code by a test that holds it to it, for whoever works on writ. What a code means is in [failure-codes.md](failure-codes.md), the rule behind the places in [architecture.md](architecture.md#where-is-it). " +
+		"A file that only asks for a code, or lists it, isn't here.\n\n| code | made in |\n|---|---|\n")
+	for _, c := range kernel.Codes() {
+		if len(made[string(c.Code)]) == 0 {
+			t.Errorf("nothing makes the code %s", c.Code)
+		}
+		var rooms []string
+		for _, room := range slices.Sorted(maps.Keys(made[string(c.Code)])) {
+			rooms = append(rooms, fmt.Sprintf("`%s`: %s", room, strings.Join(slices.Sorted(slices.Values(made[string(c.Code)][room])), ", ")))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Code, strings.Join(rooms, "; "))
+	}
+	return b.String()
+}
+
+// codeConsts are the constants of a file that are texts.
+func codeConsts(file *ast.File) map[string]string {
+	out := map[string]string{}
+	for _, d := range file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			v := s.(*ast.ValueSpec)
+			for i, name := range v.Names {
+				if i < len(v.Values) {
+					if lit, ok := v.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						out[name.Name], _ = strconv.Unquote(lit.Value)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// codesMade are the codes that a file makes: those whose constants it hands on, and neither
+// compares nor lists.
+func codesMade(f goFile, consts map[string]map[string]string) map[string]bool {
+	out := map[string]bool{}
+	var above []ast.Node
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		if n == nil {
+			above = above[:len(above)-1]
+			return true
+		}
+		above = append(above, n)
+		code := ""
+		switch x := n.(type) {
+		case *ast.SelectorExpr:
+			if of, ok := x.X.(*ast.Ident); ok {
+				code = consts[of.Name][x.Sel.Name]
+			}
+		case *ast.Ident:
+			code = consts[path.Base(f.room())][x.Name]
+		}
+		if code != "" && makes(above) {
+			out[code] = true
+		}
+		return true
+	})
+	return out
+}
+
+// makes reports whether the innermost node, a code, is handed on.
+func makes(above []ast.Node) bool {
+	n := above[len(above)-1]
+	for _, up := range slices.Backward(above[:len(above)-1]) {
+		switch x := up.(type) {
+		case *ast.SelectorExpr, *ast.BinaryExpr, *ast.CaseClause, *ast.IndexExpr, *ast.ValueSpec:
+			return false
+		case *ast.KeyValueExpr:
+			if x.Key == n {
+				return false
+			}
+			_, named := x.Key.(*ast.Ident)
+			return named
+		case *ast.CompositeLit:
+			_, list := x.Type.(*ast.ArrayType)
+			return !list && x.Type != nil
+		case *ast.CallExpr:
+			if s, ok := x.Fun.(*ast.SelectorExpr); ok {
+				if of, ok := s.X.(*ast.Ident); ok && (of.Name == "slices" || of.Name == "errors") || strings.HasPrefix(s.Sel.Name, "Has") {
+					return false
+				}
+			}
+			if f, ok := x.Fun.(*ast.Ident); ok && f.Name == "string" {
+				n = up
+				continue
+			}
+			return true
+		case *ast.AssignStmt, *ast.ReturnStmt:
+			return true
+		case *ast.ParenExpr:
+		default:
+			return false
+		}
+		n = up
+	}
+	return false
+}
+
+func TestDocs_CodesMade(t *testing.T) {
+	const src = `package p
+import "github.com/writbot/writ/kernel"
+var list = []kernel.Code{kernel.CodeA}
+func f(c kernel.Code) V {
+	if c == kernel.CodeB || slices.Contains(list, kernel.CodeC) { return V{Code: kernel.CodeD} }
+	switch c { case kernel.CodeE: return fault(kernel.CodeF) }
+	return V{kernel.CodeG, ""}
+}`
+	parsed, err := parseGo(".", "p/p.go", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consts := map[string]map[string]string{"kernel": {}}
+	for _, c := range "ABCDEFG" {
+		consts["kernel"]["Code"+string(c)] = string(c)
+	}
+	if got := strings.Join(slices.Sorted(maps.Keys(codesMade(parsed, consts))), ""); got != "DFG" {
+		t.Errorf("made are %s", got)
+	}
+}
