@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -336,6 +338,25 @@ func TestK12_PreflightIsWatched(t *testing.T) {
 		st.Decision.Standing, st.Decision.Codes = kernel.StandRefused, []kernel.Code{kernel.CodeEnvBuilderFailed}
 		s.noteLacking(t.Context(), key, st)
 		lookedAgain(t, s, w, name, want)
+	}
+}
+
+// TestK12_PreflightNoteIsLogged: what a preflight couldn't find out is told to the log, for its
+// builder's tasks are claimed.
+func TestK12_PreflightNoteIsLogged(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\necho 0.0.1\n"), 0o755))
+	agent := builder.Builder{Kind: "claude-code", Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}}
+	x := builder.New(builder.Config{Sandbox: s.app.sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{"noted": agent}})
+	t.Cleanup(x.Close)
+	g := s.now()
+	g.executor, g.cfg.Builders = x, map[string]config.Builder{"noted": {}}
+	var out strings.Builder
+	s.log = slog.New(slog.NewTextHandler(&out, nil))
+	if s.sayWhatLacks(t.Context()); strings.Count(out.String(), "builder=noted note=\"Tested is ") != 1 {
+		t.Errorf("the log:\n%s", out.String())
 	}
 }
 

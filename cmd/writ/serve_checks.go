@@ -195,7 +195,8 @@ func (s *server) inWords(err error) error {
 }
 
 // sayWhatLacks warns, once for each thing, of what no builder of the configuration in
-// force could be started without: nothing else would say so before the first task.
+// force could be started without, and of what a preflight notes: nothing else would say so
+// before the first task.
 func (s *server) sayWhatLacks(ctx context.Context) {
 	g := s.now()
 	names := slices.Sorted(maps.Keys(g.cfg.Builders))
@@ -204,13 +205,20 @@ func (s *server) sayWhatLacks(ctx context.Context) {
 	}
 	said := map[kernel.Violation]bool{}
 	for _, name := range names {
-		for _, v := range g.executor.Environment(ctx, name) {
+		lacking := g.executor.Environment(ctx, name)
+		for _, v := range lacking {
 			if said[v] || ctx.Err() != nil {
 				continue
 			}
 			said[v] = true
 			s.log.Warn("what a builder needs is missing: its tasks are not claimed", "builder", name,
 				"code", string(v.Code), "subject", v.Subject, "error", v.Detail, "remedy", v.Code.Info().Remedy)
+		}
+		if len(lacking) > 0 {
+			continue
+		}
+		if note := g.executor.Preflight(ctx, name).Note; note != "" { // the one that Environment has just made
+			s.log.Warn("a builder's tasks are claimed, but its preflight didn't find out all", "builder", name, "note", note)
 		}
 	}
 }

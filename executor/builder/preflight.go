@@ -45,12 +45,18 @@ type preflights struct {
 }
 
 type preflight struct {
-	mu    sync.Mutex // held while it is tried, so that it is tried once
+	turn  chan struct{} // has an element while it is tried, so that it is tried once
 	found Preflight
-	until time.Time
-	first rehearsal              // of the program that was there last
-	said  atomic.Pointer[string] // the version that was found last; nil before the first
+	first rehearsal // of the program that was there last
+
+	// These are read and written while it is tried as well.
+	until atomic.Pointer[time.Time] // what was found counts so long; never nil
+	said  atomic.Pointer[string]    // the version that was found last; nil before the first
 }
+
+// doubt has the next look try again. What a try under way finds out may be of before the
+// doubt, so it isn't kept.
+func (p *preflight) doubt() { p.until.Store(new(time.Time)) }
 
 // version is the one that was found last, while the next is tried as well.
 func (p *preflight) version() string {
@@ -63,7 +69,7 @@ func (p *preflight) version() string {
 // entry is that of a builder.
 func (p *preflights) entry(b Builder) *preflight {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q %q %q %v\n", b.Kind, b.Model, b.Argv, b.Env, b.ReadOnly)
+	fmt.Fprintf(sum, "%q %q %q %q %v %v\n", b.Kind, b.Model, b.Argv, b.Env, b.ReadOnly, b.Loopback)
 	for _, r := range b.Egress {
 		fmt.Fprintf(sum, "%q %v %v\n", r.Host, r.Ports, r.Addresses)
 		if r.Credential != nil {
@@ -80,7 +86,8 @@ func (p *preflights) entry(b Builder) *preflight {
 		p.of = map[[sha256.Size]byte]*preflight{}
 	}
 	if p.of[key] == nil {
-		p.of[key] = &preflight{}
+		p.of[key] = &preflight{turn: make(chan struct{}, 1)}
+		p.of[key].doubt()
 	}
 	return p.of[key]
 }
@@ -94,9 +101,14 @@ func (l *Local) Preflight(ctx context.Context, name string) Preflight {
 		return Preflight{}
 	}
 	p := l.preflights.entry(b)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Now().Before(p.until) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return Preflight{Faults: []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: "The builder is being tried, and the wait for what is found has ended."}}}
+	}
+	before := p.until.Load()
+	if time.Now().Before(*before) {
 		return p.found
 	}
 	within, cancel := context.WithTimeout(ctx, preflightTime)
@@ -108,11 +120,13 @@ func (l *Local) Preflight(ctx context.Context, name string) Preflight {
 	if ctx.Err() != nil {
 		return found // nobody waits for it, and it was ended
 	}
-	p.found, p.until = found, time.Now().Add(preflightGood)
 	p.said.Store(&found.Version)
+	until := time.Now().Add(preflightGood)
 	if len(found.Faults) > 0 {
-		p.until = time.Now().Add(preflightBad)
+		until = time.Now().Add(preflightBad)
 	}
+	p.found = found
+	p.until.CompareAndSwap(before, &until) // not where it was doubted since
 	return found
 }
 
@@ -137,8 +151,9 @@ func (l *Local) TryAgent(ctx context.Context, name string) Preflight {
 	return found
 }
 
-// firstRequest adds what the gateway's table says of the program's first request. It is tried
-// once for each program, version and configuration, for nothing else changes it.
+// firstRequest adds what the gateway's table says of the program's first request. Once that is
+// known it is known for the program, its version and its configuration: nothing else changes
+// it. A program that asked for nothing is tried again with the next preflight.
 func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b Builder, found *Preflight) {
 	r := p.first
 	if of := b.program() + " " + found.Version; r.of != of {
@@ -146,7 +161,7 @@ func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b B
 		if r, err = l.rehearse(ctx, b); err != nil {
 			r.note = "What it asks its provider for can't be tried: " + strings.TrimSuffix(err.Error(), ".") + "."
 		}
-		if r.of = of; ctx.Err() == nil {
+		if r.of = of; ctx.Err() == nil && (r.passed || r.refused != "") {
 			p.first = r
 		}
 	}
@@ -156,14 +171,9 @@ func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b B
 
 // doubtPreflight has the next claim try again: a run has ended over its provider.
 func (l *Local) doubtPreflight(name string) {
-	b, ok := l.builder(name)
-	if !ok {
-		return
+	if b, ok := l.builder(name); ok {
+		l.preflights.entry(b).doubt()
 	}
-	p := l.preflights.entry(b)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.until = time.Time{}
 }
 
 // providers are the rules of a builder's providers of models.
@@ -235,7 +245,7 @@ func (l *Local) reaches(ctx context.Context, b Builder, r gateway.Rule) error {
 // askVersion starts the program as a run would, and is what it says of its version.
 func (l *Local) askVersion(ctx context.Context, b Builder) (string, error) {
 	stdout, stderr := &sandbox.Capture{Cap: keepBytes}, &sandbox.Capture{Cap: keepBytes}
-	exit, err := l.tried(ctx, b, sandbox.Spec{Argv: []string{b.Argv[0], "--version"}, Env: environment(b.prepared().Env, nil), Stdout: stdout, Stderr: stderr})
+	exit, err := l.runToEnd(ctx, b, sandbox.Spec{Argv: []string{b.Argv[0], "--version"}, Env: environment(b.prepared().Env, nil), Stdout: stdout, Stderr: stderr})
 	said, _, _ := strings.Cut(l.clean(stdout.TailText(keepBytes), maxDetailBytes), "\n")
 	switch {
 	case err != nil:

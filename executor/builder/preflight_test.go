@@ -2,6 +2,7 @@ package builder
 
 import (
 	"cmp"
+	"context"
 	"crypto/x509"
 	"fmt"
 	"net/http"
@@ -42,24 +43,26 @@ func works(more string) string {
 func TestPreflight_FirstRequest(t *testing.T) {
 	t.Parallel()
 	const title = `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{"model":"m","max_tokens":1,"messages":[]}'`
-	const refused = "The gateway's table refuses what 2.2.0 asks its provider for: hints: it isn't known; the row for credential.allow: hints. Tested is 2.1.332."
+	const refused = "The gateway's table refuses what claude-code 2.2.0 asks its provider for: hints: it isn't known; the row for credential.allow: hints. Tested is 2.1.332."
 	for name, c := range map[string]struct {
 		first, version string
 		rows           []string
 		passes         bool
 		detail, note   string
 	}{
-		"well":                      {first: works(""), passes: true},
-		"an option of another":      {first: works(`"hints":1,`), passes: true},
-		"what the table lacks":      {first: works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
-		"the row":                   {first: works(`"hints":{"a":1},`), rows: []string{"hints"}, passes: true},
-		"its work beside a title":   {first: title + "\n" + works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
-		"another endpoint besides":  {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'` + "\n" + works(""), passes: true},
-		"without tools":             {first: title, passes: true},
-		"another endpoint alone":    {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'`, detail: "POST /v1/events isn't allowed there; the row for credential.allow: POST /v1/events as /v1/messages."},
-		"it ends":                   {first: "echo no such option: --bare >&2; exit 7", note: "It ended with the exit status 7 before it asked its provider for anything, so that it isn't known whether the gateway's table has what it asks for. no such option: --bare"},
-		"it asks somebody else":     {first: `"$INIT" act-fetch http://evil.example/x http://models.example.org/x`, note: "It ended with the exit status 9"},
-		"what is said isn't hidden": {first: "echo " + providersKey + " >&2; exit 7", note: "[secret]"},
+		"well":                         {first: works(""), passes: true},
+		"an option of another":         {first: works(`"hints":1,`), passes: true},
+		"what the table lacks":         {first: works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
+		"the row":                      {first: works(`"hints":{"a":1},`), rows: []string{"hints"}, passes: true},
+		"its work beside a title":      {first: title + "\n" + works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
+		"another endpoint besides":     {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'` + "\n" + works(""), passes: true},
+		"without tools":                {first: title, passes: true},
+		"another endpoint alone":       {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'`, detail: "POST /v1/events isn't allowed there; the row for credential.allow: POST /v1/events as /v1/messages."},
+		"another endpoint and a title": {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'` + "\n" + title, passes: true},
+		"all of it, one refused":       {first: `"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/events" '{}'` + "\n" + title + "\n" + works(`"hints":{"a":1},`), version: "2.2.0", detail: refused, note: "Tested is"},
+		"it ends":                      {first: "echo no such option: --bare >&2; exit 7", note: "It ended with the exit status 7 before it asked its provider for anything, so that it isn't known whether the gateway's table has what it asks for. no such option: --bare"},
+		"it asks somebody else":        {first: `"$INIT" act-fetch http://evil.example/x http://models.example.org/x`, note: "It ended with the exit status 9"},
+		"what is said isn't hidden":    {first: "echo " + providersKey + " >&2; exit 7", note: "[secret]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,6 +142,101 @@ func TestPreflight_FirstRequestOnce(t *testing.T) {
 	}
 	if p := again(); !p.Passes {
 		t.Errorf("another program isn't tried: %+v", p)
+	}
+}
+
+// TestPreflight_FirstRequestAgain: where it asked for nothing, that is found out the next time,
+// and doesn't count for the program.
+func TestPreflight_FirstRequestAgain(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	_, rule := provider(t, b, "anthropic", &stub.Model{Key: providersKey})
+	ready := filepath.Join(t.TempDir(), "ready")
+	agent := versioned(t, "claude-code", rule, saysTested, "[ -e /opt/ready/ready ] || exit 7", works(""))
+	agent.ReadOnly = append(agent.ReadOnly, sandbox.Mount{Source: filepath.Dir(ready), Target: "/opt/ready"})
+	b.local.cfg.Builders["default"] = agent
+	if p := b.local.Preflight(t.Context(), "default"); p.Passes || !strings.Contains(p.Note, "status 7") || len(p.Faults) > 0 {
+		t.Fatalf("%+v", p)
+	}
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := b.local.Preflight(t.Context(), "default"); p.Passes {
+		t.Error("what was noted doesn't count for a while")
+	}
+	b.local.doubtPreflight("default")
+	if p := b.local.Preflight(t.Context(), "default"); !p.Passes || p.Note != "" {
+		t.Errorf("it isn't tried again: %+v", p)
+	}
+}
+
+// TestPreflight_Waits: while one is made, whoever waits for it can be ended, a run that ends
+// over its provider doesn't wait at all, and what it doubts isn't kept.
+func TestPreflight_Waits(t *testing.T) {
+	t.Parallel()
+	b := outward(t)
+	var asked atomic.Int64
+	begun, goOn := make(chan struct{}, 2), make(chan struct{})
+	_, rule := provider(t, b, "anthropic", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		begun <- struct{}{}
+		<-goOn
+	}))
+	b.local.cfg.Builders["default"] = Builder{Kind: "command", Argv: []string{"true"}, Egress: []gateway.Rule{rule}}
+	ended := make(chan Preflight)
+	go func() { ended <- b.local.Preflight(t.Context(), "default") }()
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	waited := make(chan Preflight, 1)
+	go func() { waited <- b.local.Preflight(ctx, "default") }()
+	select {
+	case p := <-waited:
+		if len(p.Faults) != 1 || !strings.Contains(p.Faults[0].Detail, "the wait") {
+			t.Errorf("the wait that was ended: %+v", p)
+		}
+	case <-time.After(preflightTime / 2):
+		t.Error("the wait isn't ended")
+	}
+	b.local.doubtPreflight("default")
+	close(goOn)
+	if p := <-ended; len(p.Faults) > 0 {
+		t.Errorf("%+v", p)
+	}
+	for range 2 {
+		b.local.Preflight(t.Context(), "default")
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("asked %d times, want 2: what was doubted while it was found out is kept, or nothing is", n)
+	}
+}
+
+// TestPreflight_ProgramFiles: a program is each file that its argv names by an absolute path,
+// as it is now, and a configuration with another network is another one.
+func TestPreflight_ProgramFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := filepath.Join(dir, "cli.js")
+	if err := os.WriteFile(script, []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	below := Builder{Argv: []string{"node", "/opt/cli/cli.js"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/cli"}}}
+	alone := Builder{Argv: []string{"node", "/opt/cli.js"}, ReadOnly: []sandbox.Mount{{Source: script, Target: "/opt/cli.js"}}}
+	plain := Builder{Argv: []string{"node", script}}
+	before := []string{below.program(), alone.program(), plain.program()}
+	if err := os.WriteFile(script, []byte("22"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range []Builder{below, alone, plain} {
+		if b.program() == before[i] {
+			t.Errorf("%q: another script is the same program: %q", b.Argv, before[i])
+		}
+	}
+	var all preflights
+	other := plain
+	other.Loopback = true
+	if all.entry(plain) == all.entry(other) {
+		t.Error("what was found counts for another configuration")
 	}
 }
 

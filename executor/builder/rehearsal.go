@@ -1,11 +1,11 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,19 +39,20 @@ func (l *Local) rehearse(ctx context.Context, b Builder) (out rehearsal, err err
 	within, end := context.WithTimeout(ctx, rehearsalTime)
 	defer end()
 	var mu sync.Mutex
-	other := false // a request that isn't that of its work, such as for a title
-	gate, err := l.nobody(b, func(body []byte) {
+	besides := false               // a request was let through that isn't that of its work, such as for a title
+	refused := map[string]string{} // the first refusal of each code
+	gate, err := l.deadGateway(b, func(body []byte) {
 		mu.Lock()
 		defer mu.Unlock()
-		if other = true; hasTools(body) {
+		if besides = true; hasTools(body) {
 			out.passed = true
 			end()
 		}
 	}, func(r gateway.Record) {
 		mu.Lock()
 		defer mu.Unlock()
-		if out.refused == "" && (r.Code == gateway.CodeBody || r.Code == gateway.CodeEndpoint) {
-			out.refused = l.clean(r.Detail, maxDetailBytes)
+		if refused[r.Code] == "" {
+			refused[r.Code] = l.clean(r.Detail, maxDetailBytes)
 		}
 	})
 	if err != nil {
@@ -66,14 +67,16 @@ func (l *Local) rehearse(ctx context.Context, b Builder) (out rehearsal, err err
 		defer t.close()
 		spec.Stdin, spec.Stdout = t, t.said
 	}
-	exit, err := l.tried(within, b, spec)
+	exit, err := l.runToEnd(within, b, spec)
 	gate.close()
 	mu.Lock()
 	defer mu.Unlock()
+	body, endpoint := refused[gateway.CodeBody], refused[gateway.CodeEndpoint]
 	switch {
-	case out.passed, other && out.refused == "":
-		out.passed, out.refused = true, ""
-	case out.refused != "":
+	case out.passed, besides && body == "": // what it asks for at another endpoint, such as telemetry, isn't its work
+		out.passed = true
+	case body != "", endpoint != "":
+		out.refused = cmp.Or(body, endpoint)
 	case within.Err() != nil:
 		out.note = fmt.Sprintf("It asked its provider for nothing within %s, so that it isn't known whether the gateway's table has what it asks for.", rehearsalTime)
 	case err != nil:
@@ -93,8 +96,8 @@ func hasTools(body []byte) bool {
 	return json.Unmarshal(body, &asked) == nil && len(asked.Tools) > 0
 }
 
-// nobody is a gateway behind which there is no provider, nor anybody else.
-func (l *Local) nobody(b Builder, judged func([]byte), record func(gateway.Record)) (*outlet, error) {
+// deadGateway is a gateway that judges what is asked for, and sends nothing out.
+func (l *Local) deadGateway(b Builder, judged func([]byte), record func(gateway.Record)) (*outlet, error) {
 	var lists gateway.Lists
 	for _, r := range providers(b) {
 		r.Credential = &gateway.Credential{Header: r.Credential.Header, Value: Placeholder, API: r.Credential.API}
@@ -110,14 +113,17 @@ func (l *Local) nobody(b Builder, judged func([]byte), record func(gateway.Recor
 	}
 	limits := l.cfg.Gateway
 	limits.Time = rehearsalTime + egressGrace
-	s, err := gateway.New(gateway.Config{Decider: d, Resolver: net.DefaultResolver, Limits: limits, Record: record, Judged: judged})
+	s, err := gateway.New(gateway.Config{Decider: d, Resolver: l.cfg.Resolver, Limits: limits, Record: record, Judged: judged})
+	if err != nil {
+		return nil, err
+	}
 	o := &outlet{server: s, end: func(error) {}}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
-	return o, err
+	return o, nil
 }
 
-// tried runs a program of a builder's in an empty workspace, to its end.
-func (l *Local) tried(ctx context.Context, b Builder, spec sandbox.Spec) (sandbox.Exit, error) {
+// runToEnd runs a program of a builder's in an empty workspace, to its end.
+func (l *Local) runToEnd(ctx context.Context, b Builder, spec sandbox.Spec) (sandbox.Exit, error) {
 	if err := l.makeWorkDir(); err != nil {
 		return sandbox.Exit{}, err
 	}
@@ -141,24 +147,35 @@ func (l *Local) tried(ctx context.Context, b Builder, spec sandbox.Spec) (sandbo
 	return exit, exit.Err
 }
 
-// program names the file of a builder's program as it is now: another one is tried anew.
+// program names the files of a builder's program as they are now: another one is tried anew.
+// They are those that its argv names by their absolute paths, such as a script after its
+// interpreter.
 func (b Builder) program() string {
-	at := b.Argv[0]
+	var files []string
+	for _, word := range b.Argv {
+		if info, err := os.Stat(b.outside(word)); filepath.IsAbs(word) && err == nil && info.Mode().IsRegular() {
+			word = fmt.Sprintf("%s %d %d", word, info.Size(), info.ModTime().UnixNano())
+		}
+		files = append(files, word)
+	}
+	return strings.Join(files, "\n")
+}
+
+// outside is where a path of the sandbox is on this machine.
+func (b Builder) outside(at string) string {
 	for _, m := range b.ReadOnly {
 		target := m.Target
 		if target == "" {
 			target = m.Source
 		}
 		if below, is := strings.CutPrefix(at, strings.TrimSuffix(target, "/")+"/"); is {
-			at = filepath.Join(m.Source, below)
-			break
+			return filepath.Join(m.Source, below)
+		}
+		if at == target {
+			return m.Source // a file that is mounted alone
 		}
 	}
-	info, err := os.Stat(at)
-	if err != nil {
-		return at
-	}
-	return fmt.Sprintf("%s %d %d", at, info.Size(), info.ModTime().UnixNano())
+	return at
 }
 
 // unlisted is the fault of an agent whose request the table doesn't let through.
@@ -170,5 +187,5 @@ func (r rehearsal) unlisted(b Builder, name, version string) []kernel.Violation 
 	if v := agents[b.Kind].pack.Version; v != "" && agents[b.Kind].pack.differs(version) != "" {
 		tested = " Tested is " + v + "."
 	}
-	return []kernel.Violation{{Code: kernel.CodeEnvBuilderRequest, Subject: name, Detail: fmt.Sprintf("The gateway's table refuses what %s asks its provider for: %s.%s", version, r.refused, tested)}}
+	return []kernel.Violation{{Code: kernel.CodeEnvBuilderRequest, Subject: name, Detail: fmt.Sprintf("The gateway's table refuses what %s asks its provider for: %s.%s", strings.TrimSpace(b.Kind+" "+version), r.refused, tested)}}
 }
