@@ -51,5 +51,5 @@ func (db *DB) copyInto(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	_, err = c.exec(ctx, "VACUUM INTO $1", []any{path})
-	return err
+	return errors.Join(err, db.moved())
 }

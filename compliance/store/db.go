@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,9 @@ func newDB(path string, o Options) *DB {
 func (db *DB) opened(ctx context.Context) (*DB, error) {
 	c, err := db.reader(ctx)
 	if err == nil {
-		err = checkVersion(ctx, c)
+		if err = checkVersion(ctx, c); err != nil {
+			err = cmp.Or(db.moved(), err)
+		}
 		db.readers <- c
 	}
 	if err != nil {
@@ -176,7 +179,11 @@ func (db *DB) unopened(err error) error {
 // input or output error.
 func (db *DB) fault(detail string, err error) *Error {
 	dir := filepath.Dir(db.path)
-	full := filesystem.Refused(err)
+	full, closed := filesystem.Refused(err), errors.Is(err, unix.EROFS)
+	switch primary(err) {
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR:
+		closed = true
+	}
 	switch primary(err) {
 	case sqlite3.SQLITE_FULL:
 		full = true
@@ -186,7 +193,7 @@ func (db *DB) fault(detail string, err error) *Error {
 	switch {
 	case full:
 		return &Error{Detail: detail + ", for " + filesystem.NoRoom(dir), Err: kinded{err, errNoRoom}}
-	case filesystem.ReadOnly(dir) && (errors.Is(err, unix.EROFS) || primary(err) != 0):
+	case closed && filesystem.ReadOnly(dir):
 		return &Error{Detail: detail + ", for the file system mounted at " + filesystem.MountPoint(dir) + " is read-only", Err: kinded{err, unix.EROFS}}
 	}
 	return &Error{Detail: detail, Err: asDamaged(err)}

@@ -301,6 +301,33 @@ func TestView_OfAFileThatMoved(t *testing.T) {
 	})
 }
 
+// TestBackup_OfAFileThatMoved: what was copied of a file that somebody changed meanwhile is no
+// back-up, and isn't left.
+func TestBackup_OfAFileThatMoved(t *testing.T) {
+	path := filled(t)
+	db, err := OpenReadOnly(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if db.still, err = os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if err := db.Backup(t.Context(), filepath.Join(to, "still.db")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Backup(t.Context(), filepath.Join(to, "moved.db")); !errors.Is(err, errMeanwhile) {
+		t.Errorf("changed meanwhile: %v", err)
+	}
+	if left, err := os.ReadDir(to); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
 // TestOpenReadOnly_NamesTheCause: whoever can't read the store is told why, and what helps
 // against that.
 func TestOpenReadOnly_NamesTheCause(t *testing.T) {

@@ -313,7 +313,8 @@ func (l *updates) ask(ctx context.Context, r forge.Repo, turn int) error {
 		}
 	}
 	slices.SortStableFunc(l.entries, func(a, b listed) int { return a.updated.Compare(*b.updated) })
-	if l.idle++; len(l.known) > news || !l.more {
+	// What is dated ahead is listed again each time that the list is read behind its end.
+	if l.idle++; len(l.known) > news || !l.more || some[len(some)-1].updated.After(now) {
 		l.idle = 0
 	}
 	if l.idle > mostIdle {

@@ -120,6 +120,25 @@ func TestJ6_DateAheadOpensNoGap(t *testing.T) {
 	}
 }
 
+// TestJ6_ManyDatesAhead: pages of entries that are dated ahead, which are listed each time
+// that the list is read behind its end, are no list without one.
+func TestJ6_ManyDatesAhead(t *testing.T) {
+	w := newWorld(t, func(o *gitlabtest.Options) { o.Now = steady(time.Second) })
+	w.file(t)
+	const ahead, changes = 450, 105 // of a hundred a page
+	for range ahead {
+		w.DateIssue(w.repo.ID, w.file(t).Number, time.Now().Add(10*time.Hour))
+	}
+	for n := range changes {
+		w.change(t, fmt.Sprintf("writ/change/%d", n), "Fix it", "It is done.")
+	}
+	listed := map[int64]bool{}
+	ok(t, w.bot.ListIssues(t.Context(), w.repo, time.Time{}, func(i forge.Issue) error { listed[i.Number] = true; return nil }))
+	if len(listed) != 1+ahead+changes {
+		t.Errorf("%d are listed", len(listed))
+	}
+}
+
 // TestW12_MergeRequestsSwitchedOff: a project without merge requests has its issues listed.
 // Any other refusal is an error, for updates would be missed.
 func TestW12_MergeRequestsSwitchedOff(t *testing.T) {
