@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -51,5 +52,5 @@ func (db *DB) copyInto(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	_, err = c.exec(ctx, "VACUUM INTO $1", []any{path})
-	return errors.Join(err, db.moved())
+	return cmp.Or(db.moved(), err) // torn pages look like damage
 }

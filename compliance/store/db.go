@@ -127,7 +127,7 @@ func (db *DB) moved() error {
 	if err == nil && os.SameFile(now, db.still) && now.Size() == db.still.Size() && now.ModTime().Equal(db.still.ModTime()) {
 		return nil
 	}
-	return unreadable(errors.Join(errMeanwhile, err))
+	return errors.Join(errMeanwhile, err)
 }
 
 func newDB(path string, o Options) *DB {

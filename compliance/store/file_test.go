@@ -301,31 +301,79 @@ func TestView_OfAFileThatMoved(t *testing.T) {
 	})
 }
 
-// TestBackup_OfAFileThatMoved: what was copied of a file that somebody changed meanwhile is no
-// back-up, and isn't left.
-func TestBackup_OfAFileThatMoved(t *testing.T) {
-	path := filled(t)
-	db, err := OpenReadOnly(t.Context(), path, Options{})
+// still is a store that is read as a file that nobody changes.
+func still(t *testing.T) *DB {
+	t.Helper()
+	db, err := OpenReadOnly(t.Context(), filled(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if db.still, err = os.Stat(path); err != nil {
+	t.Cleanup(func() { _ = db.Close() }) // it was only read
+	if db.still, err = os.Stat(db.path); err != nil {
 		t.Fatal(err)
 	}
-	to := t.TempDir()
+	return db
+}
+
+// spoil changes a store's file as a reader sees it that meets parts of two states.
+func spoil(t *testing.T, db *DB) {
+	t.Helper()
+	if err := os.WriteFile(db.path, bytes.Repeat([]byte("torn"), 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantMeanwhile: what somebody else's writing spoilt is not called damaged, and reading it
+// again is what helps.
+func wantMeanwhile(t *testing.T, err error) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || !errors.Is(err, errMeanwhile) || errors.Is(err, ErrDamaged) || !strings.Contains(e.Remedy(), "Call it again") ||
+		strings.Count(err.Error(), string(e.FailureCode())) != 1 {
+		t.Errorf("changed meanwhile: %v", err)
+	}
+}
+
+// TestBackup_OfAFileThatMoved: what was copied of a file that somebody changed meanwhile is no
+// back-up, and isn't left.
+func TestBackup_OfAFileThatMoved(t *testing.T) {
+	db, to := still(t), t.TempDir()
 	if err := db.Backup(t.Context(), filepath.Join(to, "still.db")); err != nil {
 		t.Error(err)
 	}
-	if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
+	if err := os.Chtimes(db.path, time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Backup(t.Context(), filepath.Join(to, "moved.db")); !errors.Is(err, errMeanwhile) {
-		t.Errorf("changed meanwhile: %v", err)
-	}
+	wantMeanwhile(t, db.Backup(t.Context(), filepath.Join(to, "moved.db")))
+	spoil(t, db)
+	wantMeanwhile(t, db.Backup(t.Context(), filepath.Join(to, "torn.db")))
 	if left, err := os.ReadDir(to); err != nil || len(left) != 1 {
 		t.Errorf("left are %v, %v", left, err)
 	}
+}
+
+// TestOpenReadOnly_OfAFileThatMoved: the first that is read may be torn, too.
+func TestOpenReadOnly_OfAFileThatMoved(t *testing.T) {
+	was := still(t)
+	db := newDB(was.path, Options{})
+	db.still = was.still
+	spoil(t, db)
+	_, err := db.opened(t.Context())
+	wantMeanwhile(t, err)
+}
+
+// TestCheck_OfAFileThatMoved: SQLite's look at a file that somebody changes finds no damage.
+func TestCheck_OfAFileThatMoved(t *testing.T) {
+	db := still(t)
+	if fault, err := db.Check(t.Context()); fault != "" || err != nil {
+		t.Errorf("nobody changed it: %q %v", fault, err)
+	}
+	spoil(t, db)
+	fault, err := db.Check(t.Context())
+	if fault != "" {
+		t.Errorf("it is said to be damaged: %s", fault)
+	}
+	wantMeanwhile(t, err)
 }
 
 // TestOpenReadOnly_NamesTheCause: whoever can't read the store is told why, and what helps

@@ -53,7 +53,7 @@ func (db *DB) View(ctx context.Context, f func(Queries) error) (err error) {
 		_, end := c.exec(ctx, "ROLLBACK", nil)
 		sound = end == nil
 	}
-	return cmp.Or(db.moved(), err)
+	return cmp.Or(unreadable(db.moved()), err)
 }
 
 // view reads in a transaction that ends with the function it is given to.
@@ -94,7 +94,12 @@ func (db *DB) Check(ctx context.Context) (fault string, err error) {
 	if err != nil {
 		return "", unreadable(err)
 	}
-	defer func() { db.readers <- c }()
+	defer func() {
+		db.readers <- c
+		if moved := db.moved(); moved != nil { // torn pages look like damage
+			fault, err = "", unreadable(moved)
+		}
+	}()
 	if _, err = c.row(ctx, "PRAGMA integrity_check(1)", nil, []any{&fault}); err != nil {
 		return "", unreadable(err)
 	}
