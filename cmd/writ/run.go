@@ -112,13 +112,16 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	if j.state, err = a.stateOr(f.state, j.place); err != nil {
 		return nil, err
 	}
+	shown := doctor.MountsOf(j.cfg)
+	shown["--ro"] = j.ro
 	for _, h := range doctor.HiddenFrom(j.cfg, j.state, func(name string) string { return a.env[name] }) {
-		for _, m := range j.ro {
-			if doctor.Shows(m, h.Path) {
-				p := usage("--ro %s shows the sandbox %s: %s.", m.Source, h.What, h.Path)
-				p.remedy = "Give only the directories that the builder needs; what it can read it could write into the change."
-				return nil, p
+		if key := doctor.ShownBy(shown, h.Path); key != "" {
+			p := usage("%s shows the sandbox %s: %s.", key, h.What, h.Path)
+			if key != "--ro" {
+				p.code = kernel.CodeConfigInvalid
 			}
+			p.remedy = "Give only the directories that the builder needs; what it can read it could write into the change."
+			return nil, p
 		}
 	}
 	if err := j.place.identify(true); err != nil {

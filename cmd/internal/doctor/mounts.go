@@ -25,6 +25,9 @@ func HiddenFrom(c config.Config, state string, getenv func(string) string) (list
 		}
 	}
 	add("the state directory, with the signing key", state)
+	if c.Server.StateDir != state {
+		add("the state directory of the server, with its signing key", c.Server.StateDir)
+	}
 	add("the directory of the embedded forge, with its tokens", c.Forges.Local.Dir)
 	for _, s := range secretsOf(c) {
 		add("the file of the secret "+s.name, getenv(s.name+"_FILE"))
@@ -32,8 +35,8 @@ func HiddenFrom(c config.Config, state string, getenv func(string) string) (list
 	return list
 }
 
-// Shows reports whether a mount shows a file or directory, or a part of it.
-func Shows(m config.Mount, path string) bool {
+// shows reports whether a mount shows a file or directory, or a part of it.
+func shows(m config.Mount, path string) bool {
 	hidden, err := filepath.Abs(path) // by $PWD, which may itself lead through links
 	if err == nil {
 		hidden, err = resolved(hidden)
@@ -63,8 +66,8 @@ func within(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// mountsOf are the mounts of a configuration by their keys.
-func mountsOf(c config.Config) map[string][]config.Mount {
+// MountsOf are the mounts of a configuration by their keys.
+func MountsOf(c config.Config) map[string][]config.Mount {
 	lists := map[string][]config.Mount{"checks.ro": c.Checks.RO}
 	for name, b := range c.Builders {
 		lists["builders."+name+".ro"] = b.RO
@@ -72,11 +75,10 @@ func mountsOf(c config.Config) map[string][]config.Mount {
 	return lists
 }
 
-// shows is the key of the configuration by whose mounts a sandbox has a file; "" where none has.
-func shows(c config.Config, path string) string {
-	lists := mountsOf(c)
+// ShownBy is the key of the list by one of whose mounts a sandbox has a file; "" where none has.
+func ShownBy(lists map[string][]config.Mount, path string) string {
 	for _, key := range slices.Sorted(maps.Keys(lists)) {
-		if slices.ContainsFunc(lists[key], func(m config.Mount) bool { return Shows(m, path) }) {
+		if slices.ContainsFunc(lists[key], func(m config.Mount) bool { return shows(m, path) }) {
 			return key
 		}
 	}
@@ -96,7 +98,7 @@ func Mounts(ctx context.Context, c config.Config, getenv func(string) string, ea
 
 func mounts(ctx context.Context, c config.Config, getenv func(string) string, each func(Check), most int) []Check {
 	r := &runner{each: each}
-	lists, hidden, looked := mountsOf(c), identities(HiddenFrom(c, c.Server.StateDir, getenv)), map[string]bool{}
+	lists, hidden, looked := MountsOf(c), identities(HiddenFrom(c, c.Server.StateDir, getenv)), map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(lists)) {
 		for _, m := range lists[key] {
 			if looked[m.Source] {
@@ -146,7 +148,7 @@ const mountLess = "Mount only what the program needs."
 
 // mounted looks at one mount. left is how many files may still be looked at.
 func mounted(ctx context.Context, c config.Config, key string, m config.Mount, hidden map[identity]string, left *int) result {
-	if Shows(m, c.Forges.Local.Dir) {
+	if shows(m, c.Forges.Local.Dir) {
 		return bad(mountLess, "%s shows the directory of the embedded forge, with its tokens.", key)
 	}
 	root, err := filepath.EvalSymlinks(m.Source)

@@ -126,7 +126,7 @@ func Secrets(c config.Config, getenv func(string) string, each func(Check)) []Ch
 	for _, s := range list {
 		r.subject = s.name
 		one := s.judge(getenv, seen)
-		if key := shows(c, getenv(s.name+"_FILE")); key != "" {
+		if key := ShownBy(MountsOf(c), getenv(s.name+"_FILE")); key != "" {
 			one = bad("Put the file elsewhere, or mount only what the program needs.", "A sandbox has its file: %s shows it.", key)
 		}
 		r.add(NameSecrets, one)

@@ -107,7 +107,7 @@ func TestSecrets_BehindALink(t *testing.T) {
 	t.Chdir(filepath.Join(dir, "link"))
 	cfg := config.Default()
 	cfg.Checks.RO = []config.Mount{{Source: filepath.Join(dir, "link", "shown"), Target: "/opt/tools"}}
-	if key := shows(cfg, "shown/key"); key != "checks.ro" {
+	if key := ShownBy(MountsOf(cfg), "shown/key"); key != "checks.ro" {
 		t.Errorf("%q shows it", key)
 	}
 }

@@ -62,7 +62,7 @@ func (h *house) directory(dir string) result {
 	if fault, remedy := h.State(dir); fault != "" {
 		return bad(remedy, "%s", fault)
 	}
-	if key := shows(h.Config, dir); key != "" {
+	if key := ShownBy(MountsOf(h.Config), dir); key != "" {
 		return bad("Mount only what the program needs.", "A sandbox has it, with the signing key: %s shows it.", key)
 	}
 	if filesystem.ReadOnly(dir) {
