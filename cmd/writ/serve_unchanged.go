@@ -210,10 +210,10 @@ func (r *unchanged) rests(ctx context.Context, repo *git.Repo, ref string, n int
 	switch {
 	case err != nil && !forge.IsReason(err, forge.NotFound):
 		return false
-	case s.digest() == seen:
-		return true
 	case err != nil || c.State != forge.ChangeOpen:
-		return false
+		return s.digest() == seen
+	case s.digest() == seen:
+		return false // nobody has looked at what is said of the change yet
 	}
 	_, err = now.ReviewComments(ctx, r.at, c.Number)
 	return err == nil && s.digest() == seen

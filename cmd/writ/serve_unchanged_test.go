@@ -124,7 +124,7 @@ func lookedAt(t *testing.T, p *forgePlace, change string, denied ...string) (*un
 		if _, err = r.FindChange(ctx, p.Repo, branch, ""); !forge.IsReason(err, forge.NotFound) {
 			t.Fatal(err)
 		}
-	case openChange, unreadChange:
+	case openChange, unreadChange, unheardChange:
 		gittest.Commit(t, p.Store.GitDir(p.Repo.ID), "refs/heads/"+branch, "refs/heads/main", map[string]string{"x": "y"})
 		_, err = p.Store.As(p.Bot).OpenChange(ctx, p.Repo, forge.Change{Title: "Say hello", Head: branch, Base: "main"})
 		must(t, err)
@@ -132,7 +132,7 @@ func lookedAt(t *testing.T, p *forgePlace, change string, denied ...string) (*un
 			break
 		}
 		found, err := r.FindChange(ctx, p.Repo, branch, "main")
-		if err == nil {
+		if err == nil && change != unheardChange {
 			_, err = r.ReviewComments(ctx, p.Repo, found.Number)
 		}
 		if forge.IsReason(err, forge.Forbidden) != (len(denied) > 0) {
@@ -146,7 +146,7 @@ func lookedAt(t *testing.T, p *forgePlace, change string, denied ...string) (*un
 }
 
 // What a look found of a change.
-const noChange, missingChange, openChange, unreadChange = "none", "missing", "open", "unread"
+const noChange, missingChange, openChange, unreadChange, unheardChange = "none", "missing", "open", "unread", "unheard"
 
 // What a look asks of a change.
 const toFind, toReview = "find a change", "read what was said of a change"
@@ -227,11 +227,14 @@ func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
 }
 
 // TestRestful_ChangeThatNobodyLookedAt: a task is looked at if it has a change of which the
-// last look saw nothing, as the first one after its run.
+// last look saw nothing, or an open one of which it didn't ask what is said of it, as the
+// first one after its run.
 func TestRestful_ChangeThatNobodyLookedAt(t *testing.T) {
-	p := newForgePlace(t)
-	r, _, repo, n := lookedAt(t, p, unreadChange)
-	if r.rests(t.Context(), repo, stateRef("", n), n) {
-		t.Error("the task rests")
+	for _, change := range []string{unreadChange, unheardChange} {
+		p := newForgePlace(t)
+		r, _, repo, n := lookedAt(t, p, change)
+		if r.rests(t.Context(), repo, stateRef("", n), n) {
+			t.Errorf("the change is %s, and the task rests", change)
+		}
 	}
 }

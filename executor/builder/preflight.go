@@ -144,9 +144,9 @@ func (l *Local) TryAgent(ctx context.Context, name string) Preflight {
 		return found
 	}
 	var tried preflight
-	l.firstRequest(ctx, &tried, name, b, &found)
+	first := l.firstRequest(ctx, &tried, name, b, &found)
 	if !found.Passes && len(found.Faults) == 0 {
-		found.Faults = []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: tried.first.note}}
+		found.Faults = []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: first.note}}
 	}
 	return found
 }
@@ -154,7 +154,7 @@ func (l *Local) TryAgent(ctx context.Context, name string) Preflight {
 // firstRequest adds what the gateway's table says of the program's first request. Once that is
 // known it is known for the program, its version and its configuration: nothing else changes
 // it. A program that asked for nothing is tried again with the next preflight.
-func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b Builder, found *Preflight) {
+func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b Builder, found *Preflight) rehearsal {
 	r := p.first
 	if of := b.program() + " " + found.Version; r.of != of {
 		var err error
@@ -167,6 +167,7 @@ func (l *Local) firstRequest(ctx context.Context, p *preflight, name string, b B
 	}
 	found.Passes, found.Faults = r.passed, r.unlisted(b, name, found.Version)
 	found.Note = strings.TrimSpace(found.Note + " " + r.note)
+	return r
 }
 
 // doubtPreflight has the next claim try again: a run has ended over its provider.
