@@ -69,11 +69,12 @@ func (r *unchanged) note(n int64, f func(*sight)) {
 	}
 }
 
-// Issue implements forge.Client. A reading begins with it.
+// Issue implements forge.Client. A reading begins with it: what an earlier one saw of the
+// change is no more known to be so, and what was said there may be owed an answer since.
 func (r *unchanged) Issue(ctx context.Context, at forge.Repo, n int64) (forge.Issue, error) {
 	i, err := r.Client.Issue(ctx, at, n)
 	r.note(n, func(s *sight) {
-		s.Issue, s.History, s.Comments = nil, nil, nil
+		s.Issue, s.History, s.Comments, s.Change, s.Said = nil, nil, nil, nil, nil
 		if err == nil {
 			s.Issue = &i
 		}

@@ -238,3 +238,31 @@ func TestRestful_ChangeThatNobodyLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestRestful_HeardBeforeItsRun: what a look read of a change before its run isn't what it
+// knows of it at its end: who said it may be owed an answer.
+func TestRestful_HeardBeforeItsRun(t *testing.T) {
+	ctx := t.Context()
+	p := newForgePlace(t)
+	r, _, repo, n := lookedAt(t, p, openChange)
+	branch := fmt.Sprintf("writ/change/%d", n)
+	read := func() forge.Change {
+		_, err := r.Issue(ctx, p.Repo, n)
+		must(t, err)
+		_, err = r.History(ctx, p.Repo, n)
+		must(t, err)
+		_, err = r.Comments(ctx, p.Repo, n)
+		must(t, err)
+		found, err := r.FindChange(ctx, p.Repo, branch, "main")
+		must(t, err)
+		return found
+	}
+	r.begin(n)
+	_, err := r.ReviewComments(ctx, p.Repo, read().Number)
+	must(t, err)
+	read()
+	r.end(n, true, gittest.RefOID(p.Store.GitDir(p.Repo.ID), "refs/heads/main"))
+	if r.rests(ctx, repo, stateRef("", n), n) {
+		t.Error("the task rests")
+	}
+}
