@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -62,6 +64,28 @@ func TestQueue_SaysWhoWaits(t *testing.T) {
 	p.until("nothing waits", func() bool { return p.metric(`writ_tasks_waiting{why="slots"}`) == 0 })
 	s.end()
 	p.want(exitOther, "No process runs", "queue", "--state-dir", p.state())
+}
+
+// TestQueue_KeepsARevision: what is asked of delivered work while there is no room for it is
+// done when there is.
+func TestQueue_KeepsARevision(t *testing.T) {
+	p := newForgePlace(t)
+	p.more = ", builds: 1"
+	p.builders = "  adds: {argv: [sh, -c, 'echo hello >> out.txt']}\n"
+	p.serve()
+	done := p.File("adds")
+	p.Approve(done)
+	p.until("the first task completes", func() bool { return p.head(done) == "completed" && p.Issue(done).State == forge.Closed })
+	busy := p.File("waits")
+	p.Approve(busy)
+	p.until("the other one is worked on", func() bool { return p.head(busy) == "working" })
+	_, err := p.Maintainer.AddComment(t.Context(), p.Repo, done, "/writ fix Say it twice.")
+	must(t, err)
+	p.until("the revision waits", func() bool { return p.metric(`writ_tasks_waiting{why="slots"}`) == 1 })
+	must(t, os.WriteFile(p.gate(), nil, 0o600))
+	p.until("it is delivered", func() bool {
+		return strings.Count(gittest.Git(t, p.Store.GitDir(p.Repo.ID), "show", fmt.Sprintf("writ/change/%d:out.txt", done)), "hello") == 2
+	})
 }
 
 // TestQueue_WhatIsLookedAtLater: a task that the forge's limits, another runner or a
