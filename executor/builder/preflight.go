@@ -221,16 +221,21 @@ func (l *Local) starts(ctx context.Context, name string, b Builder) (found Prefl
 	return Preflight{Version: version, Note: agents[b.Kind].pack.differs(version)}
 }
 
-// reaches asks a provider for what costs nothing.
-func (l *Local) reaches(ctx context.Context, b Builder, r gateway.Rule) error {
-	lists := gateway.Lists{Builder: b.Egress}
-	for _, r := range b.Egress {
+// listsOf has each of the three lists allow what a builder's rules do.
+func listsOf(rules []gateway.Rule) gateway.Lists {
+	lists := gateway.Lists{Builder: rules}
+	for _, r := range rules {
 		r.Credential = nil
 		lists.World = append(lists.World, r)
 		r.Addresses = nil
 		lists.Contract = append(lists.Contract, r)
 	}
-	d, err := gateway.NewDecider(lists)
+	return lists
+}
+
+// reaches asks a provider for what costs nothing.
+func (l *Local) reaches(ctx context.Context, b Builder, r gateway.Rule) error {
+	d, err := gateway.NewDecider(listsOf(b.Egress))
 	if err != nil {
 		return err
 	}

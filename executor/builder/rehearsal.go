@@ -98,16 +98,12 @@ func hasTools(body []byte) bool {
 
 // deadGateway is a gateway that judges what is asked for, and sends nothing out.
 func (l *Local) deadGateway(b Builder, judged func([]byte), record func(gateway.Record)) (*outlet, error) {
-	var lists gateway.Lists
-	for _, r := range providers(b) {
-		r.Credential = &gateway.Credential{Header: r.Credential.Header, Value: Placeholder, API: r.Credential.API}
-		lists.Builder = append(lists.Builder, r)
-		r.Credential = nil
-		lists.World = append(lists.World, r)
-		r.Addresses = nil
-		lists.Contract = append(lists.Contract, r)
+	rules := providers(b)
+	for n := range rules {
+		c := rules[n].Credential
+		rules[n].Credential = &gateway.Credential{Header: c.Header, Value: Placeholder, API: c.API}
 	}
-	d, err := gateway.NewDecider(lists)
+	d, err := gateway.NewDecider(listsOf(rules))
 	if err != nil {
 		return nil, err
 	}
