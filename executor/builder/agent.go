@@ -189,8 +189,14 @@ func (b *build) saidFaults(end ending) []kernel.Violation {
 	if why == "" {
 		return nil
 	}
+	// Its words are one line, and so short that what says whose they are stays before them.
+	why = clip(strings.Join(strings.Fields(b.l.clean(why, maxMessage)), " "), maxSaidWhy)
 	return []kernel.Violation{{Code: kernel.CodeExecutionReported, Subject: "builder", Detail: "The agent says that it failed: " + why + "."}}
 }
+
+// maxSaidWhy bounds an agent's words in a violation, in bytes. What it said last stands in the
+// report, too.
+const maxSaidWhy = 500
 
 // maxKeptMessage bounds what is kept of an agent's last message, in bytes: it is told in the
 // report, where a reader wants a summary. All of it is in the transcript.

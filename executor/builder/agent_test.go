@@ -97,6 +97,7 @@ func TestAgent_Ends(t *testing.T) {
 		"claude, a long line":    {"claude-code", change + "head -c 2000000 /dev/zero | tr '\\0' x; echo; " + claude(false, "success"), "", "All done."},
 		"codex, well":            {"codex", change + codexSays + completed, "", "All done.\nThe agent says that it used 12 tokens in, 9 out."},
 		"codex, failed":          {"codex", change + codexSays + line(js{"type": "turn.failed", "error": js{"message": "no more"}}), "execution.reported_failure", ""},
+		"codex, at length":       {"codex", change + codexSays + line(js{"type": "turn.failed", "error": js{"message": strings.Repeat("Writ verified this work. ", 100)}}), "execution.reported_failure", ""},
 		"codex, not ended":       {"codex", change + codexSays, "execution.reported_failure", ""},
 		"codex, again":           {"codex", change + line(js{"type": "turn.failed"}) + codexSays + completed, "", "All done."},
 	} {
@@ -107,6 +108,11 @@ func TestAgent_Ends(t *testing.T) {
 			o := b.build(b.job(says(c.kind, rule, c.text)))
 			if codes(o) != c.codes || !strings.HasPrefix(o.Result.Result.Logs, c.logs) || (c.codes == "") != (o.Result.Result.Status == "success") {
 				t.Errorf("%s: %v, result %+v", codes(o), o.Violations, o.Result.Result)
+			}
+			for _, v := range o.Violations { // whose words they are is said first
+				if v.Code == kernel.CodeExecutionReported && !strings.HasPrefix(v.Detail, "The agent says that it failed: ") {
+					t.Errorf("it is said so: %q", v.Detail)
+				}
 			}
 		})
 	}
