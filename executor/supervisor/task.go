@@ -367,7 +367,7 @@ type Status struct {
 
 // Queued reports whether something would be claimed if there were room for it: of a task
 // that is final, a refresh or a revision of its work. Whoever drives it comes back.
-func (s Status) Queued() bool { return s.queued.is }
+func (st Status) Queued() bool { return st.queued.is }
 
 // Tick is one request: observe, decide, record, act, take the outcome. An error
 // means that no request came about (something outside can't be read; the tick
