@@ -101,6 +101,7 @@ type SealedFacts struct {
 	Approval   canon.Digest `json:"approval"`
 	Governance canon.Digest `json:"governance_hash"`
 	Base       string       `json:"base_commit"`
+	Fix        canon.Digest `json:"fix,omitempty"` // of a revision: of the list that its builder was told
 	Dispatch   canon.Digest `json:"dispatch_hash"`
 	// Faults are why it can't be used: whose it is, what its bytes are, what its paths
 	// are, or what it was made on and under.
@@ -126,8 +127,15 @@ type OwedFacts struct {
 // approval, attempt and contract was interrupted after its builder had ended, and no
 // person has begun the task anew or stopped it since.
 func (f Facts) Resumable() bool {
+	h := f.Head
+	return f.sealedFor("") && (h.State == HeadStalled || h.WaitsWithWork()) && h.Trusted() && !f.BeginsAnew()
+}
+
+// sealedFor reports whether there is sealed work of this very approval, attempt and
+// contract, which nothing speaks against, of a revision for this list; "" for none.
+func (f Facts) sealedFor(list canon.Digest) bool {
 	s, h := f.Sealed, f.Head
-	return s != nil && len(s.Faults) == 0 && s.Run != "" && (h.State == HeadStalled || h.WaitsWithWork()) && h.Trusted() && !f.BeginsAnew() &&
+	return s != nil && len(s.Faults) == 0 && s.Run != "" && s.Fix == list &&
 		h.Approval == f.Approved && s.Approval == f.Approved && s.Governance == f.Governance && s.Attempt == max(h.Attempt, 1)
 }
 

@@ -267,6 +267,13 @@ func (f Facts) Fixable() bool {
 	return f.wantsFix() && len(f.RefusesFix())+len(f.Environment)+len(budgetRule(f)) == 0 && f.againDue(f.Fix.Act) <= f.Now
 }
 
+// ResumesFix reports whether a revision goes on with sealed work: one was cut off, after its
+// builder had ended, that the very same act had asked for, with the same list, on the
+// delivered commit as it is. Whoever asks anew has it built anew.
+func (f Facts) ResumesFix() bool {
+	return f.wantsFix() && !f.refreshNext() && f.asksAgain(f.Fix.Act) && f.sealedFor(f.Fix.Digest) && f.Sealed.Base == f.Fix.Head
+}
+
 // RefusesFix is why no revision begins, which is answered in words. What only the host
 // lacks is no such reason: it is waited for.
 func (f Facts) RefusesFix() []Violation {

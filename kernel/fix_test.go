@@ -232,12 +232,69 @@ func TestE1_FixIsAskedLikeAClaim(t *testing.T) {
 	}
 }
 
+// cutOff is delivered work whose revision was cut off after its builder had ended; the act
+// that asked for it is to be done again.
+func cutOff(state, waitsFor string) kernel.Facts {
+	return with(reviewed(state, waitsFor), func(f *kernel.Facts) {
+		f.Head.RefreshAct, f.Head.RefreshOwed, f.Head.RefreshInterruptions = f.Fix.Act, true, 1
+		f.Sealed = &kernel.SealedFacts{Run: theirs, Attempt: 2, Approval: f.Approved, Governance: f.Governance, Base: f.Fix.Head, Fix: f.Fix.Digest}
+	})
+}
+
+// TestK11_CutOffRevisionGoesOn: a revision goes on with what one had sealed that was cut
+// off, for the very same act and list, on the delivered commit, and reserves nothing for a
+// builder. Otherwise it starts one.
+func TestK11_CutOffRevisionGoesOn(t *testing.T) {
+	poor := &kernel.BudgetFacts{Attempt: kernel.Spend{Tokens: 5}, Pots: []kernel.Pot{{Scope: kernel.ScopeTask, Limit: kernel.Spend{Tokens: 4}}}}
+	for _, c := range [][2]string{{"completed", ""}, {"waiting", kernel.WaitMerge}} {
+		f := with(cutOff(c[0], c[1]), func(f *kernel.Facts) { f.Budget = poor })
+		d := decide(t, f)
+		if d.Action != kernel.ActionClaim || d.Fixes != ourRun || d.Fix != digest("f") || d.Resumes != theirs || d.Refreshes != "" || d.RefreshInterruptions != 1 || f.Pays() || f.Resumable() {
+			t.Fatalf("%s: %s, revision over %q with %s, goes on with %q after %d", c[0], d.Action, d.Fixes, d.Fix, d.Resumes, d.RefreshInterruptions)
+		}
+		for name, change := range map[string]func(*kernel.Facts){
+			"nothing is sealed":      func(f *kernel.Facts) { f.Sealed = nil },
+			"a fault was found":      func(f *kernel.Facts) { f.Sealed.Faults = breaks(kernel.CodeEvidenceInvalid) },
+			"of another approval":    func(f *kernel.Facts) { f.Sealed.Approval = digest("e") },
+			"under another contract": func(f *kernel.Facts) { f.Sealed.Governance = digest("e") },
+			"of another attempt":     func(f *kernel.Facts) { f.Sealed.Attempt = 1 },
+			"of no run":              func(f *kernel.Facts) { f.Sealed.Run = "" },
+			"for another list":       func(f *kernel.Facts) { f.Sealed.Fix = digest("e") },
+			"for none":               func(f *kernel.Facts) { f.Sealed.Fix = "" },
+			"on another commit":      func(f *kernel.Facts) { f.Sealed.Base = head1 },
+			"asked for anew":         func(f *kernel.Facts) { f.Fix.Act = "7/comment:3" },
+			"the act is spent":       func(f *kernel.Facts) { f.Head.RefreshOwed, f.Head.RefreshAct = false, "" },
+		} {
+			f := cutOff(c[0], c[1])
+			change(&f)
+			if d := decide(t, f); d.Action != kernel.ActionClaim || d.Fixes != ourRun || d.Resumes != "" || !f.Pays() {
+				t.Errorf("%s, %s: %s, fixes %q, goes on with %q, pays %t", c[0], name, d.Action, d.Fixes, d.Resumes, f.Pays())
+			}
+		}
+	}
+	refresh := with(cutOff("completed", ""), func(f *kernel.Facts) {
+		f.Refresh = delivered("completed", "").Refresh
+	})
+	if d := decide(t, refresh); d.Refreshes == "" || d.Fixes != "" || d.Resumes != refresh.Refresh.Resumes {
+		t.Errorf("an older refresh comes first: refreshes %q, fixes %q, goes on with %q", d.Refreshes, d.Fixes, d.Resumes)
+	}
+	if stalled := with(interrupted(), func(f *kernel.Facts) { f.Sealed.Fix = digest("f") }); stalled.Resumable() {
+		t.Error("the first delivery goes on with a revision's work")
+	}
+}
+
 // TestE1_OlderActFirst: of two acts over delivered work the older one is done first.
 func TestE1_OlderActFirst(t *testing.T) {
 	both := func(fix string) kernel.Decision {
 		return decide(t, with(reviewed("completed", ""), func(f *kernel.Facts) {
 			f.Refresh, f.Fix.Act = delivered("completed", "").Refresh, fix
 		}))
+	}
+	for act, refreshes := range map[string]bool{"4/comment:9": false, "6/comment:9": true} {
+		f := with(reviewed("completed", ""), func(f *kernel.Facts) { f.Refresh, f.Fix.Act = delivered("completed", "").Refresh, act })
+		if f.Refreshable() != refreshes {
+			t.Errorf("a revision that was asked for by %s: refreshable is %t", act, !refreshes)
+		}
 	}
 	if d := both("4/comment:9"); d.Fixes == "" || d.Refreshes != "" {
 		t.Errorf("the revision was asked for first: fixes %q, refreshes %q", d.Fixes, d.Refreshes)

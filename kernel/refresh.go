@@ -85,10 +85,10 @@ func (f Facts) wantsRefresh() bool {
 
 // Refreshable reports whether a claim may apply the delivered work at HEAD on the base as
 // it is now: whoever approved it still may, the text is the approved one, contract and
-// target allow a claim, what a run needs is there, and it is due. Where one of these doesn't
-// hold the delivered work stays as it is.
+// target allow a claim, what a run needs is there, it is due, and no revision comes first.
+// Where one of these doesn't hold the delivered work stays as it is.
 func (f Facts) Refreshable() bool {
-	return f.wantsRefresh() && len(f.RefusesRefresh())+len(f.Environment) == 0 && f.refreshDue() <= f.Now
+	return f.refreshNext() && len(f.RefusesRefresh())+len(f.Environment) == 0 && f.refreshDue() <= f.Now
 }
 
 // asksAgain reports whether the act that asks for it is the one that asked last: the run
@@ -183,7 +183,8 @@ func (h HeadFacts) refreshed() (s TaskState, waitsFor string) {
 }
 
 // replaces claims the task for what is to be done with its delivered work, if something is
-// due: that is applied on the base as it is now, without a builder, or revised by one. It
+// due: that is applied on the base as it is now, without a builder, or revised by one, or by
+// what one left that was cut off. It
 // counts nothing against that work: whatever else than a result of its own the run comes to,
 // the delivered one is put back as it was, and interruptions are counted for the act that
 // asked.
@@ -197,6 +198,9 @@ func replaces(f Facts, d Decision) (Decision, bool) {
 		act, d.Resumes, d.Refreshes = f.Refresh.Act, f.Refresh.Resumes, f.Refresh.Run
 	case !next && f.Fixable():
 		act, d.Fixes, d.Fix = f.Fix.Act, f.Fix.Run, f.Fix.Digest
+		if f.ResumesFix() {
+			d.Resumes = f.Sealed.Run
+		}
 	default:
 		return d, false
 	}

@@ -73,6 +73,9 @@ func (r *RunRecord) Take(kind kernel.Kind, run string, body []byte) error {
 			r.Resumes, r.Dispatch, r.Attempt = f.Sealed.Run, f.Sealed.Dispatch, f.Sealed.Attempt
 			r.waited, r.lacked = f.Head.AwaitsPaths(), f.Head.AwaitsEnvironment()
 		}
+		if f.Run == nil && f.ResumesFix() { // its claim
+			r.Resumes, r.Dispatch, r.Attempt = f.Sealed.Run, f.Sealed.Dispatch, f.Sealed.Attempt
+		}
 		if f.Run != nil && f.Paths != nil && !f.Paths.Held() {
 			r.Accepted = f.Paths
 		}

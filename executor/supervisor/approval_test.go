@@ -86,7 +86,7 @@ func (f *forged) wants(st Status, s kernel.Standing, codes ...kernel.Code) {
 	}
 }
 
-func (f *forged) started() int { return len(f.exec.builds) }
+func (b *bench) started() int { return len(b.exec.builds) }
 
 // trailer is a word at HEAD.
 func (f *forged) trailer(key string) string {

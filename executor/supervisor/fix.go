@@ -209,8 +209,10 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 	}
 	f.Faults = []kernel.Violation{}
 	c.fix = k
-	f.Digest, err = kernel.FixDigest(list.Fix)
-	return err
+	if f.Digest, err = kernel.FixDigest(list.Fix); err != nil {
+		return err
+	}
+	return o.readSealedFix(ctx, c)
 }
 
 // countComments lists the comments that count. While the issue is only told what is, what
@@ -275,12 +277,13 @@ func talkOf(said []forge.ReviewComment) (out []forge.Comment) {
 	return out
 }
 
-// fixStands asks once more right before the builder of a revision starts: the command and
+// fixStands asks once more right before the builder of a revision starts, or where one goes
+// on with sealed work, its checks: the command and
 // each comment of the list are there as they were, and their authors may still approve;
 // the change is open, and its branch where it was.
 func (o *observer) fixStands(ctx context.Context, c *observation, seen *approval.Facts) error {
 	r := o.worker.run
-	if r == nil || r.fixes == "" || r.phase != kernel.PhaseClaimed || c.request != kernel.RequestTick || seen == nil || seen.Issue.ID == 0 {
+	if r == nil || r.fixes == "" || !(kernel.RunFacts{Phase: r.phase, Resumes: r.resumes}).Starts() || c.request != kernel.RequestTick || seen == nil || seen.Issue.ID == 0 {
 		return nil
 	}
 	ctx = forge.Urgent(ctx)
@@ -332,15 +335,21 @@ func (w *worker) revises(c *cycle, r *run) {
 	k := c.fix
 	in := *c.intake
 	in.BaseCommit, in.base = k.over.commit, k.over.tree
-	r.intake, r.base, r.over = &in, k.over.tree, k.over
-	r.fixes, r.fix, r.refreshAct = c.decision.Fixes, c.decision.Fix, c.facts.Fix.Act
-	r.refreshInterruptions, r.was, r.stray = c.decision.RefreshInterruptions, &refreshed{commit: c.head, event: c.event}, c.change
+	r.intake, r.base = &in, k.over.tree
+	r.goesOver(c)
 	r.pack.Pins.BaseCommit, r.pack.Revision = string(k.over.commit), &k.revision
 	r.pack.Retry, r.pack.Remark = nil, nil // that was for the first delivery
 	for _, v := range c.facts.Fix.Left {
 		r.pack.Notes = append(r.pack.Notes, fmt.Sprintf("The builder isn't told %s: %s", cmp.Or(v.Subject, "more comments"), v.Detail))
 	}
 	w.say("the verified change of run %s is revised for %d comments", r.fixes, len(k.revision.Said))
+}
+
+// goesOver makes a run one over the delivered work: that is put back where it comes to
+// nothing of its own.
+func (r *run) goesOver(c *cycle) {
+	r.over, r.fixes, r.fix, r.refreshAct = c.fix.over, c.decision.Fixes, c.decision.Fix, c.facts.Fix.Act
+	r.refreshInterruptions, r.was, r.stray = c.decision.RefreshInterruptions, &refreshed{commit: c.head, event: c.event}, c.change
 }
 
 // trustedOf is the base that a revision is prepared from; nil where that is the base of the

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -233,7 +234,8 @@ func TestE1_RevisionThatDoesNotHold(t *testing.T) {
 }
 
 // TestI17_AskedAgainBeforeTheBuilder: what changes between the claim and the start of the
-// builder ends the revision before anybody is paid.
+// builder ends the revision before anybody is paid. So it is where a revision goes on with
+// sealed work, before its checks.
 func TestI17_AskedAgainBeforeTheBuilder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -260,19 +262,78 @@ func TestI17_AskedAgainBeforeTheBuilder(t *testing.T) {
 			must(f.t, f.scene.Owner.CloseChange(f.t.Context(), f.scene.Repo, 2))
 		}, string(kernel.CodeSuperseded)},
 	} {
+		for _, sealed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/sealed=%t", name, sealed), func(t *testing.T) {
+				t.Parallel()
+				f, checks := newReviewed(t, checkedTerms+"close_on: merged\n")
+				builders := 1
+				command := f.says(f.scene.Owner, "/writ fix now")
+				if sealed {
+					builders++
+					f.reach(kernel.ActionSeal)
+					f.open()
+					f.clock.advance(3_600_000)
+				}
+				f.reach(kernel.ActionClaim)
+				f.clock.advance(1000)
+				c.change(f, command)
+				f.drive()
+				f.later()
+				if said := f.marked("task")[0].Body; f.started() != builders || *checks != 1 || f.trailer("writ-fixes") != "" || f.trailer("writ-waiting-for") != kernel.WaitMerge || !strings.Contains(said, c.says) {
+					t.Errorf("%d builders, checks ran %d times; HEAD waits for %q; it says %s", f.started(), *checks, f.trailer("writ-waiting-for"), said)
+				}
+				f.verify(stateRef)
+			})
+		}
+	}
+}
+
+// TestK11_CutOffRevision: a revision that is cut off after its builder had ended goes on with
+// the sealed work only where it would be asked the very same thing: by the same act, with the
+// same list, on the delivered commit as it is. Otherwise it is built anew, or not at all.
+func TestK11_CutOffRevision(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change   func(f *forged)
+		builders int
+		text     string // of the change
+	}{
+		"nothing happened": {func(*forged) {}, 2, "hello, world\n"},
+		"asked for anew":   {func(f *forged) { f.says(f.scene.Owner, "/writ fix now") }, 3, "hello, all\n"},
+		"reviewed further": {func(f *forged) { f.review(f.scene.Owner, "To all.") }, 3, "hello, all\n"},
+		"a comment edited": {func(f *forged) {
+			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
+			must(f.t, err)
+			must(f.t, f.scene.Owner.EditReview(f.t.Context(), f.scene.Repo, 2, said[0].ID, "Say it to all."))
+		}, 3, "hello, all\n"},
+		"the head moved": {func(f *forged) {
+			f.push(changeRef, "Better", map[string]string{"out.txt": "hello again\n"})
+		}, 2, "hello again\n"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, _ := newReviewed(t, checkedTerms+"close_on: merged\n")
-			command := f.says(f.scene.Owner, "/writ fix now")
-			f.reach(kernel.ActionClaim)
+			run, was := f.trailer("writ-run-id"), f.ref(changeRef)
+			f.says(f.scene.Owner, "/writ fix now")
+			f.reach(kernel.ActionSeal)
+			f.open()
+			f.exec.build = edits(t, map[string]string{"out.txt": "hello, all\n"}, nil)
 			f.clock.advance(1000)
-			c.change(f, command)
-			f.drive()
-			f.later()
-			if said := f.marked("task")[0].Body; f.started() != 1 || f.trailer("writ-fixes") != "" || f.trailer("writ-waiting-for") != kernel.WaitMerge || !strings.Contains(said, c.says) {
-				t.Errorf("%d builders; HEAD waits for %q; it says %s", f.started(), f.trailer("writ-waiting-for"), said)
+			c.change(f)
+			for range 4 {
+				f.later()
+				f.showBranch()
 			}
-			f.verify(stateRef)
+			if f.started() != c.builders {
+				t.Errorf("%d builders, want %d", f.started(), c.builders)
+			}
+			if name != "the head moved" {
+				f.revisedOn(was, run, c.text)
+				return
+			}
+			if f.trailer("writ-run-id") != run || f.trailer("writ-attempt") != "1" || f.trailer("writ-interruptions") != "0" {
+				t.Errorf("HEAD tells of %s, attempt %s, %s interruptions", f.trailer("writ-run-id"), f.trailer("writ-attempt"), f.trailer("writ-interruptions"))
+			}
 		})
 	}
 }
@@ -305,7 +366,8 @@ func TestI4_WhoMayAskForARevision(t *testing.T) {
 }
 
 // TestP5_RevisionThroughCrashes: the process is killed at each effect of a revision, and the
-// next one goes on, or another installation that is listed does. It comes out once.
+// next one goes on, or another installation that is listed does. It comes out once, and from
+// the seal on no second builder is paid.
 func TestP5_RevisionThroughCrashes(t *testing.T) {
 	t.Parallel()
 	for _, at := range []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult} {
@@ -332,6 +394,13 @@ func TestP5_RevisionThroughCrashes(t *testing.T) {
 				}
 				if parent := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", changeRef+"^")); parent != was || f.trailer("writ-fixes") != run {
 					t.Errorf("the change stands on %s, HEAD fixes %q", parent, f.trailer("writ-fixes"))
+				}
+				builders := 2
+				if at == kernel.ActionDispatch {
+					builders++ // what ran with the process died with it
+				}
+				if n := f.started() + second.started(); n != builders {
+					t.Errorf("%d builders, want %d", n, builders)
 				}
 				r, err := replay.VerifyTask(t.Context(), f.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{f.key, second.key}, World: f.place.cfg.World})
 				if must(t, err); !r.OK {

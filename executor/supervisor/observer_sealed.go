@@ -36,6 +36,7 @@ type left struct {
 	head       string
 	tip        git.OID
 	governance canon.Digest
+	revised    *revised // what a revision would begin with that goes on with it; nil for none
 
 	facts    *kernel.SealedFacts // nil where there is none
 	work     sealed.Work
@@ -58,10 +59,26 @@ func (o *observer) readSealed(ctx context.Context, c *observation) error {
 	if o.worker.run != nil || !asked || h.State != kernel.HeadStalled && !h.WaitsWithWork() || !h.Trusted() || h.Reapproved {
 		return nil
 	}
+	return o.leftOf(ctx, c, nil, o.readLeft)
+}
+
+// readSealedFix reads what a revision has sealed that was cut off, where the very act that
+// asked for it is to be done again. It lies in the lease right below the result that was put
+// back, or in our store, and is judged as that of any interrupted run.
+func (o *observer) readSealedFix(ctx context.Context, c *observation) error {
+	h := c.facts.Head
+	if c.request != kernel.RequestTick || c.fix == nil || !h.RefreshOwed || h.RefreshAct != c.facts.Fix.Act || len(c.head.Parents) != 1 {
+		return nil
+	}
+	return o.leftOf(ctx, c, c.fix, o.readLeftFix)
+}
+
+// leftOf reads what was left, unless that was read under the same terms before.
+func (o *observer) leftOf(ctx context.Context, c *observation, k *revised, read func(context.Context, *observation, *left) error) error {
 	l := o.left
-	if l == nil || l.head != h.OID || l.tip != c.intake.BaseCommit || l.governance != c.intake.Governance {
-		l = &left{head: h.OID, tip: c.intake.BaseCommit, governance: c.intake.Governance}
-		if err := o.readLeft(ctx, c, l); err != nil {
+	if l == nil || l.head != c.facts.Head.OID || l.tip != c.intake.BaseCommit || l.governance != c.intake.Governance || !l.revises(k) {
+		l = &left{head: c.facts.Head.OID, tip: c.intake.BaseCommit, governance: c.intake.Governance, revised: k}
+		if err := read(ctx, c, l); err != nil {
 			return err
 		}
 		o.left = l
@@ -73,17 +90,51 @@ func (o *observer) readSealed(ctx context.Context, c *observation) error {
 	return nil
 }
 
+// revises reports whether what was left was read for this very revision, or for none.
+func (l *left) revises(k *revised) bool {
+	return l.revised == nil && k == nil || l.revised != nil && k != nil && same(l.revised.revision, k.revision)
+}
+
+// readLeftFix fills in what was left of a revision.
+func (o *observer) readLeftFix(ctx context.Context, c *observation, l *left) error {
+	below, err := o.s.deps.Repo.Commit(ctx, c.head.Parents[0])
+	if err != nil {
+		return gitTrouble(err)
+	}
+	f := c.facts.Fix
+	under, err := eventOf(below, false)
+	if err != nil || under.State != kernel.HeadWorking || said(under, kernel.TrailerFixes) != f.Run ||
+		said(under, kernel.TrailerFix) != string(f.Digest) || said(under, kernel.TrailerRefreshAct) != f.Act {
+		return nil //nolint:nilerr // it is the lease of no such revision
+	}
+	if err := o.leftAt(ctx, below.Tree, l); err != nil {
+		return err
+	}
+	return o.judgeLeft(ctx, c, l, under, o.listedHere(c, under, below))
+}
+
 // readLeft fills in what was left.
 func (o *observer) readLeft(ctx context.Context, c *observation, l *left) error {
 	if err := o.leftAt(ctx, c.head.Tree, l); err != nil {
 		return err
 	}
 	under, listed, err := o.sealedUnder(ctx, c, l)
-	if run := dispatchedOf(under); err == nil && l.files == nil && run != "" { // the very run that the lease was for
-		err = o.leftInStore(ctx, run, l)
-	}
-	if err != nil || l.files == nil {
+	if err != nil {
 		return err
+	}
+	return o.judgeLeft(ctx, c, l, under, listed)
+}
+
+// judgeLeft judges what was left under a lease, which is looked for in our store where no
+// tree had it.
+func (o *observer) judgeLeft(ctx context.Context, c *observation, l *left, under lease.Event, listed bool) error {
+	if run := dispatchedOf(under); l.files == nil && run != "" { // the very run that the lease was for
+		if err := o.leftInStore(ctx, run, l); err != nil {
+			return err
+		}
+	}
+	if l.files == nil {
+		return nil
 	}
 	l.facts = &kernel.SealedFacts{Run: c.facts.Head.LastRun, Faults: []kernel.Violation{}}
 	if !listed {
@@ -154,6 +205,9 @@ func (l *left) describe() {
 	l.facts.Governance, l.facts.Base = l.pack.Pins.Governance, l.pack.Pins.BaseCommit
 	if hash, err := canon.Hash(d); err == nil {
 		l.facts.Dispatch = hash
+	}
+	if r := l.pack.Revision; r != nil {
+		l.facts.Fix, _ = kernel.FixDigest(r.Fix) // a list that isn't whole is none that is asked for
 	}
 }
 
@@ -311,6 +365,10 @@ func (o *observer) judgeTerms(c *observation, l *left) {
 		l.fault(kernel.CodeGovernanceMismatch, "Contract, task or limits are not those that it was made under.")
 		return
 	}
+	if k := l.revised; k != nil && !same(p.Revision, k.revision) || k == nil && p.Revision != nil {
+		l.fault(kernel.CodeInstructionChanged, "What its builder was told isn't what one would be told now.")
+		return
+	}
 	made, err := derive(p)
 	at, err2 := time.Parse(time.RFC3339, l.work.Dispatch.Timestamp)
 	if err != nil || err2 != nil {
@@ -332,9 +390,15 @@ func same(a, b any) bool {
 }
 
 // judgeBase: the commit that the work was made on still is the base, or below it. A base
-// that was rewritten holds it no more.
+// that was rewritten holds it no more. That of a revision is the delivered commit.
 func (o *observer) judgeBase(ctx context.Context, c *observation, l *left) error {
 	pinned := git.OID(l.pack.Pins.BaseCommit)
+	if k := l.revised; k != nil {
+		if l.base = k.over.tree; pinned != k.over.commit {
+			l.fault(kernel.CodeTargetIneligible, "The commit that it revises, "+string(pinned)+", is not the delivered one.")
+		}
+		return nil
+	}
 	if pinned != l.tip {
 		log, _, err := o.s.deps.Repo.Log(ctx, []git.OID{l.tip}, []git.OID{pinned}, maxBaseMoves)
 		if err != nil {

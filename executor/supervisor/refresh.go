@@ -461,13 +461,22 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	tr.ledger, tr.refreshAct = string(w.s.deps.Ledger.Chain().Head.Hash), h.RefreshAct
 	tr.refreshOwed, tr.refreshInterruptions, tr.notBefore = d.AsksAgain, d.RefreshInterruptions, d.NotBefore
 	head, run := git.OID(h.OID), w.run
-	made, err := w.output(objs, tree, head, c, tr, was.event.Body)
+	parent, seq, late := head, c.facts.NextSeq(), stated{}
+	if d.AsksAgain {
+		if late, _, err = w.sealLate(&c.observation, objs); err != nil {
+			return nil, err
+		}
+	}
+	if late.oid != "" {
+		parent, seq = late.oid, seq+1
+	}
+	made, err := w.outputAt(objs, tree, parent, seq, c, tr, was.event.Body)
 	if err != nil {
 		return nil, err
 	}
 	e := w.pushed(c, h.RunID, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		won: func() { w.gaveUp(run) },
+		unshelves: late.oid != "", won: func() { w.gaveUp(run) },
 	})
 	if run == nil {
 		return e, nil

@@ -37,13 +37,24 @@ func (s *sim) expectRevised(is bool, was kerneltest.Head) {
 
 // TestSim_K7_FixEveryPoint kills the process at each of the points of a revision, while the
 // forge tells the truth or loses its answer, and the same installation goes on or another.
-// It comes out once, and whatever it comes to the delivered result stands.
+// It comes out once, and whatever it comes to the delivered result stands. Once its builder
+// has ended no second one is paid: its work is at HEAD, or in the store of who had it.
 func TestSim_K7_FixEveryPoint(t *testing.T) {
 	t.Parallel()
 	actions := []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore}
-	eachPointOf(t, actions, func(t *testing.T) (*sim, func(is bool)) {
+	eachPointOf(t, actions, func(t *testing.T) (*sim, func(died)) {
 		s, was := newSimReviewed(t)
-		return s, func(is bool) { s.expectRevised(is, was) }
+		return s, func(at died) {
+			s.expectRevised(at.holds(), was)
+			pushed := at.stage == StageDone || at.stage == StageSettled
+			builders := 2
+			if at.at == kernel.ActionDispatch && pushed || at.at == kernel.ActionSeal && at.other && !pushed {
+				builders++ // died with its process, or lies where nobody else looks
+			}
+			if n := s.check.Dispatched(); at.holds() && n != builders {
+				s.fail("%d builders, want %d", n, builders)
+			}
+		}
 	})
 }
 
@@ -73,5 +84,45 @@ func TestSim_A5_FixByHalf(t *testing.T) {
 				s.expectRevised(true, was)
 			})
 		}
+	}
+}
+
+// TestSim_K11_FixSealedWithItsEnd: who comes back finds the work of his revision in his store,
+// and seals it in the push that puts the delivered result back. Another instance may then go on
+// with it.
+func TestSim_K11_FixSealedWithItsEnd(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{StageDone, StageSettled} {
+		s, was := newSimReviewed(t)
+		a, b := s.runners[0], s.runners[1]
+		a.dieAtPoint(PointOf(kernel.ActionSeal, StageRecorded))
+		a.up()
+		a.dieAtPoint(PointOf(kernel.ActionRestore, stage))
+		s.settledBy(b)
+		s.expectRevised(true, was)
+		if n := s.check.Dispatched(); n != 2 || s.check.Resumed != 1 {
+			s.fail("%d builders, %d went on", n, s.check.Resumed)
+		}
+	}
+}
+
+// TestSim_K11_FixOfAStranger: what a revision has sealed under a writer who isn't listed any
+// more is of no use, though whoever put the result back still is.
+func TestSim_K11_FixOfAStranger(t *testing.T) {
+	t.Parallel()
+	s, was := newSimReviewed(t)
+	a, b := s.runners[0], s.runners[1]
+	a.dieAtPoint(PointOf(kernel.ActionChecks, StageDone))
+	for n := 0; b.tick().Decision.Action != kernel.ActionRestore; n++ {
+		if s.advance(20_000); n > 20 {
+			s.fail("the result is never put back")
+		}
+	}
+	b.others = nil
+	b.crash()
+	s.settledBy(b)
+	s.expectRevised(true, was)
+	if n := s.check.Dispatched(); n != 3 || s.check.Resumed != 0 {
+		s.fail("%d builders, %d went on", n, s.check.Resumed)
 	}
 }

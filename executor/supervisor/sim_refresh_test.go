@@ -77,17 +77,27 @@ func (s *sim) expectRefreshed(is bool) {
 func TestSim_K7_RefreshEveryPoint(t *testing.T) {
 	t.Parallel()
 	actions := []kernel.Action{kernel.ActionClaim, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore}
-	eachPointOf(t, actions, func(t *testing.T) (*sim, func(is bool)) {
+	eachPointOf(t, actions, func(t *testing.T) (*sim, func(died)) {
 		s := newSimDelivered(t)
-		return s, s.expectRefreshed
+		return s, func(at died) { s.expectRefreshed(at.holds()) }
 	})
 }
+
+// died says where a process was killed, and whether another installation went on.
+type died struct {
+	at    kernel.Action
+	stage string
+	other bool
+}
+
+// holds reports whether the run's work was to be delivered.
+func (d died) holds() bool { return d.at != kernel.ActionRestore }
 
 // eachPointOf kills the process at each point of these effects of a run over delivered work,
 // while the forge tells the truth or loses its answer, and the same installation goes on or
 // another. Begin makes the simulation, and what must hold at its end: that the run's work was
 // delivered, or where its checks fail, that what was delivered before stands.
-func eachPointOf(t *testing.T, actions []kernel.Action, begin func(t *testing.T) (s *sim, expect func(is bool))) {
+func eachPointOf(t *testing.T, actions []kernel.Action, begin func(t *testing.T) (s *sim, expect func(died))) {
 	for _, a := range actions {
 		for _, stage := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
 			if !a.External() && (stage == StageDone || stage == StageSettled) {
@@ -112,10 +122,10 @@ func eachPointOf(t *testing.T, actions []kernel.Action, begin func(t *testing.T)
 						s.pastLease(next)
 					}
 					s.settledBy(next)
-					expect(a != kernel.ActionRestore)
+					expect(died{a, stage, other})
 					s.settledBy(s.runners[0])
 					s.settledBy(s.runners[1])
-					expect(a != kernel.ActionRestore)
+					expect(died{a, stage, other})
 				})
 			}
 		}

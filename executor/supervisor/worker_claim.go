@@ -368,6 +368,9 @@ func (w *worker) prepareResume(c *cycle) (*effect, error) {
 		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: l.work.Dispatch, dispatchHash: l.facts.Dispatch,
 		built: executor.BuildOutcome{Result: l.work.Result, Diff: l.work.Diff, Contents: l.work.Contents},
 	}
+	if c.decision.Fixes != "" {
+		r.goesOver(c)
+	}
 	if l.work.Checked != nil {
 		r.vetted, r.checked.Run = true, *l.work.Checked
 		r.checked.Run.Run = r.id

@@ -111,10 +111,15 @@ func (w *worker) prepareResult(ctx context.Context, c *cycle) (*effect, error) {
 
 // output adds a commit of the state ref that is neither lease nor stalled.
 func (w *worker) output(objs *git.Objects, tree, parent git.OID, c *cycle, tr trailers, body string) (stated, error) {
+	return w.outputAt(objs, tree, parent, c.facts.NextSeq(), c, tr, body)
+}
+
+// outputAt is output with a number of its own.
+func (w *worker) outputAt(objs *git.Objects, tree, parent git.OID, seq int64, c *cycle, tr trailers, body string) (stated, error) {
 	tr.waiting = c.decision.WaitingFor
 	state := string(c.decision.State)
 	return w.stateCommit(&c.observation, objs, stateCommit{
-		tree: tree, parent: parent, date: c.nextDate(), seq: c.facts.NextSeq(), trailers: &tr,
+		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
 		message: func(extra []lease.Trailer) ([]byte, error) {
 			return lease.Format(lease.Message{
 				Title:    fmt.Sprintf("writ: task %d is %s", w.number, state),

@@ -44,6 +44,7 @@ type Checker struct {
 	stands   map[string]Head          // of an approval: the accepted result that counts
 	runs     map[string]tenure        // of the runs that hold or held a lease
 	earlier  map[string]string        // of a run: the dispatched one whose sealed work it goes on with
+	lists    map[string]string        // of a revision: whose result it revises, for which list and act
 	resumed  map[string]bool          // commits that a person moved on from
 	moving   map[string]kernel.Intent // by instance: the effect on the issue that is announced
 	acts     map[string]string        // of a run: the act on the forge that it was claimed on
@@ -76,7 +77,7 @@ func NewChecker(s *Server, stateRef, changeRef string, rules Rules) *Checker {
 	c := &Checker{
 		Server: s, Rules: rules, StateRef: stateRef, ChangeRef: changeRef,
 		ledgers: map[string]*ledgerView{}, intents: map[string]intent{}, started: map[string]bool{},
-		accepted: map[string]string{}, stands: map[string]Head{}, runs: map[string]tenure{}, resumed: map[string]bool{}, earlier: map[string]string{},
+		accepted: map[string]string{}, stands: map[string]Head{}, runs: map[string]tenure{}, resumed: map[string]bool{}, earlier: map[string]string{}, lists: map[string]string{},
 		moving: map[string]kernel.Intent{}, acts: map[string]string{}, delivers: map[string]bool{},
 	}
 	s.Moved = c.moved
@@ -335,6 +336,11 @@ func (c *Checker) fixes(h Head) {
 	if was := c.stands[h.Approval]; was.Change == "" || was.Of != h.Fixes || h.Base != was.Change {
 		c.wrong("E1: run %s is a revision of run %s on %s, and accepted is run %s with %s", h.Run, h.Fixes, h.Base, was.Of, was.Change)
 	}
+	list := h.Fixes + " " + h.Fix + " " + h.RefreshAct
+	if was := c.lists[h.Resumes]; h.Resumes != "" && was != list {
+		c.wrong("E1: run %s goes on with run %s for the list %s, and that was built for %s", h.Run, h.Resumes, list, was)
+	}
+	c.lists[h.Run] = list
 }
 
 // result is E1 and E2: one accepted result, for each list over it and each base, and the

@@ -64,7 +64,7 @@ func (r Rules) Judge(s Step) string {
 			is(now.Run == "" && now.Change != "", true, "what is put back is a result"), is(accepted(now), true, "that was accepted"),
 			is(now.Approval, old.Approval, "the approval stays"), is(now.Attempt, old.Attempt, "it is no attempt"),
 			is(now.Interruptions, old.Interruptions, "the result bears no interruption of such a run"),
-			is(now.Cut == 0 || counts == 0 || counts == 1, true, "an interruption counts one at most"))
+			is(now.Cut == 0 || counts == 0 || counts == 1, true, "an interruption counts one at most"), sealedLate(s))
 	case kernel.ActionWait:
 		if now.Waiting == "rule" {
 			return r.awaitRule(old, now)
@@ -88,12 +88,13 @@ func interrupted(s Step) string {
 	return is(counts, 1, "it counts one interruption")
 }
 
-// sealedLate: between a lease and the word that it is broken stands at most its own
-// renewal, with the work in its tree.
+// sealedLate: between a lease and the word that it is broken, or the result that is put back
+// over it, stands at most its own renewal, with the work in its tree.
 func sealedLate(s Step) string {
 	b := s.Between
-	if b == nil || s.Effect == kernel.ActionTakeOver && b.State == "working" && b.Run == s.Old.Run && b.Runner == s.Old.Runner &&
-		b.Tree != s.Old.Tree && b.Tree == s.New.Tree && b.Attempt == s.Old.Attempt && b.Interruptions == s.Old.Interruptions {
+	ends := b != nil && (s.Effect == kernel.ActionTakeOver && b.Tree == s.New.Tree || s.Effect == kernel.ActionRestore && b.Fix == s.Old.Fix && b.Fix != "")
+	if b == nil || ends && b.State == "working" && b.Run == s.Old.Run && b.Runner == s.Old.Runner &&
+		b.Tree != s.Old.Tree && b.Attempt == s.Old.Attempt && b.Interruptions == s.Old.Interruptions {
 		return ""
 	}
 	return fmt.Sprintf("%q of run %s stands between a lease and its end", b.State, b.Run)
@@ -128,7 +129,7 @@ func (r Rules) claim(s Step) string {
 			is(s.Between == nil, true, "nobody begins anew"), is(now.Attempt, old.Attempt, "it is no attempt"),
 			is(now.Interruptions, old.Interruptions, "nor an interruption"), is(now.Approval, old.Approval, "the text's approval stays"),
 			is(now.Base, old.Change, "on the delivered commit"), is(now.Fix != "" && now.Fix != old.Fix, true, "with a list of its own"),
-			is(now.Resumes, "", "with a builder of its own"))
+			is(now.Resumes == "" || now.RefreshAct == old.RefreshAct, true, "with a builder of its own, unless the very act was cut off"))
 	}
 	attempt, interruptions := max(old.Attempt, 1), old.Interruptions
 	rule := old.State == "waiting" && old.Waiting == "rule"

@@ -157,6 +157,46 @@ func TestE1_Revision(t *testing.T) {
 	}
 }
 
+// TestK11_ResumedRevision: a revision goes on with sealed work on facts that know of it, for
+// this very act and list, and starts no builder.
+func TestK11_ResumedRevision(t *testing.T) {
+	b := open(t, config())
+	b.job(1, "r1").to(atPushed)
+	j := b.job(1, "r3")
+	claims := func(run string, change func(*kernel.Facts)) []kernel.Draft {
+		f := j.facts(string(kernel.TaskCompleted), "")
+		f.Head.LastRun, f.Head.RefreshAct, f.Head.RefreshOwed = "r1", "5/comment:1", true
+		f.Fix = &kernel.FixFacts{Run: "r1", Head: strings.Repeat("2", 40), Digest: digest("f"), Act: "5/comment:1", Faults: []kernel.Violation{}, Left: []kernel.Violation{}}
+		f.Sealed = &kernel.SealedFacts{Run: "r2", Attempt: 1, Approval: f.Approved, Governance: f.Governance, Base: f.Fix.Head, Fix: f.Fix.Digest, Dispatch: digest("d"), Faults: []kernel.Violation{}}
+		change(&f)
+		_, _, planned := j.planned()
+		drafts := append(j.decided(f, kernel.ActionClaim, kernel.TaskClaimed, func(d *kernel.Decision) {
+			d.Fixes, d.Fix, d.Resumes = "r1", digest("f"), run
+		}), planned...)
+		return append(drafts, j.intent(kernel.ActionClaim, ""))
+	}
+	wants(t, b.try(claims("r1", func(*kernel.Facts) {})...), world.ErrUnproven)
+	for name, change := range map[string]func(*kernel.Facts){
+		"for another list": func(f *kernel.Facts) { f.Sealed.Fix = digest("e") },
+		"of another act":   func(f *kernel.Facts) { f.Head.RefreshAct = "4/comment:1" },
+		"of no run":        func(f *kernel.Facts) { f.Sealed = nil },
+	} {
+		if err := b.try(claims("r2", change)...); !errors.Is(err, world.ErrUnproven) {
+			t.Errorf("work %s: %v", name, err)
+		}
+	}
+	j.step(kernel.ActionClaim, claims("r2", func(*kernel.Facts) {}))
+	if err := b.try(j.dispatches()...); err == nil {
+		t.Error("it starts a builder")
+	}
+	j.step(kernel.ActionChecks, j.built())
+	b.round(j.judged(kernel.TaskCompleted)...)
+	j.step(kernel.ActionResult, j.results(kernel.TaskCompleted))
+	if got := b.task(1).AcceptedRun; got != "r3" {
+		t.Errorf("accepted run %q", got)
+	}
+}
+
 // TestE1_RefreshOfAnothersResult: a result that somebody else's run put in the place of ours
 // may be applied on another base; that of any other run may not.
 func TestE1_RefreshOfAnothersResult(t *testing.T) {

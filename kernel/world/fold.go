@@ -265,10 +265,14 @@ func (f *fold) admissible(t Task, r Ruling, facts kernel.Facts, run string) erro
 	if r.Refreshes != "" && (r.Action != kernel.ActionClaim || !facts.Refreshable() || r.Refreshes != facts.Refresh.Run || r.Resumes != facts.Refresh.Resumes) {
 		return refuse(ErrUnproven, nil, "the facts know of no delivered result of run %q that could be applied on another base", r.Refreshes)
 	}
-	if r.Fixes+string(r.Fix) != "" && (r.Action != kernel.ActionClaim || r.Refreshes+r.Resumes != "" || !facts.Fixable() || r.Fixes != facts.Fix.Run || r.Fix != facts.Fix.Digest) {
+	if r.Fixes+string(r.Fix) != "" && (r.Action != kernel.ActionClaim || r.Refreshes != "" || !facts.Fixable() || r.Fixes != facts.Fix.Run || r.Fix != facts.Fix.Digest) {
 		return refuse(ErrUnproven, nil, "the facts know of no revision of the delivered result of run %q with this list", r.Fixes)
 	}
-	if r.Refreshes == "" && r.Resumes != "" && (r.Action != kernel.ActionClaim || !facts.Resumable() || r.Resumes != facts.Sealed.Run) {
+	resumable := facts.Resumable
+	if r.Fixes != "" {
+		resumable = facts.ResumesFix
+	}
+	if r.Refreshes == "" && r.Resumes != "" && (r.Action != kernel.ActionClaim || !resumable() || r.Resumes != facts.Sealed.Run) {
 		return refuse(ErrUnproven, nil, "the facts know of no sealed work of run %q that could be gone on with", r.Resumes)
 	}
 	if r.Action == kernel.ActionComplete && (r.State != kernel.TaskCompleted || !facts.Merged()) {
