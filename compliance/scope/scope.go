@@ -23,7 +23,7 @@ type Rules struct {
 	// are refused.
 	Accepts bool
 	// Blob reads what a lock file held before, by its blob id; without it no lock file
-	// comes with its manifest. See [WithManifest].
+	// comes with its manifest. See [Locks.WithManifest].
 	Blob func(oid string) ([]byte, error)
 	// Ignore holds the base commit's .gitignore files, path → content; see
 	// [IgnoreFiles]. Nil discards nothing (paths.ignored: refuse).

@@ -101,6 +101,46 @@ func TestS14_LockIsDeliveredWithItsManifest(t *testing.T) {
 	b.verify(stateRef)
 }
 
+// newMember is an installation whose base has a workspace with a lock file at its root, and
+// whose task is about the manifest of a member.
+func newMember(t *testing.T, more map[string]string, alter func(*kernel.Diff)) *bench {
+	crates := func(name string) string {
+		return "[[package]]\nname = \"" + name + "\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n"
+	}
+	b := newBench(t, newRepo(t), nil)
+	base := map[string]string{"crates/x/Cargo.toml": "# x\n", "Cargo.lock": crates("a")}
+	maps.Copy(base, more)
+	b.based(base)
+	b.issue.issue.Body = strings.Replace(b.issue.issue.Body, "out.txt", "crates/x/Cargo.toml", 1)
+	b.exec.build = edits(t, map[string]string{"crates/x/Cargo.toml": "# y\n", "Cargo.lock": crates("b")}, alter)
+	return b
+}
+
+// TestS14_LockOfAWorkspaceIsDelivered: a lock file comes with the manifest of a member
+// below it, and verifies offline; not where the member has a lock file of its own, and an
+// instance that takes it all the same has no evidence that verifies.
+func TestS14_LockOfAWorkspaceIsDelivered(t *testing.T) {
+	t.Parallel()
+	b := newMember(t, nil, nil)
+	b.until(kernel.StandFinal)
+	if got := gittest.Git(t, b.bare, "show", changeRef+":Cargo.lock"); !strings.Contains(got, `"b"`) {
+		t.Errorf("delivered was %q", got)
+	}
+	b.verify(stateRef)
+	own := map[string]string{"crates/Cargo.lock": "x\n"}
+	b = newMember(t, own, nil)
+	if st := b.reach(kernel.ActionResult); !slices.Contains(st.Decision.Codes, kernel.CodeProtectedPath) {
+		t.Errorf("with a nearer lock file it came out as %v", st.Decision.Codes)
+	}
+	b = newMember(t, own, func(d *kernel.Diff) { d.Violations, d.Locks = []kernel.Violation{}, []string{"Cargo.lock"} })
+	b.until(kernel.StandFinal)
+	r, err := replay.VerifyTask(t.Context(), b.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{b.key}, World: b.place.cfg.World})
+	must(t, err)
+	if r.OK || !strings.Contains(r.Plain(), "Matched again") {
+		t.Errorf("it verifies:\n%s", r.Plain())
+	}
+}
+
 // TestS14_LockFromElsewhereIsRefused: a lock file that names a source which the base's
 // doesn't is refused where nobody can be asked, and an instance that takes it all the same
 // has no evidence that verifies.
