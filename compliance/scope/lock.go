@@ -34,9 +34,9 @@ var lockFormats = map[string]lockFormat{
 	"npm-shrinkwrap.json": {manifest: "package.json", sources: jsonSources},
 	"composer.lock":       {manifest: "composer.json", sources: jsonSources},
 	"yarn.lock":           {manifest: "package.json", sources: yamlSources},
-	"pnpm-lock.yaml":      {manifest: "package.json", sources: yamlSources},
+	"pnpm-lock.yaml":      {manifest: "package.json", sources: pnpmSources},
 	"Cargo.lock":          {manifest: "Cargo.toml", sources: textSources},
-	"poetry.lock":         {manifest: "pyproject.toml", sources: tomlSources},
+	"poetry.lock":         {manifest: "pyproject.toml", sources: poetrySources},
 	"uv.lock":             {manifest: "pyproject.toml", sources: tomlSources},
 	"Gemfile.lock":        {manifest: "Gemfile", sources: gemSources, more: "*.gemspec"},
 }

@@ -250,3 +250,57 @@ func TestS14_LockOfAWorkspace(t *testing.T) {
 		}
 	}
 }
+
+// TestS14_LockSaysToPeople: what a lock file says to people of a package is no source, and
+// nothing that looks like it hides one.
+func TestS14_LockSaysToPeople(t *testing.T) {
+	entry := "lockfileVersion: '9.0'\n\npackages:\n\n  '@a/b@1.0.0(c@2)':\n    resolution: {integrity: sha512-x==}\n    engines: {node: '>=10', npm: ^6}\n    cpu: [x64, arm64]\n"
+	pkg := "[[package]]\nname = \"a\"\nversion = \"1\"\n"
+	for name, c := range map[string]struct{ free, guarded []string }{
+		"pnpm-lock.yaml": {
+			[]string{
+				entry + "    deprecated: It's gone, see https://b.example/b (really)\n    hasBin: true\n\n  d@1.0.0:\n    resolution: {integrity: sha512-y==}\n    deprecated: 'ask: https://d.example'\n",
+				entry + "    deprecated: \"a \\\"tab\\\" \\t https://d.example\"\n",
+				entry + "    deprecated: |-\n      Look at\n\n        https://b.example 'now'\n      \\o/\n    hasBin: true\n\nsnapshots:\n\n  d@1.0.0: {}\n",
+				strings.ReplaceAll(entry+"    deprecated: https://b.example\n", "\n", "\r\n"),
+				"---\n" + entry + "    deprecated: https://b.example\n\n---\n" + entry + "    deprecated: https://b.example\n",
+			},
+			[]string{
+				entry + "    deprecated: &a https://evil.example/c.tgz\n", entry + "    deprecated: {tarball: https://evil.example}\n", entry + "    deprecated: |2\n      https://evil.example\n",
+				entry + "    dependencies:\n      deprecated: https://evil.example/c.tgz\n", "dependencies:\n  x:\n    deprecated: https://evil.example/c.tgz\n",
+				"packages:\n a@1:\n   dependencies:\n    deprecated: https://evil.example/c.tgz\n", "x:\n packages:\n  a@1:\n   deprecated: https://evil.example/c.tgz\n",
+				entry + "    ? dependencies\n    : a: 1\n      deprecated: https://evil.example/c.tgz\n", "packages:\n  - dependencies:\n      deprecated: https://evil.example/c.tgz\n",
+				entry + "    ? 'x'\n    : dependencies:\n        a: 1\n    deprecated: https://evil.example/c.tgz\n",
+				entry + "    version: 'a\n    deprecated: //evil.example/c.tgz\n    '\n", entry + "    version: \"a\n    deprecated: //evil.example/c.tgz\n    \"\n", entry + "    resolution: {tarball: a\n    deprecated: //evil.example/c.tgz\n    }\n",
+				entry + "    it's: 'a\n    deprecated: //evil.example/c.tgz\n    '\n", entry + "    x: [a', 'b]\n    deprecated: //evil.example/c.tgz\n    ']\n", entry + "  a@1: |\n    deprecated: //evil.example/c.tgz\n",
+				entry + "    deprecated: |-\n      Look\n     tarball: https://evil.example\n", entry + "    deprecated: |-\n    tarball: https://evil.example\n", entry + "    deprecated: a\r    tarball: https://evil.example\n",
+				entry + "    deprecated: |-\n      a\r    tarball: https://evil.example\n", entry + "    deprecated: 'a' 'https://evil.example\n", entry + "    deprecated: a\n      https://evil.example\n",
+				entry + "    hasBin: \"\\x\"\n",
+			},
+		},
+		"poetry.lock": {
+			[]string{
+				pkg + "description = \"\\\\o/ at https://b.example, \\u2026 and \\\"c\\\"\"\noptional = false\nfiles = [\n    {file = \"a.whl\", hash = \"sha256:1\"},\n]\n",
+				strings.ReplaceAll(pkg+"description = \"\\\\\"\n", "\n", "\r\n"),
+			},
+			[]string{
+				pkg + "[package.dependencies]\ndescription = \"https://evil.example\"\n", pkg + "url = \"\"\"\ndescription = \"https://evil.example\"\n\"\"\"\n", pkg + "url = '''\ndescription = \"https://evil.example\"\n'''\n",
+				pkg + "description = \"a\", url = \"https://evil.example\"\n", pkg + "description = \"a\" # \"https://evil.example\"\n", pkg + "name = \"\\u0041\"\n", "description = \"https://evil.example\"\n",
+			},
+		},
+		"yarn.lock": {nil, []string{"\"a@npm:1\":\n  deprecated: https://evil.example\n"}}, // yarn writes no such key
+	} {
+		lock := kernel.Change{Path: name, Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile}
+		changes := []kernel.Change{{Path: lockFormats[name].manifest, Op: kernel.OpModify}, lock}
+		for _, after := range c.free {
+			if s := withManifest(lock, changes, locks[name].base, after); s != "" {
+				t.Errorf("%s is guarded: %s\n%s", name, s, after)
+			}
+		}
+		for _, after := range c.guarded {
+			if s := withManifest(lock, changes, locks[name].base, after); s == "" {
+				t.Errorf("%s is free:\n%s", name, after)
+			}
+		}
+	}
+}
