@@ -266,7 +266,7 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 		return out
 	}
 	var size int64
-	locks := v.head.locks(d)
+	locks := v.head.locks(d, v.seed.LockSources)
 	var want kernel.Diff // its lists of guarded paths and lock files
 	for _, ch := range d.Changes {
 		size += ch.Size
@@ -302,7 +302,7 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 
 // locks finds which lock files come with changed manifests, in what the changes make of
 // the base.
-func (h HeadInfo) locks(d kernel.Diff) scope.Locks {
+func (h HeadInfo) locks(d kernel.Diff, known []string) scope.Locks {
 	changed := map[string]bool{} // whether the file is there afterwards
 	for _, c := range d.Changes {
 		changed[c.Path] = c.Op != kernel.OpDelete
@@ -313,7 +313,7 @@ func (h HeadInfo) locks(d kernel.Diff) scope.Locks {
 		}
 		e, there := h.Base.Tree.Find(path)
 		return there && e.Mode != git.ModeGitlink
-	}, nil)
+	}, known)
 }
 
 // lock says why a changed lock file doesn't come with its manifest, or "", from the bytes

@@ -540,7 +540,7 @@ func (r *reader) delivered() error {
 		return nil
 	}
 	var ids []git.OID
-	locks := r.head.locks(*v.diff)
+	locks := r.head.locks(*v.diff, nil)
 	for _, c := range v.diff.Changes {
 		if e, ok := r.head.Change.Tree.Find(c.Path); ok && string(e.OID) == c.AfterID {
 			ids = append(ids, e.OID)

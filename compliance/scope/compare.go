@@ -22,7 +22,7 @@ func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 		faults.more[code] = n
 	}
 	changes := s.changes(snap)
-	locks := NewLocks(changes, func(path string) bool { _, there := snap.files[path]; return there }, nil)
+	locks := NewLocks(changes, func(path string) bool { _, there := snap.files[path]; return there }, s.rules.LockSources)
 	for _, path := range slices.Sorted(maps.Keys(snap.unread)) {
 		if err := ctx.Err(); err != nil {
 			return Verdict{}, err

@@ -41,7 +41,7 @@ func edits(t *testing.T, files map[string]string, alter func(*kernel.Diff)) func
 		slices.SortFunc(o.Diff.Changes, func(a, b kernel.Change) int { return strings.Compare(a.Path, b.Path) })
 		s, err := scope.New(entries, scope.Rules{
 			Allowed: job.Scope.Allowed, Forbidden: job.Scope.Forbidden, Guarded: job.Scope.Guarded, Unprotect: job.Scope.Unprotect,
-			Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes,
+			Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes, LockSources: job.Scope.LockSources,
 			Blob: func(id string) (data []byte, err error) {
 				err = job.Base.Blobs(context.Background(), []string{id}, func(_ string, b []byte) error { data = bytes.Clone(b); return nil })
 				return data, err
@@ -97,6 +97,20 @@ func TestS14_LockIsDeliveredWithItsManifest(t *testing.T) {
 	must(t, canon.UnmarshalCanonical(data, &r))
 	if !slices.ContainsFunc(r.FirstLines, func(l string) bool { return strings.Contains(l, "`go.sum`") }) {
 		t.Errorf("the report says first %q", r.FirstLines)
+	}
+	b.verify(stateRef)
+}
+
+// TestS14_LockFromTheOperatorsSource: a lock file may name a source that the operator
+// lists. The list is in the seed pack, and a replay holds the lock file to that one.
+func TestS14_LockFromTheOperatorsSource(t *testing.T) {
+	t.Parallel()
+	b := newLocked(t, lockOther, nil)
+	b.place.cfg.LockSources = []string{"evil.example"}
+	b.open()
+	b.until(kernel.StandFinal)
+	if got := gittest.Git(t, b.bare, "show", changeRef+":go.sum"); got+"\n" != lockOther {
+		t.Errorf("delivered was %q", got)
 	}
 	b.verify(stateRef)
 }
