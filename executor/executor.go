@@ -32,6 +32,7 @@ type ScopeRules struct {
 	Guarded     []string // of the contract's paths.guarded, on top of the fixed list
 	Unprotect   []string // of the contract's paths.unprotect
 	Accepts     bool     // somebody can be asked to accept a guarded path
+	LockSources []string // of the operator: that lock files may name, whatever the base does
 	KeepIgnored bool     // paths.ignored is not "discard": ignored leftovers are violations
 }
 

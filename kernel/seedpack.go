@@ -115,7 +115,8 @@ type SeedPack struct {
 	Spec           TaskSpec `json:"spec"`
 	Checks         []Check  `json:"checks"`
 	Prepare        []Step   `json:"prepare,omitempty"`
-	Hosts          []string `json:"hosts,omitempty"` // that the builder is told it may reach; none: it is told that there is no network
+	Hosts          []string `json:"hosts,omitempty"`        // that the builder is told it may reach; none: it is told that there is no network
+	LockSources    []string `json:"lock_sources,omitempty"` // the operator's: that lock files may name beside those of their base
 	Budgets        Budgets  `json:"budgets"`
 	Pins           Pins     `json:"pins"`
 	ContractSource string   `json:"contract_source"` // path at the pinned commit, a file's name, or "default"

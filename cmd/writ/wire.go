@@ -97,7 +97,7 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 	}
 	cfg = supervisor.Config{
 		World: in.world, Repository: in.display, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
-		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
+		Caps: in.cfg.Caps.Contract(), LockSources: in.cfg.LockSources, Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
 		Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email, Trusted: trusted, Observe: o.observe,
 		Budgets: supervisor.Budgets{
 			Attempts: in.cfg.Attempts(), Task: in.cfg.Budgets.Task.Kernel(), World: in.cfg.Budgets.World.Kernel(), Day: in.cfg.Budgets.Day.Kernel(),

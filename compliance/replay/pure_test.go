@@ -37,7 +37,7 @@ var used = map[string][]string{
 	"instancekey": {"Public", "ParsePublic"},
 	"report":      {"Report", "Merge", "RunRecord", "Version", "Markdown", "Counted"},
 	"worldref":    {"Entry", "Judged", "Standing", "Fold", "Lists", "Read", "Ref"}, // no room, which writes
-	"scope":       {"Entry", "Apply", "ParseGlobs", "NewClasses", "ClassNone", "ClassForbidden", "ClassGuarded", "ClassLock", "ManifestOf", "NeedsSources", "WithManifest", "WhyGuarded", "CheckPath", "Display", "CheckReported", "Verdict", "MaxListed"},
+	"scope":       {"Entry", "Apply", "ParseGlobs", "NewClasses", "ClassNone", "ClassForbidden", "ClassGuarded", "ClassLock", "NewLocks", "Locks", "WhyGuarded", "CheckPath", "Display", "CheckReported", "Verdict", "MaxListed"},
 	"contract":    {"Caps", "Contract", "Load", "Source", "Path", "RefreshAuto"},
 	"instruction": {"Comment", "Excerpt"},
 	"sealed":      {"File", "Manifest", "Decode", "Is", "Read"},

@@ -266,11 +266,12 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 		return out
 	}
 	var size int64
+	locks := v.head.locks(d, v.seed.LockSources)
 	var want kernel.Diff // its lists of guarded paths and lock files
 	for _, ch := range d.Changes {
 		size += ch.Size
 		class := guard.Class(ch.Path)
-		if !allowed.Match(ch.Path) && (class != scope.ClassLock || !allowed.Match(scope.ManifestOf(ch.Path))) {
+		if !allowed.Match(ch.Path) && (class != scope.ClassLock || !locks.Allowed(ch.Path, allowed.Match)) {
 			bad(kernel.CodeScopeOutside, ch.Path, "No allowed pattern covers it.")
 		}
 		switch class {
@@ -279,7 +280,7 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 		case scope.ClassGuarded:
 			want.Guarded = append(want.Guarded, kernel.GuardedPath{Path: ch.Path, Why: scope.WhyGuarded})
 		case scope.ClassLock:
-			if why := v.lock(d, ch); why != "" {
+			if why := v.lock(d, ch, locks); why != "" {
 				want.Guarded = append(want.Guarded, kernel.GuardedPath{Path: ch.Path, Why: why})
 			} else {
 				want.Locks = append(want.Locks, ch.Path)
@@ -299,14 +300,30 @@ func (v *verifier) rematch(d kernel.Diff) []kernel.Violation {
 	return kernel.SortViolations(out)
 }
 
+// locks finds which lock files come with changed manifests, in what the changes make of
+// the base.
+func (h HeadInfo) locks(d kernel.Diff, known []string) scope.Locks {
+	changed := map[string]bool{} // whether the file is there afterwards
+	for _, c := range d.Changes {
+		changed[c.Path] = c.Op != kernel.OpDelete
+	}
+	return scope.NewLocks(d.Changes, func(path string) bool {
+		if there, is := changed[path]; is || h.Base == nil {
+			return there
+		}
+		e, there := h.Base.Tree.Find(path)
+		return there && e.Mode != git.ModeGitlink
+	}, known)
+}
+
 // lock says why a changed lock file doesn't come with its manifest, or "", from the bytes
 // in the repository. Where nothing was delivered these aren't there, and nothing rests on
 // the record, which is taken.
-func (v *verifier) lock(d kernel.Diff, ch kernel.Change) string {
+func (v *verifier) lock(d kernel.Diff, ch kernel.Change, locks scope.Locks) string {
 	before, was := v.head.Blobs[git.OID(ch.BeforeID)]
 	after, is := v.head.Blobs[git.OID(ch.AfterID)]
-	if !scope.NeedsSources(ch, d.Changes) || is && (was || ch.BeforeID == "") {
-		return scope.WithManifest(ch, d.Changes, before, after, nil)
+	if !locks.NeedsSources(ch) || is && (was || ch.BeforeID == "") {
+		return locks.WithManifest(ch, before, after)
 	}
 	if at := slices.IndexFunc(d.Guarded, func(g kernel.GuardedPath) bool { return g.Path == ch.Path }); at >= 0 {
 		return d.Guarded[at].Why

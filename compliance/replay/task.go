@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -541,11 +540,12 @@ func (r *reader) delivered() error {
 		return nil
 	}
 	var ids []git.OID
+	locks := r.head.locks(*v.diff, nil)
 	for _, c := range v.diff.Changes {
 		if e, ok := r.head.Change.Tree.Find(c.Path); ok && string(e.OID) == c.AfterID {
 			ids = append(ids, e.OID)
 		}
-		if r.head.Base != nil && scope.NeedsSources(c, v.diff.Changes) {
+		if r.head.Base != nil && locks.NeedsSources(c) {
 			if e, ok := r.head.Base.Tree.Find(c.Path); ok {
 				ids = append(ids, e.OID)
 			}

@@ -22,11 +22,12 @@ func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 		faults.more[code] = n
 	}
 	changes := s.changes(snap)
+	locks := NewLocks(changes, func(path string) bool { _, there := snap.files[path]; return there }, s.rules.LockSources)
 	for _, path := range slices.Sorted(maps.Keys(snap.unread)) {
 		if err := ctx.Err(); err != nil {
 			return Verdict{}, err
 		}
-		if s.judgePath(path, &faults); s.guard.Match(path) {
+		if s.judgePath(path, locks, &faults); s.guard.Match(path) {
 			faults.add(kernel.CodeProtectedPath, path, whyProtected)
 		}
 	}
@@ -36,8 +37,8 @@ func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 		if err := ctx.Err(); err != nil {
 			return Verdict{}, err
 		}
-		s.judgePath(c.Path, &faults)
-		if err := s.judgeClass(c, changes, snap.files[c.Path].data, &v, &faults); err != nil {
+		s.judgePath(c.Path, locks, &faults)
+		if err := s.judgeClass(c, locks, snap.files[c.Path].data, &v, &faults); err != nil {
 			return Verdict{}, err
 		}
 		bytes += c.Size
@@ -102,7 +103,7 @@ const whyProtected = "It is protected and paths.unprotect of the contract does n
 
 // judgeClass holds a changed path against the three classes. What is protected isn't
 // named by many tasks: a lock file's contents are read only here.
-func (s *Scope) judgeClass(c kernel.Change, changes []kernel.Change, after []byte, v *Verdict, faults *violations) error {
+func (s *Scope) judgeClass(c kernel.Change, locks Locks, after []byte, v *Verdict, faults *violations) error {
 	why, detail := WhyGuarded, whyProtected
 	switch s.guard.Class(c.Path) {
 	case ClassNone:
@@ -112,7 +113,7 @@ func (s *Scope) judgeClass(c kernel.Change, changes []kernel.Change, after []byt
 		return nil
 	case ClassLock:
 		var err error
-		if why, err = s.withManifest(c, changes, after); err != nil {
+		if why, err = s.withManifest(c, locks, after); err != nil {
 			return err
 		}
 		if why == "" {
@@ -134,7 +135,7 @@ func (s *Scope) judgeClass(c kernel.Change, changes []kernel.Change, after []byt
 var ErrTooLarge = errors.New("scope: the file is too large to be read")
 
 // withManifest says why a changed lock file doesn't come with its manifest, or "".
-func (s *Scope) withManifest(c kernel.Change, changes []kernel.Change, after []byte) (string, error) {
+func (s *Scope) withManifest(c kernel.Change, locks Locks, after []byte) (string, error) {
 	var before []byte
 	var err error
 	read := func(id string) (data []byte) {
@@ -143,7 +144,7 @@ func (s *Scope) withManifest(c kernel.Change, changes []kernel.Change, after []b
 		}
 		return data
 	}
-	if NeedsSources(c, changes) {
+	if locks.NeedsSources(c) {
 		if s.rules.Blob == nil {
 			return "What it held before can't be read.", nil
 		}
@@ -157,22 +158,16 @@ func (s *Scope) withManifest(c kernel.Change, changes []kernel.Change, after []b
 	if err != nil {
 		return "", err
 	}
-	return WithManifest(c, changes, before, after, nil), nil
+	return locks.WithManifest(c, before, after), nil
 }
 
-// covers reports whether a pattern allows a path. A lock file is allowed with its
-// manifest.
-func (s *Scope) covers(path string) bool {
-	if s.paths[path] || s.allowed.Match(path) {
-		return true
-	}
-	manifest := ManifestOf(path)
-	return manifest != "" && s.guard.Class(path) == ClassLock && (s.paths[manifest] || s.allowed.Match(manifest))
-}
+// allows reports whether a pattern, or a name, allows a path.
+func (s *Scope) allows(path string) bool { return s.paths[path] || s.allowed.Match(path) }
 
-// judgePath holds a changed path against the allowed ones.
-func (s *Scope) judgePath(path string, faults *violations) {
-	if !s.covers(path) {
+// judgePath holds a changed path against the allowed ones. A lock file is allowed with
+// its manifest.
+func (s *Scope) judgePath(path string, locks Locks, faults *violations) {
+	if !s.allows(path) && (s.guard.Class(path) != ClassLock || !locks.Allowed(path, s.allows)) {
 		faults.add(kernel.CodeScopeOutside, path, "No allowed pattern covers it.")
 	}
 	e, tracked := s.base.entries[path]

@@ -19,24 +19,26 @@ const maxLockBytes = 32 << 20
 
 // lockFormat is a lock file whose sources can be read.
 type lockFormat struct {
-	manifest string // in the same directory
+	manifest string // lock files of the same manifest are of one kind
 	sources  func(data []byte) (map[string]bool, error)
+	more     string // a pattern of further manifests' names
+	beside   bool   // its manifest stands beside it, and none below counts
 }
 
 // lockFormats are those of which writ can say where what they name is from. Any other
 // lock file is guarded.
 var lockFormats = map[string]lockFormat{
-	"go.sum":              {"go.mod", goSources},
-	"go.work.sum":         {"go.work", goSources},
-	"package-lock.json":   {"package.json", jsonSources},
-	"npm-shrinkwrap.json": {"package.json", jsonSources},
-	"composer.lock":       {"composer.json", jsonSources},
-	"yarn.lock":           {"package.json", yamlSources},
-	"pnpm-lock.yaml":      {"package.json", yamlSources},
-	"Cargo.lock":          {"Cargo.toml", textSources},
-	"poetry.lock":         {"pyproject.toml", tomlSources},
-	"uv.lock":             {"pyproject.toml", tomlSources},
-	"Gemfile.lock":        {"Gemfile", gemSources},
+	"go.sum":              {manifest: "go.mod", sources: goSources, beside: true},
+	"go.work.sum":         {manifest: "go.work", sources: goSources, more: "go.mod"},
+	"package-lock.json":   {manifest: "package.json", sources: jsonSources},
+	"npm-shrinkwrap.json": {manifest: "package.json", sources: jsonSources},
+	"composer.lock":       {manifest: "composer.json", sources: jsonSources},
+	"yarn.lock":           {manifest: "package.json", sources: yamlSources},
+	"pnpm-lock.yaml":      {manifest: "package.json", sources: pnpmSources},
+	"Cargo.lock":          {manifest: "Cargo.toml", sources: textSources},
+	"poetry.lock":         {manifest: "pyproject.toml", sources: poetrySources},
+	"uv.lock":             {manifest: "pyproject.toml", sources: tomlSources},
+	"Gemfile.lock":        {manifest: "Gemfile", sources: gemSources, more: "*.gemspec"},
 }
 
 // isLock reports whether a path is a lock file whose sources can be read.
@@ -45,18 +47,64 @@ func isLock(p string) bool {
 	return ok
 }
 
-// ManifestOf is the manifest of a lock file, "" for what is none that can be read.
-func ManifestOf(lock string) string {
-	format, ok := lockFormats[path.Base(lock)]
-	if !ok {
-		return ""
-	}
-	return path.Join(path.Dir(lock), format.manifest)
+// Locks are what the lock files among some changes are judged by.
+type Locks struct {
+	follow map[string][]string // by a lock file: the changed manifests that it comes with
+	known  []string
 }
 
-// NeedsSources reports whether [WithManifest] turns on what a lock file held and holds.
-func NeedsSources(c kernel.Change, changes []kernel.Change) bool {
-	return isLock(c.Path) && plainly(c) && follows(c, changes)
+// NewLocks finds which lock files come with the manifests among all of the changes. Has
+// reports whether what they make of the base has a file at a path. Known are the sources
+// that are the operator's, whatever the base names.
+func NewLocks(changes []kernel.Change, has func(path string) bool, known []string) Locks {
+	l := Locks{follow: map[string][]string{}, known: known}
+	for _, c := range changes {
+		if c.Op != kernel.OpAdd && c.Op != kernel.OpModify {
+			continue
+		}
+		for name, format := range lockFormats {
+			if !format.reads(c.Path) {
+				continue
+			}
+			if lock := path.Join(format.nearest(c.Path, has), name); has(lock) {
+				l.follow[lock] = append(l.follow[lock], c.Path)
+			}
+		}
+	}
+	return l
+}
+
+// reads reports whether a path is that of a manifest.
+func (f lockFormat) reads(p string) bool {
+	more, err := path.Match(f.more, path.Base(p))
+	return path.Base(p) == f.manifest || more && err == nil
+}
+
+// nearest is the directory of the lock files of this kind that a manifest is for: its own,
+// or in a workspace the first above it that has one.
+func (f lockFormat) nearest(manifest string, has func(path string) bool) string {
+	dir := path.Dir(manifest)
+	for ; dir != "." && !f.beside; dir = path.Dir(dir) {
+		for name, other := range lockFormats {
+			if other.manifest == f.manifest && has(path.Join(dir, name)) {
+				return dir
+			}
+		}
+	}
+	return dir
+}
+
+// NeedsSources reports whether [Locks.WithManifest] turns on what a lock file held and
+// holds.
+func (l Locks) NeedsSources(c kernel.Change) bool {
+	return isLock(c.Path) && plainly(c) && len(l.follow[c.Path]) > 0
+}
+
+// Allowed reports whether a lock file is allowed with a manifest: with the one beside it,
+// changed or not, or with a changed one below that it comes with.
+func (l Locks) Allowed(lock string, allowed func(path string) bool) bool {
+	format, ok := lockFormats[path.Base(lock)]
+	return ok && (allowed(path.Join(path.Dir(lock), format.manifest)) || slices.ContainsFunc(l.follow[lock], allowed))
 }
 
 // plainly reports whether a file stays, or becomes, a plain one.
@@ -64,32 +112,26 @@ func plainly(c kernel.Change) bool {
 	return (c.Op == kernel.OpAdd || c.Op == kernel.OpModify) && c.AfterMode == ModeFile && (c.BeforeMode == "" || c.BeforeMode == ModeFile)
 }
 
-// follows reports whether the manifest of a lock file changed with it.
-func follows(c kernel.Change, changes []kernel.Change) bool {
-	manifest := ManifestOf(c.Path)
-	return slices.ContainsFunc(changes, func(m kernel.Change) bool {
-		return m.Path == manifest && (m.Op == kernel.OpAdd || m.Op == kernel.OpModify)
-	})
-}
-
 // WithManifest says why a changed lock file doesn't come with its manifest, or "". It
-// does if its manifest, in the same directory, is added or changed by the same changes,
-// and if every source that it names was in the base's lock file, or is known, which is
-// the operator's word. A source is a host that is asked over https without a name or
-// password; on hosts that serve everybody's repositories, and of git anywhere, it is the
-// repository. A path, a link and an archive that is no registry's are sources of their
-// own, so that a new one is never free. Before and after are what the file held and holds.
+// does if its manifest is added or changed by the same changes, and if every source that
+// it names was in the base's lock file, or is known, which is the operator's word. The
+// manifest stands beside it; or, but for a go.sum, below it where no lock file of the same
+// kind is nearer to the manifest. A source is a host that is asked over https without a
+// name or password; on hosts that serve everybody's repositories, and of git anywhere, it
+// is the repository. A path, a link and an archive that is no registry's are sources of
+// their own, so that a new one is never free. Before and after are what the file held and
+// holds.
 //
 // Whether the manifest may change is judged as of any path. What it says isn't judged.
-func WithManifest(c kernel.Change, changes []kernel.Change, before, after []byte, known []string) string {
+func (l Locks) WithManifest(c kernel.Change, before, after []byte) string {
 	format, ok := lockFormats[path.Base(c.Path)]
 	switch {
 	case !ok:
 		return "It is a lock file of a kind that writ can't read."
 	case !plainly(c):
 		return "A lock file must stay, or become, a plain file."
-	case !follows(c, changes):
-		return "Its manifest " + Display(ManifestOf(c.Path)) + " did not change with it."
+	case len(l.follow[c.Path]) == 0:
+		return "Its manifest " + Display(path.Join(path.Dir(c.Path), format.manifest)) + " did not change with it."
 	}
 	was, err := sourcesOf(format, before)
 	if err != nil {
@@ -101,7 +143,7 @@ func WithManifest(c kernel.Change, changes []kernel.Change, before, after []byte
 	}
 	var more []string
 	for source := range is {
-		if !was[source] && !slices.Contains(known, source) {
+		if !was[source] && !slices.Contains(l.known, source) {
 			more = append(more, source)
 		}
 	}

@@ -1,7 +1,9 @@
 package scope
 
 import (
+	"context"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +102,14 @@ var locks = map[string]struct {
 	},
 }
 
+// withManifest judges a lock file of a tree that has nothing but it and the changes.
+func withManifest(lock kernel.Change, changes []kernel.Change, before, after string, known ...string) string {
+	has := func(p string) bool {
+		return p == lock.Path || slices.ContainsFunc(changes, func(c kernel.Change) bool { return c.Path == p && c.Op != kernel.OpDelete })
+	}
+	return NewLocks(changes, has, known).WithManifest(lock, []byte(before), []byte(after))
+}
+
 // TestS14_LockWithItsManifest: a lock file comes with its manifest where that changed in
 // the same diff, and where nothing in it is from elsewhere than before.
 func TestS14_LockWithItsManifest(t *testing.T) {
@@ -110,7 +120,7 @@ func TestS14_LockWithItsManifest(t *testing.T) {
 		}
 		manifest := "web/" + lockFormats[name].manifest
 		why := func(changes []kernel.Change, after string, known ...string) string {
-			return WithManifest(lock, changes, []byte(l.base), []byte(after), known)
+			return withManifest(lock, changes, l.base, after, known...)
 		}
 		if s := why(with(manifest, kernel.OpModify), l.more); s != "" {
 			t.Errorf("%s with another dependency: %s", name, s)
@@ -126,24 +136,24 @@ func TestS14_LockWithItsManifest(t *testing.T) {
 			}
 		}
 		for _, after := range l.strange { // what the base has already is nothing new
-			if s := WithManifest(lock, with(manifest, kernel.OpModify), []byte(after), []byte(after), nil); s != "" && !strings.Contains(s, "can't be read") {
+			if s := withManifest(lock, with(manifest, kernel.OpModify), after, after); s != "" && !strings.Contains(s, "can't be read") {
 				t.Errorf("%s: the base's own source is new: %s", name, s)
 			}
 		}
-		if s := WithManifest(lock, with(manifest, kernel.OpModify), nil, []byte(l.strange[0]), nil); s == "" {
+		if s := withManifest(lock, with(manifest, kernel.OpModify), "", l.strange[0]); s == "" {
 			t.Errorf("%s: a new lock file has sources that no base has", name)
 		}
 	}
 	l := locks["package-lock.json"]
 	changes := []kernel.Change{{Path: "package.json", Op: kernel.OpModify}}
 	lock := kernel.Change{Path: "package-lock.json", Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile}
-	if s := WithManifest(lock, changes, []byte(l.base), []byte(l.strange[0]), []string{"evil.example"}); s != "" {
+	if s := withManifest(lock, changes, l.base, l.strange[0], "evil.example"); s != "" {
 		t.Errorf("what the operator knows: %s", s)
 	}
-	lent := func(at string) []byte {
-		return []byte(`{"packages":{"node_modules/b":{"resolved":"https://` + at + `/b/-/b.tgz"}}}`)
+	lent := func(at string) string {
+		return `{"packages":{"node_modules/b":{"resolved":"https://` + at + `/b/-/b.tgz"}}}`
 	}
-	if s := WithManifest(lock, changes, lent("me:pw@registry.npmjs.org"), lent("registry.npmjs.org@evil.example"), nil); s == "" || strings.Contains(s, "pw") {
+	if s := withManifest(lock, changes, lent("me:pw@registry.npmjs.org"), lent("registry.npmjs.org@evil.example")); s == "" || strings.Contains(s, "pw") {
 		t.Errorf("a known host before the at sign: %q", s)
 	}
 	for name, c := range map[string]kernel.Change{
@@ -153,11 +163,11 @@ func TestS14_LockWithItsManifest(t *testing.T) {
 		"from a link":  {Path: lock.Path, Op: kernel.OpModify, BeforeMode: ModeSymlink, AfterMode: ModeFile},
 		"in capitals":  {Path: "Package-Lock.json", Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile},
 	} {
-		if s := WithManifest(c, append(changes, kernel.Change{Path: "mix.exs", Op: kernel.OpModify}), []byte(l.base), []byte(l.more), nil); s == "" {
+		if s := withManifest(c, append(changes, kernel.Change{Path: "mix.exs", Op: kernel.OpModify}), l.base, l.more); s == "" {
 			t.Errorf("%s: it comes with its manifest", name)
 		}
 	}
-	if s := WithManifest(lock, changes, []byte(l.base), make([]byte, maxLockBytes+1), nil); !strings.Contains(s, "more than") {
+	if s := withManifest(lock, changes, l.base, string(make([]byte, maxLockBytes+1))); !strings.Contains(s, "more than") {
 		t.Errorf("too long: %q", s)
 	}
 }
@@ -172,6 +182,125 @@ func TestS14_EveryReadableLockIsProtected(t *testing.T) {
 		}
 		if locks[name].base == "" {
 			t.Errorf("%s has no case", name)
+		}
+	}
+}
+
+// TestS14_LockOfAWorkspace: a lock file comes with a changed manifest below it, unless
+// another one of its kind is nearer, whoever changed that. The manifest itself must be
+// allowed, and what the base's tree is known of for a commit of the past is enough.
+func TestS14_LockOfAWorkspace(t *testing.T) {
+	for _, c := range []struct {
+		lock, manifest string
+		has, gone      []string // further files of the base, and those of them that the changes remove
+		free           bool
+	}{
+		{lock: "Cargo.lock", manifest: "crates/x/Cargo.toml", free: true},
+		{lock: "rust/Cargo.lock", manifest: "rust/crates/x/Cargo.toml", free: true},
+		{lock: "package-lock.json", manifest: "packages/x/package.json", free: true},
+		{lock: "pnpm-lock.yaml", manifest: "packages/x/package.json", free: true},
+		{lock: "yarn.lock", manifest: "packages/x/package.json", free: true},
+		{lock: "uv.lock", manifest: "libs/x/pyproject.toml", free: true},
+		{lock: "Gemfile.lock", manifest: "x.gemspec", free: true},
+		{lock: "Gemfile.lock", manifest: "active/active.gemspec", free: true},
+		{lock: "go.work.sum", manifest: "tools/go.mod", free: true},
+		{lock: "go.sum", manifest: "tools/go.mod"},
+		{lock: "Cargo.lock", manifest: "crates/x/package.json"},
+		{lock: "rust/Cargo.lock", manifest: "Cargo.toml"},
+		{lock: "rust/Cargo.lock", manifest: "rusty/Cargo.toml"},
+		{lock: "Cargo.lock", manifest: "crates/x/Cargo.toml", has: []string{"crates/x/Cargo.lock"}},
+		{lock: "Cargo.lock", manifest: "crates/x/Cargo.toml", has: []string{"crates/Cargo.lock"}},
+		{lock: "Cargo.lock", manifest: "crates/x/Cargo.toml", has: []string{"crates/y/Cargo.lock", "crates/x/yarn.lock"}, free: true},
+		{lock: "yarn.lock", manifest: "packages/x/package.json", has: []string{"packages/x/package-lock.json"}},
+		{lock: "Cargo.lock", manifest: "crates/x/Cargo.toml", has: []string{"crates/Cargo.lock"}, gone: []string{"crates/Cargo.lock"}, free: true},
+	} {
+		l := locks[path.Base(c.lock)]
+		w := newWorld(t, map[string]string{"README.md": "x\n"})
+		w.add(c.lock, ModeFile, l.base)
+		w.add(c.manifest, ModeFile, "one\n")
+		for _, p := range c.has {
+			w.add(p, ModeFile, "x\n")
+		}
+		before := slices.Clone(w.entries)
+		w.entries = slices.DeleteFunc(w.entries, func(e Entry) bool {
+			return e.Path == c.lock || e.Path == c.manifest || slices.Contains(c.gone, e.Path)
+		})
+		w.add(c.lock, ModeFile, l.more)
+		w.add(c.manifest, ModeFile, "two\n")
+		rules := Rules{Allowed: []string{c.manifest}, MaxFiles: 9, MaxBytes: 9000, Accepts: true, Blob: w.blob}
+		verdict := func(base []Entry) Verdict {
+			s, err := New(base, rules)
+			must(t, err)
+			v, err := s.Suppose(context.Background(), w.changesBetween(before, w.entries))
+			must(t, err)
+			return v
+		}
+		part, err := Around("/", w.changesBetween(before, w.entries), directories(before))
+		must(t, err)
+		for of, base := range map[string][]Entry{"the whole base": before, "what is around the changes": part} {
+			v := verdict(base)
+			outside := slices.ContainsFunc(v.Violations, func(x kernel.Violation) bool { return x.Subject == c.lock })
+			if free := slices.Contains(v.Locks, c.lock); free != c.free || outside == free {
+				t.Errorf("%s with %s beside %v, in %s: free %v, outside %v", c.lock, c.manifest, c.has, of, free, outside)
+			}
+		}
+		rules.Allowed = []string{"README.md"}
+		if v := verdict(before); !has(v, kernel.CodeScopeOutside, c.lock) || !has(v, kernel.CodeScopeOutside, c.manifest) {
+			t.Errorf("%s with %s, neither of which is allowed: %v", c.lock, c.manifest, v.Violations)
+		}
+	}
+}
+
+// TestS14_LockSaysToPeople: what a lock file says to people of a package is no source, and
+// nothing that looks like it hides one.
+func TestS14_LockSaysToPeople(t *testing.T) {
+	entry := "lockfileVersion: '9.0'\n\npackages:\n\n  '@a/b@1.0.0(c@2)':\n    resolution: {integrity: sha512-x==}\n    engines: {node: '>=10', npm: ^6}\n    cpu: [x64, arm64]\n"
+	pkg := "[[package]]\nname = \"a\"\nversion = \"1\"\n"
+	for name, c := range map[string]struct{ free, guarded []string }{
+		"pnpm-lock.yaml": {
+			[]string{
+				entry + "    deprecated: It's gone, see https://b.example/b (really)\n    hasBin: true\n\n  d@1.0.0:\n    resolution: {integrity: sha512-y==}\n    deprecated: 'ask: https://d.example'\n",
+				entry + "    deprecated: \"a \\\"tab\\\" \\t https://d.example\"\n",
+				entry + "    deprecated: |-\n      Look at\n\n        https://b.example 'now'\n      \\o/\n    hasBin: true\n\nsnapshots:\n\n  d@1.0.0: {}\n",
+				strings.ReplaceAll(entry+"    deprecated: https://b.example\n", "\n", "\r\n"),
+				"---\n" + entry + "    deprecated: https://b.example\n\n---\n" + entry + "    deprecated: https://b.example\n",
+			},
+			[]string{
+				entry + "    deprecated: &a https://evil.example/c.tgz\n", entry + "    deprecated: {tarball: https://evil.example}\n", entry + "    deprecated: |2\n      https://evil.example\n",
+				entry + "    dependencies:\n      deprecated: https://evil.example/c.tgz\n", "dependencies:\n  x:\n    deprecated: https://evil.example/c.tgz\n",
+				"packages:\n a@1:\n   dependencies:\n    deprecated: https://evil.example/c.tgz\n", "x:\n packages:\n  a@1:\n   deprecated: https://evil.example/c.tgz\n",
+				entry + "    ? dependencies\n    : a: 1\n      deprecated: https://evil.example/c.tgz\n", "packages:\n  - dependencies:\n      deprecated: https://evil.example/c.tgz\n",
+				entry + "    ? 'x'\n    : dependencies:\n        a: 1\n    deprecated: https://evil.example/c.tgz\n",
+				entry + "    version: 'a\n    deprecated: //evil.example/c.tgz\n    '\n", entry + "    version: \"a\n    deprecated: //evil.example/c.tgz\n    \"\n", entry + "    resolution: {tarball: a\n    deprecated: //evil.example/c.tgz\n    }\n",
+				entry + "    it's: 'a\n    deprecated: //evil.example/c.tgz\n    '\n", entry + "    x: [a', 'b]\n    deprecated: //evil.example/c.tgz\n    ']\n", entry + "  a@1: |\n    deprecated: //evil.example/c.tgz\n",
+				entry + "    deprecated: |-\n      Look\n     tarball: https://evil.example\n", entry + "    deprecated: |-\n    tarball: https://evil.example\n", entry + "    deprecated: a\r    tarball: https://evil.example\n",
+				entry + "    deprecated: |-\n      a\r    tarball: https://evil.example\n", entry + "    deprecated: 'a' 'https://evil.example\n", entry + "    deprecated: a\n      https://evil.example\n",
+				entry + "    hasBin: \"\\x\"\n",
+			},
+		},
+		"poetry.lock": {
+			[]string{
+				pkg + "description = \"\\\\o/ at https://b.example, \\u2026 and \\\"c\\\"\"\noptional = false\nfiles = [\n    {file = \"a.whl\", hash = \"sha256:1\"},\n]\n",
+				strings.ReplaceAll(pkg+"description = \"\\\\\"\n", "\n", "\r\n"),
+			},
+			[]string{
+				pkg + "[package.dependencies]\ndescription = \"https://evil.example\"\n", pkg + "url = \"\"\"\ndescription = \"https://evil.example\"\n\"\"\"\n", pkg + "url = '''\ndescription = \"https://evil.example\"\n'''\n",
+				pkg + "description = \"a\", url = \"https://evil.example\"\n", pkg + "description = \"a\" # \"https://evil.example\"\n", pkg + "name = \"\\u0041\"\n", "description = \"https://evil.example\"\n",
+			},
+		},
+		"yarn.lock": {nil, []string{"\"a@npm:1\":\n  deprecated: https://evil.example\n"}}, // yarn writes no such key
+	} {
+		lock := kernel.Change{Path: name, Op: kernel.OpModify, BeforeMode: ModeFile, AfterMode: ModeFile}
+		changes := []kernel.Change{{Path: lockFormats[name].manifest, Op: kernel.OpModify}, lock}
+		for _, after := range c.free {
+			if s := withManifest(lock, changes, locks[name].base, after); s != "" {
+				t.Errorf("%s is guarded: %s\n%s", name, s, after)
+			}
+		}
+		for _, after := range c.guarded {
+			if s := withManifest(lock, changes, locks[name].base, after); s == "" {
+				t.Errorf("%s is free:\n%s", name, after)
+			}
 		}
 	}
 }

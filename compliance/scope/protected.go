@@ -34,7 +34,7 @@ const (
 	ClassForbidden Class = "forbidden"
 	// ClassGuarded is changed once a person has accepted exactly these bytes.
 	ClassGuarded Class = "guarded"
-	// ClassLock is guarded unless it comes with its manifest; see [WithManifest].
+	// ClassLock is guarded unless it comes with its manifest; see [Locks.WithManifest].
 	ClassLock Class = "lock"
 )
 

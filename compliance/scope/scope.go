@@ -22,8 +22,11 @@ type Rules struct {
 	// Accepts says that a person can be asked to accept guarded paths. Otherwise they
 	// are refused.
 	Accepts bool
+	// LockSources are the sources that lock files may name beside those of their base: the
+	// operator's. See [Locks.WithManifest].
+	LockSources []string
 	// Blob reads what a lock file held before, by its blob id; without it no lock file
-	// comes with its manifest. See [WithManifest].
+	// comes with its manifest. See [Locks.WithManifest].
 	Blob func(oid string) ([]byte, error)
 	// Ignore holds the base commit's .gitignore files, path → content; see
 	// [IgnoreFiles]. Nil discards nothing (paths.ignored: refuse).

@@ -3,6 +3,7 @@ package scope
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/writbot/writ/kernel"
@@ -74,8 +75,9 @@ type Node struct {
 	OID  string
 }
 
-// Around is as much of a base tree as decides on changes to it: what they change, and
-// what stands beside new names that some system can't tell from them. So a commit of a
+// Around is as much of a base tree as decides on changes to it: what they change, what
+// stands beside new names that some system can't tell from them, and where a lock file
+// changed, the lock files beside and above changed manifests. So a commit of a
 // large repository is judged without its tree. List returns a directory by the id of
 // its object; root is the tree's.
 func Around(root string, changes []kernel.Change, list func(oid string) ([]Node, error)) ([]Entry, error) {
@@ -88,6 +90,9 @@ func Around(root string, changes []kernel.Change, list func(oid string) ([]Node,
 		if err := a.beside("", root, strings.Split(c.Path, "/")); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.locks(root, changes); err != nil {
+		return nil, err
 	}
 	out := make([]Entry, 0, len(a.found))
 	for _, e := range a.found {
@@ -131,6 +136,45 @@ func (a *around) beside(prefix, dir string, names []string) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// locks adds the base's lock files that a changed manifest may be for.
+func (a *around) locks(root string, changes []kernel.Change) (err error) {
+	if !slices.ContainsFunc(changes, func(c kernel.Change) bool { return isLock(c.Path) }) {
+		return nil
+	}
+	look := func(lock string) bool {
+		if err == nil {
+			err = a.exactly(root, lock)
+		}
+		return false // so that all are looked for
+	}
+	NewLocks(changes, look, nil)
+	return err
+}
+
+// exactly adds what has this very path, if the base has it.
+func (a *around) exactly(root, path string) error {
+	prefix, dir := "", root
+	for name := range strings.SplitSeq(path, "/") {
+		byName, err := a.fold(dir)
+		if err != nil {
+			return err
+		}
+		nodes := byName[Fold(name)]
+		at := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == name })
+		if at < 0 {
+			return nil
+		}
+		if nodes[at].Mode != ModeTree {
+			if prefix+name == path {
+				a.add(prefix, nodes[at])
+			}
+			return nil
+		}
+		prefix, dir = prefix+name+"/", nodes[at].OID
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func newScope(ctx context.Context, job executor.BuildJob) (*scope.Scope, error) 
 	base := entries(job.Base.Files)
 	rules := scope.Rules{
 		Allowed: job.Scope.Allowed, Forbidden: job.Scope.Forbidden, Guarded: job.Scope.Guarded, Unprotect: job.Scope.Unprotect,
-		Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes,
+		Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes, LockSources: job.Scope.LockSources,
 		Blob: func(id string) (data []byte, err error) {
 			err = job.Base.Blobs(ctx, []string{id}, func(_ string, b []byte) error { data = bytes.Clone(b); return nil })
 			return data, err

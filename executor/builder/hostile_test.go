@@ -234,6 +234,19 @@ func TestS14_SteeringFiles(t *testing.T) {
 	}
 }
 
+// TestS14_OperatorsLockSources: what the operator lists is no new source of a lock file.
+func TestS14_OperatorsLockSources(t *testing.T) {
+	t.Parallel()
+	for _, known := range [][]string{nil, {"private.example"}} {
+		b := newBed(t)
+		job := b.job(script("mkdir new && echo module x > new/go.mod && echo private.example/a v1.0.0 h1:x= > new/go.sum"))
+		job.Scope = executor.ScopeRules{Allowed: []string{"new/go.mod"}, LockSources: known}
+		if o := b.build(job); (codes(o) == "") != (known != nil) {
+			t.Errorf("with %v: %v", known, o.Diff.Violations)
+		}
+	}
+}
+
 func TestS17_HashedBytesAreTheTree(t *testing.T) {
 	t.Parallel()
 	run(t, "S17", sameTree, func(t *testing.T, b *bed, o executor.BuildOutcome) {

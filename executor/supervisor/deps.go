@@ -164,6 +164,7 @@ type Config struct {
 	Base          string        // full ref name of the base branch; "" for the repository's default
 	Contract      *ContractFile // instead of the repository's own; nil for that
 	Caps          contract.Caps
+	LockSources   []string // that lock files may name, whatever the base does
 	Lease         lease.Policy
 	LeaseSeconds  int64
 	MarginSeconds int64

@@ -373,7 +373,9 @@ func (o *observer) judgeWhole(ctx context.Context, r *run) ([]kernel.Violation, 
 	}
 	contents := maps.Clone(r.over.contents)
 	maps.Copy(contents, r.built.Contents)
-	s, err := scope.New(scopeEntries(r.over.base), o.rulesOf(ctx, r.intake.Scope, r.pack.Budgets))
+	rules := o.rulesOf(ctx, r.intake.Scope, r.pack.Budgets)
+	rules.LockSources = r.pack.LockSources
+	s, err := scope.New(scopeEntries(r.over.base), rules)
 	if err != nil {
 		return []kernel.Violation{{Code: kernel.CodeEnvBase, Detail: err.Error()}}, nil //nolint:nilerr // base or patterns can't be used
 	}

@@ -41,7 +41,7 @@ func edits(t *testing.T, files map[string]string, alter func(*kernel.Diff)) func
 		slices.SortFunc(o.Diff.Changes, func(a, b kernel.Change) int { return strings.Compare(a.Path, b.Path) })
 		s, err := scope.New(entries, scope.Rules{
 			Allowed: job.Scope.Allowed, Forbidden: job.Scope.Forbidden, Guarded: job.Scope.Guarded, Unprotect: job.Scope.Unprotect,
-			Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes,
+			Accepts: job.Scope.Accepts, MaxFiles: job.Budgets.Files, MaxBytes: job.Budgets.Bytes, LockSources: job.Scope.LockSources,
 			Blob: func(id string) (data []byte, err error) {
 				err = job.Base.Blobs(context.Background(), []string{id}, func(_ string, b []byte) error { data = bytes.Clone(b); return nil })
 				return data, err
@@ -99,6 +99,60 @@ func TestS14_LockIsDeliveredWithItsManifest(t *testing.T) {
 		t.Errorf("the report says first %q", r.FirstLines)
 	}
 	b.verify(stateRef)
+}
+
+// TestS14_LockFromTheOperatorsSource: a lock file may name a source that the operator
+// lists. The list is in the seed pack, and a replay holds the lock file to that one.
+func TestS14_LockFromTheOperatorsSource(t *testing.T) {
+	t.Parallel()
+	b := newLocked(t, lockOther, nil)
+	b.place.cfg.LockSources = []string{"evil.example"}
+	b.open()
+	b.until(kernel.StandFinal)
+	if got := gittest.Git(t, b.bare, "show", changeRef+":go.sum"); got+"\n" != lockOther {
+		t.Errorf("delivered was %q", got)
+	}
+	b.verify(stateRef)
+}
+
+// newMember is an installation whose base has a workspace with a lock file at its root, and
+// whose task is about the manifest of a member.
+func newMember(t *testing.T, more map[string]string, alter func(*kernel.Diff)) *bench {
+	crates := func(name string) string {
+		return "[[package]]\nname = \"" + name + "\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n"
+	}
+	b := newBench(t, newRepo(t), nil)
+	base := map[string]string{"crates/x/Cargo.toml": "# x\n", "Cargo.lock": crates("a")}
+	maps.Copy(base, more)
+	b.based(base)
+	b.issue.issue.Body = strings.Replace(b.issue.issue.Body, "out.txt", "crates/x/Cargo.toml", 1)
+	b.exec.build = edits(t, map[string]string{"crates/x/Cargo.toml": "# y\n", "Cargo.lock": crates("b")}, alter)
+	return b
+}
+
+// TestS14_LockOfAWorkspaceIsDelivered: a lock file comes with the manifest of a member
+// below it, and verifies offline; not where the member has a lock file of its own, and an
+// instance that takes it all the same has no evidence that verifies.
+func TestS14_LockOfAWorkspaceIsDelivered(t *testing.T) {
+	t.Parallel()
+	b := newMember(t, nil, nil)
+	b.until(kernel.StandFinal)
+	if got := gittest.Git(t, b.bare, "show", changeRef+":Cargo.lock"); !strings.Contains(got, `"b"`) {
+		t.Errorf("delivered was %q", got)
+	}
+	b.verify(stateRef)
+	own := map[string]string{"crates/Cargo.lock": "x\n"}
+	b = newMember(t, own, nil)
+	if st := b.reach(kernel.ActionResult); !slices.Contains(st.Decision.Codes, kernel.CodeProtectedPath) {
+		t.Errorf("with a nearer lock file it came out as %v", st.Decision.Codes)
+	}
+	b = newMember(t, own, func(d *kernel.Diff) { d.Violations, d.Locks = []kernel.Violation{}, []string{"Cargo.lock"} })
+	b.until(kernel.StandFinal)
+	r, err := replay.VerifyTask(t.Context(), b.repo, stateRef, replay.Options{Keys: []ssh.PublicKey{b.key}, World: b.place.cfg.World})
+	must(t, err)
+	if r.OK || !strings.Contains(r.Plain(), "Matched again") {
+		t.Errorf("it verifies:\n%s", r.Plain())
+	}
 }
 
 // TestS14_LockFromElsewhereIsRefused: a lock file that names a source which the base's

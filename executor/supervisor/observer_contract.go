@@ -133,7 +133,7 @@ func (o *observer) resolve(in *Intake, c contract.Contract) {
 	in.Policy = append(in.Policy, over...)
 	in.Scope = executor.ScopeRules{
 		Allowed: in.Spec.AllowedFiles, Forbidden: c.Paths.Forbidden, Guarded: c.Paths.Guarded, Unprotect: c.Paths.Unprotect,
-		Accepts: c.Paths.Accepts(), KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse,
+		Accepts: c.Paths.Accepts(), KeepIgnored: c.Paths.Ignored == contract.IgnoredRefuse, LockSources: o.s.cfg.LockSources,
 	}
 	in.CommitMessage, in.Message = c.Message(in.Title, o.number, contract.Trailer{Key: "Writ-Task", Value: fmt.Sprintf("%d", o.number)})
 	in.TakeTurns = c.Overlap == contract.OverlapWait

@@ -426,7 +426,9 @@ func (o *observer) judgeBase(ctx context.Context, c *observation, l *left) error
 // judgeSealed judges scope and size again, as if the builder's workspace were read once
 // more. What a change of mode alone leaves is hashed from the base.
 func (o *observer) judgeSealed(ctx context.Context, c *observation, l *left) error {
-	s, err := scope.New(scopeEntries(l.base), o.rulesOf(ctx, c.intake.Scope, l.pack.Budgets))
+	rules := o.rulesOf(ctx, c.intake.Scope, l.pack.Budgets)
+	rules.LockSources = l.pack.LockSources // as the run was judged and as a replay does it
+	s, err := scope.New(scopeEntries(l.base), rules)
 	if err != nil {
 		l.fault(kernel.CodeEnvBase, err.Error())
 		return nil // the base or the patterns can't be used, which a claim says

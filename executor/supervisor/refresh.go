@@ -330,7 +330,7 @@ func (o *observer) judgeAgain(ctx context.Context, c *observation, k *fresh, lef
 func (o *observer) rulesOf(ctx context.Context, in executor.ScopeRules, b kernel.Budgets) scope.Rules {
 	return scope.Rules{
 		Allowed: in.Allowed, Forbidden: in.Forbidden, Guarded: in.Guarded, Unprotect: in.Unprotect, Accepts: in.Accepts,
-		MaxFiles: b.Files, MaxBytes: b.Bytes,
+		MaxFiles: b.Files, MaxBytes: b.Bytes, LockSources: in.LockSources,
 		Blob: func(id string) (data []byte, err error) {
 			err = o.s.deps.Repo.Blobs(ctx, []git.OID{git.OID(id)}, func(_ git.OID, b []byte) error { data = bytes.Clone(b); return nil })
 			return data, err

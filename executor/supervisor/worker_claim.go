@@ -156,7 +156,7 @@ func (w *worker) seedPack(c *cycle) kernel.SeedPack {
 	return kernel.SeedPack{
 		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: w.s.cfg.World, Repository: w.s.cfg.Repository, Task: w.number,
 		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
-		Checks: in.Checks, Prepare: in.Prepare, Hosts: hosts, Budgets: in.Budgets,
+		Checks: in.Checks, Prepare: in.Prepare, Hosts: hosts, LockSources: in.Scope.LockSources, Budgets: in.Budgets,
 		Pins: kernel.Pins{
 			BaseCommit: string(in.BaseCommit), Governance: in.Governance,
 			Kernel: kernel.Version(), Policy: in.PolicyVersion,

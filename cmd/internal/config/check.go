@@ -65,6 +65,7 @@ func (r *reader) check(c *Config) {
 		bad(l.d%time.Second != 0, l.key, "It must be whole seconds.")
 	}
 	bad(seconds(c.Lease.Margin) >= c.Lease.Seconds, "lease.margin", "It must be shorter than lease.seconds, or nothing could ever run.")
+	r.lockSources(c.LockSources, bad)
 	for i, k := range c.TrustedRunners {
 		_, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(k))
 		bad(err != nil || len(rest) > 0, join("trusted_runners", itoa(i)), "It must be one OpenSSH public key, as `writ key` prints it.")
@@ -190,6 +191,18 @@ func (r *reader) withoutLoopback(c *Config) {
 }
 
 var hostName = lazyregexp.New(`^[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?$`)
+
+// lockSource is what package scope calls a source, where that isn't a place of one
+// repository alone: with a scheme only if that isn't https.
+var lockSource = lazyregexp.New(`^([a-z][a-z0-9+.-]*://)?[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*$`)
+
+// lockSources looks at what lock files may name.
+func (r *reader) lockSources(list []string, bad func(bool, string, string)) {
+	for i, s := range list {
+		bad(!lockSource().MatchString(s) || strings.HasPrefix(s, "https://") || strings.HasSuffix(s, ".git"), join("lock_sources", itoa(i)),
+			"It must be a host in lower case, such as proxy.example.com, or a repository, such as github.com/owner/name, without https:// before it and .git behind it.")
+	}
+}
 
 // server looks at what writ serve needs.
 func (r *reader) server(c *Config, bad func(bool, string, string)) {

@@ -82,6 +82,7 @@ checks: {env: {CI: "1"}, ro: [/opt/x], loopback: true}
 limits: {cpu: 90s, memory: 512MiB, processes: 7, open_files: 64, file_size: 1KiB, tmp: 2MiB, output: 1MiB}
 lease: {seconds: 30, grace: 1s, max: 10m, margin: 5s, skew: 0s}
 caps: {build_timeout: 10m, attempts: 2, bytes: 1MiB, checks: 3}
+lock_sources: [proxy.example.com, "npm.example:8443", github.com/Owner/name, "git+ssh://git.example/o/r"]
 base: release/1
 refs: heads
 identity: {name: A, email: a@b.invalid}
@@ -106,6 +107,9 @@ redact: [MY_TOKEN]
 	}
 	if k := c.Caps.Contract(); k.Budgets.BuildTimeoutMs != 600_000 || k.Budgets.Attempts != 2 || k.Budgets.Bytes != 1<<20 || k.Checks != 3 {
 		t.Errorf("caps: %+v", k)
+	}
+	if diff := cmp.Diff([]string{"proxy.example.com", "npm.example:8443", "github.com/Owner/name", "git+ssh://git.example/o/r"}, c.LockSources); diff != "" {
+		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"MY_TOKEN"}, c.Redact); diff != "" {
 		t.Error(diff)
@@ -192,6 +196,10 @@ func TestParse_Refuses(t *testing.T) {
 		"egress of no world":    {"worlds: {b: {egress: []}}\n", "f:1: worlds.b: It must be the name of a repository"},
 		"checks' loopback":      {"sandbox: landlock\nchecks: {loopback: true}\n", "f:2: checks.loopback: The level landlock has no loopback"},
 		"half seconds":          {"lease: {grace: 1500ms}\n", "lease.grace: It must be whole seconds"},
+		"a lock source's https": {"lock_sources: ['https://proxy.example.com']\n", "f:1: lock_sources.0: It must be a host in lower case"},
+		"a lock source's .git":  {"lock_sources: [a.example, github.com/o/r.git]\n", "lock_sources.1: It must be a host in lower case"},
+		"a lock source's blank": {"lock_sources: ['a.example, b.example']\n", "lock_sources.0: It must be a host in lower case"},
+		"a lock source's name":  {"lock_sources: ['me@a.example']\n", "lock_sources.0: It must be a host in lower case"},
 		"no key":                {"trusted_runners: [ssh-foo AAAA]\n", "f:1: trusted_runners.0: It must be one OpenSSH public key"},
 		"world":                 {"world: ../../x\n", "f:1: world: It must be a name"},
 		"world of one word":     {"world: x\n", "f:1: world: It must be a name"},
