@@ -44,7 +44,7 @@ func originsDoc(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString("# Where each failure code is made\n\nMade from the code by a test that holds it to it, for whoever works on writ. What a code means is in [failure-codes.md](failure-codes.md), the rule behind the places in [architecture.md](architecture.md#where-is-it). " +
-		"A file that only asks for a code, or lists it, isn't here.\n\n| code | made in |\n|---|---|\n")
+		"A file that only asks for a code, lists it, or passes on what has it, isn't here.\n\n| code | made in |\n|---|---|\n")
 	for _, c := range kernel.Codes() {
 		if len(made[string(c.Code)]) == 0 {
 			t.Errorf("nothing makes the code %s", c.Code)
@@ -81,8 +81,19 @@ func codeConsts(file *ast.File) map[string]string {
 }
 
 // codesMade are the codes that a file makes: those whose constants it hands on, and neither
-// compares nor lists.
+// compares nor lists, nor asks for before it passes on what has them.
 func codesMade(f goFile, consts map[string]map[string]string) map[string]bool {
+	of := func(n ast.Node) string {
+		switch x := n.(type) {
+		case *ast.SelectorExpr:
+			if in, ok := x.X.(*ast.Ident); ok {
+				return consts[in.Name][x.Sel.Name]
+			}
+		case *ast.Ident:
+			return consts[path.Base(f.room())][x.Name]
+		}
+		return ""
+	}
 	out := map[string]bool{}
 	var above []ast.Node
 	ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -91,21 +102,32 @@ func codesMade(f goFile, consts map[string]map[string]string) map[string]bool {
 			return true
 		}
 		above = append(above, n)
-		code := ""
-		switch x := n.(type) {
-		case *ast.SelectorExpr:
-			if of, ok := x.X.(*ast.Ident); ok {
-				code = consts[of.Name][x.Sel.Name]
-			}
-		case *ast.Ident:
-			code = consts[path.Base(f.room())][x.Name]
-		}
-		if code != "" && makes(above) {
+		if code := of(n); code != "" && makes(above) && !asked(above, func(n ast.Node) bool { return of(n) == code }) {
 			out[code] = true
 		}
 		return true
 	})
 	return out
+}
+
+// asked reports whether the innermost node is in the body of a condition that asks for the
+// same: what is done there is done with what has the code already.
+func asked(above []ast.Node, same func(ast.Node) bool) bool {
+	for i, up := range above[:len(above)-1] {
+		in, ok := up.(*ast.IfStmt)
+		if !ok || above[i+1] != in.Body {
+			continue
+		}
+		found := false
+		ast.Inspect(in.Cond, func(n ast.Node) bool {
+			found = found || n != nil && same(n)
+			return !found
+		})
+		if found {
+			return true
+		}
+	}
+	return false
 }
 
 // makes reports whether the innermost node, a code, is handed on.
@@ -153,6 +175,7 @@ var list = []kernel.Code{kernel.CodeA}
 func f(c kernel.Code) V {
 	if c == kernel.CodeB || slices.Contains(list, kernel.CodeC) { return V{Code: kernel.CodeD} }
 	switch c { case kernel.CodeE: return fault(kernel.CodeF) }
+	if kernel.HasCode(c, kernel.CodeH) { return V{Code: kernel.CodeH} } else { return V{Code: kernel.CodeG} }
 	return V{kernel.CodeG, ""}
 }`
 	parsed, err := parseGo(".", "p/p.go", src)
@@ -160,7 +183,7 @@ func f(c kernel.Code) V {
 		t.Fatal(err)
 	}
 	consts := map[string]map[string]string{"kernel": {}}
-	for _, c := range "ABCDEFG" {
+	for _, c := range "ABCDEFGH" {
 		consts["kernel"]["Code"+string(c)] = string(c)
 	}
 	if got := strings.Join(slices.Sorted(maps.Keys(codesMade(parsed, consts))), ""); got != "DFG" {

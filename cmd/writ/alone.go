@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -145,9 +143,8 @@ func (w *where) known(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	names := slices.Collect(maps.Keys(dir.lastUse().Repos))
-	file := dir.file(ledger.FileName)
-	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		store, err := ledger.OpenReadOnly(ctx, file, ledger.Options{})
+	if ledger.Recorded(dir.path) {
+		store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ Exit status: 0 if all ended as they should.`,
 	cmd.Flags().BoolVar(&once, "once", false, "end when the four issues have ended (the default)")
 	cmd.MarkFlagsMutuallyExclusive("keep", "once")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		self, err := os.Executable()
 		if err != nil {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/writbot/writ/compliance/filesystem"
 	"github.com/writbot/writ/executor/gateway"
+	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -90,7 +92,48 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		}, func() float64 { return float64(s.waitingFor(why)) }))
 	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_ledger_records", Help: "Records of all ledgers."}, m.records))
+	m.meterDisk(r)
 	return m
+}
+
+// meterDisk registers what tells of the store and of the room that it and the workspaces have.
+func (m *serverMetrics) meterDisk(r *prometheus.Registry) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "writ_store_failed", Help: "1 where the store takes nothing now, for the reason that /readyz logs; otherwise 0.",
+	}, m.storeFailed))
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "writ_disk_below_reserve", Help: "1 where the file system of the workspaces has less free than limits.disk_reserve, so that nothing is claimed; otherwise 0.",
+	}, m.belowReserve))
+	for of, path := range map[string]func() string{
+		"store":      func() string { return m.s.in.dir.path },
+		"workspaces": m.workspaces,
+	} {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "writ_disk_free_bytes", Help: "What is free on the file system of the store, and on that of the workspaces.", ConstLabels: prometheus.Labels{"of": of},
+		}, func() float64 { return float64(filesystem.Free(path())) }))
+	}
+}
+
+// workspaces is where they lie, or where they will: the first run makes the directory.
+func (m *serverMetrics) workspaces() string {
+	if dir := m.s.in.dir.file(workspaces); exists(dir) {
+		return dir
+	}
+	return m.s.in.dir.path
+}
+
+func (m *serverMetrics) storeFailed() float64 { return oneIf(m.s.in.db.Ready() != nil) }
+
+func (m *serverMetrics) belowReserve() float64 {
+	g := m.s.now()
+	return oneIf(g != nil && sandbox.DiskLow(m.workspaces(), int64(g.cfg.Limits.DiskReserve)))
+}
+
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // meterModels makes what tells of the use of models.

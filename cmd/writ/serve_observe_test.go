@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/writbot/writ/cmd/internal/tracing/tracingtest"
+	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local/localtest"
@@ -189,6 +191,48 @@ func TestServe_Metrics(t *testing.T) {
 	if p.series("writ_schedule_lag_seconds") == "" {
 		t.Error("there is no lag")
 	}
+}
+
+// TestServe_MetricsOfTheDisk: a store that takes nothing and a reserve that isn't free are
+// seen by who only scrapes.
+func TestServe_MetricsOfTheDisk(t *testing.T) {
+	p := newForgePlace(t)
+	s := p.server()
+	db := filepath.Join(p.state(), store.FileName)
+	must(t, os.Rename(db, db+".aside"))
+	failed := gauge(t, s.registry, "writ_store_failed")
+	must(t, os.Rename(db+".aside", db))
+	if sound := gauge(t, s.registry, "writ_store_failed"); failed != 1 || sound != 0 {
+		t.Errorf("a store that was moved away: %v, and put back: %v", failed, sound)
+	}
+	now := s.now()
+	cfg := now.cfg
+	cfg.Limits.DiskReserve = math.MaxInt64
+	s.gen.Store(&generation{cfg: cfg})
+	low := gauge(t, s.registry, "writ_disk_below_reserve")
+	s.gen.Store(now)
+	if enough := gauge(t, s.registry, "writ_disk_below_reserve"); low != 1 || enough != 0 {
+		t.Errorf("a reserve that nobody has: %v, and one that is free: %v", low, enough)
+	}
+	if free := gauge(t, s.registry, "writ_disk_free_bytes"); free <= 0 {
+		t.Errorf("%v bytes are free", free)
+	}
+}
+
+// gauge is the least value that a gauge has.
+func gauge(t *testing.T, r prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	all, err := r.Gather()
+	must(t, err)
+	least := math.Inf(1)
+	for _, family := range all {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				least = min(least, m.GetGauge().GetValue())
+			}
+		}
+	}
+	return least
 }
 
 // TestServe_Ready: every dependency has its name.

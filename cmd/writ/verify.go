@@ -33,7 +33,8 @@ func (a *app) verifyCommand() *cobra.Command {
 		Short: "Check a ledger, or a finished task, offline",
 		Long: `Verify checks an installation's ledger (chain, tree, checkpoint), or the evidence
 of one task from its repository alone. It changes nothing. Exit status: 0 if
-everything holds, 1 if not, with the first bad record.
+everything holds, 1 if not, with the first bad record, and 12 if store or repository
+can't be read.
 
 It says who signed. Whether to believe that key is yours to say: with --key. What was
 said in the repository of keys that were replaced or revoked is shown, and counts as
@@ -132,14 +133,23 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 		}
 	}
 	if err != nil {
-		p := explain(err)
-		p.exit = exitOther
+		p := unverified(err)
 		if p.code == kernel.CodeTargetIneligible {
 			p.remedy = "See to --task, and to the repository: an ordinary clone leaves these refs out. Name the URL that it was cloned from, or fetch them first: git fetch origin 'refs/writ/*:refs/writ/*'."
 		}
 		return p
 	}
 	return a.tellVerified(rep, rep.Plain(), rep.OK)
+}
+
+// unverified is why there is no report: what was looked at and doesn't hold ends with 1, as a
+// bad report does, and what can't be looked at as it does with every other command.
+func unverified(err error) *problem {
+	p := explain(err)
+	if !strings.HasPrefix(string(p.code), "environment.") && p.code != kernel.CodeForgeCredential {
+		p.exit = exitOther
+	}
+	return p
 }
 
 // verifyState checks every ledger of a state directory, beside its writer.
@@ -156,9 +166,7 @@ func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicK
 	}
 	reps, err := verifyLedgers(ctx, f, kept)
 	if err != nil {
-		p := explain(err)
-		p.exit = exitOther
-		return p
+		return unverified(err)
 	}
 	ok := len(reps) > 0
 	var b strings.Builder

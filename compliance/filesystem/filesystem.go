@@ -50,6 +50,16 @@ func Full(path string) bool {
 	return unix.Statfs(path, &st) == nil && (int64(st.Bavail)*st.Bsize < littleRoom || st.Files > 0 && st.Ffree == 0)
 }
 
+// Free is how many bytes whoever isn't root may still write beside a path that is there; 0
+// where that can't be asked.
+func Free(path string) int64 {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return 0
+	}
+	return int64(st.Bavail) * st.Bsize
+}
+
 // ReadOnly reports whether the file system of a path that is there is mounted read-only.
 func ReadOnly(path string) bool {
 	var st unix.Statfs_t

@@ -23,6 +23,12 @@ func TestMountPoint(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(t.TempDir(), "none")); filesystem.Refused(err) {
 		t.Error("a file that isn't there is taken for a full disk")
 	}
+	if free := filesystem.Free(t.TempDir()); free <= 0 {
+		t.Errorf("free are %d bytes", free)
+	}
+	if free := filesystem.Free(filepath.Join(t.TempDir(), "none")); free != 0 {
+		t.Errorf("free are %d bytes where nothing is", free)
+	}
 	if got := filesystem.NoRoom("/proc"); !strings.HasPrefix(got, "the file system mounted at /proc is full") {
 		t.Error(got)
 	}

@@ -138,12 +138,15 @@ func CheckpointFile(dir, world string) string {
 	return filepath.Join(dir, checkpointPrefix+canon.Sum([]byte(world)).Hex()[:digits])
 }
 
-// Recorded reports whether anything was ever recorded in a state directory. A checkpoint
-// without a store is what a lost one leaves: opening that says so.
+// Recorded reports whether anything was ever recorded in a state directory. A checkpoint,
+// or what SQLite and the store keep beside a store's file, is what a lost one leaves:
+// opening that says so.
 func Recorded(dir string) bool {
 	entries, _ := os.ReadDir(dir) // one that can't be listed may still have a store
 	_, err := os.Lstat(filepath.Join(dir, FileName))
-	return !errors.Is(err, fs.ErrNotExist) || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), checkpointPrefix) })
+	return !errors.Is(err, fs.ErrNotExist) || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), checkpointPrefix) || strings.HasPrefix(e.Name(), FileName+"-")
+	})
 }
 
 // KeptCheckpoint is what lies in that file, nil where there is none.

@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/writbot/writ/compliance/internal/visible"
@@ -159,16 +158,10 @@ func spelled(line string) string {
 			b.WriteByte(tab)
 		case r == ' ' && last:
 			b.WriteString(`\x20`)
-		case r < utf8.RuneSelf && visible.Hidden(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r != ' ' && !visible.Hidden(r) && unicode.IsPrint(r) && r != '\u2800':
-			b.WriteRune(r)
-		case r == ' ':
-			b.WriteByte(' ')
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
+		case visible.Blank(r):
+			b.WriteString(visible.Escape(r))
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			b.WriteRune(r)
 		}
 		i += width
 	}

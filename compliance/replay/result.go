@@ -369,7 +369,7 @@ func (v *verifier) checkReport(f *findings) string {
 	case same && r.Wordless():
 		f.add(kernel.CodeReplayVersion, FileMarkdown, NoSeq, "The report was made before reports had the words of their codes: its text can't be told from it.")
 	case same && r.Escapes():
-		f.add(kernel.CodeReplayVersion, FileMarkdown, NoSeq, "The report names files that are shown with escapes, and may have been made before they were: its text can't be told from it.")
+		f.add(kernel.CodeReplayVersion, FileMarkdown, NoSeq, "The report shows characters by escapes, and may have been made before it showed them so: its text can't be told from it.")
 	default:
 		f.file(FileMarkdown, "It is not the report's text.")
 	}

@@ -2,12 +2,16 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
 	"github.com/writbot/writ/kernel"
 )
 
@@ -112,6 +116,60 @@ func TestD54_Log(t *testing.T) {
 	rebuilt, _ := os.ReadFile(log.Path())
 	if d := cmp.Diff(string(written), string(rebuilt)); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestLog_NoHalfLines: a line for which there is no room leaves nothing of it, one that a
+// crash cut off isn't taken for the line, and both come whole the next time.
+func TestLog_NoHalfLines(t *testing.T) {
+	lines, err := Cycles(sealed(t, append(runRecords("r1", true), runRecords("r2", false)...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := OpenLog(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(lines[0]); err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile(log.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var free unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &free); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: uint64(len(first)) + 10, Max: free.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &few); err != nil {
+		t.Fatal(err)
+	}
+	err = log.Append(lines[1])
+	if back := unix.Setrlimit(unix.RLIMIT_FSIZE, &free); back != nil {
+		t.Fatal(back)
+	}
+	if !errors.Is(err, unix.EFBIG) {
+		t.Fatalf("there was no room, and the answer is %v", err)
+	}
+	if got, err := os.ReadFile(log.Path()); err != nil || !bytes.Equal(got, first) {
+		t.Errorf("half a line is left (%v):\n%s", err, got)
+	}
+
+	whole, err := log.encode(lines[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(log.Path(), append(first, whole[:len(whole)-3]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{false, true} {
+		if got, err := log.Has(lines[1]); got != want || err != nil {
+			t.Errorf("has it: %v %v, want %v", got, err, want)
+		}
+		if err := log.Append(lines[1]); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -117,8 +117,8 @@ func TestF1_SizeCap(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
-		"a\x1b[1;31mb\x1b[0mc": "abc", "a\x1b]8;;http://x\x07b": "ab", "a\x1b]0;t\x1b\\b": "ab", "a\r\nb\rc": "a\nb\nc", "a\x00b": "a\\u{0}b",
-		"a\x1b": "a\\u{1b}", "tab\t": "tab\t", "\u202e": "\\u{202e}", "\xff": "\uFFFD", "é 👩": "é 👩",
+		"a\x1b[1;31mb\x1b[0mc": "abc", "a\x1b]8;;http://x\x07b": "ab", "a\x1b]0;t\x1b\\b": "ab", "a\r\nb\rc": "a\nb\nc", "a\x00b": `a\x00b`,
+		"a\x1b": `a\x1b`, "tab\t": "tab\t", "\u202e": `\u202e`, "\U000e0041": `\U000e0041`, "\xff": "\uFFFD", "é 👩": "é 👩",
 	} {
 		if got := Clean(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -154,6 +154,10 @@ func TestF1_NamesOfFiles(t *testing.T) {
 			t.Errorf("%s: %d names of %d: %v", what, len(got), len(names), got)
 		}
 		checkInert(t, what, Markdown(r))
+	}
+	said := completed()
+	if said.Notes = []string{"a\u200bb"}; !said.Escapes() {
+		t.Error("a note that shows a character by an escape has none")
 	}
 	if completed().Escapes() || failed().Escapes() {
 		t.Error("a report without such names counts as one with escapes")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,12 +50,12 @@ func OpenLog(stateDir string, redactor *Redactor) (*Log, error) {
 func (l *Log) Path() string { return l.path }
 
 // Has reports whether a line of the same run with the same final state is there, in the
-// current file or a kept one.
+// current file or a kept one. One that was cut off counts for nothing.
 func (l *Log) Has(line Line) (bool, error) {
 	run, state := []byte(`"run_id":"`+line.RunID+`"`), []byte(`"final_task_state":"`+string(line.FinalTaskState)+`"`)
 	there := func(data []byte) bool {
 		for one := range bytes.Lines(data) {
-			if bytes.Contains(one, run) && bytes.Contains(one, state) {
+			if bytes.Contains(one, run) && bytes.Contains(one, state) && json.Valid(one) {
 				return true
 			}
 		}
@@ -76,8 +77,8 @@ func (l *Log) Has(line Line) (bool, error) {
 	return false, nil
 }
 
-// Append writes one line. A line that a crash cut short is ended first, so
-// that it spoils no other.
+// Append writes one line, or nothing of it where there is no room. A line that a crash
+// cut short is ended first, so that it spoils no other.
 func (l *Log) Append(line Line) error {
 	data, err := l.encode(line)
 	if err != nil {
@@ -93,7 +94,12 @@ func (l *Log) Append(line Line) error {
 	if torn(f) {
 		data = append([]byte{'\n'}, data...)
 	}
-	_, err = f.Write(data)
+	if n, failed := f.Write(data); failed != nil {
+		err = failed
+		if info, statErr := f.Stat(); statErr == nil {
+			err = errors.Join(err, f.Truncate(info.Size()-int64(n)))
+		}
+	}
 	return errors.Join(err, f.Close())
 }
 

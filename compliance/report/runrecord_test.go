@@ -256,8 +256,8 @@ func TestRunRecord_TellsHowLongAndLastMessage(t *testing.T) {
 	told = told.Finish()
 	for text, want := range map[string]string{
 		told.Recorded():           "- the builder ran for: `12m34.3s`\n",
-		told.Evidence(60_000, ""): "\n<details>\n<summary>" + lastMessage + "</summary>\n\n```text\n| Done.\n| /close\n| </details> @ana a\\u{200b}b\n```\n\n</details>\n",
-		Plain(told):               lastMessage + "\n  Done.\n  /close\n  </details> @ana a\\u{200b}b\n",
+		told.Evidence(60_000, ""): "\n<details>\n<summary>" + lastMessage + "</summary>\n\n```text\n| Done.\n| /close\n| </details> @ana a\\u200bb\n```\n\n</details>\n",
+		Plain(told):               lastMessage + "\n  Done.\n  /close\n  </details> @ana a\\u200bb\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q isn't in %q", want, text)

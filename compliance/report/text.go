@@ -29,7 +29,7 @@ func Clean(s string) string {
 		case r == '\n' || r == '\t' || !visible.Hidden(r):
 			b.WriteRune(r)
 		default:
-			fmt.Fprintf(&b, "\\u{%x}", r)
+			b.WriteString(visible.Escape(r))
 		}
 	}
 	return b.String()
@@ -100,8 +100,9 @@ func unreferring(path string) string {
 	})
 }
 
-// Escapes reports whether the text of a report has names of files with escapes. It
-// had none when the first reports of version 1 were made.
+// Escapes reports whether the text of a report has names of files with escapes, or other
+// characters that are shown by one. It had none of the first when the first reports of
+// version 1 were made, and showed the second otherwise.
 func (r Report) Escapes() bool {
 	list := slices.Concat(r.ChangedFiles, r.Discarded)
 	for _, v := range r.Violations {
@@ -110,8 +111,11 @@ func (r Report) Escapes() bool {
 	if r.Merge != nil {
 		list = append(list, r.Merge.Differs...)
 	}
-	return !slices.Equal(list, paths(list))
+	return !slices.Equal(list, paths(list)) || escape().MatchString(r.Recorded())
 }
+
+// escape is what [visible.Escape] makes.
+var escape = lazyregexp.New(`\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})`)
 
 // bar stands before each line of untrusted text.
 const bar = "| "

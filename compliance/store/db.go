@@ -175,28 +175,43 @@ func (db *DB) unopened(err error) error {
 }
 
 // fault is an error about the file, which names the file system where that is the cause.
-// That it is full SQLite says only of some writes; growing the shared memory ends as an
-// input or output error.
 func (db *DB) fault(detail string, err error) *Error {
 	dir := filepath.Dir(db.path)
-	full, closed := filesystem.Refused(err), errors.Is(err, unix.EROFS)
-	switch primary(err) {
-	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR:
-		closed = true
-	}
-	switch primary(err) {
-	case sqlite3.SQLITE_FULL:
-		full = true
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		full = filesystem.Full(dir)
-	}
+	cause := blame(err, func() bool { return filesystem.Full(dir) }, func() bool { return filesystem.ReadOnly(dir) })
 	switch {
-	case full:
-		return &Error{Detail: detail + ", for " + filesystem.NoRoom(dir), Err: kinded{err, errNoRoom}}
-	case closed && filesystem.ReadOnly(dir):
-		return &Error{Detail: detail + ", for the file system mounted at " + filesystem.MountPoint(dir) + " is read-only", Err: kinded{err, unix.EROFS}}
+	case errors.Is(cause, errNoRoom):
+		return &Error{Detail: detail + ", for " + filesystem.NoRoom(dir), Err: kinded{err, cause}}
+	case errors.Is(cause, unix.EROFS):
+		return &Error{Detail: detail + ", for the file system mounted at " + filesystem.MountPoint(dir) + " is read-only", Err: kinded{err, cause}}
+	case errors.Is(cause, errDisk):
+		return &Error{Detail: detail + ", for the disk fails on the file system mounted at " + filesystem.MountPoint(dir), Err: kinded{err, cause}}
 	}
 	return &Error{Detail: detail, Err: asDamaged(err)}
+}
+
+// blame is what an error comes from, as far as SQLite and the file system tell: a full file
+// system, one that is read-only, a disk that fails, or nil for anything else. That it is full
+// SQLite says only of some writes; growing the log or the shared memory ends as an input or
+// output error. What can't be read is no matter of room, nor of how the file system is
+// mounted: a kernel that meets a bad disk mounts it read-only by itself.
+func blame(err error, full, readOnly func() bool) error {
+	class := primary(err)
+	if class == sqlite3.SQLITE_FULL || filesystem.Refused(err) {
+		return errNoRoom
+	}
+	if class == sqlite3.SQLITE_IOERR && !wrote(err) {
+		return errDisk
+	}
+	writing := class == sqlite3.SQLITE_IOERR || class == sqlite3.SQLITE_CANTOPEN
+	switch {
+	case writing && full():
+		return errNoRoom
+	case (writing || class == sqlite3.SQLITE_READONLY || errors.Is(err, unix.EROFS)) && readOnly():
+		return unix.EROFS
+	case class == sqlite3.SQLITE_IOERR:
+		return errDisk
+	}
+	return nil
 }
 
 func (db *DB) connect(ctx context.Context, mode string, pragmas ...string) (*conn, error) {

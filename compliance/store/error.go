@@ -35,6 +35,7 @@ var (
 	errUnread     = errors.New("what was stored last is in its log (-wal), which can't be read where nothing may be written")
 	errMeanwhile  = errors.New("the file was changed while it was read")
 	errNoRoom     = errors.New("there is no room")
+	errDisk       = errors.New("the disk fails")
 )
 
 const restoreIt = "restore a back-up: docs/operations.md, \"Back-up and restore\"."
@@ -54,7 +55,8 @@ var remedies = []struct {
 	{errUnread, "Read it where the directory can be written, or copy the directory as it is and read the copy."},
 	{errMeanwhile, "Call it again: writ began to work with the directory."},
 	{errNoRoom, "Make room there; then start writ again, if it has ended."},
-	{unix.EROFS, "Mount that file system for writing (mount -o remount,rw), or give another state directory."},
+	{unix.EROFS, "Mount that file system for writing (mount -o remount,rw), or give another state directory. If nobody mounted it so, the kernel did over a fault of the disk: dmesg says which."},
+	{errDisk, "The kernel's log (dmesg) says what failed. Copy the state directory to a sound disk before writ is started again."},
 	{fs.ErrPermission, "Directory and file must belong to the user that runs writ (`id -un`), with the modes 700 and 600."},
 	{ErrBusy, "`fuser` with the name of the file shows who has it. Wait for it, and try again."},
 	{ErrFailed, "Look at the disk; then start writ again, which looks at what is stored."},
@@ -107,6 +109,21 @@ func primary(err error) int {
 		return e.Code() & class
 	}
 	return 0
+}
+
+// wrote reports whether an input or output error is of something that was to be written or
+// made. SQLite has a code for each; one that isn't here is of reading.
+func wrote(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE,
+		sqlite3.SQLITE_IOERR_DELETE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP:
+		return true
+	}
+	return false
 }
 
 // asDamaged recognises a file that SQLite can't make sense of.

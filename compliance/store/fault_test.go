@@ -12,17 +12,19 @@ import (
 )
 
 // A disk that fails: nobody is told that something is durable, nothing more is
-// taken, and what was stored before is there.
+// taken, what was stored before is there, and the words name what failed and what to do.
 func TestR4_ACommitFails(t *testing.T) {
+	fails := []string{"the disk fails on the file system mounted at /", "dmesg"}
 	calls := []struct {
 		name   string
 		number int
 		errno  unix.Errno
+		words  []string
 	}{
-		{"fsync EIO", unix.SYS_FSYNC, unix.EIO},
-		{"fdatasync EIO", unix.SYS_FDATASYNC, unix.EIO},
-		{"pwrite EIO", unix.SYS_PWRITE64, unix.EIO},
-		{"pwrite ENOSPC", unix.SYS_PWRITE64, unix.ENOSPC},
+		{"fsync EIO", unix.SYS_FSYNC, unix.EIO, fails},
+		{"fdatasync EIO", unix.SYS_FDATASYNC, unix.EIO, fails},
+		{"pwrite EIO", unix.SYS_PWRITE64, unix.EIO, fails},
+		{"pwrite ENOSPC", unix.SYS_PWRITE64, unix.ENOSPC, []string{"is full, or its quota is used up (free are ", "Make room there"}},
 	}
 	failed := 0
 	for _, c := range calls {
@@ -38,17 +40,19 @@ func TestR4_ACommitFails(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		flush := c.number == unix.SYS_FSYNC || c.number == unix.SYS_FDATASYNC
-		const refused = "3 true true true\n"
-		if string(out) == refused {
+		told, words, _ := strings.Cut(string(out), "\n")
+		const refused = "3 true true true"
+		if told == refused {
 			failed++
+			wantWords(t, c.name, words, c.words)
 		} else if !flush {
-			t.Errorf("%s: %q, want %q", c.name, out, refused)
+			t.Errorf("%s: %q, want %q", c.name, told, refused)
 		}
 		// After a failed flush the rows may be there, all or none; after a failed
 		// write they aren't.
 		got := names(t, openAt(t, path))
 		all := []string{"kept", "lost-1", "lost-2", "lost-3"}
-		if !slices.Equal(got, all[:1]) && (!flush || !slices.Equal(got, all) && string(out) == refused) {
+		if !slices.Equal(got, all[:1]) && (!flush || !slices.Equal(got, all) && told == refused) {
 			t.Errorf("%s: %q are stored", c.name, got)
 		}
 		if fault, err := db.Check(t.Context()); fault != "" || err != nil {
@@ -58,6 +62,43 @@ func TestR4_ACommitFails(t *testing.T) {
 	// SQLite uses one of the two calls to flush; that one must have counted.
 	if failed < len(calls)-1 {
 		t.Errorf("only %d of the failing calls stopped a commit: it does not wait for the disk", failed)
+	}
+}
+
+// wantWords holds a failed store's words against what must be in them; what became of the
+// transaction afterwards must not.
+func wantWords(t *testing.T, name, words string, want []string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(words, w) {
+			t.Errorf("%s: %q lacks %q", name, words, w)
+		}
+	}
+	if strings.Contains(words, "rollback") || strings.Contains(words, "read-only") {
+		t.Errorf("%s: %q blames something else", name, words)
+	}
+}
+
+// TestBlame: what can't be read is the disk's fault, however the file system is mounted and
+// however full it is; what can't be written is the disk's only where it is neither read-only
+// nor full.
+func TestBlame(t *testing.T) {
+	for name, want := range map[string][4]error{
+		// neither, full, read-only, both
+		"read":   {errDisk, errDisk, errDisk, errDisk},
+		"write":  {errDisk, errNoRoom, unix.EROFS, errNoRoom},
+		"sync":   {errDisk, errNoRoom, unix.EROFS, errNoRoom},
+		"full":   {errNoRoom, errNoRoom, errNoRoom, errNoRoom},
+		"closed": {nil, nil, unix.EROFS, unix.EROFS},
+		"syntax": {nil, nil, nil, nil},
+	} {
+		out, err := child(t, "blame", filepath.Join(t.TempDir(), FileName), name).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := strings.TrimSpace(string(out)); got != fmt.Sprint(want) {
+			t.Errorf("%s is blamed on %s, want %v", name, got, want)
+		}
 	}
 }
 

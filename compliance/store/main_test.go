@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -19,7 +20,7 @@ import (
 const childEnv = "WRIT_STORE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	jobs := map[string]func(args []string) error{"forever": childForever, "errno": childErrno}
+	jobs := map[string]func(args []string) error{"forever": childForever, "errno": childErrno, "blame": childBlame}
 	job := jobs[os.Getenv(childEnv)]
 	if job == nil {
 		os.Exit(m.Run())
@@ -124,6 +125,52 @@ func childErrno(args []string) error {
 	default:
 	}
 	fmt.Println(failures, errors.Is(later, ErrFailed), told, errors.Is(db.Err(), ErrFailed))
+	var words *Error
+	if errors.As(db.Err(), &words) {
+		fmt.Println(strings.ReplaceAll(words.Error(), "\n", " | "), "|", words.Remedy())
+	}
+	return nil
+}
+
+// childBlame has SQLite make an error, and prints what it is blamed on: on a file system that
+// is neither full nor read-only, full, read-only, both.
+func childBlame(args []string) error {
+	ctx := context.Background()
+	db, err := Open(ctx, args[0], Options{})
+	if err == nil {
+		err = db.Write(ctx, run(table))
+	}
+	if err != nil {
+		return err
+	}
+	mode, text, fails := "rw", `INSERT INTO things (name, part, body) VALUES ('x', 1, x'00')`, unix.EIO
+	var calls []uint32
+	switch args[1] {
+	case "read":
+		calls, text = []uint32{unix.SYS_PREAD64}, `DELETE FROM things`
+	case "write":
+		calls = []uint32{unix.SYS_PWRITE64}
+	case "full":
+		calls, fails = []uint32{unix.SYS_PWRITE64}, unix.ENOSPC
+	case "sync":
+		calls = []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC}
+	case "closed":
+		mode = "ro"
+	case "syntax":
+		text = "nonsense"
+	}
+	c, err := db.connect(ctx, mode)
+	if err != nil {
+		return err
+	}
+	for _, number := range calls {
+		if err := failCall(number, uint32(fails)); err != nil {
+			return err
+		}
+	}
+	_, err = c.exec(ctx, text, nil)
+	is := func(so bool) func() bool { return func() bool { return so } }
+	fmt.Println([4]error{blame(err, is(false), is(false)), blame(err, is(true), is(false)), blame(err, is(false), is(true)), blame(err, is(true), is(true))})
 	return nil
 }
 

@@ -620,7 +620,7 @@ func TestPrepare_AnotherHostsCertificate(t *testing.T) {
 			t.Fatal("no authority")
 		}
 		o := b.prepared(recipe(t, "A Go module", s.hosts[:1]).Steps(), "echo x > calc/new")
-		if codes(o) != string(kernel.CodePrepareUnreachable) || !strings.Contains(o.Violations[0].Detail, gateway.CodeUntrusted) {
+		if codes(o) != string(kernel.CodePrepareUnreachable) || !strings.Contains(o.Violations[0].Detail, gateway.CodeUpstream) {
 			t.Errorf("%v\n%s", o.Violations, tails(o.Result.Prepared))
 		}
 	})

@@ -23,7 +23,7 @@ const (
 	CodeEncrypted   = "egress.name_encrypted"     // the ClientHello hides a name
 	CodeMismatch    = "egress.name_mismatch"      // the request speaks of two hosts
 	CodeTunnel      = "egress.tunnel_denied"      // the gateway itself speaks TLS to this host, with a credential
-	CodeUntrusted   = "egress.upstream_untrusted" // the outside didn't show by TLS that it is the host
+	CodeUpstream    = "egress.upstream_untrusted" // the outside didn't show by TLS that it is the host
 	CodeEcho        = "egress.credential_echoed"  // the outside answered with the credential
 	CodeEndpoint    = "egress.endpoint_denied"    // the provider has it, and its table doesn't
 	CodeBody        = "egress.body_denied"        // the provider's table doesn't have what is in the body

@@ -93,7 +93,7 @@ func (x *exchange) secure(ctx context.Context, host string, out net.Conn) (net.C
 	defer cancel()
 	conn := tls.Client(out, &tls.Config{ServerName: host, RootCAs: x.server.c.Roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, &fault{Failed, CodeUntrusted, "the outside didn't show by TLS that it is the host", err}
+		return nil, &fault{Failed, CodeUpstream, "the outside didn't show by TLS that it is the host", err}
 	}
 	return conn, nil
 }

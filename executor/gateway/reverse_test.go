@@ -107,10 +107,10 @@ func TestReverse_NotOnPlaintext(t *testing.T) {
 	}()
 	o := &origin{port: portOf(t, l)}
 	g := open(t, o.withCredential("example.com"), generous)
-	if answer := g.say(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n", o.at("example.com"))); !strings.Contains(answer, CodeUntrusted) {
+	if answer := g.say(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n", o.at("example.com"))); !strings.Contains(answer, CodeUpstream) {
 		t.Errorf("answered %q", answer)
 	}
-	g.want(Failed, CodeUntrusted)
+	g.want(Failed, CodeUpstream)
 	if text := <-heard; strings.Contains(text, "s3cret") || strings.Contains(text, "GET ") {
 		t.Errorf("the outside heard %q", text)
 	}
@@ -126,7 +126,7 @@ func TestReverse_AnotherHostsCertificate(t *testing.T) {
 		}
 		g := open(t, o.withCredential(host), generous, change)
 		g.say(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n", o.at(host)))
-		g.want(Failed, CodeUntrusted)
+		g.want(Failed, CodeUpstream)
 		if len(o.requests()) > 0 {
 			t.Errorf("%s: the outside was asked", name)
 		}

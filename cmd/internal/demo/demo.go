@@ -30,38 +30,50 @@ type Options struct {
 // patience is how long the four issues may take together, on a slow machine.
 const patience = 3 * time.Minute
 
-// Run shows the demo. An error says which of the four did not end as it should.
-func Run(ctx context.Context, o Options) (err error) {
+// Run shows the demo. An error says which of the four did not end as it should. Where ctx
+// ends before they have, nothing is left.
+func Run(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "writ-demo-")
 	if err != nil {
 		return err
 	}
 	s := &show{o: o, dir: dir, began: time.Now()}
-	defer func() {
-		err = errors.Join(err, s.close())
-		if err == nil && !o.Keep {
-			err = os.RemoveAll(dir)
-		}
-	}()
+	err = errors.Join(s.run(ctx), s.close())
+	switch {
+	case ctx.Err() != nil && !s.kept:
+		return errors.Join(ctx.Err(), os.RemoveAll(dir))
+	case err != nil:
+		return fmt.Errorf("%w (what is left is in %s)", err, dir)
+	case !o.Keep:
+		return os.RemoveAll(dir)
+	}
+	return nil
+}
+
+// run shows it, from the forge's start to the last word.
+func (s *show) run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	play := s.play
-	if o.Agent != nil {
+	if s.o.Agent != nil {
 		play = s.playAgent
 	}
-	if err := play(limited); err != nil {
-		return fmt.Errorf("%w (what is left is in %s)", err, dir)
+	if err := play(limited); err != nil || !s.o.Keep {
+		return err
 	}
-	if !o.Keep {
-		return nil
-	}
+	return s.keep(ctx)
+}
+
+// keep leaves server and page running until ctx ends, and the directory after that.
+func (s *show) keep(ctx context.Context) error {
+	s.kept = true
 	s.say("The page is at %s/-/login until you press Ctrl-C; maintainer's token is %s", s.url, s.maintainerToken)
 	select {
 	case <-ctx.Done():
-		s.say("Forge, ledger and log are left in %s; remove it when you have seen enough", dir)
+		s.say("Forge, ledger and log are left in %s; remove it when you have seen enough", s.dir)
 		return nil
 	case err := <-s.writ.ended:
 		s.writ = nil
@@ -74,6 +86,7 @@ type show struct {
 	o     Options
 	dir   string
 	began time.Time
+	kept  bool // the four have ended, and what is there is for somebody to look at
 
 	forge  *local.Store
 	server *http.Server

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,7 @@ func (s *show) start() error {
 		args = append(args, "--resolve", stub.Host+"=127.0.0.1")
 	}
 	cmd := exec.Command(s.o.Writ, args...) //nolint:noctx // it is to outlive what is asked of it here; end and kill end it
-	cmd.Env = append(os.Environ(), "WRIT_LOCAL_TOKEN="+s.token, "WRIT_LOCAL_HOOK_SECRET="+s.secret)
+	cmd.Env = append(surroundings(os.Environ()), "WRIT_LOCAL_TOKEN="+s.token, "WRIT_LOCAL_HOOK_SECRET="+s.secret)
 	if s.stub != nil {
 		cmd.Env = append(cmd.Env, secretName+"="+s.stub.model.Key, "SSL_CERT_FILE="+s.stub.authority)
 	}
@@ -46,6 +47,12 @@ func (s *show) start() error {
 	go func() { p.ended <- cmd.Wait() }()
 	s.writ = p
 	return nil
+}
+
+// surroundings is the caller's environment without what is meant for a writ of his own: a
+// secret beside its file is refused, and so is one whose file is missing.
+func surroundings(env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "WRIT_") })
 }
 
 // kill ends writ as a crash would.

@@ -184,6 +184,30 @@ func TestInstallation_EachFault(t *testing.T) {
 	}
 }
 
+// TestInstallation_WhatCanBeRead: what is wrong with the state directory, or with the store,
+// keeps nothing else from being looked at that can be.
+func TestInstallation_WhatCanBeRead(t *testing.T) {
+	m := sound(t)
+	dir := m.Config.Server.StateDir
+	m.Config.Checks.RO = []config.Mount{{Source: filepath.Dir(dir), Target: "/opt/tools"}}
+	all := Installation(t.Context(), m)
+	wants(t, all, NameStateDir, Failed, "checks.ro shows it", "Mount only")
+	wants(t, all, NameStore, OK, "sound", "")
+	wants(t, all, NameLedger, OK, "1 verified", "")
+	wants(t, all, NameKey, OK, "SHA256:", "")
+
+	must(t, os.WriteFile(filepath.Join(dir, ledger.FileName), []byte("no database at all, but long enough for one"), 0o600))
+	all = Installation(t.Context(), m)
+	wants(t, all, NameStore, Failed, "can't be opened", "docs/operations.md")
+	wants(t, all, NameLedger, Skipped, "The store can't be read", "")
+	wants(t, all, NameKey, OK, "Whether the ledgers are signed with it can't be seen", "")
+
+	m.State = func(string) (string, string) { return "It is somebody else's.", "Give another." }
+	for _, name := range []string{NameStore, NameLedger, NameKey} {
+		wants(t, Installation(t.Context(), m), name, Skipped, "The state directory can't be used", "")
+	}
+}
+
 // asksModel gives the builder a provider of models, and a preflight that ends so.
 func asksModel(p builder.Preflight, err error) func(*testing.T, *Machine, string) {
 	return func(_ *testing.T, m *Machine, _ string) {

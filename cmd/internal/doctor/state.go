@@ -18,15 +18,21 @@ import (
 	"github.com/writbot/writ/compliance/store"
 )
 
-// state looks at the state directory and what lies in it.
+// state looks at the state directory, and at what lies in it and can be read, whatever else
+// is wrong with the directory.
 func (h *house) state(ctx context.Context) {
 	dir := h.Config.Server.StateDir
-	const inside = "The state directory can't be used."
+	readable := false
 	h.subject = dir
-	fit := h.check(ctx, NameStateDir, func(context.Context) result { return h.directory(dir) })
+	h.check(ctx, NameStateDir, func(context.Context) (r result) {
+		if r, readable = h.usable(dir); r.status == "" {
+			r = h.directory(dir)
+		}
+		return r
+	})
 	h.subject = ""
-	if !fit {
-		h.skip(inside, NameStore, NameLedger, NameKey)
+	if !readable {
+		h.skip("The state directory can't be used.", NameStore, NameLedger, NameKey)
 		return
 	}
 	file := filepath.Join(dir, ledger.FileName)
@@ -40,7 +46,8 @@ func (h *house) state(ctx context.Context) {
 		db, r = openStore(ctx, file)
 		return r
 	}) {
-		h.skip("The store can't be read.", NameLedger, NameKey)
+		h.skip("The store can't be read.", NameLedger)
+		h.check(ctx, NameKey, func(context.Context) result { return keyAlone(dir) })
 		return
 	}
 	defer func() { _ = db.Close() }() // nothing was written
@@ -52,16 +59,23 @@ func (h *house) state(ctx context.Context) {
 	h.check(ctx, NameKey, func(context.Context) result { return key(dir, instances) })
 }
 
-func (h *house) directory(dir string) result {
+// usable has a result where the directory isn't there, or isn't ours alone; then nothing in
+// it is to be read either, but for a directory that is still to be made.
+func (h *house) usable(dir string) (r result, readable bool) {
 	if dir == "" {
-		return bad("Set server.state_dir to an absolute path, such as /var/lib/writ/state.", "The configuration names none.")
+		return bad("Set server.state_dir to an absolute path, such as /var/lib/writ/state.", "The configuration names none."), false
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return warn("The first `writ serve` makes it, with mode 0700, if its account may write "+filepath.Dir(dir)+".", "It isn't there yet.")
+		return warn("The first `writ serve` makes it, with mode 0700, if its account may write "+filepath.Dir(dir)+".", "It isn't there yet."), true
 	}
 	if fault, remedy := h.State(dir); fault != "" {
-		return bad(remedy, "%s", fault)
+		return bad(remedy, "%s", fault), false
 	}
+	return result{}, unix.Access(dir, unix.R_OK|unix.X_OK) == nil
+}
+
+// directory is what else counts of one that is there and ours.
+func (h *house) directory(dir string) result {
 	if key := ShownBy(MountsOf(h.Config), dir); key != "" {
 		return bad("Mount only what the program needs.", "A sandbox has it, with the signing key: %s shows it.", key)
 	}
@@ -164,6 +178,15 @@ func key(dir string, instances []string) result {
 		}
 	}
 	return ok("It is %s.", k.Fingerprint())
+}
+
+// keyAlone is for a store that can't be read.
+func keyAlone(dir string) result {
+	r := key(dir, nil)
+	if r.status == OK {
+		r.detail += " Whether the ledgers are signed with it can't be seen."
+	}
+	return r
 }
 
 // newKey is for a directory without a store.

@@ -43,6 +43,22 @@ func Line(s string) string {
 	}, s)
 }
 
+// Escape writes a code point that can't be seen as a string of Go has it. Whatever shows
+// one shows it so.
+func Escape(r rune) string {
+	switch {
+	case r < utf8.RuneSelf:
+		return fmt.Sprintf(`\x%02x`, r)
+	case r > 0xffff:
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// Blank reports whether r shows nothing, or nothing that tells it from a blank: it is hidden,
+// or a space of another width.
+func Blank(r rune) bool { return r != ' ' && (Hidden(r) || !unicode.IsPrint(r) || r == '\u2800') }
+
 // Path shows a file's name so that no two names look the same because of what can't
 // be seen in one of them: bytes that aren't UTF-8, code points that are hidden or
 // blank, a backslash, and a blank that isn't between two other characters of a
@@ -57,7 +73,7 @@ func Path(s string) string {
 			after, _ = utf8.DecodeRuneInString(rest)
 		}
 		switch {
-		case r == utf8.RuneError && width == 1, r < utf8.RuneSelf && Hidden(r):
+		case r == utf8.RuneError && width == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case r == '\\':
 			b.WriteString(`\\`)
@@ -65,8 +81,8 @@ func Path(s string) string {
 			b.WriteString(`\x20`)
 		case r == ' ':
 			b.WriteByte(' ')
-		case Hidden(r), !unicode.IsPrint(r), r == '\u2800':
-			fmt.Fprintf(&b, map[bool]string{true: `\U%08x`, false: `\u%04x`}[r > 0xffff], r)
+		case Blank(r):
+			b.WriteString(Escape(r))
 		default:
 			b.WriteRune(r)
 		}
