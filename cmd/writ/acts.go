@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/kernel"
@@ -200,24 +197,6 @@ func (a *app) act(ctx context.Context, at where, r request) error {
 		}
 	}
 	return a.actAlone(ctx, at, r)
-}
-
-// probe takes the lock and gives it back; the error is that of a taken one.
-func (s *stateDir) probe() error {
-	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR, 0)
-	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
-		f, err = os.Open(s.file(lockFile)) // whoever may only read sees who works there, too
-	}
-	if err != nil {
-		return nil // without the file nobody ever ran here
-	}
-	defer f.Close()
-	self, free := s.tryBoth(f)
-	if !free {
-		return inUse(s.path, readUse(f))
-	}
-	_ = self.Close() // nothing is buffered
-	return nil
 }
 
 func (a *app) tellAnswer(r request, ans answer) error {

@@ -31,9 +31,6 @@ const (
 	faultAdoptSigned   supervisor.Point = "ledger.adopt.signed"
 )
 
-// maxCheckpointBytes bounds a checkpoint file; one is some hundred bytes.
-const maxCheckpointBytes = 64 << 10
-
 type adoptFlags struct {
 	state, config, reason, world string
 
@@ -96,22 +93,22 @@ func (a *app) adopt(ctx context.Context, f adoptFlags) error {
 	if len(f.heads) > 0 {
 		return a.adoptHeads(ctx, in, f)
 	}
-	losses, err := in.losses(ctx, in.dir.lastUse().meant(f.world), kept)
+	lost, err := losses(ctx, in, in.dir.lastUse().meant(f.world), kept)
 	if err != nil {
 		return err
 	}
-	if len(losses) == 0 {
+	if len(lost) == 0 {
 		return &problem{exit: exitOther, text: "Nothing is to be adopted: the store has all that the checkpoints sign.",
 			remedy: "If you hold a newer checkpoint, give it with --checkpoint."}
 	}
-	for _, l := range losses {
+	for _, l := range lost {
 		a.print("%s", l.plain())
 	}
 	a.print("What persons did after that (halts, resumes, pauses) is lost too; tasks, leases and results\nare in git and count. Halts and pauses can be given now, before the server starts.\n")
 	if f.reason == "" {
 		return usage("--reason is missing: nothing was changed. Say why this store is to be adopted.")
 	}
-	for _, l := range losses {
+	for _, l := range lost {
 		if err := a.adoptWorld(ctx, in, l, f.reason); err != nil {
 			return err
 		}
@@ -158,7 +155,7 @@ type loss struct {
 
 // losses verifies the ledgers, of one world or of all, and holds them against
 // the checkpoints beside the store and those that are given.
-func (in *installation) losses(ctx context.Context, world string, kept signedNotes) ([]loss, error) {
+func losses(ctx context.Context, in *installation, world string, kept signedNotes) ([]loss, error) {
 	beside, err := in.dir.checkpoints()
 	if err != nil {
 		return nil, err

@@ -119,13 +119,6 @@ func (a *app) repoOf(ctx context.Context, at where, log *slog.Logger) (*git.Repo
 	return git.Open(ctx, git.Endpoint{URL: at.place.url, Auth: auth}, options)
 }
 
-// closeRepo gives back a repository that counts for nothing any more.
-func closeRepo(r *git.Repo) {
-	if r != nil {
-		_ = r.Close() // everything that counts was answered before
-	}
-}
-
 // explain adds what a server's directory can't know: secrets. or is what else
 // would help, "" for nothing.
 func (w *where) explain(err error, or string) error {

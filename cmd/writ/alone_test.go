@@ -103,7 +103,7 @@ func TestActs_AnswersNameTheAct(t *testing.T) {
 		{actUnpause, "local/o/a", "the pause of local/o/a is over\n"},
 	} {
 		var out strings.Builder
-		a := &app{stdout: &out}
+		a := &app{process: &process{}, stdout: &out}
 		r := request{Act: c.act, World: c.world, Task: 3}
 		if c.act == actPause || c.act == actUnpause {
 			must(t, a.tellPause(r, answer{OK: true}))

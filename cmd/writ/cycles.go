@@ -11,7 +11,7 @@ import (
 
 // logCycle writes the line of an ended cycle (seed 001, logging requirements)
 // and keeps a checkpoint of what led to it.
-func (a *app) logCycle(in *governed) func(supervisor.Cycle) {
+func (a *process) logCycle(in *governed) func(supervisor.Cycle) {
 	return func(c supervisor.Cycle) {
 		ctx := context.Background()
 		a.logCycles(ctx, in, c.Task)
@@ -23,13 +23,13 @@ func (a *app) logCycle(in *governed) func(supervisor.Cycle) {
 // and of those whose process was killed or lost its lease (REQUIREMENTS D53).
 // The log is derived from the ledger, so a line that can't be written loses
 // nothing and comes the next time.
-func (a *app) logCycles(ctx context.Context, in *governed, task int64) {
+func (a *process) logCycles(ctx context.Context, in *governed, task int64) {
 	if err := a.appendCycles(ctx, in, task); err != nil {
 		in.log.Warn("the execution log lacks a line", logWorld, in.world, logTask, task, "error", err)
 	}
 }
 
-func (a *app) appendCycles(ctx context.Context, in *governed, task int64) error {
+func (a *process) appendCycles(ctx context.Context, in *governed, task int64) error {
 	var records []kernel.Record
 	for rec, err := range in.ledger.RecordsOfTask(ctx, task) {
 		if err != nil {

@@ -185,7 +185,7 @@ func (e *examination) layers(ctx context.Context) error {
 
 // level is an isolation level by its name.
 func (e *examination) level(name string) sandbox.Sandbox {
-	return (&app{}).sandbox(&installation{cfg: config.Config{Sandbox: name, WithoutLandlock: e.cfg.WithoutLandlock}, log: slog.New(slog.DiscardHandler)})
+	return (&process{}).sandbox(&installation{cfg: config.Config{Sandbox: name, WithoutLandlock: e.cfg.WithoutLandlock}, log: slog.New(slog.DiscardHandler)})
 }
 
 // environment asks the executor about a builder.
@@ -224,9 +224,6 @@ func (e *examination) trying(name string, given map[string]string, f func(*build
 	f(x)
 	return nil
 }
-
-// forgeNames are the forges, in the order in which they are checked.
-func forgeNames() []string { return []string{"github", "gitlab", "local"} }
 
 // alone is the configuration as if it had this forge only; ok is false where it
 // doesn't have it, or nobody asked for it.
@@ -302,14 +299,6 @@ func (e *examination) connectOne(ctx context.Context, cfg config.Config) (*conne
 		return nil, err
 	}
 	return list[0], nil
-}
-
-// asked is what is asked to see whether a forge answers.
-func (f *connected) asked(cfg config.Config) string {
-	if h, able := f.host.(interface{ API() string }); able {
-		return h.API()
-	}
-	return strings.TrimSuffix(cfg.Forges.Local.URL, "/") + "/"
 }
 
 // signer is the instance's, where there is one: with it, a probe's commit is one

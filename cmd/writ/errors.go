@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/instruction"
@@ -16,6 +17,7 @@ import (
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/executor/branch"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -44,20 +46,6 @@ func (p *problem) Error() string {
 // unless whoever finds the mistake knows a better one.
 func usage(format string, args ...any) *problem {
 	return &problem{exit: exitUsage, text: fmt.Sprintf(format, args...)}
-}
-
-// howToCall is the remedy of a mistake in the call of a command.
-func howToCall(cmd *cobra.Command) string {
-	if !cmd.HasSubCommands() {
-		return "Usage: " + cmd.UseLine() + "; `" + cmd.CommandPath() + " --help` explains each flag."
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return "Its commands are " + strings.Join(names, ", ") + "; `" + cmd.CommandPath() + " --help` explains them."
 }
 
 // coded is an error with a code of the table.
@@ -168,20 +156,75 @@ func bare(c kernel.Code, err error) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), string(c)), ": "))
 }
 
-// tell writes a problem to standard error: code and sentence, then the remedy.
-func (a *app) tell(p *problem) {
-	head := "writ: "
-	if p.code != "" {
-		head += string(p.code) + ": "
+// cause is the system's word without the path.
+func cause(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
 	}
-	remedy := p.remedy
-	if remedy == "" {
-		remedy = p.code.Info().Remedy
-	}
-	text := head + strings.TrimSpace(p.text)
-	if remedy != "" {
-		text += "\n" + remedy
-	}
-	text = report.Clean(a.redactor.String(text))
-	fmt.Fprintln(a.stderr, strings.ReplaceAll(text, "\n", "\n  "))
+	return err.Error()
 }
+
+// tickExits are the statuses of `writ tick`, the gravest first: of several branches
+// the first that is met by one of them is the command's.
+var tickExits = []struct {
+	status branch.Status
+	exit   int
+}{
+	{branch.StatusInterrupted, exitOther},
+	{branch.StatusUnable, exitOther},
+	{branch.StatusUnknown, exitOther},
+	{branch.StatusRefused, exitRefused},
+	{branch.StatusInvalid, exitInvalid},
+	{branch.StatusFailed, exitFailed},
+	{branch.StatusLost, exitLost},
+	{branch.StatusMalformed, exitMalformed},
+	{branch.StatusUnrunnable, exitMissing},
+	{branch.StatusMissing, exitMissing},
+	{branch.StatusRunning, exitDone},
+	{branch.StatusDone, exitDone},
+	{branch.StatusTakenOver, exitTakenOver},
+	{branch.StatusHeld, exitHeld},
+	{branch.StatusIdle, exitIdle},
+	{branch.StatusNone, exitIdle},
+}
+
+func tickExit(seen map[branch.Status]bool) int {
+	for _, e := range tickExits {
+		if seen[e.status] {
+			return e.exit
+		}
+	}
+	return exitIdle
+}
+
+// explainAnswer is a commit of a command's that didn't come to stand.
+func explainAnswer(err error) *problem {
+	var ans *branch.Answer
+	if !errors.As(err, &ans) {
+		return nil
+	}
+	p := &problem{code: kernel.Code(git.CodeOf(ans.Err)), text: ans.Error() + ".", exit: tickExit(map[branch.Status]bool{ans.Status: true})}
+	var ge *git.Error
+	if errors.As(ans.Err, &ge) && p.code.Info().Remedy == "" {
+		p.remedy = ge.Remedy
+	}
+	return p
+}
+
+// shelter runs f. Its panic is its error: a panic on a goroutine that nobody
+// shelters would end the process, with all worlds, and again after each restart.
+func shelter(log *slog.Logger, what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("writ met a fault of its own; everything else goes on", "part", what, "panic", p, "stack", string(debug.Stack()))
+			err = &fault{p}
+		}
+	}()
+	return f()
+}
+
+// fault is a panic as an error.
+type fault struct{ value any }
+
+func (f *fault) Error() string { return fmt.Sprintf("writ met a fault of its own: %v", f.value) }

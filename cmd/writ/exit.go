@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/writbot/writ/kernel"
@@ -94,3 +95,8 @@ func codeExit(c kernel.Code) int {
 	}
 	return exitOther
 }
+
+// quiet ends the program with a status whose reason has been told already.
+type quiet int
+
+func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -98,4 +99,12 @@ func codesIn(text string) []kernel.Code {
 		out = append(out, kernel.Code(w))
 	}
 	return out
+}
+
+// plainOID writes the zero id as "".
+func plainOID(oid git.OID) string {
+	if oid.IsZero() {
+		return ""
+	}
+	return string(oid)
 }

@@ -15,12 +15,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"github.com/writbot/writ/compliance/filesystem"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
-	"github.com/writbot/writ/kernel"
 )
 
 // forgeListen is where the embedded forge listens unless it is told otherwise.
@@ -78,22 +75,6 @@ func (f *forgeFlags) with(ctx context.Context, o local.Options, do func(*local.S
 		return failedForge(f.dir, err)
 	}
 	return errors.Join(do(s), s.Close())
-}
-
-// failedForge is an embedded forge whose directory's file system refused something, with
-// what helps; any other error stays as it is.
-func failedForge(dir string, err error) error {
-	p := coded(kernel.CodeEnvStore, "The embedded forge in %s can't be opened (%s).", dir, cause(err))
-	p.subject = dir
-	switch {
-	case errors.Is(err, unix.EROFS):
-		p.remedy = "Its file system, mounted at " + filesystem.MountPoint(dir) + ", can't be written: mount it for writing (mount -o remount,rw)."
-	case filesystem.Refused(err) || filesystem.Full(dir): // the database has words of its own for it
-		p.remedy = "Make room: " + filesystem.NoRoom(dir) + "."
-	default:
-		return err
-	}
-	return p
 }
 
 // repoNamed finds a repository by its owner and name.

@@ -153,28 +153,6 @@ func (in *installation) boot(world string, load func() error) error {
 	return err
 }
 
-// open opens the installation and the one world of a command. Close of what it
-// returns gives both back.
-func (a *app) open(ctx context.Context, cfg config.Config, p place, statePath string, use lastUse, log *slog.Logger) (*governed, error) {
-	repo, err := git.Open(ctx, git.Endpoint{URL: p.url}, git.Options{Logger: log})
-	if err != nil {
-		return nil, err
-	}
-	use.Repo, use.World, use.Names = p.url, p.world, map[string]string{p.world: p.display}
-	in, err := openInstallation(ctx, cfg, statePath, use, log)
-	if err != nil {
-		_ = repo.Close() // nothing was asked of it yet
-		return nil, err
-	}
-	g, err := in.govern(ctx, p.world, p.display, repo)
-	if err != nil {
-		_ = repo.Close() // nothing was asked of it yet
-		in.Close()
-		return nil, err
-	}
-	return g, nil
-}
-
 // Close gives repository, store and lock back.
 func (g *governed) Close() {
 	closeRepo(g.repo)
@@ -281,3 +259,22 @@ func (e evidence) Evidence(ctx context.Context, task, from int64) (replay.Eviden
 }
 
 var _ supervisor.Ledger = evidence{}
+
+// closeRepo gives back a repository that counts for nothing any more.
+func closeRepo(r *git.Repo) {
+	if r != nil {
+		_ = r.Close() // everything that counts was answered before
+	}
+}
+
+// defaultBuilder is the name that a contract gives where it gives none.
+const defaultBuilder = "default"
+
+// The keys that say which task a line is about.
+const (
+	logWorld = "world"
+	logTask  = "task"
+	logRun   = "run"
+	// logRepository is what people call the world.
+	logRepository = "repository"
+)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,10 +19,6 @@ import (
 // checkpointsSuffix is what the directory of a back-up's checkpoints adds to
 // the back-up's name.
 const checkpointsSuffix = ".checkpoints"
-
-// checkpointPrefix is what the names of checkpoints in a state directory begin
-// with (ledger.CheckpointFile).
-const checkpointPrefix = "checkpoint-"
 
 func (a *app) ledgerCommand() *cobra.Command {
 	cmd := group("ledger", "Back up an installation's store, archive old records, and go on with a restored one")
@@ -101,24 +96,6 @@ func openForBackup(ctx context.Context, dir *stateDir) (*store.DB, error) {
 		return nil, p
 	}
 	return store.OpenReadOnly(ctx, dir.file(store.FileName), store.Options{})
-}
-
-// checkpoints reads the signed checkpoints by their names.
-func (s *stateDir) checkpoints() (map[string][]byte, error) {
-	entries, err := os.ReadDir(s.path)
-	if err != nil {
-		return nil, failedState(s.path, err, "can't be read")
-	}
-	found := map[string][]byte{}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), checkpointPrefix) {
-			continue
-		}
-		if found[e.Name()], err = readLimited(s.file(e.Name()), maxCheckpointBytes); err != nil {
-			return nil, failedState(s.path, err, "has a checkpoint that can't be read")
-		}
-	}
-	return found, nil
 }
 
 // writeCheckpoints makes a directory that isn't there with these files in it, all of it

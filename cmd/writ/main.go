@@ -8,15 +8,11 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
-	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -49,50 +45,18 @@ func noCoreFiles() {
 
 // app is one call of the program.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            map[string]string
-	redactor       redactor
-	json           bool
+	*process
+	stdin  io.Reader
+	stdout io.Writer
+	json   bool
 	// notice is what --json prints where a run came to no report of its task;
 	// nil for commands that print none.
 	notice *report.Report
-	// fault is for crash tests, which set it in their own binary: the program
-	// as it is shipped has no way to.
-	fault func(supervisor.Point)
-	// behind, for crash tests as well, is by how much the wall clock by which
-	// tasks are decided lags.
-	behind time.Duration
-	// writes, for end-to-end tests, is from one write to a forge to the next; zero:
-	// what the forges ask for.
-	writes time.Duration
-	// connected is told of each connection through a gateway; nil: nobody is.
-	connected func(gateway.Record)
-	// used is told what each request to a provider used; nil: nobody is.
-	used func(world, builder string, one kernel.Usage)
-	// resolver looks up what builders and checks reach; nil: the host's.
-	resolver gateway.Resolver
-}
-
-func (a *app) usage(world, builder string, one kernel.Usage) {
-	if a.used != nil {
-		a.used(world, builder, one)
-	}
-}
-
-func (a *app) connection(r gateway.Record) {
-	if a.connected != nil {
-		a.connected(r)
-	}
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env []string) *app {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: map[string]string{}}
-	for _, kv := range env {
-		k, v, _ := strings.Cut(kv, "=")
-		a.env[k] = v
-	}
-	a.hide(config.Default().Redact)
+	a := &app{process: newProcess(stderr, env), stdin: stdin, stdout: stdout}
+	a.version = version
 	return a
 }
 
@@ -121,11 +85,6 @@ func panicked(p any) *problem {
 	}
 	return &problem{code: kernel.CodeMachinePanic, exit: exitOther, text: fmt.Sprintf("Writ met a fault of its own at %s: %v", place, p)}
 }
-
-// quiet ends the program with a status whose reason has been told already.
-type quiet int
-
-func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
 // fail tells an error and returns its exit status.
 func (a *app) fail(err error) int {
@@ -162,19 +121,20 @@ func (a *app) print(format string, args ...any) {
 	fmt.Fprint(a.stdout, report.Clean(a.redactor.String(fmt.Sprintf(format, args...))))
 }
 
-// hide takes the values of these environment variables out of all that is
-// shown or kept from now on.
-func (a *app) hide(names []string) {
-	var secrets []string
-	for _, n := range names {
-		if v := a.env[n]; v != "" {
-			secrets = append(secrets, v)
-		}
+// tell writes a problem to standard error: code and sentence, then the remedy.
+func (a *app) tell(p *problem) {
+	head := "writ: "
+	if p.code != "" {
+		head += string(p.code) + ": "
 	}
-	a.hideValues(secrets)
-}
-
-// hideValues does the same with values. What was hidden before stays hidden.
-func (a *app) hideValues(values []string) {
-	a.redactor.add(values)
+	remedy := p.remedy
+	if remedy == "" {
+		remedy = p.code.Info().Remedy
+	}
+	text := head + strings.TrimSpace(p.text)
+	if remedy != "" {
+		text += "\n" + remedy
+	}
+	text = report.Clean(a.redactor.String(text))
+	fmt.Fprintln(a.stderr, strings.ReplaceAll(text, "\n", "\n  "))
 }

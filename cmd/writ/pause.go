@@ -3,21 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
-)
-
-// What a person asks of a server, beside kernel's acts on one task.
-const (
-	actPause   = "pause"
-	actUnpause = "unpause"
 )
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -133,66 +125,6 @@ func (a *app) recordPausesIn(ctx context.Context, in *installation, world string
 	}
 	g.checkpoint(ctx)
 	return nil
-}
-
-// setPause begins or ends a pause. said is "" where that changed something. A pause
-// of a repository that hadn't been reached yet is kept under what people call it.
-func setPause(ctx context.Context, in *inbox.Inbox, r request, called func(world string) string) (said string, err error) {
-	list, err := in.Pauses(ctx)
-	if err != nil {
-		return "", err
-	}
-	at := slices.IndexFunc(list, func(p inbox.Pause) bool { return called(p.World) == called(r.World) })
-	what := request{World: called(r.World)}.paused()
-	switch on := r.Act == actPause; {
-	case on && at >= 0:
-		return fmt.Sprintf("%s is paused already, %s; that pause stays as it was", what, pauseWords(list[at])), nil
-	case !on && at < 0:
-		return notPaused(what, list, called), nil
-	case !on:
-		r.World = list[at].World
-		return "", in.SetPause(ctx, r.pause(), false)
-	default:
-		return "", in.SetPause(ctx, r.pause(), true)
-	}
-}
-
-// notPaused says that a pause could not be ended, and which there are.
-func notPaused(what string, list []inbox.Pause, called func(world string) string) string {
-	said := what + " wasn't paused by `writ pause`"
-	for _, p := range list {
-		one := request{World: called(p.World)}
-		said += fmt.Sprintf("\n%s is, %s: %s", one.paused(), pauseWords(p), one.unpause())
-	}
-	return said + "\nA pause by a file lasts until the file is removed."
-}
-
-// pauseWords say since when, by whom and why.
-func pauseWords(p inbox.Pause) string {
-	words := "since " + pauseSince(p) + " by " + p.By
-	if p.Reason != "" {
-		words += " (" + p.Reason + ")"
-	}
-	return words
-}
-
-// pauseSince is when a pause began, in UTC.
-func pauseSince(p inbox.Pause) string { return kernel.Timestamp(p.SinceMs / 1000) }
-
-// paused is what a pause is of.
-func (r request) paused() string {
-	if r.World == "" {
-		return "everything"
-	}
-	return r.World
-}
-
-// unpause is the command that ends a pause.
-func (r request) unpause() string {
-	if r.World == "" {
-		return "`writ unpause`"
-	}
-	return "`writ unpause --world " + r.World + "`"
 }
 
 func (a *app) tellPause(r request, ans answer) error {

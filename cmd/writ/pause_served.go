@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/executor/scheduler"
-	"github.com/writbot/writ/executor/supervisor"
-	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -27,10 +25,6 @@ func (s *server) obeyPause(ctx context.Context, r request) answer {
 	}
 	s.log.Info("a person's pause", "on", r.Act == actPause, "world", r.World, "actor", r.Actor, "reason", r.Reason, "changed", said == "")
 	return answer{OK: true, Said: said}
-}
-
-func (r request) pause() inbox.Pause {
-	return inbox.Pause{World: r.World, SinceMs: r.Time, By: r.Actor, Reason: r.Reason}
 }
 
 // pauseFile is the file whose existence is a pause.
@@ -72,23 +66,6 @@ func (s *server) recordPauses(ctx context.Context, w *served, by, reason string)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a pause or its end could not be recorded; it holds all the same", logWorld, w.world, "error", err)
 	}
-}
-
-// pausesOf are the pauses that concern a world, as its kernel records them.
-func pausesOf(list []inbox.Pause, world string, meant func(string) string) (out []supervisor.Pause) {
-	for _, p := range list {
-		of := kernel.PauseWorld
-		switch {
-		case p.World != "" && meant(p.World) != world:
-			continue
-		case p.SinceMs == 0:
-			of = kernel.PauseFile
-		case p.World == "":
-			of = kernel.PauseAll
-		}
-		out = append(out, supervisor.Pause{Of: of, Since: p.SinceMs, Actor: p.By, Reason: p.Reason})
-	}
-	return out
 }
 
 // notPaused is an error while something is paused. By whom and why is in the log:

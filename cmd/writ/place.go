@@ -132,20 +132,6 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(sum[:])[:keyDigits]
 }
 
-// stateDirOf is where the state of a repository lies by default:
-// $XDG_STATE_HOME/writ/<name>-<8 hex digits>.
-func (a *app) stateDirOf(p place) (string, error) {
-	base := a.env["XDG_STATE_HOME"]
-	if !filepath.IsAbs(base) {
-		home := a.env["HOME"]
-		if !filepath.IsAbs(home) {
-			return "", usage("There is no home directory to keep state in: give --state-dir.")
-		}
-		base = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(base, "writ", p.name+"-"+p.key), nil
-}
-
 // hostName is the machine's name, or "host" where it has none.
 func hostName() string {
 	if name, err := os.Hostname(); err == nil && safeName(name) != "x" {

@@ -25,7 +25,7 @@ func (t told) LookupNetIP(ctx context.Context, network, host string) ([]netip.Ad
 }
 
 // resolve takes in --resolve.
-func (a *app) resolve(hosts map[string]string) error {
+func (a *process) resolve(hosts map[string]string) error {
 	list := map[string]netip.Addr{}
 	for host, text := range hosts {
 		address, err := netip.ParseAddr(text)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -86,19 +86,6 @@ func (a *app) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 	}
 }
 
-// load reads the configuration, if one is named, and hides what it says.
-func (a *app) load(path string) (config.Config, error) {
-	cfg := config.Default()
-	if path != "" {
-		var err error
-		if cfg, err = config.Load(path); err != nil {
-			return cfg, err
-		}
-	}
-	a.hide(cfg.Redact)
-	return cfg, nil
-}
-
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version of the program and of its decision rules", Args: cobra.NoArgs,
@@ -107,4 +94,18 @@ func (a *app) versionCommand() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// howToCall is the remedy of a mistake in the call of a command.
+func howToCall(cmd *cobra.Command) string {
+	if !cmd.HasSubCommands() {
+		return "Usage: " + cmd.UseLine() + "; `" + cmd.CommandPath() + " --help` explains each flag."
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return "Its commands are " + strings.Join(names, ", ") + "; `" + cmd.CommandPath() + " --help` explains them."
 }

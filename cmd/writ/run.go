@@ -20,6 +20,7 @@ import (
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -65,15 +66,14 @@ another runner, 14 waiting, 2 usage, 1 anything else.`,
 
 // job is a run whose command line makes sense.
 type job struct {
-	flags    runFlags
-	cfg      config.Config
-	place    place
-	number   int64
-	state    string
-	issue    *issueFile
-	builder  []string // of --builder, or nil
-	ro       []config.Mount
-	contract *supervisor.ContractFile
+	flags     runFlags
+	cfg       config.Config
+	place     place
+	number    int64
+	state     string
+	issue     *issueFile
+	overrides // --builder and --ro
+	contract  *supervisor.ContractFile
 }
 
 // prepare reads the command line and what it names. Nothing has happened yet.
@@ -141,16 +141,16 @@ func (a *app) stateOr(given string, p place) (string, error) {
 // readBuilder splits --builder and finds the mounts of --ro.
 func (a *app) readBuilder(j *job) (err error) {
 	if j.flags.builderSet {
-		if j.builder, err = shellquote.Split(j.flags.builder); err != nil {
+		if j.argv, err = shellquote.Split(j.flags.builder); err != nil {
 			return usage("--builder can't be split into words (%v): mind the quotes.", err)
 		}
-		if len(j.builder) == 0 || j.builder[0] == "" {
+		if len(j.argv) == 0 || j.argv[0] == "" {
 			return usage("--builder is empty: give a command, such as --builder 'gofmt -w calc'.")
 		}
 	} else if len(j.cfg.Builders) == 0 {
 		return usage("There is no builder: give --builder 'gofmt -w calc', or --config with builders.")
 	}
-	if err := a.withoutSecrets("--builder", j.builder); err != nil {
+	if err := a.withoutSecrets("--builder", j.argv); err != nil {
 		return err
 	}
 	for name, b := range j.cfg.Builders {
@@ -223,7 +223,7 @@ func withoutTime(_ []string, attr slog.Attr) slog.Attr {
 
 // drive drives the task until it stands still and tells how.
 func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLive func()) error {
-	ex, err := a.executor(j, in.installation)
+	ex, err := a.executor(in.installation, j.overrides)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLi
 	// Whether the sandbox works takes as long to find out as all the reading
 	// that comes before a claim: both begin now, and the claim waits for both.
 	go ex.Environment(ctx, defaultBuilder)
-	sup, err := a.supervise(ctx, in, ex, supervision{file: j.contract, display: d})
+	sup, err := a.supervise(ctx, in, ex, supervision{file: j.contract, progress: d.Progress, tail: func(_ int64, line string) { d.Tail(line) }})
 	if err != nil {
 		return err
 	}
@@ -344,4 +344,26 @@ func (a *app) printReport(j *job, r report.Report, exit int) error {
 		a.print("\n%s\n", next)
 	}
 	return nil
+}
+
+// open opens the installation and the one world of a command. Close of what it
+// returns gives both back.
+func (a *app) open(ctx context.Context, cfg config.Config, p place, statePath string, use lastUse, log *slog.Logger) (*governed, error) {
+	repo, err := git.Open(ctx, git.Endpoint{URL: p.url}, git.Options{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	use.Repo, use.World, use.Names = p.url, p.world, map[string]string{p.world: p.display}
+	in, err := openInstallation(ctx, cfg, statePath, use, log)
+	if err != nil {
+		_ = repo.Close() // nothing was asked of it yet
+		return nil, err
+	}
+	g, err := in.govern(ctx, p.world, p.display, repo)
+	if err != nil {
+		_ = repo.Close() // nothing was asked of it yet
+		in.Close()
+		return nil, err
+	}
+	return g, nil
 }

@@ -6,17 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/scheduler"
@@ -26,41 +22,8 @@ import (
 	"github.com/writbot/writ/webhook/inbox"
 )
 
-func (a *app) serveCommand() *cobra.Command {
-	var file string
-	var hosts map[string]string
-	cmd := &cobra.Command{
-		Use:   "serve --config FILE",
-		Short: "Govern the issues of whole repositories, driven by webhooks",
-		Long: `Serve receives webhooks, looks at the tasks that they concern, and governs those
-that a maintainer has approved. What webhooks missed, a sweep finds. The first
-Ctrl-C or SIGTERM hands all leases back and ends; a second one kills. SIGHUP, or a
-change of the file, has the configuration read again.`,
-		Example: "  WRIT_LOCAL_TOKEN_FILE=token WRIT_LOCAL_HOOK_SECRET_FILE=secret writ serve --config writ.yaml",
-		Args:    cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration of this machine")
-	cmd.Flags().StringToStringVar(&hosts, "resolve", nil, "HOST=ADDRESS: where a host of egress is, instead of what its name leads to; for trials")
-	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		context.AfterFunc(ctx, stop) // the second signal kills
-		if a.env["GOGC"] == "" {
-			debug.SetGCPercent(100) // its heap is larger than a command's, and stays: see main
-		}
-		hups := make(chan os.Signal, 1)
-		signal.Notify(hups, syscall.SIGHUP)
-		defer signal.Stop(hups)
-		if err := a.resolve(hosts); err != nil {
-			return err
-		}
-		return a.serve(ctx, file, hups)
-	})
-	return cmd
-}
-
 // serve is `writ serve`; each value of hups has the file read again.
-func (a *app) serve(ctx context.Context, file string, hups <-chan os.Signal) error {
+func serve(ctx context.Context, a *process, file string, hups <-chan os.Signal) error {
 	if file == "" {
 		return usage("--config is missing: give the configuration of this machine.")
 	}
@@ -75,7 +38,7 @@ func (a *app) serve(ctx context.Context, file string, hups <-chan os.Signal) err
 	if cfg.Server.StateDir == "" || !cfg.Forges.Any() {
 		return usage("%s sets no server.state_dir, or no forge (forges.github, gitlab or local): there is nothing to serve.", file)
 	}
-	s, err := a.newServer(ctx, cfg)
+	s, err := newServer(ctx, a, cfg)
 	if err != nil {
 		return err
 	}
@@ -96,7 +59,7 @@ func (s *server) endedEarly(ctx context.Context, err error) error {
 
 // server is the parts of a running `writ serve`.
 type server struct {
-	app      *app
+	process  *process
 	in       *installation
 	cfg      config.Config // as it was at the start, see conf
 	gen      atomic.Pointer[generation]
@@ -137,16 +100,16 @@ type server struct {
 }
 
 // newServer opens everything. Nothing is started yet.
-func (a *app) newServer(ctx context.Context, cfg config.Config) (*server, error) {
+func newServer(ctx context.Context, a *process, cfg config.Config) (*server, error) {
 	secrets, err := a.readSecrets(cfg)
 	if err != nil {
 		return nil, err
 	}
 	s := &server{
-		app: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newForgeHints(), bases: newForgeHints(), turn: turnWithin, registry: prometheus.NewRegistry(), older: make(chan error, 1),
+		process: a, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newForgeHints(), bases: newForgeHints(), turn: turnWithin, registry: prometheus.NewRegistry(), older: make(chan error, 1),
 		level: &slog.LevelVar{}, ever: map[string]*served{}, pool: git.NewPool(git.PoolDisk, git.PoolMemory), self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
 	}
-	s.log = a.serverLog(cfg.Server, s.runs, s.level)
+	s.log = serverLog(a, cfg.Server, s.runs, s.level)
 	s.shut = newShutLines(s.log)
 	if err := s.open(ctx, secrets); err != nil {
 		s.close()

@@ -23,7 +23,7 @@ import (
 
 // onBase adds a commit to the base, straight into the repository, of which no hook
 // tells.
-func (p *forgePlace) onBase(message string) {
+func (p *serverPlace) onBase(message string) {
 	p.t.Helper()
 	bare := p.Store.GitDir(p.Repo.ID)
 	out := gittest.Git(p.t, bare, "-c", "user.name=ana", "-c", "user.email=ana@example.com", "commit-tree", "main^{tree}", "-p", "main", "-m", message)
@@ -36,7 +36,7 @@ func (p *forgePlace) onBase(message string) {
 func TestF7_RevertOnTheBase(t *testing.T) {
 	for name, told := range map[string]bool{"told of the merge": true, "told of nothing": false} {
 		t.Run(name, func(t *testing.T) {
-			p := newForgePlace(t)
+			p := newServerPlace(t)
 			s := p.serve()
 			n := p.File("default")
 			p.Approve(n)
@@ -72,7 +72,7 @@ func TestF7_RevertOnTheBase(t *testing.T) {
 // TestF7_PushIsAHint: a delivery that tells of a push to a branch has that world's
 // base looked at.
 func TestF7_PushIsAHint(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	in := following{accepting{}, s.stored}
 	for world, want := range map[string]int{"": 0, "local/o/n": 1} {
@@ -91,7 +91,7 @@ func TestF7_PushIsAHint(t *testing.T) {
 func TestK12_BaseMoves(t *testing.T) {
 	for name, again := range map[string]bool{"one process": false, "a new one": true} {
 		t.Run(name, func(t *testing.T) {
-			p := newForgePlace(t)
+			p := newServerPlace(t)
 			bare := p.Store.GitDir(p.Repo.ID)
 			good := gittest.Git(t, bare, "rev-parse", "main^{tree}")
 			bad := gittest.RawTree(t, bare, gittest.TreeEntry{Mode: "100644", Name: "lost.txt", OID: strings.Repeat("1", 40)})
@@ -124,7 +124,7 @@ func TestK12_BaseMoves(t *testing.T) {
 // TestK12_MovedBaseWakesTasks: the commit for which nothing was claimed keeps the
 // tasks of its repository asleep, and any other one wakes all of them, once.
 func TestK12_MovedBaseWakesTasks(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	key := inbox.Key{World: w.world, Task: 5}
@@ -155,7 +155,7 @@ func TestK12_MovedBaseWakesTasks(t *testing.T) {
 
 // terms puts a contract onto the base, straight into the repository, of which no hook
 // tells.
-func (p *forgePlace) terms(contract string) {
+func (p *serverPlace) terms(contract string) {
 	p.t.Helper()
 	bare := p.Store.GitDir(p.Repo.ID)
 	gittest.Commit(p.t, bare, "refs/heads/main", gittest.RefOID(bare, "refs/heads/main"), map[string]string{"README": "hi", ".writ/contract.yaml": contract})
@@ -177,7 +177,7 @@ func TestI8_ContractMended(t *testing.T) {
 		"runners without writ": {"version: 1\nrunners: ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGaXgVzBd1kEUeZ8dHlHJmVVmCOKjFOVgtqWXzhSHYbG']\n", kernel.CodeAuthority, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newForgePlace(t)
+			p := newServerPlace(t)
 			p.terms(c.contract)
 			s := p.serve()
 			n := p.File("default")
@@ -202,7 +202,7 @@ func TestI8_ContractMended(t *testing.T) {
 // TestI8_MovedContractWakesTasks: another contract than the one under which the tasks of
 // a repository were looked at makes them due, once; commits that leave it alone don't.
 func TestI8_MovedContractWakesTasks(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	key := inbox.Key{World: w.world, Task: 5}
@@ -248,7 +248,7 @@ func TestI8_MovedContractWakesTasks(t *testing.T) {
 func TestK12_BuilderMended(t *testing.T) {
 	for _, name := range []string{"reload", "machine", "start"} {
 		t.Run(name, func(t *testing.T) {
-			p := newForgePlace(t)
+			p := newServerPlace(t)
 			tools := filepath.Join(p.dir, "tools")
 			named := "  later: {argv: [sh, -c, 'echo hello > out.txt'], ro: ['" + tools + "']}\n"
 			if name == "machine" {
@@ -298,7 +298,7 @@ func lookedAgain(t *testing.T, s *server, w *served, what string, want int) {
 // missing, and due once it is there; of those of the process before nobody knows which
 // they are, and all tasks of the repository are due, once.
 func TestK12_LackingIsWatched(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	tools := filepath.Join(p.dir, "tools")
 	p.builders = "  later: {argv: [sh, -c, 'echo hello > out.txt'], ro: ['" + tools + "']}\n"
 	s := p.server()
@@ -323,10 +323,10 @@ func TestK12_LackingIsWatched(t *testing.T) {
 // TestK12_PreflightIsWatched: a task that was refused since the preflight of its builder
 // failed is left alone while that fails, and due once it passes.
 func TestK12_PreflightIsWatched(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
-	x := builder.New(builder.Config{Sandbox: s.app.sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{
+	x := builder.New(builder.Config{Sandbox: s.process.sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{
 		"fails": {Kind: "acp", Argv: []string{"false"}}, "passes": {Kind: "acp", Argv: []string{"git"}},
 	}})
 	t.Cleanup(x.Close)
@@ -344,12 +344,12 @@ func TestK12_PreflightIsWatched(t *testing.T) {
 // TestK12_PreflightNoteIsLogged: what a preflight couldn't find out is told to the log, for its
 // builder's tasks are claimed.
 func TestK12_PreflightNoteIsLogged(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\necho 0.0.1\n"), 0o755))
 	agent := builder.Builder{Kind: "claude-code", Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}}
-	x := builder.New(builder.Config{Sandbox: s.app.sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{"noted": agent}})
+	x := builder.New(builder.Config{Sandbox: s.process.sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{"noted": agent}})
 	t.Cleanup(x.Close)
 	g := s.now()
 	g.executor, g.cfg.Builders = x, map[string]config.Builder{"noted": {}}
@@ -363,7 +363,7 @@ func TestK12_PreflightNoteIsLogged(t *testing.T) {
 // TestE8_BaseTroubleIsLoggedOnce: a base that can't be looked through is told to the log when
 // that begins or changes, and not with each sweep.
 func TestE8_BaseTroubleIsLoggedOnce(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	must(t, s.inbox.Mark(t.Context(), []inbox.Key{{World: w.world, Task: 5}}, time.Now().Add(time.Hour).UnixMilli()))
@@ -390,7 +390,7 @@ func TestE8_BaseTroubleIsLoggedOnce(t *testing.T) {
 // sent to the server's disk.
 func TestE8_MissingBaseInReadyz(t *testing.T) {
 	err := unable(supervisor.Outage{Cause: kernel.CodeEnvRepository, Words: `the base branch "main" isn't there`, Tries: 3, Tasks: 1})
-	text := newForgePlace(t).server().inWords(err).Error()
+	text := newServerPlace(t).server().inWords(err).Error()
 	if explain(err).code != kernel.CodeEnvRepository || !strings.Contains(text, `the base branch "main" isn't there`) || strings.Contains(text, "disk") {
 		t.Errorf("it says %s", text)
 	}
@@ -409,7 +409,7 @@ func TestE8_TriesInReadyz(t *testing.T) {
 // the base moves, as one is that the base itself keeps from being claimed; one that waits
 // for something else isn't.
 func TestK12_WhatChecksLackIsNoted(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	base, err := w.sup.Base(t.Context())
@@ -431,7 +431,7 @@ func TestK12_WhatChecksLackIsNoted(t *testing.T) {
 // issue says which one and where it is given, and once the contract asks for another, the
 // work is done.
 func TestK11_LackingUntilTheContractMoves(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.terms("version: 1\nchecks:\n  - {name: lint, run: [sh, -c, no-such-lint]}\n")
 	s := p.serve()
 	n := p.File("default")
@@ -458,7 +458,7 @@ func TestK11_LackingUntilTheContractMoves(t *testing.T) {
 func TestE1_MovedBaseWakesDelivered(t *testing.T) {
 	for refresh, want := range map[string]int{"auto": 1, "manual": 0} {
 		t.Run(refresh, func(t *testing.T) {
-			p := newForgePlace(t)
+			p := newServerPlace(t)
 			p.terms("version: 1\nclose_on: merged\nrefresh: " + refresh + "\n")
 			s := p.serve()
 			n := p.File("default")

@@ -191,7 +191,7 @@ func (s *server) inWords(err error) error {
 	if p.remedy != "" {
 		text += " " + p.remedy
 	}
-	return errors.New(report.Clean(s.app.redactor.String(text)))
+	return errors.New(report.Clean(s.process.redactor.String(text)))
 }
 
 // sayWhatLacks warns, once for each thing, of what no builder of the configuration in

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +62,7 @@ type whose struct {
 // connect prepares every forge of a configuration; a.readSecrets gives what it
 // needs. No forge elsewhere is asked anything yet. Who calls it closes the host
 // of each; of none after an error.
-func (a *app) connect(ctx context.Context, cfg config.Config, given secrets, log *slog.Logger) (list []*connected, err error) {
+func (a *process) connect(ctx context.Context, cfg config.Config, given secrets, log *slog.Logger) (list []*connected, err error) {
 	for _, one := range []struct {
 		on   bool
 		open func() (*connected, error)
@@ -85,7 +87,7 @@ func (a *app) connect(ctx context.Context, cfg config.Config, given secrets, log
 }
 
 // openGitHub prepares GitHub. It asks nothing yet.
-func (a *app) openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
+func (a *process) openGitHub(ctx context.Context, c config.GitHubForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
 	h, err := github.New(ctx, github.Config{
 		URL: c.URL, API: c.API, App: github.App{ID: c.AppID, Key: []byte(given.key)}, Token: given.token,
 		CAFile: c.CAFile, Proxy: c.Proxy, Limits: github.Limits{WriteInterval: a.writes}, Logger: log,
@@ -108,7 +110,7 @@ func (a *app) openGitHub(ctx context.Context, c config.GitHubForge, given forgeS
 }
 
 // openGitLab prepares GitLab. It asks nothing yet.
-func (a *app) openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
+func (a *process) openGitLab(ctx context.Context, c config.GitLabForge, given forgeSecrets, log *slog.Logger) (*connected, error) {
 	h, err := gitlab.New(ctx, gitlab.Config{
 		URL: c.URL, Token: given.token, CAFile: c.CAFile, Proxy: c.Proxy, Limits: gitlab.Limits{WriteInterval: a.writes}, UserAgent: "writ", Logger: log,
 	})
@@ -215,4 +217,90 @@ func unanswered(f *connected, name, detail string) *problem {
 	p := coded(kernel.CodeForgeUnreachable, "The forge %s gives no answer about %s: %s.", f.name, name, detail)
 	p.remedy = "It is asked again by itself. If the forge works for others, check url, proxy and ca_file under forges." + f.name + "."
 	return p
+}
+
+// installed asks what an App's installation has.
+func installed(h *github.Host, url string) func(context.Context, forge.Repo) (access, error) {
+	return func(ctx context.Context, at forge.Repo) (access, error) {
+		held, err := h.Held(ctx, at)
+		if err != nil {
+			return access{}, err
+		}
+		return access{held.ID, lacking(held, at, strings.TrimSuffix(url, "/"))}, nil
+	}
+}
+
+// lacking says what an installation lacks, and who gives it where.
+func lacking(held github.Installation, at forge.Repo, url string) *problem {
+	page := fmt.Sprintf("%s/settings/installations/%d, or %[1]s/organizations/%[3]s/settings/installations/%[2]d for an organisation", url, held.ID, at.Owner) //nolint:misspell // GitHub's address
+	if held.Suspended {
+		p := coded(kernel.CodeForgeRefused, "The App's installation on %s is suspended.", at)
+		p.remedy = "Its owner unsuspends it: " + page + "."
+		return p
+	}
+	missing := held.Missing()
+	if len(missing) == 0 {
+		return nil
+	}
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		words = append(words, name+": "+missing[name])
+	}
+	p := coded(kernel.CodeForgeRefused, "The App's installation on %s lacks %s.", at, strings.Join(words, ", "))
+	p.remedy = "Its owner accepts the new permissions: " + page + ". If nothing is offered there, the App itself lacks them: add them on the App's page first."
+	return p
+}
+
+// tokenWarning is how long before its end a token is warned of.
+const tokenWarning = 14 * 24 * time.Hour
+
+// tokenEnd asks when a GitLab token ends.
+func tokenEnd(h *gitlab.Host, now func() time.Time) func(context.Context, forge.Repo) (access, error) {
+	return func(ctx context.Context, _ forge.Repo) (access, error) {
+		t, err := h.Token(ctx)
+		if err != nil {
+			return access{}, err
+		}
+		return access{lacks: ending(t, now())}, nil
+	}
+}
+
+// ending warns of a token whose last day is near.
+func ending(t gitlab.Token, now time.Time) *problem {
+	if t.Expires.IsZero() || t.Expires.Sub(now) > tokenWarning {
+		return nil
+	}
+	p := coded(kernel.CodeForgeCredential, "GitLab's token %q ends on %s.", t.Name, t.Expires.Format(time.DateOnly))
+	p.remedy = "Make a new one, put it where this one is, and have writ reload: operations.md, \"Reload\"."
+	return p
+}
+
+// access is what a forge says that writ was given for a repository.
+type access struct {
+	installation int64    // of a GitHub App; 0 elsewhere
+	lacks        *problem // nil: nothing
+}
+
+// forgeNames are the forges, in the order in which they are checked.
+func forgeNames() []string { return []string{"github", "gitlab", "local"} }
+
+// asked is what is asked to see whether a forge answers.
+func (f *connected) asked(cfg config.Config) string {
+	if h, able := f.host.(interface{ API() string }); able {
+		return h.API()
+	}
+	return strings.TrimSuffix(cfg.Forges.Local.URL, "/") + "/"
+}
+
+// named reads owner and name from a URL of this forge.
+func (f *connected) named(url string) (forge.Repo, bool) {
+	plain := func(s string) string { return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(s, "/"), ".git")) }
+	parts := strings.Split(strings.TrimSuffix(strings.TrimSuffix(url, "/"), ".git"), "/")
+	for first := len(parts) - 2; first > 0; first-- {
+		r := forge.Repo{Owner: strings.Join(parts[first:len(parts)-1], "/"), Name: parts[len(parts)-1]}
+		if plain(f.host.GitURL(r)) == plain(url) {
+			return r, true
+		}
+	}
+	return forge.Repo{}, false
 }

@@ -13,7 +13,7 @@ import (
 
 // access is what the configuration has for a repository of one of its forges:
 // nothing without --config, and for any other URL.
-func (a *app) access(ctx context.Context, cfg config.Config, repo string) (git.Auth, git.Options, error) {
+func (a *process) access(ctx context.Context, cfg config.Config, repo string) (git.Auth, git.Options, error) {
 	read := &secretReader{getenv: func(name string) string { return a.env[name] }}
 	below := func(base string) bool { return strings.HasPrefix(repo, strings.TrimSuffix(base, "/")+"/") }
 	var auth git.Auth

@@ -17,7 +17,7 @@ import (
 func TestW9_SignedHookOfTheConfiguration(t *testing.T) {
 	key := gitlabtest.SigningToken("one")
 	given := forgeSecrets{token: "glpat-of-the-tests", keys: []string{key}}
-	f, err := (&app{}).openGitLab(t.Context(), config.Default().Forges.GitLab, given, slog.New(slog.DiscardHandler))
+	f, err := (&process{}).openGitLab(t.Context(), config.Default().Forges.GitLab, given, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer f.host.Close()
 	h, err := f.hook(forge.User{ID: 7, Kind: forge.Bot}, whose{world: func(int64) (string, bool) { return "", false }})

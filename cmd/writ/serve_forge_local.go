@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/compliance/filesystem"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/local"
@@ -90,4 +94,20 @@ func (h *localHost) Close() {
 	if err := h.store.Close(); err != nil {
 		h.log.Error("the embedded forge could not be closed", "error", err)
 	}
+}
+
+// failedForge is an embedded forge whose directory's file system refused something, with
+// what helps; any other error stays as it is.
+func failedForge(dir string, err error) error {
+	p := coded(kernel.CodeEnvStore, "The embedded forge in %s can't be opened (%s).", dir, cause(err))
+	p.subject = dir
+	switch {
+	case errors.Is(err, unix.EROFS):
+		p.remedy = "Its file system, mounted at " + filesystem.MountPoint(dir) + ", can't be written: mount it for writing (mount -o remount,rw)."
+	case filesystem.Refused(err) || filesystem.Full(dir): // the database has words of its own for it
+		p.remedy = "Make room: " + filesystem.NoRoom(dir) + "."
+	default:
+		return err
+	}
+	return p
 }

@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -27,7 +25,7 @@ func (accepting) Accept(context.Context, webhook.Delivery) (bool, error) { retur
 // TestF6_AccessHintMakesTasksDue: when a forge tells that what writ may do has
 // changed, the tasks that wait are due at once, and those of other worlds not.
 func TestF6_AccessHintMakesTasksDue(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	now := time.Now().UnixMilli()
 	mine, others := inbox.Key{World: "local/o/n", Task: 3}, inbox.Key{World: "local/o/m", Task: 3}
@@ -81,35 +79,17 @@ func TestServe_OwnAuthority(t *testing.T) {
 
 // TestServe_HooksOfTheForges: each forge has its hook, and none where writ polls.
 func TestServe_HooksOfTheForges(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	for more, want := range map[string]int{"": 1, ", intake: poll": 0} {
 		p.more = more
-		a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+		a := newProcess(io.Discard, append(os.Environ(), p.env...))
 		cfg, err := config.Load(p.config())
 		must(t, err)
-		s, err := a.newServer(t.Context(), cfg)
+		s, err := newServer(t.Context(), a, cfg)
 		must(t, err)
 		s.close()
 		if len(s.hooks) != want {
 			t.Errorf("%q: %d hooks", more, len(s.hooks))
 		}
-	}
-}
-
-// TestF3_KeyLinesAreHidden: each line of a private key is a secret.
-func TestF3_KeyLinesAreHidden(t *testing.T) {
-	const line = "MIIEpAIBAAKCAQEAsecretsecretsecretsecret"
-	file := filepath.Join(t.TempDir(), "app.pem")
-	must(t, os.WriteFile(file, []byte("-----BEGIN RSA PRIVATE KEY-----\n"+line+"\n-----END RSA PRIVATE KEY-----\n"), 0o600))
-	cfg := config.Default()
-	cfg.Forges.GitHub.AppID = 7
-	a := newApp(strings.NewReader(""), io.Discard, io.Discard, []string{"WRIT_GITHUB_PRIVATE_KEY_FILE=" + file, "WRIT_GITHUB_HOOK_SECRET=" + localtest.Secret})
-	given, err := a.readSecrets(cfg)
-	must(t, err)
-	if !strings.Contains(given.github.key, line) {
-		t.Error("the key was not read")
-	}
-	if shown := a.redactor.String("the key " + line + " and " + localtest.Secret); strings.Contains(shown, line) || strings.Contains(shown, localtest.Secret) {
-		t.Errorf("shown is %q", shown)
 	}
 }

@@ -76,14 +76,14 @@ func (s *server) closeGeneration() {
 
 // openFirst makes the first generation.
 func (s *server) openFirst(ctx context.Context, given secrets) error {
-	forges, err := s.app.connect(ctx, s.cfg, given, s.log)
+	forges, err := s.process.connect(ctx, s.cfg, given, s.log)
 	if err != nil {
 		return err
 	}
 	for _, f := range forges {
 		s.later(f.host.Close)
 	}
-	g, err := s.generate(s.cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.app.executor(&job{}, in) })
+	g, err := s.generate(s.cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.process.executor(in, overrides{}) })
 	if err != nil {
 		return err
 	}

@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"sync"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/scheduler"
 )
 
 // serverLog is the log of a server. Every line about a task bears its world, its
 // number and, once there is one, its run.
-func (a *app) serverLog(c config.Server, runs *taskRuns, level *slog.LevelVar) *slog.Logger {
+func serverLog(a *process, c config.Server, runs *taskRuns, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the configuration takes no other word
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: a.clean}
 	lines := &lockedLines{w: a.stderr}
@@ -23,38 +21,6 @@ func (a *app) serverLog(c config.Server, runs *taskRuns, level *slog.LevelVar) *
 	}
 	return slog.New(taskLog{Handler: h, runs: runs})
 }
-
-// clean takes secrets and what can't be seen out of one value, before it is
-// quoted in any form.
-func (a *app) clean(_ []string, at slog.Attr) slog.Attr {
-	switch at.Value.Kind() {
-	case slog.KindString, slog.KindAny:
-		at.Value = slog.StringValue(report.Clean(a.redactor.String(at.Value.String())))
-	}
-	return at
-}
-
-// lockedLines writes whole lines for many writers.
-type lockedLines struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write implements io.Writer.
-func (l *lockedLines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
-}
-
-// The keys that say which task a line is about.
-const (
-	logWorld = "world"
-	logTask  = "task"
-	logRun   = "run"
-	// logRepository is what people call the world.
-	logRepository = "repository"
-)
 
 // taskLog is a handler that adds to a line what is known of its task: the run of
 // a task that is named, the task of a run that is named, and both of the task

@@ -19,11 +19,11 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// logOf is an app whose log goes to a buffer.
-func logOf(t *testing.T, form string) (*app, *bytes.Buffer, func() map[string]any) {
+// logOf is a process whose log goes to a buffer.
+func logOf(t *testing.T, form string) (*process, *bytes.Buffer, func() map[string]any) {
 	t.Helper()
 	var out bytes.Buffer
-	a := newApp(nil, &out, &out, nil)
+	a := newProcess(&out, nil)
 	return a, &out, func() map[string]any {
 		t.Helper()
 		line := map[string]any{}
@@ -46,7 +46,7 @@ func TestF3_TheLogIsClean(t *testing.T) {
 	for _, form := range []string{config.LogText, config.LogJSON} {
 		a, out, line := logOf(t, form)
 		a.hideValues([]string{secret})
-		log := a.serverLog(config.Server{Log: form, LogLevel: "info"}, newTaskRuns(), &slog.LevelVar{})
+		log := serverLog(a, config.Server{Log: form, LogLevel: "info"}, newTaskRuns(), &slog.LevelVar{})
 		log.Debug("not to be seen")
 		log.With("with", "a "+secret).Warn("in the message: "+secret, "text", secret, "error", errors.New(secret), "any", []string{secret}, "seen", "a\x1b[31m\u202eb")
 		for _, part := range []string{"hush", "quoted", "\x1b", "\u202e", "not to be seen"} {
@@ -66,7 +66,7 @@ func TestF3_TheLogIsClean(t *testing.T) {
 func TestServe_ALineIsFilledIn(t *testing.T) {
 	a, _, line := logOf(t, config.LogJSON)
 	runs := newTaskRuns()
-	log := a.serverLog(config.Server{Log: config.LogJSON, LogLevel: "info"}, runs, &slog.LevelVar{})
+	log := serverLog(a, config.Server{Log: config.LogJSON, LogLevel: "info"}, runs, &slog.LevelVar{})
 	k := scheduler.Key{World: "w", Task: 7}
 	want := func(fields map[string]any) {
 		t.Helper()
@@ -102,7 +102,7 @@ func TestServe_ALineIsFilledIn(t *testing.T) {
 // TestServe_OneIssueIsAFewLines: from its approval to its closing an issue leaves about
 // five lines in the log, and what the forge tells writ of writ's own acts leaves none.
 func TestServe_OneIssueIsAFewLines(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.quiet = true
 	s := p.serve()
 	p.untilReady()

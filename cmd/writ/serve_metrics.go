@@ -61,8 +61,8 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 		}, []string{"direction"}),
 	}
 	m.meterModels()
-	s.app.connected = m.connected
-	s.app.used = m.used
+	s.process.connected = m.connected
+	s.process.used = m.used
 	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens, m.cost, m.noPrice)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_leases_held", Help: "Leases that this process holds."}, m.leases))
 	for _, g := range []struct {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,7 +25,7 @@ import (
 // comment that says why nothing is done, and nothing is claimed; without it the
 // same issue is done.
 func TestI8_AServerThatObserves(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.more = ", observe: true"
 	s := p.serve()
 	n := p.File("default")
@@ -55,7 +54,7 @@ func TestI8_AServerThatObserves(t *testing.T) {
 // TestServe_LinesNameTaskAndRun: each line of the log that concerns a task names
 // its world and number, and its run once there is one.
 func TestServe_LinesNameTaskAndRun(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.more = ", log: json, log_level: debug"
 	s := p.serve()
 	n := p.File("default")
@@ -95,33 +94,10 @@ func TestServe_LinesNameTaskAndRun(t *testing.T) {
 	}
 }
 
-// series is what /metrics says of one series, "" for nothing. A server that is too busy
-// to say is asked again.
-func (p *forgePlace) series(name string) (value string) {
-	p.t.Helper()
-	p.until("/metrics answers", func() bool {
-		req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.hook+"/metrics", nil)
-		must(p.t, err)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return false
-		}
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		for line := range strings.Lines(string(body)) {
-			if v, ok := strings.CutPrefix(line, name+" "); ok {
-				value = strings.TrimSpace(v)
-			}
-		}
-		return err == nil && res.StatusCode == http.StatusOK
-	})
-	return value
-}
-
 // TestServe_EgressMetrics: each connection that a builder asks its gateway for is
 // counted by what became of it, and what it carried by direction.
 func TestServe_EgressMetrics(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.builders = `  calls:
     argv:
       - bash
@@ -164,36 +140,9 @@ func TestServe_EgressMetrics(t *testing.T) {
 	}
 }
 
-// TestServe_Metrics: leases and attempts are counted, each name once.
-func TestServe_Metrics(t *testing.T) {
-	p := newForgePlace(t)
-	p.serve()
-	n := p.File("hangs")
-	p.Approve(n)
-	p.until("a lease is held", func() bool { return p.series("writ_leases_held") == "1" })
-	if exit, out := p.cli("task", "stop", fmt.Sprint(n), "--state-dir", p.state()); exit != exitDone {
-		t.Fatalf("stop: %d %s", exit, out)
-	}
-	p.until("none is held", func() bool { return p.series("writ_leases_held") == "0" })
-	p.Approve(p.File("default"))
-	p.until("an attempt is counted", func() bool { return p.series(`writ_attempts_total{code="",state="completed"}`) == "1" })
-	p.Approve(p.File("strays"))
-	p.until("a failed one, too", func() bool {
-		return p.series(`writ_attempts_total{code="scope.outside",state="retry_pending"}`) != ""
-	})
-	for _, gone := range []string{"writ_webhook_lag_seconds", "writ_trace_spans_sent_total"} {
-		if p.series(gone) != "" {
-			t.Errorf("%s is there", gone)
-		}
-	}
-	if p.series("writ_schedule_lag_seconds") == "" {
-		t.Error("there is no lag")
-	}
-}
-
 // TestServe_Ready: every dependency has its name.
 func TestServe_Ready(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.serve()
 	var got struct {
 		Ready  bool
@@ -226,7 +175,7 @@ func TestServe_Ready(t *testing.T) {
 // TestServe_NotReadyHasACode: what the log says of a check has the code, and what to do. Once
 // that is mended the check holds by itself.
 func TestServe_NotReadyHasACode(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	dir := filepath.Join(p.state(), workspaces)
 	must(t, os.RemoveAll(dir))
@@ -252,7 +201,7 @@ func TestServe_NotReadyHasACode(t *testing.T) {
 // with their ids and without anybody's words.
 func TestServe_Traces(t *testing.T) {
 	c := tracingtest.New(t)
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.env = append(p.env, "COLLECTOR=X-Key=hush-collector")
 	p.more = fmt.Sprintf(", traces: {endpoint: '%s', headers: COLLECTOR}", c.URL)
 	s := p.serve()
@@ -301,7 +250,7 @@ func TestServe_ACollectorThatHangs(t *testing.T) {
 	free := make(chan struct{})
 	c := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
 	t.Cleanup(func() { close(free); c.Close() })
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.more = fmt.Sprintf(", traces: {endpoint: '%s'}", c.URL)
 	s := p.serve()
 	n := p.File("default")
@@ -309,22 +258,5 @@ func TestServe_ACollectorThatHangs(t *testing.T) {
 	p.until("the task completes", func() bool { return p.head(n) == "completed" })
 	if exit := s.end(); exit != exitDone {
 		t.Errorf("serve ended with %d", exit)
-	}
-}
-
-// TestServe_RefusesWhatItWouldNotObey: a standard variable that says where
-// traces go beside the configuration stops the start; its value isn't shown.
-func TestServe_RefusesWhatItWouldNotObey(t *testing.T) {
-	p := newForgePlace(t)
-	p.env = append(p.env, "OTEL_EXPORTER_OTLP_HEADERS=key=hush")
-	p.more = ", traces: {endpoint: 'http://127.0.0.1:1'}"
-	exit, out := p.cli("serve", "--config", p.config())
-	if exit != exitUsage || !strings.Contains(out, "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(out, "hush") {
-		t.Errorf("%d %s", exit, out)
-	}
-	p.env[len(p.env)-1] = "H=nothing"
-	p.more = ", traces: {endpoint: 'http://127.0.0.1:1', headers: H}"
-	if exit, out := p.cli("serve", "--config", p.config()); exit != exitUsage || strings.Contains(out, "nothing") {
-		t.Errorf("%d %s", exit, out)
 	}
 }

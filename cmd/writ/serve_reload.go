@@ -112,14 +112,14 @@ type change struct {
 }
 
 func (s *server) takeOver(ctx context.Context) error {
-	cfg, err := s.app.load(s.reloads.file)
+	cfg, err := s.process.load(s.reloads.file)
 	if err != nil {
 		return err
 	}
 	if keys := config.NeedRestart(s.cfg, cfg); len(keys) > 0 {
 		return needsRestart(keys)
 	}
-	given, err := s.app.readSecrets(cfg)
+	given, err := s.process.readSecrets(cfg)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *server) prepare(ctx context.Context, cfg config.Config, given secrets) 
 			c.gen.executor.Close()
 		}
 	}()
-	c.gen, err = s.generate(cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.app.newExecutor(&job{}, in) })
+	c.gen, err = s.generate(cfg, given, forges, func(in *installation) (*builder.Local, error) { return s.process.newExecutor(in, overrides{}) })
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (s *server) commit(c *change) {
 // forgesFor are the forges of a configuration: with the connections that there
 // are, where address and credential are the same; fresh are the others.
 func (s *server) forgesFor(ctx context.Context, cfg config.Config, given secrets) (forges, fresh []*connected, err error) {
-	made, err := s.app.connect(ctx, cfg, given, s.log)
+	made, err := s.process.connect(ctx, cfg, given, s.log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -275,21 +275,6 @@ func (s *server) forgesFor(ctx context.Context, cfg config.Config, given secrets
 		}
 	}
 	return made, fresh, nil
-}
-
-// of are the secrets of one forge.
-func (s secrets) of(forge string) forgeSecrets {
-	switch forge {
-	case "github":
-		return s.github
-	case "gitlab":
-		return s.gitlab
-	}
-	return s.local
-}
-
-func (f forgeSecrets) sameCredential(other forgeSecrets) bool {
-	return f.token == other.token && f.key == other.key
 }
 
 // watchEvery is how often the file is looked at.
@@ -311,10 +296,10 @@ func (s *server) watchConfig(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.reloads.hups:
-			seen = s.app.fingerprint(s.reloads.file, s.conf())
+			seen = s.process.fingerprint(s.reloads.file, s.conf())
 			s.reload(ctx, "SIGHUP")
 		case <-tick.C:
-			if now := s.app.fingerprint(s.reloads.file, s.conf()); now != seen {
+			if now := s.process.fingerprint(s.reloads.file, s.conf()); now != seen {
 				seen = now // if it names other secrets from now on, it is read once more
 				s.reload(ctx, "the file or a secret changed")
 			}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -15,13 +13,13 @@ import (
 // TestServe_ReloadsWhileTasksRun: configurations are taken over while tasks run,
 // one after the other, and no task is lost or done twice.
 func TestServe_ReloadsWhileTasksRun(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	log := &syncBuffer{}
-	a := newApp(strings.NewReader(""), log, log, append(os.Environ(), p.env...))
+	a := newProcess(log, append(os.Environ(), p.env...))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	hups, ended := make(chan os.Signal), make(chan error, 1)
 	file := p.config()
-	go func() { ended <- a.serve(ctx, file, hups) }()
+	go func() { ended <- serve(ctx, a, file, hups) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil || t.Failed() {
@@ -52,34 +50,16 @@ func TestServe_ReloadsWhileTasksRun(t *testing.T) {
 		p.until("each task ends", func() bool { return p.head(n) == want || i%2 == 1 && p.head(n) == "blocked" })
 	}
 	for series, least := range map[string]float64{`writ_config_reload_total{result="applied"}`: 5, `writ_config_reload_total{result="refused"}`: 2} {
-		if got, err := strconv.ParseFloat(p.scrape(series), 64); err != nil || got < least {
+		if got, err := strconv.ParseFloat(p.series(series), 64); err != nil || got < least {
 			t.Errorf("%s is %v, %v", series, got, err)
 		}
 	}
 }
 
-// scrape is the value of a series, "" if it isn't there.
-func (p *forgePlace) scrape(series string) string {
-	p.t.Helper()
-	res, err := http.Get("http://" + p.hook + "/metrics")
-	if err != nil {
-		return ""
-	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	must(p.t, err)
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
 // TestServe_ReloadWarnsOfWhatIsNotHeld: what prices and budgets don't hold is said where a
 // reload brings it, once, and not again by a reload that changes something else.
 func TestServe_ReloadWarnsOfWhatIsNotHeld(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.env = append(p.env, "MODEL=the-key-of-a-provider")
 	s, log := p.server(), &syncBuffer{}
 	s.log = slog.New(slog.NewTextHandler(log, nil))

@@ -23,7 +23,7 @@ import (
 // the sweeps, are due when another configuration is in force, and after a start, and those
 // of a world are shown with the server's words until none is left.
 func TestG6_RulesAreTriedAgain(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	st := supervisor.Status{}
@@ -82,7 +82,7 @@ func TestG6_RulesAreTriedAgain(t *testing.T) {
 // shows in /readyz, with the server's words, what waits; once it is mended, a start has
 // the work delivered that there is.
 func TestG6_ReadyzNamesTheRule(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	gittest.Hook(t, dir, "pre-receive", `while read old new ref; do case $ref in refs/heads/writ/*) echo "policy 7: bots may not make branches" >&2; exit 1;; esac; done; exit 0`)
 	s := p.serve()
@@ -105,7 +105,7 @@ func TestG6_ReadyzNamesTheRule(t *testing.T) {
 // its change branch, and goes on by itself once that is gone, before and after a restart.
 func TestL12_BranchInTheWayIsWatched(t *testing.T) {
 	for _, name := range []string{"refs/heads/writ", "refs/heads/writ/change/1", "refs/heads/writ/change/1/x"} {
-		p := newForgePlace(t)
+		p := newServerPlace(t)
 		dir := p.Store.GitDir(p.Repo.ID)
 		gittest.Git(t, dir, "update-ref", name, "main")
 		s := p.server()
@@ -127,7 +127,7 @@ func TestL12_BranchInTheWayIsWatched(t *testing.T) {
 // TestL19_PutBackIsWatched: a state ref that was removed, or set back, has its task looked
 // at again once something else is there, though nobody says anything on the issue.
 func TestL19_PutBackIsWatched(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	const ref = "refs/writ/task/1"
 	s := p.server()
@@ -158,7 +158,7 @@ func TestL19_PutBackIsWatched(t *testing.T) {
 // TestL12_BranchInTheWayIsTold: the whole server says on the issue which branch is in the
 // way, and does the task once it is gone, though nobody says anything.
 func TestL12_BranchInTheWayIsTold(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	gittest.Git(t, dir, "update-ref", "refs/heads/writ", "main")
 	s := p.serve()
@@ -176,7 +176,7 @@ func TestL12_BranchInTheWayIsTold(t *testing.T) {
 // TestL14_StrangersLeaseIsTold: the whole server says who holds an approved task, and does
 // it once the lease is gone, though nobody says anything.
 func TestL14_StrangersLeaseIsTold(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	s := p.serve()
 	n := p.File("default")
@@ -199,7 +199,7 @@ func TestL14_StrangersLeaseIsTold(t *testing.T) {
 // TestG7_ReadyzNamesTheOutage: a server that takes nothing leaves writ ready and shows in
 // /readyz for its world, with its words; once it is healed all is done by itself.
 func TestG7_ReadyzNamesTheOutage(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	gittest.Hook(t, dir, "pre-receive", `echo "closed for today" >&2; exit 1`)
 	p.serve()
@@ -217,7 +217,7 @@ func TestG7_ReadyzNamesTheOutage(t *testing.T) {
 // answers keeps no other from its builds, shows in /readyz as one that doesn't answer, is
 // warned of once, and is done soon after it answers again, with nothing twice or counted.
 func TestG7_AHangingServerHoldsUpItself(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.more, p.others = ", builds: 1", ", o/well"
 	well, err := p.Store.CreateRepo(t.Context(), local.RepoSpec{Owner: "o", Name: "well", Author: p.account(p.Maintainer), Files: map[string][]byte{"README": []byte("hi\n")}})
 	must(t, err)
@@ -268,39 +268,16 @@ func TestG7_AHangingServerHoldsUpItself(t *testing.T) {
 }
 
 // account is whose client it is.
-func (p *forgePlace) account(c *local.Client) forge.User {
+func (p *serverPlace) account(c *local.Client) forge.User {
 	p.t.Helper()
 	u, err := c.Self(p.t.Context())
 	must(p.t, err)
 	return u
 }
 
-// TestM2_HaltedIsNoWaitingWork: a task that waits for a rule or for its server is halted,
-// which its issue says, and /readyz doesn't count it any more.
-func TestM2_HaltedIsNoWaitingWork(t *testing.T) {
-	for words, refs := range map[string]string{"policy 7: bots may not make branches": "refs/heads/writ/*", "closed for today": "*"} {
-		t.Run(words, func(t *testing.T) {
-			p := newForgePlace(t)
-			gittest.Hook(t, p.Store.GitDir(p.Repo.ID), "pre-receive", `while read old new ref; do case $ref in `+refs+`) echo "`+words+`" >&2; exit 1;; esac; done; exit 0`)
-			p.serve()
-			n := p.File("default")
-			p.Approve(n)
-			p.until("what it waits for is shown", func() bool { return strings.Contains(readyz(t, p.hook).reason("git:local/o/n"), words) })
-			p.want(exitDone, "everything is paused", "pause", "--state-dir", p.state()) // nothing is looked at
-			p.want(exitDone, "is halted", "task", "halt", strconv.FormatInt(n, 10), "--state-dir", p.state(), "--reason", "no")
-			p.until("it doesn't wait", func() bool { return readyz(t, p.hook).reason("git:local/o/n") == "" })
-			p.want(exitDone, "over", "unpause", "--state-dir", p.state())
-			p.until("the issue says so", func() bool {
-				list, err := p.Maintainer.Comments(t.Context(), p.Repo, n)
-				return err == nil && len(list) == 1 && strings.Contains(list[0].Body, "Halted by `")
-			})
-		})
-	}
-}
-
 // TestG7_HealedMakesDue: the tasks that waited for their server are due at once.
 func TestG7_HealedMakesDue(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	world := s.worlds.open()[0].world
 	must(t, s.inbox.Mark(t.Context(), []inbox.Key{{World: world, Task: 5}, {World: world, Task: 6}, {World: world, Task: 7}}, time.Now().Add(time.Hour).UnixMilli()))

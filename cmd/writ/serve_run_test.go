@@ -48,7 +48,7 @@ func TestF4_ALimitIsNoFailure(t *testing.T) {
 // TestX4_ServeSaysWhatLacks: a server whose sandbox or builder is missing says so at
 // its start, once and with the remedy, before anybody approves anything.
 func TestX4_ServeSaysWhatLacks(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.builders = "  gone: {argv: [/usr/bin/no-such-agent]}\n  lost: {argv: [/usr/bin/no-such-agent]}\n"
 	s := p.serve()
 	says := func(words ...string) int {

@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/writbot/writ/cmd/internal/config"
 )
@@ -65,7 +69,7 @@ func (r *secretReader) pem(name string) string {
 
 // readSecrets reads those of the configured forges and hides them from
 // everything that is shown.
-func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
+func (a *process) readSecrets(cfg config.Config) (s secrets, err error) {
 	r := &secretReader{getenv: func(name string) string { return a.env[name] }}
 	poll := cfg.Server.Intake == config.IntakePoll
 	if c := cfg.Forges.GitHub; c.On() {
@@ -93,7 +97,7 @@ func (a *app) readSecrets(cfg config.Config) (s secrets, err error) {
 
 // credentials reads the secrets for hosts that builders and checks reach, by their
 // names, and hides them.
-func (a *app) credentials(cfg config.Config) (map[string]string, error) {
+func (a *process) credentials(cfg config.Config) (map[string]string, error) {
 	r := &secretReader{getenv: func(name string) string { return a.env[name] }}
 	out := map[string]string{}
 	for _, name := range cfg.Credentials() {
@@ -108,7 +112,7 @@ func (a *app) credentials(cfg config.Config) (map[string]string, error) {
 
 // fingerprint changes whenever the configuration file does, or a file with one of
 // the secrets that a configuration names. What can't be read counts as empty.
-func (a *app) fingerprint(file string, cfg config.Config) string {
+func (a *process) fingerprint(file string, cfg config.Config) string {
 	sum := sha256.New()
 	paths := []string{file}
 	for _, name := range secretNames(cfg) {
@@ -140,4 +144,42 @@ func secretNames(cfg config.Config) (names []string) {
 	names = append(names, slices.Concat(f.GitHub.HookSecrets, f.GitLab.HookSecrets, f.GitLab.HookKeys, boundNames(f.GitLab), f.Local.HookSecrets)...)
 	names = append(names, cfg.Credentials()...)
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// traceHeaders reads name=value,name=value, values percent-encoded where they
+// have to be, as the standard's own variable has them. No error holds a value.
+func traceHeaders(getenv func(string) string, t config.Traces) (map[string]string, error) {
+	if t.Headers == "" {
+		return map[string]string{}, nil
+	}
+	text, err := config.Secret(getenv, t.Headers)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, part := range strings.Split(text, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		name = strings.TrimSpace(name)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("%s doesn't hold headers as name=value, with commas between them", t.Headers)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// of are the secrets of one forge.
+func (s secrets) of(forge string) forgeSecrets {
+	switch forge {
+	case "github":
+		return s.github
+	case "gitlab":
+		return s.gitlab
+	}
+	return s.local
+}
+
+func (f forgeSecrets) sameCredential(other forgeSecrets) bool {
+	return f.token == other.token && f.key == other.key
 }

@@ -3,28 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"time"
 )
-
-// fault is a panic as an error.
-type fault struct{ value any }
-
-func (f *fault) Error() string { return fmt.Sprintf("writ met a fault of its own: %v", f.value) }
-
-// shelter runs f. Its panic is its error: a panic on a goroutine that nobody
-// shelters would end the process, with all worlds, and again after each restart.
-func shelter(log *slog.Logger, what string, f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			log.Error("writ met a fault of its own; everything else goes on", "part", what, "panic", p, "stack", string(debug.Stack()))
-			err = &fault{p}
-		}
-	}()
-	return f()
-}
 
 // ofWorld does something for one world alone. Its panic must not keep the others
 // from their turn, so it ends here; the world's next turn is its next try.

@@ -15,33 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asked is the status of a page of a server, 0 where nothing answers.
-func (p *forgePlace) asked(path string) int {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+p.hook+path, nil)
-	must(p.t, err)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0
-	}
-	must(p.t, res.Body.Close())
-	return res.StatusCode
-}
-
 // TestServe_LivesWhileItOpens: a server that still opens, here since its forge leaves it
 // waiting, lives and isn't ready. It takes nothing before it can keep it.
 func TestServe_LivesWhileItOpens(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections, and is silent
 	must(t, err)
 	defer func() { _ = silent.Close() }()
 	p.URL = "http://" + silent.Addr().String()
-	a := newApp(strings.NewReader(""), io.Discard, io.Discard, append(os.Environ(), p.env...))
+	a := newProcess(io.Discard, append(os.Environ(), p.env...))
 	cfg, err := a.load(p.config())
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	opened := make(chan error, 1)
 	go func() {
-		s, err := a.newServer(ctx, cfg)
+		s, err := newServer(ctx, a, cfg)
 		if err == nil {
 			s.close()
 		}
@@ -68,20 +56,20 @@ func TestServe_LivesWhileItOpens(t *testing.T) {
 
 // TestServe_EndedWhileItStarts: a signal during a start is an orderly end.
 func TestServe_EndedWhileItStarts(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	var said strings.Builder
-	a := newApp(strings.NewReader(""), io.Discard, &said, append(os.Environ(), p.env...))
+	a := newProcess(&said, append(os.Environ(), p.env...))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := a.serve(ctx, p.config(), nil)
-	if exit := a.fail(err); err == nil || exit != exitDone || !strings.Contains(said.String(), "ended during the start") || strings.Contains(said.String(), "task.interrupted") {
+	err := serve(ctx, a, p.config(), nil)
+	if exit := status(&said, err); err == nil || exit != exitDone || !strings.Contains(said.String(), "ended during the start") || strings.Contains(said.String(), "task.interrupted") {
 		t.Errorf("%v, status %d\n%s", err, exit, said.String())
 	}
 }
 
 // TestServe_SaysWhatBudgetsDontHold: the log of a start says which builder nobody meters.
 func TestServe_SaysWhatBudgetsDontHold(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.builders = "  unmetered: {argv: ['true'], egress: [{host: models.example.org, credential: {secret: MODELS_KEY}}]}\nbudgets: {day: {tokens: 5}}\n"
 	p.env = append(p.env, "MODELS_KEY=not-a-real-key-0123456789")
 	s := p.serve()
@@ -94,7 +82,7 @@ func TestServe_SaysWhatBudgetsDontHold(t *testing.T) {
 // TestServe_StartsBesideWhatIsNoFile: named pipes in the places of what is only a help are
 // waited for by nobody, and what a killed process left half written is removed.
 func TestServe_StartsBesideWhatIsNoFile(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.serve()
 	p.untilReady()
 	if exit := s.end(); exit != exitDone {

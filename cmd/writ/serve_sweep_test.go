@@ -45,7 +45,7 @@ func (b *brokenList) Repository(ctx context.Context, id int64) (forge.Repository
 // openedWith is a server with one open world that doesn't run, on a client of the test.
 func openedWith(t *testing.T, b *brokenList) (*server, *served) {
 	t.Helper()
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	b.Client, w.client = w.client, b
@@ -94,7 +94,7 @@ func TestF4_SweepSeesChanges(t *testing.T) {
 // or names another task, the records say which task it delivers; of another change they say
 // nothing.
 func TestI17_SweepKnowsChangesByTheRecords(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	v := p.serve()
 	n := p.File("default")
 	p.Approve(n)
@@ -265,7 +265,7 @@ func TestW13_SweepsRest(t *testing.T) {
 
 // stateRefs makes state refs of tasks that nobody here knows, all at one commit
 // whose word and age are given.
-func (p *forgePlace) stateRefs(from, to int, state string, age time.Duration) {
+func (p *serverPlace) stateRefs(from, to int, state string, age time.Duration) {
 	p.t.Helper()
 	bare := p.Store.GitDir(p.Repo.ID)
 	tree := gittest.GitInput(p.t, bare, "", "hash-object", "-w", "-t", "tree", "--stdin")
@@ -283,7 +283,7 @@ func (p *forgePlace) stateRefs(from, to int, state string, age time.Duration) {
 // TestW13_OldRefsKeepNobodyWaiting: an issue that is approved while thousands of
 // unknown tasks are still to be looked at begins at once.
 func TestW13_OldRefsKeepNobodyWaiting(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	const old = 1500
 	p.stateRefs(1000, 1000+old, "open", 90*24*time.Hour)
 	s := p.serve()
@@ -301,7 +301,7 @@ func TestW13_OldRefsKeepNobodyWaiting(t *testing.T) {
 // one exchange with git, and not looked at; those that ended lately are, and so is
 // an old one that moves.
 func TestW13_EndedLongAgo(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	s := p.server()
 	w := s.worlds.open()[0]
 	p.stateRefs(1, 1000, "completed", 90*24*time.Hour)

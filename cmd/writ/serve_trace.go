@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-	"golang.org/x/net/http/httpguts"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/tracing"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/supervisor"
@@ -27,7 +23,7 @@ type traces struct{ provider *tracing.Provider }
 // openTraces prepares the way to the collector that the configuration names.
 func (s *server) openTraces(secrets secrets) error {
 	t := s.cfg.Server.Traces
-	ignored := tracing.CheckEnvironment(s.app.env)
+	ignored := tracing.CheckEnvironment(s.process.env)
 	if t.Endpoint == "" {
 		if len(ignored) > 0 {
 			s.log.Info("there are no traces: server.traces.endpoint names no collector", "variables", strings.Join(ignored, " "))
@@ -41,36 +37,13 @@ func (s *server) openTraces(secrets secrets) error {
 			remedy: "Unset what is named; server.traces says where traces go.",
 		}
 	}
-	p, err := tracing.Open(tracing.Options{Endpoint: t.Endpoint, Headers: secrets.traces, Version: version, Log: s.log})
+	p, err := tracing.Open(tracing.Options{Endpoint: t.Endpoint, Headers: secrets.traces, Version: s.process.version, Log: s.log})
 	if err != nil {
 		return err
 	}
 	s.traces.provider = p
 	s.later(func() { p.Close(context.Background()) }) // bounds itself
 	return nil
-}
-
-// traceHeaders reads name=value,name=value, values percent-encoded where they
-// have to be, as the standard's own variable has them. No error holds a value.
-func traceHeaders(getenv func(string) string, t config.Traces) (map[string]string, error) {
-	if t.Headers == "" {
-		return map[string]string{}, nil
-	}
-	text, err := config.Secret(getenv, t.Headers)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]string{}
-	for _, part := range strings.Split(text, ",") {
-		name, value, ok := strings.Cut(part, "=")
-		name = strings.TrimSpace(name)
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("%s doesn't hold headers as name=value, with commas between them", t.Headers)
-		}
-		out[name] = value
-	}
-	return out, nil
 }
 
 // tracer makes spans, or none.

@@ -118,7 +118,7 @@ func TestE8_AWorldThatHangs(t *testing.T) {
 	other := s.beside(w, "local", "z", second)
 	w.client = lists
 	for world, repo := range map[*served]supervisor.Repo{w: refs, other: secondRefs} {
-		cfg, deps, err := s.app.supervision(w.governed, w.gen.executor, s.supervisionOf(w))
+		cfg, deps, err := s.process.supervision(w.governed, w.gen.executor, s.supervisionOf(w))
 		must(t, err)
 		must(t, s.inbox.Mark(t.Context(), []inbox.Key{{World: world.world, Task: 5}}, time.Now().Add(time.Hour).UnixMilli()))
 		deps.Repo = repo

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -12,22 +11,10 @@ import (
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
-// metric is the value of a line of /metrics, 0 if it isn't there yet.
-func (p *forgePlace) metric(name string) float64 {
-	p.t.Helper()
-	said := p.series(name)
-	if said == "" {
-		return 0
-	}
-	v, err := strconv.ParseFloat(said, 64)
-	must(p.t, err)
-	return v
-}
-
 // TestW6_AnEndedTaskIsLeftAlone: deliveries that come again for a task that has
 // ended leave no record, and what a person does there is seen.
 func TestW6_AnEndedTaskIsLeftAlone(t *testing.T) {
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	p.serve()
 	n := p.File("default")
 	p.Approve(n)
@@ -96,7 +83,7 @@ func (c *counting) ReviewComments(ctx context.Context, r forge.Repo, change int6
 // lookedAt is a task at rest, after a look as a supervisor makes it: without a change, with
 // one that isn't there, or with one that is reviewed. The requests that were denied to the
 // look are allowed after it.
-func lookedAt(t *testing.T, p *forgePlace, change string, denied ...string) (*unchanged, *counting, *git.Repo, int64) {
+func lookedAt(t *testing.T, p *serverPlace, change string, denied ...string) (*unchanged, *counting, *git.Repo, int64) {
 	t.Helper()
 	ctx := t.Context()
 	repo, err := git.Open(ctx, git.Endpoint{URL: p.Store.GitDir(p.Repo.ID)}, git.Options{})
@@ -153,7 +140,7 @@ const toFind, toReview = "find a change", "read what was said of a change"
 
 func TestRestful_CountsItsRequests(t *testing.T) {
 	for change, want := range map[string]int64{noChange: 3, missingChange: 4, openChange: 5} {
-		p := newForgePlace(t)
+		p := newServerPlace(t)
 		r, c, repo, n := lookedAt(t, p, change)
 		if !r.rests(t.Context(), repo, stateRef("", n), n) {
 			t.Error("a task that nobody touched doesn't rest")
@@ -171,7 +158,7 @@ func TestRestful_CountsItsRequests(t *testing.T) {
 // the task doesn't rest.
 func TestRestful_WhatWasUnreadIsLookedAt(t *testing.T) {
 	for _, denied := range []string{toFind, toReview} {
-		p := newForgePlace(t)
+		p := newServerPlace(t)
 		r, _, repo, n := lookedAt(t, p, openChange, denied)
 		if r.rests(t.Context(), repo, stateRef("", n), n) {
 			t.Errorf("the look was denied to %s, and the task rests", denied)
@@ -180,43 +167,43 @@ func TestRestful_WhatWasUnreadIsLookedAt(t *testing.T) {
 }
 
 func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
-	for name, change := range map[string]func(context.Context, *forgePlace, *unchanged, int64) error{
-		"a label": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+	for name, change := range map[string]func(context.Context, *serverPlace, *unchanged, int64) error{
+		"a label": func(ctx context.Context, p *serverPlace, _ *unchanged, n int64) error {
 			return p.Maintainer.AddLabel(ctx, p.Repo, n, "writ")
 		},
-		"the text": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+		"the text": func(ctx context.Context, p *serverPlace, _ *unchanged, n int64) error {
 			return p.Reporter.EditIssue(ctx, p.Repo, n, "Say hello", "Please.")
 		},
-		"the state": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+		"the state": func(ctx context.Context, p *serverPlace, _ *unchanged, n int64) error {
 			return p.Maintainer.SetState(ctx, p.Repo, n, forge.Closed)
 		},
-		"a comment": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+		"a comment": func(ctx context.Context, p *serverPlace, _ *unchanged, n int64) error {
 			_, err := p.Maintainer.AddComment(ctx, p.Repo, n, "/writ retry")
 			return err
 		},
-		"a word on its change": func(ctx context.Context, p *forgePlace, _ *unchanged, n int64) error {
+		"a word on its change": func(ctx context.Context, p *serverPlace, _ *unchanged, n int64) error {
 			c, err := p.Maintainer.FindChange(ctx, p.Repo, fmt.Sprintf("writ/change/%d", n), "")
 			must(p.t, err)
 			_, err = p.Maintainer.AddComment(ctx, p.Repo, c.Number, "/writ fix")
 			return err
 		},
-		"HEAD": func(_ context.Context, p *forgePlace, _ *unchanged, n int64) error {
+		"HEAD": func(_ context.Context, p *serverPlace, _ *unchanged, n int64) error {
 			dir := p.Store.GitDir(p.Repo.ID)
 			gittest.Commit(p.t, dir, fmt.Sprintf("refs/writ/task/%d", n), "refs/heads/main", map[string]string{"x": "y"})
 			return nil
 		},
-		"an operator's act": func(_ context.Context, _ *forgePlace, r *unchanged, n int64) error {
+		"an operator's act": func(_ context.Context, _ *serverPlace, r *unchanged, n int64) error {
 			r.forget(n)
 			return nil
 		},
-		"it runs again": func(_ context.Context, _ *forgePlace, r *unchanged, n int64) error {
+		"it runs again": func(_ context.Context, _ *serverPlace, r *unchanged, n int64) error {
 			r.begin(n)
 			r.end(n, false, "")
 			return nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newForgePlace(t)
+			p := newServerPlace(t)
 			r, _, repo, n := lookedAt(t, p, openChange)
 			must(t, change(t.Context(), p, r, n))
 			if r.rests(t.Context(), repo, stateRef("", n), n) {
@@ -231,7 +218,7 @@ func TestRestful_WhateverChangesIsLookedAt(t *testing.T) {
 // first one after its run.
 func TestRestful_ChangeThatNobodyLookedAt(t *testing.T) {
 	for _, change := range []string{unreadChange, unheardChange} {
-		p := newForgePlace(t)
+		p := newServerPlace(t)
 		r, _, repo, n := lookedAt(t, p, change)
 		if r.rests(t.Context(), repo, stateRef("", n), n) {
 			t.Errorf("the change is %s, and the task rests", change)
@@ -243,7 +230,7 @@ func TestRestful_ChangeThatNobodyLookedAt(t *testing.T) {
 // knows of it at its end: who said it may be owed an answer.
 func TestRestful_HeardBeforeItsRun(t *testing.T) {
 	ctx := t.Context()
-	p := newForgePlace(t)
+	p := newServerPlace(t)
 	r, _, repo, n := lookedAt(t, p, openChange)
 	branch := fmt.Sprintf("writ/change/%d", n)
 	read := func() forge.Change {

@@ -14,8 +14,8 @@ import (
 // TestMetrics_Tokens: what builders used is counted by the model that the provider named. A
 // name that the inside has chosen makes no row.
 func TestMetrics_Tokens(t *testing.T) {
-	a, price := &app{}, kernel.Price{Currency: "USD", CacheRead: 500_000, Output: 2_000_000}
-	m := newServerMetrics(prometheus.NewRegistry(), &server{app: a})
+	a, price := &process{}, kernel.Price{Currency: "USD", CacheRead: 500_000, Output: 2_000_000}
+	m := newServerMetrics(prometheus.NewRegistry(), &server{process: a})
 	a.usage("w", "b", kernel.Usage{Model: "large", Input: 1, CacheRead: 20, CacheWrite: 300, Output: 4000}.Priced(&price))
 	a.usage("w", "b", kernel.Usage{Model: "chosen", Reserved: 1, Output: 5})
 	a.usage("w", "b", kernel.Usage{Model: "chosen", Unknown: 1, Output: 6})

@@ -46,7 +46,7 @@ func (s *server) openWorld(ctx context.Context, w *served) error {
 		w.governed = g
 		o := s.supervisionOf(w)
 		o.saved = saved
-		w.sup, err = s.app.supervise(ctx, g, s.traces.executor(w.gen.executor), o)
+		w.sup, err = s.process.supervise(ctx, g, s.traces.executor(w.gen.executor), o)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *server) reach(ctx context.Context, w *served, f *connected, world strin
 // what its supervisor knows.
 func (s *server) goOn(w, before *served) error {
 	w.ledger, w.savings = before.ledger, before.savings
-	cfg, deps, err := s.app.supervision(w.governed, s.traces.executor(w.gen.executor), s.supervisionOf(w))
+	cfg, deps, err := s.process.supervision(w.governed, s.traces.executor(w.gen.executor), s.supervisionOf(w))
 	if err == nil {
 		w.sup = before.sup.With(cfg, deps)
 	}
@@ -170,7 +170,7 @@ func (g *generation) cachedEach() int64 {
 
 // logCycle is the CLI's, one cycle at a time: all worlds write one log.
 func (s *server) logCycle(g *governed) func(supervisor.Cycle) {
-	write := s.app.logCycle(g)
+	write := s.process.logCycle(g)
 	return func(c supervisor.Cycle) {
 		s.cycles.Lock()
 		defer s.cycles.Unlock()

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/github"
@@ -249,30 +248,5 @@ func TestF6_WhatIsMissingIsNamed(t *testing.T) {
 	}
 	if p := ending(gitlab.Token{Name: "writ"}, now); p != nil {
 		t.Errorf("a token without an end: %v", p)
-	}
-}
-
-// TestServe_FingerprintOfSecrets: a change of the file, or of a file with a
-// secret, is noticed; one of anything else isn't.
-func TestServe_FingerprintOfSecrets(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) string {
-		path := dir + "/" + name
-		must(t, replaceFile(path, []byte(text)))
-		return path
-	}
-	file, secret := put("writ.yaml", "one"), put("secret", "one")
-	a := newApp(strings.NewReader(""), nil, nil, []string{"WRIT_LOCAL_HOOK_SECRET_FILE=" + secret})
-	cfg := config.Default()
-	before := a.fingerprint(file, cfg)
-	put("other", "two")
-	if a.fingerprint(file, cfg) != before {
-		t.Error("another file counts")
-	}
-	put("secret", "two")
-	rotated := a.fingerprint(file, cfg)
-	put("writ.yaml", "two")
-	if rotated == before || a.fingerprint(file, cfg) == rotated {
-		t.Error("a change isn't noticed")
 	}
 }

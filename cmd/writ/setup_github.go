@@ -116,7 +116,7 @@ func (f *githubFlags) fits(cfg config.Config) error {
 		return usage("%s has the App %d already; name another directory with --dir.", f.configFile(), g.AppID)
 	}
 	for _, name := range f.g.Repositories {
-		if !(&connected{repositories: g.Repositories}).listed(name) {
+		if !listed(&connected{repositories: g.Repositories}, name) {
 			return &problem{exit: exitUsage, text: name + " is not among the repositories of " + f.configFile() + ".", remedy: "Add it there, under forges.github, to repositories; then call this again without --repo."}
 		}
 	}
@@ -124,12 +124,6 @@ func (f *githubFlags) fits(cfg config.Config) error {
 		return &problem{exit: exitUsage, text: f.configFile() + " is there already, and is never written to.", remedy: "Write the builder there; then call this again without it."}
 	}
 	return nil
-}
-
-// listed says whether a repository is on the allow-list.
-func (f *connected) listed(full string) bool {
-	owner, name, ok := cutRepo(full)
-	return ok && f.allowed(owner, name)
 }
 
 // setupConfig reads the flags that say where everything is.
@@ -302,4 +296,10 @@ func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Co
 		}
 	}
 	return nil
+}
+
+// listed says whether a repository is on the allow-list.
+func listed(f *connected, full string) bool {
+	owner, name, ok := cutRepo(full)
+	return ok && f.allowed(owner, name)
 }

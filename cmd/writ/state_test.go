@@ -1,19 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/writbot/writ/compliance/store"
-	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
 )
@@ -95,44 +91,6 @@ func TestStateDir_OneHolder(t *testing.T) {
 	}
 }
 
-// TestR3_LockFileRemoved: who removes or replaces the file of the lock lets no second
-// process in, and the first one notices.
-func TestR3_LockFileRemoved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	one, err := openState(path, true)
-	must(t, err)
-	must(t, one.take(lastUse{Server: true}))
-	must(t, one.inPlace())
-	for _, spoil := range []func() error{
-		func() error { return os.Remove(one.file(lockFile)) },
-		func() error { return os.WriteFile(one.file(lockFile), nil, 0o600) },
-	} {
-		must(t, spoil())
-		if p := explain(one.inPlace()); p.code != kernel.CodeEnvState || !strings.Contains(p.text, "removed or replaced") {
-			t.Errorf("the holder doesn't notice: %v", p)
-		}
-		two, err := openState(path, false)
-		must(t, err)
-		if err := two.take(lastUse{}); explain(err).code != kernel.CodeStateInUse {
-			t.Errorf("a second process is let in: %v", err)
-		}
-		if two.probe() == nil {
-			t.Error("the lock looks free")
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{in: &installation{dir: one, db: &store.DB{}}}
-		if err := s.watchStore(t.Context()); explain(err).code != kernel.CodeEnvState {
-			t.Errorf("the server goes on: %v", err)
-		}
-	})
-	one.release()
-	two, err := openState(path, false)
-	must(t, err)
-	must(t, two.take(lastUse{}))
-	two.release()
-}
-
 func TestStateDir_RefusesOthers(t *testing.T) {
 	for _, mode := range []os.FileMode{0o755, 0o770, 0o704, 0o702, 0o777} {
 		dir := filepath.Join(t.TempDir(), "s")
@@ -186,45 +144,34 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestIssueFile_EditAndLoss: an edit shows, a lost file doesn't.
-func TestIssueFile_EditAndLoss(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "1.md")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+// TestR3_LockFileRemoved: who removes or replaces the file of the lock lets no second
+// process in, and the first one notices.
+func TestR3_LockFileRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	one, err := openState(path, true)
+	must(t, err)
+	must(t, one.take(lastUse{Server: true}))
+	must(t, one.inPlace())
+	for _, spoil := range []func() error{
+		func() error { return os.Remove(one.file(lockFile)) },
+		func() error { return os.WriteFile(one.file(lockFile), nil, 0o600) },
+	} {
+		must(t, spoil())
+		if p := explain(one.inPlace()); p.code != kernel.CodeEnvState || !strings.Contains(p.text, "removed or replaced") {
+			t.Errorf("the holder doesn't notice: %v", p)
+		}
+		two, err := openState(path, false)
+		must(t, err)
+		if err := two.take(lastUse{}); explain(err).code != kernel.CodeStateInUse {
+			t.Errorf("a second process is let in: %v", err)
+		}
+		if two.probe() == nil {
+			t.Error("the lock looks free")
 		}
 	}
-	write("# T\n\nB\n")
-	f, err := newIssueFile(path, "me", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest := func() string {
-		t.Helper()
-		i, err := f.Issue(context.Background(), supervisor.Terms{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := kernel.ApprovalDigest(i.Title, i.Body)
-		if err != nil || i.Approved != f.approved {
-			t.Fatal(err, i.Approved)
-		}
-		return string(d)
-	}
-	if got := digest(); got != string(f.approved) {
-		t.Errorf("unchanged: %s", got)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if got := digest(); got != string(f.approved) {
-		t.Errorf("lost: %s", got)
-	}
-	for _, text := range []string{"# T\n\nB!\n", "no issue any more", ""} {
-		write(text)
-		if got := digest(); got == string(f.approved) {
-			t.Errorf("%q passes for what was approved", text)
-		}
-	}
+	one.release()
+	two, err := openState(path, false)
+	must(t, err)
+	must(t, two.take(lastUse{}))
+	two.release()
 }

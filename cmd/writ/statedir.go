@@ -179,15 +179,6 @@ func openState(path string, create bool) (*stateDir, error) {
 	return &stateDir{path: abs}, nil
 }
 
-// cause is the system's word without the path.
-func cause(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err.Error()
-	}
-	return err.Error()
-}
-
 // take takes the lock, or tells who has it (state.in_use, exit 13).
 func (s *stateDir) take(use lastUse) error {
 	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -415,4 +406,47 @@ func replaceFile(path string, data []byte) error {
 		_ = os.Remove(f.Name()) // the error that matters is the other one
 	}
 	return err
+}
+
+// probe takes the lock and gives it back; the error is that of a taken one.
+func (s *stateDir) probe() error {
+	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR, 0)
+	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
+		f, err = os.Open(s.file(lockFile)) // whoever may only read sees who works there, too
+	}
+	if err != nil {
+		return nil // without the file nobody ever ran here
+	}
+	defer f.Close()
+	self, free := s.tryBoth(f)
+	if !free {
+		return inUse(s.path, readUse(f))
+	}
+	_ = self.Close() // nothing is buffered
+	return nil
+}
+
+// checkpointPrefix is what the names of checkpoints in a state directory begin
+// with (ledger.CheckpointFile).
+const checkpointPrefix = "checkpoint-"
+
+// maxCheckpointBytes bounds a checkpoint file; one is some hundred bytes.
+const maxCheckpointBytes = 64 << 10
+
+// checkpoints reads the signed checkpoints by their names.
+func (s *stateDir) checkpoints() (map[string][]byte, error) {
+	entries, err := os.ReadDir(s.path)
+	if err != nil {
+		return nil, failedState(s.path, err, "can't be read")
+	}
+	found := map[string][]byte{}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), checkpointPrefix) {
+			continue
+		}
+		if found[e.Name()], err = readLimited(s.file(e.Name()), maxCheckpointBytes); err != nil {
+			return nil, failedState(s.path, err, "has a checkpoint that can't be read")
+		}
+	}
+	return found, nil
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,7 +28,6 @@ import (
 	"github.com/writbot/writ/executor/command"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/clone"
-	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
 	"github.com/writbot/writ/kernel/tick"
 )
@@ -40,39 +38,6 @@ const branchLeaseSeconds = 300
 
 // watchInterval is how often a watching tick looks at a remote.
 const watchInterval = 30 * time.Second
-
-// tickExits are the statuses of `writ tick`, the gravest first: of several branches
-// the first that is met by one of them is the command's.
-var tickExits = []struct {
-	status branch.Status
-	exit   int
-}{
-	{branch.StatusInterrupted, exitOther},
-	{branch.StatusUnable, exitOther},
-	{branch.StatusUnknown, exitOther},
-	{branch.StatusRefused, exitRefused},
-	{branch.StatusInvalid, exitInvalid},
-	{branch.StatusFailed, exitFailed},
-	{branch.StatusLost, exitLost},
-	{branch.StatusMalformed, exitMalformed},
-	{branch.StatusUnrunnable, exitMissing},
-	{branch.StatusMissing, exitMissing},
-	{branch.StatusRunning, exitDone},
-	{branch.StatusDone, exitDone},
-	{branch.StatusTakenOver, exitTakenOver},
-	{branch.StatusHeld, exitHeld},
-	{branch.StatusIdle, exitIdle},
-	{branch.StatusNone, exitIdle},
-}
-
-func tickExit(seen map[branch.Status]bool) int {
-	for _, e := range tickExits {
-		if seen[e.status] {
-			return e.exit
-		}
-	}
-	return exitIdle
-}
 
 // branchFlags are those that all commands of the branch runner share.
 type branchFlags struct {
@@ -391,18 +356,4 @@ func tickText(res branch.Result) string {
 		fmt.Fprintf(&b, "    all of its output: %s\n", res.Log)
 	}
 	return b.String()
-}
-
-// explainAnswer is a commit of a command's that didn't come to stand.
-func explainAnswer(err error) *problem {
-	var ans *branch.Answer
-	if !errors.As(err, &ans) {
-		return nil
-	}
-	p := &problem{code: kernel.Code(git.CodeOf(ans.Err)), text: ans.Error() + ".", exit: tickExit(map[branch.Status]bool{ans.Status: true})}
-	var ge *git.Error
-	if errors.As(ans.Err, &ge) && p.code.Info().Remedy == "" {
-		p.remedy = ge.Remedy
-	}
-	return p
 }

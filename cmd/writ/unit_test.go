@@ -22,13 +22,13 @@ import (
 // TestResolve: --resolve gives a host the address that it names, leaves all other hosts to
 // who looked them up before, and refuses what is no address by the host's name.
 func TestResolve(t *testing.T) {
-	a := &app{}
+	a := &process{}
 	var p *problem
 	if err := a.resolve(map[string]string{"models.example": "localhost"}); !errors.As(err, &p) || p.exit != exitUsage || !strings.Contains(err.Error(), `no address for "models.example"`) || a.resolver != nil {
 		t.Errorf("a wrong address: %v, resolver %v", err, a.resolver)
 	}
 	for host, want := range map[string]string{"models.example": "127.0.0.1", "other.example": "192.0.2.7"} {
-		a := &app{resolver: told{hosts: map[string]netip.Addr{"other.example": netip.MustParseAddr("192.0.2.7")}}}
+		a := &process{resolver: told{hosts: map[string]netip.Addr{"other.example": netip.MustParseAddr("192.0.2.7")}}}
 		if err := a.resolve(map[string]string{"models.example": "127.0.0.1"}); err != nil {
 			t.Fatal(err)
 		}

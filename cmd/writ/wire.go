@@ -7,10 +7,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
-	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/contract"
@@ -25,24 +23,21 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// defaultBuilder is the name that a contract gives where it gives none.
-const defaultBuilder = "default"
-
 // supervision is in what a command and a server differ.
 type supervision struct {
-	file    *supervisor.ContractFile      // instead of the repository's contract
-	display *display                      // nil: nobody watches
-	forge   *supervisor.Forge             // nil: tasks come from files
-	ended   func(supervisor.Cycle)        // nil: the execution log
-	repo    supervisor.Repo               // nil: the world's own
-	healed  func(tasks []int64)           // nil: nobody waits
-	tail    func(task int64, line string) // nil: nobody looks on
-	observe bool                          // claim nothing, whatever the contract says
-	saved   *supervisor.Saved             // what was folded of the ledger's first records; nil: nothing
+	file     *supervisor.ContractFile      // instead of the repository's contract
+	progress func(line string)             // told of each step; nil: nobody watches
+	forge    *supervisor.Forge             // nil: tasks come from files
+	ended    func(supervisor.Cycle)        // nil: the execution log
+	repo     supervisor.Repo               // nil: the world's own
+	healed   func(tasks []int64)           // nil: nobody waits
+	tail     func(task int64, line string) // nil: nobody looks on
+	observe  bool                          // claim nothing, whatever the contract says
+	saved    *supervisor.Saved             // what was folded of the ledger's first records; nil: nothing
 }
 
 // supervise makes the supervisor of a world.
-func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor, o supervision) (*supervisor.Supervisor, error) {
+func (a *process) supervise(ctx context.Context, in *governed, ex executor.Executor, o supervision) (*supervisor.Supervisor, error) {
 	var history *supervisor.History
 	err := in.boot(in.world, func() (err error) {
 		history, err = in.history(ctx, o.saved)
@@ -59,7 +54,7 @@ func (a *app) supervise(ctx context.Context, in *governed, ex executor.Executor,
 }
 
 // supervision is what a supervisor is made of, beside its world's history.
-func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cfg supervisor.Config, deps supervisor.Deps, err error) {
+func (a *process) supervision(in *governed, ex executor.Executor, o supervision) (cfg supervisor.Config, deps supervisor.Deps, err error) {
 	runner, err := in.dir.runnerID()
 	if err != nil {
 		return cfg, deps, err
@@ -92,9 +87,7 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 	if deps.Ended == nil {
 		deps.Ended = a.logCycle(in)
 	}
-	if d := o.display; d != nil {
-		deps.Progress, deps.Tail = d.Progress, func(_ int64, line string) { d.Tail(line) }
-	}
+	deps.Progress = o.progress
 	cfg = supervisor.Config{
 		World: in.world, Repository: in.display, RunnerID: runner, RefPrefix: refPrefix(in.cfg.Refs), Base: in.baseRef(), Contract: o.file,
 		Caps: in.cfg.Caps.Contract(), Lease: l.Policy(), LeaseSeconds: l.Seconds, MarginSeconds: l.MarginSeconds(),
@@ -106,9 +99,15 @@ func (a *app) supervision(in *governed, ex executor.Executor, o supervision) (cf
 	return cfg, deps, nil
 }
 
+// overrides are what a command line gives beside the configuration.
+type overrides struct {
+	argv []string       // of the only builder; nil: those of the configuration
+	ro   []config.Mount // shown to builders and checks besides
+}
+
 // executor makes the executor of this host, and clears what dead runs left.
-func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
-	x, err := a.newExecutor(j, in)
+func (a *process) executor(in *installation, o overrides) (*builder.Local, error) {
+	x, err := a.newExecutor(in, o)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func (a *app) executor(j *job, in *installation) (*builder.Local, error) {
 }
 
 // newExecutor makes an executor beside whatever runs already.
-func (a *app) newExecutor(j *job, in *installation) (*builder.Local, error) {
+func (a *process) newExecutor(in *installation, o overrides) (*builder.Local, error) {
 	given, err := a.credentials(in.cfg)
 	if err != nil {
 		return nil, err
@@ -130,7 +129,7 @@ func (a *app) newExecutor(j *job, in *installation) (*builder.Local, error) {
 		WorkDir: in.dir.file(workspaces), Redact: a.redactor.String, Holds: a.redactor.Holds,
 		Now: func() int64 { return newClock().Now().WallMs }, Log: in.log,
 		Checks: builder.Builder{
-			Env: in.cfg.Checks.Env, ReadOnly: mounts(in.cfg.Checks.RO, j.ro), Loopback: in.cfg.Checks.Loopback,
+			Env: in.cfg.Checks.Env, ReadOnly: mounts(in.cfg.Checks.RO, o.ro), Loopback: in.cfg.Checks.Loopback,
 			Egress: config.Rules(in.cfg.Checks.Egress, given),
 		},
 	}
@@ -138,17 +137,17 @@ func (a *app) newExecutor(j *job, in *installation) (*builder.Local, error) {
 		cfg.Layers = builder.Layers{Dir: in.dir.file(layers), Bytes: int64(size), Age: in.cfg.Layers.Age, ChecksOnly: !in.cfg.Layers.Builders}
 	}
 	for name, b := range in.cfg.Builders {
-		cfg.Builders[name] = toBuilder(b, j.ro, given)
+		cfg.Builders[name] = toBuilder(b, o.ro, given)
 	}
-	if j.builder != nil { // the person at the keyboard overrides what a task names
-		only := toBuilder(config.DefaultBuilder(j.builder...), j.ro, nil)
+	if o.argv != nil { // the person at the keyboard overrides what a task names
+		only := toBuilder(config.DefaultBuilder(o.argv...), o.ro, nil)
 		only.Loopback = in.cfg.Sandbox != config.SandboxLandlock // which has none to give
 		cfg.Any = &only
 	}
 	return builder.New(cfg), nil
 }
 
-func (a *app) sandbox(in *installation) sandbox.Sandbox {
+func (a *process) sandbox(in *installation) sandbox.Sandbox {
 	cfg := sandbox.Config{WithoutLandlock: in.cfg.WithoutLandlock, Log: in.log}
 	if in.cfg.Sandbox == config.SandboxNone {
 		in.log.Warn("sandbox: none. Builders and checks run with all your rights")
@@ -209,21 +208,8 @@ func contractFile(path string) (*supervisor.ContractFile, error) {
 	return &supervisor.ContractFile{Name: filepath.Base(path), Read: read}, nil
 }
 
-// parseKeys reads public keys as authorized_keys has them.
-func parseKeys(lines []string) ([]ssh.PublicKey, error) {
-	var out []ssh.PublicKey
-	for _, line := range lines {
-		key, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(line))
-		if err != nil || len(strings.TrimSpace(string(rest))) > 0 {
-			return nil, usage("A key is no OpenSSH public key (ssh-ed25519 AAAA…).")
-		}
-		out = append(out, key)
-	}
-	return out, nil
-}
-
 // localActor is the person at the keyboard.
-func (a *app) localActor() string {
+func (a *process) localActor() string {
 	name := a.env["USER"]
 	if u, err := user.Current(); err == nil {
 		name = u.Username

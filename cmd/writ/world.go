@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -16,57 +14,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel/canon"
 )
 
 func (a *app) worldCommand() *cobra.Command {
 	cmd := group("world", "Say that a repository goes on as another, and show what was said of keys")
 	cmd.AddCommand(a.worldRebind(), a.worldRepair(), a.worldRestore(), a.worldLog())
 	return cmd
-}
-
-// Fault points of what is kept of the acts, for crash tests: the act is pushed then.
-const (
-	faultActsPushed supervisor.Point = "world.acts.pushed"
-	faultActsKept   supervisor.Point = "world.acts.kept"
-)
-
-// actMemory is the file of the state directory that keeps what was seen of a
-// world's acts.
-type actMemory struct {
-	file  string
-	reach func(supervisor.Point)
-}
-
-// memoryOf is the file of one world.
-func (in *installation) memoryOf(world string) actMemory {
-	const digits = 16 // as for checkpoints
-	reach := in.fault
-	if reach == nil {
-		reach = func(supervisor.Point) {}
-	}
-	return actMemory{in.dir.file("world-acts-" + canon.Sum([]byte(world)).Hex()[:digits]), reach}
-}
-
-// Load implements worldref.Memory.
-func (m actMemory) Load() ([]byte, error) {
-	data, err := readLimited(m.file, maxSaved)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return data, err
-}
-
-// Save implements worldref.Memory.
-func (m actMemory) Save(data []byte) error {
-	m.reach(faultActsPushed)
-	err := replaceFile(m.file, data)
-	m.reach(faultActsKept)
-	return err
 }
 
 // actPlace is a world in whose repository acts are written.
@@ -77,19 +33,6 @@ type actPlace struct {
 	room   *worldref.Room
 	prefix string   // of its state refs
 	refs   git.Refs // state refs, branches, and the ref of the acts
-}
-
-// actsOf opens the acts of a world of this installation.
-func (in *installation) actsOf(repo worldref.Repo, world string) (*worldref.Room, error) {
-	listed, err := in.listed()
-	if err != nil {
-		return nil, err
-	}
-	room, err := worldref.Open(repo, world, worldref.Ref(refPrefix(in.cfg.Refs)), in.memoryOf(world))
-	if err == nil {
-		room.Know(listed...)
-	}
-	return room, err
 }
 
 // openActs opens a world's repository, and reads its refs and its acts. Close its
@@ -149,36 +92,6 @@ func (a *app) reader(in *installation, p *actPlace, world string, history *super
 	return supervisor.New(cfg, deps, history), nil
 }
 
-// testimony is what the ledger of a world says, if there is one. It is read as it is,
-// for an interrupted rotation has handed it to the next key.
-func (in *installation) testimony(ctx context.Context, world string) (*supervisor.History, error) {
-	store, err := ledger.OpenReadOnly(ctx, in.dir.file(ledger.FileName), ledger.Options{Logger: in.log})
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	names, err := store.Worlds(ctx)
-	if err != nil || !slices.Contains(names, world) {
-		return supervisor.NoHistory(), err
-	}
-	l, err := store.World(ctx, world)
-	if err != nil {
-		return nil, err
-	}
-	signed, err := ledger.KeptCheckpoint(in.dir.path, world)
-	if err != nil {
-		return nil, err
-	}
-	r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Outside: true})
-	if err == nil {
-		err = r.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return in.dir.folded(ctx, l)
-}
-
 // marks are commits on refs, and the last of the acts.
 func (p *actPlace) marks(stands []supervisor.Stand, until func(supervisor.Stand) git.OID) (marks []worldref.Mark) {
 	for _, st := range stands {
@@ -203,17 +116,6 @@ func (a *app) tellMoved(p *actPlace, st supervisor.Stand, until git.OID) {
 	default:
 		a.print("    it doesn't count\n")
 	}
-}
-
-// writer signs acts with a key of this installation.
-func (in *installation) writer(key ssh.Signer) worldref.Writer {
-	return worldref.Writer{Signer: git.NewSigner(key), Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email}
-}
-
-// listed are the keys that the operator lists, and the installation's own.
-func (in *installation) listed() ([]ssh.PublicKey, error) {
-	keys, err := parseKeys(in.cfg.TrustedRunners)
-	return append(keys, in.key.SSHSigner().PublicKey()), err
 }
 
 // worldFlags are those of the commands that write an act.
@@ -275,46 +177,6 @@ func (a *app) openForActs(ctx context.Context, cfg config.Config, state string, 
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	return openingInstallation(ctx, &installation{cfg: cfg, log: log, rotating: rotating, fault: a.fault}, state, lastUse{})
-}
-
-// worldsOf are the worlds of an installation that are meant, with where their
-// repositories are.
-func (in *installation) worldsOf(ctx context.Context, only string, without []string) (map[string]string, error) {
-	use := in.dir.lastUse()
-	names, err := in.store.Worlds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := maps.Clone(use.Repos)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for _, n := range names {
-		if out[n] == "" {
-			out[n] = ""
-		}
-	}
-	for _, w := range without {
-		if _, known := out[use.meant(w)]; !known {
-			return nil, usage("The state directory has no world %s.", w)
-		}
-		delete(out, use.meant(w))
-	}
-	if only != "" {
-		url, known := out[use.meant(only)]
-		if !known {
-			return nil, usage("The state directory has no world %s.", only)
-		}
-		out = map[string]string{use.meant(only): url}
-	}
-	for w, url := range out {
-		if url == "" {
-			p := usage("The state directory doesn't say where the repository of %s is.", use.called(w))
-			p.remedy = "Start the server once, which notes it; or leave the world out: --without '" + w + "'."
-			return nil, p
-		}
-	}
-	return out, nil
 }
 
 // eachWorld opens the worlds that are meant, all before anything is changed.

@@ -124,7 +124,7 @@ func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r r
 		return nil, err
 	}
 	here := p.room.Standing(listed...)
-	if err := in.spokenOf(ctx, p, r.old, stands, here); err != nil {
+	if err := refuseSpoken(ctx, in, p, r.old, stands, here); err != nil {
 		return nil, err
 	}
 	left := map[string]string{}
@@ -166,9 +166,9 @@ func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r r
 	return marks, nil
 }
 
-// spokenOf is an error where neither the repository nor the state directory has a word of
+// refuseSpoken is an error where neither the repository nor the state directory has a word of
 // the world that is to go on: an act about it would stand there for ever, and say nothing.
-func (in *installation) spokenOf(ctx context.Context, p *actPlace, old string, stands []supervisor.Stand, acts worldref.Standing) error {
+func refuseSpoken(ctx context.Context, in *installation, p *actPlace, old string, stands []supervisor.Stand, acts worldref.Standing) error {
 	named := map[string]bool{}
 	for _, st := range stands {
 		named[st.World] = true
@@ -277,17 +277,4 @@ func (id *identity) ask(ctx context.Context, f *connected, r forge.Repo) error {
 	id.vouched, id.display, id.close = true, f.display(found.Repo), f.host.Close
 	id.issues = func(ctx context.Context, n int64) (forge.Issue, error) { return client.Issue(ctx, found.Repo, n) }
 	return nil
-}
-
-// named reads owner and name from a URL of this forge.
-func (f *connected) named(url string) (forge.Repo, bool) {
-	plain := func(s string) string { return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(s, "/"), ".git")) }
-	parts := strings.Split(strings.TrimSuffix(strings.TrimSuffix(url, "/"), ".git"), "/")
-	for first := len(parts) - 2; first > 0; first-- {
-		r := forge.Repo{Owner: strings.Join(parts[first:len(parts)-1], "/"), Name: parts[len(parts)-1]}
-		if plain(f.host.GitURL(r)) == plain(url) {
-			return r, true
-		}
-	}
-	return forge.Repo{}, false
 }
