@@ -7,14 +7,16 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/writbot/writ/cmd/internal/server/servertest"
 )
 
 // forgePlace is a repository on an embedded forge, and the program that serves it.
-type forgePlace struct{ *servePlace }
+type forgePlace struct{ *servertest.Place }
 
 func newForgePlace(t *testing.T) *forgePlace {
 	t.Helper()
-	return &forgePlace{newServePlace(t, func(ctx context.Context, log io.Writer, env []string, file string) int {
+	return &forgePlace{servertest.New(t, func(ctx context.Context, log io.Writer, env []string, file string) int {
 		return newApp(strings.NewReader(""), log, log, env).main(ctx, []string{"serve", "--config", file})
 	})}
 }
@@ -22,6 +24,6 @@ func newForgePlace(t *testing.T) *forgePlace {
 // cli runs a command beside the server.
 func (p *forgePlace) cli(args ...string) (int, string) {
 	var out bytes.Buffer
-	exit := Main(args, strings.NewReader(""), &out, &out, append(os.Environ(), p.env...))
+	exit := Main(args, strings.NewReader(""), &out, &out, append(os.Environ(), p.Env...))
 	return exit, out.String()
 }

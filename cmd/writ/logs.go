@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -29,14 +32,14 @@ short lines is shown in part. Of what has ended, the report on the issue has the
 	cmd.Flags().StringVar(&w.world, "world", "", "the repository, by its name or its identity, for a server with several")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until nothing of the task runs")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		number, err := argNumber(args[0])
+		number, err := installation.ArgNumber(args[0])
 		if err != nil {
 			return err
 		}
 		if w.state == "" {
-			return usage("--state-dir is missing: give the server's.")
+			return problem.Usage("--state-dir is missing: give the server's.")
 		}
-		if err := pathFlag("state-dir", w.state); err != nil {
+		if err := installation.PathFlag("state-dir", w.state); err != nil {
 			return err
 		}
 		return a.showLogs(ctx, w, number, follow)
@@ -45,27 +48,27 @@ short lines is shown in part. Of what has ended, the report on the issue has the
 }
 
 func (a *app) showLogs(ctx context.Context, w whereFlags, number int64, follow bool) error {
-	dir, err := openState(w.state, false)
+	dir, err := installation.OpenDir(w.state, false)
 	if err != nil {
 		return err
 	}
-	world := dir.lastUse().meant(w.world)
+	world := dir.LastUse().Meant(w.world)
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for next, first := int64(0), true; ; first = false {
-		t, err := a.askLogs(ctx, dir, request{Act: actLogs, World: world, Task: number, Next: next})
+		t, err := a.askLogs(ctx, dir, installation.Request{Act: server.ActLogs, World: world, Task: number, Next: next})
 		switch {
 		case err != nil:
 			return err
 		case first && !t.Runs:
-			return &problem{exit: exitOther, text: "Nothing of task " + strconv.FormatInt(number, 10) + " runs now.",
-				remedy: "`writ task show` and the issue say how it stands; the report has the end of the output, where something failed."}
+			return &problem.Error{Exit: problem.ExitOther, Text: "Nothing of task " + strconv.FormatInt(number, 10) + " runs now.",
+				Remedy: "`writ task show` and the issue say how it stands; the report has the end of the output, where something failed."}
 		}
 		if t.Lost > 0 && !first {
 			a.print("… %d lines left out\n", t.Lost)
 		}
 		for _, line := range t.Lines {
-			a.print("%s\n", a.redactor.String(line))
+			a.print("%s\n", a.Redactor.String(line))
 		}
 		if next = t.Next; !follow || !t.Runs {
 			return nil
@@ -78,20 +81,20 @@ func (a *app) showLogs(ctx context.Context, w whereFlags, number int64, follow b
 	}
 }
 
-func (a *app) askLogs(ctx context.Context, dir *stateDir, r request) (t tailed, err error) {
-	busy := func() bool { return errors.As(dir.probe(), new(*problem)) }
+func (a *app) askLogs(ctx context.Context, dir *installation.Dir, r installation.Request) (t server.LogLines, err error) {
+	busy := func() bool { return errors.As(dir.Probe(), new(*problem.Error)) }
 	if !busy() {
-		return t, &problem{exit: exitOther, text: "No process runs with the state directory " + dir.path + ", so nothing of its tasks does.", remedy: "`writ serve` starts the server."}
+		return t, &problem.Error{Exit: problem.ExitOther, Text: "No process runs with the state directory " + dir.Path + ", so nothing of its tasks does.", Remedy: "`writ serve` starts the server."}
 	}
-	r.Actor, r.Time = a.localActor(), time.Now().UnixMilli()
-	ans, err := dir.ask(ctx, r, func() bool { return !busy() })
+	r.Actor, r.Time = a.LocalActor(), time.Now().UnixMilli()
+	ans, err := dir.Ask(ctx, r, func() bool { return !busy() })
 	switch {
-	case errors.Is(err, errUnheard):
-		return t, coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
+	case errors.Is(err, installation.ErrUnheard):
+		return t, problem.Coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", installation.AnswerTime)
 	case err != nil:
 		return t, err
 	case !ans.OK:
-		return t, ans.problem("Only a server (`writ serve`) keeps what its builders print; writ task run prints it itself.")
+		return t, ans.Problem("Only a server (`writ serve`) keeps what its builders print; writ task run prints it itself.")
 	}
 	return t, json.Unmarshal([]byte(ans.Said), &t)
 }

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
@@ -45,7 +47,7 @@ func noCoreFiles() {
 
 // app is one call of the program.
 type app struct {
-	*process
+	*wire.Process
 	stdin  io.Reader
 	stdout io.Writer
 	json   bool
@@ -55,8 +57,8 @@ type app struct {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env []string) *app {
-	a := &app{process: newProcess(stderr, env), stdin: stdin, stdout: stdout}
-	a.version = version
+	a := &app{Process: wire.NewProcess(stderr, env), stdin: stdin, stdout: stdout}
+	a.Version = version
 	return a
 }
 
@@ -69,13 +71,13 @@ func (a *app) main(ctx context.Context, args []string) (exit int) {
 	}()
 	err := a.root().execute(ctx, args)
 	if err == nil {
-		return exitDone
+		return problem.ExitDone
 	}
 	return a.fail(err)
 }
 
 // panicked is a fault of writ's own. The stack says where, and holds no values.
-func panicked(p any) *problem {
+func panicked(p any) *problem.Error {
 	place := "unknown place"
 	for line := range strings.Lines(string(debug.Stack())) {
 		if i := strings.Index(line, "/writ/"); i >= 0 && strings.HasPrefix(line, "\t") && !strings.Contains(line, "main.go") {
@@ -83,29 +85,29 @@ func panicked(p any) *problem {
 			break
 		}
 	}
-	return &problem{code: kernel.CodeMachinePanic, exit: exitOther, text: fmt.Sprintf("Writ met a fault of its own at %s: %v", place, p)}
+	return &problem.Error{Code: kernel.CodeMachinePanic, Exit: problem.ExitOther, Text: fmt.Sprintf("Writ met a fault of its own at %s: %v", place, p)}
 }
 
 // fail tells an error and returns its exit status.
 func (a *app) fail(err error) int {
-	var q quiet
+	var q problem.Quiet
 	if errors.As(err, &q) {
 		return int(q)
 	}
-	p := explain(err)
+	p := problem.Explain(err)
 	a.tell(p)
-	if a.json && a.notice != nil && p.exit != exitUsage {
+	if a.json && a.notice != nil && p.Exit != problem.ExitUsage {
 		a.printNotice(*a.notice, p)
 	}
-	return p.exit
+	return p.Exit
 }
 
 // printNotice is the report of a call that never came to a task's kernel.
-func (a *app) printNotice(r report.Report, p *problem) {
-	if p.code.Known() {
-		r.Violations = append(r.Violations, kernel.Violation{Code: p.code, Subject: p.subject, Detail: p.text})
+func (a *app) printNotice(r report.Report, p *problem.Error) {
+	if p.Code.Known() {
+		r.Violations = append(r.Violations, kernel.Violation{Code: p.Code, Subject: p.Subject, Detail: p.Text})
 	}
-	r.Held = p.held
+	r.Held = p.Held
 	if data, err := r.JSON(); err == nil {
 		a.printJSON(data)
 	}
@@ -113,28 +115,28 @@ func (a *app) printNotice(r report.Report, p *problem) {
 
 // printJSON writes one document, the only thing on standard output.
 func (a *app) printJSON(data []byte) {
-	fmt.Fprintln(a.stdout, report.CleanJSON(a.redactor.String(string(data))))
+	fmt.Fprintln(a.stdout, report.CleanJSON(a.Redactor.String(string(data))))
 }
 
 // print writes text for a person to standard output.
 func (a *app) print(format string, args ...any) {
-	fmt.Fprint(a.stdout, report.Clean(a.redactor.String(fmt.Sprintf(format, args...))))
+	fmt.Fprint(a.stdout, report.Clean(a.Redactor.String(fmt.Sprintf(format, args...))))
 }
 
 // tell writes a problem to standard error: code and sentence, then the remedy.
-func (a *app) tell(p *problem) {
+func (a *app) tell(p *problem.Error) {
 	head := "writ: "
-	if p.code != "" {
-		head += string(p.code) + ": "
+	if p.Code != "" {
+		head += string(p.Code) + ": "
 	}
-	remedy := p.remedy
+	remedy := p.Remedy
 	if remedy == "" {
-		remedy = p.code.Info().Remedy
+		remedy = p.Code.Info().Remedy
 	}
-	text := head + strings.TrimSpace(p.text)
+	text := head + strings.TrimSpace(p.Text)
 	if remedy != "" {
 		text += "\n" + remedy
 	}
-	text = report.Clean(a.redactor.String(text))
-	fmt.Fprintln(a.stderr, strings.ReplaceAll(text, "\n", "\n  "))
+	text = report.Clean(a.Redactor.String(text))
+	fmt.Fprintln(a.Stderr, strings.ReplaceAll(text, "\n", "\n  "))
 }

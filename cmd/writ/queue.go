@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -26,9 +29,9 @@ for a person are not among them: writ task show says what those wait for.`,
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if state == "" {
-			return usage("--state-dir is missing: give the server's.")
+			return problem.Usage("--state-dir is missing: give the server's.")
 		}
-		if err := pathFlag("state-dir", state); err != nil {
+		if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}
 		said, err := a.askQueue(ctx, state)
@@ -39,7 +42,7 @@ for a person are not among them: writ task show says what those wait for.`,
 			a.printJSON([]byte(said))
 			return nil
 		}
-		var q queued
+		var q server.Queue
 		if err := json.Unmarshal([]byte(said), &q); err != nil {
 			return err
 		}
@@ -50,32 +53,32 @@ for a person are not among them: writ task show says what those wait for.`,
 }
 
 func (a *app) askQueue(ctx context.Context, state string) (string, error) {
-	dir, err := openState(state, false)
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return "", err
 	}
-	busy := func() bool { return errors.As(dir.probe(), new(*problem)) }
+	busy := func() bool { return errors.As(dir.Probe(), new(*problem.Error)) }
 	if !busy() {
-		return "", &problem{exit: exitOther, text: "No process runs with the state directory " + state + ", so nothing waits in one.", remedy: "`writ serve` starts the server."}
+		return "", &problem.Error{Exit: problem.ExitOther, Text: "No process runs with the state directory " + state + ", so nothing waits in one.", Remedy: "`writ serve` starts the server."}
 	}
-	ans, err := dir.ask(ctx, request{Act: actQueue, Actor: a.localActor(), Time: time.Now().UnixMilli()}, func() bool { return !busy() })
+	ans, err := dir.Ask(ctx, installation.Request{Act: server.ActQueue, Actor: a.LocalActor(), Time: time.Now().UnixMilli()}, func() bool { return !busy() })
 	switch {
-	case errors.Is(err, errUnheard):
-		return "", coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
+	case errors.Is(err, installation.ErrUnheard):
+		return "", problem.Coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", installation.AnswerTime)
 	case err != nil:
 		return "", err
 	case !ans.OK:
-		return "", ans.problem("Only a server (`writ serve`) has a queue.")
+		return "", ans.Problem("Only a server (`writ serve`) has a queue.")
 	}
 	return ans.Said, nil
 }
 
 // queueText is the answer for a person.
-func queueText(q queued) string {
+func queueText(q server.Queue) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "build slots in use: %d of %d; tasks that wait: %d\n", q.Builds, q.Of, q.Total)
 	for _, t := range q.Waiting {
-		fmt.Fprintf(&b, "%s#%d  %s: %s", t.Repository, t.Task, t.Why, waitWords[t.Why])
+		fmt.Fprintf(&b, "%s#%d  %s: %s", t.Repository, t.Task, t.Why, server.WaitWords[t.Why])
 		if t.Place > 0 {
 			fmt.Fprintf(&b, " (place %d)", t.Place)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -28,7 +29,7 @@ func (a *app) root() tree {
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetErr(a.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	task := group("task", "Run a task, see how it stands, act on it")
 	task.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
@@ -46,7 +47,7 @@ func group(use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage("%s needs a command.", cmd.CommandPath())
+			return problem.Usage("%s needs a command.", cmd.CommandPath())
 		},
 	}
 }
@@ -59,16 +60,16 @@ func (t tree) execute(ctx context.Context, args []string) error {
 	}
 	t.SetArgs(args)
 	cmd, err := t.ExecuteContextC(ctx)
-	var p *problem
-	var q quiet
+	var p *problem.Error
+	var q problem.Quiet
 	if err == nil || errors.As(err, &q) {
 		return err
 	}
 	if !errors.As(err, &p) {
-		p = usage("%s.", err.Error())
+		p = problem.Usage("%s.", err.Error())
 	}
-	if p.exit == exitUsage && p.code == "" && p.remedy == "" {
-		p.remedy = howToCall(cmd)
+	if p.Exit == problem.ExitUsage && p.Code == "" && p.Remedy == "" {
+		p.Remedy = howToCall(cmd)
 	}
 	return p
 }
@@ -78,11 +79,11 @@ func (t tree) execute(ctx context.Context, args []string) error {
 func (a *app) do(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
-		var q quiet
+		var q problem.Quiet
 		if err == nil || errors.As(err, &q) {
 			return err
 		}
-		return explain(err)
+		return problem.Explain(err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/writbot/writ/cmd/internal/server"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -29,16 +31,16 @@ change of the file, has the configuration read again.`,
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		context.AfterFunc(ctx, stop) // the second signal kills
-		if a.env["GOGC"] == "" {
+		if a.Env["GOGC"] == "" {
 			debug.SetGCPercent(100) // its heap is larger than a command's, and stays: see main
 		}
 		hups := make(chan os.Signal, 1)
 		signal.Notify(hups, syscall.SIGHUP)
 		defer signal.Stop(hups)
-		if err := a.resolve(hosts); err != nil {
+		if err := a.Resolve(hosts); err != nil {
 			return err
 		}
-		return serve(ctx, a.process, file, hups)
+		return server.Serve(ctx, a.Process, file, hups)
 	})
 	return cmd
 }

@@ -23,6 +23,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/branch"
 	"github.com/writbot/writ/executor/command"
@@ -80,7 +82,7 @@ and the command failed, 25 taken over and nothing else to do, 26 HEAD can't be r
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.tick(ctx, f) })
 	fs := cmd.Flags()
-	f.add(cmd, a.env, "")
+	f.add(cmd, a.Env, "")
 	fs.StringArrayVar(&f.globs, "branch", nil, "which branches, such as 'feature/*'; may be repeated (default all)")
 	fs.StringVar(&f.current, "current-branch", branch.CurrentSkip, "the branch that is checked out: skip, include or only")
 	fs.StringVar(&f.worktrees, "worktree", "", "directory for working trees (default .worktrees at the top of the clone)")
@@ -109,22 +111,22 @@ func (f *branchFlags) add(cmd *cobra.Command, env map[string]string, remote stri
 func (f tickFlags) check() error {
 	for _, g := range f.globs {
 		if _, err := path.Match(g, ""); err != nil {
-			return usage("--branch %q is no pattern: %s.", g, err)
+			return problem.Usage("--branch %q is no pattern: %s.", g, err)
 		}
 	}
 	switch {
 	case f.current != branch.CurrentSkip && f.current != branch.CurrentInclude && f.current != branch.CurrentOnly:
-		return usage("--current-branch is skip, include or only, not %q.", f.current)
+		return problem.Usage("--current-branch is skip, include or only, not %q.", f.current)
 	case f.lease < 1 || f.lease > lease.MaxLeaseSeconds:
-		return usage("--lease-seconds is 1 to %d.", lease.MaxLeaseSeconds)
+		return problem.Usage("--lease-seconds is 1 to %d.", lease.MaxLeaseSeconds)
 	case f.grace < 0 || f.grace > lease.MaxPolicySeconds:
-		return usage("--grace is 0 to %d.", lease.MaxPolicySeconds)
+		return problem.Usage("--grace is 0 to %d.", lease.MaxPolicySeconds)
 	case f.jobs < 1:
-		return usage("--jobs is 1 or more.")
+		return problem.Usage("--jobs is 1 or more.")
 	case f.interval < time.Second:
-		return usage("--interval is a second or more.")
+		return problem.Usage("--interval is a second or more.")
 	case f.role != "" && !tick.ValidRole(f.role):
-		return usage("--role is a word of lower-case letters, digits, _ and -, not %q.", f.role)
+		return problem.Usage("--role is a word of lower-case letters, digits, _ and -, not %q.", f.role)
 	}
 	return nil
 }
@@ -136,7 +138,7 @@ type branchPlace struct {
 }
 
 func (p branchPlace) close() {
-	closeRepo(p.remote)
+	installation.CloseRepo(p.remote)
 	_ = p.clone.Close() // everything that counts was answered before
 }
 
@@ -153,7 +155,7 @@ func (a *app) openBranches(ctx context.Context, remote string) (branchPlace, err
 	url, err := c.PushURL(ctx, remote)
 	if err == nil {
 		auth := c.Credential(ctx, url)
-		a.hideValues([]string{auth.Password})
+		a.HideValues([]string{auth.Password})
 		p.remote, err = git.Open(ctx, git.Endpoint{URL: url, Auth: auth}, git.Options{})
 	}
 	if err != nil {
@@ -177,7 +179,7 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 		return err
 	}
 	defer p.close()
-	if f.detach && a.env[detached] == "" {
+	if f.detach && a.Env[detached] == "" {
 		return a.tickAway(p)
 	}
 	out := &tickOutput{a: a, seen: map[branch.Status]bool{}}
@@ -187,7 +189,7 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 		out.up = os.NewFile(caller, "caller")
 	}
 	r, err := branch.New(a.branchConfig(f, p), branch.Deps{
-		Clone: p.clone, Remote: p.remote, Now: newClock().lag(a.behind).Now, NewRunID: uuid.NewString,
+		Clone: p.clone, Remote: p.remote, Now: installation.NewClock().Lag(a.Behind).Now, NewRunID: uuid.NewString,
 		Log: a.branchLog(f.logLevel), Told: out.tell, Launched: out.launched,
 	})
 	if err != nil {
@@ -196,7 +198,7 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 	if f.watch {
 		return branch.Watch(ctx, p.clone, f.interval, func(ctx context.Context) error {
 			if _, err := r.Tick(ctx); err != nil {
-				a.tell(explain(err)) // a server may be back at the next tick
+				a.tell(problem.Explain(err)) // a server may be back at the next tick
 			}
 			return nil
 		})
@@ -204,15 +206,15 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 	if _, err := r.Tick(ctx); err != nil {
 		return err
 	}
-	if exit := tickExit(out.seen); exit != exitDone {
-		return quiet(exit)
+	if exit := problem.TickExit(out.seen); exit != problem.ExitDone {
+		return problem.Quiet(exit)
 	}
 	return nil
 }
 
 func (a *app) branchConfig(f tickFlags, p branchPlace) branch.Config {
 	var env []string
-	for k, v := range a.env {
+	for k, v := range a.Env {
 		env = append(env, k+"="+v)
 	}
 	trees := f.worktrees
@@ -227,16 +229,16 @@ func (a *app) branchConfig(f tickFlags, p branchPlace) branch.Config {
 	}
 	return branch.Config{
 		Remote: f.remote, Globs: f.globs, Current: f.current, Worktrees: trees, Role: f.role, LogLevel: f.logLevel, From: f.from,
-		LeaseSeconds: f.lease, GraceSeconds: f.grace, Jobs: f.jobs, RunnerID: hostName(), Env: env,
+		LeaseSeconds: f.lease, GraceSeconds: f.grace, Jobs: f.jobs, RunnerID: installation.HostName(), Env: env,
 	}
 }
 
 func (a *app) branchLog(level string) *slog.Logger {
 	at := slog.LevelError
-	if text := cmp.Or(level, a.env["AYNIG_LOG_LEVEL"]); text != "" {
+	if text := cmp.Or(level, a.Env["AYNIG_LOG_LEVEL"]); text != "" {
 		_ = at.UnmarshalText([]byte(text)) // an unknown word is as none
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: at, ReplaceAttr: withoutTime}))
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: at, ReplaceAttr: withoutTime}))
 }
 
 // tickAway starts this call anew as a process of its own, and passes on what that
@@ -269,13 +271,13 @@ func (a *app) tickAway(p branchPlace) error {
 	}
 	if len(out.seen) == 0 {
 		text, _ := io.ReadAll(io.LimitReader(mustOpen(log.Name()), kernelLine)) // what it said before it ended
-		return &problem{exit: exitOther, text: "The process in the background ended: " + strings.TrimSpace(string(text)), remedy: "The same without --detach says more."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "The process in the background ended: " + strings.TrimSpace(string(text)), Remedy: "The same without --detach says more."}
 	}
 	if !a.json {
 		a.print("in the background; it says what comes of it in %s\n", log.Name())
 	}
-	if exit := tickExit(out.seen); exit != exitDone {
-		return quiet(exit)
+	if exit := problem.TickExit(out.seen); exit != problem.ExitDone {
+		return problem.Quiet(exit)
 	}
 	return nil
 }
@@ -313,7 +315,7 @@ func (o *tickOutput) tell(res branch.Result) {
 	o.seen[res.Status] = true
 	if o.a.json {
 		if data, err := json.Marshal(res); err == nil {
-			fmt.Fprintln(o.a.stdout, report.CleanJSON(o.a.redactor.String(string(data))))
+			fmt.Fprintln(o.a.stdout, report.CleanJSON(o.a.Redactor.String(string(data))))
 		}
 		return
 	}

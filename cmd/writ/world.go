@@ -14,6 +14,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
@@ -37,24 +40,24 @@ type actPlace struct {
 
 // openActs opens a world's repository, and reads its refs and its acts. Close its
 // repository.
-func (a *app) openActs(ctx context.Context, in *installation, world, url string) (p *actPlace, err error) {
-	at := where{cfg: in.cfg}
-	if at.place, err = newPlace(url); err != nil {
+func (a *app) openActs(ctx context.Context, in *installation.Installation, world, url string) (p *actPlace, err error) {
+	at := where{cfg: in.Cfg}
+	if at.place, err = installation.NewPlace(url); err != nil {
 		return nil, err
 	}
-	p = &actPlace{world: world, display: in.dir.lastUse().called(world), url: at.place.url, prefix: refPrefix(in.cfg.Refs)}
+	p = &actPlace{world: world, display: in.Dir.LastUse().Called(world), url: at.place.Url, prefix: installation.RefPrefix(in.Cfg.Refs)}
 	if p.repo, err = a.repoOf(ctx, at, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
 	if err := p.read(ctx, in); err != nil {
-		closeRepo(p.repo)
+		installation.CloseRepo(p.repo)
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *actPlace) read(ctx context.Context, in *installation) (err error) {
-	if p.room, err = in.actsOf(p.repo, p.world); err != nil {
+func (p *actPlace) read(ctx context.Context, in *installation.Installation) (err error) {
+	if p.room, err = in.ActsOf(p.repo, p.world); err != nil {
 		return err
 	}
 	if p.refs, err = p.repo.Refs(ctx, p.prefix, p.room.Ref()); err != nil {
@@ -68,8 +71,8 @@ func (p *actPlace) tip() git.OID { return p.refs.OID(p.room.Ref()) }
 
 // stands are how the state refs stand to what the ledger of a world saw, for somebody
 // who lists these keys too. The world is the place's own, or one that it goes on as.
-func (a *app) stands(ctx context.Context, in *installation, p *actPlace, world string, also ...ssh.PublicKey) ([]supervisor.Stand, error) {
-	history, err := in.testimony(ctx, world)
+func (a *app) stands(ctx context.Context, in *installation.Installation, p *actPlace, world string, also ...ssh.PublicKey) ([]supervisor.Stand, error) {
+	history, err := in.Testimony(ctx, world)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +85,9 @@ func (a *app) stands(ctx context.Context, in *installation, p *actPlace, world s
 
 // reader is a supervisor of a place's world that only reads, for somebody who lists these
 // keys too.
-func (a *app) reader(in *installation, p *actPlace, world string, history *supervisor.History, also ...ssh.PublicKey) (*supervisor.Supervisor, error) {
-	g := &governed{installation: in, repo: p.repo, world: world, display: p.display}
-	cfg, deps, err := a.supervision(g, nil, supervision{})
+func (a *app) reader(in *installation.Installation, p *actPlace, world string, history *supervisor.History, also ...ssh.PublicKey) (*supervisor.Supervisor, error) {
+	g := &installation.Governed{Installation: in, Repo: p.repo, World: world, Display: p.display}
+	cfg, deps, err := a.Supervision(g, nil, wire.Supervision{})
 	if err != nil {
 		return nil, err
 	}
@@ -132,21 +135,21 @@ func (f *worldFlags) add(cmd *cobra.Command) {
 // check reads the flags.
 func (f *worldFlags) check(a *app) (cfg config.Config, err error) {
 	if f.state == "" {
-		return cfg, usage("--state-dir is missing: give that of the installation.")
+		return cfg, problem.Usage("--state-dir is missing: give that of the installation.")
 	}
 	for flag, path := range map[string]string{"state-dir": f.state, "config": f.config} {
-		if err := pathFlag(flag, path); err != nil {
+		if err := installation.PathFlag(flag, path); err != nil {
 			return cfg, err
 		}
 	}
-	if f.reason, err = shortReason(f.reason); err != nil {
+	if f.reason, err = installation.ShortReason(f.reason); err != nil {
 		return cfg, err
 	}
-	return a.load(f.config)
+	return a.Load(f.config)
 }
 
 // acting runs a command that writes acts, over the installation that signs them.
-func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, in *installation, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, in *installation.Installation, args []string) error) func(*cobra.Command, []string) error {
 	return a.do(func(ctx context.Context, args []string) error {
 		cfg, err := f.check(a)
 		if err != nil {
@@ -163,40 +166,40 @@ func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, 
 
 // unsaid is the end of a command that was to show only.
 func unsaid(why string) error {
-	return usage("--reason is missing: nothing was changed. Say why %s.", why)
+	return problem.Usage("--reason is missing: nothing was changed. Say why %s.", why)
 }
 
 // openForActs opens an installation that is there, for acts that it signs.
-func (a *app) openForActs(ctx context.Context, cfg config.Config, state string, rotating bool) (*installation, error) {
-	dir, err := openState(state, false)
+func (a *app) openForActs(ctx context.Context, cfg config.Config, state string, rotating bool) (*installation.Installation, error) {
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return nil, err
 	}
-	if use := dir.lastUse(); use.Refs == config.RefsHeads {
+	if use := dir.LastUse(); use.Refs == config.RefsHeads {
 		cfg.Refs = use.Refs
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	return openingInstallation(ctx, &installation{cfg: cfg, log: log, rotating: rotating, fault: a.fault}, state, lastUse{})
+	log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	return installation.OpenAs(ctx, &installation.Installation{Cfg: cfg, Log: log, Rotating: rotating, Fault: a.Fault}, state, installation.Use{})
 }
 
 // eachWorld opens the worlds that are meant, all before anything is changed.
-func (a *app) eachWorld(ctx context.Context, in *installation, worlds map[string]string) (places []*actPlace, end func(), err error) {
+func (a *app) eachWorld(ctx context.Context, in *installation.Installation, worlds map[string]string) (places []*actPlace, end func(), err error) {
 	end = func() {
 		for _, p := range places {
-			closeRepo(p.repo)
+			installation.CloseRepo(p.repo)
 		}
 	}
 	for _, w := range slices.Sorted(maps.Keys(worlds)) {
 		if now, err := git.Identity(worlds[w]); filepath.IsAbs(worlds[w]) && err == nil && now != "" && now != w {
-			a.print("%s: %s is another world now, %s\n", in.dir.lastUse().called(w), worlds[w], now)
+			a.print("%s: %s is another world now, %s\n", in.Dir.LastUse().Called(w), worlds[w], now)
 			continue
 		}
 		p, err := a.openActs(ctx, in, w, worlds[w])
 		if err != nil {
 			end()
-			told := explain(err)
-			told.text = in.dir.lastUse().called(w) + ": " + told.text
-			told.remedy += " Nothing was changed. A repository that is gone for good is left out with --without."
+			told := problem.Explain(err)
+			told.Text = in.Dir.LastUse().Called(w) + ": " + told.Text
+			told.Remedy += " Nothing was changed. A repository that is gone for good is left out with --without."
 			return nil, nil, told
 		}
 		places = append(places, p)
@@ -229,5 +232,5 @@ func tasks(marks []worldref.Mark, prefix string) string {
 
 // act begins an act in a person's name.
 func (a *app) newAct(word, reason, old, next string, refs []worldref.Mark) worldref.Act {
-	return worldref.Act{Act: word, Actor: a.localActor(), Reason: reason, Time: newClock().Now().WallMs, Old: old, New: next, Refs: refs}
+	return worldref.Act{Act: word, Actor: a.LocalActor(), Reason: reason, Time: installation.NewClock().Now().WallMs, Old: old, New: next, Refs: refs}
 }
