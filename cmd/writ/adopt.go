@@ -134,7 +134,7 @@ func (a *app) openRestored(ctx context.Context, state string) (*installation.Ins
 	if err != nil {
 		return nil, err
 	}
-	fault, err := in.Db.Check(ctx)
+	fault, err := in.DB.Check(ctx)
 	if err == nil && fault != "" {
 		err = problem.Coded(kernel.CodeLedgerCorrupt, "The database's own check fails: %s.", fault)
 	}

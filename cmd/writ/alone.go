@@ -30,7 +30,7 @@ func (a *app) actAlone(ctx context.Context, at where, r installation.Request) er
 		a.print("nobody runs task %d here; nothing was stopped. `writ task halt %[1]d` keeps it from being started\n", r.Task)
 		return nil
 	}
-	if at.place.Url == "" && r.Act == kernel.ActResume {
+	if at.place.URL == "" && r.Act == kernel.ActResume {
 		return at.unknown()
 	}
 	in, err := a.openAlone(ctx, at, r.Task)
@@ -67,7 +67,7 @@ func (a *app) tellAlone(ctx context.Context, in *installation.Governed, at where
 	case r.Act == kernel.ActHalt:
 		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
 	case at.use.Server:
-		if err := inbox.New(in.Db).Mark(ctx, []inbox.Key{{World: in.World, Task: r.Task}}, time.Now().UnixMilli()); err != nil {
+		if err := inbox.New(in.DB).Mark(ctx, []inbox.Key{{World: in.World, Task: r.Task}}, time.Now().UnixMilli()); err != nil {
 			return err
 		}
 		a.print("task %d may go on: the server takes it up when it starts\n", r.Task)
@@ -88,7 +88,7 @@ func (a *app) openAlone(ctx context.Context, at where, task int64) (*installatio
 	}
 	use := installation.Use{Task: task}
 	if !at.use.Server {
-		use.Repo, use.World, use.Names = at.place.Url, at.place.World, map[string]string{at.place.World: at.place.Display}
+		use.Repo, use.World, use.Names = at.place.URL, at.place.World, map[string]string{at.place.World: at.place.Display}
 	}
 	repo, err := a.repoOf(ctx, at, log)
 	if err != nil {
@@ -111,15 +111,15 @@ func (a *app) openAlone(ctx context.Context, at where, task int64) (*installatio
 // repoOf is the repository of a place, nil without a URL. Nothing is asked of it
 // yet.
 func (a *app) repoOf(ctx context.Context, at where, log *slog.Logger) (*git.Repo, error) {
-	if at.place.Url == "" {
+	if at.place.URL == "" {
 		return nil, nil
 	}
-	auth, options, err := a.Access(ctx, at.cfg, at.place.Url)
+	auth, options, err := a.Access(ctx, at.cfg, at.place.URL)
 	if err != nil {
 		return nil, err
 	}
 	options.Logger = log
-	return git.Open(ctx, git.Endpoint{URL: at.place.Url, Auth: auth}, options)
+	return git.Open(ctx, git.Endpoint{URL: at.place.URL, Auth: auth}, options)
 }
 
 // explain adds what a server's directory can't know: secrets. or is what else
@@ -130,7 +130,7 @@ func (w *where) explain(err error, or string) error {
 		return err
 	}
 	p := problem.Explain(err)
-	p.Remedy = "HEAD of the task is read at " + w.place.Url + ". Give --config, and its secrets in the environment as the server has them" + or + "."
+	p.Remedy = "HEAD of the task is read at " + w.place.URL + ". Give --config, and its secrets in the environment as the server has them" + or + "."
 	return p
 }
 

@@ -11,7 +11,7 @@ import (
 
 // nextStep is what a person may want to do after a run, as commands.
 func nextStep(j *job, exit int) string {
-	at := "--repo " + shellquote.Join(j.place.Url)
+	at := "--repo " + shellquote.Join(j.place.URL)
 	if j.flags.state != "" {
 		at += " --state-dir " + shellquote.Join(j.flags.state)
 	}
@@ -19,10 +19,10 @@ func nextStep(j *job, exit int) string {
 	case problem.ExitDone:
 		change := fmt.Sprintf("writ/change/%d", j.number)
 		see := "the branch " + change
-		if strings.HasPrefix(j.place.Url, "/") {
-			see = "git -C " + shellquote.Join(j.place.Url) + " show " + change
+		if strings.HasPrefix(j.place.URL, "/") {
+			see = "git -C " + shellquote.Join(j.place.URL) + " show " + change
 		}
-		return fmt.Sprintf("see the change:  %s\nverify it:       writ verify %s --task %d", see, shellquote.Join(j.place.Url), j.number)
+		return fmt.Sprintf("see the change:  %s\nverify it:       writ verify %s --task %d", see, shellquote.Join(j.place.URL), j.number)
 	case problem.ExitRetry:
 		return "run the same command again when the retry is due; it takes the next attempt"
 	case problem.ExitBlocked:

@@ -88,7 +88,7 @@ func (a *app) pause(ctx context.Context, state string, r installation.Request) e
 	defer in.Close()
 	meant, use := r, in.Dir.LastUse()
 	meant.World = use.Meant(r.World)
-	said, err := installation.SetPause(ctx, inbox.New(in.Db), meant, use.Called)
+	said, err := installation.SetPause(ctx, inbox.New(in.DB), meant, use.Called)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (a *app) pause(ctx context.Context, state string, r installation.Request) e
 // recordPauses has the kernel of each world record what of it is paused by now, where no
 // server runs. A pause holds whether or not it can be recorded: the next start tries again.
 func (a *app) recordPauses(ctx context.Context, in *installation.Installation, use installation.Use, r installation.Request) {
-	list, err := inbox.New(in.Db).Pauses(ctx)
+	list, err := inbox.New(in.DB).Pauses(ctx)
 	names, err2 := in.Store.Worlds(ctx)
 	if err = errors.Join(err, err2); err != nil {
 		in.Log.Warn("the pause holds, and is recorded by the next start of the server", "error", err)

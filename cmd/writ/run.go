@@ -296,9 +296,9 @@ func (j *job) elsewhere(ctx context.Context, in *installation.Governed, sup *sup
 			continue
 		}
 		p := problem.Coded(kernel.CodeWorldElsewhere, "The state of task %d in this repository is of the world %s, and this is %s.", st.Task, st.World, in.World)
-		p.Remedy = fmt.Sprintf("If it goes on as that one: writ world rebind '%s' '%s' --repo %s --state-dir %s --reason TEXT. ", st.World, in.World, j.place.Url, in.Dir.Path)
+		p.Remedy = fmt.Sprintf("If it goes on as that one: writ world rebind '%s' '%s' --repo %s --state-dir %s --reason TEXT. ", st.World, in.World, j.place.URL, in.Dir.Path)
 		if j.place.OnDisk {
-			p.Remedy += fmt.Sprintf("If it is a copy and a world of its own: give another --number, or remove the copied state: git -C %s update-ref -d %s", j.place.Url, st.Ref)
+			p.Remedy += fmt.Sprintf("If it is a copy and a world of its own: give another --number, or remove the copied state: git -C %s update-ref -d %s", j.place.URL, st.Ref)
 		} else {
 			p.Remedy = "Of a URL only the name is known: run it where the forge is configured (writ serve), or by the path of the repository. " + p.Remedy
 		}
@@ -352,11 +352,11 @@ func (a *app) printReport(j *job, r report.Report, exit int) error {
 // open opens the installation and the one world of a command. Close of what it
 // returns gives both back.
 func (a *app) open(ctx context.Context, cfg config.Config, p installation.Place, statePath string, use installation.Use, log *slog.Logger) (*installation.Governed, error) {
-	repo, err := git.Open(ctx, git.Endpoint{URL: p.Url}, git.Options{Logger: log})
+	repo, err := git.Open(ctx, git.Endpoint{URL: p.URL}, git.Options{Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	use.Repo, use.World, use.Names = p.Url, p.World, map[string]string{p.World: p.Display}
+	use.Repo, use.World, use.Names = p.URL, p.World, map[string]string{p.World: p.Display}
 	in, err := installation.Open(ctx, cfg, statePath, use, log)
 	if err != nil {
 		_ = repo.Close() // nothing was asked of it yet

@@ -154,7 +154,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	if err := at.settle(ctx); err != nil {
 		return s, err
 	}
-	if s.World, s.Repository = at.place.World, at.place.Display; at.place.Url == "" {
+	if s.World, s.Repository = at.place.World, at.place.Display; at.place.URL == "" {
 		return s, at.unknown()
 	}
 	repo, err := a.repoOf(ctx, at, nil)

@@ -113,7 +113,7 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 		return err
 	}
 	at, err := a.identified(ctx, cfg, repoName, false)
-	if at.Url == "" {
+	if at.URL == "" {
 		return err // it is no place at all
 	}
 	defer at.close()

@@ -45,7 +45,7 @@ func (a *app) openActs(ctx context.Context, in *installation.Installation, world
 	if at.place, err = installation.NewPlace(url); err != nil {
 		return nil, err
 	}
-	p = &actPlace{world: world, display: in.Dir.LastUse().Called(world), url: at.place.Url, prefix: installation.RefPrefix(in.Cfg.Refs)}
+	p = &actPlace{world: world, display: in.Dir.LastUse().Called(world), url: at.place.URL, prefix: installation.RefPrefix(in.Cfg.Refs)}
 	if p.repo, err = a.repoOf(ctx, at, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}

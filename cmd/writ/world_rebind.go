@@ -82,12 +82,12 @@ func (a *app) rebind(ctx context.Context, in *installation.Installation, r rebin
 	}
 	defer at.close()
 	if at.World != r.next {
-		return problem.Coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.Url, at.World, r.next)
+		return problem.Coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.URL, at.World, r.next)
 	}
-	if err := (installation.Use{Repo: at.Url, World: at.World}).Contradicts(in.Dir.LastUse()); err != nil {
+	if err := (installation.Use{Repo: at.URL, World: at.World}).Contradicts(in.Dir.LastUse()); err != nil {
 		return err
 	}
-	p, err := a.openActs(ctx, in, r.next, at.Url)
+	p, err := a.openActs(ctx, in, r.next, at.URL)
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (a *app) rebind(ctx context.Context, in *installation.Installation, r rebin
 	}
 	a.reach(faultRebindActed)
 	// The name is free for NEW: nobody means OLD by it any more.
-	if err := inbox.New(in.Db).SetCursor(ctx, r.old, server.BindingNote, ""); err != nil {
+	if err := inbox.New(in.DB).SetCursor(ctx, r.old, server.BindingNote, ""); err != nil {
 		return err
 	}
 	a.reach(faultRebindFreed)
-	if err := in.Dir.Remember(r.next, at.Display, at.Url); err != nil {
+	if err := in.Dir.Remember(r.next, at.Display, at.URL); err != nil {
 		return err
 	}
 	a.print("rebound: %s goes on as %s (%s)\n", r.old, r.next, at.Display)
@@ -255,7 +255,7 @@ func (a *app) identified(ctx context.Context, cfg config.Config, repo string, mi
 		return id, err
 	}
 	for _, f := range forges {
-		r, has := f.Named(id.Url)
+		r, has := f.Named(id.URL)
 		if !has || id.vouched {
 			f.Host.Close()
 			continue

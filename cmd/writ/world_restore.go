@@ -93,7 +93,7 @@ func (a *app) restoreWorld(ctx context.Context, in *installation.Installation, n
 	}
 	defer at.close()
 	if at.World != world {
-		p := problem.Coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.Url, at.World, world)
+		p := problem.Coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.URL, at.World, world)
 		if !at.vouched {
 			p.Remedy = "Give --config, with the forge that has the repository: it says which one it is, and has the issues that the tasks are held against."
 		}
@@ -121,8 +121,8 @@ func (a *app) restoreWorld(ctx context.Context, in *installation.Installation, n
 }
 
 func (a *app) openRestoring(ctx context.Context, in *installation.Installation, world string, at identity) (r *restoring, end func(), err error) {
-	r = &restoring{issues: at.issues, pushes: pushed.Of(in.Db, world)}
-	if r.actPlace, err = a.openActs(ctx, in, world, at.Url); err != nil {
+	r = &restoring{issues: at.issues, pushes: pushed.Of(in.DB, world)}
+	if r.actPlace, err = a.openActs(ctx, in, world, at.URL); err != nil {
 		return nil, nil, err
 	}
 	end = func() { installation.CloseRepo(r.actPlace.repo) }
@@ -323,7 +323,7 @@ func (a *app) putBack(ctx context.Context, r *restoring, back []lostTask, reason
 		}
 		a.reach(faultRestoreRecorded)
 		// Marked before it is back: the server looks at it also if this process dies.
-		if err := inbox.New(r.Db).Mark(ctx, []inbox.Key{{World: r.Governed.World, Task: t.Task}}, time.Now().UnixMilli()); err != nil {
+		if err := inbox.New(r.DB).Mark(ctx, []inbox.Key{{World: r.Governed.World, Task: t.Task}}, time.Now().UnixMilli()); err != nil {
 			return err
 		}
 		if out := r.actPlace.repo.CompareAndSwap(ctx, t.cmds, pack); out.Status != git.Won {

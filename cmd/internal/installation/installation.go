@@ -36,7 +36,7 @@ const (
 type Installation struct {
 	Dir   *Dir
 	Key   *instancekey.Key
-	Db    *store.DB
+	DB    *store.DB
 	Store *ledger.Store // in db
 	Seen  *observations
 	Cfg   config.Config
@@ -84,17 +84,17 @@ func (in *Installation) open(ctx context.Context, statePath string, use Use) (er
 		}
 	}
 	in.Seen = openObservations(in.Dir.File(ObservedFile))
-	if in.Db, err = store.Open(ctx, in.Dir.File(store.FileName), store.Options{Logger: in.Log}); err != nil {
+	if in.DB, err = store.Open(ctx, in.Dir.File(store.FileName), store.Options{Logger: in.Log}); err != nil {
 		return err
 	}
-	in.Store = ledger.New(in.Db, in.Key, ledger.Options{Logger: in.Log})
-	return in.Db.CheckTables(ctx)
+	in.Store = ledger.New(in.DB, in.Key, ledger.Options{Logger: in.Log})
+	return in.DB.CheckTables(ctx)
 }
 
 // Close gives everything back, the lock last.
 func (in *Installation) Close() {
 	if in.Store != nil {
-		if err := errors.Join(in.Store.Close(), in.Db.Close()); err != nil {
+		if err := errors.Join(in.Store.Close(), in.DB.Close()); err != nil {
 			in.Log.Error("the store could not be closed", "error", err)
 		}
 	}

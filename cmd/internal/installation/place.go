@@ -15,7 +15,7 @@ import (
 
 // Place is a repository as the command line names it.
 type Place struct {
-	Url   string // as forge/git takes it: an absolute path or a URL
+	URL   string // as forge/git takes it: an absolute path or a URL
 	World string // its identity in records; display, where that can't be learned
 	Name  string // of the repository, for people and directories
 	Key   string // 8 hex digits that tell it from others of the same name
@@ -35,7 +35,7 @@ func (p *Place) Identify(mint bool) error {
 	if mint {
 		read = git.MintIdentity
 	}
-	world, err := read(p.Url)
+	world, err := read(p.URL)
 	if world != "" {
 		p.World = world
 	}
@@ -87,7 +87,7 @@ func localPlace(path string) (Place, error) {
 	}
 	name := repoName(filepath.Base(top))
 	display := "local/" + SafeName(filepath.Base(filepath.Dir(top))) + "/" + name
-	return Place{Url: abs, Name: name, Key: shortHash(top), World: display, Display: display, OnDisk: true}, nil
+	return Place{URL: abs, Name: name, Key: shortHash(top), World: display, Display: display, OnDisk: true}, nil
 }
 
 // RemotePlace names <host>/<owner>/<name>. The URL is valid and holds no
@@ -110,7 +110,7 @@ func RemotePlace(url string) Place {
 	}
 	parts[last] = name
 	display := strings.Join(parts, "/")
-	return Place{Url: url, Name: name, World: display, Display: display, Key: shortHash(display)}
+	return Place{URL: url, Name: name, World: display, Display: display, Key: shortHash(display)}
 }
 
 func repoName(base string) string { return SafeName(strings.TrimSuffix(base, ".git")) }

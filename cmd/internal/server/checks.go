@@ -24,7 +24,7 @@ import (
 // checks are what the whole process needs, by the names that /readyz shows.
 func (s *server) checks() []webhook.Check {
 	return []webhook.Check{
-		{Name: "store", Run: func(context.Context) error { return s.inWords(s.in.Db.Ready()) }},
+		{Name: "store", Run: func(context.Context) error { return s.inWords(s.in.DB.Ready()) }},
 		{Name: "sandbox", Run: func(ctx context.Context) error {
 			return s.inWords(s.environment(ctx, installation.DefaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers))
 		}},

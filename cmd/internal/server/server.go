@@ -136,7 +136,7 @@ func (s *server) open(ctx context.Context, secrets wire.Secrets) (err error) {
 	if err := s.in.Current(ctx); err != nil {
 		return err
 	}
-	s.inbox = inbox.New(s.in.Db)
+	s.inbox = inbox.New(s.in.DB)
 	s.metrics = newServerMetrics(s.registry, s)
 	s.reloads.register(s.registry)
 	if err := s.openFirst(ctx, secrets); err != nil {
@@ -270,8 +270,8 @@ func (s *server) watchStore(ctx context.Context) error {
 			return nil
 		case err := <-s.older:
 			return err
-		case <-s.in.Db.Failed():
-			return s.in.Db.Err()
+		case <-s.in.DB.Failed():
+			return s.in.DB.Err()
 		case <-tick.C:
 			if err := s.in.Dir.InPlace(); err != nil {
 				return err

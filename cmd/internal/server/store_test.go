@@ -22,7 +22,7 @@ func TestR3_ServerNoticesTheLostLock(t *testing.T) {
 	defer in.Close()
 	must(t, os.Remove(in.Dir.File("lock")))
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{in: &installation.Installation{Dir: in.Dir, Db: &store.DB{}}}
+		s := &server{in: &installation.Installation{Dir: in.Dir, DB: &store.DB{}}}
 		if err := s.watchStore(t.Context()); problem.Explain(err).Code != kernel.CodeEnvState {
 			t.Errorf("the server goes on: %v", err)
 		}

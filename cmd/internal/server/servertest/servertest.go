@@ -54,7 +54,7 @@ func (p *Place) World() string {
 func New(t *testing.T, start func(ctx context.Context, log io.Writer, env []string, file string) int) *Place {
 	t.Helper()
 	p := &Place{T: t, start: start, Root: t.TempDir(), Hook: localtest.FreeAddress(t)}
-	must(t, os.Mkdir(filepath.Dir(p.Gate()), 0o755))
+	must(t, os.Mkdir(filepath.Dir(p.Gate()), 0o750))
 	p.Place = localtest.New(t, "http://"+p.Hook+"/hooks/local")
 	p.Env = []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret}
 	return p
@@ -136,7 +136,9 @@ builders:
 func (p *Place) UntilReady() {
 	p.T.Helper()
 	p.Until("writ is ready", func() bool {
-		r, err := http.Get("http://" + p.Hook + "/readyz")
+		req, err := http.NewRequestWithContext(p.T.Context(), http.MethodGet, "http://"+p.Hook+"/readyz", nil)
+		must(p.T, err)
+		r, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return false
 		}
