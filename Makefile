@@ -52,7 +52,7 @@ SAMPLE       := ^(TestF4_(TwoHundredTasks|RefusedInTheMiddle)|TestSim_(F5_LyingF
 # named lists the directories of the tests that a pattern names.
 named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(patsubst ^%$$,%,$(1))\>' .)))
 # LONGEST begin first, so that none of them runs alone at the end.
-LONGEST      := cmd/writ executor/supervisor executor/builder compliance/ledger
+LONGEST      := cmd/writ cmd/internal/server executor/supervisor executor/builder compliance/ledger
 RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/writbot/writ/%),$(shell go list ./...))
 # COMPILE_RACED compiles what the race detector needs while cmd/e2e waits for its servers, of
 # whose tests twice as many run at a time. A test that can't be compiled is told of by its

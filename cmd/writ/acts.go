@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -29,12 +28,12 @@ func (w *whereFlags) add(cmd *cobra.Command) {
 // where is a found installation, of which nothing is open.
 type where struct {
 	cfg   config.Config
-	place place // without a URL where none is known
+	place installation.Place // without a URL where none is known
 	world string
 	state string
 	// use is what the state directory says, where it was named without a
 	// repository.
-	use lastUse
+	use installation.Use
 	// named: the person named the repository.
 	named bool
 }
@@ -43,32 +42,32 @@ type where struct {
 // word in it.
 func (a *app) find(w whereFlags) (out where, err error) {
 	for flag, path := range map[string]string{"state-dir": w.state, "config": w.config} {
-		if err := pathFlag(flag, path); err != nil {
+		if err := installation.PathFlag(flag, path); err != nil {
 			return out, err
 		}
 	}
-	if out.cfg, err = a.load(w.config); err != nil {
+	if out.cfg, err = a.Load(w.config); err != nil {
 		return out, err
 	}
 	out.state = w.state
 	if w.repo == "" && w.state == "" {
-		return out, usage("Give --repo, or --state-dir.")
+		return out, problem.Usage("Give --repo, or --state-dir.")
 	}
 	if w.repo != "" {
-		if out.place, err = newPlace(w.repo); err != nil {
+		if out.place, err = installation.NewPlace(w.repo); err != nil {
 			return out, err
 		}
-		if err := out.place.identify(false); err != nil {
+		if err := out.place.Identify(false); err != nil {
 			return out, err
 		}
 		out.named = true
 	} else {
-		dir, err := openState(w.state, false)
+		dir, err := installation.OpenDir(w.state, false)
 		if err != nil {
 			return out, err
 		}
-		out.use = dir.lastUse()
-		if w.world = out.use.meant(w.world); w.world == "" && !out.use.Server {
+		out.use = dir.LastUse()
+		if w.world = out.use.Meant(w.world); w.world == "" && !out.use.Server {
 			err = out.at(out.use.World)
 		} else {
 			err = out.at(w.world)
@@ -78,20 +77,20 @@ func (a *app) find(w whereFlags) (out where, err error) {
 		}
 	}
 	if out.cfg.World != "" {
-		out.place.display = out.cfg.World
+		out.place.Display = out.cfg.World
 	}
 	if out.state, err = a.stateOr(out.state, out.place); err != nil {
 		return out, err
 	}
-	var use lastUse
-	if dir, err := openState(out.state, false); err == nil {
-		use = dir.lastUse()
+	var use installation.Use
+	if dir, err := installation.OpenDir(out.state, false); err == nil {
+		use = dir.LastUse()
 	}
 	if w.config == "" {
 		out.cfg.TrustedRunners = use.Trusted
 	}
 	if out.world = w.world; w.world != "" {
-		out.place.world = use.meant(w.world)
+		out.place.World = use.Meant(w.world)
 	}
 	return out, nil
 }
@@ -107,12 +106,12 @@ func (w *where) at(world string) (err error) {
 		url = w.use.Repo
 	}
 	if url != "" {
-		if w.place, err = newPlace(url); err != nil {
+		if w.place, err = installation.NewPlace(url); err != nil {
 			return err
 		}
 	}
 	if world != "" {
-		w.place.world, w.place.display = world, w.use.called(world)
+		w.place.World, w.place.Display = world, w.use.Called(world)
 	}
 	return nil
 }
@@ -163,66 +162,48 @@ func (a *app) actCommand(act, use, short string) *cobra.Command {
 	w.add(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		number, err := argNumber(args[0])
+		number, err := installation.ArgNumber(args[0])
 		if err != nil {
 			return err
 		}
-		if reason, err = shortReason(reason); err != nil {
+		if reason, err = installation.ShortReason(reason); err != nil {
 			return err
 		}
 		at, err := a.find(w)
 		if err != nil {
 			return err
 		}
-		return a.act(ctx, at, request{Act: act, World: at.world, Task: number, Actor: a.localActor(), Reason: reason})
+		return a.act(ctx, at, installation.Request{Act: act, World: at.world, Task: number, Actor: a.LocalActor(), Reason: reason})
 	})
 	return cmd
 }
 
 // act asks the process that runs, or does it itself where none does.
-func (a *app) act(ctx context.Context, at where, r request) error {
-	dir, err := openState(at.state, r.Act == kernel.ActHalt)
+func (a *app) act(ctx context.Context, at where, r installation.Request) error {
+	dir, err := installation.OpenDir(at.state, r.Act == kernel.ActHalt)
 	if err != nil {
 		return err
 	}
-	busy := func() bool { return errors.As(dir.probe(), new(*problem)) }
+	busy := func() bool { return errors.As(dir.Probe(), new(*problem.Error)) }
 	if busy() {
 		r.Time = time.Now().UnixMilli()
-		ans, err := dir.ask(ctx, r, func() bool { return !busy() })
+		ans, err := dir.Ask(ctx, r, func() bool { return !busy() })
 		if err == nil {
 			return a.tellAnswer(r, ans)
 		}
-		if !errors.Is(err, errUnheard) {
+		if !errors.Is(err, installation.ErrUnheard) {
 			return err
 		}
 		if busy() {
-			return coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
+			return problem.Coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", installation.AnswerTime)
 		}
 	}
 	return a.actAlone(ctx, at, r)
 }
 
-// probe takes the lock and gives it back; the error is that of a taken one.
-func (s *stateDir) probe() error {
-	f, err := os.OpenFile(s.file(lockFile), os.O_RDWR, 0)
-	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
-		f, err = os.Open(s.file(lockFile)) // whoever may only read sees who works there, too
-	}
-	if err != nil {
-		return nil // without the file nobody ever ran here
-	}
-	defer f.Close()
-	self, free := s.tryBoth(f)
-	if !free {
-		return inUse(s.path, readUse(f))
-	}
-	_ = self.Close() // nothing is buffered
-	return nil
-}
-
-func (a *app) tellAnswer(r request, ans answer) error {
+func (a *app) tellAnswer(r installation.Request, ans installation.Answer) error {
 	if !ans.OK {
-		return ans.problem("`writ task show` says how the task stands.")
+		return ans.Problem("`writ task show` says how the task stands.")
 	}
 	if ans.Said != "" {
 		a.print("%s\n", ans.Said)

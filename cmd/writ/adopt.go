@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
@@ -30,9 +32,6 @@ const (
 	faultAdoptRecorded supervisor.Point = "ledger.adopt.recorded"
 	faultAdoptSigned   supervisor.Point = "ledger.adopt.signed"
 )
-
-// maxCheckpointBytes bounds a checkpoint file; one is some hundred bytes.
-const maxCheckpointBytes = 64 << 10
 
 type adoptFlags struct {
 	state, config, reason, world string
@@ -66,14 +65,14 @@ what to do before and after.`,
 	fl.StringArrayVar(&f.heads, "head", nil, "state commit of this installation that its ledger doesn't hold, as ledger.rollback named it; needs --world; may be repeated")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) (err error) {
 		if f.state == "" {
-			return usage("--state-dir is missing: give that of the installation.")
+			return problem.Usage("--state-dir is missing: give that of the installation.")
 		}
 		for flag, path := range map[string]string{"state-dir": f.state, "config": f.config} {
-			if err := pathFlag(flag, path); err != nil {
+			if err := installation.PathFlag(flag, path); err != nil {
 				return err
 			}
 		}
-		if f.reason, err = shortReason(f.reason); err != nil {
+		if f.reason, err = installation.ShortReason(f.reason); err != nil {
 			return err
 		}
 		return a.adopt(ctx, f)
@@ -96,22 +95,22 @@ func (a *app) adopt(ctx context.Context, f adoptFlags) error {
 	if len(f.heads) > 0 {
 		return a.adoptHeads(ctx, in, f)
 	}
-	losses, err := in.losses(ctx, in.dir.lastUse().meant(f.world), kept)
+	lost, err := losses(ctx, in, in.Dir.LastUse().Meant(f.world), kept)
 	if err != nil {
 		return err
 	}
-	if len(losses) == 0 {
-		return &problem{exit: exitOther, text: "Nothing is to be adopted: the store has all that the checkpoints sign.",
-			remedy: "If you hold a newer checkpoint, give it with --checkpoint."}
+	if len(lost) == 0 {
+		return &problem.Error{Exit: problem.ExitOther, Text: "Nothing is to be adopted: the store has all that the checkpoints sign.",
+			Remedy: "If you hold a newer checkpoint, give it with --checkpoint."}
 	}
-	for _, l := range losses {
+	for _, l := range lost {
 		a.print("%s", l.plain())
 	}
 	a.print("What persons did after that (halts, resumes, pauses) is lost too; tasks, leases and results\nare in git and count. Halts and pauses can be given now, before the server starts.\n")
 	if f.reason == "" {
-		return usage("--reason is missing: nothing was changed. Say why this store is to be adopted.")
+		return problem.Usage("--reason is missing: nothing was changed. Say why this store is to be adopted.")
 	}
-	for _, l := range losses {
+	for _, l := range lost {
 		if err := a.adoptWorld(ctx, in, l, f.reason); err != nil {
 			return err
 		}
@@ -120,24 +119,24 @@ func (a *app) adopt(ctx context.Context, f adoptFlags) error {
 }
 
 // openRestored opens an installation that is there: its store, its key.
-func (a *app) openRestored(ctx context.Context, state string) (*installation, error) {
-	dir, err := openState(state, false)
+func (a *app) openRestored(ctx context.Context, state string) (*installation.Installation, error) {
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(dir.file(store.FileName)); errors.Is(err, fs.ErrNotExist) {
-		p := badState(dir.path, "has no store")
-		p.remedy = "Restore a back-up first, or start with a new, empty state directory."
+	if _, err := os.Lstat(dir.File(store.FileName)); errors.Is(err, fs.ErrNotExist) {
+		p := installation.BadState(dir.Path, "has no store")
+		p.Remedy = "Restore a back-up first, or start with a new, empty state directory."
 		return nil, p
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	in, err := openInstallation(ctx, config.Default(), state, lastUse{}, log)
+	log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	in, err := installation.Open(ctx, config.Default(), state, installation.Use{}, log)
 	if err != nil {
 		return nil, err
 	}
-	fault, err := in.db.Check(ctx)
+	fault, err := in.DB.Check(ctx)
 	if err == nil && fault != "" {
-		err = coded(kernel.CodeLedgerCorrupt, "The database's own check fails: %s.", fault)
+		err = problem.Coded(kernel.CodeLedgerCorrupt, "The database's own check fails: %s.", fault)
 	}
 	if err != nil {
 		in.Close()
@@ -158,21 +157,21 @@ type loss struct {
 
 // losses verifies the ledgers, of one world or of all, and holds them against
 // the checkpoints beside the store and those that are given.
-func (in *installation) losses(ctx context.Context, world string, kept signedNotes) ([]loss, error) {
-	beside, err := in.dir.checkpoints()
+func losses(ctx context.Context, in *installation.Installation, world string, kept signedNotes) ([]loss, error) {
+	beside, err := in.Dir.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
 	paths := make([]string, 0, len(beside))
 	for _, name := range slices.Sorted(maps.Keys(beside)) {
-		paths = append(paths, in.dir.file(name))
+		paths = append(paths, in.Dir.File(name))
 	}
 	mine, err := readCheckpoints(paths)
 	if err != nil {
 		return nil, err
 	}
 	all := slices.Concat(mine, kept)
-	worlds, err := in.store.Worlds(ctx)
+	worlds, err := in.Store.Worlds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -182,14 +181,14 @@ func (in *installation) losses(ctx context.Context, world string, kept signedNot
 	slices.Sort(worlds)
 	if worlds = slices.Compact(worlds); world != "" {
 		if !slices.Contains(worlds, world) {
-			return nil, usage("Neither store nor checkpoints know the world %s.", world)
+			return nil, problem.Usage("Neither store nor checkpoints know the world %s.", world)
 		}
 		worlds = []string{world}
 	}
 	var out []loss
 	for _, w := range worlds {
 		l := loss{from: map[string]string{}}
-		if l.ledger, err = in.store.World(ctx, w); err != nil {
+		if l.ledger, err = in.Store.World(ctx, w); err != nil {
 			return nil, err
 		}
 		if l.bad, l.notes, err = l.ledger.Unfulfilled(ctx, all.of(w)...); err != nil {
@@ -198,7 +197,7 @@ func (in *installation) losses(ctx context.Context, world string, kept signedNot
 		for _, n := range all {
 			l.from[string(n.signed)] = n.source
 		}
-		signed, err := ledger.KeptCheckpoint(in.dir.path, w)
+		signed, err := ledger.KeptCheckpoint(in.Dir.Path, w)
 		if err != nil {
 			return nil, err
 		}
@@ -234,13 +233,13 @@ func (l loss) plain() string {
 
 // adoptWorld writes the record, and the checkpoint that follows from it. What is
 // lost with the second is made good by the next checkpoint.
-func (a *app) adoptWorld(ctx context.Context, in *installation, l loss, reason string) error {
+func (a *app) adoptWorld(ctx context.Context, in *installation.Installation, l loss, reason string) error {
 	a.reach(faultAdoptBefore)
 	first := kernel.Genesis{
-		Contract: canon.Sum(contract.Template()), Kernel: kernel.Version(), Builders: []string{defaultBuilder},
-		MaxPaths: worldPaths, MaxDepth: worldDepth,
+		Contract: canon.Sum(contract.Template()), Kernel: kernel.Version(), Builders: []string{installation.DefaultBuilder},
+		MaxPaths: installation.WorldPaths, MaxDepth: installation.WorldDepth,
 	}
-	now, actor := newClock().Now().WallMs, a.localActor()
+	now, actor := installation.NewClock().Now().WallMs, a.LocalActor()
 	var done ledger.Adopted
 	var err error
 	if len(l.bad) == 0 {
@@ -256,19 +255,19 @@ func (a *app) adoptWorld(ctx context.Context, in *installation, l loss, reason s
 
 // signAdopted signs the first checkpoint of the history that begins. Where heads were
 // adopted and not a store, the one that showed it to be older has to be among them.
-func (a *app) signAdopted(ctx context.Context, in *installation, l *ledger.Ledger, done ledger.Adopted, heads []string) error {
+func (a *app) signAdopted(ctx context.Context, in *installation.Installation, l *ledger.Ledger, done ledger.Adopted, heads []string) error {
 	a.reach(faultAdoptRecorded)
 	signed, err := l.Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
 	a.reach(faultAdoptSigned)
-	file := ledger.CheckpointFile(in.dir.path, l.World())
+	file := ledger.CheckpointFile(in.Dir.Path, l.World())
 	if err := ledger.WriteCheckpoint(file, signed); err != nil {
 		return err
 	}
-	if mark, err := in.older(); err == nil && mark != nil && mark.World == l.World() && (heads == nil || slices.Contains(heads, mark.Head)) {
-		if err := in.forgetOlder(); err != nil {
+	if mark, err := in.Older(); err == nil && mark != nil && mark.World == l.World() && (heads == nil || slices.Contains(heads, mark.Head)) {
+		if err := in.ForgetOlder(); err != nil {
 			return err
 		}
 	}
@@ -278,8 +277,8 @@ func (a *app) signAdopted(ctx context.Context, in *installation, l *ledger.Ledge
 
 // reach is a fault point.
 func (a *app) reach(p supervisor.Point) {
-	if a.fault != nil {
-		a.fault(p)
+	if a.Fault != nil {
+		a.Fault(p)
 	}
 }
 
@@ -304,16 +303,16 @@ func (s signedNotes) of(world string) (out [][]byte) {
 // readCheckpoints reads files that must be checkpoints.
 func readCheckpoints(paths []string) (out signedNotes, err error) {
 	for _, path := range paths {
-		if err := pathFlag("checkpoint", path); err != nil {
+		if err := installation.PathFlag("checkpoint", path); err != nil {
 			return nil, err
 		}
 		n := signedNote{source: filepath.Base(path)}
-		if n.signed, err = readLimited(path, maxCheckpointBytes); err != nil {
-			return nil, usage("The checkpoint %s can't be read: %s.", path, cause(err))
+		if n.signed, err = installation.ReadLimited(path, installation.MaxCheckpointBytes); err != nil {
+			return nil, problem.Usage("The checkpoint %s can't be read: %s.", path, problem.Cause(err))
 		}
 		var ok bool
 		if n.world, ok = ledger.CheckpointWorld(n.signed); !ok {
-			return nil, coded(kernel.CodeLedgerCorrupt, "The file %s is no checkpoint.", path)
+			return nil, problem.Coded(kernel.CodeLedgerCorrupt, "The file %s is no checkpoint.", path)
 		}
 		if info, err := os.Stat(path); err == nil {
 			n.source += ", a file of " + info.ModTime().UTC().Format(time.RFC3339)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge/git"
@@ -16,20 +18,20 @@ import (
 
 // adoptHeads goes on with a state directory that was put back from a copy as a whole:
 // its own checkpoints show nothing, but a state commit in the repository does.
-func (a *app) adoptHeads(ctx context.Context, in *installation, f adoptFlags) error {
-	worlds, err := in.store.Worlds(ctx)
+func (a *app) adoptHeads(ctx context.Context, in *installation.Installation, f adoptFlags) error {
+	worlds, err := in.Store.Worlds(ctx)
 	switch {
 	case err != nil:
 		return err
 	case !slices.Contains(worlds, f.world):
-		return usage("--head needs --world, one of those that the store has: %q.", worlds)
+		return problem.Usage("--head needs --world, one of those that the store has: %q.", worlds)
 	}
 	for _, h := range f.heads {
 		if !git.OID(h).Valid() || git.OID(h).IsZero() {
-			return usage("--head is no commit id: %q.", h)
+			return problem.Usage("--head is no commit id: %q.", h)
 		}
 	}
-	l, err := in.store.World(ctx, f.world)
+	l, err := in.Store.World(ctx, f.world)
 	if err != nil {
 		return err
 	}
@@ -42,11 +44,11 @@ func (a *app) adoptHeads(ctx context.Context, in *installation, f adoptFlags) er
 	}
 	a.print("What was recorded after this copy was made is not in this state directory. Make sure that no\nother copy of it is in use: two would take each other's leases for their own.\n")
 	if f.reason == "" {
-		return usage("--reason is missing: nothing was changed. Say why this store is to be adopted.")
+		return problem.Usage("--reason is missing: nothing was changed. Say why this store is to be adopted.")
 	}
-	done, err := l.AdoptHeads(ctx, newClock().Now().WallMs, a.localActor(), f.reason, f.heads)
+	done, err := l.AdoptHeads(ctx, installation.NewClock().Now().WallMs, a.LocalActor(), f.reason, f.heads)
 	if errors.Is(err, ledger.ErrNothingToAdopt) {
-		return usage("The store has no records of %s: there is nothing to adopt.", f.world)
+		return problem.Usage("The store has no records of %s: there is nothing to adopt.", f.world)
 	}
 	if err != nil {
 		return err
@@ -58,17 +60,17 @@ func (a *app) adoptHeads(ctx context.Context, in *installation, f adoptFlags) er
 // for all time: a state commit of the installation's key, of this world, that the ledger
 // knows nothing of. What the supervisor found is taken from its mark; any other is looked
 // for in the repository.
-func (a *app) unknownHeads(ctx context.Context, in *installation, l *ledger.Ledger, f adoptFlags) error {
+func (a *app) unknownHeads(ctx context.Context, in *installation.Installation, l *ledger.Ledger, f adoptFlags) error {
 	for r, err := range l.Records(ctx, 0, 0) {
 		if err != nil {
 			return err
 		}
 		var i kernel.Intent
 		if r.Kind == kernel.KindIntent && canon.UnmarshalCanonical(r.Body, &i) == nil && i.Seq != 0 && slices.Contains(f.heads, i.New) {
-			return usage("The ledger tells of %s: record %d announces it. It shows no older store.", i.New, r.Seq)
+			return problem.Usage("The ledger tells of %s: record %d announces it. It shows no older store.", i.New, r.Seq)
 		}
 	}
-	mark, err := in.older()
+	mark, err := in.Older()
 	if err != nil {
 		return err
 	}
@@ -81,23 +83,23 @@ func (a *app) unknownHeads(ctx context.Context, in *installation, l *ledger.Ledg
 
 // ownHeads is an error where a commit isn't in the repository of a world as a state commit
 // of it that the installation's key signed, or one whose place that took.
-func (a *app) ownHeads(ctx context.Context, in *installation, world, file string, heads []string) (err error) {
-	if in.cfg, err = a.load(file); err != nil {
+func (a *app) ownHeads(ctx context.Context, in *installation.Installation, world, file string, heads []string) (err error) {
+	if in.Cfg, err = a.Load(file); err != nil {
 		return err
 	}
-	use := in.dir.lastUse()
+	use := in.Dir.LastUse()
 	if use.Refs == config.RefsHeads {
-		in.cfg.Refs = use.Refs
+		in.Cfg.Refs = use.Refs
 	}
 	if use.Repos[world] == "" {
-		return usage("The state directory doesn't say where the repository of %s is, so --head can't be looked for there. Start the server once, which notes it, or names the commit itself.", world)
+		return problem.Usage("The state directory doesn't say where the repository of %s is, so --head can't be looked for there. Start the server once, which notes it, or names the commit itself.", world)
 	}
 	p, err := a.openActs(ctx, in, world, use.Repos[world])
 	if err != nil {
 		return err
 	}
-	defer closeRepo(p.repo)
-	own := in.key.SSHSigner().PublicKey()
+	defer installation.CloseRepo(p.repo)
+	own := in.Key.SSHSigner().PublicKey()
 	acts := p.room.Standing(own)
 	for _, h := range heads {
 		c, err := p.repo.Commit(ctx, git.OID(h))
@@ -110,7 +112,7 @@ func (a *app) ownHeads(ctx context.Context, in *installation, world, file string
 		}
 		stamp, fault := kernel.ReadStamp(lease.Parse(c.Message).Trailers)
 		if err != nil || signer == "" || acts.Successor(signer) != git.Fingerprint(own) || fault != nil || stamp.World != world {
-			return usage("%s is no state commit of this installation's key in %s, so it doesn't show that the store is older. ledger.rollback names the one that does.", h, p.display)
+			return problem.Usage("%s is no state commit of this installation's key in %s, so it doesn't show that the store is older. ledger.rollback names the one that does.", h, p.display)
 		}
 	}
 	return nil

@@ -8,23 +8,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
 // claims is how often a task was claimed, by its state ref.
 func (p *forgePlace) claims(n int64) int {
-	log := gittest.Git(p.t, p.Store.GitDir(p.Repo.ID), "log", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n))
+	log := gittest.Git(p.T, p.Store.GitDir(p.Repo.ID), "log", "--format=%(trailers:key=aynig-state,valueonly)", fmt.Sprintf("refs/writ/task/%d", n))
 	return strings.Count(log, "working")
 }
 
 // finished waits until a task is completed, told and closed.
 func (p *forgePlace) finished(n int64) {
-	p.t.Helper()
-	p.until("the task completes", func() bool { return p.head(n) == "completed" })
-	p.until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
-	p.until("the label says so", func() bool { return slices.Contains(p.Issue(n).Labels, "writ:completed") })
-	p.until("the comment says so", func() bool {
+	p.T.Helper()
+	p.Until("the task completes", func() bool { return p.Head(n) == "completed" })
+	p.Until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
+	p.Until("the label says so", func() bool { return slices.Contains(p.Issue(n).Labels, "writ:completed") })
+	p.Until("the comment says so", func() bool {
 		bodies := p.BotComments(n)
 		return len(bodies) == 1 && strings.Contains(bodies[0], "task_final_state: `completed`")
 	})
@@ -32,22 +33,22 @@ func (p *forgePlace) finished(n int64) {
 
 // restoreStore puts a back-up in the place of the store.
 func (p *forgePlace) restoreStore(from string) {
-	p.t.Helper()
-	old, err := filepath.Glob(filepath.Join(p.state(), "writ.db*"))
-	must(p.t, err)
+	p.T.Helper()
+	old, err := filepath.Glob(filepath.Join(p.State(), "writ.db*"))
+	must(p.T, err)
 	for _, path := range old {
-		must(p.t, os.Remove(path))
+		must(p.T, os.Remove(path))
 	}
 	data, err := os.ReadFile(from)
-	must(p.t, err)
-	must(p.t, os.WriteFile(filepath.Join(p.state(), "writ.db"), data, 0o600))
+	must(p.T, err)
+	must(p.T, os.WriteFile(filepath.Join(p.State(), "writ.db"), data, 0o600))
 }
 
 // want runs a command, which must end with this status and say this.
 func (p *forgePlace) want(exit int, says string, args ...string) {
-	p.t.Helper()
+	p.T.Helper()
 	if got, out := p.cli(args...); got != exit || !strings.Contains(out, says) {
-		p.t.Fatalf("writ %s: exit %d, want %d and %q\n%s", strings.Join(args, " "), got, exit, says, out)
+		p.T.Fatalf("writ %s: exit %d, want %d and %q\n%s", strings.Join(args, " "), got, exit, says, out)
 	}
 }
 
@@ -57,61 +58,61 @@ func (p *forgePlace) want(exit int, says string, args ...string) {
 // told or closed again, and new work is done.
 func TestR2_RestoredServerGoesOnFromHead(t *testing.T) {
 	p := newForgePlace(t)
-	s := p.serve()
+	s := p.Serve()
 	before, running := p.File("default"), p.File("waits")
 	p.Approve(before)
 	p.finished(before)
 	p.Approve(running)
-	p.until("the builder runs", func() bool { return p.head(running) == "working" })
-	backup := filepath.Join(p.dir, "monday.db")
-	p.want(exitDone, "copied to", "ledger", "backup", "--state-dir", p.state(), backup)
-	must(t, os.WriteFile(p.gate(), nil, 0o600))
+	p.Until("the builder runs", func() bool { return p.Head(running) == "working" })
+	backup := filepath.Join(p.Root, "monday.db")
+	p.want(problem.ExitDone, "copied to", "ledger", "backup", "--state-dir", p.State(), backup)
+	must(t, os.WriteFile(p.Gate(), nil, 0o600))
 	p.finished(running)
 	after := p.File("default")
 	p.Approve(after)
 	p.finished(after)
-	if exit := s.end(); exit != exitDone {
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
 
 	p.restoreStore(backup)
-	refused := p.serve()
-	p.until("the server ends or serves", func() bool {
-		return len(refused.exit) > 0 || strings.Contains(refused.log.String(), "msg=serving")
+	refused := p.Serve()
+	p.Until("the server ends or serves", func() bool {
+		return len(refused.Exit) > 0 || strings.Contains(refused.Log.String(), "msg=serving")
 	})
-	if exit := refused.end(); exit != exitRefused || !strings.Contains(refused.log.String(), "ledger.rollback") {
-		t.Fatalf("an older store is served: exit %d\n%s", exit, refused.log)
+	if exit := refused.End(); exit != problem.ExitRefused || !strings.Contains(refused.Log.String(), "ledger.rollback") {
+		t.Fatalf("an older store is served: exit %d\n%s", exit, refused.Log)
 	}
-	p.want(exitOther, "ledger.rollback", "verify", "--state-dir", p.state())
-	p.want(exitDone, "adopted: history 2", "ledger", "adopt", "--state-dir", p.state(), "--reason", "the disk died")
-	p.want(exitDone, "ADOPTED: history 2", "verify", "--state-dir", p.state())
+	p.want(problem.ExitOther, "ledger.rollback", "verify", "--state-dir", p.State())
+	p.want(problem.ExitDone, "adopted: history 2", "ledger", "adopt", "--state-dir", p.State(), "--reason", "the disk died")
+	p.want(problem.ExitDone, "ADOPTED: history 2", "verify", "--state-dir", p.State())
 
-	s = p.serve()
+	s = p.Serve()
 	next := p.File("default")
 	p.Approve(next)
 	p.finished(next)
-	p.until("what was finished is looked at", func() bool {
+	p.Until("what was finished is looked at", func() bool {
 		for _, n := range []int64{running, after} {
-			if !strings.Contains(s.log.String(), fmt.Sprintf("task=%d ", n)) {
+			if !strings.Contains(s.Log.String(), fmt.Sprintf("task=%d ", n)) {
 				return false
 			}
 		}
 		return true
 	})
-	if exit := s.end(); exit != exitDone {
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Errorf("serve ended with %d", exit)
 	}
-	if !strings.Contains(s.log.String(), "went on from an older store") {
+	if !strings.Contains(s.Log.String(), "went on from an older store") {
 		t.Error("the log doesn't say that the store was adopted")
 	}
 	for _, n := range []int64{before, running, after, next} {
 		if c := p.claims(n); c != 1 {
 			t.Errorf("task %d was claimed %d times", n, c)
 		}
-		if c, closed := len(p.BotComments(n)), p.Closings(n); c != 1 || closed != 1 || p.head(n) != "completed" {
-			t.Errorf("task %d is %s, with %d comments, closed %d times", n, p.head(n), c, closed)
+		if c, closed := len(p.BotComments(n)), p.Closings(n); c != 1 || closed != 1 || p.Head(n) != "completed" {
+			t.Errorf("task %d is %s, with %d comments, closed %d times", n, p.Head(n), c, closed)
 		}
-		p.want(exitDone, "", "verify", p.Store.GitDir(p.Repo.ID), "--task", fmt.Sprint(n))
+		p.want(problem.ExitDone, "", "verify", p.Store.GitDir(p.Repo.ID), "--task", fmt.Sprint(n))
 	}
-	p.want(exitDone, "ADOPTED: history 2", "verify", "--state-dir", p.state())
+	p.want(problem.ExitDone, "ADOPTED: history 2", "verify", "--state-dir", p.State())
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
@@ -17,7 +20,7 @@ import (
 )
 
 // actAlone records an act where no process runs.
-func (a *app) actAlone(ctx context.Context, at where, r request) error {
+func (a *app) actAlone(ctx context.Context, at where, r installation.Request) error {
 	if err := at.settle(ctx); err != nil {
 		return err
 	}
@@ -25,7 +28,7 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 		a.print("nobody runs task %d here; nothing was stopped. `writ task halt %[1]d` keeps it from being started\n", r.Task)
 		return nil
 	}
-	if at.place.url == "" && r.Act == kernel.ActResume {
+	if at.place.URL == "" && r.Act == kernel.ActResume {
 		return at.unknown()
 	}
 	in, err := a.openAlone(ctx, at, r.Task)
@@ -33,23 +36,23 @@ func (a *app) actAlone(ctx context.Context, at where, r request) error {
 		return err
 	}
 	defer in.Close()
-	sup, err := a.supervise(ctx, in, nil, supervision{})
+	sup, err := a.Supervise(ctx, in, nil, wire.Supervision{})
 	if err != nil {
 		return err
 	}
 	if r.Act == kernel.ActResume {
-		if err := in.resumable(ctx, sup, sup.View(r.Task)); err != nil {
+		if err := in.Resumable(ctx, sup, sup.View(r.Task)); err != nil {
 			return at.explain(err, "; or start the server")
 		}
 	}
 	if err := record(ctx, sup, r); err != nil {
 		return at.explain(err, "; or start the server")
 	}
-	in.checkpoint(ctx)
+	in.Checkpoint(ctx)
 	return a.tellAlone(ctx, in, at, r)
 }
 
-func record(ctx context.Context, sup *supervisor.Supervisor, r request) error {
+func record(ctx context.Context, sup *supervisor.Supervisor, r installation.Request) error {
 	if r.Act == kernel.ActHalt {
 		return sup.Halt(ctx, r.Task, r.Actor, r.Reason)
 	}
@@ -57,12 +60,12 @@ func record(ctx context.Context, sup *supervisor.Supervisor, r request) error {
 }
 
 // tellAlone says what is next. A server looks at a resumed task as it starts.
-func (a *app) tellAlone(ctx context.Context, in *governed, at where, r request) error {
+func (a *app) tellAlone(ctx context.Context, in *installation.Governed, at where, r installation.Request) error {
 	switch {
 	case r.Act == kernel.ActHalt:
 		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
 	case at.use.Server:
-		if err := inbox.New(in.db).Mark(ctx, []inbox.Key{{World: in.world, Task: r.Task}}, time.Now().UnixMilli()); err != nil {
+		if err := inbox.New(in.DB).Mark(ctx, []inbox.Key{{World: in.World, Task: r.Task}}, time.Now().UnixMilli()); err != nil {
 			return err
 		}
 		a.print("task %d may go on: the server takes it up when it starts\n", r.Task)
@@ -74,29 +77,29 @@ func (a *app) tellAlone(ctx context.Context, in *governed, at where, r request) 
 
 // openAlone opens the installation and the world of an act. The repository is
 // nil where nothing says where it is: a halt needs none.
-func (a *app) openAlone(ctx context.Context, at where, task int64) (*governed, error) {
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+func (a *app) openAlone(ctx context.Context, at where, task int64) (*installation.Governed, error) {
+	log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	if at.named && at.world == "" {
-		if err := at.place.identify(true); err != nil {
+		if err := at.place.Identify(true); err != nil {
 			return nil, err
 		}
 	}
-	use := lastUse{Task: task}
+	use := installation.Use{Task: task}
 	if !at.use.Server {
-		use.Repo, use.World, use.Names = at.place.url, at.place.world, map[string]string{at.place.world: at.place.display}
+		use.Repo, use.World, use.Names = at.place.URL, at.place.World, map[string]string{at.place.World: at.place.Display}
 	}
 	repo, err := a.repoOf(ctx, at, log)
 	if err != nil {
 		return nil, err
 	}
-	in, err := openInstallation(ctx, at.cfg, at.state, use, log)
+	in, err := installation.Open(ctx, at.cfg, at.state, use, log)
 	if err != nil {
-		closeRepo(repo)
+		installation.CloseRepo(repo)
 		return nil, err
 	}
-	g, err := in.govern(ctx, at.place.world, at.place.display, repo)
+	g, err := in.Govern(ctx, at.place.World, at.place.Display, repo)
 	if err != nil {
-		closeRepo(repo)
+		installation.CloseRepo(repo)
 		in.Close()
 		return nil, err
 	}
@@ -106,22 +109,15 @@ func (a *app) openAlone(ctx context.Context, at where, task int64) (*governed, e
 // repoOf is the repository of a place, nil without a URL. Nothing is asked of it
 // yet.
 func (a *app) repoOf(ctx context.Context, at where, log *slog.Logger) (*git.Repo, error) {
-	if at.place.url == "" {
+	if at.place.URL == "" {
 		return nil, nil
 	}
-	auth, options, err := a.access(ctx, at.cfg, at.place.url)
+	auth, options, err := a.Access(ctx, at.cfg, at.place.URL)
 	if err != nil {
 		return nil, err
 	}
 	options.Logger = log
-	return git.Open(ctx, git.Endpoint{URL: at.place.url, Auth: auth}, options)
-}
-
-// closeRepo gives back a repository that counts for nothing any more.
-func closeRepo(r *git.Repo) {
-	if r != nil {
-		_ = r.Close() // everything that counts was answered before
-	}
+	return git.Open(ctx, git.Endpoint{URL: at.place.URL, Auth: auth}, options)
 }
 
 // explain adds what a server's directory can't know: secrets. or is what else
@@ -131,20 +127,20 @@ func (w *where) explain(err error, or string) error {
 	if !w.use.Server || !errors.As(err, &ge) {
 		return err
 	}
-	p := explain(err)
-	p.remedy = "HEAD of the task is read at " + w.place.url + ". Give --config, and its secrets in the environment as the server has them" + or + "."
+	p := problem.Explain(err)
+	p.Remedy = "HEAD of the task is read at " + w.place.URL + ". Give --config, and its secrets in the environment as the server has them" + or + "."
 	return p
 }
 
 // known are the worlds that a state directory has records or word of, sorted.
 func (w *where) known(ctx context.Context) ([]string, error) {
-	dir, err := openState(w.state, false)
+	dir, err := installation.OpenDir(w.state, false)
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Collect(maps.Keys(dir.lastUse().Repos))
-	if ledger.Recorded(dir.path) {
-		store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{})
+	names := slices.Collect(maps.Keys(dir.LastUse().Repos))
+	if ledger.Recorded(dir.Path) {
+		store, err := ledger.OpenReadOnly(ctx, dir.File(ledger.FileName), ledger.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -161,18 +157,18 @@ func (w *where) known(ctx context.Context) ([]string, error) {
 // only is the world that is meant: the named one, or the only one.
 func (w *where) only(ctx context.Context) (string, error) {
 	names, err := w.known(ctx)
-	world := w.place.world
+	world := w.place.World
 	switch {
 	case err != nil:
 		return "", err
 	case slices.Contains(names, world):
 		return world, nil
 	case len(names) == 0:
-		return "", usage("Nothing was recorded in the state directory %s: give --repo.", w.state)
+		return "", problem.Usage("Nothing was recorded in the state directory %s: give --repo.", w.state)
 	case world != "":
-		return "", usage("The state directory has no world %s; it has %s.", world, w.names(names))
+		return "", problem.Usage("The state directory has no world %s; it has %s.", world, w.names(names))
 	case len(names) > 1:
-		return "", usage("The state directory has several worlds: give --world, one of %s.", w.names(names))
+		return "", problem.Usage("The state directory has several worlds: give --world, one of %s.", w.names(names))
 	}
 	return names[0], nil
 }
@@ -181,7 +177,7 @@ func (w *where) only(ctx context.Context) (string, error) {
 func (w *where) names(worlds []string) string {
 	called := make([]string, len(worlds))
 	for i, world := range worlds {
-		called[i] = w.use.called(world)
+		called[i] = w.use.Called(world)
 	}
 	return strings.Join(called, ", ")
 }
@@ -192,7 +188,7 @@ func (w *where) settle(ctx context.Context) error {
 		return nil
 	}
 	world, err := w.only(ctx)
-	if err != nil || world == w.place.world {
+	if err != nil || world == w.place.World {
 		return err
 	}
 	return w.at(world)
@@ -201,7 +197,7 @@ func (w *where) settle(ctx context.Context) error {
 // unknown is the error of a world whose repository the state directory doesn't
 // know.
 func (w *where) unknown() error {
-	p := usage("The state directory doesn't say where the repository of %s is.", w.place.display)
-	p.remedy = "Give --repo and --world '" + w.place.world + "'; or start the server, which notes it."
+	p := problem.Usage("The state directory doesn't say where the repository of %s is.", w.place.Display)
+	p.Remedy = "Give --repo and --world '" + w.place.World + "'; or start the server, which notes it."
 	return p
 }

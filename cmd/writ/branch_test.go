@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
@@ -114,9 +115,9 @@ func TestA48_EightRunnersOneExecution(t *testing.T) {
 				done := 0
 				for _, e := range exits {
 					switch e {
-					case exitDone:
+					case problem.ExitDone:
 						done++
-					case exitLost, exitHeld, exitIdle:
+					case problem.ExitLost, problem.ExitHeld, problem.ExitIdle:
 					default:
 						t.Errorf("round %d: exits %v\n%s", round, exits, strings.Join(said, "\n"))
 					}
@@ -290,8 +291,8 @@ func TestTick_ExitStatuses(t *testing.T) {
 		state, status string
 		exit          int
 	}{
-		{"good", "done", 0}, {"bad", "failed", exitFailed}, {"nothing", "invalid", exitInvalid}, {"absent", "missing", exitMissing},
-		{"waiting", "idle", exitIdle}, {"working", "held", exitHeld}, {"UPPER", "malformed", exitMalformed}, {"reserved", "done", 0},
+		{"good", "done", 0}, {"bad", "failed", problem.ExitFailed}, {"nothing", "invalid", problem.ExitInvalid}, {"absent", "missing", problem.ExitMissing},
+		{"waiting", "idle", problem.ExitIdle}, {"working", "held", problem.ExitHeld}, {"UPPER", "malformed", problem.ExitMalformed}, {"reserved", "done", 0},
 	} {
 		branchEvent(t, dir, "job", c.state)
 		cmd := ticker(t, dir, "tick", "--branch", "job", "--json")
@@ -305,7 +306,7 @@ func TestTick_ExitStatuses(t *testing.T) {
 		{"tick", "--remote", "--upload-pack=x"}, {"tick", "--wait", "--detach"}, {"lease", "renew"}, {"lease", "hold", "--", "true"}, {"state", "set", "working"}, {"state", "set", "x", "--trailer", "Aynig-State=y"},
 	} {
 		cmd := ticker(t, dir, args...)
-		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage {
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != problem.ExitUsage {
 			t.Errorf("%q: exit %d\n%s", args, cmd.ProcessState.ExitCode(), out)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/kernel"
 )
@@ -69,18 +71,18 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 // cached lists what a state directory keeps.
 func cached(state string) (dir string, list []builder.Cached, err error) {
 	if state == "" {
-		return "", nil, usage("--state-dir is missing: give that of the installation.")
+		return "", nil, problem.Usage("--state-dir is missing: give that of the installation.")
 	}
-	if err := pathFlag("state-dir", state); err != nil {
+	if err := installation.PathFlag("state-dir", state); err != nil {
 		return "", nil, err
 	}
-	d, err := openState(state, false)
+	d, err := installation.OpenDir(state, false)
 	if err != nil {
 		return "", nil, err
 	}
-	dir = d.file(layers)
+	dir = d.File(installation.Layers)
 	if list, err = builder.ListCached(dir); err != nil {
-		return "", nil, coded(kernel.CodeEnvLayers, "%s can't be listed: %v.", dir, err)
+		return "", nil, problem.Coded(kernel.CodeEnvLayers, "%s can't be listed: %v.", dir, err)
 	}
 	return dir, list, nil
 }
@@ -98,7 +100,7 @@ beside a running server. One that a run uses stays, and the exit status says so.
 	cmd.Flags().BoolVar(&all, "all", false, "remove all that no run uses")
 	cmd.RunE = a.do(func(_ context.Context, names []string) error {
 		if all == (len(names) > 0) {
-			return usage("Give the names of what is to go, or --all.")
+			return problem.Usage("Give the names of what is to go, or --all.")
 		}
 		dir, list, err := cached(state)
 		if err != nil {
@@ -131,5 +133,5 @@ func (a *app) removeCached(dir string, names []string) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return &problem{exit: exitOther, text: "Not removed: " + strings.Join(left, "; ") + ".", remedy: "`writ cache ls` says what there is. What a run uses can be removed once it has ended."}
+	return &problem.Error{Exit: problem.ExitOther, Text: "Not removed: " + strings.Join(left, "; ") + ".", Remedy: "`writ cache ls` says what there is. What a run uses can be removed once it has ended."}
 }

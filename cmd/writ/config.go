@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 )
 
 func (a *app) configCheck() *cobra.Command {
@@ -17,7 +19,7 @@ with it: line, key, what is wrong and what to write. It asks no forge and opens 
 state directory. It also says which secrets the file names and this shell lacks.
 Exit status: 0 if the file is fine, 2 if not.`,
 		RunE: a.do(func(_ context.Context, args []string) error {
-			if err := pathFlag("FILE", args[0]); err != nil {
+			if err := installation.PathFlag("FILE", args[0]); err != nil {
 				return err
 			}
 			cfg, err := config.Load(args[0])
@@ -36,13 +38,13 @@ Exit status: 0 if the file is fine, 2 if not.`,
 // tellUnset says which secrets that a server reads from its environment are not in
 // this one. It is no fault of the file: the server may have another.
 func (a *app) tellUnset(cfg config.Config) {
-	_, err := a.readSecrets(cfg)
-	_, more := a.credentials(cfg)
+	_, err := a.ReadSecrets(cfg)
+	_, more := a.Credentials(cfg)
 	for _, err := range []error{err, more} {
 		if err == nil {
 			continue
 		}
-		a.print("writ serve reads secrets from its environment, which this shell doesn't have so:\n  %s\n", strings.ReplaceAll(explain(err).text, "\n", "\n  "))
+		a.print("writ serve reads secrets from its environment, which this shell doesn't have so:\n  %s\n", strings.ReplaceAll(problem.Explain(err).Text, "\n", "\n  "))
 	}
 }
 
@@ -71,7 +73,7 @@ func (a *app) configPrint() *cobra.Command {
 		RunE: a.do(func(_ context.Context, args []string) error {
 			c := config.Default()
 			if len(args) == 1 {
-				if err := pathFlag("FILE", args[0]); err != nil {
+				if err := installation.PathFlag("FILE", args[0]); err != nil {
 					return err
 				}
 				var err error

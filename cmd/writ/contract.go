@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/kernel"
@@ -25,9 +27,9 @@ func readContract(args []string) (string, []byte, error) {
 		path = filepath.Join(path, contract.Path) // as `writ contract init` takes it
 	}
 	const maxRead = 1 << 20 // more than a contract may have, so that lint can say so
-	data, err := readLimited(path, maxRead)
+	data, err := installation.ReadLimited(path, maxRead)
 	if err != nil {
-		return path, nil, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be read: %s.", path, cause(err)), remedy: "`writ contract init` writes one."}
+		return path, nil, &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be read: %s.", path, problem.Cause(err)), Remedy: "`writ contract init` writes one."}
 	}
 	return path, data, nil
 }
@@ -60,7 +62,7 @@ func (a *app) contractLint() *cobra.Command {
 				a.print("%s: %s: %s\n", at, word, f.Detail)
 			}
 			if bad > 0 {
-				return quiet(exitOther)
+				return problem.Quiet(problem.ExitOther)
 			}
 			a.print("%s is valid\n", path)
 			return nil
@@ -101,18 +103,18 @@ func (a *app) keyCommand() *cobra.Command {
 				return err
 			}
 			state = at.state
-		} else if err := pathFlag("state-dir", state); err != nil {
+		} else if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}
-		dir, err := openState(state, false)
+		dir, err := installation.OpenDir(state, false)
 		if err != nil {
 			return err
 		}
-		key, err := instancekey.Load(dir.path)
+		key, err := instancekey.Load(dir.Path)
 		if err != nil {
 			return err
 		}
-		a.print("%s writ@%s\n", key.PublicOpenSSH(), hostName())
+		a.print("%s writ@%s\n", key.PublicOpenSSH(), installation.HostName())
 		return nil
 	})
 	return cmd

@@ -16,7 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/onboard"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -51,9 +54,9 @@ func (a *app) contractInit() *cobra.Command {
 		}
 		switch {
 		case f.repo == "" || f.config == "":
-			return usage("--config and --repo go together: the request is opened with what the configuration says.")
+			return problem.Usage("--config and --repo go together: the request is opened with what the configuration says.")
 		case len(args) > 0 || f.gitlab || f.govern:
-			return usage("With --repo nothing is written here; leave DIR, --gitlab and --govern out.")
+			return problem.Usage("With --repo nothing is written here; leave DIR, --gitlab and --govern out.")
 		}
 		return a.initAtForge(ctx, f)
 	})
@@ -79,17 +82,17 @@ func (a *app) initDirectory(ctx context.Context, f initFlags, args []string) err
 		case err != nil:
 			return err
 		case there:
-			fmt.Fprintf(a.stderr, "%s is there already and was left as it is\n", path)
+			fmt.Fprintf(a.Stderr, "%s is there already and was left as it is\n", path)
 		default:
 			wrote++
 			a.print("wrote %s\n", path)
 		}
 	}
 	if wrote == 0 {
-		return &problem{exit: exitOther, text: "Nothing was written: all of it is there already.", remedy: "Remove a file first if you want a new one."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "Nothing was written: all of it is there already.", Remedy: "Remove a file first if you want a new one."}
 	}
 	if err := a.tryAfterInit(ctx, dir); err != nil {
-		fmt.Fprintf(a.stderr, "the last commits could not be tried: %s\n", explain(err).Error())
+		fmt.Fprintf(a.Stderr, "the last commits could not be tried: %s\n", problem.Explain(err).Error())
 	}
 	return nil
 }
@@ -97,14 +100,14 @@ func (a *app) initDirectory(ctx context.Context, f initFlags, args []string) err
 // writeNew makes a file that isn't there yet, and says whether it was.
 func writeNew(path string, data []byte) (there bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // part of a repository that others read
-		return false, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be made: %s.", filepath.Dir(path), cause(err))}
+		return false, &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be made: %s.", filepath.Dir(path), problem.Cause(err))}
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644) //nolint:gosec // part of a repository that others read
 	if errors.Is(err, fs.ErrExist) {
 		return true, nil
 	}
 	if err != nil {
-		return false, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be written: %s.", path, cause(err))}
+		return false, &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be written: %s.", path, problem.Cause(err))}
 	}
 	_, err = f.Write(data)
 	return false, errors.Join(err, f.Close())
@@ -112,24 +115,24 @@ func writeNew(path string, data []byte) (there bool, err error) {
 
 // initAtForge opens the request at the forge that the configuration names.
 func (a *app) initAtForge(ctx context.Context, f initFlags) error {
-	if err := pathFlag("config", f.config); err != nil {
+	if err := installation.PathFlag("config", f.config); err != nil {
 		return err
 	}
-	cfg, err := a.load(f.config)
+	cfg, err := a.Load(f.config)
 	if err != nil {
 		return err
 	}
-	given, err := a.readSecrets(withoutHooks(cfg))
+	given, err := a.ReadSecrets(withoutHooks(cfg))
 	if err != nil {
 		return err
 	}
-	forges, err := a.connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
+	forges, err := a.Connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
 	defer func() {
 		for _, one := range forges {
-			one.host.Close()
+			one.Host.Close()
 		}
 	}()
 	at, err := f.forge(forges)
@@ -146,14 +149,14 @@ func withoutHooks(cfg config.Config) config.Config {
 }
 
 // forge is the one forge that governs the repository.
-func (f initFlags) forge(all []*connected) (*connected, error) {
+func (f initFlags) forge(all []*wire.Forge) (*wire.Forge, error) {
 	owner, name, ok := cutRepo(f.repo)
 	if !ok {
-		return nil, usage("--repo %s is no repository: give OWNER/NAME.", f.repo)
+		return nil, problem.Usage("--repo %s is no repository: give OWNER/NAME.", f.repo)
 	}
-	var at []*connected
+	var at []*wire.Forge
 	for _, one := range all {
-		if one.allowed(owner, name) && (f.host == "" || f.host == one.name) {
+		if one.Allowed(owner, name) && (f.host == "" || f.host == one.Name) {
 			at = append(at, one)
 		}
 	}
@@ -161,9 +164,9 @@ func (f initFlags) forge(all []*connected) (*connected, error) {
 	case 1:
 		return at[0], nil
 	case 0:
-		return nil, &problem{code: kernel.CodeTargetNotAllowed, exit: exitUsage, text: f.repo + " is not among the repositories of " + f.config + ".", remedy: "Add it there, under forges, to repositories."}
+		return nil, &problem.Error{Code: kernel.CodeTargetNotAllowed, Exit: problem.ExitUsage, Text: f.repo + " is not among the repositories of " + f.config + ".", Remedy: "Add it there, under forges, to repositories."}
 	}
-	return nil, usage("%s is at several forges of %s: name one with --forge.", f.repo, f.config)
+	return nil, problem.Usage("%s is at several forges of %s: name one with --forge.", f.repo, f.config)
 }
 
 // cutRepo divides a repository's name; its owner may hold slashes, on GitLab.
@@ -176,23 +179,23 @@ func cutRepo(full string) (owner, name string, ok bool) {
 }
 
 // onboard proposes what a repository needs, and says what became of it.
-func (a *app) onboard(ctx context.Context, at *connected, full string, who config.Identity) error {
-	kind, err := onboard.KindOf(at.name)
+func (a *app) onboard(ctx context.Context, at *wire.Forge, full string, who config.Identity) error {
+	kind, err := onboard.KindOf(at.Name)
 	if err != nil {
 		return err
 	}
 	owner, name, _ := cutRepo(full)
-	repo, err := at.host.Find(ctx, owner, name)
+	repo, err := at.Host.Find(ctx, owner, name)
 	if err != nil {
-		return notFound(at, full, err)
+		return wire.NotFound(at, full, err)
 	}
-	g, err := git.Open(ctx, git.Endpoint{URL: at.host.GitURL(repo.Repo), Auth: at.host.GitAuth(repo.Repo)}, at.git)
+	g, err := git.Open(ctx, git.Endpoint{URL: at.Host.GitURL(repo.Repo), Auth: at.Host.GitAuth(repo.Repo)}, at.Git)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = g.Close() }() // nothing is left to lose
 	out, err := onboard.Open(ctx, onboard.Site{
-		Kind: kind, Repo: repo, Changes: at.host.Client(repo.Repo), Git: g, Name: who.Name, Email: who.Email, Now: time.Now(),
+		Kind: kind, Repo: repo, Changes: at.Host.Client(repo.Repo), Git: g, Name: who.Name, Email: who.Email, Now: time.Now(),
 	})
 	if err != nil {
 		return badOnboarding(repo.String(), err)
@@ -207,12 +210,12 @@ func (a *app) onboard(ctx context.Context, at *connected, full string, who confi
 func badOnboarding(repo string, err error) error {
 	var known *onboard.Error
 	if errors.As(err, &known) {
-		return &problem{code: known.Code, exit: exitOther, text: known.Text, remedy: known.Remedy}
+		return &problem.Error{Code: known.Code, Exit: problem.ExitOther, Text: known.Text, Remedy: known.Remedy}
 	}
-	p := explain(err)
-	if p.code == "" {
-		p.text = "The request in " + repo + " could not be opened: " + p.text
-		p.remedy = "Check that writ's account may push branches and open requests there, and call this again: it goes on where it stopped."
+	p := problem.Explain(err)
+	if p.Code == "" {
+		p.Text = "The request in " + repo + " could not be opened: " + p.Text
+		p.Remedy = "Check that writ's account may push branches and open requests there, and call this again: it goes on where it stopped."
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/cmd/internal/onboard"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/local/localtest"
@@ -29,19 +30,19 @@ func TestContractInit_AtForge(t *testing.T) {
 			t.Errorf("%v: exit %d: %s", args, exit, &out)
 		}
 	}
-	writ(exitUsage, "go together")
-	writ(exitUsage, "give OWNER/NAME", "--repo", "n")
-	writ(exitUsage, "not among the repositories", "--repo", "o/other")
-	writ(exitUsage, "not among the repositories", "--repo", "o/n", "--forge", "gitlab")
-	writ(exitDone, "opened the change", "--repo", "o/n")
-	writ(exitDone, "is open already", "--repo", "o/n")
+	writ(problem.ExitUsage, "go together")
+	writ(problem.ExitUsage, "give OWNER/NAME", "--repo", "n")
+	writ(problem.ExitUsage, "not among the repositories", "--repo", "o/other")
+	writ(problem.ExitUsage, "not among the repositories", "--repo", "o/n", "--forge", "gitlab")
+	writ(problem.ExitDone, "opened the change", "--repo", "o/n")
+	writ(problem.ExitDone, "is open already", "--repo", "o/n")
 	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch, "")
 	must(t, err)
 	if change.Author.ID != p.Bot.ID || change.State != forge.ChangeOpen {
 		t.Errorf("%+v", change)
 	}
 	must(t, p.Maintainer.CloseChange(t.Context(), p.Repo, change.Number))
-	writ(exitDone, "was closed by somebody", "--repo", "o/n")
+	writ(problem.ExitDone, "was closed by somebody", "--repo", "o/n")
 }
 
 // TestOnboarding_WatchesThenWorks: from the request to the first merged task. Once
@@ -49,20 +50,20 @@ func TestContractInit_AtForge(t *testing.T) {
 // works; and the issue is closed at the merge.
 func TestOnboarding_WatchesThenWorks(t *testing.T) {
 	p := newForgePlace(t)
-	if exit, out := p.cli("contract", "init", "--config", p.config(), "--repo", "o/n"); exit != exitDone {
+	if exit, out := p.cli("contract", "init", "--config", p.Config(), "--repo", "o/n"); exit != problem.ExitDone {
 		t.Fatalf("exit %d: %s", exit, out)
 	}
-	p.serve()
+	p.Serve()
 	change, err := p.Maintainer.FindChange(t.Context(), p.Repo, onboard.Branch, "")
 	must(t, err)
 	_, err = p.Maintainer.MergeChange(t.Context(), p.Repo, change.Number)
 	must(t, err)
 	n := p.File("default")
 	p.Approve(n)
-	p.until("writ says what it would do", func() bool {
+	p.Until("writ says what it would do", func() bool {
 		return strings.Contains(strings.Join(p.BotComments(n), "\n"), string(kernel.CodeObserveOnly))
 	})
-	if head := p.head(n); head != "" {
+	if head := p.Head(n); head != "" {
 		t.Fatalf("it is %s all the same", head)
 	}
 	files := map[string]string{"README": "hi\n"}
@@ -72,9 +73,9 @@ func TestOnboarding_WatchesThenWorks(t *testing.T) {
 	bare := p.Store.GitDir(p.Repo.ID)
 	gittest.Commit(t, bare, "refs/heads/main", strings.TrimSpace(gittest.Git(t, bare, "rev-parse", "main")), files)
 	p.Says(n, "/writ run")
-	p.until("the work is done, and waits for the merge", func() bool { return p.head(n) == "waiting" })
+	p.Until("the work is done, and waits for the merge", func() bool { return p.Head(n) == "waiting" })
 	var made forge.Change
-	p.until("its change is there", func() bool {
+	p.Until("its change is there", func() bool {
 		made, err = p.Maintainer.FindChange(t.Context(), p.Repo, fmt.Sprintf("writ/change/%d", n), "")
 		return err == nil
 	})
@@ -83,8 +84,8 @@ func TestOnboarding_WatchesThenWorks(t *testing.T) {
 	}
 	_, err = p.Maintainer.MergeChange(t.Context(), p.Repo, made.Number)
 	must(t, err)
-	p.until("the issue is closed at the merge", func() bool { return p.Issue(n).State == forge.Closed })
-	if head := p.head(n); head != "completed" {
+	p.Until("the issue is closed at the merge", func() bool { return p.Issue(n).State == forge.Closed })
+	if head := p.Head(n); head != "completed" {
 		t.Errorf("HEAD is %s", head)
 	}
 }

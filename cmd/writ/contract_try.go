@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/trial"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
@@ -50,7 +52,7 @@ With --what-if it shows which commits change sides under another contract.`,
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if f.last < 1 || f.last > maxTriedCommits {
-			return usage("--last %d is not between 1 and %d.", f.last, maxTriedCommits)
+			return problem.Usage("--last %d is not between 1 and %d.", f.last, maxTriedCommits)
 		}
 		dir := "."
 		if len(args) == 1 {
@@ -111,7 +113,7 @@ func (a *app) tryAfterInit(ctx context.Context, dir string) error {
 	}
 	defer func() { _ = in.Close() }() // it was read only
 	tip, err := headOf(ctx, in)
-	var none *problem
+	var none *problem.Error
 	if errors.As(err, &none) {
 		return nil
 	}
@@ -150,7 +152,7 @@ func headOf(ctx context.Context, in *clone.Clone) (git.OID, error) {
 	}
 	tip := refs.OID(git.OnlyHead)
 	if tip.IsZero() {
-		return "", &problem{code: kernel.CodeEnvRepository, exit: exitOther, text: "The repository at " + in.Top + " has no commit yet.", remedy: "Commit something first."}
+		return "", &problem.Error{Code: kernel.CodeEnvRepository, Exit: problem.ExitOther, Text: "The repository at " + in.Top + " has no commit yet.", Remedy: "Commit something first."}
 	}
 	return tip, nil
 }
@@ -162,17 +164,17 @@ func contractToTry(name, top string) (contract.Contract, error) {
 	if name == "" {
 		name, src.Name = filepath.Join(top, filepath.FromSlash(contract.Path)), contract.Path
 	}
-	data, err := readLimited(name, contract.MaxBytes+1)
+	data, err := installation.ReadLimited(name, contract.MaxBytes+1)
 	if src.Name == contract.Path && errors.Is(err, fs.ErrNotExist) {
 		return contract.Default(), nil
 	}
 	if err != nil {
-		return contract.Contract{}, &problem{exit: exitUsage, text: fmt.Sprintf("%s can't be read: %s.", name, cause(err)), remedy: "Name a contract; `writ contract init` writes one."}
+		return contract.Contract{}, &problem.Error{Exit: problem.ExitUsage, Text: fmt.Sprintf("%s can't be read: %s.", name, problem.Cause(err)), Remedy: "Name a contract; `writ contract init` writes one."}
 	}
 	k, _, faults := contract.Load(data, src)
 	if len(faults) > 0 {
-		return k, &problem{code: kernel.CodeGovernanceInvalid, subject: faults[0].Subject, exit: exitRefused,
-			text: fmt.Sprintf("%s: %s: %s", src.Name, faults[0].Subject, faults[0].Detail), remedy: "`writ contract lint` lists all that is wrong with it."}
+		return k, &problem.Error{Code: kernel.CodeGovernanceInvalid, Subject: faults[0].Subject, Exit: problem.ExitRefused,
+			Text: fmt.Sprintf("%s: %s: %s", src.Name, faults[0].Subject, faults[0].Detail), Remedy: "`writ contract lint` lists all that is wrong with it."}
 	}
 	return k, nil
 }

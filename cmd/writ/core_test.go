@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/writbot/writ/cmd/internal/problem"
 )
 
 // TestF3_NoCoreFiles: a process that dies leaves no file of its memory, nor does one
@@ -15,7 +17,7 @@ func TestF3_NoCoreFiles(t *testing.T) {
 	must(t, unix.Getrlimit(unix.RLIMIT_CORE, &l))
 	l.Cur = l.Max
 	must(t, unix.Setrlimit(unix.RLIMIT_CORE, &l))
-	if exit := Main([]string{"version"}, strings.NewReader(""), io.Discard, io.Discard, nil); exit != exitDone {
+	if exit := Main([]string{"version"}, strings.NewReader(""), io.Discard, io.Discard, nil); exit != problem.ExitDone {
 		t.Fatalf("exit status %d", exit)
 	}
 	must(t, unix.Getrlimit(unix.RLIMIT_CORE, &l))

@@ -15,6 +15,8 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/demo"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/kernel"
 )
@@ -53,13 +55,13 @@ Exit status: 0 if all ended as they should.`,
 		}
 		o := demo.Options{Writ: self, Out: a.stdout, Keep: keep}
 		if a.json {
-			o.Out, o.Report = a.stderr, a.stdout
+			o.Out, o.Report = a.Stderr, a.stdout
 		}
 		if o.Agent, err = demonstrated(kind, agent); err != nil {
 			return err
 		}
 		if a.json && o.Agent == nil {
-			return usage("--json is for one issue: give --builder.")
+			return problem.Usage("--json is for one issue: give --builder.")
 		}
 		if o.Agent != nil {
 			if err := a.tryAgent(ctx, *o.Agent); err != nil {
@@ -77,9 +79,9 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 	case kind == "" && at == "":
 		return nil, nil
 	case !slices.Contains(builder.Kinds(), kind):
-		return nil, usage("--builder is the kind of an agent: %s.", strings.Join(builder.Kinds(), ", "))
+		return nil, problem.Usage("--builder is the kind of an agent: %s.", strings.Join(builder.Kinds(), ", "))
 	}
-	if err := pathFlag("agent", at); err != nil {
+	if err := installation.PathFlag("agent", at); err != nil {
 		return nil, err
 	}
 	found, err := demo.Find(kind, at)
@@ -88,9 +90,9 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 		if info, err := os.Stat(where); err == nil && !info.IsDir() {
 			where = demo.Installed // npm installs into a directory
 		}
-		return nil, &problem{
-			code: kernel.CodeEnvBuilder, exit: exitOther, text: "The agent can't be used: " + err.Error() + ".",
-			remedy: "Install it: " + builder.KindPackage(kind).Install(shellquote.Join(where)) + ". Or say with --agent where it is.",
+		return nil, &problem.Error{
+			Code: kernel.CodeEnvBuilder, Exit: problem.ExitOther, Text: "The agent can't be used: " + err.Error() + ".",
+			Remedy: "Install it: " + builder.KindPackage(kind).Install(shellquote.Join(where)) + ". Or say with --agent where it is.",
 		}
 	}
 	return found, nil
@@ -99,7 +101,7 @@ func demonstrated(kind, at string) (*demo.Agent, error) {
 // tryAgent refuses a program that isn't the agent: its issue would wait for what nobody mends,
 // or its work would have no end.
 func (a *app) tryAgent(ctx context.Context, agent demo.Agent) error {
-	fmt.Fprintf(a.stderr, "Trying %s as %s, with nobody behind the gateway.\n", agent.Program, agent.Kind)
+	fmt.Fprintf(a.Stderr, "Trying %s as %s, with nobody behind the gateway.\n", agent.Program, agent.Kind)
 	e := examination{app: a, cfg: config.Default()}
 	e.cfg.Builders = map[string]config.Builder{"agent": agent.Builder()}
 	var found builder.Preflight
@@ -107,19 +109,19 @@ func (a *app) tryAgent(ctx context.Context, agent demo.Agent) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &problem{exit: exitOther, text: "Interrupted before anything was started.", remedy: "Call it again when you like."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "Interrupted before anything was started.", Remedy: "Call it again when you like."}
 	}
 	if len(found.Faults) == 0 {
 		return nil
 	}
 	v := found.Faults[0]
-	p := &problem{code: v.Code, exit: exitOther, text: v.Detail, remedy: v.Code.Info().Remedy}
+	p := &problem.Error{Code: v.Code, Exit: problem.ExitOther, Text: v.Detail, Remedy: v.Code.Info().Remedy}
 	switch v.Code {
 	case kernel.CodeEnvBuilderFailed:
-		p.text = fmt.Sprintf("%s doesn't work as %s: %s", agent.Program, agent.Kind, v.Detail)
-		p.remedy = "Say with --agent where the agent's own program is, or the directory in which npm installed it. Run by hand, it says more."
+		p.Text = fmt.Sprintf("%s doesn't work as %s: %s", agent.Program, agent.Kind, v.Detail)
+		p.Remedy = "Say with --agent where the agent's own program is, or the directory in which npm installed it. Run by hand, it says more."
 	case kernel.CodeEnvBuilderRequest:
-		p.remedy = "Install the tested version: " + builder.KindPackage(agent.Kind).Install(shellquote.Join(demo.Installed)) + "."
+		p.Remedy = "Install the tested version: " + builder.KindPackage(agent.Kind).Install(shellquote.Join(demo.Installed)) + "."
 	}
 	return p
 }

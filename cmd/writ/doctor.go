@@ -17,6 +17,9 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/sandbox"
@@ -79,7 +82,7 @@ func (a *app) doctor(ctx context.Context, f doctorFlags) error {
 	}
 	e.examine(ctx)
 	if ctx.Err() != nil {
-		return &problem{exit: exitOther, text: "Interrupted: not everything was looked at.", remedy: "Call it again when you like."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "Interrupted: not everything was looked at.", Remedy: "Call it again when you like."}
 	}
 	if f.json {
 		data, err := json.Marshal(map[string]any{"ok": doctor.Good(e.done), "checks": e.done})
@@ -89,24 +92,24 @@ func (a *app) doctor(ctx context.Context, f doctorFlags) error {
 		a.printJSON(data)
 	}
 	if !doctor.Good(e.done) {
-		return quiet(exitRefused)
+		return problem.Quiet(problem.ExitRefused)
 	}
 	return nil
 }
 
 // asked refuses wrong usage.
 func (e *examination) asked() error {
-	if err := pathFlag("config", e.flags.file); err != nil {
+	if err := installation.PathFlag("config", e.flags.file); err != nil {
 		return err
 	}
 	if e.flags.time <= 0 {
-		return usage("--time must be more than nothing, such as 10s.")
+		return problem.Usage("--time must be more than nothing, such as 10s.")
 	}
-	if e.flags.forge != "" && !slices.Contains(forgeNames(), e.flags.forge) {
-		return usage("--forge is github, gitlab or local.")
+	if e.flags.forge != "" && !slices.Contains(wire.ForgeNames(), e.flags.forge) {
+		return problem.Usage("--forge is github, gitlab or local.")
 	}
 	if e.flags.file == "" && e.flags.forge+e.flags.repo != "" {
-		return usage("--config is missing: it says how the forge is reached.")
+		return problem.Usage("--config is missing: it says how the forge is reached.")
 	}
 	return nil
 }
@@ -121,7 +124,7 @@ func (e *examination) told(c doctor.Check) {
 	}
 }
 
-func (e *examination) getenv(name string) string { return e.env[name] }
+func (e *examination) getenv(name string) string { return e.Env[name] }
 
 func (e *examination) examine(ctx context.Context) {
 	e.cfg = config.Default()
@@ -132,8 +135,8 @@ func (e *examination) examine(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		e.hide(e.cfg.Redact)
-		e.hideValues(doctor.SecretValues(e.cfg, e.getenv))
+		e.Hide(e.cfg.Redact)
+		e.HideValues(doctor.SecretValues(e.cfg, e.getenv))
 		doctor.Secrets(e.cfg, e.getenv, e.told)
 		looking, stop := context.WithTimeout(ctx, e.flags.time)
 		doctor.Mounts(looking, e.cfg, e.getenv, e.told)
@@ -141,7 +144,7 @@ func (e *examination) examine(ctx context.Context) {
 	}
 	doctor.Installation(ctx, e.machine())
 	found := e.flags.file == "" || !e.cfg.Forges.Any()
-	for _, name := range forgeNames() {
+	for _, name := range wire.ForgeNames() {
 		if cfg, ok := e.alone(name); ok && ctx.Err() == nil {
 			found = e.atForge(ctx, name, cfg) || found
 		}
@@ -160,9 +163,9 @@ func (e *examination) machine() doctor.Machine {
 	return doctor.Machine{
 		Config: e.cfg, Unconfigured: e.flags.file == "", Time: e.flags.time, Each: e.told, Builders: names, Environment: e.environment, Preflight: e.preflight,
 		State: func(path string) (string, string) {
-			if _, err := openState(path, false); err != nil {
-				p := explain(err)
-				return p.text, p.remedy
+			if _, err := installation.OpenDir(path, false); err != nil {
+				p := problem.Explain(err)
+				return p.Text, p.Remedy
 			}
 			return "", ""
 		},
@@ -176,7 +179,7 @@ func (e *examination) machine() doctor.Machine {
 
 // layers tries an overlay where the workspaces are, or will be.
 func (e *examination) layers(ctx context.Context) error {
-	dir := filepath.Join(e.cfg.Server.StateDir, workspaces)
+	dir := filepath.Join(e.cfg.Server.StateDir, installation.Workspaces)
 	if _, err := os.Stat(dir); err != nil {
 		dir = os.TempDir()
 	}
@@ -185,7 +188,7 @@ func (e *examination) layers(ctx context.Context) error {
 
 // level is an isolation level by its name.
 func (e *examination) level(name string) sandbox.Sandbox {
-	return (&app{}).sandbox(&installation{cfg: config.Config{Sandbox: name, WithoutLandlock: e.cfg.WithoutLandlock}, log: slog.New(slog.DiscardHandler)})
+	return (&wire.Process{}).Sandbox(&installation.Installation{Cfg: config.Config{Sandbox: name, WithoutLandlock: e.cfg.WithoutLandlock}, Log: slog.New(slog.DiscardHandler)})
 }
 
 // environment asks the executor about a builder.
@@ -199,7 +202,7 @@ func (e *examination) environment(ctx context.Context, name string) (vs []kernel
 
 // preflight has the executor try a builder.
 func (e *examination) preflight(ctx context.Context, name string) (p builder.Preflight, err error) {
-	given, err := e.credentials(e.cfg)
+	given, err := e.Credentials(e.cfg)
 	if err != nil {
 		return p, err
 	}
@@ -216,17 +219,14 @@ func (e *examination) trying(name string, given map[string]string, f func(*build
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is empty
 	x := builder.New(builder.Config{
-		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: toBuilder(e.cfg.Builders[name], nil, given)},
-		Checks: builder.Builder{ReadOnly: mounts(e.cfg.Checks.RO)}, Limits: e.cfg.Limits.Sandbox(), WorkDir: dir, Resolver: e.resolver,
-		Redact: e.redactor.String, Now: func() int64 { return newClock().Now().WallMs },
+		Sandbox: e.level(e.cfg.Sandbox), Builders: map[string]builder.Builder{name: wire.ToBuilder(e.cfg.Builders[name], nil, given)},
+		Checks: builder.Builder{ReadOnly: wire.Mounts(e.cfg.Checks.RO)}, Limits: e.cfg.Limits.Sandbox(), WorkDir: dir, Resolver: e.Resolver,
+		Redact: e.Redactor.String, Now: func() int64 { return installation.NewClock().Now().WallMs },
 	})
 	defer x.Close()
 	f(x)
 	return nil
 }
-
-// forgeNames are the forges, in the order in which they are checked.
-func forgeNames() []string { return []string{"github", "gitlab", "local"} }
 
 // alone is the configuration as if it had this forge only; ok is false where it
 // doesn't have it, or nobody asked for it.
@@ -253,18 +253,18 @@ func (e *examination) atForge(ctx context.Context, name string, cfg config.Confi
 	}
 	f, err := e.connectOne(ctx, cfg)
 	if err != nil {
-		p := explain(err)
-		remedy := p.remedy
+		p := problem.Explain(err)
+		remedy := p.Remedy
 		if remedy == "" {
 			remedy = "See the secrets above, and forges." + name + " in " + e.flags.file + "."
 		}
-		e.told(doctor.Check{Name: doctor.NameReach, Subject: name, Status: doctor.Failed, Detail: p.text, Remedy: remedy})
+		e.told(doctor.Check{Name: doctor.NameReach, Subject: name, Status: doctor.Failed, Detail: p.Text, Remedy: remedy})
 		e.skip("The forge can't be used.", listed)
 		return true
 	}
-	defer f.host.Close()
+	defer f.Host.Close()
 	poll := cfg.Server.Intake == config.IntakePoll
-	if _, answers := doctor.Forge(ctx, doctor.Site{Forge: name, Host: f.host, URL: f.asked(cfg), Git: f.git, Poll: poll, Time: e.flags.time, Each: e.told}); !answers {
+	if _, answers := doctor.Forge(ctx, doctor.Site{Forge: name, Host: f.Host, URL: f.Asked(cfg), Git: f.Git, Poll: poll, Time: e.flags.time, Each: e.told}); !answers {
 		e.skip("The forge can't be used.", listed)
 		return true
 	}
@@ -273,7 +273,7 @@ func (e *examination) atForge(ctx context.Context, name string, cfg config.Confi
 			break
 		}
 		doctor.Repository(ctx, doctor.Target{
-			Forge: name, Host: f.host, Name: r, Git: f.git, Refs: cfg.Refs, Base: cfg.Base, Signer: e.signer(), Poll: poll, NoProbe: e.flags.noProbe,
+			Forge: name, Host: f.Host, Name: r, Git: f.Git, Refs: cfg.Refs, Base: cfg.Base, Signer: e.signer(), Poll: poll, NoProbe: e.flags.noProbe,
 			Identity: doctor.Identity{Name: cfg.Identity.Name, Email: cfg.Identity.Email}, Time: e.flags.time, Each: e.told,
 		})
 	}
@@ -291,25 +291,17 @@ func (e *examination) skip(why string, repositories []string) {
 }
 
 // connectOne prepares the one forge of a configuration.
-func (e *examination) connectOne(ctx context.Context, cfg config.Config) (*connected, error) {
+func (e *examination) connectOne(ctx context.Context, cfg config.Config) (*wire.Forge, error) {
 	cfg.Server.Traces = config.Traces{} // whose secrets aren't needed
-	given, err := e.readSecrets(cfg)
+	given, err := e.ReadSecrets(cfg)
 	if err != nil {
 		return nil, err
 	}
-	list, err := e.connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
+	list, err := e.Connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	return list[0], nil
-}
-
-// asked is what is asked to see whether a forge answers.
-func (f *connected) asked(cfg config.Config) string {
-	if h, able := f.host.(interface{ API() string }); able {
-		return h.API()
-	}
-	return strings.TrimSuffix(cfg.Forges.Local.URL, "/") + "/"
 }
 
 // signer is the instance's, where there is one: with it, a probe's commit is one

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server/servertest"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -79,7 +81,7 @@ func (c *clinic) prepare(t *testing.T, token string) {
 func (c *clinic) doctor(t *testing.T, want int, args ...string) (out examined) {
 	t.Helper()
 	var text bytes.Buffer
-	exit := Main(append([]string{"doctor", "--json", "--time", patience.String(), "--config", c.file}, args...), strings.NewReader(""), &text, &text, c.env)
+	exit := Main(append([]string{"doctor", "--json", "--time", servertest.Patience.String(), "--config", c.file}, args...), strings.NewReader(""), &text, &text, c.env)
 	if err := json.Unmarshal(text.Bytes(), &out); err != nil || exit != want {
 		t.Fatalf("writ doctor ends with %d (%v), want %d:\n%s", exit, err, want, text.String())
 	}
@@ -90,7 +92,7 @@ func (c *clinic) doctor(t *testing.T, want int, args ...string) (out examined) {
 // serves both. Nothing fails, no ref is left, and what then breaks is seen.
 func TestDoctor_ForgesBesideAServer(t *testing.T) {
 	c := newClinic(t)
-	log := &syncBuffer{}
+	log := &servertest.Buffer{}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
@@ -103,8 +105,8 @@ func TestDoctor_ForgesBesideAServer(t *testing.T) {
 			t.Logf("writ serve:\n%s", log)
 		}
 	}()
-	localtest.Until(t, patience, "the server to be ready", func() bool { return strings.Contains(log.String(), "msg=listening") })
-	all := c.doctor(t, exitDone)
+	localtest.Until(t, servertest.Patience, "the server to be ready", func() bool { return strings.Contains(log.String(), "msg=listening") })
+	all := c.doctor(t, problem.ExitDone)
 	for _, check := range all.Checks {
 		if check.Status == doctor.Failed {
 			t.Errorf("%s %s failed: %s", check.Name, check.Subject, check.Detail)
@@ -115,11 +117,11 @@ func TestDoctor_ForgesBesideAServer(t *testing.T) {
 			t.Errorf("left is %s", left)
 		}
 	}
-	if n := len(c.doctor(t, exitDone, "--forge", "gitlab", "--no-probe").Checks); n >= len(all.Checks) {
+	if n := len(c.doctor(t, problem.ExitDone, "--forge", "gitlab", "--no-probe").Checks); n >= len(all.Checks) {
 		t.Errorf("one forge has %d checks, both %d", n, len(all.Checks))
 	}
 	c.github.AddRuleset(t, githubtest.Ruleset{Branch: "writ/**", Types: []string{"creation"}})
-	if check := c.doctor(t, exitRefused, "--repo", c.github.Repo.String()).find(t, doctor.NameBranches); check.Status != doctor.Failed {
+	if check := c.doctor(t, problem.ExitRefused, "--repo", c.github.Repo.String()).find(t, doctor.NameBranches); check.Status != doctor.Failed {
 		t.Errorf("a ruleset: %s: %s", check.Status, check.Detail)
 	}
 }

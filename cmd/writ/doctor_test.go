@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server/servertest"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/kernel/canon"
@@ -26,10 +29,10 @@ type examined struct {
 }
 
 func (p *forgePlace) doctor(want int, args ...string) (out examined) {
-	p.t.Helper()
-	exit, text := p.cli(append([]string{"doctor", "--json", "--time", patience.String(), "--config", p.config()}, args...)...)
-	if err := json.Unmarshal([]byte(text), &out); err != nil || exit != want || out.OK != (want == exitDone) {
-		p.t.Fatalf("writ doctor ends with %d (%v), want %d:\n%s", exit, err, want, text)
+	p.T.Helper()
+	exit, text := p.cli(append([]string{"doctor", "--json", "--time", servertest.Patience.String(), "--config", p.Config()}, args...)...)
+	if err := json.Unmarshal([]byte(text), &out); err != nil || exit != want || out.OK != (want == problem.ExitDone) {
+		p.T.Fatalf("writ doctor ends with %d (%v), want %d:\n%s", exit, err, want, text)
 	}
 	return out
 }
@@ -64,11 +67,11 @@ func snapshot(t *testing.T, dir string) map[string]canon.Digest {
 // fails, the server goes on, and neither store nor repository is changed.
 func TestDoctor_BesideAServer(t *testing.T) {
 	p := newForgePlace(t)
-	p.more = ", intake: poll, poll: 1s"
-	p.serve()
-	p.untilReady()
+	p.More = ", intake: poll, poll: 1s"
+	p.Serve()
+	p.UntilReady()
 	refs := gittest.Git(t, p.Store.GitDir(p.Repo.ID), "for-each-ref")
-	got := p.doctor(exitDone)
+	got := p.doctor(problem.ExitDone)
 	for _, c := range got.Checks {
 		if c.Status == doctor.Failed {
 			t.Errorf("%s %s failed: %s", c.Name, c.Subject, c.Detail)
@@ -87,36 +90,36 @@ func TestDoctor_BesideAServer(t *testing.T) {
 	}
 	n := p.File("default")
 	p.Approve(n)
-	p.until("a task to be completed after it", func() bool { return p.head(n) == "completed" })
+	p.Until("a task to be completed after it", func() bool { return p.Head(n) == "completed" })
 }
 
 // TestDoctor_WithoutAServer: nothing is written into a state directory that
 // nobody uses, and none is made.
 func TestDoctor_WithoutAServer(t *testing.T) {
 	p := newForgePlace(t)
-	p.env = append(p.env, strongSecret)
-	got := p.doctor(exitDone)
+	p.Env = append(p.Env, strongSecret)
+	got := p.doctor(problem.ExitDone)
 	if c := got.find(t, doctor.NameStateDir); c.Status != doctor.Warning {
 		t.Errorf("a directory that isn't there yet: %s: %s", c.Status, c.Detail)
 	}
-	if _, err := os.Lstat(p.state()); err == nil {
+	if _, err := os.Lstat(p.State()); err == nil {
 		t.Fatal("the state directory was made")
 	}
-	s := p.serve()
-	p.until("the server to have made what it makes", func() bool {
-		exit, _ := p.cli("healthz", "--config", p.config())
-		_, err := os.Stat(filepath.Join(p.state(), workspaces))
-		return exit == exitDone && err == nil
+	s := p.Serve()
+	p.Until("the server to have made what it makes", func() bool {
+		exit, _ := p.cli("healthz", "--config", p.Config())
+		_, err := os.Stat(filepath.Join(p.State(), installation.Workspaces))
+		return exit == problem.ExitDone && err == nil
 	})
-	if s.end() != exitDone {
+	if s.End() != problem.ExitDone {
 		t.Fatal("the server ended badly")
 	}
-	before := snapshot(t, p.state())
-	got = p.doctor(exitDone)
+	before := snapshot(t, p.State())
+	got = p.doctor(problem.ExitDone)
 	if c := got.find(t, doctor.NameServer); c.Status != doctor.Skipped {
 		t.Errorf("no server runs: %s: %s", c.Status, c.Detail)
 	}
-	if d := cmp.Diff(before, snapshot(t, p.state())); d != "" {
+	if d := cmp.Diff(before, snapshot(t, p.State())); d != "" {
 		t.Errorf("the state directory holds other files or bytes (-before +after):\n%s", d)
 	}
 }
@@ -125,7 +128,7 @@ func TestDoctor_WithoutAServer(t *testing.T) {
 // status says so, and what stands on it is skipped.
 func TestDoctor_EachFault(t *testing.T) {
 	p := newForgePlace(t)
-	got := p.doctor(exitRefused) // its secret is a short one
+	got := p.doctor(problem.ExitRefused) // its secret is a short one
 	if c := got.find(t, doctor.NameSecrets); c.Subject != "WRIT_LOCAL_TOKEN" || c.Status != doctor.OK {
 		t.Errorf("the token is %s: %s", c.Status, c.Detail)
 	}
@@ -133,22 +136,22 @@ func TestDoctor_EachFault(t *testing.T) {
 	if c := got.Checks[i]; c.Status != doctor.Failed || !strings.Contains(c.Remedy, "openssl rand") {
 		t.Errorf("the secret is %s: %s (%s)", c.Status, c.Detail, c.Remedy)
 	}
-	p.env = append(p.env, strongSecret)
-	got = p.doctor(exitRefused, "--repo", "o/other")
+	p.Env = append(p.Env, strongSecret)
+	got = p.doctor(problem.ExitRefused, "--repo", "o/other")
 	if c := got.find(t, doctor.NameRepository); c.Status != doctor.Failed || !strings.Contains(c.Detail, "doesn't list it") {
 		t.Errorf("an unlisted repository is %s: %s", c.Status, c.Detail)
 	}
-	p.env = append(p.env, "WRIT_LOCAL_TOKEN=wrong")
-	got = p.doctor(exitRefused)
+	p.Env = append(p.Env, "WRIT_LOCAL_TOKEN=wrong")
+	got = p.doctor(problem.ExitRefused)
 	if c := got.find(t, doctor.NameReach); c.Status != doctor.Failed || c.Remedy == "" {
 		t.Errorf("a wrong token is %s: %s (%s)", c.Status, c.Detail, c.Remedy)
 	}
 	if c := got.find(t, doctor.NameRepository); c.Status != doctor.Skipped {
 		t.Errorf("the repository behind a wrong token is %s: %s", c.Status, c.Detail)
 	}
-	must(t, os.WriteFile(filepath.Join(p.dir, "bad.yaml"), []byte("sandbx: none\nserver: {listen: x}\n"), 0o600))
-	exit, text := p.cli("doctor", "--config", filepath.Join(p.dir, "bad.yaml"))
-	if exit != exitRefused || !strings.Contains(text, "x failed   configuration") || !strings.Contains(text, "line 1, sandbx") || !strings.Contains(text, "server.listen") {
+	must(t, os.WriteFile(filepath.Join(p.Root, "bad.yaml"), []byte("sandbx: none\nserver: {listen: x}\n"), 0o600))
+	exit, text := p.cli("doctor", "--config", filepath.Join(p.Root, "bad.yaml"))
+	if exit != problem.ExitRefused || !strings.Contains(text, "x failed   configuration") || !strings.Contains(text, "line 1, sandbx") || !strings.Contains(text, "server.listen") {
 		t.Errorf("a bad configuration ends with %d:\n%s", exit, text)
 	}
 }
@@ -157,7 +160,7 @@ func TestDoctor_EachFault(t *testing.T) {
 func TestDoctor_NoSecretIsShown(t *testing.T) {
 	p := newForgePlace(t)
 	for _, args := range [][]string{{"doctor"}, {"doctor", "--json"}} {
-		_, text := p.cli(append(args, "--config", p.config())...)
+		_, text := p.cli(append(args, "--config", p.Config())...)
 		if strings.Contains(text, p.Token) || strings.Contains(text, localtest.Secret) {
 			t.Errorf("a secret is shown:\n%s", text)
 		}
@@ -168,15 +171,15 @@ func TestDoctor_NoSecretIsShown(t *testing.T) {
 // itself, says that it was interrupted, blames nothing, and leaves no ref.
 func TestDoctor_Interrupted(t *testing.T) {
 	p := newForgePlace(t)
-	p.env = append(p.env, strongSecret)
+	p.Env = append(p.Env, strongSecret)
 	program, err := exec.LookPath("git")
 	must(t, err)
 	dir := t.TempDir()
 	script := "#!/bin/sh\ncase $* in *--version*) kill -INT $PPID ;; esac\nexec " + program + " \"$@\"\n"
 	must(t, os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	exit, text := p.cli("doctor", "--config", p.config())
-	if exit != exitOther || !strings.Contains(text, "Interrupted") || strings.Contains(text, "x failed") {
+	exit, text := p.cli("doctor", "--config", p.Config())
+	if exit != problem.ExitOther || !strings.Contains(text, "Interrupted") || strings.Contains(text, "x failed") {
 		t.Errorf("a signal ends it with %d:\n%s", exit, text)
 	}
 	if refs := gittest.Git(t, p.Store.GitDir(p.Repo.ID), "for-each-ref", "refs/writ/"); refs != "" {

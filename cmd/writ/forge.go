@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"github.com/writbot/writ/compliance/filesystem"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
-	"github.com/writbot/writ/kernel"
 )
 
 // forgeListen is where the embedded forge listens unless it is told otherwise.
@@ -46,15 +46,15 @@ func (a *app) forgeInit(f *forgeFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "init", Short: "Make an empty forge", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			if err := pathFlag("dir", f.dir); err != nil {
+			if err := installation.PathFlag("dir", f.dir); err != nil {
 				return err
 			}
 			if _, err := os.Lstat(f.file()); !errors.Is(err, fs.ErrNotExist) {
-				return &problem{exit: exitOther, text: "There is a forge in " + f.dir + " already, and it was left as it is.", remedy: "Give another --dir."}
+				return &problem.Error{Exit: problem.ExitOther, Text: "There is a forge in " + f.dir + " already, and it was left as it is.", Remedy: "Give another --dir."}
 			}
 			s, err := local.Open(ctx, local.Options{Dir: f.dir})
 			if err != nil {
-				return failedForge(f.dir, err)
+				return wire.FailedForge(f.dir, err)
 			}
 			a.print("made an empty forge in %s\n", f.dir)
 			return s.Close()
@@ -66,34 +66,18 @@ func (f *forgeFlags) file() string { return filepath.Join(f.dir, "forge.db") }
 
 // with opens the forge for one command. It can be served meanwhile.
 func (f *forgeFlags) with(ctx context.Context, o local.Options, do func(*local.Store) error) error {
-	if err := pathFlag("dir", f.dir); err != nil {
+	if err := installation.PathFlag("dir", f.dir); err != nil {
 		return err
 	}
 	if _, err := os.Stat(f.file()); err != nil {
-		return &problem{exit: exitOther, text: "There is no forge in " + f.dir + ".", remedy: "Name its directory with --dir, or make one: writ forge init --dir DIR."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "There is no forge in " + f.dir + ".", Remedy: "Name its directory with --dir, or make one: writ forge init --dir DIR."}
 	}
 	o.Dir = f.dir
 	s, err := local.Open(ctx, o)
 	if err != nil {
-		return failedForge(f.dir, err)
+		return wire.FailedForge(f.dir, err)
 	}
 	return errors.Join(do(s), s.Close())
-}
-
-// failedForge is an embedded forge whose directory's file system refused something, with
-// what helps; any other error stays as it is.
-func failedForge(dir string, err error) error {
-	p := coded(kernel.CodeEnvStore, "The embedded forge in %s can't be opened (%s).", dir, cause(err))
-	p.subject = dir
-	switch {
-	case errors.Is(err, unix.EROFS):
-		p.remedy = "Its file system, mounted at " + filesystem.MountPoint(dir) + ", can't be written: mount it for writing (mount -o remount,rw)."
-	case filesystem.Refused(err) || filesystem.Full(dir): // the database has words of its own for it
-		p.remedy = "Make room: " + filesystem.NoRoom(dir) + "."
-	default:
-		return err
-	}
-	return p
 }
 
 // repoNamed finds a repository by its owner and name.
@@ -105,7 +89,7 @@ func repoNamed(ctx context.Context, s *local.Store, name string) (forge.Reposito
 		}
 	}
 	if err == nil {
-		err = &problem{exit: exitOther, text: "The forge has no repository " + name + ".", remedy: "Make it: writ forge repo OWNER/NAME."}
+		err = &problem.Error{Exit: problem.ExitOther, Text: "The forge has no repository " + name + ".", Remedy: "Make it: writ forge repo OWNER/NAME."}
 	}
 	return forge.Repository{}, err
 }
@@ -128,7 +112,7 @@ func (a *app) forgeServe(f *forgeFlags) *cobra.Command {
 func (a *app) serveForge(ctx context.Context, f *forgeFlags, listen string) error {
 	host, _, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("--listen must be an address of this machine's loopback and a port, such as %s: the forge speaks without TLS.", forgeListen)
+		return problem.Usage("--listen must be an address of this machine's loopback and a port, such as %s: the forge speaks without TLS.", forgeListen)
 	}
 	hooks, err := f.hooks()
 	if err != nil {
@@ -136,14 +120,14 @@ func (a *app) serveForge(ctx context.Context, f *forgeFlags, listen string) erro
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return badAddress(listen, err, "--listen")
+		return problem.BadAddress(listen, err, "--listen")
 	}
 	defer l.Close()
 	url := "http://" + l.Addr().String()
 	for _, h := range hooks {
-		a.hideValues([]string{string(h.Secret)})
+		a.HideValues([]string{string(h.Secret)})
 	}
-	log := slog.New(slog.NewTextHandler(&lockedLines{w: a.stderr}, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: a.clean}))
+	log := slog.New(slog.NewTextHandler(&wire.LockedLines{W: a.Stderr}, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: a.Clean}))
 	return f.with(ctx, local.Options{URL: url, Hooks: hooks, Logger: log}, func(s *local.Store) error {
 		handler, err := s.Handler()
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
 )
@@ -14,7 +16,7 @@ import (
 // as is a client of the forge that acts as somebody.
 func as(ctx context.Context, s *local.Store, login string) (*local.Client, error) {
 	if login == "" {
-		return nil, usage("--as is missing: say which account acts.")
+		return nil, problem.Usage("--as is missing: say which account acts.")
 	}
 	u, err := s.UserByLogin(ctx, login)
 	if err != nil {
@@ -69,7 +71,7 @@ func (a *app) forgeLabel(f *forgeFlags) *cobra.Command {
 		Short: "Put a label on an issue; the contract says which one approves",
 		Args:  cobra.ExactArgs(3),
 		RunE: a.do(func(ctx context.Context, args []string) error {
-			n, err := argNumber(args[1])
+			n, err := installation.ArgNumber(args[1])
 			if err != nil {
 				return err
 			}
@@ -92,7 +94,7 @@ func (a *app) forgeShow(f *forgeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show OWNER/NAME NUMBER", Short: "Show an issue with its labels and comments", Args: cobra.ExactArgs(2),
 		RunE: a.do(func(ctx context.Context, args []string) error {
-			n, err := argNumber(args[1])
+			n, err := installation.ArgNumber(args[1])
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
@@ -104,7 +106,7 @@ func (a *app) forgeRepo(f *forgeFlags) *cobra.Command {
 func (a *app) makeRepo(ctx context.Context, s *local.Store, full, from string, private bool, grants []string) error {
 	owner, name, ok := strings.Cut(full, "/")
 	if !ok {
-		return usage("%q is no repository: give OWNER/NAME.", full)
+		return problem.Usage("%q is no repository: give OWNER/NAME.", full)
 	}
 	may := map[int64]forge.Permission{}
 	var first forge.User // who makes the first commit
@@ -112,7 +114,7 @@ func (a *app) makeRepo(ctx context.Context, s *local.Store, full, from string, p
 		login, word, _ := strings.Cut(g, "=")
 		p, err := forge.ParsePermission(word)
 		if err != nil {
-			return usage("--grant %s: %s.", g, err.Error())
+			return problem.Usage("--grant %s: %s.", g, err.Error())
 		}
 		u, err := s.UserByLogin(ctx, login)
 		if err != nil {
@@ -125,12 +127,12 @@ func (a *app) makeRepo(ctx context.Context, s *local.Store, full, from string, p
 	}
 	r, err := repoNamed(ctx, s, full)
 	if err == nil && (from != "" || private) {
-		return &problem{exit: exitOther, text: "The repository " + full + " is there already, and was left as it is.", remedy: "Only --grant changes one that is there."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "The repository " + full + " is there already, and was left as it is.", Remedy: "Only --grant changes one that is there."}
 	}
 	if err != nil {
 		spec := local.RepoSpec{Owner: owner, Name: name, Private: private, Author: first}
 		if from != "" && len(grants) == 0 {
-			return usage("--from needs a --grant: its first account makes the first commit.")
+			return problem.Usage("--from needs a --grant: its first account makes the first commit.")
 		}
 		if from != "" {
 			if spec.Files, err = filesBelow(from); err != nil {
@@ -168,7 +170,7 @@ func filesBelow(dir string) (map[string][]byte, error) {
 		case !d.Type().IsRegular():
 			return nil
 		}
-		data, err := readLimited(path, left)
+		data, err := installation.ReadLimited(path, left)
 		if left -= int64(len(data)); err != nil || len(files) >= maxFirstFiles {
 			return errors.Join(err, errors.New("it is too much for a first commit; make the repository empty and push"))
 		}
@@ -177,7 +179,7 @@ func filesBelow(dir string) (map[string][]byte, error) {
 		return err
 	})
 	if err != nil {
-		return nil, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be taken over: %s.", dir, err.Error())}
+		return nil, &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be taken over: %s.", dir, err.Error())}
 	}
 	return files, nil
 }
@@ -190,7 +192,7 @@ func (a *app) forgeHook(f *forgeFlags) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			if file == "" {
-				return usage("--secret-file is missing: name the file that holds, or is to hold, the secret that signs.")
+				return problem.Usage("--secret-file is missing: name the file that holds, or is to hold, the secret that signs.")
 			}
 			return a.addHook(ctx, f, args[0], file)
 		}),
@@ -221,13 +223,13 @@ func (f *forgeFlags) lockHooks() (unlock func(), err error) {
 		}
 		_ = file.Close() // the error that matters is the other one
 	}
-	return nil, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be locked: %s.", path, cause(err)), remedy: "Check that the forge's directory is yours and on a local disk."}
+	return nil, &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be locked: %s.", path, problem.Cause(err)), Remedy: "Check that the forge's directory is yours and on a local disk."}
 }
 
 // entries are the hooks that were set.
 func (f *forgeFlags) entries() (list []hookEntry, err error) {
 	const most = 64 << 10
-	data, err := readLimited(f.hooksFile(), most)
+	data, err := installation.ReadLimited(f.hooksFile(), most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -235,7 +237,7 @@ func (f *forgeFlags) entries() (list []hookEntry, err error) {
 		err = json.Unmarshal(data, &list)
 	}
 	if err != nil {
-		return nil, &problem{exit: exitOther, text: fmt.Sprintf("%s can't be read: %s.", f.hooksFile(), cause(err))}
+		return nil, &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be read: %s.", f.hooksFile(), problem.Cause(err))}
 	}
 	return list, nil
 }
@@ -255,7 +257,7 @@ func (f *forgeFlags) hooks() ([]local.Hook, error) {
 			return ""
 		}, "HOOK")
 		if err != nil {
-			return nil, &problem{exit: exitOther, text: "The secret in " + e.SecretFile + " can't be read.", remedy: "Set the hook again: writ forge hook " + e.URL + " --secret-file FILE."}
+			return nil, &problem.Error{Exit: problem.ExitOther, Text: "The secret in " + e.SecretFile + " can't be read.", Remedy: "Set the hook again: writ forge hook " + e.URL + " --secret-file FILE."}
 		}
 		out = append(out, local.Hook{URL: e.URL, Secret: []byte(secret)})
 	}
@@ -267,7 +269,7 @@ func (f *forgeFlags) hooks() ([]local.Hook, error) {
 func (a *app) addHook(ctx context.Context, f *forgeFlags, address, file string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return usage("The hook's address must be a URL such as http://127.0.0.1:8714/hooks/local, without credentials.")
+		return problem.Usage("The hook's address must be a URL such as http://127.0.0.1:8714/hooks/local, without credentials.")
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -295,7 +297,7 @@ func (a *app) addHook(ctx context.Context, f *forgeFlags, address, file string) 
 		if err != nil {
 			return err
 		}
-		if err := replaceFile(f.hooksFile(), append(data, '\n')); err != nil {
+		if err := installation.ReplaceFile(f.hooksFile(), append(data, '\n')); err != nil {
 			return err
 		}
 		a.print("%s is told from the next start of writ forge serve\n", address)
@@ -309,7 +311,7 @@ func exists(path string) bool {
 }
 
 func isThere(path string) error {
-	return &problem{exit: exitOther, text: path + " is there already and was left as it is.", remedy: "Name another file, or remove it first."}
+	return &problem.Error{Exit: problem.ExitOther, Text: path + " is there already and was left as it is.", Remedy: "Name another file, or remove it first."}
 }
 
 // writeSecret writes a secret that nobody else can read, to a new file.
@@ -319,7 +321,7 @@ func writeSecret(path, secret string) error {
 		return isThere(path)
 	}
 	if err != nil {
-		return &problem{exit: exitOther, text: fmt.Sprintf("%s can't be written: %s.", path, cause(err))}
+		return &problem.Error{Exit: problem.ExitOther, Text: fmt.Sprintf("%s can't be written: %s.", path, problem.Cause(err))}
 	}
 	_, err = f.WriteString(secret + "\n")
 	return errors.Join(err, f.Sync(), f.Close())

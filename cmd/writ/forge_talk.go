@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
 )
@@ -17,7 +18,7 @@ func (a *app) onIssue(f *forgeFlags, cmd *cobra.Command, act func(ctx context.Co
 	cmd.Args = cobra.ExactArgs(3)
 	cmd.Flags().StringVar(&login, "as", "", "account that acts")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		n, err := argNumber(args[1])
+		n, err := installation.ArgNumber(args[1])
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server/servertest"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/local/localtest"
 	"github.com/writbot/writ/kernel"
@@ -86,15 +89,15 @@ func (y *typist) types(block string) string {
 }
 
 // leaves runs a block that goes on until the test ends, when it has to end well.
-func (y *typist) leaves(block string) *syncBuffer {
+func (y *typist) leaves(block string) *servertest.Buffer {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := y.command(ctx, block)
-	out := &syncBuffer{}
+	out := &servertest.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	must(y.t, cmd.Start())
 	y.t.Cleanup(func() {
 		cancel()
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitDone {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != problem.ExitDone {
 			y.t.Errorf("it ended with %v\n%s\n%s", err, block, out)
 		} else if y.t.Failed() {
 			y.t.Logf("%s\n%s", block, out)
@@ -158,46 +161,46 @@ func TestForge_Refuses(t *testing.T) {
 			t.Errorf("%v: exit %d: %s", args, exit, &out)
 		}
 	}
-	writ(exitOther, "There is no forge", "user", "ana")
-	writ(exitDone, "", "init")
-	writ(exitOther, "already", "init")
-	writ(exitDone, "", "user", "ana")
-	writ(exitOther, "taken", "user", "ana")
-	writ(exitOther, "not there", "token", "bob")
-	writ(exitDone, "writ_local_", "token", "ana")
+	writ(problem.ExitOther, "There is no forge", "user", "ana")
+	writ(problem.ExitDone, "", "init")
+	writ(problem.ExitOther, "already", "init")
+	writ(problem.ExitDone, "", "user", "ana")
+	writ(problem.ExitOther, "taken", "user", "ana")
+	writ(problem.ExitOther, "not there", "token", "bob")
+	writ(problem.ExitDone, "writ_local_", "token", "ana")
 	token := filepath.Join(dir, "token")
-	writ(exitDone, "", "token", "ana", "--file", token)
-	writ(exitOther, "left as it is", "token", "ana", "--file", token)
-	writ(exitUsage, "OWNER/NAME", "repo", "shop")
-	writ(exitUsage, "--grant", "repo", "ana/shop", "--grant", "ana=king")
-	writ(exitDone, "", "repo", "ana/shop", "--grant", "ana=admin")
-	writ(exitOther, "Only --grant", "repo", "ana/shop", "--from", dir, "--grant", "ana=admin")
-	writ(exitUsage, "http://", "hook", "ftp://x", "--secret-file", token)
-	writ(exitUsage, "--secret-file", "hook", "http://127.0.0.1:1/hooks/local")
-	writ(exitUsage, "loopback", "serve", "--listen", "0.0.0.0:8715")
+	writ(problem.ExitDone, "", "token", "ana", "--file", token)
+	writ(problem.ExitOther, "left as it is", "token", "ana", "--file", token)
+	writ(problem.ExitUsage, "OWNER/NAME", "repo", "shop")
+	writ(problem.ExitUsage, "--grant", "repo", "ana/shop", "--grant", "ana=king")
+	writ(problem.ExitDone, "", "repo", "ana/shop", "--grant", "ana=admin")
+	writ(problem.ExitOther, "Only --grant", "repo", "ana/shop", "--from", dir, "--grant", "ana=admin")
+	writ(problem.ExitUsage, "http://", "hook", "ftp://x", "--secret-file", token)
+	writ(problem.ExitUsage, "--secret-file", "hook", "http://127.0.0.1:1/hooks/local")
+	writ(problem.ExitUsage, "loopback", "serve", "--listen", "0.0.0.0:8715")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer taken.Close()
-	writ(exitOther, "environment.address.unavailable: The address "+taken.Addr().String()+" can't be listened on: address already in use.", "serve", "--listen", taken.Addr().String())
-	writ(exitUsage, "--as", "label", "ana/shop", "1", "writ")
-	writ(exitUsage, "The issue file none.md can't be read", "issue", "ana/shop", "none.md", "--as", "ana")
-	writ(exitUsage, "Usage: writ forge label OWNER/NAME NUMBER LABEL --as LOGIN", "label", "ana/shop")
-	writ(exitOther, "no repository", "show", "ana/none", "1")
+	writ(problem.ExitOther, "environment.address.unavailable: The address "+taken.Addr().String()+" can't be listened on: address already in use.", "serve", "--listen", taken.Addr().String())
+	writ(problem.ExitUsage, "--as", "label", "ana/shop", "1", "writ")
+	writ(problem.ExitUsage, "The issue file none.md can't be read", "issue", "ana/shop", "none.md", "--as", "ana")
+	writ(problem.ExitUsage, "Usage: writ forge label OWNER/NAME NUMBER LABEL --as LOGIN", "label", "ana/shop")
+	writ(problem.ExitOther, "no repository", "show", "ana/none", "1")
 	issue := filepath.Join(t.TempDir(), "1.md")
 	must(t, os.WriteFile(issue, []byte("# Greet\n\nSay hello.\n"), 0o600))
-	writ(exitDone, "filed", "issue", "ana/shop", issue, "--as", "ana")
-	writ(exitDone, "", "label", "ana/shop", "1", "writ", "--as", "ana")
-	writ(exitDone, "has the label writ already", "label", "ana/shop", "1", "writ", "--as", "ana")
-	writ(exitDone, "", "unlabel", "ana/shop", "1", "writ", "--as", "ana")
-	writ(exitDone, "doesn't have the label writ", "unlabel", "ana/shop", "1", "writ", "--as", "ana")
-	writ(exitOther, "not there", "unlabel", "ana/shop", "9", "writ", "--as", "ana")
+	writ(problem.ExitDone, "filed", "issue", "ana/shop", issue, "--as", "ana")
+	writ(problem.ExitDone, "", "label", "ana/shop", "1", "writ", "--as", "ana")
+	writ(problem.ExitDone, "has the label writ already", "label", "ana/shop", "1", "writ", "--as", "ana")
+	writ(problem.ExitDone, "", "unlabel", "ana/shop", "1", "writ", "--as", "ana")
+	writ(problem.ExitDone, "doesn't have the label writ", "unlabel", "ana/shop", "1", "writ", "--as", "ana")
+	writ(problem.ExitOther, "not there", "unlabel", "ana/shop", "9", "writ", "--as", "ana")
 	must(t, os.WriteFile(issue, []byte("# Greet\n\nSay good day.\n"), 0o600))
-	writ(exitDone, "", "edit", "ana/shop", "1", issue, "--as", "ana")
-	writ(exitUsage, "can't be read", "edit", "ana/shop", "1", "none.md", "--as", "ana")
-	writ(exitDone, "", "comment", "ana/shop", "1", "/writ help", "--as", "ana")
-	writ(exitOther, "a comment is UTF-8", "comment", "ana/shop", "1", " ", "--as", "ana")
-	writ(exitUsage, "--as is missing", "comment", "ana/shop", "1", "hello")
-	writ(exitDone, "Say good day.\n\n-- ana\n/writ help\n", "show", "ana/shop", "1")
+	writ(problem.ExitDone, "", "edit", "ana/shop", "1", issue, "--as", "ana")
+	writ(problem.ExitUsage, "can't be read", "edit", "ana/shop", "1", "none.md", "--as", "ana")
+	writ(problem.ExitDone, "", "comment", "ana/shop", "1", "/writ help", "--as", "ana")
+	writ(problem.ExitOther, "a comment is UTF-8", "comment", "ana/shop", "1", " ", "--as", "ana")
+	writ(problem.ExitUsage, "--as is missing", "comment", "ana/shop", "1", "hello")
+	writ(problem.ExitDone, "Say good day.\n\n-- ana\n/writ help\n", "show", "ana/shop", "1")
 }
 
 // TestForge_HooksAtOnce: of two hooks that are set at the same time none is lost.
@@ -212,8 +215,8 @@ func TestForge_HooksAtOnce(t *testing.T) {
 	forge := func(fault func(supervisor.Point), args ...string) {
 		var out bytes.Buffer
 		a := newApp(strings.NewReader(""), &out, &out, nil)
-		a.fault = fault
-		if exit := a.main(t.Context(), append([]string{"forge", "--dir", dir}, args...)); exit != exitDone {
+		a.Fault = fault
+		if exit := a.main(t.Context(), append([]string{"forge", "--dir", dir}, args...)); exit != problem.ExitDone {
 			t.Errorf("exit %d: %s", exit, &out)
 		}
 	}
@@ -241,12 +244,12 @@ func TestForge_HooksAtOnce(t *testing.T) {
 // code and what helps.
 func TestR4_ForgeOnAFullDisk(t *testing.T) {
 	for err, helps := range map[error]string{unix.ENOSPC: "Make room", unix.EDQUOT: "Make room", unix.EROFS: "remount,rw"} {
-		var p *problem
-		if got := failedForge(t.TempDir(), fmt.Errorf("store: %w", err)); !errors.As(got, &p) || p.code != kernel.CodeEnvStore || !strings.Contains(p.remedy, helps) {
+		var p *problem.Error
+		if got := wire.FailedForge(t.TempDir(), fmt.Errorf("store: %w", err)); !errors.As(got, &p) || p.Code != kernel.CodeEnvStore || !strings.Contains(p.Remedy, helps) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if got := failedForge("/x", os.ErrClosed); !errors.Is(got, os.ErrClosed) || errors.As(got, new(*problem)) {
+	if got := wire.FailedForge("/x", os.ErrClosed); !errors.Is(got, os.ErrClosed) || errors.As(got, new(*problem.Error)) {
 		t.Errorf("another error is %v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/problem"
 )
 
 // healthzTime bounds the question and its answer. A server that takes longer to
@@ -27,7 +28,7 @@ server answers. It says nothing of forges and sandboxes; /readyz does.`,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration of this machine")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
-		cfg, err := a.load(file)
+		cfg, err := a.Load(file)
 		if err != nil {
 			return err
 		}
@@ -40,8 +41,8 @@ server answers. It says nothing of forges and sandboxes; /readyz does.`,
 func healthz(ctx context.Context, c config.Server) error {
 	address := doctor.Nearest(c.ProbesAt())
 	bad := func(why string) error {
-		return &problem{exit: exitOther, text: "The server at " + address + " doesn't answer: " + why + ".",
-			remedy: "See its log. Is the configuration that of the running server?"}
+		return &problem.Error{Exit: problem.ExitOther, Text: "The server at " + address + " doesn't answer: " + why + ".",
+			Remedy: "See its log. Is the configuration that of the running server?"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthzTime)
 	defer cancel()

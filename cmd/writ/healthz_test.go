@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/problem"
 )
 
 // TestHealthz_AsksThisMachine: the server's own answer decides, and its
@@ -33,15 +34,15 @@ func TestHealthz_AsksThisMachine(t *testing.T) {
 		exit := Main([]string{"healthz", "--config", file}, nil, &told, &told, nil)
 		return exit, told.String()
 	}
-	if exit, told := ask(); exit != exitDone || told != "" {
+	if exit, told := ask(); exit != problem.ExitDone || told != "" {
 		t.Errorf("of a server that answers: exit %d, %q", exit, told)
 	}
 	status = http.StatusServiceUnavailable
-	if exit, told := ask(); exit != exitOther || !strings.Contains(told, "503") {
+	if exit, told := ask(); exit != problem.ExitOther || !strings.Contains(told, "503") {
 		t.Errorf("of a server that answers 503: exit %d, %q", exit, told)
 	}
 	server.Close()
-	if exit, told := ask(); exit != exitOther || !strings.Contains(told, "127.0.0.1:"+port) {
+	if exit, told := ask(); exit != problem.ExitOther || !strings.Contains(told, "127.0.0.1:"+port) {
 		t.Errorf("without a server: exit %d, %q", exit, told)
 	}
 	for _, got := range asked {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/instruction"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
@@ -26,9 +28,9 @@ type issueFile struct {
 
 // readIssue reads and splits an issue file.
 func readIssue(path string) (title, body string, err error) {
-	data, err := readLimited(path, maxIssueBytes)
+	data, err := installation.ReadLimited(path, maxIssueBytes)
 	if err != nil {
-		return "", "", usage("The issue file %s can't be read: %s.", path, cause(err))
+		return "", "", problem.Usage("The issue file %s can't be read: %s.", path, problem.Cause(err))
 	}
 	return instruction.ParseIssueFile(data)
 }
@@ -48,7 +50,7 @@ func newIssueFile(path, actor string, now int64) (*issueFile, error) {
 // not edited: what was read last stands. One that is no issue any more was.
 // A task that waited when the run began is approved anew by it.
 func (f *issueFile) Issue(context.Context, supervisor.Terms) (supervisor.Issue, error) {
-	if data, err := readLimited(f.path, maxIssueBytes); err == nil {
+	if data, err := installation.ReadLimited(f.path, maxIssueBytes); err == nil {
 		if f.title, f.body, err = instruction.ParseIssueFile(data); err != nil {
 			f.title, f.body = "", string(data)
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
@@ -46,7 +48,7 @@ server first. Whatever interrupts it, the same command finishes it.`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringArrayVar(&without, "without", nil, "repository that is gone for good, by its name or its identity; may be repeated")
-	cmd.RunE = a.acting(&f, true, func(ctx context.Context, in *installation, _ []string) error {
+	cmd.RunE = a.acting(&f, true, func(ctx context.Context, in *installation.Installation, _ []string) error {
 		return a.rotateKey(ctx, in, f.reason, without)
 	})
 	return cmd
@@ -55,8 +57,8 @@ server first. Whatever interrupts it, the same command finishes it.`,
 // rotateKey does all of it in an order in which whatever was done already is found
 // done: the new key, the statement in each repository, the record in each ledger,
 // and last the one step that makes the new key the installation's.
-func (a *app) rotateKey(ctx context.Context, in *installation, reason string, without []string) error {
-	worlds, err := in.worldsOf(ctx, "", without)
+func (a *app) rotateKey(ctx context.Context, in *installation.Installation, reason string, without []string) error {
+	worlds, err := in.WorldsOf(ctx, "", without)
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func (a *app) rotateKey(ctx context.Context, in *installation, reason string, wi
 		return err
 	}
 	defer end()
-	old := in.key.SSHSigner()
+	old := in.Key.SSHSigner()
 	marks, err := a.counting(ctx, in, places, old.PublicKey(), true)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func (a *app) rotateKey(ctx context.Context, in *installation, reason string, wi
 	if err := forked(places); err != nil { // before anything is begun that only a rotation ends
 		return err
 	}
-	next, err := instancekey.Next(in.dir.path)
+	next, err := instancekey.Next(in.Dir.Path)
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func (a *app) rotateKey(ctx context.Context, in *installation, reason string, wi
 		if err := act.Prove(old); err != nil {
 			return err
 		}
-		if _, err := p.room.Append(ctx, act, in.writer(next.SSHSigner())); err != nil {
+		if _, err := p.room.Append(ctx, act, in.Writer(next.SSHSigner())); err != nil {
 			return err
 		}
 		a.reach(faultRotateActed)
@@ -105,22 +107,22 @@ func forked(places []*actPlace) error {
 }
 
 // handOver gives ledgers and state directory to the next key.
-func (a *app) handOver(ctx context.Context, in *installation, next *instancekey.Key, reason string) error {
-	names, err := in.store.Worlds(ctx)
+func (a *app) handOver(ctx context.Context, in *installation.Installation, next *instancekey.Key, reason string) error {
+	names, err := in.Store.Worlds(ctx)
 	if err != nil {
 		return err
 	}
 	for _, w := range names {
-		if err := in.store.Rotate(ctx, w, next.Public, newClock().Now().WallMs, a.localActor(), reason); err != nil {
+		if err := in.Store.Rotate(ctx, w, next.Public, installation.NewClock().Now().WallMs, a.LocalActor(), reason); err != nil {
 			return err
 		}
 		a.reach(faultRotateLedger)
 	}
-	if err := in.forgetOlder(); err != nil { // what the old key has signed besides counts no more
+	if err := in.ForgetOlder(); err != nil { // what the old key has signed besides counts no more
 		return err
 	}
-	was := in.key.PublicOpenSSH()
-	if err := instancekey.Replace(in.dir.path); err != nil {
+	was := in.Key.PublicOpenSSH()
+	if err := instancekey.Replace(in.Dir.Path); err != nil {
 		return err
 	}
 	a.reach(faultRotateDone)
@@ -150,13 +152,13 @@ is rotated first. No process may use the state directory: stop the server first.
 	cmd.Flags().StringVar(&f.world, "world", "", "one repository, by its name or its identity (default: all)")
 	cmd.Flags().BoolVar(&none, "none", false, "nothing that the key has signed counts")
 	cmd.Flags().BoolVar(&unseen, "unseen", false, "what it has at HEAD counts too where this installation never looked: the key was not stolen")
-	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation, args []string) error {
+	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation.Installation, args []string) error {
 		keys, _, err := a.vouched(verifyFlags{keys: args})
 		if err != nil {
 			return err
 		}
 		if len(keys) != 1 {
-			return usage("Give one key; there are %d.", len(keys))
+			return problem.Usage("Give one key; there are %d.", len(keys))
 		}
 		return a.revokeKey(ctx, in, revocation{keys[0], f.world, f.reason, none, unseen})
 	})
@@ -170,15 +172,15 @@ type revocation struct {
 	none, unseen  bool
 }
 
-func (a *app) revokeKey(ctx context.Context, in *installation, r revocation) error {
+func (a *app) revokeKey(ctx context.Context, in *installation.Installation, r revocation) error {
 	gone := git.Fingerprint(r.key)
-	if gone == in.key.Fingerprint() {
-		return usage("This is the installation's own key. Replace it first: writ key rotate; then revoke the old one.")
+	if gone == in.Key.Fingerprint() {
+		return problem.Usage("This is the installation's own key. Replace it first: writ key rotate; then revoke the old one.")
 	}
 	if r.none && r.unseen {
-		return usage("--none and --unseen say the opposite of each other.")
+		return problem.Usage("--none and --unseen say the opposite of each other.")
 	}
-	worlds, err := in.worldsOf(ctx, r.world, nil)
+	worlds, err := in.WorldsOf(ctx, r.world, nil)
 	if err != nil {
 		return err
 	}
@@ -203,12 +205,12 @@ func (a *app) revokeKey(ctx context.Context, in *installation, r revocation) err
 	}
 	for i, p := range places {
 		act := a.newAct(worldref.Revoke, r.reason, worldref.KeyLine(r.key), "", marks[i])
-		if _, err := p.room.Append(ctx, act, in.writer(in.key.SSHSigner())); err != nil {
+		if _, err := p.room.Append(ctx, act, in.Writer(in.Key.SSHSigner())); err != nil {
 			return err
 		}
 		a.reach(faultRevokeActed)
 	}
-	if lists := slices.ContainsFunc(in.cfg.TrustedRunners, func(line string) bool { return strings.HasPrefix(line, worldref.KeyLine(r.key)) }); lists {
+	if lists := slices.ContainsFunc(in.Cfg.TrustedRunners, func(line string) bool { return strings.HasPrefix(line, worldref.KeyLine(r.key)) }); lists {
 		a.print("It is still in trusted_runners of the configuration: take it out.\n")
 	}
 	a.print("revoked: %s\n", gone)
@@ -217,7 +219,7 @@ func (a *app) revokeKey(ctx context.Context, in *installation, r revocation) err
 
 // counting tells, of each place, for which commits a key counts that counts no
 // further, and which refs are not as they were seen.
-func (a *app) counting(ctx context.Context, in *installation, places []*actPlace, key ssh.PublicKey, unseen bool) ([][]worldref.Mark, error) {
+func (a *app) counting(ctx context.Context, in *installation.Installation, places []*actPlace, key ssh.PublicKey, unseen bool) ([][]worldref.Mark, error) {
 	signer := git.Fingerprint(key)
 	all := make([][]worldref.Mark, len(places))
 	for i, p := range places {

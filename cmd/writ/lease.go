@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/executor/branch"
 	"github.com/writbot/writ/executor/command"
 	"github.com/writbot/writ/kernel/lease"
@@ -34,7 +36,7 @@ func (f *holderFlags) add(cmd *cobra.Command, env map[string]string) {
 func (f holderFlags) ref(ctx context.Context, a *app, p branchPlace) (string, error) {
 	name := f.branch
 	if name == "" {
-		name = a.env["AYNIG_BRANCH"]
+		name = a.Env["AYNIG_BRANCH"]
 	}
 	if name == "" {
 		_, at, err := p.clone.Worktree().Head(ctx)
@@ -42,7 +44,7 @@ func (f holderFlags) ref(ctx context.Context, a *app, p branchPlace) (string, er
 			return "", err
 		}
 		if name = at; name == "" {
-			return "", usage("No branch is checked out here: give --branch.")
+			return "", problem.Usage("No branch is checked out here: give --branch.")
 		}
 	}
 	if !strings.HasPrefix(name, "refs/") {
@@ -62,7 +64,7 @@ func (a *app) withHolder(ctx context.Context, f holderFlags, do func(*branch.Hol
 	if err != nil {
 		return err
 	}
-	return do(&branch.Holder{Clone: p.clone, Remote: p.remote, Ref: ref, RunID: f.run, Now: newClock().lag(a.behind).Now, Host: hostName()}, p)
+	return do(&branch.Holder{Clone: p.clone, Remote: p.remote, Ref: ref, RunID: f.run, Now: installation.NewClock().Lag(a.Behind).Now, Host: installation.HostName()}, p)
 }
 
 func (a *app) leaseCommand() *cobra.Command {
@@ -96,14 +98,14 @@ with "set -e" the command ends there, as it should. Nothing is left behind then.
 			return nil
 		})
 	})
-	f.add(cmd, a.env)
+	f.add(cmd, a.Env)
 	cmd.Flags().Int64Var(&seconds, "lease-seconds", 0, "how long it lasts from now (default as the claim has it)")
 	return cmd
 }
 
 func errNoRun() error {
-	p := usage("This isn't inside a command of writ tick: AYNIG_RUN_ID isn't set.")
-	p.remedy = "Call it from a file in .aynig/command, which writ tick runs."
+	p := problem.Usage("This isn't inside a command of writ tick: AYNIG_RUN_ID isn't set.")
+	p.Remedy = "Call it from a file in .aynig/command, which writ tick runs."
 	return p
 }
 
@@ -121,21 +123,21 @@ with its process group, and the exit status is 21. Otherwise it is the program's
 			return errNoRun()
 		}
 		if seconds < 1 || seconds > lease.MaxLeaseSeconds {
-			return usage("--lease-seconds is 1 to %d.", lease.MaxLeaseSeconds)
+			return problem.Usage("--lease-seconds is 1 to %d.", lease.MaxLeaseSeconds)
 		}
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		return a.withHolder(ctx, f, func(h *branch.Holder, _ branchPlace) error {
 			spec := command.Spec{Argv: args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-			exit, err := h.Hold(ctx, seconds, spec, func(err error) { a.tell(explain(err)) })
+			exit, err := h.Hold(ctx, seconds, spec, func(err error) { a.tell(problem.Explain(err)) })
 			if err == nil && exit != 0 {
-				return quiet(exit)
+				return problem.Quiet(exit)
 			}
 			return err
 		})
 	})
-	f.add(cmd, a.env)
-	given, err := strconv.ParseInt(a.env["AYNIG_LEASE_SECONDS"], 10, 64)
+	f.add(cmd, a.Env)
+	given, err := strconv.ParseInt(a.Env["AYNIG_LEASE_SECONDS"], 10, 64)
 	if err != nil {
 		given = branchLeaseSeconds
 	}

@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/store"
@@ -20,10 +21,6 @@ import (
 // checkpointsSuffix is what the directory of a back-up's checkpoints adds to
 // the back-up's name.
 const checkpointsSuffix = ".checkpoints"
-
-// checkpointPrefix is what the names of checkpoints in a state directory begin
-// with (ledger.CheckpointFile).
-const checkpointPrefix = "checkpoint-"
 
 func (a *app) ledgerCommand() *cobra.Command {
 	cmd := group("ledger", "Back up an installation's store, archive old records, and go on with a restored one")
@@ -48,9 +45,9 @@ back-ups. docs/operations.md says what a back-up is good for.`,
 	cmd.Flags().StringVar(&state, "state-dir", "", "state directory whose store is copied")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if state == "" {
-			return usage("--state-dir is missing: give that of the installation.")
+			return problem.Usage("--state-dir is missing: give that of the installation.")
 		}
-		if err := pathFlag("state-dir", state); err != nil {
+		if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}
 		return a.backup(ctx, state, args[0])
@@ -62,7 +59,7 @@ back-ups. docs/operations.md says what a back-up is good for.`,
 // than the copy, which would make it a rollback, and a FILE that is there is a
 // back-up that is whole.
 func (a *app) backup(ctx context.Context, state, path string) (err error) {
-	dir, err := openState(state, false)
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return err
 	}
@@ -74,7 +71,7 @@ func (a *app) backup(ctx context.Context, state, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	checkpoints, err := dir.checkpoints()
+	checkpoints, err := dir.Checkpoints()
 	if err != nil {
 		return err
 	}
@@ -94,31 +91,13 @@ func (a *app) backup(ctx context.Context, state, path string) (err error) {
 }
 
 // openForBackup opens the store beside its writer.
-func openForBackup(ctx context.Context, dir *stateDir) (*store.DB, error) {
-	if !ledger.Recorded(dir.path) {
-		p := badState(dir.path, "has no store: nothing was recorded there")
-		p.remedy = "Give the --state-dir of an installation that ran."
+func openForBackup(ctx context.Context, dir *installation.Dir) (*store.DB, error) {
+	if !ledger.Recorded(dir.Path) {
+		p := installation.BadState(dir.Path, "has no store: nothing was recorded there")
+		p.Remedy = "Give the --state-dir of an installation that ran."
 		return nil, p
 	}
-	return store.OpenReadOnly(ctx, dir.file(store.FileName), store.Options{})
-}
-
-// checkpoints reads the signed checkpoints by their names.
-func (s *stateDir) checkpoints() (map[string][]byte, error) {
-	entries, err := os.ReadDir(s.path)
-	if err != nil {
-		return nil, failedState(s.path, err, "can't be read")
-	}
-	found := map[string][]byte{}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), checkpointPrefix) {
-			continue
-		}
-		if found[e.Name()], err = readLimited(s.file(e.Name()), maxCheckpointBytes); err != nil {
-			return nil, failedState(s.path, err, "has a checkpoint that can't be read")
-		}
-	}
-	return found, nil
+	return store.OpenReadOnly(ctx, dir.File(store.FileName), store.Options{})
 }
 
 // writeCheckpoints makes a directory that isn't there with these files in it, all of it
@@ -161,16 +140,16 @@ func writeDurable(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-func alreadyThere(path string) *problem {
-	return &problem{exit: exitOther, text: path + " is there already, and a back-up overwrites nothing.", remedy: "Give another name, or remove it first."}
+func alreadyThere(path string) *problem.Error {
+	return &problem.Error{Exit: problem.ExitOther, Text: path + " is there already, and a back-up overwrites nothing.", Remedy: "Give another name, or remove it first."}
 }
 
-func notWritten(path string, err error) *problem {
-	return &problem{exit: exitOther, text: "The back-up can't write " + path + ": " + cause(err) + ".", remedy: "Give a FILE in a directory that is there, is yours, and has room."}
+func notWritten(path string, err error) *problem.Error {
+	return &problem.Error{Exit: problem.ExitOther, Text: "The back-up can't write " + path + ": " + problem.Cause(err) + ".", Remedy: "Give a FILE in a directory that is there, is yours, and has room."}
 }
 
-func (a *app) tellBackup(dir *stateDir, path string, checkpoints int) {
+func (a *app) tellBackup(dir *installation.Dir, path string, checkpoints int) {
 	a.print("the store was copied to %s\n", path)
 	a.print("its checkpoints (%d) were copied to %s\n", checkpoints, path+checkpointsSuffix)
-	a.print("not copied, keep them once and elsewhere: %s (secret), %s\n", dir.file(instancekey.PrivateFile), dir.file(instancekey.PublicFile))
+	a.print("not copied, keep them once and elsewhere: %s (secret), %s\n", dir.File(instancekey.PrivateFile), dir.File(instancekey.PublicFile))
 }

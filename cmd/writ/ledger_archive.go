@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
 )
@@ -37,15 +39,15 @@ says what needs archived records.`,
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		for flag, path := range map[string]string{"state-dir": f.state, "before": f.before} {
 			if path == "" {
-				return usage("--%s is missing.", flag)
+				return problem.Usage("--%s is missing.", flag)
 			}
 		}
-		if err := pathFlag("state-dir", f.state); err != nil {
+		if err := installation.PathFlag("state-dir", f.state); err != nil {
 			return err
 		}
 		day, err := time.Parse(time.DateOnly, f.before)
 		if err != nil {
-			return usage("--before is no day: write it as 2026-01-31.")
+			return problem.Usage("--before is no day: write it as 2026-01-31.")
 		}
 		return a.archive(ctx, f, day, args[0])
 	})
@@ -58,15 +60,15 @@ func (a *app) archive(ctx context.Context, f archiveFlags, before time.Time, dir
 		return err
 	}
 	defer in.Close()
-	worlds, err := in.store.Worlds(ctx)
+	worlds, err := in.Store.Worlds(ctx)
 	if err != nil {
 		return err
 	}
 	if f.world != "" {
-		worlds = []string{in.dir.lastUse().meant(f.world)}
+		worlds = []string{in.Dir.LastUse().Meant(f.world)}
 	}
 	for _, w := range worlds {
-		l, err := in.store.World(ctx, w)
+		l, err := in.Store.World(ctx, w)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 )
 
 // TestLedgerArchive: of a server's ledger the old records are archived, and it is verified
@@ -13,7 +16,7 @@ import (
 // records are archived, and says what isn't there.
 func TestLedgerArchive(t *testing.T) {
 	p := newForgePlace(t)
-	s := p.serve()
+	s := p.Serve()
 	const tasks = 9 // of some 140 records each
 	var first int64
 	for range tasks {
@@ -22,71 +25,71 @@ func TestLedgerArchive(t *testing.T) {
 			first = n
 		}
 		p.Approve(n)
-		p.until("a task is told", func() bool { return len(p.BotComments(n)) == 1 && strings.Contains(p.BotComments(n)[0], "completed") })
+		p.Until("a task is told", func() bool { return len(p.BotComments(n)) == 1 && strings.Contains(p.BotComments(n)[0], "completed") })
 	}
 	archive := filepath.Join(t.TempDir(), "archive")
 	must(t, os.Mkdir(archive, 0o700))
-	if exit, out := p.cli("ledger", "archive", "--state-dir", p.state(), "--before", "2199-01-01", archive); exit != exitHeld {
+	if exit, out := p.cli("ledger", "archive", "--state-dir", p.State(), "--before", "2199-01-01", archive); exit != problem.ExitHeld {
 		t.Errorf("beside a server: %d: %s", exit, out)
 	}
-	if exit := s.end(); exit != exitDone {
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
 	for _, args := range [][]string{{"--before", "tomorrow"}, {}} {
-		if exit, out := p.cli(append([]string{"ledger", "archive", "--state-dir", p.state(), archive}, args...)...); exit != exitUsage {
+		if exit, out := p.cli(append([]string{"ledger", "archive", "--state-dir", p.State(), archive}, args...)...); exit != problem.ExitUsage {
 			t.Errorf("%v: %d: %s", args, exit, out)
 		}
 	}
-	if exit, out := p.cli("ledger", "archive", "--state-dir", p.state(), "--before", "2001-01-01", archive); exit != exitDone || !strings.Contains(out, "nothing of it is old enough") {
+	if exit, out := p.cli("ledger", "archive", "--state-dir", p.State(), "--before", "2001-01-01", archive); exit != problem.ExitDone || !strings.Contains(out, "nothing of it is old enough") {
 		t.Errorf("%d: %s", exit, out)
 	}
-	if exit, out := p.cli("ledger", "archive", "--state-dir", p.state(), "--before", "2199-01-01", archive); exit != exitDone || !strings.Contains(out, ": 512 records of ") {
+	if exit, out := p.cli("ledger", "archive", "--state-dir", p.State(), "--before", "2199-01-01", archive); exit != problem.ExitDone || !strings.Contains(out, ": 512 records of ") {
 		t.Fatalf("%d: %s", exit, out)
 	}
 	verify := func(what string, want int, says string, args ...string) {
 		t.Helper()
-		if exit, out := p.cli(append([]string{"verify", "--state-dir", p.state()}, args...)...); exit != want || !strings.Contains(out, says) {
+		if exit, out := p.cli(append([]string{"verify", "--state-dir", p.State()}, args...)...); exit != want || !strings.Contains(out, says) {
 			t.Errorf("%s: %d: %s", what, exit, out)
 		}
 	}
-	verify("with the archive", exitDone, "archived, and read: the first 512 records")
+	verify("with the archive", problem.ExitDone, "archived, and read: the first 512 records")
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	must(t, os.Rename(archive, elsewhere))
-	verify("without the archive", exitDone, "ARCHIVED, NOT READ: the first 512 records: "+archive)
-	verify("with another directory", exitOther, "NOT VERIFIED: ledger.archived: first bad record 0", "--archive", t.TempDir())
-	verify("with the archive elsewhere", exitDone, "archived, and read: the first 512 records", "--archive", elsewhere)
+	verify("without the archive", problem.ExitDone, "ARCHIVED, NOT READ: the first 512 records: "+archive)
+	verify("with another directory", problem.ExitOther, "NOT VERIFIED: ledger.archived: first bad record 0", "--archive", t.TempDir())
+	verify("with the archive elsewhere", problem.ExitDone, "archived, and read: the first 512 records", "--archive", elsewhere)
 
-	s = p.serve()
+	s = p.Serve()
 	n := p.File("default")
 	p.Approve(n)
-	p.until("another task completes", func() bool { return p.head(n) == "completed" })
-	p.until("the rest is verified", func() bool { return strings.Contains(s.log.String(), "the whole ledger is verified") })
+	p.Until("another task completes", func() bool { return p.Head(n) == "completed" })
+	p.Until("the rest is verified", func() bool { return strings.Contains(s.Log.String(), "the whole ledger is verified") })
 	p.Says(first, "/writ retry")
-	p.until("an archived task is answered", func() bool { return len(p.BotComments(first)) == 2 })
-	if exit := s.end(); exit != exitDone {
-		t.Fatalf("serve ended with %d:\n%s", exit, s.log)
+	p.Until("an archived task is answered", func() bool { return len(p.BotComments(first)) == 2 })
+	if exit := s.End(); exit != problem.ExitDone {
+		t.Fatalf("serve ended with %d:\n%s", exit, s.Log)
 	}
-	if exit, out := p.cli("task", "show", fmt.Sprint(first), "--state-dir", p.state()); exit != exitDone {
+	if exit, out := p.cli("task", "show", fmt.Sprint(first), "--state-dir", p.State()); exit != problem.ExitDone {
 		t.Errorf("show: %d: %s", exit, out)
 	}
 	// What needs all records says where they were.
-	saved := savedFile(p.state(), p.world())
+	saved := installation.SavedFile(p.State(), p.World())
 	must(t, os.Rename(saved, saved+".away"))
-	if exit, out := p.cli("task", "show", fmt.Sprint(first), "--state-dir", p.state()); exit != exitRefused || !strings.Contains(out, "ledger.archived") || !strings.Contains(out, archive) {
+	if exit, out := p.cli("task", "show", fmt.Sprint(first), "--state-dir", p.State()); exit != problem.ExitRefused || !strings.Contains(out, "ledger.archived") || !strings.Contains(out, archive) {
 		t.Errorf("show without what was saved: %d: %s", exit, out)
 	}
-	s = p.serve()
-	if exit := <-s.exit; exit != exitRefused || !strings.Contains(s.log.String(), "ledger.archived") {
-		t.Fatalf("serve without what was saved ended with %d:\n%s", exit, s.log)
+	s = p.Serve()
+	if exit := <-s.Exit; exit != problem.ExitRefused || !strings.Contains(s.Log.String(), "ledger.archived") {
+		t.Fatalf("serve without what was saved ended with %d:\n%s", exit, s.Log)
 	}
-	s.exit <- exitRefused
+	s.Exit <- problem.ExitRefused
 	must(t, os.Rename(elsewhere, archive))
-	s = p.serve()
+	s = p.Serve()
 	n = p.File("default")
 	p.Approve(n)
-	p.until("and it goes on", func() bool { return p.head(n) == "completed" })
-	if exit := s.end(); exit != exitDone {
-		t.Fatalf("serve ended with %d:\n%s", exit, s.log)
+	p.Until("and it goes on", func() bool { return p.Head(n) == "completed" })
+	if exit := s.End(); exit != problem.ExitDone {
+		t.Fatalf("serve ended with %d:\n%s", exit, s.Log)
 	}
-	verify("with the archive again", exitDone, "archived, and read: the first 512 records")
+	verify("with the archive again", problem.ExitDone, "archived, and read: the first 512 records")
 }

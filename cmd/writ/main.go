@@ -8,15 +8,13 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
-	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -49,50 +47,18 @@ func noCoreFiles() {
 
 // app is one call of the program.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            map[string]string
-	redactor       redactor
-	json           bool
+	*wire.Process
+	stdin  io.Reader
+	stdout io.Writer
+	json   bool
 	// notice is what --json prints where a run came to no report of its task;
 	// nil for commands that print none.
 	notice *report.Report
-	// fault is for crash tests, which set it in their own binary: the program
-	// as it is shipped has no way to.
-	fault func(supervisor.Point)
-	// behind, for crash tests as well, is by how much the wall clock by which
-	// tasks are decided lags.
-	behind time.Duration
-	// writes, for end-to-end tests, is from one write to a forge to the next; zero:
-	// what the forges ask for.
-	writes time.Duration
-	// connected is told of each connection through a gateway; nil: nobody is.
-	connected func(gateway.Record)
-	// used is told what each request to a provider used; nil: nobody is.
-	used func(world, builder string, one kernel.Usage)
-	// resolver looks up what builders and checks reach; nil: the host's.
-	resolver gateway.Resolver
-}
-
-func (a *app) usage(world, builder string, one kernel.Usage) {
-	if a.used != nil {
-		a.used(world, builder, one)
-	}
-}
-
-func (a *app) connection(r gateway.Record) {
-	if a.connected != nil {
-		a.connected(r)
-	}
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env []string) *app {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: map[string]string{}}
-	for _, kv := range env {
-		k, v, _ := strings.Cut(kv, "=")
-		a.env[k] = v
-	}
-	a.hide(config.Default().Redact)
+	a := &app{Process: wire.NewProcess(stderr, env), stdin: stdin, stdout: stdout}
+	a.Version = version
 	return a
 }
 
@@ -105,13 +71,13 @@ func (a *app) main(ctx context.Context, args []string) (exit int) {
 	}()
 	err := a.root().execute(ctx, args)
 	if err == nil {
-		return exitDone
+		return problem.ExitDone
 	}
 	return a.fail(err)
 }
 
 // panicked is a fault of writ's own. The stack says where, and holds no values.
-func panicked(p any) *problem {
+func panicked(p any) *problem.Error {
 	place := "unknown place"
 	for line := range strings.Lines(string(debug.Stack())) {
 		if i := strings.Index(line, "/writ/"); i >= 0 && strings.HasPrefix(line, "\t") && !strings.Contains(line, "main.go") {
@@ -119,34 +85,29 @@ func panicked(p any) *problem {
 			break
 		}
 	}
-	return &problem{code: kernel.CodeMachinePanic, exit: exitOther, text: fmt.Sprintf("Writ met a fault of its own at %s: %v", place, p)}
+	return &problem.Error{Code: kernel.CodeMachinePanic, Exit: problem.ExitOther, Text: fmt.Sprintf("Writ met a fault of its own at %s: %v", place, p)}
 }
-
-// quiet ends the program with a status whose reason has been told already.
-type quiet int
-
-func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
 // fail tells an error and returns its exit status.
 func (a *app) fail(err error) int {
-	var q quiet
+	var q problem.Quiet
 	if errors.As(err, &q) {
 		return int(q)
 	}
-	p := explain(err)
+	p := problem.Explain(err)
 	a.tell(p)
-	if a.json && a.notice != nil && p.exit != exitUsage {
+	if a.json && a.notice != nil && p.Exit != problem.ExitUsage {
 		a.printNotice(*a.notice, p)
 	}
-	return p.exit
+	return p.Exit
 }
 
 // printNotice is the report of a call that never came to a task's kernel.
-func (a *app) printNotice(r report.Report, p *problem) {
-	if p.code.Known() {
-		r.Violations = append(r.Violations, kernel.Violation{Code: p.code, Subject: p.subject, Detail: p.text})
+func (a *app) printNotice(r report.Report, p *problem.Error) {
+	if p.Code.Known() {
+		r.Violations = append(r.Violations, kernel.Violation{Code: p.Code, Subject: p.Subject, Detail: p.Text})
 	}
-	r.Held = p.held
+	r.Held = p.Held
 	if data, err := r.JSON(); err == nil {
 		a.printJSON(data)
 	}
@@ -154,27 +115,28 @@ func (a *app) printNotice(r report.Report, p *problem) {
 
 // printJSON writes one document, the only thing on standard output.
 func (a *app) printJSON(data []byte) {
-	fmt.Fprintln(a.stdout, report.CleanJSON(a.redactor.String(string(data))))
+	fmt.Fprintln(a.stdout, report.CleanJSON(a.Redactor.String(string(data))))
 }
 
 // print writes text for a person to standard output.
 func (a *app) print(format string, args ...any) {
-	fmt.Fprint(a.stdout, report.Clean(a.redactor.String(fmt.Sprintf(format, args...))))
+	fmt.Fprint(a.stdout, report.Clean(a.Redactor.String(fmt.Sprintf(format, args...))))
 }
 
-// hide takes the values of these environment variables out of all that is
-// shown or kept from now on.
-func (a *app) hide(names []string) {
-	var secrets []string
-	for _, n := range names {
-		if v := a.env[n]; v != "" {
-			secrets = append(secrets, v)
-		}
+// tell writes a problem to standard error: code and sentence, then the remedy.
+func (a *app) tell(p *problem.Error) {
+	head := "writ: "
+	if p.Code != "" {
+		head += string(p.Code) + ": "
 	}
-	a.hideValues(secrets)
-}
-
-// hideValues does the same with values. What was hidden before stays hidden.
-func (a *app) hideValues(values []string) {
-	a.redactor.add(values)
+	remedy := p.Remedy
+	if remedy == "" {
+		remedy = p.Code.Info().Remedy
+	}
+	text := head + strings.TrimSpace(p.Text)
+	if remedy != "" {
+		text += "\n" + remedy
+	}
+	text = report.Clean(a.Redactor.String(text))
+	fmt.Fprintln(a.Stderr, strings.ReplaceAll(text, "\n", "\n  "))
 }

@@ -41,10 +41,10 @@ func TestMain(m *testing.M) {
 // crashingMain is Main with a fault point, and with the settings of tests.
 func crashingMain() int {
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Environ())
-	a.behind, _ = time.ParseDuration(os.Getenv(envBehind)) // 0 where it isn't set
-	a.writes, _ = time.ParseDuration(os.Getenv(envWrites)) // as well
+	a.Behind, _ = time.ParseDuration(os.Getenv(envBehind)) // 0 where it isn't set
+	a.Writes, _ = time.ParseDuration(os.Getenv(envWrites)) // as well
 	if at := os.Getenv(envFault); at != "" {
-		a.fault = func(p supervisor.Point) {
+		a.Fault = func(p supervisor.Point) {
 			if string(p) == at {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // nothing runs after it
 				select {}
@@ -52,4 +52,11 @@ func crashingMain() int {
 		}
 	}
 	return a.main(context.Background(), os.Args[1:])
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 )
 
 // copyState copies the state directory of a server that has ended, or puts a copy back.
@@ -29,31 +32,31 @@ func copyState(t *testing.T, from, to string) {
 // so is the newer directory. Nothing is done twice.
 func TestR10_ServeOlder(t *testing.T) {
 	p := newForgePlace(t)
-	s := p.serve()
+	s := p.Serve()
 	first := p.File("default")
 	p.Approve(first)
 	p.finished(first)
-	s.end()
-	monday, newer := filepath.Join(p.dir, "monday"), filepath.Join(p.dir, "newer")
-	copyState(t, p.state(), monday)
-	s = p.serve()
+	s.End()
+	monday, newer := filepath.Join(p.Root, "monday"), filepath.Join(p.Root, "newer")
+	copyState(t, p.State(), monday)
+	s = p.Serve()
 	lost := p.File("default")
 	p.Approve(lost)
 	p.finished(lost)
-	s.end()
-	copyState(t, p.state(), newer)
+	s.End()
+	copyState(t, p.State(), newer)
 
-	copyState(t, monday, p.state())
+	copyState(t, monday, p.State())
 	p.Says(lost, "How is it?")
 	refused := func() string {
 		t.Helper()
-		s := p.serve()
-		if exit := <-s.exit; exit != exitRefused {
+		s := p.Serve()
+		if exit := <-s.Exit; exit != problem.ExitRefused {
 			t.Fatalf("it ended with %d", exit)
 		} else {
-			s.exit <- exit
+			s.Exit <- exit
 		}
-		return s.log.String()
+		return s.Log.String()
 	}
 	log := refused()
 	head := refOf(p.refs(), fmt.Sprintf("refs/writ/task/%d", lost))
@@ -65,36 +68,36 @@ func TestR10_ServeOlder(t *testing.T) {
 	p.Approve(other)
 	log = refused()
 	command := regexp.MustCompile(`writ (ledger adopt .*--head [0-9a-f]+)`).FindStringSubmatch(log)
-	if command == nil || p.head(other) != "" {
-		t.Fatalf("a restart: task %d is %q\n%s", other, p.head(other), log)
+	if command == nil || p.Head(other) != "" {
+		t.Fatalf("a restart: task %d is %q\n%s", other, p.Head(other), log)
 	}
-	p.want(exitRefused, "ledger.rollback", "task", "halt", fmt.Sprint(other), "--state-dir", p.state())
+	p.want(problem.ExitRefused, "ledger.rollback", "task", "halt", fmt.Sprint(other), "--state-dir", p.State())
 
-	older := filepath.Join(p.dir, "older")
-	copyState(t, p.state(), older)
-	mark, err := os.ReadFile(filepath.Join(older, olderFile))
+	older := filepath.Join(p.Root, "older")
+	copyState(t, p.State(), older)
+	mark, err := os.ReadFile(filepath.Join(older, installation.OlderFile))
 	must(t, err)
-	copyState(t, newer, p.state())
-	must(t, os.WriteFile(filepath.Join(p.state(), olderFile), mark, 0o600))
-	p.want(exitDone, "is halted", "task", "halt", fmt.Sprint(other), "--state-dir", p.state())
-	if _, err := os.Stat(filepath.Join(p.state(), olderFile)); err == nil {
+	copyState(t, newer, p.State())
+	must(t, os.WriteFile(filepath.Join(p.State(), installation.OlderFile), mark, 0o600))
+	p.want(problem.ExitDone, "is halted", "task", "halt", fmt.Sprint(other), "--state-dir", p.State())
+	if _, err := os.Stat(filepath.Join(p.State(), installation.OlderFile)); err == nil {
 		t.Error("the newer store counts as older")
 	}
 
-	copyState(t, older, p.state())
+	copyState(t, older, p.State())
 	args := strings.Fields(strings.ReplaceAll(command[1], "'", ""))
-	p.want(exitUsage, "none of them tells of 1 state commit of its key", args...)
-	p.want(exitDone, "adopted: history 2", append(args, "--reason", "the disk died")...)
-	s = p.serve()
+	p.want(problem.ExitUsage, "none of them tells of 1 state commit of its key", args...)
+	p.want(problem.ExitDone, "adopted: history 2", append(args, "--reason", "the disk died")...)
+	s = p.Serve()
 	p.finished(other)
-	p.until("the task whose records are lost is looked at", func() bool { return strings.Contains(s.log.String(), fmt.Sprintf("task=%d ", lost)) })
-	if exit := s.end(); exit != exitDone {
+	p.Until("the task whose records are lost is looked at", func() bool { return strings.Contains(s.Log.String(), fmt.Sprintf("task=%d ", lost)) })
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Errorf("serve ended with %d", exit)
 	}
 	for _, n := range []int64{first, lost, other} {
-		if c, comments := p.claims(n), len(p.BotComments(n)); c != 1 || comments != 1 || p.head(n) != "completed" {
-			t.Errorf("task %d is %s, claimed %d times, with %d comments", n, p.head(n), c, comments)
+		if c, comments := p.claims(n), len(p.BotComments(n)); c != 1 || comments != 1 || p.Head(n) != "completed" {
+			t.Errorf("task %d is %s, claimed %d times, with %d comments", n, p.Head(n), c, comments)
 		}
 	}
-	p.want(exitDone, "ADOPTED: history 2", "verify", "--state-dir", p.state())
+	p.want(problem.ExitDone, "ADOPTED: history 2", "verify", "--state-dir", p.State())
 }

@@ -3,29 +3,24 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
-// What a person asks of a server, beside kernel's acts on one task.
-const (
-	actPause   = "pause"
-	actUnpause = "unpause"
-)
-
 func (a *app) pauseCommand() *cobra.Command {
-	return a.pausing(actPause, "Start nothing new, everywhere or in one repository; what runs goes on")
+	return a.pausing(installation.ActPause, "Start nothing new, everywhere or in one repository; what runs goes on")
 }
 
 func (a *app) unpauseCommand() *cobra.Command {
-	return a.pausing(actUnpause, "End a pause")
+	return a.pausing(installation.ActUnpause, "End a pause")
 }
 
 func (a *app) pausing(act, short string) *cobra.Command {
@@ -34,7 +29,7 @@ func (a *app) pausing(act, short string) *cobra.Command {
 		Use: act + " --state-dir DIR", Short: short, Args: cobra.NoArgs,
 		Example: "  writ " + act + " --state-dir /var/lib/writ/state --reason 'the disk is full'",
 	}
-	if cmd.Long = short + "."; act == actPause {
+	if cmd.Long = short + "."; act == installation.ActPause {
 		cmd.Long += `
 
 A pause is kept in the state directory and outlives restarts; writ unpause ends it.
@@ -46,163 +41,103 @@ stop, or stop the server. A file named pause in the state directory does the sam
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept with the pause")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) (err error) {
 		if state == "" {
-			return usage("--state-dir is missing: give the server's.")
+			return problem.Usage("--state-dir is missing: give the server's.")
 		}
-		if err := pathFlag("state-dir", state); err != nil {
+		if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}
-		if reason, err = shortReason(reason); err != nil {
+		if reason, err = installation.ShortReason(reason); err != nil {
 			return err
 		}
-		return a.pause(ctx, state, request{Act: act, World: world, Actor: a.localActor(), Reason: reason, Time: time.Now().UnixMilli()})
+		return a.pause(ctx, state, installation.Request{Act: act, World: world, Actor: a.LocalActor(), Reason: reason, Time: time.Now().UnixMilli()})
 	})
 	return cmd
 }
 
 // pause asks the server that runs, or writes the pause down where none does.
-func (a *app) pause(ctx context.Context, state string, r request) error {
-	dir, err := openState(state, false)
+func (a *app) pause(ctx context.Context, state string, r installation.Request) error {
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return err
 	}
-	busy := func() bool { return errors.As(dir.probe(), new(*problem)) }
+	busy := func() bool { return errors.As(dir.Probe(), new(*problem.Error)) }
 	if busy() {
-		ans, err := dir.ask(ctx, r, func() bool { return !busy() })
+		ans, err := dir.Ask(ctx, r, func() bool { return !busy() })
 		switch {
 		case err == nil && !ans.OK:
-			return ans.problem("")
+			return ans.Problem("")
 		case err == nil:
 			return a.tellPause(r, ans)
-		case !errors.Is(err, errUnheard):
+		case !errors.Is(err, installation.ErrUnheard):
 			return err
 		case busy():
-			p := coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
-			p.remedy = "Try again. To pause whatever happens, make the file `pause` in the state directory."
+			p := problem.Coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", installation.AnswerTime)
+			p.Remedy = "Try again. To pause whatever happens, make the file `pause` in the state directory."
 			return p
 		}
 	}
-	cfg, err := a.load("")
+	cfg, err := a.Load("")
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	in, err := openInstallation(ctx, cfg, state, lastUse{Server: true}, log)
+	log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	in, err := installation.Open(ctx, cfg, state, installation.Use{Server: true}, log)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	meant, use := r, in.dir.lastUse()
-	meant.World = use.meant(r.World)
-	said, err := setPause(ctx, inbox.New(in.db), meant, use.called)
+	meant, use := r, in.Dir.LastUse()
+	meant.World = use.Meant(r.World)
+	said, err := installation.SetPause(ctx, inbox.New(in.DB), meant, use.Called)
 	if err != nil {
 		return err
 	}
 	if said == "" {
 		a.recordPauses(ctx, in, use, r)
 	}
-	return a.tellPause(r, answer{OK: true, Said: said})
+	return a.tellPause(r, installation.Answer{OK: true, Said: said})
 }
 
 // recordPauses has the kernel of each world record what of it is paused by now, where no
 // server runs. A pause holds whether or not it can be recorded: the next start tries again.
-func (a *app) recordPauses(ctx context.Context, in *installation, use lastUse, r request) {
-	list, err := inbox.New(in.db).Pauses(ctx)
-	names, err2 := in.store.Worlds(ctx)
+func (a *app) recordPauses(ctx context.Context, in *installation.Installation, use installation.Use, r installation.Request) {
+	list, err := inbox.New(in.DB).Pauses(ctx)
+	names, err2 := in.Store.Worlds(ctx)
 	if err = errors.Join(err, err2); err != nil {
-		in.log.Warn("the pause holds, and is recorded by the next start of the server", "error", err)
+		in.Log.Warn("the pause holds, and is recorded by the next start of the server", "error", err)
 		return
 	}
 	for _, world := range names {
 		if err := a.recordPausesIn(ctx, in, world, use, r, list); err != nil {
-			in.log.Warn("the pause holds, and is recorded by the next start of the server", "world", world, "error", err)
+			in.Log.Warn("the pause holds, and is recorded by the next start of the server", "world", world, "error", err)
 		}
 	}
 }
 
-func (a *app) recordPausesIn(ctx context.Context, in *installation, world string, use lastUse, r request, list []inbox.Pause) error {
-	g, err := in.govern(ctx, world, use.called(world), nil)
+func (a *app) recordPausesIn(ctx context.Context, in *installation.Installation, world string, use installation.Use, r installation.Request, list []inbox.Pause) error {
+	g, err := in.Govern(ctx, world, use.Called(world), nil)
 	if err != nil {
 		return err
 	}
-	sup, err := a.supervise(ctx, g, nil, supervision{})
+	sup, err := a.Supervise(ctx, g, nil, wire.Supervision{})
 	if err != nil {
 		return err
 	}
-	if err := sup.Pauses(ctx, pausesOf(list, world, use.meant), r.Actor, r.Reason); err != nil {
+	if err := sup.Pauses(ctx, installation.PausesOf(list, world, use.Meant), r.Actor, r.Reason); err != nil {
 		return err
 	}
-	g.checkpoint(ctx)
+	g.Checkpoint(ctx)
 	return nil
 }
 
-// setPause begins or ends a pause. said is "" where that changed something. A pause
-// of a repository that hadn't been reached yet is kept under what people call it.
-func setPause(ctx context.Context, in *inbox.Inbox, r request, called func(world string) string) (said string, err error) {
-	list, err := in.Pauses(ctx)
-	if err != nil {
-		return "", err
-	}
-	at := slices.IndexFunc(list, func(p inbox.Pause) bool { return called(p.World) == called(r.World) })
-	what := request{World: called(r.World)}.paused()
-	switch on := r.Act == actPause; {
-	case on && at >= 0:
-		return fmt.Sprintf("%s is paused already, %s; that pause stays as it was", what, pauseWords(list[at])), nil
-	case !on && at < 0:
-		return notPaused(what, list, called), nil
-	case !on:
-		r.World = list[at].World
-		return "", in.SetPause(ctx, r.pause(), false)
-	default:
-		return "", in.SetPause(ctx, r.pause(), true)
-	}
-}
-
-// notPaused says that a pause could not be ended, and which there are.
-func notPaused(what string, list []inbox.Pause, called func(world string) string) string {
-	said := what + " wasn't paused by `writ pause`"
-	for _, p := range list {
-		one := request{World: called(p.World)}
-		said += fmt.Sprintf("\n%s is, %s: %s", one.paused(), pauseWords(p), one.unpause())
-	}
-	return said + "\nA pause by a file lasts until the file is removed."
-}
-
-// pauseWords say since when, by whom and why.
-func pauseWords(p inbox.Pause) string {
-	words := "since " + pauseSince(p) + " by " + p.By
-	if p.Reason != "" {
-		words += " (" + p.Reason + ")"
-	}
-	return words
-}
-
-// pauseSince is when a pause began, in UTC.
-func pauseSince(p inbox.Pause) string { return kernel.Timestamp(p.SinceMs / 1000) }
-
-// paused is what a pause is of.
-func (r request) paused() string {
-	if r.World == "" {
-		return "everything"
-	}
-	return r.World
-}
-
-// unpause is the command that ends a pause.
-func (r request) unpause() string {
-	if r.World == "" {
-		return "`writ unpause`"
-	}
-	return "`writ unpause --world " + r.World + "`"
-}
-
-func (a *app) tellPause(r request, ans answer) error {
+func (a *app) tellPause(r installation.Request, ans installation.Answer) error {
 	switch {
 	case ans.Said != "":
 		a.print("%s\n", ans.Said)
-	case r.Act == actPause:
-		a.print("%s is paused; %s on the same state directory goes on\n", r.paused(), r.unpause())
+	case r.Act == installation.ActPause:
+		a.print("%s is paused; %s on the same state directory goes on\n", r.Paused(), r.Unpause())
 	default:
-		a.print("the pause of %s is over\n", r.paused())
+		a.print("the pause of %s is over\n", r.Paused())
 	}
 	return nil
 }

@@ -1,68 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server"
 	"github.com/writbot/writ/kernel"
 )
-
-// actQueue asks a running server for what waits.
-const actQueue = "queue"
-
-// Why a task waits that has no place in the line for a build slot.
-const (
-	waitLimits  = "limits"   // its forge limits what is asked of it
-	waitBackOff = "back-off" // its next attempt is due later
-	waitHeld    = "held"     // another runner has its lease
-)
-
-// waitWords explain each reason to a person.
-var waitWords = map[string]string{
-	scheduler.WaitSlots: "all build slots are in use (server.builds)", scheduler.WaitWorld: "its repository's build slots are in use (server.builds_per_world)",
-	scheduler.WaitPaths: "another task holds some of its paths", scheduler.WaitPause: "a person's pause", scheduler.WaitServer: "its git server or forge can't be asked; /readyz says why",
-	scheduler.WaitTurn: "it starts now", waitLimits: "the forge's limits", waitBackOff: "its next attempt is due later", waitHeld: "another runner works on it",
-}
-
-// queueWords say on an issue why its task waits for a build slot.
-var queueWords = map[string]string{
-	scheduler.WaitSlots:  "All build slots of the server are in use.",
-	scheduler.WaitWorld:  "All build slots that the server keeps for this repository are in use.",
-	scheduler.WaitPaths:  "Another task works on some of its paths.",
-	scheduler.WaitPause:  "A person has paused the server, or this repository on it.",
-	scheduler.WaitServer: "The repository's server, or its forge, can't be asked now.",
-}
-
-// maxQueued is how many tasks an answer lists, so that it stays a page.
-const maxQueued = 1000
-
-// queued is the answer.
-type queued struct {
-	Kind    string       `json:"kind"` // "queue"
-	Builds  int          `json:"builds"`
-	Of      int64        `json:"builds_of"`
-	Total   int          `json:"waiting_total"`
-	Waiting []queuedTask `json:"waiting"` // at most maxQueued
-}
-
-type queuedTask struct {
-	World      string `json:"world_id"`
-	Repository string `json:"repository"`
-	Task       int64  `json:"task_id"`
-	Why        string `json:"why"`
-	Place      int    `json:"place"` // in its repository's line for a build slot, from 1; 0 outside it
-	Until      string `json:"until"` // UTC, ISO 8601; "" where nobody knows
-}
 
 func (a *app) queueCommand() *cobra.Command {
 	var state string
@@ -77,9 +29,9 @@ for a person are not among them: writ task show says what those wait for.`,
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if state == "" {
-			return usage("--state-dir is missing: give the server's.")
+			return problem.Usage("--state-dir is missing: give the server's.")
 		}
-		if err := pathFlag("state-dir", state); err != nil {
+		if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}
 		said, err := a.askQueue(ctx, state)
@@ -90,43 +42,43 @@ for a person are not among them: writ task show says what those wait for.`,
 			a.printJSON([]byte(said))
 			return nil
 		}
-		var q queued
+		var q server.Queue
 		if err := json.Unmarshal([]byte(said), &q); err != nil {
 			return err
 		}
-		a.print("%s", q.text())
+		a.print("%s", queueText(q))
 		return nil
 	})
 	return cmd
 }
 
 func (a *app) askQueue(ctx context.Context, state string) (string, error) {
-	dir, err := openState(state, false)
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return "", err
 	}
-	busy := func() bool { return errors.As(dir.probe(), new(*problem)) }
+	busy := func() bool { return errors.As(dir.Probe(), new(*problem.Error)) }
 	if !busy() {
-		return "", &problem{exit: exitOther, text: "No process runs with the state directory " + state + ", so nothing waits in one.", remedy: "`writ serve` starts the server."}
+		return "", &problem.Error{Exit: problem.ExitOther, Text: "No process runs with the state directory " + state + ", so nothing waits in one.", Remedy: "`writ serve` starts the server."}
 	}
-	ans, err := dir.ask(ctx, request{Act: actQueue, Actor: a.localActor(), Time: time.Now().UnixMilli()}, func() bool { return !busy() })
+	ans, err := dir.Ask(ctx, installation.Request{Act: server.ActQueue, Actor: a.LocalActor(), Time: time.Now().UnixMilli()}, func() bool { return !busy() })
 	switch {
-	case errors.Is(err, errUnheard):
-		return "", coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", answerTime)
+	case errors.Is(err, installation.ErrUnheard):
+		return "", problem.Coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", installation.AnswerTime)
 	case err != nil:
 		return "", err
 	case !ans.OK:
-		return "", ans.problem("Only a server (`writ serve`) has a queue.")
+		return "", ans.Problem("Only a server (`writ serve`) has a queue.")
 	}
 	return ans.Said, nil
 }
 
-// text is the answer for a person.
-func (q queued) text() string {
+// queueText is the answer for a person.
+func queueText(q server.Queue) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "build slots in use: %d of %d; tasks that wait: %d\n", q.Builds, q.Of, q.Total)
 	for _, t := range q.Waiting {
-		fmt.Fprintf(&b, "%s#%d  %s: %s", t.Repository, t.Task, t.Why, waitWords[t.Why])
+		fmt.Fprintf(&b, "%s#%d  %s: %s", t.Repository, t.Task, t.Why, server.WaitWords[t.Why])
 		if t.Place > 0 {
 			fmt.Fprintf(&b, " (place %d)", t.Place)
 		}
@@ -139,103 +91,4 @@ func (q queued) text() string {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
 	return b.String()
-}
-
-// taskWaits remembers of tasks that were looked at why they are looked at later. The
-// zero value is ready.
-type taskWaits struct {
-	mu sync.Mutex
-	of map[scheduler.Key]taskWait
-}
-
-type taskWait struct {
-	why   string
-	until int64 // Unix milliseconds
-}
-
-// note takes what a look came to; an empty result forgets.
-func (t *taskWaits) note(k scheduler.Key, r scheduler.Result) {
-	why := map[string]string{
-		outcomeLimited: waitLimits, outcomeUnable: scheduler.WaitServer,
-		string(kernel.StandDue): waitBackOff, string(kernel.StandHeld): waitHeld,
-	}[r.Outcome]
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if why == "" || r.Ended || r.Next == 0 {
-		delete(t.of, k)
-		return
-	}
-	if t.of == nil {
-		t.of = map[scheduler.Key]taskWait{}
-	}
-	t.of[k] = taskWait{why, r.Next}
-}
-
-// waiting lists what waits: the line for build slots, and what is looked at later for
-// a reason of its own.
-func (s *server) waiting() []queuedTask {
-	out := []queuedTask{}
-	if s.sched == nil {
-		return out
-	}
-	inLine := map[scheduler.Key]bool{}
-	for _, w := range s.sched.Queue() {
-		inLine[w.Key] = true
-		out = append(out, s.queuedTask(w.Key, w.Why, w.Place, 0))
-	}
-	s.waits.mu.Lock()
-	defer s.waits.mu.Unlock()
-	for k, w := range s.waits.of {
-		if !inLine[k] {
-			out = append(out, s.queuedTask(k, w.why, 0, w.until))
-		}
-	}
-	slices.SortFunc(out, func(a, b queuedTask) int {
-		return cmp.Or(cmp.Compare(a.Repository, b.Repository), cmp.Compare(a.Task, b.Task))
-	})
-	return out
-}
-
-// numbers are shown by /readyz: slots in use, and tasks that wait for one or for something
-// else.
-func (s *server) numbers() map[string]int64 {
-	out := map[string]int64{"builds_of": s.cfg.Server.Builds, "builds": 0, "waiting": 0, "waiting_for_build": 0}
-	if s.sched == nil {
-		return out
-	}
-	l := s.sched.Load()
-	out["builds"], out["waiting_for_build"], out["waiting"] = int64(l.Builds), int64(l.Waiting), int64(len(s.waiting()))
-	return out
-}
-
-// waitingFor counts those that wait for one reason.
-func (s *server) waitingFor(why string) (n int) {
-	for _, t := range s.waiting() {
-		if t.Why == why {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *server) queuedTask(k scheduler.Key, why string, place int, until int64) queuedTask {
-	t := queuedTask{World: k.World, Repository: cmp.Or(s.runs.called(k.World), k.World), Task: k.Task, Why: why, Place: place}
-	if until > 0 {
-		t.Until = kernel.Timestamp(until / 1000)
-	}
-	return t
-}
-
-// tellQueue answers the request for it.
-func (s *server) tellQueue() answer {
-	list := s.waiting()
-	q := queued{Kind: "queue", Of: s.cfg.Server.Builds, Total: len(list), Waiting: list[:min(len(list), maxQueued)]}
-	if s.sched != nil {
-		q.Builds = s.sched.Load().Builds
-	}
-	data, err := json.Marshal(q)
-	if err != nil {
-		return refusal(err)
-	}
-	return answer{OK: true, Said: string(data)}
 }

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -28,7 +29,7 @@ func (a *app) root() tree {
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetErr(a.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	task := group("task", "Run a task, see how it stands, act on it")
 	task.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
@@ -46,7 +47,7 @@ func group(use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage("%s needs a command.", cmd.CommandPath())
+			return problem.Usage("%s needs a command.", cmd.CommandPath())
 		},
 	}
 }
@@ -59,16 +60,16 @@ func (t tree) execute(ctx context.Context, args []string) error {
 	}
 	t.SetArgs(args)
 	cmd, err := t.ExecuteContextC(ctx)
-	var p *problem
-	var q quiet
+	var p *problem.Error
+	var q problem.Quiet
 	if err == nil || errors.As(err, &q) {
 		return err
 	}
 	if !errors.As(err, &p) {
-		p = usage("%s.", err.Error())
+		p = problem.Usage("%s.", err.Error())
 	}
-	if p.exit == exitUsage && p.code == "" && p.remedy == "" {
-		p.remedy = howToCall(cmd)
+	if p.Exit == problem.ExitUsage && p.Code == "" && p.Remedy == "" {
+		p.Remedy = howToCall(cmd)
 	}
 	return p
 }
@@ -78,25 +79,12 @@ func (t tree) execute(ctx context.Context, args []string) error {
 func (a *app) do(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
-		var q quiet
+		var q problem.Quiet
 		if err == nil || errors.As(err, &q) {
 			return err
 		}
-		return explain(err)
+		return problem.Explain(err)
 	}
-}
-
-// load reads the configuration, if one is named, and hides what it says.
-func (a *app) load(path string) (config.Config, error) {
-	cfg := config.Default()
-	if path != "" {
-		var err error
-		if cfg, err = config.Load(path); err != nil {
-			return cfg, err
-		}
-	}
-	a.hide(cfg.Redact)
-	return cfg, nil
 }
 
 func (a *app) versionCommand() *cobra.Command {
@@ -107,4 +95,18 @@ func (a *app) versionCommand() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// howToCall is the remedy of a mistake in the call of a command.
+func howToCall(cmd *cobra.Command) string {
+	if !cmd.HasSubCommands() {
+		return "Usage: " + cmd.UseLine() + "; `" + cmd.CommandPath() + " --help` explains each flag."
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return "Its commands are " + strings.Join(names, ", ") + "; `" + cmd.CommandPath() + " --help` explains them."
 }

@@ -17,9 +17,13 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -65,92 +69,91 @@ another runner, 14 waiting, 2 usage, 1 anything else.`,
 
 // job is a run whose command line makes sense.
 type job struct {
-	flags    runFlags
-	cfg      config.Config
-	place    place
-	number   int64
-	state    string
-	issue    *issueFile
-	builder  []string // of --builder, or nil
-	ro       []config.Mount
-	contract *supervisor.ContractFile
+	flags          runFlags
+	cfg            config.Config
+	place          installation.Place
+	number         int64
+	state          string
+	issue          *issueFile
+	wire.Overrides // --builder and --ro
+	contract       *supervisor.ContractFile
 }
 
 // prepare reads the command line and what it names. Nothing has happened yet.
 func (a *app) prepare(f runFlags) (j *job, err error) {
 	j = &job{flags: f}
 	for flag, path := range map[string]string{"issue": f.issue, "contract": f.contract, "config": f.config, "state-dir": f.state} {
-		if err := pathFlag(flag, path); err != nil {
+		if err := installation.PathFlag(flag, path); err != nil {
 			return nil, err
 		}
 	}
-	if j.cfg, err = a.load(f.config); err != nil {
+	if j.cfg, err = a.Load(f.config); err != nil {
 		return nil, err
 	}
-	if j.place, err = newPlace(f.repo); err != nil {
+	if j.place, err = installation.NewPlace(f.repo); err != nil {
 		return nil, err
 	}
 	if j.cfg.World != "" {
-		j.place.display = j.cfg.World
+		j.place.Display = j.cfg.World
 	}
 	if f.issue == "" {
-		return nil, usage("--issue is missing: give a Markdown file with `# title` first.")
+		return nil, problem.Usage("--issue is missing: give a Markdown file with `# title` first.")
 	}
-	if j.number, err = taskNumber(f.number, f.numberSet, f.issue); err != nil {
+	if j.number, err = installation.TaskNumber(f.number, f.numberSet, f.issue); err != nil {
 		return nil, err
 	}
-	a.notice = &report.Report{World: j.place.world, TaskID: j.number}
-	if j.issue, err = newIssueFile(f.issue, a.localActor(), newClock().Now().WallMs); err != nil {
+	a.notice = &report.Report{World: j.place.World, TaskID: j.number}
+	if j.issue, err = newIssueFile(f.issue, a.LocalActor(), installation.NewClock().Now().WallMs); err != nil {
 		return nil, err
 	}
 	if err := a.readBuilder(j); err != nil {
 		return nil, err
 	}
-	if j.contract, err = contractFile(f.contract); err != nil {
+	if j.contract, err = wire.ContractFile(f.contract); err != nil {
 		return nil, err
 	}
 	if j.state, err = a.stateOr(f.state, j.place); err != nil {
 		return nil, err
 	}
 	shown := doctor.MountsOf(j.cfg)
-	shown["--ro"] = j.ro
-	for _, h := range doctor.HiddenFrom(j.cfg, j.state, func(name string) string { return a.env[name] }) {
+	shown["--ro"] = j.Ro
+	for _, h := range doctor.HiddenFrom(j.cfg, j.state, func(name string) string { return a.Env[name] }) {
 		if key := doctor.ShownBy(shown, h.Path); key != "" {
-			p := usage("%s shows the sandbox %s: %s.", key, h.What, h.Path)
+			p := problem.Usage("%s shows the sandbox %s: %s.", key, h.What, h.Path)
 			if key != "--ro" {
-				p.code = kernel.CodeConfigInvalid
+				p.Code = kernel.CodeConfigInvalid
 			}
-			p.remedy = "Give only the directories that the builder needs; what it can read it could write into the change."
+			p.Remedy = "Give only the directories that the builder needs; what it can read it could write into the change."
 			return nil, p
 		}
 	}
-	if err := j.place.identify(true); err != nil {
+	if err := j.place.Identify(true); err != nil {
 		return nil, err
 	}
-	a.notice.World = j.place.world
+	a.notice.World = j.place.World
 	return j, nil
 }
 
-func (a *app) stateOr(given string, p place) (string, error) {
+func (a *app) stateOr(given string, p installation.Place) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	return a.stateDirOf(p)
+	return a.StateDirOf(p)
 }
 
 // readBuilder splits --builder and finds the mounts of --ro.
 func (a *app) readBuilder(j *job) (err error) {
 	if j.flags.builderSet {
-		if j.builder, err = shellquote.Split(j.flags.builder); err != nil {
-			return usage("--builder can't be split into words (%v): mind the quotes.", err)
+		if j.Argv, err = shellquote.Split(j.flags.builder); err != nil {
+			return problem.Usage("--builder can't be split into words (%v): mind the quotes.", err)
 		}
-		if len(j.builder) == 0 || j.builder[0] == "" {
-			return usage("--builder is empty: give a command, such as --builder 'gofmt -w calc'.")
+		if len(j.Argv) == 0 || j.Argv[0] == "" {
+			return problem.Usage("--builder is empty: give a command, such as --builder 'gofmt -w calc'.")
 		}
 	} else if len(j.cfg.Builders) == 0 {
-		return usage("There is no builder: give --builder 'gofmt -w calc', or --config with builders.")
+		return problem.Usage("There is no builder: give --builder 'gofmt -w calc', or --config with builders.")
 	}
-	if err := a.withoutSecrets("--builder", j.builder); err != nil {
+	if err := a.withoutSecrets("--builder", j.Argv); err != nil {
 		return err
 	}
 	for name, b := range j.cfg.Builders {
@@ -168,12 +171,12 @@ func (a *app) readBuilder(j *job) (err error) {
 		}
 		m, err := config.ParseMount(source)
 		if err != nil {
-			return usage("--ro %s: %v", text, err)
+			return problem.Usage("--ro %s: %v", text, err)
 		}
 		if _, err := os.Stat(m.Source); err != nil {
-			return usage("--ro %s can't be shown: %s.", text, cause(err))
+			return problem.Usage("--ro %s can't be shown: %s.", text, problem.Cause(err))
 		}
-		j.ro = append(j.ro, m)
+		j.Ro = append(j.Ro, m)
 	}
 	return nil
 }
@@ -184,8 +187,8 @@ func (a *app) readBuilder(j *job) (err error) {
 func (a *app) withoutSecrets(what string, argv []string) error {
 	looks := report.NewRedactor(nil)
 	for _, word := range argv {
-		if a.redactor.String(word) != looks.String(word) {
-			return usage("%s holds a secret, and command lines are recorded: put it into a file that the sandbox is shown.", what)
+		if a.Redactor.String(word) != looks.String(word) {
+			return problem.Usage("%s holds a secret, and command lines are recorded: put it into a file that the sandbox is shown.", what)
 		}
 	}
 	return nil
@@ -201,9 +204,9 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal kills
 
-	d := newDisplay(a.stderr, a.redactor.now(), a.env["TERM"] == "dumb" || a.env["TERM"] == "")
+	d := newDisplay(a.Stderr, a.Redactor.Now(), a.Env["TERM"] == "dumb" || a.Env["TERM"] == "")
 	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	in, err := a.open(ctx, j.cfg, j.place, j.state, lastUse{Task: j.number, Trusted: trustedIn(j.cfg)}, log)
+	in, err := a.open(ctx, j.cfg, j.place, j.state, installation.Use{Task: j.number, Trusted: installation.TrustedIn(j.cfg)}, log)
 	if err != nil {
 		return err
 	}
@@ -222,16 +225,16 @@ func withoutTime(_ []string, attr slog.Attr) slog.Attr {
 }
 
 // drive drives the task until it stands still and tells how.
-func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLive func()) error {
-	ex, err := a.executor(j, in.installation)
+func (a *app) drive(ctx context.Context, j *job, in *installation.Governed, d *display, endLive func()) error {
+	ex, err := a.Executor(in.Installation, j.Overrides)
 	if err != nil {
 		return err
 	}
 	defer ex.Close()
 	// Whether the sandbox works takes as long to find out as all the reading
 	// that comes before a claim: both begin now, and the claim waits for both.
-	go ex.Environment(ctx, defaultBuilder)
-	sup, err := a.supervise(ctx, in, ex, supervision{file: j.contract, display: d})
+	go ex.Environment(ctx, installation.DefaultBuilder)
+	sup, err := a.Supervise(ctx, in, ex, wire.Supervision{File: j.contract, Progress: d.Progress, Tail: func(_ int64, line string) { d.Tail(line) }})
 	if err != nil {
 		return err
 	}
@@ -243,20 +246,20 @@ func (a *app) drive(ctx context.Context, j *job, in *governed, d *display, endLi
 		return err
 	}
 	acts := make(chan supervisor.Act)
-	desk, err := openDesk(in.dir, obeyRun(j.number, acts))
+	desk, err := installation.OpenDesk(in.Dir, installation.ObeyRun(j.number, acts))
 	if err != nil {
 		return err
 	}
 	served, end := context.WithCancel(ctx)
 	answered := make(chan struct{})
-	go func() { defer close(answered); desk.serve(served) }()
-	st, err := task.Drive(ctx, supervisor.DriveOptions{Actor: a.localActor(), Once: j.flags.once, Acts: acts})
+	go func() { defer close(answered); desk.Serve(served) }()
+	st, err := task.Drive(ctx, supervisor.DriveOptions{Actor: a.LocalActor(), Once: j.flags.once, Acts: acts})
 	end()
 	<-answered
-	a.logCycles(context.WithoutCancel(ctx), in, j.number)
-	in.checkpoint(context.WithoutCancel(ctx))
+	a.LogCycles(context.WithoutCancel(ctx), in, j.number)
+	in.Checkpoint(context.WithoutCancel(ctx))
 	endLive()
-	in.noteOlder(in.world, j.number, err)
+	in.NoteOlder(in.World, j.number, err)
 	if err != nil && (st.Decision.Kind == "" || !errors.Is(err, context.Canceled)) {
 		return err
 	}
@@ -269,14 +272,14 @@ const othersAtOnce = 16
 // elsewhere refuses a repository whose state is that of another world: it was moved or
 // copied, or only its name is known here. On a forge such a HEAD is left below, for
 // nobody can take it away there; whoever runs a task from a file can.
-func (j *job) elsewhere(ctx context.Context, in *governed, sup *supervisor.Supervisor) error {
-	prefix := refPrefix(j.cfg.Refs)
-	refs, err := in.repo.Refs(ctx, prefix, worldref.Ref(prefix))
+func (j *job) elsewhere(ctx context.Context, in *installation.Governed, sup *supervisor.Supervisor) error {
+	prefix := installation.RefPrefix(j.cfg.Refs)
+	refs, err := in.Repo.Refs(ctx, prefix, worldref.Ref(prefix))
 	if err != nil {
 		return err
 	}
 	numbers := []int64{j.number}
-	if !j.place.onDisk { // its name is all that is known of it
+	if !j.place.OnDisk { // its name is all that is known of it
 		others := supervisor.TasksAt(refs.Names(), prefix)
 		numbers = append(numbers, others[:min(len(others), othersAtOnce)]...)
 	}
@@ -289,15 +292,15 @@ func (j *job) elsewhere(ctx context.Context, in *governed, sup *supervisor.Super
 		return nil // what was copied beside it is each task's own affair
 	}
 	for _, st := range stands {
-		if st.Code != kernel.CodeStateForeign || st.World == "" || st.World == in.world {
+		if st.Code != kernel.CodeStateForeign || st.World == "" || st.World == in.World {
 			continue
 		}
-		p := coded(kernel.CodeWorldElsewhere, "The state of task %d in this repository is of the world %s, and this is %s.", st.Task, st.World, in.world)
-		p.remedy = fmt.Sprintf("If it goes on as that one: writ world rebind '%s' '%s' --repo %s --state-dir %s --reason TEXT. ", st.World, in.world, j.place.url, in.dir.path)
-		if j.place.onDisk {
-			p.remedy += fmt.Sprintf("If it is a copy and a world of its own: give another --number, or remove the copied state: git -C %s update-ref -d %s", j.place.url, st.Ref)
+		p := problem.Coded(kernel.CodeWorldElsewhere, "The state of task %d in this repository is of the world %s, and this is %s.", st.Task, st.World, in.World)
+		p.Remedy = fmt.Sprintf("If it goes on as that one: writ world rebind '%s' '%s' --repo %s --state-dir %s --reason TEXT. ", st.World, in.World, j.place.URL, in.Dir.Path)
+		if j.place.OnDisk {
+			p.Remedy += fmt.Sprintf("If it is a copy and a world of its own: give another --number, or remove the copied state: git -C %s update-ref -d %s", j.place.URL, st.Ref)
 		} else {
-			p.remedy = "Of a URL only the name is known: run it where the forge is configured (writ serve), or by the path of the repository. " + p.remedy
+			p.Remedy = "Of a URL only the name is known: run it where the forge is configured (writ serve), or by the path of the repository. " + p.Remedy
 		}
 		return p
 	}
@@ -306,28 +309,28 @@ func (j *job) elsewhere(ctx context.Context, in *governed, sup *supervisor.Super
 
 // tellRun prints the report and ends with the exit status of how the task
 // stands.
-func (a *app) tellRun(ctx context.Context, j *job, in *governed, task *supervisor.Task, st supervisor.Status, ended error) error {
+func (a *app) tellRun(ctx context.Context, j *job, in *installation.Governed, task *supervisor.Task, st supervisor.Status, ended error) error {
 	r, err := task.Report(ctx, st)
 	if err != nil {
 		return err
 	}
-	exit := exitOf(st.Decision)
-	if ended != nil && exit == exitOther {
+	exit := problem.ExitOf(st.Decision)
+	if ended != nil && exit == problem.ExitOther {
 		r.Codes = append(r.Codes, kernel.CodeTaskInterrupted)
 	}
 	if slices.Contains(r.Codes, kernel.CodeTaskNumberTaken) {
-		if refs, err := in.repo.Refs(ctx, refPrefix(j.cfg.Refs)); err == nil {
-			taken := append([]int64{0}, supervisor.TasksAt(refs.Names(), refPrefix(j.cfg.Refs))...)
+		if refs, err := in.Repo.Refs(ctx, installation.RefPrefix(j.cfg.Refs)); err == nil {
+			taken := append([]int64{0}, supervisor.TasksAt(refs.Names(), installation.RefPrefix(j.cfg.Refs))...)
 			r.Notes = append(r.Notes, fmt.Sprintf("The next free number is %d: give --number %[1]d.", slices.Max(taken)+1))
 		}
 	}
 	if err := a.printReport(j, r, exit); err != nil {
 		return err
 	}
-	if exit == exitDone {
+	if exit == problem.ExitDone {
 		return nil
 	}
-	return quiet(exit)
+	return problem.Quiet(exit)
 }
 
 func (a *app) printReport(j *job, r report.Report, exit int) error {
@@ -344,4 +347,26 @@ func (a *app) printReport(j *job, r report.Report, exit int) error {
 		a.print("\n%s\n", next)
 	}
 	return nil
+}
+
+// open opens the installation and the one world of a command. Close of what it
+// returns gives both back.
+func (a *app) open(ctx context.Context, cfg config.Config, p installation.Place, statePath string, use installation.Use, log *slog.Logger) (*installation.Governed, error) {
+	repo, err := git.Open(ctx, git.Endpoint{URL: p.URL}, git.Options{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	use.Repo, use.World, use.Names = p.URL, p.World, map[string]string{p.World: p.Display}
+	in, err := installation.Open(ctx, cfg, statePath, use, log)
+	if err != nil {
+		_ = repo.Close() // nothing was asked of it yet
+		return nil, err
+	}
+	g, err := in.Govern(ctx, p.World, p.Display, repo)
+	if err != nil {
+		_ = repo.Close() // nothing was asked of it yet
+		in.Close()
+		return nil, err
+	}
+	return g, nil
 }

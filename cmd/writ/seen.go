@@ -163,11 +163,3 @@ func eventOf(c git.Commit) (lease.Event, error) {
 func leaseEnd(ev lease.Event, pol lease.Policy) int64 {
 	return ev.CommitterSeconds + min(max(ev.LeaseSeconds, 0), pol.MaxLeaseSeconds) + pol.GraceSeconds
 }
-
-// plainOID writes the zero id as "".
-func plainOID(oid git.OID) string {
-	if oid.IsZero() {
-		return ""
-	}
-	return string(oid)
-}

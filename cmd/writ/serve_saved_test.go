@@ -10,6 +10,8 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/executor/supervisor"
@@ -20,17 +22,17 @@ import (
 func servedOnce(t *testing.T) (p *forgePlace, file string, records int64) {
 	t.Helper()
 	p = newForgePlace(t)
-	s := p.serve()
+	s := p.Serve()
 	n := p.File("default")
 	p.Approve(n)
-	p.until("the first task is told", func() bool { return len(p.BotComments(n)) == 1 && strings.Contains(p.BotComments(n)[0], "completed") })
-	if exit := s.end(); exit != exitDone {
+	p.Until("the first task is told", func() bool { return len(p.BotComments(n)) == 1 && strings.Contains(p.BotComments(n)[0], "completed") })
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
-	file = savedFile(p.state(), p.world())
+	file = installation.SavedFile(p.State(), p.World())
 	doc, err := os.ReadFile(file)
 	must(t, err)
-	key, err := instancekey.Load(p.state())
+	key, err := instancekey.Load(p.State())
 	must(t, err)
 	mark, folded, err := ledger.OpenMark(doc, key.Public)
 	must(t, err)
@@ -47,12 +49,12 @@ func servedOnce(t *testing.T) (p *forgePlace, file string, records int64) {
 // was saved and changed since is of no use and does no harm.
 func TestServe_GoesOnFromWhatItSaved(t *testing.T) {
 	p, file, _ := servedOnce(t)
-	s := p.serve()
-	p.until("the ledger is verified behind", func() bool { return strings.Contains(s.log.String(), "the whole ledger is verified") })
+	s := p.Serve()
+	p.Until("the ledger is verified behind", func() bool { return strings.Contains(s.Log.String(), "the whole ledger is verified") })
 	n := p.File("default")
 	p.Approve(n)
-	p.until("the second task completes", func() bool { return p.head(n) == "completed" })
-	if exit := s.end(); exit != exitDone {
+	p.Until("the second task completes", func() bool { return p.Head(n) == "completed" })
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
 	doc, err := os.ReadFile(file)
@@ -62,17 +64,17 @@ func TestServe_GoesOnFromWhatItSaved(t *testing.T) {
 		t.Fatal("nothing was changed")
 	}
 	must(t, os.WriteFile(file, changed, 0o600))
-	s = p.serve()
-	p.until("it is folded from the first record", func() bool {
-		return strings.Contains(s.log.String(), "verified and folded from its first record on")
+	s = p.Serve()
+	p.Until("it is folded from the first record", func() bool {
+		return strings.Contains(s.Log.String(), "verified and folded from its first record on")
 	})
 	third := p.File("default")
 	p.Approve(third)
-	p.until("the third task completes", func() bool { return p.head(third) == "completed" })
-	if exit := s.end(); exit != exitDone {
+	p.Until("the third task completes", func() bool { return p.Head(third) == "completed" })
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
-	if exit, out := p.cli("verify", "--state-dir", p.state()); exit != exitDone {
+	if exit, out := p.cli("verify", "--state-dir", p.State()); exit != problem.ExitDone {
 		t.Errorf("verify ended with %d: %s", exit, out)
 	}
 }
@@ -81,7 +83,7 @@ func TestServe_GoesOnFromWhatItSaved(t *testing.T) {
 // found behind the start: the server ends, and no next one starts.
 func TestR1_ServeFindsBehind(t *testing.T) {
 	p, file, records := servedOnce(t)
-	db, err := sql.Open("sqlite", filepath.Join(p.state(), ledger.FileName))
+	db, err := sql.Open("sqlite", filepath.Join(p.State(), ledger.FileName))
 	must(t, err)
 	_, err = db.ExecContext(t.Context(), `UPDATE records SET raw = CAST(replace(CAST(raw AS TEXT), 'IDLE', 'IDLF') AS BLOB) WHERE seq = ?`, records/2)
 	must(t, err)
@@ -93,14 +95,14 @@ func TestR1_ServeFindsBehind(t *testing.T) {
 	}
 	must(t, db.Close())
 	for boots := range 2 {
-		s := p.serve()
-		exit := <-s.exit
-		s.exit <- exit
-		if boots > 0 && !strings.Contains(s.log.String(), `\"state_from\":\"BOOTING\",\"state_to\":\"HALTED\"`) {
-			t.Errorf("the log lacks the entry of the kernel that didn't boot:\n%s", s.log)
+		s := p.Serve()
+		exit := <-s.Exit
+		s.Exit <- exit
+		if boots > 0 && !strings.Contains(s.Log.String(), `\"state_from\":\"BOOTING\",\"state_to\":\"HALTED\"`) {
+			t.Errorf("the log lacks the entry of the kernel that didn't boot:\n%s", s.Log)
 		}
-		if exit != exitRefused || !strings.Contains(s.log.String(), "ledger.corrupt") {
-			t.Fatalf("serve ended with %d:\n%s", exit, s.log)
+		if exit != problem.ExitRefused || !strings.Contains(s.Log.String(), "ledger.corrupt") {
+			t.Fatalf("serve ended with %d:\n%s", exit, s.Log)
 		}
 		if _, err := os.Stat(file); err == nil {
 			t.Error("what was saved of it is still there")
@@ -114,15 +116,15 @@ func TestShow_SavedOfAnotherStore(t *testing.T) {
 	p, _, records := servedOnce(t)
 	show := func(want int) {
 		t.Helper()
-		if exit, out := p.cli("task", "show", "1", "--state-dir", p.state()); exit != want {
+		if exit, out := p.cli("task", "show", "1", "--state-dir", p.State()); exit != want {
 			t.Errorf("show ended with %d: %s", exit, out)
 		}
 	}
-	show(exitDone)
-	db, err := sql.Open("sqlite", filepath.Join(p.state(), ledger.FileName))
+	show(problem.ExitDone)
+	db, err := sql.Open("sqlite", filepath.Join(p.State(), ledger.FileName))
 	must(t, err)
 	_, err = db.ExecContext(t.Context(), `UPDATE records SET raw = CAST(CAST(raw AS TEXT) || ' ' AS BLOB) WHERE seq = ?`, records-1)
 	must(t, err)
 	must(t, db.Close())
-	show(exitRefused)
+	show(problem.ExitRefused)
 }

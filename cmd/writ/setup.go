@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
 )
 
@@ -52,9 +53,9 @@ func (f *setupFlags) add(a *app, cmd *cobra.Command, request string, run func(ct
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
 		case f.refs != "" && f.refs != config.RefsHidden && f.refs != config.RefsHeads:
-			return usage("--refs is hidden or heads.")
+			return problem.Usage("--refs is hidden or heads.")
 		case f.refs != "" && f.config != "":
-			return usage("--refs is for a configuration that set-up writes. Write refs: %s into %s yourself, before the first task.", f.refs, f.config)
+			return problem.Usage("--refs is for a configuration that set-up writes. Write refs: %s into %s yourself, before the first task.", f.refs, f.config)
 		}
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -68,13 +69,13 @@ func badSetup(err error) error {
 	var e *setup.Error
 	if !errors.As(err, &e) {
 		if errors.Is(err, context.Canceled) {
-			return &problem{exit: exitOther, text: "Interrupted. What was made is kept.", remedy: "Call it again when you like: it goes on where it stood."}
+			return &problem.Error{Exit: problem.ExitOther, Text: "Interrupted. What was made is kept.", Remedy: "Call it again when you like: it goes on where it stood."}
 		}
 		return err
 	}
-	p := &problem{exit: exitOther, text: e.Text, remedy: e.Remedy}
+	p := &problem.Error{Exit: problem.ExitOther, Text: e.Text, Remedy: e.Remedy}
 	if e.Usage {
-		p.exit = exitUsage
+		p.Exit = problem.ExitUsage
 	}
 	return p
 }

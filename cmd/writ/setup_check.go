@@ -6,6 +6,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/doctor"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
@@ -19,25 +20,25 @@ func setupLabels() []forge.Label {
 }
 
 // makeLabels makes the labels that a repository lacks.
-func makeLabels(ctx context.Context, at *connected, full string) error {
+func makeLabels(ctx context.Context, at *wire.Forge, full string) error {
 	owner, name, _ := cutRepo(full)
-	repo, err := at.host.Find(ctx, owner, name)
+	repo, err := at.Host.Find(ctx, owner, name)
 	if err != nil {
-		return notFound(at, full, err)
+		return wire.NotFound(at, full, err)
 	}
-	return at.host.Client(repo.Repo).EnsureLabels(ctx, repo.Repo, setupLabels())
+	return at.Host.Client(repo.Repo).EnsureLabels(ctx, repo.Repo, setupLabels())
 }
 
 // checkSetup makes the labels of each repository and checks it by using what writ
 // may do in it. It reports whether all is well. Each check is a line.
-func (a *app) checkSetup(ctx context.Context, cfg config.Config, at *connected) bool {
+func (a *app) checkSetup(ctx context.Context, cfg config.Config, at *wire.Forge) bool {
 	good := true
-	for _, name := range at.repositories {
+	for _, name := range at.Repositories {
 		if err := makeLabels(ctx, at, name); err != nil {
 			a.print("The labels of %s could not be made: %s.\n", name, err.Error())
 		}
 		checks := doctor.Repository(ctx, doctor.Target{
-			Forge: at.name, Host: at.host, Name: name, Git: at.git, Refs: cfg.Refs, Base: cfg.Base,
+			Forge: at.Name, Host: at.Host, Name: name, Git: at.Git, Refs: cfg.Refs, Base: cfg.Base,
 			Identity: doctor.Identity{Name: cfg.Identity.Name, Email: cfg.Identity.Email},
 			Poll:     cfg.Server.Intake == config.IntakePoll, Now: time.Now,
 			Each: func(c doctor.Check) { _ = doctor.Line(a.stdout, c) }, // a terminal that is gone

@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/forge/github"
 )
 
@@ -80,7 +83,7 @@ func (a *app) runSetupGitHub(ctx context.Context, f *githubFlags) error {
 		a.print("An earlier set-up was interrupted; what GitHub gave it is kept now.\n")
 	}
 	if f.g.Existing == "" && setup.Exists(f.configFile()) {
-		if cfg, err = a.load(f.configFile()); err != nil {
+		if cfg, err = a.Load(f.configFile()); err != nil {
 			return err
 		}
 	}
@@ -113,38 +116,32 @@ func (f *githubFlags) takes(cfg config.Config) {
 func (f *githubFlags) fits(cfg config.Config) error {
 	g := cfg.Forges.GitHub
 	if f.appID != 0 && f.appID != g.AppID {
-		return usage("%s has the App %d already; name another directory with --dir.", f.configFile(), g.AppID)
+		return problem.Usage("%s has the App %d already; name another directory with --dir.", f.configFile(), g.AppID)
 	}
 	for _, name := range f.g.Repositories {
-		if !(&connected{repositories: g.Repositories}).listed(name) {
-			return &problem{exit: exitUsage, text: name + " is not among the repositories of " + f.configFile() + ".", remedy: "Add it there, under forges.github, to repositories; then call this again without --repo."}
+		if !listed(&wire.Forge{Repositories: g.Repositories}, name) {
+			return &problem.Error{Exit: problem.ExitUsage, Text: name + " is not among the repositories of " + f.configFile() + ".", Remedy: "Add it there, under forges.github, to repositories; then call this again without --repo."}
 		}
 	}
 	if len(f.g.Builder) > 0 {
-		return &problem{exit: exitUsage, text: f.configFile() + " is there already, and is never written to.", remedy: "Write the builder there; then call this again without it."}
+		return &problem.Error{Exit: problem.ExitUsage, Text: f.configFile() + " is there already, and is never written to.", Remedy: "Write the builder there; then call this again without it."}
 	}
 	return nil
-}
-
-// listed says whether a repository is on the allow-list.
-func (f *connected) listed(full string) bool {
-	owner, name, ok := cutRepo(full)
-	return ok && f.allowed(owner, name)
 }
 
 // setupConfig reads the flags that say where everything is.
 func (a *app) setupConfig(f *githubFlags) (cfg config.Config, err error) {
 	for flag, path := range map[string]string{"config": f.config, "dir": f.dir, "private-key-file": f.keyFile, "hook-secret-file": f.hookFile} {
-		if err := pathFlag(flag, path); err != nil {
+		if err := installation.PathFlag(flag, path); err != nil {
 			return cfg, err
 		}
 	}
 	if f.appID < 0 || (f.appID == 0) != (f.keyFile == "") || f.hookFile != "" && f.appID == 0 {
-		return cfg, usage("--app-id and --private-key-file go together, and --hook-secret-file with them.")
+		return cfg, problem.Usage("--app-id and --private-key-file go together, and --hook-secret-file with them.")
 	}
 	dir := f.dir
 	if f.config != "" {
-		if cfg, err = a.load(f.config); err != nil {
+		if cfg, err = a.Load(f.config); err != nil {
 			return cfg, err
 		}
 		if f.g.Existing, err = filepath.Abs(f.config); err != nil {
@@ -191,7 +188,7 @@ func (a *app) newApp(ctx context.Context, f *githubFlags, cfg config.Config) (co
 		return cfg, err
 	}
 	if f.g.Existing == "" {
-		return a.load(f.configFile())
+		return a.Load(f.configFile())
 	}
 	a.print("Add this to %s:\n\n%s\n", f.g.Existing, f.g.Lines(id))
 	cfg.Forges.GitHub.AppID, cfg.Forges.GitHub.Repositories = id, f.g.Repositories
@@ -210,18 +207,18 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 		return err
 	}
 	for name, value := range env { // this directory's, whatever another set-up left in the shell
-		delete(a.env, strings.TrimSuffix(name, "_FILE"))
-		a.env[name] = value
+		delete(a.Env, strings.TrimSuffix(name, "_FILE"))
+		a.Env[name] = value
 	}
-	given, err := a.readSecrets(withoutHooks(cfg))
+	given, err := a.ReadSecrets(withoutHooks(cfg))
 	if err != nil {
 		return err
 	}
-	at, err := a.openGitHub(ctx, cfg.Forges.GitHub, given.github, slog.New(slog.DiscardHandler))
+	at, err := a.OpenGitHub(ctx, cfg.Forges.GitHub, given.Github, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer at.host.Close()
+	defer at.Host.Close()
 	if err := a.awaitGitHub(ctx, f, at); err != nil {
 		return err
 	}
@@ -234,7 +231,7 @@ func (a *app) finishGitHub(ctx context.Context, f *githubFlags, cfg config.Confi
 	}
 	a.sayStart(filepath.Join(f.g.Dir, setup.EnvFile), f.configFile(), cfg)
 	if !good {
-		return &problem{exit: exitRefused, text: "Something is missing; the lines with an x say what.", remedy: "Then call `" + f.again() + "`; it checks again."}
+		return &problem.Error{Exit: problem.ExitRefused, Text: "Something is missing; the lines with an x say what.", Remedy: "Then call `" + f.again() + "`; it checks again."}
 	}
 	return nil
 }
@@ -265,36 +262,36 @@ func (f *githubFlags) again() string {
 }
 
 // awaitGitHub waits until the App is installed on every repository.
-func (a *app) awaitGitHub(ctx context.Context, f *githubFlags, at *connected) error {
-	app, err := at.host.(*github.Host).About(ctx) // openGitHub made it
+func (a *app) awaitGitHub(ctx context.Context, f *githubFlags, at *wire.Forge) error {
+	app, err := at.Host.(*github.Host).About(ctx) // openGitHub made it
 	if err != nil {
 		return &setup.Error{Text: "GitHub doesn't know the App: " + err.Error() + ".", Remedy: "See that the App's number and key belong together, that GitHub can be reached, and that this machine's clock is right.", Err: err}
 	}
 	link := app.Page + "/installations/new"
 	told := func(name string) { a.print("The App %s is installed on %s.\n", app.Slug, name) }
-	missing, err := setup.Await(ctx, at.host, at.repositories, 0, told)
+	missing, err := setup.Await(ctx, at.Host, at.Repositories, 0, told)
 	if err == nil && len(missing) > 0 {
 		a.print("Install the App %s on %s:\n\n  %s\n\n", app.Slug, strings.Join(missing, ", "), link)
 		if f.wait > 0 {
 			a.print("Waiting for that, %s at most. Ctrl-C ends the waiting and loses nothing: `%s` goes on.\n", f.wait, f.again())
-			missing, err = setup.Await(ctx, at.host, missing, f.wait, told)
+			missing, err = setup.Await(ctx, at.Host, missing, f.wait, told)
 		}
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	if len(missing) > 0 {
-		return &problem{exit: exitWaiting, text: "The App isn't installed on " + strings.Join(missing, ", ") + " yet. Everything is kept in " + f.g.Dir + ".", remedy: "Install it there: " + link + ". Then call `" + f.again() + "`; it goes on."}
+		return &problem.Error{Exit: problem.ExitWaiting, Text: "The App isn't installed on " + strings.Join(missing, ", ") + " yet. Everything is kept in " + f.g.Dir + ".", Remedy: "Install it there: " + link + ". Then call `" + f.again() + "`; it goes on."}
 	}
 	return nil
 }
 
 // offerOnboarding opens the pull request with the contract where that is wanted.
-func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Config, at *connected) error {
+func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Config, at *wire.Forge) error {
 	if f.noOnboard {
 		return nil
 	}
-	for _, name := range at.repositories {
+	for _, name := range at.Repositories {
 		if f.onboard || a.ask(ctx, "Open a pull request in "+name+" with the contract, an issue form and a guide?") {
 			if err := a.onboard(ctx, at, name, cfg.Identity); err != nil {
 				return err
@@ -302,4 +299,10 @@ func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Co
 		}
 	}
 	return nil
+}
+
+// listed says whether a repository is on the allow-list.
+func listed(f *wire.Forge, full string) bool {
+	owner, name, ok := cutRepo(full)
+	return ok && f.Allowed(owner, name)
 }

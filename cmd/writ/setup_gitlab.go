@@ -9,7 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/forge/gitlab"
 )
 
@@ -70,23 +73,23 @@ func (a *app) runSetupGitLab(ctx context.Context, f *gitlabFlags) error {
 	if err := f.g.Run(ctx); err != nil {
 		return err
 	}
-	cfg, err := a.load(f.g.ConfigPath())
+	cfg, err := a.Load(f.g.ConfigPath())
 	if err != nil {
 		return err
 	}
 	if f.config != "" {
 		f.onto(&cfg)
 	}
-	at, err := a.openGitLab(ctx, cfg.Forges.GitLab, forgeSecrets{token: f.g.At.Token}, slog.New(slog.DiscardHandler))
+	at, err := a.OpenGitLab(ctx, cfg.Forges.GitLab, wire.ForgeSecrets{Token: f.g.At.Token}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer at.host.Close()
+	defer at.Host.Close()
 	good := a.checkSetup(ctx, cfg, at)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for _, name := range at.repositories {
+	for _, name := range at.Repositories {
 		if f.onboard || !f.noOnboard && a.ask(ctx, "Open a merge request in "+name+" with the contract, an issue template and a guide?") {
 			if err := a.onboard(ctx, at, name, cfg.Identity); err != nil {
 				return err
@@ -95,7 +98,7 @@ func (a *app) runSetupGitLab(ctx context.Context, f *gitlabFlags) error {
 	}
 	a.sayStart(f.g.EnvPath(), f.g.ConfigPath(), cfg)
 	if !good {
-		return &problem{exit: exitRefused, text: "Something is missing; the lines with an x say what.", remedy: "Then call this again; it checks again."}
+		return &problem.Error{Exit: problem.ExitRefused, Text: "Something is missing; the lines with an x say what.", Remedy: "Then call this again; it checks again."}
 	}
 	return nil
 }
@@ -123,7 +126,7 @@ func (f *gitlabFlags) places() (err error) {
 		if *path == "" || *path == standardInput && flag == "token-file" {
 			continue
 		}
-		if err := pathFlag(flag, *path); err != nil {
+		if err := installation.PathFlag(flag, *path); err != nil {
 			return err
 		}
 		if *path, err = filepath.Abs(*path); err != nil {
@@ -140,7 +143,7 @@ func (a *app) goOn(f *gitlabFlags) error {
 	if !setup.Exists(f.g.ConfigPath()) {
 		return nil
 	}
-	cfg, err := a.load(f.g.ConfigPath())
+	cfg, err := a.Load(f.g.ConfigPath())
 	if err != nil || !cfg.Forges.GitLab.On() {
 		return err
 	}

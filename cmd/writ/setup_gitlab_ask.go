@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
 	"github.com/writbot/writ/forge/gitlab"
 )
@@ -38,7 +39,7 @@ func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
 		}
 	}
 	if value == "" {
-		return usage("No token is given: name its file with --token-file, or set WRIT_GITLAB_TOKEN.")
+		return problem.Usage("No token is given: name its file with --token-file, or set WRIT_GITLAB_TOKEN.")
 	}
 	f.g.At.Token, f.g.TokenFile = value, from
 	if a.atTerminal() {
@@ -50,9 +51,9 @@ func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
 			return unreadable(f.maintainer, err)
 		}
 		f.g.Maintainer = strings.TrimSpace(string(data))
-		a.hideValues([]string{f.g.Maintainer})
+		a.HideValues([]string{f.g.Maintainer})
 	}
-	a.hideValues([]string{value})
+	a.HideValues([]string{value})
 	return nil
 }
 
@@ -74,10 +75,10 @@ func (a *app) givenToken(ctx context.Context, f *gitlabFlags) (value, file strin
 		return value, "", err
 	case f.token != "":
 		file = f.token
-	case a.env[variable] != "":
-		return a.env[variable], "", nil
-	case a.env[variable+fileSuffix] != "":
-		file, err = filepath.Abs(a.env[variable+fileSuffix])
+	case a.Env[variable] != "":
+		return a.Env[variable], "", nil
+	case a.Env[variable+fileSuffix] != "":
+		file, err = filepath.Abs(a.Env[variable+fileSuffix])
 	case env[variable+fileSuffix] != "":
 		file = env[variable+fileSuffix]
 	case setup.Exists(kept):
@@ -102,7 +103,7 @@ func unreadable(path string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return &problem{exit: exitUsage, text: fmt.Sprintf("%s can't be read: %s.", path, cause(err)), remedy: "Name a file that holds the token and nothing else."}
+	return &problem.Error{Exit: problem.ExitUsage, Text: fmt.Sprintf("%s can't be read: %s.", path, problem.Cause(err)), Remedy: "Name a file that holds the token and nothing else."}
 }
 
 // askProject asks where GitLab and the project are.
@@ -177,7 +178,7 @@ func (a *app) line(ctx context.Context, from io.Reader) (string, error) {
 func (a *app) askSecret(ctx context.Context, question string) (string, error) {
 	value, err := a.secretLine(ctx, question)
 	if value != "" {
-		a.hideValues([]string{value})
+		a.HideValues([]string{value})
 	}
 	return value, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge/gitlab/gitlabtest"
 )
 
@@ -29,19 +30,19 @@ func TestSetupGitLab_Token(t *testing.T) {
 		says  string
 		kept  bool // the token lies in the directory
 	}{
-		"a file":                    {[]string{"--token-file", own}, nil, nil, exitDone, "Start writ:", false},
-		"standard input":            {[]string{"--token-file", "-"}, strings.NewReader(token + "\nmore\n"), nil, exitDone, "Start writ:", true},
-		"the environment":           {nil, nil, []string{"WRIT_GITLAB_TOKEN=" + token}, exitDone, "Start writ:", true},
-		"a file named in it":        {nil, nil, []string{"WRIT_GITLAB_TOKEN_FILE=" + own}, exitDone, "Start writ:", false},
-		"none":                      {nil, strings.NewReader(""), nil, exitUsage, "No token is given", false},
-		"a file for all":            {[]string{"--token-file", open}, nil, nil, exitOther, "Others may read", false},
-		"no such file":              {[]string{"--token-file", filepath.Join(dir, "none")}, nil, nil, exitUsage, "can't be read", false},
-		"as an argument":            {[]string{token}, nil, nil, exitUsage, "not expected", false},
-		"a secret of no known form": {[]string{"correct-horse"}, nil, nil, exitUsage, "not expected", false},
-		"state refs elsewhere":      {[]string{"--refs", "tags"}, nil, nil, exitUsage, "hidden or heads", false},
-		"refs of one's own file":    {[]string{"--refs", "heads", "--config", "own.yaml"}, nil, nil, exitUsage, "refs: heads into", false},
-		"both answers":              {[]string{"--onboard", "--no-onboard"}, nil, nil, exitUsage, "onboard", false},
-		"a dash":                    {[]string{"--dir", "-x"}, nil, nil, exitUsage, "begins with a dash", false},
+		"a file":                    {[]string{"--token-file", own}, nil, nil, problem.ExitDone, "Start writ:", false},
+		"standard input":            {[]string{"--token-file", "-"}, strings.NewReader(token + "\nmore\n"), nil, problem.ExitDone, "Start writ:", true},
+		"the environment":           {nil, nil, []string{"WRIT_GITLAB_TOKEN=" + token}, problem.ExitDone, "Start writ:", true},
+		"a file named in it":        {nil, nil, []string{"WRIT_GITLAB_TOKEN_FILE=" + own}, problem.ExitDone, "Start writ:", false},
+		"none":                      {nil, strings.NewReader(""), nil, problem.ExitUsage, "No token is given", false},
+		"a file for all":            {[]string{"--token-file", open}, nil, nil, problem.ExitOther, "Others may read", false},
+		"no such file":              {[]string{"--token-file", filepath.Join(dir, "none")}, nil, nil, problem.ExitUsage, "can't be read", false},
+		"as an argument":            {[]string{token}, nil, nil, problem.ExitUsage, "not expected", false},
+		"a secret of no known form": {[]string{"correct-horse"}, nil, nil, problem.ExitUsage, "not expected", false},
+		"state refs elsewhere":      {[]string{"--refs", "tags"}, nil, nil, problem.ExitUsage, "hidden or heads", false},
+		"refs of one's own file":    {[]string{"--refs", "heads", "--config", "own.yaml"}, nil, nil, problem.ExitUsage, "refs: heads into", false},
+		"both answers":              {[]string{"--onboard", "--no-onboard"}, nil, nil, problem.ExitUsage, "onboard", false},
+		"a dash":                    {[]string{"--dir", "-x"}, nil, nil, problem.ExitUsage, "begins with a dash", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/report"
@@ -80,7 +82,7 @@ accepts exactly that.`,
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	diff := cmd.Flags().Bool("diff", false, "show what waits for somebody to accept it")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		number, err := argNumber(args[0])
+		number, err := installation.ArgNumber(args[0])
 		if err != nil {
 			return err
 		}
@@ -126,7 +128,7 @@ func (a *app) showDiff(ctx context.Context, at where, s shown) error {
 		}
 	}
 	if held == nil {
-		return usage("Task %d has no work that waits for somebody to accept its guarded paths.", s.Task)
+		return problem.Usage("Task %d has no work that waits for somebody to accept its guarded paths.", s.Task)
 	}
 	if a.json {
 		data, err := canon.Marshal(struct {
@@ -152,7 +154,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	if err := at.settle(ctx); err != nil {
 		return s, err
 	}
-	if s.World, s.Repository = at.place.world, at.place.display; at.place.url == "" {
+	if s.World, s.Repository = at.place.World, at.place.Display; at.place.URL == "" {
 		return s, at.unknown()
 	}
 	repo, err := a.repoOf(ctx, at, nil)
@@ -160,7 +162,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 		return s, err
 	}
 	defer repo.Close()
-	ref, acts := stateRef(at.cfg.Refs, number), worldref.Ref(refPrefix(at.cfg.Refs))
+	ref, acts := installation.StateRef(at.cfg.Refs, number), worldref.Ref(installation.RefPrefix(at.cfg.Refs))
 	refs, err := repo.Refs(ctx, ref, acts, git.OnlyHead)
 	if err != nil {
 		return s, at.explain(err, "")
@@ -205,30 +207,30 @@ func (s *shown) disown(fault kernel.Violation, waits bool) {
 // standing is who counts for this installation, read beside it. Where there is none,
 // everybody's good signature is taken for what it says.
 func (a *app) standing(ctx context.Context, at where, repo *git.Repo, refs git.Refs) (worldref.Standing, error) {
-	in := &installation{cfg: at.cfg}
+	in := &installation.Installation{Cfg: at.cfg}
 	var line []byte
-	if dir, err := openState(at.state, false); err == nil {
-		in.dir = dir
-		line, _ = os.ReadFile(dir.file(instancekey.PublicFile)) // without one no key was made here
+	if dir, err := installation.OpenDir(at.state, false); err == nil {
+		in.Dir = dir
+		line, _ = os.ReadFile(dir.File(instancekey.PublicFile)) // without one no key was made here
 	}
 	if len(line) == 0 {
-		return worldref.Fold(at.place.world, nil, func(string) bool { return true }), nil
+		return worldref.Fold(at.place.World, nil, func(string) bool { return true }), nil
 	}
-	keys, err := parseKeys(append([]string{string(line)}, at.cfg.TrustedRunners...))
+	keys, err := installation.ParseKeys(append([]string{string(line)}, at.cfg.TrustedRunners...))
 	if err != nil {
 		return worldref.Standing{}, err
 	}
-	acts, err := worldref.Open(repo, at.place.world, worldref.Ref(refPrefix(at.cfg.Refs)), unwritten{in.memoryOf(at.place.world)})
+	acts, err := worldref.Open(repo, at.place.World, worldref.Ref(installation.RefPrefix(at.cfg.Refs)), unwritten{in.MemoryOf(at.place.World)})
 	if err != nil {
 		return worldref.Standing{}, err
 	}
-	cfg := supervisor.Config{World: at.place.world, RefPrefix: refPrefix(at.cfg.Refs), Base: (&governed{installation: in}).baseRef(), Trusted: keys}
-	deps := supervisor.Deps{Repo: repo, Signer: publicKey{keys[0]}, Clock: newClock(), Acts: acts, Log: slog.New(slog.DiscardHandler)}
+	cfg := supervisor.Config{World: at.place.World, RefPrefix: installation.RefPrefix(at.cfg.Refs), Base: (&installation.Governed{Installation: in}).BaseRef(), Trusted: keys}
+	deps := supervisor.Deps{Repo: repo, Signer: publicKey{keys[0]}, Clock: installation.NewClock(), Acts: acts, Log: slog.New(slog.DiscardHandler)}
 	return supervisor.New(cfg, deps, supervisor.NoHistory()).Standing(ctx, refs)
 }
 
 // unwritten is the memory of who only reads.
-type unwritten struct{ actMemory }
+type unwritten struct{ installation.ActMemory }
 
 // Save implements worldref.Memory.
 func (unwritten) Save([]byte) error { return nil }
@@ -264,7 +266,7 @@ func (s *shown) readHead(c git.Commit, at where) {
 		return n
 	}
 	s.Attempt, s.Interruptions = number(kernel.TrailerAttempt), number(kernel.TrailerInterruptions)
-	s.WaitingFor, s.Change, s.Codes = said[kernel.TrailerWaitingFor], said[kernel.TrailerChange], append(s.Codes, codesIn(said[kernel.TrailerCodes])...)
+	s.WaitingFor, s.Change, s.Codes = said[kernel.TrailerWaitingFor], said[kernel.TrailerChange], append(s.Codes, installation.CodesIn(said[kernel.TrailerCodes])...)
 	if n := number(kernel.TrailerNotBefore); n > 0 {
 		s.NotBefore = kernel.Timestamp(n)
 	}
@@ -276,31 +278,31 @@ func (s *shown) readHead(c git.Commit, at where) {
 // readLedger asks this installation's ledger, beside its writer, whether the task is
 // halted, and what was seen of it. Without one there is nothing to ask.
 func (s *shown) readLedger(ctx context.Context, at where) (view kernel.TaskView, err error) {
-	dir, err := openState(at.state, false)
+	dir, err := installation.OpenDir(at.state, false)
 	if err != nil {
 		return view, nil // no installation here, or not ours to read: HEAD has said the rest
 	}
-	u := dir.lastUse()
-	s.RunningHere = dir.probe() != nil && u.Task == s.Task
-	if !ledger.Recorded(dir.path) {
+	u := dir.LastUse()
+	s.RunningHere = dir.Probe() != nil && u.Task == s.Task
+	if !ledger.Recorded(dir.Path) {
 		return view, nil
 	}
-	path := dir.file(ledger.FileName)
+	path := dir.File(ledger.FileName)
 	store, err := ledger.OpenReadOnly(ctx, path, ledger.Options{})
 	if err != nil {
 		return view, err
 	}
 	defer store.Close()
-	l, err := store.World(ctx, at.place.world)
+	l, err := store.World(ctx, at.place.World)
 	if err != nil || l.Chain().Head == kernel.NoHead() {
 		return view, err
 	}
-	h, err := dir.folded(ctx, l)
+	h, err := dir.Folded(ctx, l)
 	if err != nil {
 		return view, err
 	}
 	view = h.World.TaskView(s.Task)
-	if err := s.readAsked(ctx, path, at.place.world); err != nil {
+	if err := s.readAsked(ctx, path, at.place.World); err != nil {
 		return view, err
 	}
 	s.Halted, s.HaltReason, s.StoppedBy = view.Halted, view.HaltReason, view.Stop

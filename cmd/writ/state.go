@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/branch"
 	"github.com/writbot/writ/forge/git"
@@ -45,7 +46,7 @@ while somebody's lease is at HEAD.`,
 		return a.withHolder(ctx, f, func(h *branch.Holder, _ branchPlace) error {
 			oid, err := h.Set(ctx, m)
 			if lease.HasCode(err, lease.CodeUnwritable) {
-				return &problem{exit: exitUsage, text: err.Error() + "."}
+				return &problem.Error{Exit: problem.ExitUsage, Text: err.Error() + "."}
 			}
 			if err != nil {
 				return err
@@ -54,7 +55,7 @@ while somebody's lease is at HEAD.`,
 			return nil
 		})
 	})
-	f.add(cmd, a.env)
+	f.add(cmd, a.Env)
 	cmd.Flags().StringVar(&title, "title", "", "the commit's first line, for people (default \"writ: STATE\")")
 	cmd.Flags().StringVar(&body, "body", "", "the prompt for the state's command")
 	cmd.Flags().StringVar(&file, "body-file", "", "the prompt from a file, - for standard input")
@@ -65,10 +66,10 @@ while somebody's lease is at HEAD.`,
 
 func (a *app) stateMessage(state, title, body, file string, trailers []string) (lease.Message, error) {
 	if !lease.ValidState(state) {
-		return lease.Message{}, usage("%q is no state: write lower-case letters, digits, _ and -, joined by single slashes.", state)
+		return lease.Message{}, problem.Usage("%q is no state: write lower-case letters, digits, _ and -, joined by single slashes.", state)
 	}
 	if state == lease.StateWorking || state == lease.StateStalled {
-		return lease.Message{}, usage("The state %s is the runner's own.", state)
+		return lease.Message{}, problem.Usage("The state %s is the runner's own.", state)
 	}
 	if title == "" {
 		title = "writ: " + state
@@ -77,10 +78,10 @@ func (a *app) stateMessage(state, title, body, file string, trailers []string) (
 	for _, t := range trailers {
 		key, value, ok := strings.Cut(t, "=")
 		if !ok {
-			return m, usage("--trailer %q isn't KEY=VALUE.", t)
+			return m, problem.Usage("--trailer %q isn't KEY=VALUE.", t)
 		}
 		if lease.Reserved(key) {
-			return m, usage("The trailer %s is the runner's own.", key)
+			return m, problem.Usage("The trailer %s is the runner's own.", key)
 		}
 		m.Trailers = append(m.Trailers, lease.Trailer{Key: key, Value: value})
 	}
@@ -91,7 +92,7 @@ func (a *app) stateMessage(state, title, body, file string, trailers []string) (
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return m, usage("The prompt can't be read: %s.", err)
+			return m, problem.Usage("The prompt can't be read: %s.", err)
 		}
 		defer f.Close()
 		in = f
@@ -118,7 +119,7 @@ func (a *app) stateShow() *cobra.Command {
 			return a.printStanding(s)
 		})
 	})
-	f.add(cmd, a.env)
+	f.add(cmd, a.Env)
 	cmd.Flags().StringVar(&f.from, "commands-from", "", "as for writ tick")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return cmd
@@ -153,7 +154,7 @@ func (a *app) printLine(v any) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(a.stdout, report.CleanJSON(a.redactor.String(string(data))))
+	fmt.Fprintln(a.stdout, report.CleanJSON(a.Redactor.String(string(data))))
 	return nil
 }
 
@@ -179,7 +180,7 @@ func (a *app) stateLog() *cobra.Command {
 			return nil
 		})
 	})
-	f.add(cmd, a.env)
+	f.add(cmd, a.Env)
 	cmd.Flags().IntVarP(&most, "limit", "n", logEvents, "how many")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,12 +23,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/branch"
 	"github.com/writbot/writ/executor/command"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/clone"
-	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
 	"github.com/writbot/writ/kernel/tick"
 )
@@ -40,39 +40,6 @@ const branchLeaseSeconds = 300
 
 // watchInterval is how often a watching tick looks at a remote.
 const watchInterval = 30 * time.Second
-
-// tickExits are the statuses of `writ tick`, the gravest first: of several branches
-// the first that is met by one of them is the command's.
-var tickExits = []struct {
-	status branch.Status
-	exit   int
-}{
-	{branch.StatusInterrupted, exitOther},
-	{branch.StatusUnable, exitOther},
-	{branch.StatusUnknown, exitOther},
-	{branch.StatusRefused, exitRefused},
-	{branch.StatusInvalid, exitInvalid},
-	{branch.StatusFailed, exitFailed},
-	{branch.StatusLost, exitLost},
-	{branch.StatusMalformed, exitMalformed},
-	{branch.StatusUnrunnable, exitMissing},
-	{branch.StatusMissing, exitMissing},
-	{branch.StatusRunning, exitDone},
-	{branch.StatusDone, exitDone},
-	{branch.StatusTakenOver, exitTakenOver},
-	{branch.StatusHeld, exitHeld},
-	{branch.StatusIdle, exitIdle},
-	{branch.StatusNone, exitIdle},
-}
-
-func tickExit(seen map[branch.Status]bool) int {
-	for _, e := range tickExits {
-		if seen[e.status] {
-			return e.exit
-		}
-	}
-	return exitIdle
-}
 
 // branchFlags are those that all commands of the branch runner share.
 type branchFlags struct {
@@ -115,7 +82,7 @@ and the command failed, 25 taken over and nothing else to do, 26 HEAD can't be r
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.tick(ctx, f) })
 	fs := cmd.Flags()
-	f.add(cmd, a.env, "")
+	f.add(cmd, a.Env, "")
 	fs.StringArrayVar(&f.globs, "branch", nil, "which branches, such as 'feature/*'; may be repeated (default all)")
 	fs.StringVar(&f.current, "current-branch", branch.CurrentSkip, "the branch that is checked out: skip, include or only")
 	fs.StringVar(&f.worktrees, "worktree", "", "directory for working trees (default .worktrees at the top of the clone)")
@@ -144,22 +111,22 @@ func (f *branchFlags) add(cmd *cobra.Command, env map[string]string, remote stri
 func (f tickFlags) check() error {
 	for _, g := range f.globs {
 		if _, err := path.Match(g, ""); err != nil {
-			return usage("--branch %q is no pattern: %s.", g, err)
+			return problem.Usage("--branch %q is no pattern: %s.", g, err)
 		}
 	}
 	switch {
 	case f.current != branch.CurrentSkip && f.current != branch.CurrentInclude && f.current != branch.CurrentOnly:
-		return usage("--current-branch is skip, include or only, not %q.", f.current)
+		return problem.Usage("--current-branch is skip, include or only, not %q.", f.current)
 	case f.lease < 1 || f.lease > lease.MaxLeaseSeconds:
-		return usage("--lease-seconds is 1 to %d.", lease.MaxLeaseSeconds)
+		return problem.Usage("--lease-seconds is 1 to %d.", lease.MaxLeaseSeconds)
 	case f.grace < 0 || f.grace > lease.MaxPolicySeconds:
-		return usage("--grace is 0 to %d.", lease.MaxPolicySeconds)
+		return problem.Usage("--grace is 0 to %d.", lease.MaxPolicySeconds)
 	case f.jobs < 1:
-		return usage("--jobs is 1 or more.")
+		return problem.Usage("--jobs is 1 or more.")
 	case f.interval < time.Second:
-		return usage("--interval is a second or more.")
+		return problem.Usage("--interval is a second or more.")
 	case f.role != "" && !tick.ValidRole(f.role):
-		return usage("--role is a word of lower-case letters, digits, _ and -, not %q.", f.role)
+		return problem.Usage("--role is a word of lower-case letters, digits, _ and -, not %q.", f.role)
 	}
 	return nil
 }
@@ -171,7 +138,7 @@ type branchPlace struct {
 }
 
 func (p branchPlace) close() {
-	closeRepo(p.remote)
+	installation.CloseRepo(p.remote)
 	_ = p.clone.Close() // everything that counts was answered before
 }
 
@@ -188,7 +155,7 @@ func (a *app) openBranches(ctx context.Context, remote string) (branchPlace, err
 	url, err := c.PushURL(ctx, remote)
 	if err == nil {
 		auth := c.Credential(ctx, url)
-		a.hideValues([]string{auth.Password})
+		a.HideValues([]string{auth.Password})
 		p.remote, err = git.Open(ctx, git.Endpoint{URL: url, Auth: auth}, git.Options{})
 	}
 	if err != nil {
@@ -212,7 +179,7 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 		return err
 	}
 	defer p.close()
-	if f.detach && a.env[detached] == "" {
+	if f.detach && a.Env[detached] == "" {
 		return a.tickAway(p)
 	}
 	out := &tickOutput{a: a, seen: map[branch.Status]bool{}}
@@ -222,7 +189,7 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 		out.up = os.NewFile(caller, "caller")
 	}
 	r, err := branch.New(a.branchConfig(f, p), branch.Deps{
-		Clone: p.clone, Remote: p.remote, Now: newClock().lag(a.behind).Now, NewRunID: uuid.NewString,
+		Clone: p.clone, Remote: p.remote, Now: installation.NewClock().Lag(a.Behind).Now, NewRunID: uuid.NewString,
 		Log: a.branchLog(f.logLevel), Told: out.tell, Launched: out.launched,
 	})
 	if err != nil {
@@ -231,7 +198,7 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 	if f.watch {
 		return branch.Watch(ctx, p.clone, f.interval, func(ctx context.Context) error {
 			if _, err := r.Tick(ctx); err != nil {
-				a.tell(explain(err)) // a server may be back at the next tick
+				a.tell(problem.Explain(err)) // a server may be back at the next tick
 			}
 			return nil
 		})
@@ -239,15 +206,15 @@ func (a *app) tick(ctx context.Context, f tickFlags) error {
 	if _, err := r.Tick(ctx); err != nil {
 		return err
 	}
-	if exit := tickExit(out.seen); exit != exitDone {
-		return quiet(exit)
+	if exit := problem.TickExit(out.seen); exit != problem.ExitDone {
+		return problem.Quiet(exit)
 	}
 	return nil
 }
 
 func (a *app) branchConfig(f tickFlags, p branchPlace) branch.Config {
 	var env []string
-	for k, v := range a.env {
+	for k, v := range a.Env {
 		env = append(env, k+"="+v)
 	}
 	trees := f.worktrees
@@ -262,16 +229,16 @@ func (a *app) branchConfig(f tickFlags, p branchPlace) branch.Config {
 	}
 	return branch.Config{
 		Remote: f.remote, Globs: f.globs, Current: f.current, Worktrees: trees, Role: f.role, LogLevel: f.logLevel, From: f.from,
-		LeaseSeconds: f.lease, GraceSeconds: f.grace, Jobs: f.jobs, RunnerID: hostName(), Env: env,
+		LeaseSeconds: f.lease, GraceSeconds: f.grace, Jobs: f.jobs, RunnerID: installation.HostName(), Env: env,
 	}
 }
 
 func (a *app) branchLog(level string) *slog.Logger {
 	at := slog.LevelError
-	if text := cmp.Or(level, a.env["AYNIG_LOG_LEVEL"]); text != "" {
+	if text := cmp.Or(level, a.Env["AYNIG_LOG_LEVEL"]); text != "" {
 		_ = at.UnmarshalText([]byte(text)) // an unknown word is as none
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: at, ReplaceAttr: withoutTime}))
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: at, ReplaceAttr: withoutTime}))
 }
 
 // tickAway starts this call anew as a process of its own, and passes on what that
@@ -304,13 +271,13 @@ func (a *app) tickAway(p branchPlace) error {
 	}
 	if len(out.seen) == 0 {
 		text, _ := io.ReadAll(io.LimitReader(mustOpen(log.Name()), kernelLine)) // what it said before it ended
-		return &problem{exit: exitOther, text: "The process in the background ended: " + strings.TrimSpace(string(text)), remedy: "The same without --detach says more."}
+		return &problem.Error{Exit: problem.ExitOther, Text: "The process in the background ended: " + strings.TrimSpace(string(text)), Remedy: "The same without --detach says more."}
 	}
 	if !a.json {
 		a.print("in the background; it says what comes of it in %s\n", log.Name())
 	}
-	if exit := tickExit(out.seen); exit != exitDone {
-		return quiet(exit)
+	if exit := problem.TickExit(out.seen); exit != problem.ExitDone {
+		return problem.Quiet(exit)
 	}
 	return nil
 }
@@ -348,7 +315,7 @@ func (o *tickOutput) tell(res branch.Result) {
 	o.seen[res.Status] = true
 	if o.a.json {
 		if data, err := json.Marshal(res); err == nil {
-			fmt.Fprintln(o.a.stdout, report.CleanJSON(o.a.redactor.String(string(data))))
+			fmt.Fprintln(o.a.stdout, report.CleanJSON(o.a.Redactor.String(string(data))))
 		}
 		return
 	}
@@ -391,18 +358,4 @@ func tickText(res branch.Result) string {
 		fmt.Fprintf(&b, "    all of its output: %s\n", res.Log)
 	}
 	return b.String()
-}
-
-// explainAnswer is a commit of a command's that didn't come to stand.
-func explainAnswer(err error) *problem {
-	var ans *branch.Answer
-	if !errors.As(err, &ans) {
-		return nil
-	}
-	p := &problem{code: kernel.Code(git.CodeOf(ans.Err)), text: ans.Error() + ".", exit: tickExit(map[branch.Status]bool{ans.Status: true})}
-	var ge *git.Error
-	if errors.As(ans.Err, &ge) && p.code.Info().Remedy == "" {
-		p.remedy = ge.Remedy
-	}
-	return p
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -38,11 +39,11 @@ func TestUnitFile_RestartsWhereItMust(t *testing.T) {
 		kernel.CodeEnvStore, kernel.CodeEnvState, kernel.CodeEnvDisk, kernel.CodeEnvRepository, kernel.CodeLedgerUnavailable,
 		kernel.CodeForgeUnreachable, kernel.CodeForgeCredential, kernel.CodeStateInUse, kernel.CodeSandboxUnavailable, kernel.CodeMachinePanic,
 	} {
-		if exit := codeExit(c); exit == exitUsage || exit == exitDone {
+		if exit := problem.ExitOfCode(c); exit == problem.ExitUsage || exit == problem.ExitDone {
 			t.Errorf("%s ends with %d, after which nothing starts it again", c, exit)
 		}
 	}
-	if codeExit(kernel.CodeConfigInvalid) != exitUsage {
+	if problem.ExitOfCode(kernel.CodeConfigInvalid) != problem.ExitUsage {
 		t.Error("a configuration that can't be used is tried for ever")
 	}
 }

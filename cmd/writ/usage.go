@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
 )
@@ -40,21 +42,21 @@ isn't among it.`,
 	fl.BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if f.state == "" {
-			return usage("--state-dir is missing: give that of the installation.")
+			return problem.Usage("--state-dir is missing: give that of the installation.")
 		}
 		for flag, path := range map[string]string{"state-dir": f.state, "archive": f.archive} {
-			if err := pathFlag(flag, path); err != nil {
+			if err := installation.PathFlag(flag, path); err != nil {
 				return err
 			}
 		}
 		if fl.Changed("task") && f.task < 1 {
-			return usage("--task must be at least 1.")
+			return problem.Usage("--task must be at least 1.")
 		}
 		var since int64
 		if f.since != "" {
 			day, err := time.Parse(time.DateOnly, f.since)
 			if err != nil {
-				return usage("--since is no day: write it as 2026-01-31.")
+				return problem.Usage("--since is no day: write it as 2026-01-31.")
 			}
 			since = day.UnixMilli()
 		}
@@ -83,14 +85,14 @@ func (a *app) tellSpent(s *report.Spent) error {
 // spent reads the ledgers of an installation.
 func spent(ctx context.Context, f usageFlags, since int64) (*report.Spent, error) {
 	out := report.NewSpent(since)
-	dir, err := openState(f.state, false)
+	dir, err := installation.OpenDir(f.state, false)
 	if err != nil {
 		return nil, err
 	}
-	if !ledger.Recorded(dir.path) {
+	if !ledger.Recorded(dir.Path) {
 		return out, nil
 	}
-	store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{Archive: f.archive})
+	store, err := ledger.OpenReadOnly(ctx, dir.File(ledger.FileName), ledger.Options{Archive: f.archive})
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +101,10 @@ func spent(ctx context.Context, f usageFlags, since int64) (*report.Spent, error
 	if err != nil {
 		return nil, err
 	}
-	use := dir.lastUse()
-	wanted := use.meant(f.world)
+	use := dir.LastUse()
+	wanted := use.Meant(f.world)
 	if f.world != "" && !slices.Contains(worlds, wanted) {
-		return nil, &problem{exit: exitOther, text: "Nothing was recorded here of a repository " + f.world + ".", remedy: "Leave --world out to see which there are."}
+		return nil, &problem.Error{Exit: problem.ExitOther, Text: "Nothing was recorded here of a repository " + f.world + ".", Remedy: "Leave --world out to see which there are."}
 	}
 	for _, w := range worlds {
 		if f.world != "" && w != wanted {

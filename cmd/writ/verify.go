@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
@@ -67,14 +69,14 @@ which.`,
 		case len(args) == 0 && f.state != "" && !fl.Changed("task"):
 			return a.verifyState(ctx, f, keys)
 		}
-		return usage("Give --state-dir DIR, or REPO and --task N.")
+		return problem.Usage("Give --state-dir DIR, or REPO and --task N.")
 	})
 	return cmd
 }
 
 // vouched reads the keys that the caller vouches for.
 func (a *app) vouched(f verifyFlags) ([]ssh.PublicKey, string, error) {
-	cfg, err := a.load(f.config)
+	cfg, err := a.Load(f.config)
 	if err != nil {
 		return nil, "", err
 	}
@@ -85,9 +87,9 @@ func (a *app) vouched(f verifyFlags) ([]ssh.PublicKey, string, error) {
 			continue
 		}
 		const maxKeyBytes = 64 << 10 // a file of some keys
-		data, err := readLimited(k, maxKeyBytes)
+		data, err := installation.ReadLimited(k, maxKeyBytes)
 		if err != nil {
-			return nil, "", usage("--key is neither a public key nor a file that can be read: %s.", cause(err))
+			return nil, "", problem.Usage("--key is neither a public key nor a file that can be read: %s.", problem.Cause(err))
 		}
 		for line := range strings.Lines(string(data)) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -95,9 +97,9 @@ func (a *app) vouched(f verifyFlags) ([]ssh.PublicKey, string, error) {
 			}
 		}
 	}
-	keys, err := parseKeys(lines)
+	keys, err := installation.ParseKeys(lines)
 	if err == nil && len(f.keys) > 0 && len(keys) == 0 {
-		err = usage("--key holds no key.")
+		err = problem.Usage("--key holds no key.")
 	}
 	return keys, cfg.Refs, err
 }
@@ -105,37 +107,37 @@ func (a *app) vouched(f verifyFlags) ([]ssh.PublicKey, string, error) {
 // verifyTask checks a task's evidence, from the repository alone.
 func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, keys []ssh.PublicKey, refs string) error {
 	if f.task < 1 {
-		return usage("--task must be at least 1.")
+		return problem.Usage("--task must be at least 1.")
 	}
-	cfg, err := a.load(f.config)
+	cfg, err := a.Load(f.config)
 	if err != nil {
 		return err
 	}
 	at, err := a.identified(ctx, cfg, repoName, false)
-	if at.url == "" {
+	if at.URL == "" {
 		return err // it is no place at all
 	}
 	defer at.close()
-	repo, err := a.repoOf(ctx, where{cfg: cfg, place: at.place}, nil)
+	repo, err := a.repoOf(ctx, where{cfg: cfg, place: at.Place}, nil)
 	if err != nil {
 		return err
 	}
 	defer repo.Close()
 	o := replay.Options{Keys: keys, World: f.world}
 	if o.World == "" && at.vouched {
-		o.World = at.world
+		o.World = at.World
 	}
-	rep, err := replay.VerifyTask(ctx, repo, stateRef(refs, f.task), o)
+	rep, err := replay.VerifyTask(ctx, repo, installation.StateRef(refs, f.task), o)
 	var re *replay.Error
 	if errors.As(err, &re) && re.Code == kernel.CodeTargetIneligible && refs != "heads" {
-		if again, err2 := replay.VerifyTask(ctx, repo, stateRef("heads", f.task), o); err2 == nil {
+		if again, err2 := replay.VerifyTask(ctx, repo, installation.StateRef("heads", f.task), o); err2 == nil {
 			rep, err = again, nil
 		}
 	}
 	if err != nil {
 		p := unverified(err)
-		if p.code == kernel.CodeTargetIneligible {
-			p.remedy = "See to --task, and to the repository: an ordinary clone leaves these refs out. Name the URL that it was cloned from, or fetch them first: git fetch origin 'refs/writ/*:refs/writ/*'."
+		if p.Code == kernel.CodeTargetIneligible {
+			p.Remedy = "See to --task, and to the repository: an ordinary clone leaves these refs out. Name the URL that it was cloned from, or fetch them first: git fetch origin 'refs/writ/*:refs/writ/*'."
 		}
 		return p
 	}
@@ -144,20 +146,20 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 
 // unverified is why there is no report: what was looked at and doesn't hold ends with 1, as a
 // bad report does, and what can't be looked at as it does with every other command.
-func unverified(err error) *problem {
-	p := explain(err)
-	if !strings.HasPrefix(string(p.code), "environment.") && p.code != kernel.CodeForgeCredential {
-		p.exit = exitOther
+func unverified(err error) *problem.Error {
+	p := problem.Explain(err)
+	if !strings.HasPrefix(string(p.Code), "environment.") && p.Code != kernel.CodeForgeCredential {
+		p.Exit = problem.ExitOther
 	}
 	return p
 }
 
 // verifyState checks every ledger of a state directory, beside its writer.
 func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicKey) error {
-	if err := pathFlag("state-dir", f.state); err != nil {
+	if err := installation.PathFlag("state-dir", f.state); err != nil {
 		return err
 	}
-	if err := pathFlag("archive", f.archive); err != nil {
+	if err := installation.PathFlag("archive", f.archive); err != nil {
 		return err
 	}
 	kept, err := readCheckpoints(f.checkpoints)
@@ -212,11 +214,11 @@ func (r ledgerReport) signer() string {
 // verifyLedgers checks what the store has, and what a checkpoint says that it
 // must have.
 func verifyLedgers(ctx context.Context, f verifyFlags, kept signedNotes) ([]ledgerReport, error) {
-	dir, err := openState(f.state, false)
+	dir, err := installation.OpenDir(f.state, false)
 	if err != nil {
 		return nil, err
 	}
-	store, err := ledger.OpenReadOnly(ctx, dir.file(ledger.FileName), ledger.Options{Archive: f.archive})
+	store, err := ledger.OpenReadOnly(ctx, dir.File(ledger.FileName), ledger.Options{Archive: f.archive})
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +227,7 @@ func verifyLedgers(ctx context.Context, f verifyFlags, kept signedNotes) ([]ledg
 	if err != nil {
 		return nil, err
 	}
-	beside, err := dir.checkpoints()
+	beside, err := dir.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +247,7 @@ func verifyLedgers(ctx context.Context, f verifyFlags, kept signedNotes) ([]ledg
 		if err != nil {
 			return nil, err
 		}
-		signed, err := ledger.KeptCheckpoint(dir.path, w)
+		signed, err := ledger.KeptCheckpoint(dir.Path, w)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +258,7 @@ func verifyLedgers(ctx context.Context, f verifyFlags, kept signedNotes) ([]ledg
 		if err := verifyWorld(ctx, l, &r); err != nil {
 			return nil, err
 		}
-		reps = append(reps, ledgerReport{Report: r, Repository: dir.lastUse().Names[w]})
+		reps = append(reps, ledgerReport{Report: r, Repository: dir.LastUse().Names[w]})
 	}
 	return reps, nil
 }
@@ -336,7 +338,7 @@ func (a *app) tellVerified(v any, plain string, ok bool) error {
 		a.print("%s", plain)
 	}
 	if !ok {
-		return quiet(exitOther)
+		return problem.Quiet(problem.ExitOther)
 	}
 	return nil
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -16,57 +14,18 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/cmd/internal/config"
-	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel/canon"
 )
 
 func (a *app) worldCommand() *cobra.Command {
 	cmd := group("world", "Say that a repository goes on as another, and show what was said of keys")
 	cmd.AddCommand(a.worldRebind(), a.worldRepair(), a.worldRestore(), a.worldLog())
 	return cmd
-}
-
-// Fault points of what is kept of the acts, for crash tests: the act is pushed then.
-const (
-	faultActsPushed supervisor.Point = "world.acts.pushed"
-	faultActsKept   supervisor.Point = "world.acts.kept"
-)
-
-// actMemory is the file of the state directory that keeps what was seen of a
-// world's acts.
-type actMemory struct {
-	file  string
-	reach func(supervisor.Point)
-}
-
-// memoryOf is the file of one world.
-func (in *installation) memoryOf(world string) actMemory {
-	const digits = 16 // as for checkpoints
-	reach := in.fault
-	if reach == nil {
-		reach = func(supervisor.Point) {}
-	}
-	return actMemory{in.dir.file("world-acts-" + canon.Sum([]byte(world)).Hex()[:digits]), reach}
-}
-
-// Load implements worldref.Memory.
-func (m actMemory) Load() ([]byte, error) {
-	data, err := readLimited(m.file, maxSaved)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return data, err
-}
-
-// Save implements worldref.Memory.
-func (m actMemory) Save(data []byte) error {
-	m.reach(faultActsPushed)
-	err := replaceFile(m.file, data)
-	m.reach(faultActsKept)
-	return err
 }
 
 // actPlace is a world in whose repository acts are written.
@@ -79,39 +38,26 @@ type actPlace struct {
 	refs   git.Refs // state refs, branches, and the ref of the acts
 }
 
-// actsOf opens the acts of a world of this installation.
-func (in *installation) actsOf(repo worldref.Repo, world string) (*worldref.Room, error) {
-	listed, err := in.listed()
-	if err != nil {
-		return nil, err
-	}
-	room, err := worldref.Open(repo, world, worldref.Ref(refPrefix(in.cfg.Refs)), in.memoryOf(world))
-	if err == nil {
-		room.Know(listed...)
-	}
-	return room, err
-}
-
 // openActs opens a world's repository, and reads its refs and its acts. Close its
 // repository.
-func (a *app) openActs(ctx context.Context, in *installation, world, url string) (p *actPlace, err error) {
-	at := where{cfg: in.cfg}
-	if at.place, err = newPlace(url); err != nil {
+func (a *app) openActs(ctx context.Context, in *installation.Installation, world, url string) (p *actPlace, err error) {
+	at := where{cfg: in.Cfg}
+	if at.place, err = installation.NewPlace(url); err != nil {
 		return nil, err
 	}
-	p = &actPlace{world: world, display: in.dir.lastUse().called(world), url: at.place.url, prefix: refPrefix(in.cfg.Refs)}
+	p = &actPlace{world: world, display: in.Dir.LastUse().Called(world), url: at.place.URL, prefix: installation.RefPrefix(in.Cfg.Refs)}
 	if p.repo, err = a.repoOf(ctx, at, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
 	if err := p.read(ctx, in); err != nil {
-		closeRepo(p.repo)
+		installation.CloseRepo(p.repo)
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *actPlace) read(ctx context.Context, in *installation) (err error) {
-	if p.room, err = in.actsOf(p.repo, p.world); err != nil {
+func (p *actPlace) read(ctx context.Context, in *installation.Installation) (err error) {
+	if p.room, err = in.ActsOf(p.repo, p.world); err != nil {
 		return err
 	}
 	if p.refs, err = p.repo.Refs(ctx, p.prefix, p.room.Ref()); err != nil {
@@ -125,8 +71,8 @@ func (p *actPlace) tip() git.OID { return p.refs.OID(p.room.Ref()) }
 
 // stands are how the state refs stand to what the ledger of a world saw, for somebody
 // who lists these keys too. The world is the place's own, or one that it goes on as.
-func (a *app) stands(ctx context.Context, in *installation, p *actPlace, world string, also ...ssh.PublicKey) ([]supervisor.Stand, error) {
-	history, err := in.testimony(ctx, world)
+func (a *app) stands(ctx context.Context, in *installation.Installation, p *actPlace, world string, also ...ssh.PublicKey) ([]supervisor.Stand, error) {
+	history, err := in.Testimony(ctx, world)
 	if err != nil {
 		return nil, err
 	}
@@ -139,44 +85,14 @@ func (a *app) stands(ctx context.Context, in *installation, p *actPlace, world s
 
 // reader is a supervisor of a place's world that only reads, for somebody who lists these
 // keys too.
-func (a *app) reader(in *installation, p *actPlace, world string, history *supervisor.History, also ...ssh.PublicKey) (*supervisor.Supervisor, error) {
-	g := &governed{installation: in, repo: p.repo, world: world, display: p.display}
-	cfg, deps, err := a.supervision(g, nil, supervision{})
+func (a *app) reader(in *installation.Installation, p *actPlace, world string, history *supervisor.History, also ...ssh.PublicKey) (*supervisor.Supervisor, error) {
+	g := &installation.Governed{Installation: in, Repo: p.repo, World: world, Display: p.display}
+	cfg, deps, err := a.Supervision(g, nil, wire.Supervision{})
 	if err != nil {
 		return nil, err
 	}
 	cfg.Trusted, deps.Acts = append(cfg.Trusted, also...), p.room
 	return supervisor.New(cfg, deps, history), nil
-}
-
-// testimony is what the ledger of a world says, if there is one. It is read as it is,
-// for an interrupted rotation has handed it to the next key.
-func (in *installation) testimony(ctx context.Context, world string) (*supervisor.History, error) {
-	store, err := ledger.OpenReadOnly(ctx, in.dir.file(ledger.FileName), ledger.Options{Logger: in.log})
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	names, err := store.Worlds(ctx)
-	if err != nil || !slices.Contains(names, world) {
-		return supervisor.NoHistory(), err
-	}
-	l, err := store.World(ctx, world)
-	if err != nil {
-		return nil, err
-	}
-	signed, err := ledger.KeptCheckpoint(in.dir.path, world)
-	if err != nil {
-		return nil, err
-	}
-	r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Outside: true})
-	if err == nil {
-		err = r.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return in.dir.folded(ctx, l)
 }
 
 // marks are commits on refs, and the last of the acts.
@@ -205,17 +121,6 @@ func (a *app) tellMoved(p *actPlace, st supervisor.Stand, until git.OID) {
 	}
 }
 
-// writer signs acts with a key of this installation.
-func (in *installation) writer(key ssh.Signer) worldref.Writer {
-	return worldref.Writer{Signer: git.NewSigner(key), Name: in.cfg.Identity.Name, Email: in.cfg.Identity.Email}
-}
-
-// listed are the keys that the operator lists, and the installation's own.
-func (in *installation) listed() ([]ssh.PublicKey, error) {
-	keys, err := parseKeys(in.cfg.TrustedRunners)
-	return append(keys, in.key.SSHSigner().PublicKey()), err
-}
-
 // worldFlags are those of the commands that write an act.
 type worldFlags struct {
 	state, config, reason, world string
@@ -230,21 +135,21 @@ func (f *worldFlags) add(cmd *cobra.Command) {
 // check reads the flags.
 func (f *worldFlags) check(a *app) (cfg config.Config, err error) {
 	if f.state == "" {
-		return cfg, usage("--state-dir is missing: give that of the installation.")
+		return cfg, problem.Usage("--state-dir is missing: give that of the installation.")
 	}
 	for flag, path := range map[string]string{"state-dir": f.state, "config": f.config} {
-		if err := pathFlag(flag, path); err != nil {
+		if err := installation.PathFlag(flag, path); err != nil {
 			return cfg, err
 		}
 	}
-	if f.reason, err = shortReason(f.reason); err != nil {
+	if f.reason, err = installation.ShortReason(f.reason); err != nil {
 		return cfg, err
 	}
-	return a.load(f.config)
+	return a.Load(f.config)
 }
 
 // acting runs a command that writes acts, over the installation that signs them.
-func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, in *installation, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, in *installation.Installation, args []string) error) func(*cobra.Command, []string) error {
 	return a.do(func(ctx context.Context, args []string) error {
 		cfg, err := f.check(a)
 		if err != nil {
@@ -261,80 +166,40 @@ func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, 
 
 // unsaid is the end of a command that was to show only.
 func unsaid(why string) error {
-	return usage("--reason is missing: nothing was changed. Say why %s.", why)
+	return problem.Usage("--reason is missing: nothing was changed. Say why %s.", why)
 }
 
 // openForActs opens an installation that is there, for acts that it signs.
-func (a *app) openForActs(ctx context.Context, cfg config.Config, state string, rotating bool) (*installation, error) {
-	dir, err := openState(state, false)
+func (a *app) openForActs(ctx context.Context, cfg config.Config, state string, rotating bool) (*installation.Installation, error) {
+	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return nil, err
 	}
-	if use := dir.lastUse(); use.Refs == config.RefsHeads {
+	if use := dir.LastUse(); use.Refs == config.RefsHeads {
 		cfg.Refs = use.Refs
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	return openingInstallation(ctx, &installation{cfg: cfg, log: log, rotating: rotating, fault: a.fault}, state, lastUse{})
-}
-
-// worldsOf are the worlds of an installation that are meant, with where their
-// repositories are.
-func (in *installation) worldsOf(ctx context.Context, only string, without []string) (map[string]string, error) {
-	use := in.dir.lastUse()
-	names, err := in.store.Worlds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := maps.Clone(use.Repos)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for _, n := range names {
-		if out[n] == "" {
-			out[n] = ""
-		}
-	}
-	for _, w := range without {
-		if _, known := out[use.meant(w)]; !known {
-			return nil, usage("The state directory has no world %s.", w)
-		}
-		delete(out, use.meant(w))
-	}
-	if only != "" {
-		url, known := out[use.meant(only)]
-		if !known {
-			return nil, usage("The state directory has no world %s.", only)
-		}
-		out = map[string]string{use.meant(only): url}
-	}
-	for w, url := range out {
-		if url == "" {
-			p := usage("The state directory doesn't say where the repository of %s is.", use.called(w))
-			p.remedy = "Start the server once, which notes it; or leave the world out: --without '" + w + "'."
-			return nil, p
-		}
-	}
-	return out, nil
+	log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	return installation.OpenAs(ctx, &installation.Installation{Cfg: cfg, Log: log, Rotating: rotating, Fault: a.Fault}, state, installation.Use{})
 }
 
 // eachWorld opens the worlds that are meant, all before anything is changed.
-func (a *app) eachWorld(ctx context.Context, in *installation, worlds map[string]string) (places []*actPlace, end func(), err error) {
+func (a *app) eachWorld(ctx context.Context, in *installation.Installation, worlds map[string]string) (places []*actPlace, end func(), err error) {
 	end = func() {
 		for _, p := range places {
-			closeRepo(p.repo)
+			installation.CloseRepo(p.repo)
 		}
 	}
 	for _, w := range slices.Sorted(maps.Keys(worlds)) {
 		if now, err := git.Identity(worlds[w]); filepath.IsAbs(worlds[w]) && err == nil && now != "" && now != w {
-			a.print("%s: %s is another world now, %s\n", in.dir.lastUse().called(w), worlds[w], now)
+			a.print("%s: %s is another world now, %s\n", in.Dir.LastUse().Called(w), worlds[w], now)
 			continue
 		}
 		p, err := a.openActs(ctx, in, w, worlds[w])
 		if err != nil {
 			end()
-			told := explain(err)
-			told.text = in.dir.lastUse().called(w) + ": " + told.text
-			told.remedy += " Nothing was changed. A repository that is gone for good is left out with --without."
+			told := problem.Explain(err)
+			told.Text = in.Dir.LastUse().Called(w) + ": " + told.Text
+			told.Remedy += " Nothing was changed. A repository that is gone for good is left out with --without."
 			return nil, nil, told
 		}
 		places = append(places, p)
@@ -367,5 +232,5 @@ func tasks(marks []worldref.Mark, prefix string) string {
 
 // act begins an act in a person's name.
 func (a *app) newAct(word, reason, old, next string, refs []worldref.Mark) worldref.Act {
-	return worldref.Act{Act: word, Actor: a.localActor(), Reason: reason, Time: newClock().Now().WallMs, Old: old, New: next, Refs: refs}
+	return worldref.Act{Act: word, Actor: a.LocalActor(), Reason: reason, Time: installation.NewClock().Now().WallMs, Old: old, New: next, Refs: refs}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
@@ -38,14 +40,14 @@ state commits name an act that nobody has any more, it says that you go on witho
 	}
 	f.add(cmd)
 	// An interrupted rotation may wait for this.
-	cmd.RunE = a.acting(&f, true, func(ctx context.Context, in *installation, args []string) error {
+	cmd.RunE = a.acting(&f, true, func(ctx context.Context, in *installation.Installation, args []string) error {
 		return a.repairWorld(ctx, in, args[0], f.reason)
 	})
 	return cmd
 }
 
-func (a *app) repairWorld(ctx context.Context, in *installation, name, reason string) error {
-	worlds, err := in.worldsOf(ctx, name, nil)
+func (a *app) repairWorld(ctx context.Context, in *installation.Installation, name, reason string) error {
+	worlds, err := in.WorldsOf(ctx, name, nil)
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func (a *app) repairWorld(ctx context.Context, in *installation, name, reason st
 	}
 	defer end()
 	if len(places) == 0 {
-		return coded(kernel.CodeWorldElsewhere, "The repository of %s is another world now.", name)
+		return problem.Coded(kernel.CodeWorldElsewhere, "The repository of %s is another world now.", name)
 	}
 	p := places[0]
 	sup, err := a.reader(in, p, p.world, supervisor.NoHistory())
@@ -96,7 +98,7 @@ func (a *app) repairWorld(ctx context.Context, in *installation, name, reason st
 		return unsaid("what is there now counts")
 	}
 	act := a.newAct(worldref.Repair, reason, "", "", []worldref.Mark{{Ref: p.room.Ref(), Head: last}})
-	if _, err := p.room.Settle(ctx, act, in.writer(in.key.SSHSigner())); err != nil {
+	if _, err := p.room.Settle(ctx, act, in.Writer(in.Key.SSHSigner())); err != nil {
 		return err
 	}
 	a.reach(faultRepairActed)
@@ -106,7 +108,7 @@ func (a *app) repairWorld(ctx context.Context, in *installation, name, reason st
 
 // putBackWorld writes a repair on top of what was seen, over what stands in its place and
 // counts for nobody who is listed; of the world's acts none is lost by that.
-func (a *app) putBackWorld(ctx context.Context, in *installation, p *actPlace, reason, why string) error {
+func (a *app) putBackWorld(ctx context.Context, in *installation.Installation, p *actPlace, reason, why string) error {
 	if reason == "" {
 		return unsaid(why)
 	}
@@ -115,7 +117,7 @@ func (a *app) putBackWorld(ctx context.Context, in *installation, p *actPlace, r
 		at = string(git.ZeroOID)
 	}
 	act := a.newAct(worldref.Repair, reason, "", "", []worldref.Mark{{Ref: p.room.Ref(), Head: at}})
-	if _, err := p.room.Append(ctx, act, in.writer(in.key.SSHSigner())); err != nil {
+	if _, err := p.room.Append(ctx, act, in.Writer(in.Key.SSHSigner())); err != nil {
 		return err
 	}
 	a.reach(faultRepairActed)
@@ -144,11 +146,11 @@ by a key which you list was made in, and nobody vouches for that.`,
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if state != "" {
-			dir, err := openState(state, false)
+			dir, err := installation.OpenDir(state, false)
 			if err != nil {
 				return err
 			}
-			keys = append(keys, dir.file("key.pub"))
+			keys = append(keys, dir.File("key.pub"))
 		}
 		return a.logWorld(ctx, args[0], verifyFlags{config: config, keys: keys, world: world})
 	})
@@ -160,7 +162,7 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(f.config)
+	cfg, err := a.Load(f.config)
 	if err != nil {
 		return err
 	}
@@ -169,7 +171,7 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 		return err
 	}
 	defer id.close()
-	r, err := a.repoOf(ctx, where{cfg: cfg, place: id.place}, nil)
+	r, err := a.repoOf(ctx, where{cfg: cfg, place: id.Place}, nil)
 	if err != nil {
 		return err
 	}
@@ -180,11 +182,11 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 	}
 	switch {
 	case f.world != "":
-		id.world, id.vouched = f.world, true
+		id.World, id.vouched = f.world, true
 	case !id.vouched:
-		id.world = spokenOf(acts, worldref.Lists(keys), id.world)
+		id.World = spokenOf(acts, worldref.Lists(keys), id.World)
 	}
-	s := worldref.Fold(id.world, acts, worldref.Lists(keys))
+	s := worldref.Fold(id.World, acts, worldref.Lists(keys))
 	if a.json {
 		data, err := json.Marshal(struct {
 			Kind  string `json:"kind"` // "world_acts"
@@ -192,14 +194,14 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 			// Vouched: the repository says that it is this world, or the caller does.
 			Vouched bool              `json:"world_vouched"`
 			Acts    []worldref.Judged `json:"acts"`
-		}{"world_acts", id.world, id.vouched, s.Acts})
+		}{"world_acts", id.World, id.vouched, s.Acts})
 		if err != nil {
 			return err
 		}
 		a.printJSON(data)
 		return nil
 	}
-	a.print("%s", actsPlain(id.world, id.vouched, s.Acts))
+	a.print("%s", actsPlain(id.World, id.vouched, s.Acts))
 	return nil
 }
 
@@ -221,7 +223,7 @@ func spokenOf(acts []worldref.Entry, listed func(string) bool, unknown string) s
 
 // readActs reads the acts of a repository.
 func readActs(ctx context.Context, r *git.Repo, refs string) ([]worldref.Entry, error) {
-	ref := worldref.Ref(refPrefix(refs))
+	ref := worldref.Ref(installation.RefPrefix(refs))
 	there, err := r.Refs(ctx, ref)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
@@ -50,8 +54,8 @@ Whatever interrupts it, the same command finishes it.`,
 	f.add(cmd)
 	cmd.Flags().StringVar(&repo, "repo", "", "path or URL of the repository that is NEW (default: where it was last)")
 	cmd.Flags().Int64SliceVar(&taken, "task", nil, "task that goes on although its issue has another text; may be repeated")
-	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation, args []string) error {
-		return a.rebind(ctx, in, rebinding{old: in.dir.lastUse().meant(args[0]), next: in.dir.lastUse().meant(args[1]), repo: repo, reason: f.reason, taken: taken})
+	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation.Installation, args []string) error {
+		return a.rebind(ctx, in, rebinding{old: in.Dir.LastUse().Meant(args[0]), next: in.Dir.LastUse().Meant(args[1]), repo: repo, reason: f.reason, taken: taken})
 	})
 	return cmd
 }
@@ -62,33 +66,33 @@ type rebinding struct {
 	taken                   []int64
 }
 
-func (a *app) rebind(ctx context.Context, in *installation, r rebinding) error {
+func (a *app) rebind(ctx context.Context, in *installation.Installation, r rebinding) error {
 	if r.old == r.next {
-		return usage("OLD and NEW are the same world, %s.", r.old)
+		return problem.Usage("OLD and NEW are the same world, %s.", r.old)
 	}
 	if r.repo == "" {
-		r.repo = in.dir.lastUse().Repos[r.next]
+		r.repo = in.Dir.LastUse().Repos[r.next]
 	}
 	if r.repo == "" {
-		return usage("The state directory doesn't say where the repository of %s is: give --repo.", r.next)
+		return problem.Usage("The state directory doesn't say where the repository of %s is: give --repo.", r.next)
 	}
-	at, err := a.identified(ctx, in.cfg, r.repo, true)
+	at, err := a.identified(ctx, in.Cfg, r.repo, true)
 	if err != nil {
 		return err
 	}
 	defer at.close()
-	if at.world != r.next {
-		return coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.url, at.world, r.next)
+	if at.World != r.next {
+		return problem.Coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.URL, at.World, r.next)
 	}
-	if err := (lastUse{Repo: at.url, World: at.world}).contradicts(in.dir.lastUse()); err != nil {
+	if err := (installation.Use{Repo: at.URL, World: at.World}).Contradicts(in.Dir.LastUse()); err != nil {
 		return err
 	}
-	p, err := a.openActs(ctx, in, r.next, at.url)
+	p, err := a.openActs(ctx, in, r.next, at.URL)
 	if err != nil {
 		return err
 	}
-	defer closeRepo(p.repo)
-	p.display = at.display
+	defer installation.CloseRepo(p.repo)
+	p.display = at.Display
 	marks, err := a.continuing(ctx, in, p, r, at.issues)
 	if err != nil {
 		return err
@@ -97,34 +101,34 @@ func (a *app) rebind(ctx context.Context, in *installation, r rebinding) error {
 		return unsaid(r.old + " goes on as " + r.next)
 	}
 	a.reach(faultRebindBefore)
-	if _, err := p.room.Append(ctx, a.newAct(worldref.Rebind, r.reason, r.old, r.next, marks), in.writer(in.key.SSHSigner())); err != nil {
+	if _, err := p.room.Append(ctx, a.newAct(worldref.Rebind, r.reason, r.old, r.next, marks), in.Writer(in.Key.SSHSigner())); err != nil {
 		return err
 	}
 	a.reach(faultRebindActed)
 	// The name is free for NEW: nobody means OLD by it any more.
-	if err := inbox.New(in.db).SetCursor(ctx, r.old, bindingNote, ""); err != nil {
+	if err := inbox.New(in.DB).SetCursor(ctx, r.old, server.BindingNote, ""); err != nil {
 		return err
 	}
 	a.reach(faultRebindFreed)
-	if err := in.dir.remember(r.next, at.display, at.url); err != nil {
+	if err := in.Dir.Remember(r.next, at.Display, at.URL); err != nil {
 		return err
 	}
-	a.print("rebound: %s goes on as %s (%s)\n", r.old, r.next, at.display)
+	a.print("rebound: %s goes on as %s (%s)\n", r.old, r.next, at.Display)
 	return nil
 }
 
 // continuing tells which tasks go on, and which don't and why.
-func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r rebinding, issues issueText) ([]worldref.Mark, error) {
+func (a *app) continuing(ctx context.Context, in *installation.Installation, p *actPlace, r rebinding, issues issueText) ([]worldref.Mark, error) {
 	stands, err := a.stands(ctx, in, p, r.old)
 	if err != nil {
 		return nil, err
 	}
-	listed, err := in.listed()
+	listed, err := in.Listed()
 	if err != nil {
 		return nil, err
 	}
 	here := p.room.Standing(listed...)
-	if err := in.spokenOf(ctx, p, r.old, stands, here); err != nil {
+	if err := refuseSpoken(ctx, in, p, r.old, stands, here); err != nil {
 		return nil, err
 	}
 	left := map[string]string{}
@@ -166,9 +170,9 @@ func (a *app) continuing(ctx context.Context, in *installation, p *actPlace, r r
 	return marks, nil
 }
 
-// spokenOf is an error where neither the repository nor the state directory has a word of
+// refuseSpoken is an error where neither the repository nor the state directory has a word of
 // the world that is to go on: an act about it would stand there for ever, and say nothing.
-func (in *installation) spokenOf(ctx context.Context, p *actPlace, old string, stands []supervisor.Stand, acts worldref.Standing) error {
+func refuseSpoken(ctx context.Context, in *installation.Installation, p *actPlace, old string, stands []supervisor.Stand, acts worldref.Standing) error {
 	named := map[string]bool{}
 	for _, st := range stands {
 		named[st.World] = true
@@ -178,16 +182,16 @@ func (in *installation) spokenOf(ctx context.Context, p *actPlace, old string, s
 			named[j.Old] = true
 		}
 	}
-	use := in.dir.lastUse()
-	worlds, err := in.store.Worlds(ctx)
+	use := in.Dir.LastUse()
+	worlds, err := in.Store.Worlds(ctx)
 	if err != nil || named[old] || slices.Contains(worlds, old) || use.Names[old] != "" || use.Repos[old] != "" {
 		return err
 	}
-	unknown := coded(kernel.CodeWorldElsewhere, "Nothing speaks of a world %s: no state commit and no act in %s, nor this installation's store. Nothing was written.", old, p.url)
+	unknown := problem.Coded(kernel.CodeWorldElsewhere, "Nothing speaks of a world %s: no state commit and no act in %s, nor this installation's store. Nothing was written.", old, p.url)
 	delete(named, "")
 	delete(named, p.world)
-	if unknown.remedy = "Give OLD as state commits name it (`git log refs/writ/task/N`, writ-world)."; len(named) > 0 {
-		unknown.remedy = "Give OLD as the repository names it: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ") + "."
+	if unknown.Remedy = "Give OLD as state commits name it (`git log refs/writ/task/N`, writ-world)."; len(named) > 0 {
+		unknown.Remedy = "Give OLD as the repository names it: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ") + "."
 	}
 	return unknown
 }
@@ -221,7 +225,7 @@ func (read issueText) leaves(ctx context.Context, st supervisor.Stand, until git
 
 // identity is a place whose world is known as well as it can be.
 type identity struct {
-	place
+	installation.Place
 	issues issueText
 	// vouched: the repository itself, or its forge, says so.
 	vouched bool
@@ -233,31 +237,31 @@ type identity struct {
 func (a *app) identified(ctx context.Context, cfg config.Config, repo string, mint bool) (identity, error) {
 	id := identity{close: func() {}}
 	var err error
-	if id.place, err = newPlace(repo); err != nil {
+	if id.Place, err = installation.NewPlace(repo); err != nil {
 		return id, err
 	}
-	if id.onDisk {
-		err := id.identify(mint)
-		id.vouched = id.world != id.display
+	if id.OnDisk {
+		err := id.Identify(mint)
+		id.vouched = id.World != id.Display
 		return id, err
 	}
 	cfg.Server.Intake = config.IntakePoll // what takes webhooks isn't needed
-	given, err := a.readSecrets(cfg)
+	given, err := a.ReadSecrets(cfg)
 	if err != nil {
 		return id, err
 	}
-	forges, err := a.connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
+	forges, err := a.Connect(ctx, cfg, given, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return id, err
 	}
 	for _, f := range forges {
-		r, has := f.named(id.url)
+		r, has := f.Named(id.URL)
 		if !has || id.vouched {
-			f.host.Close()
+			f.Host.Close()
 			continue
 		}
 		if err := id.ask(ctx, f, r); err != nil {
-			f.host.Close()
+			f.Host.Close()
 			return id, err
 		}
 	}
@@ -265,29 +269,16 @@ func (a *app) identified(ctx context.Context, cfg config.Config, repo string, mi
 }
 
 // ask asks the forge that has a repository.
-func (id *identity) ask(ctx context.Context, f *connected, r forge.Repo) error {
-	found, err := f.host.Find(ctx, r.Owner, r.Name)
+func (id *identity) ask(ctx context.Context, f *wire.Forge, r forge.Repo) error {
+	found, err := f.Host.Find(ctx, r.Owner, r.Name)
 	if err != nil {
-		return notFound(f, r.String(), err)
+		return wire.NotFound(f, r.String(), err)
 	}
-	if id.world, err = f.world(ctx, found.Repo); err != nil {
+	if id.World, err = f.World(ctx, found.Repo); err != nil {
 		return err
 	}
-	client := f.host.Client(found.Repo)
-	id.vouched, id.display, id.close = true, f.display(found.Repo), f.host.Close
+	client := f.Host.Client(found.Repo)
+	id.vouched, id.Display, id.close = true, f.Display(found.Repo), f.Host.Close
 	id.issues = func(ctx context.Context, n int64) (forge.Issue, error) { return client.Issue(ctx, found.Repo, n) }
 	return nil
-}
-
-// named reads owner and name from a URL of this forge.
-func (f *connected) named(url string) (forge.Repo, bool) {
-	plain := func(s string) string { return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(s, "/"), ".git")) }
-	parts := strings.Split(strings.TrimSuffix(strings.TrimSuffix(url, "/"), ".git"), "/")
-	for first := len(parts) - 2; first > 0; first-- {
-		r := forge.Repo{Owner: strings.Join(parts[first:len(parts)-1], "/"), Name: parts[len(parts)-1]}
-		if plain(f.host.GitURL(r)) == plain(url) {
-			return r, true
-		}
-	}
-	return forge.Repo{}, false
 }

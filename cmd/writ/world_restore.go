@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/pushed"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
@@ -55,7 +58,7 @@ repository, run it for each.`,
 		Args: cobra.ExactArgs(1),
 	}
 	f.add(cmd)
-	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation, args []string) error {
+	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation.Installation, args []string) error {
 		return a.restoreWorld(ctx, in, args[0], f.reason)
 	})
 	return cmd
@@ -64,7 +67,7 @@ repository, run it for each.`,
 // restoring is a world whose tasks are put back.
 type restoring struct {
 	*actPlace
-	*governed
+	*installation.Governed
 	sup    *supervisor.Supervisor
 	issues issueText
 	pushes *pushed.Pushes
@@ -78,21 +81,21 @@ type lostTask struct {
 	cmds []git.Command
 }
 
-func (a *app) restoreWorld(ctx context.Context, in *installation, name, reason string) error {
-	worlds, err := in.worldsOf(ctx, name, nil)
+func (a *app) restoreWorld(ctx context.Context, in *installation.Installation, name, reason string) error {
+	worlds, err := in.WorldsOf(ctx, name, nil)
 	if err != nil {
 		return err
 	}
-	world := in.dir.lastUse().meant(name)
-	at, err := a.identified(ctx, in.cfg, worlds[world], false)
+	world := in.Dir.LastUse().Meant(name)
+	at, err := a.identified(ctx, in.Cfg, worlds[world], false)
 	if err != nil {
 		return err
 	}
 	defer at.close()
-	if at.world != world {
-		p := coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.url, at.world, world)
+	if at.World != world {
+		p := problem.Coded(kernel.CodeWorldElsewhere, "The repository at %s is the world %s, not %s.", at.URL, at.World, world)
 		if !at.vouched {
-			p.remedy = "Give --config, with the forge that has the repository: it says which one it is, and has the issues that the tasks are held against."
+			p.Remedy = "Give --config, with the forge that has the repository: it says which one it is, and has the issues that the tasks are held against."
 		}
 		return p
 	}
@@ -117,12 +120,12 @@ func (a *app) restoreWorld(ctx context.Context, in *installation, name, reason s
 	return a.putBack(ctx, r, back, reason)
 }
 
-func (a *app) openRestoring(ctx context.Context, in *installation, world string, at identity) (r *restoring, end func(), err error) {
-	r = &restoring{issues: at.issues, pushes: pushed.Of(in.db, world)}
-	if r.actPlace, err = a.openActs(ctx, in, world, at.url); err != nil {
+func (a *app) openRestoring(ctx context.Context, in *installation.Installation, world string, at identity) (r *restoring, end func(), err error) {
+	r = &restoring{issues: at.issues, pushes: pushed.Of(in.DB, world)}
+	if r.actPlace, err = a.openActs(ctx, in, world, at.URL); err != nil {
 		return nil, nil, err
 	}
-	end = func() { closeRepo(r.actPlace.repo) }
+	end = func() { installation.CloseRepo(r.actPlace.repo) }
 	r.refs, err = r.actPlace.repo.Refs(ctx, r.prefix, r.room.Ref(), supervisor.DefaultChangePrefix)
 	if err == nil {
 		err = a.supervised(ctx, in, r)
@@ -134,19 +137,19 @@ func (a *app) openRestoring(ctx context.Context, in *installation, world string,
 	return r, end, nil
 }
 
-func (a *app) supervised(ctx context.Context, in *installation, r *restoring) (err error) {
+func (a *app) supervised(ctx context.Context, in *installation.Installation, r *restoring) (err error) {
 	if f := r.room.Forked(); f != nil {
 		return f
 	}
-	listed, err := in.listed()
+	listed, err := in.Listed()
 	if err != nil {
 		return err
 	}
 	r.counts = r.room.Standing(listed...)
-	if r.governed, err = in.govern(ctx, r.actPlace.world, r.actPlace.display, r.actPlace.repo); err != nil {
+	if r.Governed, err = in.Govern(ctx, r.actPlace.world, r.actPlace.display, r.actPlace.repo); err != nil {
 		return err
 	}
-	r.sup, err = a.supervise(ctx, r.governed, nil, supervision{})
+	r.sup, err = a.Supervise(ctx, r.Governed, nil, wire.Supervision{})
 	return err
 }
 
@@ -186,12 +189,12 @@ func (r *restoring) judge(ctx context.Context, t *lostTask) (pack git.Pack, why 
 	objs := git.NewObjects()
 	for _, p := range way {
 		if err := objs.AgainPack(p.Pack); err != nil {
-			return pack, "what this store has of it is damaged: " + explain(err).text, nil
+			return pack, "what this store has of it is damaged: " + problem.Explain(err).Text, nil
 		}
 	}
 	head, err := objs.Added(t.Seen)
 	if err != nil {
-		return pack, "what this store has of it is damaged: " + explain(err).text, nil
+		return pack, "what this store has of it is damaged: " + problem.Explain(err).Text, nil
 	}
 	signer, err := head.Verify(nil)
 	if err != nil && git.CodeOf(err) != git.CodeUntrusted || !r.counts.Signs(signer, t.Ref, string(t.Seen)) {
@@ -236,7 +239,7 @@ func (r *restoring) commands(t *lostTask, way []pushed.Push) (left string) {
 	if len(stations) == 0 {
 		return ""
 	}
-	last, now := stations[len(stations)-1], plainOID(r.refs.OID(ref))
+	last, now := stations[len(stations)-1], installation.PlainOID(r.refs.OID(ref))
 	switch {
 	case now == last:
 	case now == "" || slices.Contains(stations, now):
@@ -300,7 +303,7 @@ func (a *app) putBack(ctx context.Context, r *restoring, back []lostTask, reason
 		marks = append(marks, worldref.Mark{Ref: t.Ref, Head: string(t.Seen)})
 	}
 	act := a.newAct(worldref.Repair, reason, "", "", marks)
-	if _, err := r.room.Append(ctx, act, r.writer(r.key.SSHSigner())); err != nil {
+	if _, err := r.room.Append(ctx, act, r.Writer(r.Key.SSHSigner())); err != nil {
 		return err
 	}
 	a.reach(faultRestoreActed)
@@ -320,7 +323,7 @@ func (a *app) putBack(ctx context.Context, r *restoring, back []lostTask, reason
 		}
 		a.reach(faultRestoreRecorded)
 		// Marked before it is back: the server looks at it also if this process dies.
-		if err := inbox.New(r.db).Mark(ctx, []inbox.Key{{World: r.governed.world, Task: t.Task}}, time.Now().UnixMilli()); err != nil {
+		if err := inbox.New(r.DB).Mark(ctx, []inbox.Key{{World: r.Governed.World, Task: t.Task}}, time.Now().UnixMilli()); err != nil {
 			return err
 		}
 		if out := r.actPlace.repo.CompareAndSwap(ctx, t.cmds, pack); out.Status != git.Won {
@@ -331,10 +334,10 @@ func (a *app) putBack(ctx context.Context, r *restoring, back []lostTask, reason
 		a.print("back: task %d\n", t.Task)
 		a.reach(faultRestoreBack)
 	}
-	r.checkpoint(ctx)
+	r.Checkpoint(ctx)
 	if len(failed) > 0 {
-		p := coded(kernel.CodePushRefused, "%d of %s could not be put back: %s.", len(failed), report.Counted(len(back), "task"), strings.Join(failed, ", "))
-		p.remedy = "Look at what the server said. A result needs the base commit that it was made on: if the forge lost that too, push it back first. Then run the same again."
+		p := problem.Coded(kernel.CodePushRefused, "%d of %s could not be put back: %s.", len(failed), report.Counted(len(back), "task"), strings.Join(failed, ", "))
+		p.Remedy = "Look at what the server said. A result needs the base commit that it was made on: if the forge lost that too, push it back first. Then run the same again."
 		return p
 	}
 	return nil
@@ -342,7 +345,7 @@ func (a *app) putBack(ctx context.Context, r *restoring, back []lostTask, reason
 
 func outcomeWords(out git.Outcome) string {
 	if out.Reason == "" && out.Err != nil {
-		return explain(out.Err).text
+		return problem.Explain(out.Err).Text
 	}
 	return out.Reason
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/local"
@@ -16,37 +17,37 @@ import (
 // that is replaced between two lives of a task takes neither its state nor its work.
 func TestL18_RotationBesideAServer(t *testing.T) {
 	p := newForgePlace(t)
-	p.drain = "1s"
-	s := p.serve()
+	p.Drain = "1s"
+	s := p.Serve()
 	done, running := p.File("default"), p.File("waits")
 	p.Approve(done)
 	p.finished(done)
 	p.Approve(running)
-	p.until("the builder runs", func() bool { return p.head(running) == "working" })
+	p.Until("the builder runs", func() bool { return p.Head(running) == "working" })
 	bare := p.Store.GitDir(p.Repo.ID)
-	flags := []string{"--state-dir", p.state(), "--config", p.config(), "--reason", "why"}
-	_, old := p.cli("key", "--state-dir", p.state())
+	flags := []string{"--state-dir", p.State(), "--config", p.Config(), "--reason", "why"}
+	_, old := p.cli("key", "--state-dir", p.State())
 	for _, args := range [][]string{
-		{"key", "rotate"}, {"key", "revoke", strings.TrimSpace(old)}, {"world", "repair", "local/o/n"}, {"world", "rebind", "path#00000000000000000000000000000000", p.world()},
+		{"key", "rotate"}, {"key", "revoke", strings.TrimSpace(old)}, {"world", "repair", "local/o/n"}, {"world", "rebind", "path#00000000000000000000000000000000", p.World()},
 	} {
-		p.want(exitHeld, "state.in_use", append(args, flags...)...)
+		p.want(problem.ExitHeld, "state.in_use", append(args, flags...)...)
 	}
 	if refs := gittest.Git(t, bare, "for-each-ref", "refs/writ/world"); refs != "" {
 		t.Errorf("beside a server it was said: %s", refs)
 	}
-	if exit := s.end(); exit != exitDone {
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
-	p.want(exitDone, fmt.Sprintf("counts for tasks %d, %d, as this installation saw them", done, running), append([]string{"key", "rotate"}, flags...)...)
-	_, next := p.cli("key", "--state-dir", p.state())
-	must(t, os.WriteFile(p.gate(), nil, 0o600))
-	p.serve()
+	p.want(problem.ExitDone, fmt.Sprintf("counts for tasks %d, %d, as this installation saw them", done, running), append([]string{"key", "rotate"}, flags...)...)
+	_, next := p.cli("key", "--state-dir", p.State())
+	must(t, os.WriteFile(p.Gate(), nil, 0o600))
+	p.Serve()
 	p.finished(running)
 	if n := p.claims(done); n != 1 {
 		t.Errorf("what was finished was claimed %d times", n)
 	}
 	for _, n := range []int64{done, running} {
-		p.want(exitDone, "verified", "verify", bare, "--task", fmt.Sprint(n), "--key", strings.TrimSpace(next))
+		p.want(problem.ExitDone, "verified", "verify", bare, "--task", fmt.Sprint(n), "--key", strings.TrimSpace(next))
 	}
 }
 
@@ -55,7 +56,7 @@ func TestL18_RotationBesideAServer(t *testing.T) {
 // somebody names it, and what OLD's records don't know isn't taken for theirs.
 func TestL18_RebindAfterAMigration(t *testing.T) {
 	p := newForgePlace(t)
-	s := p.serve()
+	s := p.Serve()
 	var all [3]int64
 	for i := range all {
 		all[i] = p.File("default") // before the first change, which has a number too
@@ -64,10 +65,10 @@ func TestL18_RebindAfterAMigration(t *testing.T) {
 		p.Approve(n)
 		p.finished(n)
 	}
-	if exit := s.end(); exit != exitDone {
+	if exit := s.End(); exit != problem.ExitDone {
 		t.Fatalf("serve ended with %d", exit)
 	}
-	from, old := p.Store.GitDir(p.Repo.ID), p.world()
+	from, old := p.Store.GitDir(p.Repo.ID), p.World()
 	made, err := p.Store.CreateRepo(t.Context(), local.RepoSpec{Owner: "o", Name: "made-anew"})
 	must(t, err)
 	moved := made.Repo
@@ -88,20 +89,20 @@ func TestL18_RebindAfterAMigration(t *testing.T) {
 	next, err := p.Store.World(t.Context(), moved.ID)
 	must(t, err)
 	url := p.URL + "/o/made-anew.git"
-	args := []string{"world", "rebind", old, next, "--repo", url, "--state-dir", p.state(), "--config", p.config()}
-	p.want(exitUsage, fmt.Sprintf("go on: tasks %d, %d\n", all[0], all[1]), args...)
-	p.want(exitUsage, fmt.Sprintf("left out: refs/writ/task/%d: the issue has another text than was approved", all[2]), args...)
-	p.want(exitUsage, fmt.Sprintf("go on: tasks %d, %d, %d\n", all[0], all[1], all[2]), append(args, "--task", fmt.Sprint(all[2]))...)
-	p.want(exitDone, "rebound: ", append(args, "--reason", "moved")...)
-	_, key := p.cli("key", "--state-dir", p.state())
+	args := []string{"world", "rebind", old, next, "--repo", url, "--state-dir", p.State(), "--config", p.Config()}
+	p.want(problem.ExitUsage, fmt.Sprintf("go on: tasks %d, %d\n", all[0], all[1]), args...)
+	p.want(problem.ExitUsage, fmt.Sprintf("left out: refs/writ/task/%d: the issue has another text than was approved", all[2]), args...)
+	p.want(problem.ExitUsage, fmt.Sprintf("go on: tasks %d, %d, %d\n", all[0], all[1], all[2]), append(args, "--task", fmt.Sprint(all[2]))...)
+	p.want(problem.ExitDone, "rebound: ", append(args, "--reason", "moved")...)
+	_, key := p.cli("key", "--state-dir", p.State())
 	for i, n := range all {
-		want, says := exitDone, "verified"
+		want, says := problem.ExitDone, "verified"
 		if i == 2 {
-			want, says = exitOther, "NOT VERIFIED"
+			want, says = problem.ExitOther, "NOT VERIFIED"
 		}
-		p.want(want, says, "verify", url, "--config", p.config(), "--task", fmt.Sprint(n), "--key", strings.TrimSpace(key))
+		p.want(want, says, "verify", url, "--config", p.Config(), "--task", fmt.Sprint(n), "--key", strings.TrimSpace(key))
 	}
-	p.want(exitDone, "rebind "+old+" to "+next+": moved", "world", "log", url, "--config", p.config(), "--state-dir", p.state())
+	p.want(problem.ExitDone, "rebind "+old+" to "+next+": moved", "world", "log", url, "--config", p.Config(), "--state-dir", p.State())
 }
 
 // TestL18_UnknownIdentityOfAURL: of a repository behind a URL that no forge of the
@@ -115,25 +116,25 @@ func TestL18_UnknownIdentityOfAURL(t *testing.T) {
 	issue := filepath.Join(dir, "1.md")
 	must(t, os.WriteFile(issue, []byte("# Say hello\n\n"+asks), 0o600))
 	var p forgePlace
-	p.t = t
+	p.T = t
 	run := func(where, number, state string) []string {
 		return []string{"task", "run", "--repo", where, "--issue", issue, "--number", number, "--state-dir", filepath.Join(dir, state), "--builder", "sh -c 'echo hello > out.txt'"}
 	}
-	p.want(exitDone, "completed", run(repo, "1", "s")...)
+	p.want(problem.ExitDone, "completed", run(repo, "1", "s")...)
 	server := gittest.ServeHTTP(t, repo)
 	_, key := p.cli("key", "--state-dir", filepath.Join(dir, "s"))
 	key = strings.TrimSpace(key)
 
 	exit, said := p.cli("verify", server.URL, "--task", "1", "--key", key)
-	if first, _, _ := strings.Cut(said, "\n"); exit != exitDone || !strings.Contains(first, "nobody vouched") {
+	if first, _, _ := strings.Cut(said, "\n"); exit != problem.ExitDone || !strings.Contains(first, "nobody vouched") {
 		t.Errorf("verify: %d\n%s", exit, said)
 	}
 	for _, number := range []string{"1", "2"} { // also where the task is another one
 		for _, state := range []string{"s", "t"} {
-			p.want(exitRefused, "world.elsewhere", run(server.URL, number, state)...)
+			p.want(problem.ExitRefused, "world.elsewhere", run(server.URL, number, state)...)
 		}
 	}
-	p.want(exitRefused, "by the path of the repository", run(server.URL, "1", "t")...)
+	p.want(problem.ExitRefused, "by the path of the repository", run(server.URL, "1", "t")...)
 	if refs := gittest.Git(t, repo, "for-each-ref", "refs/writ/task/2"); refs != "" {
 		t.Errorf("a task was run: %s", refs)
 	}
@@ -141,8 +142,8 @@ func TestL18_UnknownIdentityOfAURL(t *testing.T) {
 	// Where its name is the world of the state there, it goes on under it.
 	gittest.Git(t, repo, "update-ref", "-d", "refs/writ/task/1")
 	gittest.Git(t, repo, "update-ref", "-d", "refs/heads/writ/change/1")
-	p.want(exitDone, "completed", run(server.URL, "1", "u")...)
-	p.want(exitDone, "completed", run(server.URL, "2", "u")...)
+	p.want(problem.ExitDone, "completed", run(server.URL, "1", "u")...)
+	p.want(problem.ExitDone, "completed", run(server.URL, "2", "u")...)
 }
 
 const asks = "Please do it.\n\n```writ\nallowed_files: [out.txt]\nexpected_outcome: out.txt says hello\n```\n"

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/wire"
+	"github.com/writbot/writ/executor/scheduler"
+)
+
+// serverLog is the log of a server. Every line about a task bears its world, its
+// number and, once there is one, its run.
+func serverLog(proc *wire.Process, c config.Server, runs *taskRuns, level *slog.LevelVar) *slog.Logger {
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // the configuration takes no other word
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: proc.Clean}
+	lines := &wire.LockedLines{W: proc.Stderr}
+	var h slog.Handler = slog.NewTextHandler(lines, o)
+	if c.Log == config.LogJSON {
+		h = slog.NewJSONHandler(lines, o)
+	}
+	return slog.New(taskLog{Handler: h, runs: runs})
+}
+
+// taskLog is a handler that adds to a line what is known of its task: the run of
+// a task that is named, the task of a run that is named, and both of the task
+// that the context is about. Beside a world's identity it puts what people call it.
+type taskLog struct {
+	slog.Handler
+	runs *taskRuns
+	has  lineIDs // of the attributes given with With
+}
+
+// lineIDs are the ids that a line bears.
+type lineIDs struct {
+	key scheduler.Key
+	run string
+
+	called bool // what people call the world stands in it
+}
+
+func (l *lineIDs) take(at slog.Attr) {
+	switch at.Key {
+	case installation.LogWorld:
+		l.key.World = at.Value.String()
+	case installation.LogTask:
+		if at.Value.Kind() == slog.KindInt64 {
+			l.key.Task = at.Value.Int64()
+		}
+	case installation.LogRun:
+		l.run = at.Value.String()
+	case installation.LogRepository:
+		l.called = true
+	}
+}
+
+// WithAttrs implements slog.Handler.
+func (h taskLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, at := range attrs {
+		h.has.take(at)
+	}
+	h.Handler = h.Handler.WithAttrs(attrs)
+	return h
+}
+
+// WithGroup implements slog.Handler. What is in a group names no task.
+func (h taskLog) WithGroup(name string) slog.Handler { return h.Handler.WithGroup(name) }
+
+// Handle implements slog.Handler.
+func (h taskLog) Handle(ctx context.Context, r slog.Record) error {
+	has := h.has
+	line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(at slog.Attr) bool {
+		has.take(at)
+		if at.Key != installation.LogRun || at.Value.String() != "" { // who says that there is none may not know it
+			line.AddAttrs(at)
+		}
+		return true
+	})
+	about := has
+	if about.key.Task == 0 && about.run != "" {
+		about.key = h.runs.task(about.run)
+	}
+	if k, ok := ctx.Value(taskKey{}).(scheduler.Key); ok && about.key.Task == 0 {
+		about.key = k
+	}
+	if name := h.runs.called(about.key.World); name != "" && !has.called {
+		line.AddAttrs(slog.String(installation.LogRepository, name))
+	}
+	if about.key.Task == 0 {
+		return h.Handler.Handle(ctx, line)
+	}
+	if has.key.World == "" && about.key.World != "" {
+		line.AddAttrs(slog.String(installation.LogWorld, about.key.World))
+	}
+	if has.key.Task == 0 {
+		line.AddAttrs(slog.Int64(installation.LogTask, about.key.Task))
+	}
+	if run := h.runs.run(about.key); has.run == "" && run != "" {
+		line.AddAttrs(slog.String(installation.LogRun, run))
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+// taskKey is the key of a context's task.
+type taskKey struct{}
+
+// aboutTask makes a context whose lines are about a task.
+func aboutTask(ctx context.Context, k scheduler.Key) context.Context {
+	return context.WithValue(ctx, taskKey{}, k)
+}
+
+// maxRuns bounds what is remembered of runs, for the log alone: the oldest go
+// first.
+const maxRuns = 4096
+
+// taskRuns remembers the newest run of each task.
+type taskRuns struct {
+	mu    sync.Mutex
+	of    map[scheduler.Key]string
+	tasks map[string]scheduler.Key
+	order []string // runs, the oldest first
+
+	names map[string]string // of worlds, as people call them
+}
+
+func newTaskRuns() *taskRuns {
+	return &taskRuns{of: map[scheduler.Key]string{}, tasks: map[string]scheduler.Key{}, names: map[string]string{}}
+}
+
+// call notes what people call a world.
+func (t *taskRuns) call(world, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names[world] = name
+}
+
+func (t *taskRuns) called(world string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.names[world]
+}
+
+// set notes the run that a task is about; "" notes nothing.
+func (t *taskRuns) set(k scheduler.Key, run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.tasks[run]; known || run == "" {
+		return
+	}
+	t.of[k], t.tasks[run] = run, k
+	if t.order = append(t.order, run); len(t.order) > maxRuns {
+		old := t.order[0]
+		t.order = t.order[1:]
+		if at := t.tasks[old]; t.of[at] == old {
+			delete(t.of, at)
+		}
+		delete(t.tasks, old)
+	}
+}
+
+func (t *taskRuns) run(k scheduler.Key) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of[k]
+}
+
+func (t *taskRuns) task(run string) scheduler.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tasks[run]
+}

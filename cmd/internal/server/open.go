@@ -1,0 +1,254 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/kernel"
+)
+
+const (
+	// tryTime bounds one try to open a world. A forge that takes longer is no
+	// better than one that doesn't answer.
+	tryTime = 45 * time.Second
+	// startTime bounds what a start waits for forges; what isn't open by then is
+	// opened later.
+	startTime = 15 * time.Second
+	// triesAtOnce bounds the tries under way, whoever began them.
+	triesAtOnce = 8
+)
+
+// errUnlisted is a repository that another reading of the configuration leaves
+// out, or lists anew, while it was being opened.
+var errUnlisted = errors.New("the configuration was read again meanwhile")
+
+// list makes listings of what a generation's forges list. Two that would be the
+// same world are an error.
+func list(forges []*wire.Forge) (all []*listing, err error) {
+	seen := map[string]string{}
+	for _, f := range forges {
+		for _, name := range f.Repositories {
+			at := strings.LastIndexByte(name, '/')
+			display := f.Display(forge.Repo{Owner: name[:at], Name: name[at+1:]})
+			folded := strings.ToLower(display)
+			if other, twice := seen[folded]; twice {
+				return nil, &problem.Error{
+					Code: kernel.CodeConfigInvalid, Exit: problem.ExitUsage,
+					Text:   fmt.Sprintf("Two repositories would be called %s: %s and %s.", display, other, f.Name+" "+name),
+					Remedy: "Leave one of them in forges.",
+				}
+			}
+			seen[folded] = f.Name + " " + name
+			all = append(all, &listing{forge: f, name: name, first: display, world: display})
+		}
+	}
+	return all, nil
+}
+
+// openWorlds tries to open every repository of the configuration once. A forge
+// that doesn't answer leaves its worlds closed; what is wrong on this machine is
+// an error.
+func (s *server) openWorlds(ctx context.Context) error {
+	all, err := list(s.now().forges)
+	if err != nil {
+		return err
+	}
+	if err := s.readBindings(ctx); err != nil {
+		return err
+	}
+	s.worlds.locked(func() {
+		for _, l := range all {
+			s.worlds.likely(l)
+		}
+		s.worlds.list = all
+	})
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	due, _ := s.worlds.due(time.Now())
+	return s.tryAll(ctx, due)
+}
+
+// tryAll tries to open worlds, several at once. The errors are this machine's.
+func (s *server) tryAll(ctx context.Context, all []*listing) error {
+	errs := make([]error, len(all))
+	var tries sync.WaitGroup
+	for i, l := range all {
+		tries.Go(func() {
+			s.worlds.places <- struct{}{}
+			defer func() { <-s.worlds.places }()
+			ctx, cancel := context.WithTimeout(ctx, tryTime)
+			defer cancel()
+			errs[i] = problem.Shelter(s.log, "repository", func() error { return s.try(ctx, l) })
+			var own *problem.Fault
+			if errors.As(errs[i], &own) { // of this world alone: the others are served meanwhile
+				s.leaveShut(ctx, l, errs[i])
+				errs[i] = nil
+			}
+		})
+	}
+	tries.Wait()
+	return errors.Join(errs...)
+}
+
+// try tries to open one world. The error is this machine's.
+func (s *server) try(ctx context.Context, l *listing) error {
+	at := strings.LastIndexByte(l.name, '/')
+	found, err := l.forge.Host.Find(ctx, l.name[:at], l.name[at+1:])
+	if err != nil {
+		s.leaveShut(ctx, l, wire.NotFound(l.forge, l.name, err))
+		return nil
+	}
+	self, err := l.forge.Host.Client(found.Repo).Self(ctx)
+	if err != nil {
+		s.leaveShut(ctx, l, wire.NotFound(l.forge, l.name, err))
+		return nil
+	}
+	world, err := l.forge.World(ctx, found.Repo)
+	if err == nil {
+		err = s.worlds.mayOpen(l, world, found.Repo)
+	}
+	if err != nil {
+		s.leaveShut(ctx, l, err)
+		return nil
+	}
+	w := &served{gen: s.now(), listing: l, life: newLifetime(), at: found.Repo}
+	if err := s.readable(ctx, w, world); err != nil {
+		s.leaveShut(ctx, l, err)
+		return nil
+	}
+	// What follows is on this machine, and not cut off in the middle.
+	if err := s.openWorld(context.WithoutCancel(ctx), w); err != nil {
+		err = fmt.Errorf("%s: %w", l.name, errors.Join(err, w.Repo.Close()))
+		if errors.Is(err, errUnlisted) {
+			return nil // who is listed in its place is tried by itself
+		}
+		s.leaveShut(ctx, l, err)
+		return err
+	}
+	s.checkAccess(ctx, l, found.Repo)
+	s.announce(ctx, w, self)
+	return nil
+}
+
+// readable makes the ways to a world and tries git, once nothing runs there any
+// more from when it was open before.
+func (s *server) readable(ctx context.Context, w *served, world string) error {
+	if before := s.before(world); before != nil {
+		select {
+		case <-before.life.empty:
+		case <-ctx.Done():
+			return errors.New("the tasks that ran here have not ended yet; it is tried again")
+		}
+	}
+	if err := s.reach(ctx, w, w.listing.forge, world); err != nil {
+		return err
+	}
+	if _, err := w.Repo.Refs(ctx, installation.RefPrefix(s.cfg.Refs)); err != nil {
+		return errors.Join(err, w.Repo.Close())
+	}
+	return nil
+}
+
+// announce has a world open, if it is still listed.
+func (s *server) announce(ctx context.Context, w *served, self forge.User) {
+	l := w.listing
+	s.met(l.forge, self)
+	tries := s.worlds.tried(l)
+	if !s.worlds.opened(l, w, w.at) {
+		s.worlds.locked(w.life.close)
+		return
+	}
+	s.recordPauses(ctx, w, "", "")
+	s.log.InfoContext(ctx, "a repository is open", installation.LogWorld, w.World, "repository", w.at.String(), "tries", tries+1)
+}
+
+// leaveShut keeps a world closed, and says why where that is news.
+func (s *server) leaveShut(ctx context.Context, l *listing, err error) {
+	why := problem.Explain(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = wire.Unanswered(l.forge, l.name, "There was no answer in time")
+	}
+	news, wait := s.worlds.shut(l, why, time.Now())
+	if !news || ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		s.log.Debug("a repository is still closed", "repository", l.name, "retry", wait)
+		return
+	}
+	remedy := why.Remedy
+	if remedy == "" {
+		remedy = why.Code.Info().Remedy
+	}
+	s.shut.tell(l.name, why.Code, func() {
+		s.log.Warn("a repository is closed: nothing is done in it until it opens", installation.LogWorld, l.first, "forge", l.forge.Name,
+			"repository", l.name, "code", string(why.Code), "error", why.Text, "remedy", remedy, "retry", wait)
+	})
+}
+
+// tried is how often opening a world has failed.
+func (ws *worlds) tried(l *listing) (n int) {
+	ws.locked(func() { n = l.tries })
+	return n
+}
+
+// keepOpening tries closed worlds again, later each time, and at once when there
+// is a hint that it may work now.
+func (s *server) keepOpening(ctx context.Context) error {
+	var tries sync.WaitGroup
+	defer tries.Wait()
+	for {
+		due, next := s.worlds.due(time.Now())
+		for _, l := range due {
+			tries.Go(func() { s.tryAgain(ctx, l) })
+		}
+		wait := mostTry
+		if !next.IsZero() {
+			wait = max(time.Until(next), time.Millisecond)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-s.worlds.wake:
+		}
+		timer.Stop()
+	}
+}
+
+// tryAgain tries one world, and looks at what happened in it while it was closed.
+func (s *server) tryAgain(ctx context.Context, l *listing) {
+	defer s.worlds.nudge()
+	err := s.tryAll(ctx, []*listing{l})
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("a repository can't be opened on this machine", "repository", l.name, "error", err)
+	}
+	if w := s.worlds.servedOf(l); w != nil {
+		s.ofWorld(w, func() {
+			s.recheck(ctx, []string{w.World})
+			s.sweepOne(ctx, w)
+		})
+		s.sched.Nudge()
+	}
+}
+
+// servedOf is what a listing has open.
+func (ws *worlds) servedOf(l *listing) (w *served) {
+	ws.locked(func() { w = l.served })
+	return w
+}
+
+// nudge has due be asked again.
+func (ws *worlds) nudge() {
+	select {
+	case ws.wake <- struct{}{}:
+	default: // it is awake
+	}
+}

@@ -1,0 +1,308 @@
+// Package server is the life of `writ serve`: it opens and closes worlds, takes webhooks and
+// sweeps, gives turns to tasks, takes over a new configuration, and obeys a person's
+// requests. The commands that talk to it are in cmd/writ.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
+	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/webhook"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// Serve is `writ serve`; each value of hups has the file read again.
+func Serve(ctx context.Context, proc *wire.Process, file string, hups <-chan os.Signal) error {
+	if file == "" {
+		return problem.Usage("--config is missing: give the configuration of this machine.")
+	}
+	if err := installation.PathFlag("config", file); err != nil {
+		return err
+	}
+	cfg, err := proc.Load(file)
+	if err != nil {
+		return err
+	}
+	seen := proc.Fingerprint(file, cfg)
+	if cfg.Server.StateDir == "" || !cfg.Forges.Any() {
+		return problem.Usage("%s sets no server.state_dir, or no forge (forges.github, gitlab or local): there is nothing to serve.", file)
+	}
+	s, err := newServer(ctx, proc, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.reloads.file, s.reloads.hups, s.reloads.seen = file, hups, seen
+	return s.endedEarly(ctx, s.run(ctx))
+}
+
+// endedEarly is how a start ends that a person ended: in order, as a server does that is
+// ended later. What else is wrong is told.
+func (s *server) endedEarly(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	s.log.Info("ended during the start, before anything was received")
+	return problem.Quiet(problem.ExitDone)
+}
+
+// server is the parts of a running `writ serve`.
+type server struct {
+	process  *wire.Process
+	in       *installation.Installation
+	cfg      config.Config // as it was at the start, see conf
+	gen      atomic.Pointer[generation]
+	reloads  reloads
+	log      *slog.Logger
+	level    *slog.LevelVar
+	inbox    *inbox.Inbox
+	worlds   *worlds
+	shut     *shutLines    // of worlds that don't open
+	waits    taskWaits     // for `writ queue` and /metrics
+	tails    taskTails     // for `writ logs`
+	turn     time.Duration // see turnWithin
+	older    chan error    // that the store is older than its key, or a ledger isn't what it was
+	hints    forgeHints    // which of them to look at
+	bases    forgeHints    // whose base to look through
+	lacking  refusedTasks  // what lacks its builder, or a rule refuses
+	hook     *webhook.Server
+	listens  []*net.TCPListener // server.listen, and server.probes where it is set
+	early    *webhook.Opening   // answers there until hook does
+	sched    *scheduler.Scheduler
+	cycles   sync.Mutex // one writer of the execution log
+	runs     *taskRuns  // for the log
+	traces   traces
+	pool     *git.Pool // of what git servers send
+	metrics  *serverMetrics
+	registry *prometheus.Registry
+	ended    sync.WaitGroup // of executors that are no longer used
+
+	opening sync.Mutex         // one world at a time; guards ever
+	ever    map[string]*served // by name: as this process opened them last
+
+	selves sync.Mutex // guards self and hooks
+	self   map[string]forge.User
+	hooks  map[string]*webhook.Renewable // by forge
+
+	closing sync.Mutex
+	closers []func() // called in reverse
+}
+
+// newServer opens everything. Nothing is started yet.
+func newServer(ctx context.Context, proc *wire.Process, cfg config.Config) (*server, error) {
+	secrets, err := proc.ReadSecrets(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		process: proc, cfg: cfg, runs: newTaskRuns(), worlds: newWorlds(), hints: newForgeHints(), bases: newForgeHints(), turn: turnWithin, registry: prometheus.NewRegistry(), older: make(chan error, 1),
+		level: &slog.LevelVar{}, ever: map[string]*served{}, pool: git.NewPool(git.PoolDisk, git.PoolMemory), self: map[string]forge.User{}, hooks: map[string]*webhook.Renewable{},
+	}
+	s.log = serverLog(proc, cfg.Server, s.runs, s.level)
+	s.shut = newShutLines(s.log)
+	if err := s.open(ctx, secrets); err != nil {
+		s.close()
+		return nil, s.endedEarly(ctx, err)
+	}
+	return s, nil
+}
+
+func (s *server) open(ctx context.Context, secrets wire.Secrets) (err error) {
+	if err := s.openTraces(secrets); err != nil {
+		return err
+	}
+	in := &installation.Installation{Cfg: s.cfg, Log: s.log, Taken: func() error { return s.answer(ctx) }}
+	if s.in, err = installation.OpenAs(ctx, in, s.cfg.Server.StateDir, installation.Use{Server: true, Trusted: installation.TrustedIn(s.cfg)}); err != nil {
+		return err
+	}
+	s.later(s.in.Close)
+	if err := s.in.Current(ctx); err != nil {
+		return err
+	}
+	s.inbox = inbox.New(s.in.DB)
+	s.metrics = newServerMetrics(s.registry, s)
+	s.reloads.register(s.registry)
+	if err := s.openFirst(ctx, secrets); err != nil {
+		return err
+	}
+	if err := s.openWorlds(ctx); err != nil {
+		return err
+	}
+	return s.wire()
+}
+
+// wire makes scheduler and receiver.
+func (s *server) wire() (err error) {
+	s.traces.register(s.registry)
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c := s.cfg.Server
+	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
+		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
+		Pauses: []scheduler.Pauses{named{s.pauseFile(), s.worlds}, named{pauses{s.inbox}, s.worlds}, s.worlds},
+		Rest:   s.worlds.rest,
+		NewID:  uuid.NewString, Observer: s.metrics, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	hooks, err := s.openHooks()
+	if err != nil {
+		return err
+	}
+	var probes net.Listener
+	if len(s.listens) > 1 {
+		probes = s.listens[1]
+	}
+	s.hook, err = webhook.New(webhook.Config{
+		Listener: s.listens[0], Probes: probes, Hosts: c.Hosts, Proxies: c.Proxies(), Hooks: hooks,
+		Inbox: s.traces.inbox(following{webhook.Into(s.inbox), s.stored}), Checks: s.checks(), Parts: s.parts, Numbers: s.numbers,
+		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
+	})
+	return err
+}
+
+// answer takes the addresses and answers there that the process lives: what follows
+// takes the longer, the longer the history is, and whoever restarts a process that
+// doesn't answer would do so for ever.
+func (s *server) answer(ctx context.Context) error {
+	for _, at := range []struct{ address, key string }{{s.cfg.Server.Listen, "server.listen"}, {s.cfg.Server.Probes, "server.probes"}} {
+		if at.address == "" {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", at.address)
+		if err != nil {
+			return problem.BadAddress(at.address, err, at.key)
+		}
+		s.later(func() { _ = l.Close() }) // the receiver closes it too
+		s.listens = append(s.listens, l.(*net.TCPListener))
+	}
+	s.early = webhook.Open(s.log, s.listens...)
+	s.later(func() { _ = s.early.End() }) // nothing is asked of it any more
+	return nil
+}
+
+// receive answers at the addresses from here on.
+func (s *server) receive(ctx context.Context) error {
+	if err := s.early.End(); err != nil {
+		return err
+	}
+	return s.hook.Run(ctx)
+}
+
+// run serves until ctx ends, or until a part can't go on.
+func (s *server) run(ctx context.Context) error {
+	if n, err := s.inbox.Recover(ctx); err != nil {
+		return err
+	} else if n > 0 {
+		s.log.Info("tasks of the process before are due again", "tasks", n)
+	}
+	desk, err := openServerDesk(s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	parts.Go(func() { // and the first task needn't wait for the probe
+		_ = problem.Shelter(s.log, "probe", func() error { s.sayWhatLacks(ctx); return nil }) // each task asks again
+	})
+	for name, part := range map[string]func(context.Context) error{
+		"receiver": s.receive, "store": s.watchStore, "requests": desk, "sweep": s.sweepAll, "bases": s.watchBases, "housekeeping": s.keepHouse,
+		"repositories": s.keepOpening, "configuration": s.watchConfig,
+	} {
+		parts.Go(func() {
+			if err := s.endure(ctx, name, part); err != nil && ctx.Err() == nil {
+				s.log.Error("a part of the server failed; it ends", "part", name, "error", err)
+				cancel(err)
+			}
+		})
+	}
+	s.warnUnpriced(nil)
+	if s.cfg.Server.Observe {
+		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
+	}
+	s.logPauses(ctx)
+	s.log.Info("serving", "intake", s.cfg.Server.Intake, "listen", s.cfg.Server.Listen, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed(), "state_dir", s.in.Dir.Path)
+	left := s.sched.Run(ctx)
+	parts.Wait()
+	if len(left) > 0 {
+		s.log.Warn("not all tasks ended in time; their leases end by themselves", "tasks", len(left))
+	}
+	s.checkpointAll()
+	s.saveAll()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	s.log.Info("ended")
+	return nil
+}
+
+// lockEvery is how often the server looks whether its lock's file is still its own.
+const lockEvery = 5 * time.Second
+
+// watchStore ends the server when the store takes nothing more, for it is verified
+// as it is opened again, when it turns out to be older than its key or not what was
+// stored, and when the file
+// is gone by which others know that somebody serves.
+func (s *server) watchStore(ctx context.Context) error {
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.older:
+			return err
+		case <-s.in.DB.Failed():
+			return s.in.DB.Err()
+		case <-tick.C:
+			if err := s.in.Dir.InPlace(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// houseEvery is how often old deliveries are forgotten and checkpoints signed.
+const houseEvery = time.Hour
+
+func (s *server) keepHouse(ctx context.Context) error {
+	tick := time.NewTicker(houseEvery)
+	defer tick.Stop()
+	for {
+		before := time.Now().Add(-s.conf().Server.Keep).UnixMilli()
+		if _, err := s.inbox.Prune(ctx, inbox.Keep{SinceMs: before}); err != nil && ctx.Err() == nil {
+			s.log.Warn("old deliveries could not be forgotten", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s.checkpointAll()
+		s.checkAccessOf(ctx, s.worlds.open())
+	}
+}
+
+func (s *server) checkpointAll() {
+	for _, w := range s.worlds.open() {
+		s.ofWorld(w, func() { w.Checkpoint(context.Background()) })
+	}
+}

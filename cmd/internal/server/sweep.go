@@ -1,0 +1,336 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/webhook"
+	"github.com/writbot/writ/webhook/inbox"
+)
+
+// sweepCursor names the time of the issue or change that was swept last.
+const sweepCursor = "issues"
+
+// sweepAll looks, now and then, for what no webhook told: issues and their changes that
+// were updated since the last look, and tasks in the repository that the schedule doesn't
+// know, because they are another installation's or the store is new. Without
+// webhooks it is all that there is.
+func (s *server) sweepAll(ctx context.Context) error {
+	return s.eachForge(ctx, "sweep", s.sweepForge)
+}
+
+// sweepForge sweeps the worlds of one forge.
+func (s *server) sweepForge(ctx context.Context, forge string) {
+	hints, paced := s.hints[forge], newPacer()
+	turns := s.newTurns(hints)
+	defer turns.wait()
+	var swept, late time.Time // of all; when a hint's turn comes
+	round := 0
+	for {
+		now := time.Now()
+		if !now.Before(swept.Add(s.sweepEvery())) {
+			swept = now
+			for _, w := range inTurn(s.worlds.openAt(forge), round) {
+				turns.take(w, func() { s.sweepOne(ctx, w) })
+			}
+			round++
+			swept = rested(swept, time.Now(), s.sweepEvery())
+		}
+		var due []string
+		due, late = paced.admit(hints.take(), time.Now())
+		s.lookAfter(ctx, due, turns)
+		wait := time.Until(swept.Add(s.sweepEvery()))
+		if !late.IsZero() {
+			wait = min(wait, time.Until(late))
+		}
+		timer := time.NewTimer(max(wait, 0))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-hints.signal:
+		}
+		timer.Stop()
+	}
+}
+
+// rested is when a round of sweeps counts as begun. One that took most of the time
+// between two is followed by a rest of a quarter of that time, so that sweeping never
+// takes everything.
+func rested(began, ended time.Time, every time.Duration) time.Time {
+	if latest := ended.Add(-every / 4 * 3); latest.After(began) {
+		return latest
+	}
+	return began
+}
+
+// inTurn has another one come first in each round: where a forge limits a round,
+// it is not always the same who are left out.
+func inTurn[E any](list []E, round int) []E {
+	if len(list) == 0 {
+		return nil
+	}
+	first := round % len(list)
+	return slices.Concat(list[first:], list[:first])
+}
+
+// sweepEvery is how often all worlds are swept.
+func (s *server) sweepEvery() time.Duration {
+	c := s.conf().Server
+	if c.Intake == config.IntakePoll {
+		return c.Poll
+	}
+	return c.Sweep
+}
+
+// lookAfter follows hints: what is open is looked at, and what is closed may work
+// now.
+func (s *server) lookAfter(ctx context.Context, worlds []string, turns *turns) {
+	if len(worlds) == 0 {
+		return
+	}
+	s.worlds.tryNow(worlds)
+	for _, name := range worlds {
+		if w := s.worlds.named(name); w != nil && !turns.take(w, func() {
+			s.recheck(ctx, []string{name})
+			s.checkAccess(ctx, w.listing, w.at)
+			s.sweepOne(ctx, w)
+		}) {
+			turns.hints.keep(name)
+		}
+	}
+}
+
+func (s *server) sweepOne(ctx context.Context, w *served) {
+	s.bases[w.listing.forge.Name].add([]string{w.World})
+	w.git.forget()
+	w.seen.forget()
+	s.recordPauses(ctx, w, "", "")
+	if err := w.sup.WatchActs(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("the world's acts could not be looked at", "world", w.World, "error", err)
+	}
+	n, err := s.sweep(ctx, w)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.log.Warn("a sweep found no answer; it is tried again", "world", w.World, "error", err)
+	case n > 0:
+		s.log.Info("a sweep found tasks to look at", "world", w.World, "tasks", n)
+	}
+}
+
+// recheck makes the open tasks of worlds due, for what writ may do there has
+// changed.
+func (s *server) recheck(ctx context.Context, worlds []string) {
+	for _, name := range worlds {
+		s.log.Info("a repository changed, or what writ may do there: its tasks are looked at", installation.LogWorld, name)
+		if err := s.inbox.MarkWorld(ctx, name, time.Now().UnixMilli()); err != nil && ctx.Err() == nil {
+			s.log.Warn("tasks could not be made due; they are looked at when they are", "world", name, "error", err)
+		}
+	}
+}
+
+// sweep marks what changed in one world. The cursor moves only when all that
+// was found is marked; where the list breaks off, the next sweep goes on from there.
+func (s *server) sweep(ctx context.Context, w *served) (int, error) {
+	text, err := s.inbox.Cursor(ctx, w.World, sweepCursor)
+	if err != nil {
+		return 0, err
+	}
+	before := parseSwept(text)
+	keys, now, broken := s.changed(ctx, w, before)
+	mark := s.inbox.Mark
+	if len(keys) > fewChanged {
+		mark = s.inbox.MarkBehind
+	}
+	if err := mark(ctx, keys, time.Now().UnixMilli()); err != nil {
+		return 0, errors.Join(broken, err)
+	}
+	if now.String() != text {
+		broken = errors.Join(broken, s.inbox.SetCursor(ctx, w.World, sweepCursor, now.String()))
+	}
+	unknown, err := s.unknown(ctx, w)
+	if err == nil {
+		err = s.inbox.MarkBehind(ctx, unknown, time.Now().UnixMilli())
+	}
+	return len(keys) + len(unknown), errors.Join(broken, err)
+}
+
+// fewChanged is how many issues may have changed between two sweeps for each to be
+// looked at as if a webhook had told of it. More are what a first sweep finds, or
+// one after a long stop: they go behind what somebody asks for meanwhile.
+const fewChanged = 64
+
+// oldNews is how long ago a change was that a sweep passes over. Only the first
+// sweep of a repository finds such changes, or one after as long a stop: a look at
+// each issue that there ever was would use up what the forge allows.
+const oldNews = 30 * 24 * time.Hour
+
+// worthALook leaves out what changed long ago and is closed, or has no label by
+// which anybody might have approved it. Those that were ever tasks are known
+// otherwise, see unknown.
+func worthALook(i forge.Issue, now time.Time) bool {
+	return now.Sub(i.UpdatedAt) < oldNews || i.State == forge.Open && len(i.Labels) > 0
+}
+
+// clocksDiffer is how far a cursor may lie ahead of this clock. Beyond it somebody
+// set a date: everything is looked through once more.
+const clocksDiffer = time.Hour
+
+// changed are the issues that changed since the last sweep, or whose change did, those of
+// the very same moment that it did not see included. Which task a change delivers is what
+// the records say; of a change that they don't know, its description says so, which is a
+// hint like any other. They come by their time: with an error they are those up to a moment.
+func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
+	if before.until.After(time.Now().Add(clocksDiffer)) {
+		before = swept{}
+	}
+	now = swept{until: before.until, seen: before.seen}
+	listed := map[inbox.Key]bool{} // in keys
+	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
+		if i.UpdatedAt.Equal(before.until) && slices.Contains(before.seen, i.Number) {
+			return nil
+		}
+		switch clock := time.Now(); {
+		case i.UpdatedAt.After(clock):
+			if before.ahead[i.Number].Equal(i.UpdatedAt) {
+				now.look(i)
+				return nil
+			}
+			now.look(i)
+		case i.UpdatedAt.After(now.until):
+			now.until, now.seen = i.UpdatedAt, []int64{i.Number}
+		case i.UpdatedAt.Equal(now.until):
+			now.seen = append(slices.Clone(now.seen), i.Number)
+		}
+		task := i.Number
+		if i.IsChange {
+			task = cmp.Or(w.sup.TaskOfChange(i.Number), webhook.TaskOfChange(i.Body))
+		}
+		if key := (inbox.Key{World: w.World, Task: task}); task > 0 && worthALook(i, time.Now()) && !listed[key] {
+			listed[key] = true
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	return keys, now, err
+}
+
+// unknown are the tasks whose state refs neither schedule nor ledger knows, but for
+// those that ended long ago.
+func (s *server) unknown(ctx context.Context, w *served) ([]inbox.Key, error) {
+	known, err := s.known(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	prefix := installation.RefPrefix(s.cfg.Refs)
+	refs, err := w.Repo.Refs(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	heads := map[int64]git.OID{}
+	for _, n := range supervisor.TasksAt(refs.Names(), prefix) {
+		if !known[n] {
+			heads[n] = refs.OID(installation.StateRef(s.cfg.Refs, n))
+		}
+	}
+	if err := s.leaveOutEnded(ctx, w, heads); err != nil {
+		return nil, err
+	}
+	keys := make([]inbox.Key, 0, len(heads))
+	for _, n := range slices.Sorted(maps.Keys(heads)) {
+		keys = append(keys, inbox.Key{World: w.World, Task: n})
+	}
+	return keys, nil
+}
+
+// swept is how far the sweeps have come: the time of the newest change that was
+// seen, and the issues that changed right then. Forges count in seconds.
+//
+// An issue may say that it changes in years to come: owners of a GitLab project may
+// set that date. It never moves the cursor, or nothing would be found until then; it
+// is looked at once, and found and left out in each sweep.
+type swept struct {
+	until time.Time
+	seen  []int64
+	ahead map[int64]time.Time // issues that changed after now
+}
+
+// maxAhead bounds how many such issues are remembered; others are looked at in each
+// sweep.
+const maxAhead = 1000
+
+func (s *swept) look(i forge.Issue) {
+	if s.ahead == nil {
+		s.ahead = map[int64]time.Time{}
+	}
+	if len(s.ahead) < maxAhead {
+		s.ahead[i.Number] = i.UpdatedAt
+	}
+}
+
+// String is a cursor: the time, the numbers with commas between them, and those
+// that are ahead, each with its time.
+func (s swept) String() string {
+	if s.until.IsZero() && len(s.ahead) == 0 {
+		return ""
+	}
+	numbers := make([]string, len(s.seen))
+	for i, n := range s.seen {
+		numbers[i] = strconv.FormatInt(n, 10)
+	}
+	text := s.until.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
+	for _, n := range slices.Sorted(maps.Keys(s.ahead)) {
+		text += " " + strconv.FormatInt(n, 10) + "@" + s.ahead[n].UTC().Format(time.RFC3339Nano)
+	}
+	return text
+}
+
+// parseSwept reads a cursor. From one that is spoilt everything is looked at
+// once more.
+func parseSwept(text string) (s swept) {
+	at, list, _ := strings.Cut(text, " ")
+	s.until, _ = time.Parse(time.RFC3339Nano, at) // zero if it is none
+	list, ahead, _ := strings.Cut(list, " ")
+	for _, word := range strings.Fields(ahead) {
+		number, at, _ := strings.Cut(word, "@")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if at, err2 := time.Parse(time.RFC3339Nano, at); err == nil && err2 == nil {
+			s.look(forge.Issue{Number: n, UpdatedAt: at})
+		}
+	}
+	for _, word := range strings.Split(list, ",") {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			s.seen = append(s.seen, n)
+		}
+	}
+	return s
+}
+
+// known are the tasks that the schedule or the ledger has.
+func (s *server) known(ctx context.Context, w *served) (map[int64]bool, error) {
+	due, err := s.inbox.Scheduled(ctx, w.World)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int64]bool{}
+	for _, d := range due {
+		known[d.Key.Task] = true
+	}
+	for _, n := range w.sup.Tasks() {
+		known[n] = true
+	}
+	return known, nil
+}
