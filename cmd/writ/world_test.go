@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/server/servertest"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/local"
@@ -115,8 +116,7 @@ func TestL18_UnknownIdentityOfAURL(t *testing.T) {
 	gittest.Commit(t, repo, "refs/heads/main", "", map[string]string{"README": "x\n"})
 	issue := filepath.Join(dir, "1.md")
 	must(t, os.WriteFile(issue, []byte("# Say hello\n\n"+asks), 0o600))
-	var p forgePlace
-	p.T = t
+	p := forgePlace{&servertest.Place{T: t}}
 	run := func(where, number, state string) []string {
 		return []string{"task", "run", "--repo", where, "--issue", issue, "--number", number, "--state-dir", filepath.Join(dir, state), "--builder", "sh -c 'echo hello > out.txt'"}
 	}
