@@ -222,7 +222,7 @@ func TestX8_TriedAgainInSilence(t *testing.T) {
 	full, why := false, "All build slots of the server are in use."
 	f.exec.build = failing
 	f.crowdedDrive(&full, &why)
-	f.shows("failed, and will be tried again", "", true)
+	f.shows("failed, and will be tried again", kernel.LabelRetryPending, true)
 	full = true
 	said := f.said()
 	f.clock.advance(3_600_000)
