@@ -86,14 +86,19 @@ func changesOf(was, is git.Tree) (out []kernel.Change) {
 	return out
 }
 
-// maxNamedConflicts is how many paths a sentence names.
-const maxNamedConflicts = 10
+const (
+	// maxNamedConflicts is how many paths an answer lists.
+	maxNamedConflicts = 10
+	// maxNamed is how many a sentence names, and maxNamedPath how much of each, in
+	// characters: the status comment has to stay short.
+	maxNamed, maxNamedPath = 3, 50
+)
 
 // named lists paths for a sentence.
 func named(paths []string) string {
 	words := make([]string, 0, len(paths))
-	for _, p := range paths[:min(len(paths), maxNamedConflicts)] {
-		words = append(words, "`"+plainWord(scope.Display(p))+"`")
+	for _, p := range paths[:min(len(paths), maxNamed)] {
+		words = append(words, "`"+report.Short(plainWord(scope.Display(p)), maxNamedPath)+"`")
 	}
 	if more := len(paths) - len(words); more > 0 {
 		words = append(words, fmt.Sprintf("%d more", more))

@@ -198,6 +198,28 @@ func TestE1_ConflictIsAdapted(t *testing.T) {
 	f.verify(stateRef)
 }
 
+// TestE1_ConflictFitsAPhone: what is added to the report of a delivered change, at worst, leaves
+// all that stands above the evidence on two screens of a phone, 24 lines of 44 characters each.
+func TestE1_ConflictFitsAPhone(t *testing.T) {
+	t.Parallel()
+	f, _ := newReviewed(t, checkedTerms+"close_on: merged\n")
+	f.moveBase(map[string]string{"out.txt": "goodbye\n"})
+	f.edit(issueBody + "\nAnd more.\n")
+	f.later()
+	body := f.marked("task")[0].Body
+	shown, _, _ := strings.Cut(body[strings.Index(body, "**Writ"):], "<details>")
+	lines := 0
+	for l := range strings.Lines(shown) {
+		lines += 1 + len([]rune(l))/44
+	}
+	if lines > 48 || !strings.Contains(shown, "The base moved") || !strings.Contains(shown, "was edited after") {
+		t.Errorf("%d lines: %s", lines, shown)
+	}
+	if got := named(slices.Repeat([]string{strings.Repeat("deep/", 20) + "file.go"}, 20)); len([]rune(got)) > 200 || strings.Count(got, "/file.go`") != 3 || !strings.HasSuffix(got, " and 17 more") {
+		t.Errorf("paths are named as %s", got)
+	}
+}
+
 // TestE1_ConflictUnderAnotherContract: where the base has another contract as well, neither a
 // revision nor a refresh helps, and nobody is sent from one to the other.
 func TestE1_ConflictUnderAnotherContract(t *testing.T) {
