@@ -162,7 +162,7 @@ func TestX8_WhyItWaitsAgain(t *testing.T) {
 			t.Errorf("at once it says %s", said)
 		}
 		f.clock.advance(queuedAfter)
-		st := drive()
+		drive()
 		said := f.said()
 		if n := f.marked("task"); len(n) != 1 || !strings.Contains(n[0].Body, "**Writ: task 1 is approved, and waits for its turn.**\n\n"+why+" It starts by itself.\n") {
 			t.Errorf("it says %v", n)
@@ -170,7 +170,7 @@ func TestX8_WhyItWaitsAgain(t *testing.T) {
 		before := f.sup.deps.Ledger.Chain().Head
 		why = "A person has paused the server."
 		f.clock.advance(queuedAfter)
-		if st = drive(); f.said() != said || st.Wake != 0 || f.sup.deps.Ledger.Chain().Head != before {
+		if st := drive(); f.said() != said || st.Wake != 0 || f.sup.deps.Ledger.Chain().Head != before {
 			t.Errorf("it says more, or is to be looked at again at %d: %s", st.Wake, f.said())
 		}
 		f.says(f.scene.Owner, "/writ stop")
