@@ -39,7 +39,7 @@ func (a *app) contractInit() *cobra.Command {
 		Long: "Writes what a repository needs to be governed into a directory: the contract with every key explained, " +
 			"the form in which issues are filed, and a short guide. With --config and --repo the same is proposed " +
 			"at the forge, as a pull or merge request. What is there already is left as it is. In a clone with commits it says what the contract would " +
-			"have said to them, and which paths tasks could be allowed by default.\n\n" +
+			"have said to them, and which paths tasks could be allowed by default; a forge's repository isn't fetched for that: \"writ contract try\" says it in a clone.\n\n" +
 			"The contract observes at first: writ says what it would do and does nothing. Its first lines say how to change that.",
 		Args: cobra.MaximumNArgs(1),
 	}

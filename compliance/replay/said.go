@@ -101,7 +101,8 @@ func (v *verifier) pins(x kernel.Facts) bool {
 }
 
 // checkBuilder: the builder is the approved one, and an accepted result names the files
-// that were found changed.
+// that were found changed. Of a refresh the base may have some of them already, and a
+// revision before it named only its own: there the diff is held against the earlier one.
 func (v *verifier) checkBuilder(f *findings, seq int64, b kernel.BuilderResult) {
 	if b.Builder != v.seed.Spec.Builder {
 		f.record(seq, "It is of the builder %q, approved was %q.", b.Builder, v.seed.Spec.Builder)
@@ -109,7 +110,7 @@ func (v *verifier) checkBuilder(f *findings, seq int64, b kernel.BuilderResult) 
 	checkStream(f, seq, b.Stdout)
 	checkStream(f, seq, b.Stderr)
 	checkCost(f, seq, b.Egress)
-	if !v.accepted() || b.Result == nil || v.diff == nil || !keptWhole(v.diff.Changes) {
+	if !v.accepted() || v.refreshes() != "" || b.Result == nil || v.diff == nil || !keptWhole(v.diff.Changes) {
 		return
 	}
 	for _, x := range scope.CheckReported(b.Result.ChangedFiles, scope.Verdict{Changes: v.diff.Changes, Discarded: v.diff.Discarded}) {

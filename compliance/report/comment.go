@@ -15,7 +15,21 @@ const (
 	maxShownFiles  = 3
 	maxShownChecks = 5
 	maxShownCodes  = 3
+	// maxShownCause is how much of a subject and its detail is shown, and of all paths of a
+	// change together; the evidence has more of them.
+	maxShownCause = 160
+	// maxShownSubject leaves room for the detail.
+	maxShownSubject = 60
 )
+
+// Short is a path of which the end is shown where it has no room: there stands what tells it
+// from others.
+func Short(path string, most int) string {
+	if list := []rune(path); len(list) > most {
+		return "…" + string(list[len(list)-most+1:])
+	}
+	return path
+}
 
 // Around is what a report doesn't hold itself, and its readers look for.
 type Around struct {
@@ -87,7 +101,9 @@ func (r Report) changed(a Around) string {
 	if r.ChangeCommit == "" {
 		text += ", and not delivered"
 	}
-	return text + ": " + some(each(r.ChangedFiles, func(p string) string { return span(unreferring(visible.Path(p))) }), maxShownFiles)
+	return text + ": " + some(each(r.ChangedFiles, func(p string) string {
+		return span(Short(unreferring(visible.Path(p)), maxShownCause/min(len(r.ChangedFiles), maxShownFiles)))
+	}), maxShownFiles)
 }
 
 func (r Report) checked() string {
@@ -158,7 +174,8 @@ func (r Report) why() (out []string) {
 				if v.Code == kernel.CodeTaskStopped {
 					subject = anAct().ReplaceAllString(subject, "")
 				}
-				text = "`" + string(w.Code) + "`: " + span(longID().ReplaceAllString(strings.TrimPrefix(subject+": ", ": ")+v.Detail, "$1…"))
+				cause := strings.TrimPrefix(Short(cleanLine(subject), maxShownSubject)+": ", ": ") + v.Detail
+				text = "`" + string(w.Code) + "`: " + span(cutRunes(cleanLine(longID().ReplaceAllString(cause, "$1…")), maxShownCause))
 			}
 		}
 		if more > 1 {

@@ -151,7 +151,7 @@ func TestComment_Hostile(t *testing.T) {
 		r.Violations = append(r.Violations, kernel.Violation{Code: kernel.CodeScopeOutside, Subject: name, Detail: name})
 	}
 	got := r.Comment(Around{})
-	if n := len([]rune(got)); n > 4000 {
+	if n := len([]rune(got)); n > 1800 {
 		t.Errorf("%d characters", n)
 	}
 	for l := range strings.Lines(got) {
@@ -207,5 +207,37 @@ func TestComment_FileLikeAnAct(t *testing.T) {
 	r := Report{TaskID: 7, Violations: []kernel.Violation{{Code: kernel.CodeScopeOutside, Subject: name, Detail: "It isn't in the allowed files."}}}
 	if md := r.Comment(Around{}); !strings.Contains(md, name) {
 		t.Errorf("the file isn't named:\n%s", md)
+	}
+}
+
+// TestComment_LongNamesFitAPhone: paths and causes of any length leave the first lines on two
+// screens. Of a path the end is shown, of a cause its beginning, and the evidence has more.
+func TestComment_LongNamesFitAPhone(t *testing.T) {
+	deep := func(n int) string {
+		return strings.Repeat("some/very/deep/directory/", 9) + fmt.Sprintf("file_%d.go", n)
+	}
+	r := failed()
+	r.FinalState, r.NotBefore, r.ChangedFiles, r.Violations = kernel.TaskBlocked, "", nil, nil
+	for n := range 3 {
+		r.ChangedFiles = append(r.ChangedFiles, deep(n))
+		r.Violations = append(r.Violations, kernel.Violation{
+			Code: []kernel.Code{kernel.CodeScopeOutside, kernel.CodeScopeSize, kernel.CodePathUnsafe}[n], Subject: deep(n), Detail: "It says: " + strings.Repeat("and so on, ", 40) + "that.",
+		})
+	}
+	got, evidence := r.Comment(Around{MaxAttempts: 3}), r.Evidence(MaxMarkdown, "")
+	lines := 0
+	for l := range strings.Lines(got) {
+		lines += 1 + len([]rune(l))/phoneWidth
+	}
+	if lines > 2*phoneLines {
+		t.Errorf("%d lines on a phone:\n%s", lines, got)
+	}
+	for n := range 3 {
+		if strings.Contains(got, deep(n)) || strings.Count(got, fmt.Sprintf("/file_%d.go", n)) != 2 || !strings.Contains(evidence, deep(n)) {
+			t.Errorf("path %d isn't told by its end, or isn't whole in the evidence:\n%s", n, got)
+		}
+	}
+	if strings.Count(got, ": It says: and so on") != 3 || strings.Contains(got, "that.") {
+		t.Errorf("causes aren't cut:\n%s", got)
 	}
 }

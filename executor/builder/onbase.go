@@ -2,7 +2,6 @@ package builder
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/writbot/writ/kernel"
@@ -75,7 +74,8 @@ const agreeing = 2
 // maxBaseEnds bounds what is remembered.
 const maxBaseEnds = 1024
 
-// baseEnds remember how checks end on bases. The zero value is ready.
+// baseEnds remember how checks end on bases. An end that lacks something is never kept: the
+// operator may have installed the program or made room since. The zero value is ready.
 type baseEnds struct {
 	mu sync.Mutex
 	of map[string]baseEnd // by commit and check
@@ -97,10 +97,14 @@ func (b *baseEnds) known(key string) (end baseEnd, sure bool) {
 func (b *baseEnds) add(key string, made baseEnd) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(made.lacks) > 0 {
+		delete(b.of, key)
+		return
+	}
 	if b.of == nil || len(b.of) >= maxBaseEnds {
 		b.of = map[string]baseEnd{}
 	}
-	if was := b.of[key]; was.exit == made.exit && slices.Equal(was.lacks, made.lacks) {
+	if was := b.of[key]; was.exit == made.exit {
 		made.runs = was.runs
 	}
 	made.runs++

@@ -69,3 +69,25 @@ func TestCheck_OnTheBaseRemembered(t *testing.T) {
 		t.Errorf("%+v, %v", end, sure)
 	}
 }
+
+// TestCheck_OnTheBaseMended: what the base lacks is looked for again each time, since the
+// operator may have given it meanwhile. A change that fails then has failed by itself.
+func TestCheck_OnTheBaseMended(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	tool := kernel.Lack{Code: kernel.CodeLacksProgram, What: "tool"}
+	var ends baseEnds
+	for range agreeing + 1 {
+		ends.add("k", baseEnd{exit: kernel.Exit{Code: 127, Cause: kernel.CauseExited}, lacks: []kernel.Lack{tool}})
+		if end, sure := ends.known("k"); sure {
+			t.Errorf("what the base lacked is taken for what it lacks: %+v", end)
+		}
+	}
+	check := shCheck("needs a tool", "command -v tool || { echo \"sh: tool: not found\" >&2; exit 127; }")
+	for range agreeing + 1 {
+		out := b.check(changed(b), check)
+		if c := out.Run.Checks[0]; c.Passed || c.Lacks == nil || len(b.local.bases.of) > 0 {
+			t.Errorf("it is remembered, or isn't lacking: %+v, %+v", c, b.local.bases.of)
+		}
+	}
+}

@@ -182,8 +182,12 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 		}
 		return gitTrouble(err)
 	}
-	if e, ok := d.tree.Find(contract.Path); c.intake.Source == contract.Path && (!ok || e.OID != git.HashBlob(c.intake.Contract)) {
-		fault(kernel.CodeGovernanceMismatch, contract.Path, "The base has another contract by now than the delivered work. Have that applied there first, by `/writ refresh`, and ask again.")
+	if c.otherTerms(d.tree) {
+		paths, err := o.tracker.conflicts(ctx, c)
+		if err != nil {
+			return err
+		}
+		fault(kernel.CodeGovernanceMismatch, contract.Path, otherTermsWords(paths))
 		return nil
 	}
 	pack, err := o.seedAt(ctx, c.head.Tree)
@@ -213,6 +217,16 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 		return err
 	}
 	return o.readSealedFix(ctx, c)
+}
+
+// otherTermsWords say what helps where a revision would be under another contract: a refresh
+// gets there, unless the work doesn't apply on the base either.
+func otherTermsWords(conflicts []string) string {
+	const other = "The base has another contract by now than the delivered work"
+	if len(conflicts) == 0 {
+		return other + ". Have that applied there first, by `/writ refresh`, and ask again."
+	}
+	return other + ", and the work can't be applied there, which has another content at " + named(conflicts) + ". Merge it by hand and look at what comes of it, or close the change unmerged and have the work done anew."
 }
 
 // countComments lists the comments that count. While the issue is only told what is, what

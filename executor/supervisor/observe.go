@@ -52,6 +52,7 @@ type observation struct {
 	check           forge.Check       // that the change's commit is owed
 	said            replies           // writ's answers to commands, as the issue shows them
 	toldSeq         int64             // the highest number of a state commit that the issue tells of
+	toldWait        string            // the act of which the issue tells why its work waits for room, "" for none
 	replies         map[int64]wording // to be given, by the command's comment
 	left            *left             // what an interrupted run has sealed, where it was asked for
 	fresh           *fresh            // delivered work, made again on the base as it is now, where that was asked for

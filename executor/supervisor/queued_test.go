@@ -133,3 +133,100 @@ func TestX8_WhyItWaits(t *testing.T) {
 	f.shows("task 1 completed", kernel.LabelCompleted, false)
 	f.verify(stateRef)
 }
+
+// crowdedDrive is a drive of a server whose slots are all in use while full says so.
+func (f *forged) crowdedDrive(full *bool, why *string) Status {
+	f.t.Helper()
+	st, err := f.task.Drive(f.t.Context(), DriveOptions{Actor: "writ", Yield: true, Admit: func([]string) bool { return !*full }, Why: func() string { return *why }})
+	must(f.t, err)
+	return st
+}
+
+// TestX8_WhyItWaitsAgain: a task that has a status comment says why it waits as well, once
+// for each act: that comment speaks of an end which a person has moved on from.
+func TestX8_WhyItWaitsAgain(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, func(f *forged) { f.place.terms = "version: 1\nbudgets: {attempts: 1}\n" })
+	full, why := false, "All build slots of the server are in use."
+	drive := func() Status { return f.crowdedDrive(&full, &why) }
+	build := f.exec.build
+	f.exec.build = failing
+	drive()
+	f.shows("task 1 is blocked", kernel.LabelBlocked, true)
+	full = true
+	for range 2 {
+		f.says(f.scene.Owner, "/writ retry")
+		f.clock.advance(1000)
+		drive()
+		if said := f.said(); strings.Contains(said, "waits for its turn") {
+			t.Errorf("at once it says %s", said)
+		}
+		f.clock.advance(queuedAfter)
+		drive()
+		said := f.said()
+		if n := f.marked("task"); len(n) != 1 || !strings.Contains(n[0].Body, "**Writ: task 1 is approved, and waits for its turn.**\n\n"+why+" It starts by itself.\n") {
+			t.Errorf("it says %v", n)
+		}
+		before := f.sup.deps.Ledger.Chain().Head
+		why = "A person has paused the server."
+		f.clock.advance(queuedAfter)
+		if st := drive(); f.said() != said || st.Wake != 0 || f.sup.deps.Ledger.Chain().Head != before {
+			t.Errorf("it says more, or is to be looked at again at %d: %s", st.Wake, f.said())
+		}
+		f.says(f.scene.Owner, "/writ stop")
+		f.clock.advance(120_000)
+		drive()
+		f.shows("stopped", "", true)
+	}
+	f.says(f.scene.Owner, "/writ retry")
+	f.exec.build, full = build, false
+	f.clock.advance(120_000)
+	f.wants(drive(), kernel.StandFinal)
+	f.shows("task 1 completed", kernel.LabelCompleted, false)
+	f.verify(stateRef)
+}
+
+// TestX8_WhyARevisionWaits: so does delivered work of which somebody asks for more.
+func TestX8_WhyARevisionWaits(t *testing.T) {
+	t.Parallel()
+	f, _ := newReviewed(t, checkedTerms+"close_on: merged\n")
+	full, why := true, "All build slots of the server are in use."
+	was, run := f.ref(changeRef), f.trailer("writ-run-id")
+	f.says(f.scene.Owner, "/writ fix")
+	f.clock.advance(queuedAfter)
+	f.crowdedDrive(&full, &why)
+	body := f.marked("task")[0].Body
+	if !strings.Contains(body, "is verified, and what was asked of its change waits for its turn ([") || !strings.Contains(body, why+" That starts by itself") {
+		t.Errorf("it says %s", body)
+	}
+	why = "A person has paused the server."
+	f.clock.advance(120_000)
+	f.crowdedDrive(&full, &why)
+	if now := f.marked("task"); len(now) != 1 || now[0].Body != body {
+		t.Errorf("it says %v", now)
+	}
+	full = false
+	f.clock.advance(120_000)
+	f.crowdedDrive(&full, &why)
+	f.showBranch()
+	f.later()
+	f.revisedOn(was, run, "hello, world\n")
+	f.shows("is verified, and waits for the merge of its change", "", true)
+}
+
+// TestX8_TriedAgainInSilence: a further attempt for the same act waits for room without a
+// word: the report says already that the task is tried again, and why.
+func TestX8_TriedAgainInSilence(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	full, why := false, "All build slots of the server are in use."
+	f.exec.build = failing
+	f.crowdedDrive(&full, &why)
+	f.shows("failed, and will be tried again", kernel.LabelRetryPending, true)
+	full = true
+	said := f.said()
+	f.clock.advance(3_600_000)
+	if f.crowdedDrive(&full, &why); f.said() != said {
+		t.Errorf("it says %s", f.said())
+	}
+}

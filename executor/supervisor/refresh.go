@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/scope"
@@ -38,7 +39,7 @@ func (i *tracker) conflicts(ctx context.Context, c *observation) ([]string, erro
 			return nil, gitTrouble(err) // what can't be read is told of elsewhere
 		}
 		_, paths := replay.Rebased(changesOf(was, is), c.intake.base)
-		i.rebased = rebased{key, paths}
+		i.rebased = rebased{key, paths, c.otherTerms(is)}
 	}
 	return i.rebased.conflicts, nil
 }
@@ -47,6 +48,24 @@ func (i *tracker) conflicts(ctx context.Context, c *observation) ([]string, erro
 type rebased struct {
 	key       [2]git.OID // change and base
 	conflicts []string
+	terms     bool // the base has another contract by now than the change
+}
+
+// otherTerms reports whether the base has another contract by now than a delivered commit,
+// which is under its own and can't be revised under that of the base.
+func (c *observation) otherTerms(delivered git.Tree) bool {
+	e, ok := delivered.Find(contract.Path)
+	return c.intake.Source == contract.Path && (!ok || e.OID != git.HashBlob(c.intake.Contract))
+}
+
+// adaptWords say what a revision does where the delivered work no longer applies: it stands
+// on its old base all the same.
+func (i *tracker) adaptWords(c *observation) string {
+	if i.rebased.terms && i.rebased.key == [2]git.OID{c.verified(), c.intake.BaseCommit} {
+		return "`/writ fix` and `/writ refresh` don't help here, since the base has another contract by now as well. "
+	}
+	return "Or comment `/writ fix` and what should be different: a builder adapts the change, but on its old base, and it knows of the new one only what you say. " +
+		"`/writ refresh` applies it once it leaves these paths alone, or has them as the base has. "
 }
 
 // changesOf are the changes that lead from one tree to another, as far as trees tell.
@@ -67,14 +86,19 @@ func changesOf(was, is git.Tree) (out []kernel.Change) {
 	return out
 }
 
-// maxNamedConflicts is how many paths a sentence names.
-const maxNamedConflicts = 10
+const (
+	// maxNamedConflicts is how many paths an answer lists.
+	maxNamedConflicts = 10
+	// maxNamed is how many a sentence names, and maxNamedPath how much of each, in
+	// characters: the status comment has to stay short.
+	maxNamed, maxNamedPath = 3, 50
+)
 
 // named lists paths for a sentence.
 func named(paths []string) string {
 	words := make([]string, 0, len(paths))
-	for _, p := range paths[:min(len(paths), maxNamedConflicts)] {
-		words = append(words, "`"+plainWord(scope.Display(p))+"`")
+	for _, p := range paths[:min(len(paths), maxNamed)] {
+		words = append(words, "`"+report.Short(plainWord(scope.Display(p)), maxNamedPath)+"`")
 	}
 	if more := len(paths) - len(words); more > 0 {
 		words = append(words, fmt.Sprintf("%d more", more))
@@ -95,7 +119,7 @@ func (i *tracker) movedWords(ctx context.Context, c *observation, ch *kernel.Cha
 		return "", err
 	}
 	return "\n**The base moved.** It has another content by now at " + named(paths) + ", which this work changes too, so that what was verified no longer applies there as it is. " +
-		"A merge would mix the two line by line, and nothing has checked what that gives.\n\n**Now:** merge it by hand and look at what comes of it, or close the change unmerged. " + i.againWords(), nil
+		"A merge would mix the two line by line, and nothing has checked what that gives.\n\n**Now:** Merge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords(), nil
 }
 
 // fresh is the delivered work at HEAD, made again on the base as it is now under one
@@ -600,7 +624,7 @@ func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reactio
 		conflict = conflict || v.Code == kernel.CodeBaseMoved
 	}
 	if conflict {
-		text += "\nTo have the work done anew on the base as it is now, close the change unmerged. " + i.againWords()
+		text += "\nMerge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords()
 	}
 	return forge.ReactionConfused, text
 }

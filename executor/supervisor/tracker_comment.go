@@ -87,6 +87,22 @@ func (m marker) doubts(text string) bool {
 	return slices.Contains(lines[:min(len(lines), 3)], strings.TrimSpace(m.doubted()))
 }
 
+// waiting is the line below those of a text that says why the work waits that an act asks for.
+func (m marker) waiting(act string) string {
+	return fmt.Sprintf("<!-- writ:waits:%s:%d act=%s -->\n", m.world, m.task, plainWord(act))
+}
+
+// waits is the act that such a text names, "" for another text.
+func (m marker) waits(text string) string {
+	lines := strings.SplitN(strings.TrimSpace(text), "\n", 5)
+	for _, l := range lines[:min(len(lines), 4)] {
+		if act, ok := strings.CutPrefix(strings.TrimSpace(l), fmt.Sprintf("<!-- writ:waits:%s:%d act=", m.world, m.task)); ok {
+			return strings.TrimSuffix(act, " -->")
+		}
+	}
+	return ""
+}
+
 func (m marker) status(text string) (run string, ok bool) { return m.find("task", text) }
 func (m marker) alert(text string) (run string, ok bool)  { return m.find("alert", text) }
 
@@ -158,7 +174,10 @@ func (i *tracker) statusText(ctx context.Context, c *observation, f *kernel.Issu
 		if i.worker.outageWords() != "" && stands.Standing == kernel.StandActing {
 			return i.outageText(), nil
 		}
-		return i.queuedText(c, f, stands), nil
+		if stands.Action != kernel.ActionClaim {
+			return message{}, nil
+		}
+		return i.queuedText(c, f), nil
 	case kernel.StandFinal, kernel.StandDue, kernel.StandWaiting, kernel.StandHalted:
 		if !c.facts.HeadCounts() || c.facts.Missing != nil {
 			break
@@ -207,7 +226,19 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 	if err != nil {
 		return message{}, err
 	}
+	if i.asksForMore(c) && i.worker.waitWords() != "" {
+		if m := i.queuedText(c, f); m.shown != "" || c.toldWait != "" {
+			return m, nil
+		}
+	}
 	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+c.spentWords()+editedWords(c)+halted))
+}
+
+// asksForMore reports whether delivered work would be claimed for what somebody asks of it.
+func (i *tracker) asksForMore(c *observation) bool {
+	tick := c.facts
+	tick.Request, tick.Issue = kernel.RequestTick, nil
+	return c.facts.Delivered() && kernel.DecideOn(tick, "").Action == kernel.ActionClaim
 }
 
 // linesOf counts the lines of the change that delivers a result, nil where there is none,
@@ -650,18 +681,23 @@ func (c *observation) alertOf() string {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// queuedText says why a task waits that could be claimed; nothing where it has room.
-func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts, stands kernel.Decision) message {
-	i.worker.guard.Lock()
-	denied, why := i.worker.admission.denied, i.worker.admission.why
-	i.worker.guard.Unlock()
-	if !denied || why == nil || stands.Action != kernel.ActionClaim || len(f.Comments) > 0 ||
-		c.clock.WallMs < c.intake.Approval.Time+queuedAfter {
+// queuedText says why a task waits that could be claimed, once for each act; nothing where it
+// has room. What is asked of delivered work is told with the link to its change.
+func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts) message {
+	words := i.worker.waitWords()
+	at, unsaid := c.waitsSince(f)
+	if words == "" || !unsaid || c.clock.WallMs < at+queuedAfter {
 		return message{}
 	}
-	words := why()
-	if words == "" {
-		return message{}
+	act, _ := c.wanted()
+	stands, then := "is approved, and waits for its turn", "It starts by itself."
+	if c.facts.Delivered() {
+		stands, then = "is verified, and what was asked of its change waits for its turn", "That starts by itself, and the change stays as it is until then."
+		if link := c.changeLink(f.Change); link != "" {
+			stands += " (" + link + ")"
+		}
 	}
-	return i.headed("is approved, and waits for its turn", "\n"+words+" It starts by itself.\n", nil, "")
+	m := i.headed(stands, "\n"+words+" "+then+"\n", nil, "")
+	m.shown = i.marker().waiting(act) + m.shown
+	return m
 }

@@ -89,6 +89,7 @@ func (i *tracker) shown(c *observation, seen *approval.Facts) *kernel.IssueFacts
 		if run, ok := marks.status(k.Body); ok {
 			told = told || strings.Contains(k.Body, "task_final_state: ")
 			f.Comments = append(f.Comments, kernel.CommentFacts{ID: k.ID, Run: run, Digest: textDigest(k.Body)})
+			c.toldWait = marks.waits(k.Body)
 		}
 		if run, ok := marks.alert(k.Body); ok && run == c.alertOf() {
 			f.Alerts++

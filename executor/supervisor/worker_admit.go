@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"time"
+
+	"github.com/writbot/writ/kernel"
 )
 
 // idleAfter is how long nothing of a task may run, while it waits for somebody outside,
@@ -33,8 +35,8 @@ func (w *worker) enter(o DriveOptions) {
 	w.admission = admission{admit: o.Admit, idle: o.Idle, why: o.Why, since: time.Now()}
 }
 
-// queuedAfter is how long after its approval a task that has no room yet says why. Most
-// have some by then, and their status comment says more.
+// queuedAfter is how long after an act a task that has no room yet for what it asks says why.
+// Most have some by then, and their status comment says more.
 const queuedAfter = 15_000 // ms
 
 // queued is what a task without room for its claim has to say on the issue.
@@ -44,15 +46,15 @@ type queued struct {
 	at     int64 // when it has something to say, Unix milliseconds; 0 for never
 }
 
-// queuedOf reads it off the issue: the approval is answered at once, and where nothing was
-// told yet a sentence says why it waits, once.
+// queuedOf reads it off the issue: a label is answered at once, and a sentence says why the
+// task waits, once for each act.
 func (w *worker) queuedOf(c *observation) queued {
 	q := queued{is: true}
-	if c.shown == nil || c.shown.Gone || !w.remote || len(c.shown.Comments) > 0 {
+	if c.shown == nil || c.shown.Gone || !w.remote {
 		return q
 	}
-	if w.admission.why != nil {
-		q.at = c.intake.Approval.Time + queuedAfter
+	if at, unsaid := c.waitsSince(c.shown); unsaid && w.admission.why != nil {
+		q.at = at + queuedAfter
 	}
 	due := q.at > 0 && c.clock.WallMs >= q.at
 	if due {
@@ -60,6 +62,45 @@ func (w *worker) queuedOf(c *observation) queued {
 	}
 	q.speaks = due || c.shown.See != ""
 	return q
+}
+
+// wanted is the act that asks for a claim, and that which HEAD rests on: of delivered work it
+// asks for a refresh or a revision.
+func (c *observation) wanted() (act, done string) {
+	if !c.facts.Delivered() {
+		return c.facts.Act, c.facts.Head.Act
+	}
+	if r := c.facts.Refresh; r != nil && r.Auto == nil {
+		act = r.Act
+	}
+	if f := c.facts.Fix; f != nil && kernel.NewerAct(f.Act, act) {
+		act = f.Act
+	}
+	return act, c.facts.Head.RefreshAct
+}
+
+// waitsSince is when the act was that waits for room, and whether the issue has yet to say
+// why. What is tried again for an act that HEAD rests on already says enough by its report.
+func (c *observation) waitsSince(f *kernel.IssueFacts) (at int64, unsaid bool) {
+	act, done := c.wanted()
+	switch {
+	case len(f.Comments) == 0:
+		return c.intake.Approval.Time, true
+	case !kernel.NewerAct(act, done), act == c.toldWait:
+		return 0, false
+	}
+	return kernel.ActTime(act), true
+}
+
+// waitWords say why there was no room for it last, "" where there was, or nobody knows.
+func (w *worker) waitWords() string {
+	w.guard.Lock()
+	denied, why := w.admission.denied, w.admission.why
+	w.guard.Unlock()
+	if !denied || why == nil {
+		return ""
+	}
+	return why()
 }
 
 // mayRun asks for room where there is none yet. What starts keeps it until it has ended.

@@ -134,6 +134,11 @@ func TestOpen(t *testing.T) {
 		t.Errorf("the contract is %+v, %v", c, faults)
 	}
 	again := s.open(onboard.Waiting)
+	for _, o := range []onboard.Outcome{out, again} {
+		if lines := o.Lines(onboard.GitHub); !strings.Contains(lines[len(lines)-1], onboard.Branch+" checked out, `writ contract try`") {
+			t.Errorf("it doesn't say how the contract is tried: %q", lines)
+		}
+	}
 	if again.Change.Number != out.Change.Number || s.tip(onboard.Branch) != tip {
 		t.Errorf("the second call made %+v", again)
 	}

@@ -55,5 +55,8 @@ func (o Outcome) Lines(k Kind) []string {
 	for _, p := range o.Kept {
 		out = append(out, "  leaves "+p+" as it is")
 	}
+	if o.State == Opened || o.State == Waiting {
+		out = append(out, fmt.Sprintf("what the contract would have said to the last commits was not tried here: in a clone that has the branch %s checked out, `writ contract try` does that", Branch))
+	}
 	return out
 }

@@ -47,22 +47,80 @@ func TestTry_AgreesWithTheWalk(t *testing.T) {
 	}
 }
 
-// TestTry_AgreesOnThisRepository: the same for as much as there is of this repository's
-// own history, which a shallow clone has none of.
+// TestTry_AgreesOnThisRepository: the same for this repository's own history. A clone that
+// ends before a hundred commits of it are judged has shown too little.
 func TestTry_AgreesOnThisRepository(t *testing.T) {
 	dir, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tip := git.OID(gittest.Git(t, dir, "-c", "safe.directory=*", "rev-parse", "HEAD"))
-	w := agree(t, dir, tip, "version: 1\ndefaults: {allowed_files: ['cmd/**', 'executor/**', 'compliance/**', docs/*, README.md, CHANGELOG.md]}\n")
+	w := agree(t, dir, tip, "version: 1\ndefaults: {allowed_files: ['cmd/**', 'executor/**', 'compliance/**', docs/*, README.md, CHANGELOG.md]}\n"+
+		"commit: {template: 'work {task}: {title}', pattern: '^work [0-9]+: [^,]+$'}\n")
+	tellShort(t, w, os.Getenv("CI") == "true")
 	t.Logf("%d commits of this repository were judged, %d of them accepted", w.judged, w.codes[""])
+	refused := 0
+	for _, c := range w.list {
+		comma := strings.Contains(contract.SafeTitle(c.Title), ",")
+		refused += int(count(comma))
+		if got := slices.ContainsFunc(w.said[c.ID], named); got != comma {
+			t.Errorf("%q: refused for its first line: %v, and it has a comma: %v", c.Title, got, comma)
+		}
+	}
+	if w.judged >= agreed && (refused == 0 || refused == w.judged) {
+		t.Errorf("of %d commits %d have a comma in their first line: the rule divides nothing", w.judged, refused)
+	}
+}
+
+// named reports whether a violation is one of the contract's own rule for first lines.
+func named(v kernel.Violation) bool {
+	return v.Code == kernel.CodeMessageInvalid && v.Subject == "commit.pattern"
+}
+
+// TestTry_TooShort: which histories have shown too little.
+func TestTry_TooShort(t *testing.T) {
+	for name, c := range map[string]struct {
+		w       walked
+		ci, bad bool
+	}{
+		"enough":                 {w: walked{judged: agreed}},
+		"enough of a shallow":    {w: walked{judged: agreed, shallow: true}, ci: true},
+		"whole, and too few":     {w: walked{judged: agreed - 1}, bad: true},
+		"shallow":                {w: walked{judged: 1, shallow: true}},
+		"shallow, for others":    {w: walked{judged: 1, shallow: true}, ci: true, bad: true},
+		"nothing of a whole one": {bad: true},
+	} {
+		if got := tooShort(c.w, c.ci); (got != "") != c.bad {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// tellShort fails where too few commits were judged: each history but a shallow clone's has
+// enough, and who runs all tests for others has to clone it whole.
+func tellShort(t *testing.T, w walked, ci bool) {
+	t.Helper()
+	if why := tooShort(w, ci); why != "" {
+		t.Error(why)
+	} else if w.judged < agreed {
+		fmt.Fprintf(os.Stderr, "%s SHOWS NOTHING: the clone is shallow, and %d of %d commits were judged. `git fetch --unshallow` gets the others.\n", t.Name(), w.judged, agreed)
+	}
+}
+
+func tooShort(w walked, ci bool) string {
+	if w.judged >= agreed || w.shallow && !ci {
+		return ""
+	}
+	return fmt.Sprintf("%d commits were judged, not %d; the clone is shallow: %v", w.judged, agreed, w.shallow)
 }
 
 // walked is what a history came to.
 type walked struct {
 	judged, merges int
 	codes          map[kernel.Code]int
+	shallow        bool // the clone ends before the history does
+	list           []Commit
+	said           map[git.OID][]kernel.Violation
 }
 
 // agree judges each commit twice.
@@ -78,11 +136,12 @@ func agree(t *testing.T, dir string, tip git.OID, text string) walked {
 	}
 	defer repo.Close()
 	var list []Commit
-	if _, err := Read(repo).Each(context.Background(), tip, agreed, func(c Commit) error { list = append(list, c); return nil }); err != nil {
+	shallow, err := Read(repo).Each(context.Background(), tip, agreed, func(c Commit) error { list = append(list, c); return nil })
+	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(list)
-	w := walked{codes: map[kernel.Code]int{}}
+	w := walked{codes: map[kernel.Code]int{}, shallow: shallow, list: list, said: map[git.OID][]kernel.Violation{}}
 	ws := workspace{t: t, repo: repo, dir: filepath.Join(t.TempDir(), "ws")}
 	for _, c := range list {
 		want := ws.judge(c, k)
@@ -101,6 +160,7 @@ func agree(t *testing.T, dir string, tip git.OID, text string) walked {
 			t.Fatalf("%s %q: the walk wants:\n%s", c.ID, c.Title, diff)
 		}
 		w.judged++
+		w.said[c.ID] = got.Violations
 		w.merges += int(count(c.Merge))
 		if got.Accepted() {
 			w.codes[""]++
