@@ -19,9 +19,9 @@ const (
 // The outcome rests on no way of comparing that a program chooses. A line is kept by a side
 // if each shortest way from the text to that side keeps it, and has it at the same place;
 // lines that both sides keep cut all three texts into pieces, and of each piece one side at
-// most may have made something else, or both the same. git chooses one shortest way for
-// each side. So its pieces are these or smaller ones, and where it merges too, it comes to
-// the same.
+// most may have made something else, or both the same. git merge-file chooses one shortest
+// way for each side. So its pieces are these or smaller ones, and where it merges too, it
+// comes to the same.
 func MergeLines(base, ours, theirs []byte) (merged []byte, ok bool) {
 	kinds := map[string]int32{}
 	var texts [3][][]byte
