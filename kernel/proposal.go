@@ -112,6 +112,17 @@ type Diff struct {
 	// come with their manifests; both by path.
 	Guarded []GuardedPath `json:"guarded,omitempty"`
 	Locks   []string      `json:"locks,omitempty"`
+	// Merged are the files that are merges, where a verified diff was applied on another
+	// base that had changed them too; by path.
+	Merged []MergedFile `json:"merged,omitempty"`
+}
+
+// MergedFile is a changed file whose content is a merge by lines: of which git blobs.
+type MergedFile struct {
+	Path     string `json:"path"`
+	BaseID   string `json:"base_id"`   // before the work, on the base that it was verified on
+	OursID   string `json:"ours_id"`   // as the work left it there
+	TheirsID string `json:"theirs_id"` // on the base that it was applied on
 }
 
 // GuardedPath is a changed path that nothing is delivered with until a person has accepted

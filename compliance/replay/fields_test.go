@@ -134,6 +134,31 @@ func TestR1_EachFieldIsNoticed(t *testing.T) {
 	t.Logf("%d lies", n)
 }
 
+// TestR1_MergedOnNoOtherBase: only a run that applied delivered work on another base may say
+// that files are merges.
+func TestR1_MergedOnNoOtherBase(t *testing.T) {
+	f := newForger(completed(t))
+	for _, r := range f.records() {
+		if r.Kind != kernel.KindDiff {
+			continue
+		}
+		y := f.with(r.Seq, func(r *kernel.Record) {
+			var d kernel.Diff
+			f.stage.must(canon.UnmarshalCanonical(r.Body, &d))
+			id := d.Changes[0].AfterID
+			d.Merged = []kernel.MergedFile{{Path: d.Changes[0].Path, BaseID: id, OursID: id, TheirsID: id}}
+			var err error
+			r.Body, err = canon.Marshal(d)
+			f.stage.must(err)
+		})
+		if rep := y.verify(); rep.OK || !strings.Contains(rep.Plain(), "It says that files were merged") {
+			t.Errorf("it verifies, or says another thing:\n%s", rep.Plain())
+		}
+		return
+	}
+	t.Error("the evidence has no diff")
+}
+
 // rowOf is the row of [unread] that a path has, or would have.
 func rowOf(path string) string {
 	if unread[path] != "" {

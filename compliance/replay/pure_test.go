@@ -32,7 +32,7 @@ var allowed = []string{
 var used = map[string][]string{
 	"time":        {"Parse", "RFC3339"},
 	"ssh":         {"PublicKey", "MarshalAuthorizedKey"},
-	"git":         {"Commit", "Tree", "Unequal", "Refs", "OID", "Entry", "Mode", "ModeFile", "ModeExec", "ModeSymlink", "ModeGitlink", "NewObjects", "HashBlob", "Fingerprint", "CodeOf", "CodeCommitAmbiguous", "CodeObjectMissing", "CodeObjectInvalid"},
+	"git":         {"Commit", "Tree", "Unequal", "Refs", "OID", "Entry", "Mode", "ModeFile", "ModeExec", "ModeSymlink", "ModeGitlink", "NewObjects", "HashBlob", "MergeLines", "Fingerprint", "CodeOf", "CodeCommitAmbiguous", "CodeObjectMissing", "CodeObjectInvalid"},
 	"ledger":      {"Proof", "Ledger", "Checkpoint", "DecodeRecord", "OpenCheckpoint", "VerifyInclusion"},
 	"instancekey": {"Public", "ParsePublic"},
 	"report":      {"Report", "Merge", "RunRecord", "Version", "Markdown", "Counted"},

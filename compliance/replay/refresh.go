@@ -5,51 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
-
-// Rebased applies a verified diff on another base. A diff replaces whole files and names
-// what each was before: it applies where the base has that at every path, or has what the
-// diff leaves there already, which is then no change any more. Everything else is a
-// conflict; nothing is mixed line by line, for nobody has verified what that gives.
-func Rebased(changes []kernel.Change, base git.Tree) (left []kernel.Change, conflicts []string) {
-	left = []kernel.Change{}
-	for _, c := range changes {
-		id, mode := "", ""
-		if e, there := base.Find(c.Path); there {
-			id, mode = string(e.OID), e.Mode.String()
-		}
-		switch {
-		case id == c.AfterID && mode == c.AfterMode:
-		case id != c.BeforeID || mode != c.BeforeMode, id == "" && inTheWay(base, c.Path, changes):
-			conflicts = append(conflicts, c.Path)
-		default:
-			left = append(left, c)
-		}
-	}
-	return left, conflicts
-}
-
-// inTheWay reports whether a file can't be added: something lies below its path, or a file
-// where one of its directories must be. What the diff deletes is in nobody's way.
-func inTheWay(base git.Tree, added string, changes []kernel.Change) bool {
-	deleted := func(p string) bool {
-		return slices.ContainsFunc(changes, func(c kernel.Change) bool { return c.Path == p && c.Op == kernel.OpDelete })
-	}
-	for at := strings.LastIndexByte(added, '/'); at > 0; at = strings.LastIndexByte(added[:at], '/') {
-		if _, is := base.Find(added[:at]); is && !deleted(added[:at]) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(base.Entries, func(e git.Entry) bool {
-		return strings.HasPrefix(e.Path, added+"/") && !deleted(e.Path)
-	})
-}
 
 // KindRefresh is the kind of a [RefreshRecord].
 const KindRefresh = "refresh"
@@ -100,6 +61,8 @@ type Refreshed struct {
 	Top  git.OID
 	Pack Pack
 	Head HeadInfo
+	// Merges are the files of which those are merged that the base changed too, by id.
+	Merges map[git.OID][]byte
 }
 
 // maxRefreshes bounds how many results, each applied on another base than the one before,
@@ -110,6 +73,25 @@ const maxRefreshes = 32
 func (r *reader) refreshed() (err error) {
 	r.head.Refreshed, err = r.replaced(kernel.TrailerRefreshes)
 	return err
+}
+
+// merges reads the files that the refresh of a result merges.
+func (r *reader) merges() error {
+	b := r.head.Refreshed
+	if b == nil || r.head.Base == nil {
+		return nil
+	}
+	changes, ok := newVerifier(b.Pack, b.Head, Options{}).whole()
+	if !ok {
+		return nil // which the checks say
+	}
+	ids := ToMerge(changes, r.head.Base.Tree)
+	if len(ids) == 0 {
+		return nil
+	}
+	blobs, err := r.blobs(ids)
+	b.Merges = blobs
+	return gone(err)
 }
 
 // replaced reads the result right below a claim with a trailer that names its run; nil for
@@ -128,7 +110,7 @@ func (r *reader) replaced(key string) (*Refreshed, error) {
 		return nil, gone(err)
 	}
 	r.size = below.size
-	return &Refreshed{claim.Parents[0], below.pack, below.head}, nil
+	return &Refreshed{Top: claim.Parents[0], Pack: below.pack, Head: below.head}, nil
 }
 
 // restored reads the result below a HEAD that put it back.
@@ -199,7 +181,11 @@ func (v *verifier) checkRefreshed(f *findings) string {
 	if v.seed != nil && was.seed != nil && !slices.Equal(v.seed.Told(), was.seed.Told()) {
 		f.file(FileSeedPack, "It names %d comments that the work was revised for, and what it replaced %d.", len(v.seed.Told()), len(was.seed.Told()))
 	}
-	return fmt.Sprintf("It is the verified change of run %s, applied on the base %s.", v.refreshes(), v.said(kernel.TrailerBase))
+	said := fmt.Sprintf("It is the verified change of run %s, applied on the base %s.", v.refreshes(), v.said(kernel.TrailerBase))
+	if v.diff != nil && len(v.diff.Merged) > 0 {
+		said += fmt.Sprintf(" Merged by lines with what the base has: %s.", mergedWords(v.diff.Merged))
+	}
+	return said
 }
 
 // checkAuto: where nobody asked for it, the contract in force on this base did, for this
@@ -256,8 +242,12 @@ func (v *verifier) checkRebased(f *findings, was *verifier) {
 		}
 		return
 	}
-	if want, conflicts := Rebased(changes, v.head.Base.Tree); len(conflicts) > 0 || !slices.Equal(want, v.diff.Changes) {
+	want := Rebased(changes, v.head.Base.Tree, v.head.Refreshed.Merges)
+	if len(want.Conflicts) > 0 || !slices.Equal(want.Changes, v.diff.Changes) {
 		f.record(v.diffSeq(), "It is not the diff of run %s as it applies on this base.", v.refreshes())
+	}
+	if !slices.Equal(want.Merged, v.diff.Merged) {
+		f.record(v.diffSeq(), "The files that it says were merged by lines are not those that were.")
 	}
 }
 

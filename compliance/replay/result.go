@@ -153,6 +153,9 @@ func (v *verifier) checkProposals(f *findings, j *verdict) {
 	if int64(len(diff.body.Changes)) != run.Changes || !equal(diff.body.Violations, run.Scope) {
 		f.record(diff.seq, "The verdict rests on another diff.")
 	}
+	if len(diff.body.Merged) > 0 && v.refreshes() == "" {
+		f.record(diff.seq, "It says that files were merged, and was applied on no other base.")
+	}
 	if again := v.rematch(diff.body); len(diff.body.Violations) == 0 && len(again) > 0 {
 		f.record(diff.seq, "Matched again, %s: %s", again[0].Subject, again[0].Detail)
 	}

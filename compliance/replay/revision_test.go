@@ -76,7 +76,7 @@ func revised(t *testing.T, was sample, spoil func(*kernel.Revision)) sample {
 	claim := was.head.Leases[len(was.head.Leases)-1]
 	x.head.Leases[len(x.head.Leases)-1] = x.raw(claim.Tree, []git.OID{was.head.Commit.OID}, string(claim.Message), nil)
 	x.signMessage(message)
-	x.head.Over = &Refreshed{was.head.Commit.OID, was.pack, was.head}
+	x.head.Over = &Refreshed{Top: was.head.Commit.OID, Pack: was.pack, Head: was.head}
 	x.head.Base = was.head.Change
 	read := reader{ctx: t.Context(), repo: was.stage.repo, head: x.head, pack: x.pack}
 	was.stage.must(read.told())

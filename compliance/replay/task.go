@@ -223,8 +223,10 @@ func (r *reader) read(oid git.OID) error {
 	if err := r.delivered(); err != nil {
 		return err
 	}
-	if err := r.told(); err != nil {
-		return err
+	for _, read := range []func() error{r.merges, r.told} {
+		if err := read(); err != nil {
+			return err
+		}
 	}
 	return r.merged()
 }

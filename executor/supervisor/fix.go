@@ -183,11 +183,11 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 		return gitTrouble(err)
 	}
 	if c.otherTerms(d.tree) {
-		paths, err := o.tracker.conflicts(ctx, c)
+		on, err := o.tracker.rebasedHere(ctx, c)
 		if err != nil {
 			return err
 		}
-		fault(kernel.CodeGovernanceMismatch, contract.Path, otherTermsWords(paths))
+		fault(kernel.CodeGovernanceMismatch, contract.Path, otherTermsWords(on.conflicts))
 		return nil
 	}
 	pack, err := o.seedAt(ctx, c.head.Tree)

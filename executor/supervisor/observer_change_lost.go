@@ -211,10 +211,17 @@ func (o *observer) reapplied(ctx context.Context, of *refreshed, inputs git.OID,
 	if r.base, err = o.s.deps.Repo.Tree(ctx, git.OID(r.pack.Pins.BaseCommit)); err != nil {
 		return "", gitTrouble(err)
 	}
-	if r.built.Diff.Changes, _ = replay.Rebased(work.diff.Changes, r.base); len(r.built.Diff.Changes) == 0 {
-		return "", nil
+	on, err := rebasedOn(ctx, o.s.deps.Repo, work.diff.Changes, r.base)
+	if err != nil || len(on.Changes) == 0 {
+		return "", err
 	}
-	if r.built.Contents, err = o.contentsOf(ctx, r.built.Diff.Changes); err != nil {
+	r.built.Diff.Changes = on.Changes
+	if of.commit.Tree == inputs { // its own merges
+		if on.Contents, err = o.mergedAgain(ctx, work.diff.Merged); err != nil {
+			return "", gitTrouble(err)
+		}
+	}
+	if r.built.Contents, err = o.contentsOf(ctx, on); err != nil {
 		return "", gitTrouble(err)
 	}
 	oid, err := changeCommit(objs, r, who)

@@ -437,6 +437,9 @@ func (o *observer) judgeSealed(ctx context.Context, c *observation, l *left) err
 	if err != nil {
 		return err
 	}
+	if len(l.work.Diff.Merged) > 0 {
+		l.fault(kernel.CodeEvidenceInvalid, "It says that files were merged, which no builder's work is.")
+	}
 	if !same(v.Diff("", "").Guarded, l.work.Diff.Guarded) || !same(v.Diff("", "").Locks, l.work.Diff.Locks) {
 		l.fault(kernel.CodeEvidenceInvalid, "Which of its paths are guarded isn't what was recorded.")
 	}

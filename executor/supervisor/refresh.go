@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,33 +23,40 @@ import (
 	"github.com/writbot/writ/kernel/lease"
 )
 
-// conflicts are the paths that keep the change at HEAD from applying on the base as it is
-// now. Commits never change, so what was found last is kept.
-func (i *tracker) conflicts(ctx context.Context, c *observation) ([]string, error) {
+// rebasedHere is what the base as it is now means for the change at HEAD. Commits never
+// change, so what was found last is kept.
+func (i *tracker) rebasedHere(ctx context.Context, c *observation) (rebased, error) {
 	tip, on, change := c.intake.BaseCommit, c.builtOn(), c.verified()
 	if tip == on || on == "" || change == "" {
-		return nil, nil
+		return rebased{}, nil
 	}
 	if key := [2]git.OID{change, tip}; i.rebased.key != key {
 		was, err := i.s.deps.Repo.Tree(ctx, on)
 		if err != nil {
-			return nil, gitTrouble(err)
+			return rebased{}, gitTrouble(err)
 		}
 		is, err := i.s.deps.Repo.Tree(ctx, change)
 		if err != nil {
-			return nil, gitTrouble(err) // what can't be read is told of elsewhere
+			return rebased{}, gitTrouble(err) // what can't be read is told of elsewhere
 		}
-		_, paths := replay.Rebased(changesOf(was, is), c.intake.base)
-		i.rebased = rebased{key, paths, c.otherTerms(is)}
+		r, err := rebasedOn(ctx, i.s.deps.Repo, changesOf(was, is), c.intake.base)
+		if err != nil {
+			return rebased{}, err
+		}
+		i.rebased = rebased{key: key, conflicts: r.Conflicts, terms: c.otherTerms(is)}
+		for _, m := range r.Merged {
+			i.rebased.merged = append(i.rebased.merged, m.Path)
+		}
 	}
-	return i.rebased.conflicts, nil
+	return i.rebased, nil
 }
 
 // rebased is what a base that moved on means for a change.
 type rebased struct {
 	key       [2]git.OID // change and base
 	conflicts []string
-	terms     bool // the base has another contract by now than the change
+	merged    []string // paths that a refresh merges by lines
+	terms     bool     // the base has another contract by now than the change
 }
 
 // otherTerms reports whether the base has another contract by now than a delivered commit,
@@ -65,7 +73,23 @@ func (i *tracker) adaptWords(c *observation) string {
 		return "`/writ fix` and `/writ refresh` don't help here, since the base has another contract by now as well. "
 	}
 	return "Or comment `/writ fix` and what should be different: a builder adapts the change, but on its old base, and it knows of the new one only what you say. " +
-		"`/writ refresh` applies it once it leaves these paths alone, or has them as the base has. "
+		"`/writ refresh` applies it once it leaves those lines alone, or has them as the base has. "
+}
+
+// rebasedOn applies a verified diff on another base, with the files that this takes. What
+// can't be read isn't merged.
+func rebasedOn(ctx context.Context, repo Repo, changes []kernel.Change, base git.Tree) (replay.Rebase, error) {
+	blobs := map[git.OID][]byte{}
+	if ids := replay.ToMerge(changes, base); len(ids) > 0 {
+		err := repo.Blobs(ctx, ids, func(oid git.OID, data []byte) error {
+			blobs[oid] = bytes.Clone(data)
+			return nil
+		})
+		if gitTrouble(err) != nil {
+			return replay.Rebase{}, err
+		}
+	}
+	return replay.Rebased(changes, base, blobs), nil
 }
 
 // changesOf are the changes that lead from one tree to another, as far as trees tell.
@@ -114,12 +138,18 @@ func (i *tracker) movedWords(ctx context.Context, c *observation, ch *kernel.Cha
 	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() {
 		return "", nil
 	}
-	paths, err := i.conflicts(ctx, c)
-	if err != nil || len(paths) == 0 {
+	on, err := i.rebasedHere(ctx, c)
+	switch {
+	case err != nil:
 		return "", err
+	case len(on.conflicts) > 0:
+		return "\n**The base moved.** It has another content by now at " + named(on.conflicts) + ", where this work changes the same lines, lines beside them, or what has no lines, so that what was verified doesn't apply there.\n\n" +
+			"**Now:** Merge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords(), nil
+	case len(on.merged) > 0:
+		return "\n**The base moved.** It has other lines by now in " + named(on.merged) + ", which this work changes too. A merge mixes the two, and nothing has checked what that gives.\n\n" +
+			"**Now:** `/writ refresh` mixes them, and judges and checks the outcome.\n", nil
 	}
-	return "\n**The base moved.** It has another content by now at " + named(paths) + ", which this work changes too, so that what was verified no longer applies there as it is. " +
-		"A merge would mix the two line by line, and nothing has checked what that gives.\n\n**Now:** Merge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords(), nil
+	return "", nil
 }
 
 // fresh is the delivered work at HEAD, made again on the base as it is now under one
@@ -243,13 +273,14 @@ func (o *observer) keptFromRefresh(ctx context.Context, c *observation) ([]kerne
 	case found.State != forge.ChangeOpen:
 		return one(kernel.CodeTargetIneligible, "", "Its change is not open any more.")
 	}
-	paths, err := o.tracker.conflicts(ctx, c)
+	on, err := o.tracker.rebasedHere(ctx, c)
 	if err != nil {
 		return nil, err
 	}
+	paths := on.conflicts
 	var out []kernel.Violation
 	for _, p := range paths[:min(len(paths), maxNamedConflicts)] {
-		out = append(out, kernel.Violation{Code: kernel.CodeBaseMoved, Subject: scope.Display(p), Detail: "The base has another content there than the one that this work changes."})
+		out = append(out, kernel.Violation{Code: kernel.CodeBaseMoved, Subject: scope.Display(p), Detail: "The base changed the same lines, lines beside them, or what has no lines."})
 	}
 	if more := len(paths) - len(out); more > 0 {
 		out = append(out, kernel.Violation{Code: kernel.CodeBaseMoved, Detail: fmt.Sprintf("And %d paths more.", more)})
@@ -285,27 +316,29 @@ func (o *observer) makeAgain(ctx context.Context, c *observation, k *fresh) erro
 		return err
 	}
 	k.covered = pack.Told()
-	left, conflicts := replay.Rebased(changes, c.intake.base)
-	if len(conflicts) > 0 {
-		return fault(kernel.CodeBaseMoved, conflicts[0], "The base has another content there.")
-	}
-	if len(left) == 0 {
+	on, err := rebasedOn(ctx, o.s.deps.Repo, changes, c.intake.base)
+	switch {
+	case err != nil:
+		return err
+	case len(on.Conflicts) > 0:
+		return fault(kernel.CodeBaseMoved, on.Conflicts[0], "The base has another content there.")
+	case len(on.Changes) == 0:
 		return fault(kernel.CodeTargetIneligible, "base", "The base has all of this work already.")
 	}
 	k.built.Result = work.result
-	if k.built.Contents, err = o.contentsOf(ctx, left); err != nil {
+	if k.built.Contents, err = o.contentsOf(ctx, on); err != nil {
 		if gitTrouble(err) != nil {
 			return err
 		}
 		return fault(kernel.CodeEvidenceInvalid, c.facts.Head.LastRun, "The bytes of the change can't be read.")
 	}
-	for _, ch := range left {
+	for _, ch := range on.Changes {
 		data, brings := k.built.Contents[ch.AfterID]
 		if brings && (canon.Sum(data) != ch.AfterHash || int64(len(data)) != ch.Size) {
 			return fault(kernel.CodeEvidenceInvalid, ch.Path, "Its bytes aren't those that were verified.")
 		}
 	}
-	return o.judgeAgain(ctx, c, k, left)
+	return o.judgeAgain(ctx, c, k, on)
 }
 
 // verifiedWork is the work that a result's evidence tells of, but for its bytes.
@@ -332,17 +365,18 @@ func (o *observer) workAt(ctx context.Context, tree git.OID) (w verifiedWork, er
 }
 
 // judgeAgain judges scope and size, as for work that is made now.
-func (o *observer) judgeAgain(ctx context.Context, c *observation, k *fresh, left []kernel.Change) error {
+func (o *observer) judgeAgain(ctx context.Context, c *observation, k *fresh, on replay.Rebase) error {
 	s, err := scope.New(scopeEntries(c.intake.base), o.rulesOf(ctx, c.intake.Scope, c.intake.Budgets))
 	if err != nil {
 		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodeEnvBase, Detail: err.Error()})
 		return nil //nolint:nilerr // base or patterns can't be used, which a claim says
 	}
-	v, err := s.Again(ctx, left, k.built.Contents)
+	v, err := s.Again(ctx, on.Changes, k.built.Contents)
 	if err != nil {
 		return err
 	}
 	k.built.Diff = v.Diff(k.dispatch.RunID, string(c.intake.BaseCommit))
+	k.built.Diff.Merged = on.Merged
 	k.faults = boundViolations(k.built.Diff.Violations)
 	for _, g := range k.built.Diff.Guarded {
 		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodePathGuarded, Subject: g.Path, Detail: "What was accepted of guarded paths holds for the base that it was accepted on."})
@@ -362,12 +396,35 @@ func (o *observer) rulesOf(ctx context.Context, in executor.ScopeRules, b kernel
 	}
 }
 
-// contentsOf reads what changes bring, by git blob id.
-func (o *observer) contentsOf(ctx context.Context, changes []kernel.Change) (map[string][]byte, error) {
-	out := map[string][]byte{}
+// mergedAgain merges files that were merged once before, by blob id.
+func (o *observer) mergedAgain(ctx context.Context, list []kernel.MergedFile) (map[string][]byte, error) {
+	out, blobs := map[string][]byte{}, map[git.OID][]byte{}
 	var ids []git.OID
-	for _, ch := range changes {
-		if ch.Op != kernel.OpDelete && ch.Op != kernel.OpMode && !slices.Contains(ids, git.OID(ch.AfterID)) {
+	for _, m := range list {
+		ids = append(ids, git.OID(m.BaseID), git.OID(m.OursID), git.OID(m.TheirsID))
+	}
+	slices.Sort(ids)
+	if len(ids) == 0 {
+		return out, nil
+	}
+	err := o.s.deps.Repo.Blobs(ctx, slices.Compact(ids), func(oid git.OID, data []byte) error {
+		blobs[oid] = bytes.Clone(data)
+		return nil
+	})
+	for _, m := range list {
+		if data, ok := git.MergeLines(blobs[git.OID(m.BaseID)], blobs[git.OID(m.OursID)], blobs[git.OID(m.TheirsID)]); ok {
+			out[string(git.HashBlob(data))] = data
+		}
+	}
+	return out, err
+}
+
+// contentsOf reads what the changes bring that no merge made, by git blob id.
+func (o *observer) contentsOf(ctx context.Context, on replay.Rebase) (map[string][]byte, error) {
+	out := maps.Clone(on.Contents)
+	var ids []git.OID
+	for _, ch := range on.Changes {
+		if _, merged := out[ch.AfterID]; !merged && ch.Op != kernel.OpDelete && ch.Op != kernel.OpMode && !slices.Contains(ids, git.OID(ch.AfterID)) {
 			ids = append(ids, git.OID(ch.AfterID))
 		}
 	}

@@ -246,6 +246,11 @@ func TestSim_K11_Tampered(t *testing.T) {
 				files[fmt.Sprintf("%s%064x", sealed.Dir, i)] = []byte("x")
 			}
 		},
+		"a merge that nobody asked for": func(files map[string][]byte) {
+			id := strings.Repeat("a", 40)
+			files[sealed.File] = []byte(strings.Replace(string(files[sealed.File]), `"kind":"diff",`,
+				`"kind":"diff","merged":[{"base_id":"`+id+`","ours_id":"`+id+`","path":"out.txt","theirs_id":"`+id+`"}],`, 1))
+		},
 		"a symbolic link": func(files map[string][]byte) {
 			files[sealed.File] = []byte(strings.ReplaceAll(string(files[sealed.File]), `"after_mode":"100644"`, `"after_mode":"120000"`))
 		},
