@@ -345,7 +345,10 @@ var (
 	// url is whatever stands behind two slashes, or behind a scheme that needs none;
 	// remote what ssh takes, user@host:path; shorthand how npm names a repository; local
 	// what a package manager reads, or runs, on the machine itself.
-	url       = lazyregexp.New(`(?i)(?:\b(https?):|(?:\b([a-z][a-z0-9+.-]*):)?//)([^\s"'<>,;)\]}]+)`)
+	url = lazyregexp.New(`(?i)(?:\b(https?):|(?:\b([a-z][a-z0-9+.-]*):)?//)([^\s"'<>,;)\]}]+)`)
+	// oddUser is a URL whose host would seem to end, where others read on to an @ and take
+	// what is before it for a user's name.
+	oddUser   = lazyregexp.New(`//[^/?#\n@\s"'<>,;)\]}]*[ \t"'<>,;)\]}][^/?#\n@]*@[^\s"']*`)
 	local     = lazyregexp.New(`\b(file|link|portal|exec):([^\s"'<>,;)\]}#]+)|\bdirectory:[ \t]*["']?([^\s"',}]+)|[\s"'@:]((?:\.\./)[^\s"',;)\]}]*)`)
 	remote    = lazyregexp.New(`[\w.+-]@([\w.-]+):[^\s"']`)
 	checksum  = lazyregexp.New(`\b(sha1-[A-Za-z0-9+/]{27}=|sha256-[A-Za-z0-9+/]{43}=|sha384-[A-Za-z0-9+/]{64}|sha512-[A-Za-z0-9+/]{86}==)`)
@@ -374,6 +377,9 @@ func addSources(to map[string]bool, text string, archives []string) {
 		if s := sourceOf(strings.ToLower(m[1]+m[2]), strings.TrimLeft(m[3], "/"), archives); s != "" {
 			to[s] = true
 		}
+	}
+	for _, odd := range oddUser().FindAllString(text, -1) {
+		to["a source that can't be read: "+odd] = true
 	}
 	for _, m := range local().FindAllStringSubmatch(text, -1) {
 		switch {
