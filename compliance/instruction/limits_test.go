@@ -52,7 +52,11 @@ func TestI14_TimeGrowsWithTheBody(t *testing.T) {
 		}
 		least := 5 * time.Millisecond // below it the clock and the garbage collector decide
 		part := max(least, cost(size/parts), cost(size/parts))
-		if whole := cost(size); whole > 4*parts*part {
+		whole := cost(size)
+		if whole > 4*parts*part { // a neighbour may have had the memory's caches
+			whole, part = min(whole, cost(size)), max(part, cost(size/parts))
+		}
+		if whole > 4*parts*part {
 			t.Errorf("%q took %v, and an eighth of it %v", unit, whole, part)
 		}
 	}
