@@ -46,6 +46,7 @@ func (r *reader) check(c *Config) {
 		bad(len(b.Argv) == 0 || b.Argv[0] == "", key, "It needs a command, such as argv: [gofmt, -w, .].")
 		r.environment(join(key, "env"), b.Env)
 		r.keys(join(key, "env"), b.Env)
+		bad(slices.ContainsFunc(b.Argv, modelKey().MatchString), join(key, "argv"), noModelKey)
 		bad(b.Kind == KindCommand && b.Model != "", join(key, "model"), "It is for the kinds of which writ knows how to say it; take it out, or give a kind.")
 		host, api := providerFor(b.Kind)
 		bad(b.Kind != KindCommand && !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API == api || api == anyAPI && e.Credential.API != "" }), key,
@@ -159,18 +160,23 @@ func providerOf(rule gateway.Rule) string {
 	return ""
 }
 
-// modelKeys are the variables in which agents look for the key of a model's provider.
-var modelKeys = []string{
-	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CODEX_API_KEY", "GEMINI_API_KEY",
-	"GOOGLE_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY",
-}
+// modelKeyNames are how the names of variables end in which agents look for the key of a
+// model's provider, such as OPENAI_API_KEY and CLAUDE_CODE_OAUTH_TOKEN.
+var modelKeyNames = []string{"_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"}
 
-// keys refuses the key of a provider in plain text: the gateway sets it, and no builder
-// has it.
+// modelKey is how such keys look: those of Anthropic, OpenAI and many others, and Google's.
+var modelKey = lazyregexp.New(`\bsk-[A-Za-z0-9_-]{16}|\bAIza[A-Za-z0-9_-]{35}`)
+
+// noModelKey is the cause of a key in plain text.
+const noModelKey = "A provider's key never stands here: name its variable in egress, as credential.secret. For a program that wants one, write " + builder.Placeholder + "."
+
+// keys refuses the key of a provider in plain text, by the name of its variable and by how
+// it looks: the gateway sets it, and no builder has it.
 func (r *reader) keys(key string, env map[string]string) {
 	for name, value := range env {
-		if slices.Contains(modelKeys, strings.ToUpper(name)) && value != builder.Placeholder {
-			r.doubt(join(key, name), "A provider's key never stands here: name its variable in egress, as credential.secret. For a program that wants one, write "+builder.Placeholder+".")
+		named := slices.ContainsFunc(modelKeyNames, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })
+		if named && value != builder.Placeholder || modelKey().MatchString(value) {
+			r.doubt(join(key, name), noModelKey)
 		}
 	}
 }
