@@ -125,13 +125,13 @@ func (w *walk) walk() {
 		{"built again", w.retry, 5, guardedIssue, "/writ accept sha256:"},
 		{"guarded path accepted", w.accept, 5, guardedIssue, "waits for the merge"},
 		{"review", w.review, 5, revisedIssue, "waits for the merge"},
-		{"fix", w.fix, 7, revisedIssue, "by the revision"}, // one that is cut off is put back and done again
-		{"moved base", w.moveBase, 7, guardedIssue, "task 1 completed"},
-		{"refresh", w.refresh, 7, revisedIssue, "waits for the merge"},
-		{"merge", w.merge, 7, revisedIssue, "task 2 completed"},
-		{"completed", w.complete, 8, 0, ""},
-		{"fix after the end", w.fixLate, 9, 0, ""},
-		{"merge after the end", w.mergeLate, 9, 0, ""},
+		{"fix", w.fix, 6, revisedIssue, "by the revision"}, // one that is cut off goes on with its sealed work
+		{"moved base", w.moveBase, 6, guardedIssue, "task 1 completed"},
+		{"refresh", w.refresh, 6, revisedIssue, "waits for the merge"},
+		{"merge", w.merge, 6, revisedIssue, "task 2 completed"},
+		{"completed", w.complete, 7, 0, ""},
+		{"fix after the end", w.fixLate, 8, 0, ""},
+		{"merge after the end", w.mergeLate, 8, 0, ""},
 	} {
 		step.does()
 		w.by.look(step.name, step.issue, step.says)
