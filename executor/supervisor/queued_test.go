@@ -186,10 +186,19 @@ func TestX8_WhyItWaitsAgain(t *testing.T) {
 	f.verify(stateRef)
 }
 
-// TestX8_WhyARevisionWaits: so does delivered work of which somebody asks for more.
+// TestX8_WhyARevisionWaits: so does delivered work of which somebody asks for more, whether
+// its issue is open or closed.
 func TestX8_WhyARevisionWaits(t *testing.T) {
 	t.Parallel()
-	f, _ := newReviewed(t, checkedTerms+"close_on: merged\n")
+	t.Run("open", func(t *testing.T) {
+		revisionWaits(t, "close_on: merged\n", "is verified, and waits for the merge of its change", "", true)
+	})
+	t.Run("closed", func(t *testing.T) { revisionWaits(t, "", "task 1 completed", kernel.LabelCompleted, false) })
+}
+
+func revisionWaits(t *testing.T, terms, ends, label string, open bool) {
+	t.Helper()
+	f, _ := newReviewed(t, checkedTerms+terms)
 	full, why := true, "All build slots of the server are in use."
 	was, run := f.ref(changeRef), f.trailer("writ-run-id")
 	f.says(f.scene.Owner, "/writ fix")
@@ -211,7 +220,7 @@ func TestX8_WhyARevisionWaits(t *testing.T) {
 	f.showBranch()
 	f.later()
 	f.revisedOn(was, run, "hello, world\n")
-	f.shows("is verified, and waits for the merge of its change", "", true)
+	f.shows(ends, label, open)
 }
 
 // TestX8_TriedAgainInSilence: a further attempt for the same act waits for room without a

@@ -226,12 +226,22 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 	if err != nil {
 		return message{}, err
 	}
+	if i.mayWaitStill(c) {
+		return message{}, nil
+	}
 	if i.asksForMore(c) && i.worker.waitWords() != "" {
 		if m := i.queuedText(c, f); m.shown != "" || c.toldWait != "" {
 			return m, nil
 		}
 	}
 	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+c.spentWords()+editedWords(c)+halted))
+}
+
+// mayWaitStill reports whether the issue says that what was asked of delivered work waits,
+// and this look didn't read what people said of the change: it can't know better.
+func (i *tracker) mayWaitStill(c *observation) bool {
+	_, done := c.wanted()
+	return !c.reviewed && c.facts.Delivered() && kernel.NewerAct(c.toldWait, done)
 }
 
 // asksForMore reports whether delivered work would be claimed for what somebody asks of it.

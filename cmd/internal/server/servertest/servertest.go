@@ -54,7 +54,7 @@ func (p *Place) World() string {
 func New(t *testing.T, start func(ctx context.Context, log io.Writer, env []string, file string) int) *Place {
 	t.Helper()
 	p := &Place{T: t, start: start, Root: t.TempDir(), Hook: localtest.FreeAddress(t)}
-	must(t, os.Mkdir(filepath.Dir(p.Gate()), 0o750))
+	must(t, os.Mkdir(filepath.Dir(p.Gate()), 0o755)) //nolint:gosec // a builder of another user looks into it
 	p.Place = localtest.New(t, "http://"+p.Hook+"/hooks/local")
 	p.Env = []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret}
 	return p
