@@ -109,18 +109,6 @@ func (n *note) appendTo(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// recovered turns a panic of a handler into webhook.panic.
-func recovered(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		err := sheltered(func() error { return next(c) })
-		var p *panicked
-		if errors.As(err, &p) && p.abort {
-			panic(http.ErrAbortHandler)
-		}
-		return err
-	}
-}
-
 // panicked is a panic as an error.
 type panicked struct {
 	text  string

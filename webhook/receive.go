@@ -72,6 +72,14 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 	}
 }
 
+// atOnce is the hook that reads one delivery.
+func atOnce(h Hook) Hook {
+	if r, ok := h.(*Renewable); ok {
+		return r.Now()
+	}
+	return h
+}
+
 // read goes from the raw request to a delivery. The order of its steps is the
 // defence: nothing looks into a body before its signature holds.
 func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {

@@ -43,11 +43,3 @@ func (r *Renewable) Unsigned() bool {
 	u, ok := r.Now().(unsigned)
 	return ok && u.Unsigned()
 }
-
-// atOnce is the hook that reads one delivery.
-func atOnce(h Hook) Hook {
-	if r, ok := h.(*Renewable); ok {
-		return r.Now()
-	}
-	return h
-}

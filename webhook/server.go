@@ -191,6 +191,18 @@ func (s *Server) pages(c Config) *echo.Echo {
 	return e
 }
 
+// recovered turns a panic of a handler into webhook.panic.
+func recovered(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := sheltered(func() error { return next(c) })
+		var p *panicked
+		if errors.As(err, &p) && p.abort {
+			panic(http.ErrAbortHandler)
+		}
+		return err
+	}
+}
+
 // bodyless has the connection of whoever sends a body to a page closed after the
 // answer, and doesn't wait for the body: net/http would, for as long as the sender
 // may take. A hook lifts that once it has read all.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,46 @@ const checkpointsSuffix = ".checkpoints"
 func (a *app) ledgerCommand() *cobra.Command {
 	cmd := group("ledger", "Back up an installation's store, archive old records, and go on with a restored one")
 	cmd.AddCommand(a.ledgerBackup(), a.ledgerArchive(), a.ledgerAdopt())
+	return cmd
+}
+
+func (a *app) ledgerArchive() *cobra.Command {
+	var f archiveFlags
+	cmd := &cobra.Command{
+		Use:   "archive --state-dir DIR --before DATE ARCHIVE",
+		Short: "Move old, compressed records out of the store, and still verify them",
+		Long: `Archive moves the compressed records that are older than DATE, 512 to a file, to the
+directory ARCHIVE, which must be there, and leaves in the store what the rest is
+verified and proven with: their hashes, and a mark signed with the installation's key.
+All ledgers are verified first; no process may use the state directory.
+
+The files may then be moved anywhere: writ verify --archive DIR reads archive and
+store as one chain, and without the archive verifies what is there and says what isn't.
+While ARCHIVE is where it was put, everything works as before. Say the same with another
+ARCHIVE, once the files were copied there, to say where they lie now. docs/operations.md
+says what needs archived records.`,
+		Example: "  writ ledger archive --state-dir /var/lib/writ/state --before 2026-01-01 /mnt/archive/writ",
+		Args:    cobra.ExactArgs(1),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.state, "state-dir", "", "state directory whose store is relieved")
+	fl.StringVar(&f.before, "before", "", "day, as 2026-01-31: what was recorded before it begins (UTC) is archived")
+	fl.StringVar(&f.world, "world", "", "one repository, by its identity (default: all)")
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		for flag, path := range map[string]string{"state-dir": f.state, "before": f.before} {
+			if path == "" {
+				return problem.Usage("--%s is missing.", flag)
+			}
+		}
+		if err := installation.PathFlag("state-dir", f.state); err != nil {
+			return err
+		}
+		day, err := time.Parse(time.DateOnly, f.before)
+		if err != nil {
+			return problem.Usage("--before is no day: write it as 2026-01-31.")
+		}
+		return a.archive(ctx, f, day, args[0])
+	})
 	return cmd
 }
 

@@ -13,21 +13,6 @@ import (
 	"github.com/writbot/writ/kernel/lease"
 )
 
-// headFault is why HEAD isn't this task's state, by what was seen of the task; no code
-// where it may be, or where a person moved on from it. Of a task of which nothing was
-// seen yet, a commit that was made for another place keeps nothing back: an approval
-// begins the task on top of it.
-func headFault(h kernel.HeadFacts, v kernel.TaskView) kernel.Violation {
-	faults := kernel.HeadFaults(kernel.Facts{Head: h, View: v, Told: v.Told > 0})
-	switch {
-	case len(faults) > 0:
-		return faults[len(faults)-1] // the one that says the most
-	case h.Foreign() && v.ResumedHead != h.OID:
-		return kernel.Violation{Code: kernel.CodeStateForeign, Detail: "HEAD was made for " + h.Named + "."}
-	}
-	return kernel.Violation{}
-}
-
 // seenPlace is a repository, as the world of which a ledger tells.
 type seenPlace struct {
 	repo     *git.Repo

@@ -195,6 +195,21 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	return s, nil
 }
 
+// headFault is why HEAD isn't this task's state, by what was seen of the task; no code
+// where it may be, or where a person moved on from it. Of a task of which nothing was
+// seen yet, a commit that was made for another place keeps nothing back: an approval
+// begins the task on top of it.
+func headFault(h kernel.HeadFacts, v kernel.TaskView) kernel.Violation {
+	faults := kernel.HeadFaults(kernel.Facts{Head: h, View: v, Told: v.Told > 0})
+	switch {
+	case len(faults) > 0:
+		return faults[len(faults)-1] // the one that says the most
+	case h.Foreign() && v.ResumedHead != h.OID:
+		return kernel.Violation{Code: kernel.CodeStateForeign, Detail: "HEAD was made for " + h.Named + "."}
+	}
+	return kernel.Violation{}
+}
+
 // disown says of HEAD only that it isn't this task's state, and whether a person has to
 // look before anything is done.
 func (s *shown) disown(fault kernel.Violation, waits bool) {

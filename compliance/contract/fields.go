@@ -1,13 +1,18 @@
 package contract
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/internal/strictyaml"
-	"github.com/writbot/writ/kernel"
-	"go.yaml.in/yaml/v3"
+	"github.com/writbot/writ/compliance/scope"
 )
 
 // Bounds of numbers. They keep a slip of the pen from becoming a limit that is
@@ -23,34 +28,6 @@ const (
 )
 
 const defaultCheckTimeoutMs = int64(10 * time.Minute / time.Millisecond)
-
-// zero holds the default of every key.
-func zero() Contract {
-	return Contract{
-		Mode:       ModeGovern,
-		Trigger:    Trigger{Label: "writ", Permission: "write", Bots: []string{}},
-		Defaults:   Defaults{AllowedFiles: []string{}, Checks: []string{}},
-		Deliver:    Deliver{As: DeliverPullRequest},
-		CloseOn:    CloseVerified,
-		Overlap:    OverlapAllow,
-		Refresh:    RefreshManual,
-		Builder:    "default",
-		Candidates: 1,
-		Prepare:    []Step{},
-		Checks:     []Check{},
-		Budgets: Budgets{Budgets: kernel.Budgets{
-			StartTimeoutMs: 30_000, BuildTimeoutMs: 1_800_000, IdleTimeoutMs: 600_000, Attempts: 3, Interruptions: 10,
-			RetryBackoffMs: 60_000, RetryBackoffMaxMs: 600_000, Files: 200, Bytes: 4 << 20,
-			Interpretations: 8, Nodes: 64, Steps: 16, Depth: 8,
-		}, Refreshes: 5},
-		Paths:    Paths{Protected: []string{}, Forbidden: []string{}, Guarded: []string{}, Accept: "maintain", Unprotect: []string{}, Tests: []string{}, Ignored: IgnoredDiscard},
-		Commit:   Commit{Pattern: `^writ: [^ ].* \(#[1-9][0-9]*\)$`, Template: "writ: {title} (#{task})"},
-		Language: Language{Task: LanguageStrict, Prose: LanguageWarn},
-		Evidence: EvidenceFull,
-		Notify:   []string{}, Runners: []string{},
-		Branches: Branches{Globs: []string{}},
-	}
-}
 
 // fields ties each key to its place.
 func (c *Contract) fields() strictyaml.Fields {
@@ -108,6 +85,21 @@ func (c *Contract) fields() strictyaml.Fields {
 	}
 }
 
+func branch(s string) string {
+	if s == "" || branchName().MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "//") &&
+		!strings.HasSuffix(s, "/") && !strings.HasSuffix(s, ".") && !strings.HasSuffix(s, ".lock") {
+		return ""
+	}
+	return "It must be the plain name of a branch."
+}
+
+func publicKey(s string) string {
+	if _, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(s)); err != nil || len(rest) > 0 {
+		return "It must be one SSH public key, as in authorized_keys."
+	}
+	return ""
+}
+
 func (p *Paths) fields() strictyaml.Fields {
 	return strictyaml.Fields{
 		"protected": adding(&p.Protected, &p.Forbidden), "forbidden": adding(&p.Protected, &p.Forbidden), "guarded": adding(&p.Protected, &p.Guarded),
@@ -143,6 +135,13 @@ func adding(to ...*[]string) strictyaml.Field {
 }
 
 func globs(dst *[]string) strictyaml.Field { return strictyaml.Texts(dst, MaxList, glob) }
+
+func glob(s string) string {
+	if _, faults := scope.ParseGlobs([]string{s}); len(faults) > 0 {
+		return faults[0].Reason
+	}
+	return ""
+}
 
 func (b *Budgets) fields() strictyaml.Fields {
 	return strictyaml.Fields{
@@ -234,6 +233,17 @@ func command(nameTo *string, run *[]string, timeout *int64, more strictyaml.Fiel
 	}
 }
 
+// argument is one word of a command; it may be empty and have line ends.
+func argument(s string) string {
+	switch {
+	case len(s) > MaxText:
+		return fmt.Sprintf("It is longer than %d bytes.", MaxText)
+	case strings.ContainsRune(s, 0) || !utf8.ValidString(s):
+		return "It has a NUL character."
+	}
+	return ""
+}
+
 // disagreements are the faults between keys.
 func (c *Contract) disagreements() []Finding {
 	var out []Finding
@@ -261,6 +271,25 @@ func (c *Contract) disagreements() []Finding {
 		bad("refresh", "auto needs close_on: merged, for a closed issue is done and nobody looks at its change.")
 	}
 	return append(out, c.commitFindings()...)
+}
+
+// commitFindings makes sure that pattern and template agree: messages written
+// from sample titles must pass (DESIGN §4).
+func (c *Contract) commitFindings() []Finding {
+	for _, p := range placeholder().FindAllString(c.Commit.Template, -1) {
+		if p != "{title}" && p != "{task}" {
+			return []Finding{{Path: "commit.template", Detail: "Braces hold {title} or {task} and nothing else."}}
+		}
+	}
+	for _, task := range []int64{1, 42, 1_234_567} {
+		for _, title := range sampleTitles {
+			if msg, faults := c.Message(title, task); len(faults) > 0 {
+				return []Finding{{Path: "commit.template", Detail: fmt.Sprintf("It gives %q, and commit.pattern or the fixed rules refuse that: %s %s",
+					strings.TrimSpace(msg), faults[0].Subject, faults[0].Detail)}}
+			}
+		}
+	}
+	return nil
 }
 
 // stepFaults are those of the preparation. What has a network must not see what it would

@@ -5,8 +5,6 @@ import (
 	_ "embed" // the built-in contract
 	"fmt"
 	"regexp"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/writbot/writ/compliance/internal/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
@@ -14,7 +12,6 @@ import (
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
-	"golang.org/x/crypto/ssh"
 )
 
 //go:embed default.yaml
@@ -105,6 +102,34 @@ func read(data []byte, src Source) (Contract, []Finding) {
 	return c, c.warnings()
 }
 
+// zero holds the default of every key.
+func zero() Contract {
+	return Contract{
+		Mode:       ModeGovern,
+		Trigger:    Trigger{Label: "writ", Permission: "write", Bots: []string{}},
+		Defaults:   Defaults{AllowedFiles: []string{}, Checks: []string{}},
+		Deliver:    Deliver{As: DeliverPullRequest},
+		CloseOn:    CloseVerified,
+		Overlap:    OverlapAllow,
+		Refresh:    RefreshManual,
+		Builder:    "default",
+		Candidates: 1,
+		Prepare:    []Step{},
+		Checks:     []Check{},
+		Budgets: Budgets{Budgets: kernel.Budgets{
+			StartTimeoutMs: 30_000, BuildTimeoutMs: 1_800_000, IdleTimeoutMs: 600_000, Attempts: 3, Interruptions: 10,
+			RetryBackoffMs: 60_000, RetryBackoffMaxMs: 600_000, Files: 200, Bytes: 4 << 20,
+			Interpretations: 8, Nodes: 64, Steps: 16, Depth: 8,
+		}, Refreshes: 5},
+		Paths:    Paths{Protected: []string{}, Forbidden: []string{}, Guarded: []string{}, Accept: "maintain", Unprotect: []string{}, Tests: []string{}, Ignored: IgnoredDiscard},
+		Commit:   Commit{Pattern: `^writ: [^ ].* \(#[1-9][0-9]*\)$`, Template: "writ: {title} (#{task})"},
+		Language: Language{Task: LanguageStrict, Prose: LanguageWarn},
+		Evidence: EvidenceFull,
+		Notify:   []string{}, Runners: []string{},
+		Branches: Branches{Globs: []string{}},
+	}
+}
+
 // badSource refuses what a reader and git may see differently (CASES I11).
 func badSource(data []byte, src Source) string {
 	switch src.Mode {
@@ -155,39 +180,6 @@ func word(s string) string {
 		return "It is empty."
 	}
 	return text(s)
-}
-
-// argument is one word of a command; it may be empty and have line ends.
-func argument(s string) string {
-	switch {
-	case len(s) > MaxText:
-		return fmt.Sprintf("It is longer than %d bytes.", MaxText)
-	case strings.ContainsRune(s, 0) || !utf8.ValidString(s):
-		return "It has a NUL character."
-	}
-	return ""
-}
-
-func branch(s string) string {
-	if s == "" || branchName().MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "//") &&
-		!strings.HasSuffix(s, "/") && !strings.HasSuffix(s, ".") && !strings.HasSuffix(s, ".lock") {
-		return ""
-	}
-	return "It must be the plain name of a branch."
-}
-
-func glob(s string) string {
-	if _, faults := scope.ParseGlobs([]string{s}); len(faults) > 0 {
-		return faults[0].Reason
-	}
-	return ""
-}
-
-func publicKey(s string) string {
-	if _, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(s)); err != nil || len(rest) > 0 {
-		return "It must be one SSH public key, as in authorized_keys."
-	}
-	return ""
 }
 
 func pattern(s string) string {

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/yuin/goldmark/ast"
+	east "github.com/yuin/goldmark/extension/ast"
+
 	"github.com/writbot/writ/compliance/internal/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
 	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/kernel"
-	"github.com/yuin/goldmark/ast"
-	east "github.com/yuin/goldmark/extension/ast"
 )
 
 // The headings of the issue form, as `writ contract init` writes it.
@@ -77,6 +78,28 @@ func (p *Parsed) read(t *teller) {
 	p.unended(t)
 	p.Prose = strings.TrimSpace(strings.Join(prose, "\n\n"))
 	p.bind(t.md, fences, sections, texts)
+}
+
+// lookalike is the form's name that a heading shows and doesn't have: what is
+// below it would be taken for what the heading of the form says.
+func lookalike(src []byte, h *ast.Heading) string {
+	if h.Level != headingLevel || headingName(src, h) != "" {
+		return ""
+	}
+	var b strings.Builder
+	_ = ast.Walk(h, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if x, ok := n.(*ast.Text); ok && entering {
+			b.WriteString(decode(string(x.Segment.Value(src))))
+		}
+		return ast.WalkContinue, nil
+	})
+	shown := strings.Join(strings.Fields(b.String()), " ")
+	for _, name := range headings {
+		if strings.EqualFold(shown, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // unended refuses an element that is open at the end of the body.

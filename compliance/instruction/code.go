@@ -1,7 +1,6 @@
 package instruction
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -59,38 +58,8 @@ func shownAsCode(info string) bool {
 // looksHidden is what would hide something if it weren't code.
 var looksHidden = lazyregexp.New("<[A-Za-z/!?]|\\][\\[(:]|```|~~~")
 
-// indented is a code block by its indentation. About those in or after a list,
-// or after a table, renderers differ.
-func (t *teller) indented(n *ast.CodeBlock) string {
-	before := n.PreviousSibling()
-	plain := n.Parent().Kind() == ast.KindDocument && (before == nil || before.Kind() == ast.KindParagraph || before.Kind() == ast.KindHeading)
-	if !plain && looksHidden().Match(n.Lines().Value(t.md.src)) {
-		t.fault(n.Pos(), differently)
-	}
-	return t.code("", n)
-}
-
 // backtick are the backticks of a code span.
 var backtick = lazyregexp.New("\\\\?`+")
-
-// crossed reports a block with backticks that begin code and don't end it, where
-// it matters what is code.
-func (t *teller) crossed(n ast.Node) bool {
-	src := n.Lines().Value(t.md.src)
-	if !looksHidden().Match(src) {
-		return false
-	}
-	runs := backtick().FindAll(src, -1)
-	for len(runs) > 0 {
-		same := func(r []byte) bool { return len(r) == len(runs[0]) }
-		end := slices.IndexFunc(runs[1:], same)
-		if runs[0][0] == '\\' || end < 0 {
-			return true
-		}
-		runs = runs[end+2:]
-	}
-	return false
-}
 
 // code is a code block between fences that its content doesn't have.
 func (t *teller) code(lang string, n ast.Node) string {
@@ -127,20 +96,6 @@ const maskedDollar = "\x00"
 
 func unmask(s string) string { return strings.ReplaceAll(s, maskedDollar, "$") }
 
-func (t *teller) codeSpan(n *ast.CodeSpan) string {
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		if x, ok := c.(*ast.Text); ok && t.quotes == 0 {
-			blot(t.words, x.Segment.Start, x.Segment.Stop)
-		}
-	}
-	content := strings.ReplaceAll(spanContent(t.md.src, n), "$", maskedDollar)
-	mark := strings.Repeat("`", 1+longest(content))
-	if strings.HasPrefix(content, "`") || strings.HasSuffix(content, "`") {
-		content = " " + content + " "
-	}
-	return mark + content + mark
-}
-
 // spanContent is the text in a code span.
 func spanContent(src []byte, n *ast.CodeSpan) string {
 	var b strings.Builder
@@ -152,36 +107,6 @@ func spanContent(src []byte, n *ast.CodeSpan) string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// blot overwrites a part of the words.
-func blot(words []byte, from, to int) {
-	for i := from; i < to; i++ {
-		if words[i] != '\n' {
-			words[i] = codeMark
-		}
-	}
-}
-
 // formula is what GitHub or GitLab may read as one: between single dollars on
 // one line, or between double ones in one paragraph.
 var formula = lazyregexp.New(`\$\$[^$]+\$\$|\$[^\s$](?:[^$\n]*[^\s$])?\$`)
-
-// cutFormulas leaves out the formulas in a block's text. A letter or digit right
-// after it means that the last dollar begins something else.
-func (t *teller) cutFormulas(s string, at int) string {
-	var b strings.Builder
-	for {
-		m := formula().FindStringIndex(s)
-		if m == nil {
-			b.WriteString(s)
-			return b.String()
-		}
-		if wordAfter(s[m[1]:]) {
-			b.WriteString(s[:m[1]-1])
-			s = s[m[1]-1:]
-			continue
-		}
-		t.cut(kindFormula, at)
-		b.WriteString(s[:m[0]])
-		s = s[m[1]:]
-	}
-}

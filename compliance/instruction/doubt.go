@@ -1,6 +1,8 @@
 package instruction
 
 import (
+	"slices"
+
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 
@@ -61,6 +63,25 @@ func (t *teller) limit(n ast.Node) {
 	}
 }
 
+// crossed reports a block with backticks that begin code and don't end it, where
+// it matters what is code.
+func (t *teller) crossed(n ast.Node) bool {
+	src := n.Lines().Value(t.md.src)
+	if !looksHidden().Match(src) {
+		return false
+	}
+	runs := backtick().FindAll(src, -1)
+	for len(runs) > 0 {
+		same := func(r []byte) bool { return len(r) == len(runs[0]) }
+		end := slices.IndexFunc(runs[1:], same)
+		if runs[0][0] == '\\' || end < 0 {
+			return true
+		}
+		runs = runs[end+2:]
+	}
+	return false
+}
+
 // find is the place in the source of a block's text where a pattern matches; the
 // source's length if it doesn't.
 func (t *teller) find(n ast.Node, pattern lazyregexp.Regexp) int {
@@ -92,40 +113,4 @@ func wide(n ast.Node) bool {
 	}
 	last := table.FirstChild().LastChild()
 	return last == nil || last.Lines().Len() == 0
-}
-
-// drop leaves out a block. HTML in it may begin or end something.
-func (t *teller) drop(n ast.Node) {
-	t.cut(kindDoubt, n.Pos())
-	if table, ok := n.(*east.Table); ok {
-		t.checkRows(table)
-	}
-	_ = ast.Walk(n, func(c ast.Node, entering bool) (ast.WalkStatus, error) {
-		if s := raw(t.md.src, c); s != "" && entering {
-			t.html(s, c.Pos(), n)
-		}
-		return ast.WalkContinue, nil
-	})
-}
-
-// checkHeading refuses a table before the underline of a heading: the forges read
-// it as the heading's text.
-func (t *teller) checkHeading(n *ast.Heading) {
-	end := len(t.md.src)
-	if next := n.NextSibling(); next != nil {
-		end = next.Pos()
-	}
-	if at := n.Pos(); t.md.src[at] != '#' && at < end && looksRuled().Match(t.md.src[at:end]) {
-		t.fault(at, differently)
-	}
-}
-
-// checkRows refuses HTML in a table that is none: cells beyond its columns are
-// not in the tree.
-func (t *teller) checkRows(table *east.Table) {
-	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
-		if looksHidden().Match(t.md.src[row.Pos():lineEnd(t.md.src, row.Pos())]) {
-			t.fault(row.Pos(), differently)
-		}
-	}
 }

@@ -184,25 +184,3 @@ func listItems(value string) []string {
 	}
 	return out
 }
-
-// lookalike is the form's name that a heading shows and doesn't have: what is
-// below it would be taken for what the heading of the form says.
-func lookalike(src []byte, h *ast.Heading) string {
-	if h.Level != headingLevel || headingName(src, h) != "" {
-		return ""
-	}
-	var b strings.Builder
-	_ = ast.Walk(h, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if x, ok := n.(*ast.Text); ok && entering {
-			b.WriteString(decode(string(x.Segment.Value(src))))
-		}
-		return ast.WalkContinue, nil
-	})
-	shown := strings.Join(strings.Fields(b.String()), " ")
-	for _, name := range headings {
-		if strings.EqualFold(shown, name) {
-			return name
-		}
-	}
-	return ""
-}

@@ -23,6 +23,27 @@ func (t *teller) text(n ast.Node) string {
 	return strings.TrimSpace(unmask(t.cutFormulas(s, n.Pos())))
 }
 
+// cutFormulas leaves out the formulas in a block's text. A letter or digit right
+// after it means that the last dollar begins something else.
+func (t *teller) cutFormulas(s string, at int) string {
+	var b strings.Builder
+	for {
+		m := formula().FindStringIndex(s)
+		if m == nil {
+			b.WriteString(s)
+			return b.String()
+		}
+		if wordAfter(s[m[1]:]) {
+			b.WriteString(s[:m[1]-1])
+			s = s[m[1]-1:]
+			continue
+		}
+		t.cut(kindFormula, at)
+		b.WriteString(s[:m[0]])
+		s = s[m[1]:]
+	}
+}
+
 // GitLab hides the target of a wiki link, reads braces after an image, and shows
 // something else for marks of its own.
 var (
@@ -90,6 +111,29 @@ func (t *teller) inline(n, block ast.Node) string {
 		t.cut(kindDoubt, n.Pos())
 	}
 	return ""
+}
+
+func (t *teller) codeSpan(n *ast.CodeSpan) string {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if x, ok := c.(*ast.Text); ok && t.quotes == 0 {
+			blot(t.words, x.Segment.Start, x.Segment.Stop)
+		}
+	}
+	content := strings.ReplaceAll(spanContent(t.md.src, n), "$", maskedDollar)
+	mark := strings.Repeat("`", 1+longest(content))
+	if strings.HasPrefix(content, "`") || strings.HasSuffix(content, "`") {
+		content = " " + content + " "
+	}
+	return mark + content + mark
+}
+
+// blot overwrites a part of the words.
+func blot(words []byte, from, to int) {
+	for i := from; i < to; i++ {
+		if words[i] != '\n' {
+			words[i] = codeMark
+		}
+	}
 }
 
 // escapes are a character with a backslash, and one by its name or number.

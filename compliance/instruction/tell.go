@@ -111,6 +111,53 @@ func (t *teller) block(n ast.Node) string {
 	return ""
 }
 
+// drop leaves out a block. HTML in it may begin or end something.
+func (t *teller) drop(n ast.Node) {
+	t.cut(kindDoubt, n.Pos())
+	if table, ok := n.(*east.Table); ok {
+		t.checkRows(table)
+	}
+	_ = ast.Walk(n, func(c ast.Node, entering bool) (ast.WalkStatus, error) {
+		if s := raw(t.md.src, c); s != "" && entering {
+			t.html(s, c.Pos(), n)
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// checkRows refuses HTML in a table that is none: cells beyond its columns are
+// not in the tree.
+func (t *teller) checkRows(table *east.Table) {
+	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
+		if looksHidden().Match(t.md.src[row.Pos():lineEnd(t.md.src, row.Pos())]) {
+			t.fault(row.Pos(), differently)
+		}
+	}
+}
+
+// checkHeading refuses a table before the underline of a heading: the forges read
+// it as the heading's text.
+func (t *teller) checkHeading(n *ast.Heading) {
+	end := len(t.md.src)
+	if next := n.NextSibling(); next != nil {
+		end = next.Pos()
+	}
+	if at := n.Pos(); t.md.src[at] != '#' && at < end && looksRuled().Match(t.md.src[at:end]) {
+		t.fault(at, differently)
+	}
+}
+
+// indented is a code block by its indentation. About those in or after a list,
+// or after a table, renderers differ.
+func (t *teller) indented(n *ast.CodeBlock) string {
+	before := n.PreviousSibling()
+	plain := n.Parent().Kind() == ast.KindDocument && (before == nil || before.Kind() == ast.KindParagraph || before.Kind() == ast.KindHeading)
+	if !plain && looksHidden().Match(n.Lines().Value(t.md.src)) {
+		t.fault(n.Pos(), differently)
+	}
+	return t.code("", n)
+}
+
 // blocks are the blocks in a block.
 func (t *teller) blocks(n ast.Node, between string) string {
 	var out []string

@@ -59,17 +59,6 @@ func statArchived(w worldRow, first int64) *absent {
 	return nil
 }
 
-func readArchived(w worldRow, first int64) ([]byte, error) {
-	if err := statArchived(w, first); err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(archiveFile(w, first))
-	if err != nil {
-		return nil, &absent{first, archiveFile(w, first), err}
-	}
-	return data, nil
-}
-
 // Archive verifies the ledger, copies the closed segments whose last record is older than
 // a time, Unix milliseconds, to files in dir, and lets the store forget their data. What it keeps of
 // them is their hashes, and a mark that the instance signs: from there the rest is

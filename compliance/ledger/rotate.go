@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/kernel"
@@ -20,34 +19,6 @@ type Rotated struct {
 	Reason string `json:"reason"`
 
 	public instancekey.Public
-}
-
-// rotate checks the declaration of another key: the one before has signed all that
-// stands before it, and signs nothing after. The error is a *broken.
-func (c *checker) rotate(e envelope) error {
-	var body kernel.KeyRotation
-	if err := canon.UnmarshalCanonical(e.body, &body); err != nil {
-		return breaks("the rotation of the key can't be read: %v", err)
-	}
-	next, err := instancekey.ParsePublic(body.Key)
-	switch {
-	case body.Kind != string(kernel.KindKeyRotation) || e.task != 0:
-		return breaks("the rotation of the key is of another kind, or of a task")
-	case body.Actor == "" || body.Reason == "":
-		return breaks("the rotation of the key doesn't say who or why")
-	case err != nil || next.PublicOpenSSH() != body.Key:
-		return breaks("the rotation names no usable key")
-	case slices.ContainsFunc(c.keys, func(r Rotated) bool { return r.Key == next.Fingerprint() }):
-		return breaks("the rotation brings back a key that was replaced")
-	}
-	last, err := OpenCheckpoint([]byte(body.Last), c.key())
-	if err != nil || last != (Checkpoint{World: c.genesis.World, History: c.history(), Size: c.tree.size, Root: c.tree.root()}) {
-		return breaks("the key that is replaced hasn't signed what stands before its rotation")
-	}
-	c.keys = append(slices.Clip(c.keys), Rotated{
-		Seq: c.tree.size, Time: e.time, Key: next.Fingerprint(), Actor: body.Actor, Reason: body.Reason, public: next,
-	})
-	return nil
 }
 
 // key is the key that signs now.

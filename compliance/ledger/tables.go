@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -307,6 +308,17 @@ func (v view) stored(world, first int64) (*closedRows, error) {
 		return nil
 	})
 	return s, err
+}
+
+func readArchived(w worldRow, first int64) ([]byte, error) {
+	if err := statArchived(w, first); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(archiveFile(w, first))
+	if err != nil {
+		return nil, &absent{first, archiveFile(w, first), err}
+	}
+	return data, nil
 }
 
 func (v view) segment(_ context.Context, w worldRow, first int64) (segment, error) {

@@ -69,25 +69,3 @@ func (t *tree) root() tlog.Hash {
 	}
 	return h
 }
-
-// nodeReader reads stored hashes: node gives one that a record completed, but for those
-// that known has.
-func nodeReader(known func(level int, seq int64) (tlog.Hash, bool), node func(level int, seq int64) (tlog.Hash, error)) tlog.HashReader {
-	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
-		out := make([]tlog.Hash, len(indexes))
-		for i, index := range indexes {
-			level, n := tlog.SplitStoredHashIndex(index)
-			seq := (n+1)<<level - 1 // the record that completed this subtree
-			if h, ok := known(level, seq); ok {
-				out[i] = h
-				continue
-			}
-			h, err := node(level, seq)
-			if err != nil {
-				return nil, err
-			}
-			out[i] = h
-		}
-		return out, nil
-	})
-}

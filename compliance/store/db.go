@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,10 +11,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/writbot/writ/compliance/filesystem"
@@ -158,6 +161,19 @@ func (db *DB) opened(ctx context.Context) (*DB, error) {
 	return db, nil
 }
 
+func checkVersion(ctx context.Context, c *conn) error {
+	version, err := fileVersion(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case version == unreleased: // it has no tables
+		return ErrEmpty
+	case version != newest():
+		return fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, newest())
+	}
+	return nil
+}
+
 func (db *DB) unopened(err error) error {
 	if closeErr := db.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
@@ -212,6 +228,21 @@ func blame(err error, full, readOnly func() bool) error {
 		return errDisk
 	}
 	return nil
+}
+
+// wrote reports whether an input or output error is of something that was to be written or
+// made. SQLite has a code for each; one that isn't here is of reading.
+func wrote(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE,
+		sqlite3.SQLITE_IOERR_DELETE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP:
+		return true
+	}
+	return false
 }
 
 func (db *DB) connect(ctx context.Context, mode string, pragmas ...string) (*conn, error) {
@@ -269,6 +300,91 @@ func (db *DB) openWriter(ctx context.Context) (err error) {
 		return err
 	}
 	return migrate(ctx, db.writer)
+}
+
+// compare reports whether the file is what it was when it was closed. It comes
+// before the first connection, which may mend what it finds in the file's head.
+func (db *DB) compare() (same bool, err error) {
+	sum, err := os.ReadFile(db.path + sumSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	now, err := fileSum(db.path)
+	if err != nil {
+		return false, err
+	}
+	same = bytes.Equal(sum, now)
+	db.altered = !same && sameFile(sum, now)
+	return same, nil
+}
+
+// sameFile compares the files' numbers.
+func sameFile(a, b []byte) bool {
+	of, _, _ := bytes.Cut(a, []byte(" "))
+	with, _, _ := bytes.Cut(b, []byte(" "))
+	return bytes.Equal(of, with)
+}
+
+// examine has the database look at its own structure where it isn't known to be
+// what it was, before anything is written. What it finds is ErrDamaged.
+func (db *DB) examine(ctx context.Context) error {
+	var fault string
+	if _, err := db.writer.row(ctx, "PRAGMA integrity_check(1)", nil, []any{&fault}); err != nil {
+		return err
+	}
+	if fault != "ok" {
+		return errors.Join(ErrDamaged, errors.New(oneLine(fault)))
+	}
+	if db.altered {
+		db.log.Error("the store was changed while nobody had it open: its ledgers are verified, but what else it holds may not be what was stored",
+			"file", db.path, "remedy", "find out who wrote there, or look at the disk; to be sure, restore a back-up")
+	}
+	return nil
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
+
+// beginWriting takes the note of the last closing away, durably.
+func (db *DB) beginWriting() error {
+	err := os.Remove(db.path + sumSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(db.path))
+}
+
+// migrate makes the file current, or refuses one of another program or of a
+// newer writ.
+func migrate(ctx context.Context, c *conn) error {
+	if err := c.script(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err := migrateIn(ctx, c); err != nil {
+		return errors.Join(err, c.script(ctx, "ROLLBACK"))
+	}
+	return c.script(ctx, "COMMIT")
+}
+
+func migrateIn(ctx context.Context, c *conn) error {
+	version, err := fileVersion(ctx, c)
+	if err != nil {
+		return err
+	}
+	if version == newest() {
+		return nil
+	}
+	for i, step := range migrations()[version-unreleased:] {
+		if err := c.script(ctx, step); err != nil {
+			return fmt.Errorf("migration %d: %w", version+i+1, err)
+		}
+	}
+	return c.script(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, newest()))
 }
 
 // createFile makes the file with its mode before SQLite would; its companions
@@ -384,6 +500,31 @@ func (db *DB) Close() error {
 	}
 	db.tidy()
 	return nil
+}
+
+// endWriting notes what the file is, once the last writer has closed it. Where
+// somebody still reads, the log beside the file stays, and there is no note.
+func (db *DB) endWriting() error {
+	if _, err := os.Lstat(db.path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	sum, err := fileSum(db.path)
+	if err != nil {
+		return err
+	}
+	part, err := os.CreateTemp(filepath.Dir(db.path), ".writ-sum-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(part.Name()) }() // only the name, after success
+	_, err = part.Write(sum)
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part.Name(), db.path+sumSuffix); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(db.path))
 }
 
 // accompanied reports whether the file's log or its shared memory is there.

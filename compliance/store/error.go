@@ -111,21 +111,6 @@ func primary(err error) int {
 	return 0
 }
 
-// wrote reports whether an input or output error is of something that was to be written or
-// made. SQLite has a code for each; one that isn't here is of reading.
-func wrote(err error) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code() {
-	case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE,
-		sqlite3.SQLITE_IOERR_DELETE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP:
-		return true
-	}
-	return false
-}
-
 // asDamaged recognises a file that SQLite can't make sense of.
 func asDamaged(err error) error {
 	switch primary(err) {

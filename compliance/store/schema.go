@@ -183,34 +183,6 @@ const inboxTables = `CREATE TABLE deliveries (
 // applicationID marks a file as writ's: "Writ" in ASCII.
 const applicationID = 0x57726974
 
-// migrate makes the file current, or refuses one of another program or of a
-// newer writ.
-func migrate(ctx context.Context, c *conn) error {
-	if err := c.script(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	if err := migrateIn(ctx, c); err != nil {
-		return errors.Join(err, c.script(ctx, "ROLLBACK"))
-	}
-	return c.script(ctx, "COMMIT")
-}
-
-func migrateIn(ctx context.Context, c *conn) error {
-	version, err := fileVersion(ctx, c)
-	if err != nil {
-		return err
-	}
-	if version == newest() {
-		return nil
-	}
-	for i, step := range migrations()[version-unreleased:] {
-		if err := c.script(ctx, step); err != nil {
-			return fmt.Errorf("migration %d: %w", version+i+1, err)
-		}
-	}
-	return c.script(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, newest()))
-}
-
 // fileVersion is the version of the file, that of one which knows no tables yet where it
 // is empty.
 func fileVersion(ctx context.Context, c *conn) (int, error) {
@@ -230,19 +202,6 @@ func fileVersion(ctx context.Context, c *conn) (int, error) {
 		return 0, fmt.Errorf("the file has version %d, this writ knows %d: %w", version, newest(), errNewer)
 	}
 	return int(version), nil
-}
-
-func checkVersion(ctx context.Context, c *conn) error {
-	version, err := fileVersion(ctx, c)
-	switch {
-	case err != nil:
-		return err
-	case version == unreleased: // it has no tables
-		return ErrEmpty
-	case version != newest():
-		return fmt.Errorf("the file has version %d, not %d; start writ for writing once", version, newest())
-	}
-	return nil
 }
 
 // maxObjects and maxDefinition bound what is read of a file's schema: far more than

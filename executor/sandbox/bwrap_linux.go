@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -78,6 +77,20 @@ func probeLevel(ctx context.Context, s Sandbox, remedy string) error {
 	return &Error{Code: CodeUnavailable, Msg: fmt.Sprintf("a program that does nothing ended with code %d (%s)", exit.Code, exit.Cause), Remedy: remedy}
 }
 
+// sweepScratch removes the temporary directories that killed processes of this user
+// left, and ends what still waits there for a parent that is dead.
+func sweepScratch() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*")) // the pattern is valid
+	for _, dir := range left {
+		lock, err := lockDir(dir)
+		if err != nil || lock == nil {
+			continue
+		}
+		KillStrays(dir)
+		_ = (&scratch{dir, lock}).remove() // the next one tries again
+	}
+}
+
 // Start implements Sandbox.
 func (b *Bubblewrap) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
@@ -109,6 +122,51 @@ func (b *Bubblewrap) Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	return l.start(ctx)
+}
+
+// leave gives back what a start had from rootLevel, once nothing runs.
+func (b *Bubblewrap) leave(u *rootUser) {
+	if u == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free = append(b.free, u)
+}
+
+// above makes the two directories of an overlay that are this program's alone, and
+// finds the layers below them.
+func (s Spec) above(ctx context.Context, owner, abi int) (lower []string, err error) {
+	if s.Layers == nil {
+		return nil, nil
+	}
+	if err := ofOverlay(s.Workspace, abi); err != nil {
+		return nil, err
+	}
+	if lower, err = s.Layers(ctx, owner); err != nil {
+		return nil, err
+	}
+	if len(lower) == 0 || len(lower) > maxLayers {
+		return nil, &Error{Code: CodeSpec, Msg: fmt.Sprintf("an overlay has %d layers; it must have 1 to %d", len(lower), maxLayers)}
+	}
+	return lower, nil
+}
+
+// beside are the directories beside the workspace.
+func (s Spec) beside(ctx context.Context, owner, abi int) ([]Dir, error) {
+	if s.Dirs == nil {
+		return nil, nil
+	}
+	dirs, err := s.Dirs(ctx, owner)
+	if err == nil {
+		err = checkDirs(dirs)
+	}
+	for _, d := range dirs {
+		if err == nil && d.Lower != "" {
+			err = errors.Join(checkDir("layer", d.Lower), ofOverlay(d.Source, abi))
+		}
+	}
+	return dirs, err
 }
 
 // programs finds bwrap and the inner stage.
@@ -354,6 +412,15 @@ func (a *arguments) places(s Spec, lower []string, dirs []Dir) (overlays []mount
 	return a.dirs(dirs)
 }
 
+// layers mounts where the inner stage finds them what will be the workspace.
+func (a *arguments) layers(lower []string, workspace string) {
+	a.on(WorkspaceDir, "--perms", "0755", "--dir")
+	for n, dir := range lower {
+		a.on(lowerPlace(n), "--ro-bind", dir)
+	}
+	a.on(upperPlace, "--bind", workspace)
+}
+
 // ownFiles stand in for the host's: one user, no other machine.
 func ownFiles() []File {
 	text := func(path, content string) File { return File{Target: path, Content: []byte(content)} }
@@ -403,32 +470,4 @@ func memoryFile(data []byte) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// startFailure explains a sandbox that ended before the program ran.
-func (l *launch) startFailure(f *initFailure, stderr string, argv0 string) error {
-	unavailable := unavailable
-	if l.confined {
-		unavailable = lacking
-	}
-	if f == nil {
-		first, _, _ := strings.Cut(strings.TrimSpace(printable([]byte(stderr))), "\n")
-		if first == "" {
-			first = "no message"
-		}
-		return unavailable("the sandbox ended before the program ran: "+first, nil)
-	}
-	no := syscall.Errno(f.Errno)
-	switch {
-	case f.Stage == "exec" && (no == syscall.ENOENT || no == syscall.ENOTDIR):
-		return &Error{Code: CodeNotFound, Msg: fmt.Sprintf("the program %q does not exist inside the sandbox", argv0), Err: no,
-			Remedy: "Name a program below /usr, in the workspace, or in a directory that the configuration mounts read-only."}
-	case f.Stage == "exec":
-		return &Error{Code: CodeNotExecutable, Msg: fmt.Sprintf("the program %q can't be executed: %s", argv0, f.Text), Err: no,
-			Remedy: "Check its permissions, its format and its interpreter line."}
-	}
-	if f.Stage == layersStep {
-		return &Error{Code: CodeLayers, Msg: "this kernel mounts no overlay here: " + f.Text, Err: no}
-	}
-	return unavailable(fmt.Sprintf("the step %q failed inside the sandbox: %s", f.Stage, f.Text), nil)
 }

@@ -297,16 +297,6 @@ func allowed(f filter, arch string, quiet bool) []bpf.Instruction {
 	return append(tested, plain...)
 }
 
-// callName is what a system call of this architecture is called.
-func callName(arch string, nr uintptr) string {
-	for name, n := range callNumbers[arch] {
-		if n == nr && name != "arch_specific_syscall" {
-			return name
-		}
-	}
-	return fmt.Sprintf("number %d", nr)
-}
-
 // Table is the allow-list of the level without namespaces as Markdown, for
 // docs/security.md. Calls that one architecture alone has are there for both.
 func Table() string {

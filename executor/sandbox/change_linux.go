@@ -48,10 +48,6 @@ func isCall(nr uintptr, name string) bool {
 	return ok && want == nr
 }
 
-func isTimes(nr uintptr) bool {
-	return nr == unix.SYS_UTIMENSAT || isCall(nr, "utime") || isCall(nr, "utimes") || isCall(nr, "futimesat")
-}
-
 // change makes the change that a call asks for, to the file that it names.
 func (a *answerer) change(n *seccompNotif, do func(n *seccompNotif, t target, file int) error) error {
 	t := targetOf(n.data)

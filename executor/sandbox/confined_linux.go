@@ -356,18 +356,6 @@ func lacking(msg string, err error) error {
 	return &Error{Code: CodeUnavailable, Msg: msg, Remedy: RemedyLandlock, Err: err}
 }
 
-// confine makes a process fit for a life beside others: it gets a user of its own
-// where that is possible.
-func confine(c initConfig) error {
-	if c.UID == 0 {
-		if os.Geteuid() == 0 {
-			return errors.New("a program would run as root")
-		}
-		return nil
-	}
-	return giveUpRoot(c.UID)
-}
-
 // reaped refuses to run a program whose parent isn't a reaper's. Of that one only
 // the thread that is in the same domain can be looked at.
 func reaped() error {
@@ -383,14 +371,6 @@ func reaped() error {
 		}
 	}
 	return errors.Join(errors.New("nobody would end this program's children"), err)
-}
-
-// bound makes the program die with its reaper. A change of user would undo it.
-func (c initConfig) bound() error {
-	if !c.Confined {
-		return nil
-	}
-	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }
 
 // filter is what the seccomp filter must hold beside the rest.

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"net"
 	"net/netip"
 	"os"
 
@@ -27,27 +26,6 @@ func (l *launch) openGateway(a *arguments, c *initConfig) (err error) {
 		c.Proxy = 2 + len(a.extra)
 	}
 	return err
-}
-
-// startGateway hands the listener to who asked for it. It was sent before the inner
-// stage said that it is ready.
-func (l *launch) startGateway() bool {
-	if l.gateway == nil {
-		return true
-	}
-	defer l.gateway.Close()
-	fd, ok := receiveFD(int(l.gateway.Fd()))
-	if !ok {
-		return false
-	}
-	f := os.NewFile(uintptr(fd), "gateway")
-	defer f.Close() // the listener has a copy
-	listener, err := net.FileListener(f)
-	if err != nil {
-		return false
-	}
-	l.spec.Gateway(listener)
-	return true
 }
 
 // openGateway is that of the inner stage.

@@ -112,6 +112,14 @@ func MaybeInit() {
 	}
 }
 
+// tryOverlay is what Overlays runs inside: it removes a file of the layer.
+func tryOverlay() {
+	if err := os.Remove(filepath.Join(WorkspaceDir, "below")); err != nil {
+		syscall.Exit(1)
+	}
+	syscall.Exit(0)
+}
+
 // runInit is the inner stage. It never returns.
 func runInit() {
 	// Landlock, seccomp and user ids are set for this thread alone; the exec
@@ -187,6 +195,14 @@ func enter(status *os.File) (stage string, err error) {
 	return "exec", syscall.Exec(path, c.Argv, c.Env)
 }
 
+// bound makes the program die with its reaper. A change of user would undo it.
+func (c initConfig) bound() error {
+	if !c.Confined {
+		return nil
+	}
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+}
+
 // readConfig leaves the descriptor as it is: a reaper hands it on.
 func readConfig(c *initConfig) error {
 	fd, err := unix.FcntlInt(configFD, unix.F_DUPFD_CLOEXEC, 0)
@@ -248,6 +264,18 @@ func becomeUser(c initConfig) error {
 		}
 	}
 	return giveUpRoot(insideID)
+}
+
+// confine makes a process fit for a life beside others: it gets a user of its own
+// where that is possible.
+func confine(c initConfig) error {
+	if c.UID == 0 {
+		if os.Geteuid() == 0 {
+			return errors.New("a program would run as root")
+		}
+		return nil
+	}
+	return giveUpRoot(c.UID)
 }
 
 // giveUpRoot becomes user and group id, without any capability for ever.

@@ -125,29 +125,6 @@ func restrictSelf(ruleset int) error {
 	return nil
 }
 
-// scopeSignals puts this thread, and what it starts from now on, into a domain that
-// no signal of theirs leaves. That it holds is seen before anybody trusts in it.
-func scopeSignals() error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	// Each domain above a program must allow a file to be moved to another directory,
-	// also one that is about signals.
-	const moves = unix.LANDLOCK_ACCESS_FS_REFER
-	fd, err := newRuleset(unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL, Handled_access_fs: moves})
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := landlockAllow(fd, "/", moves); err != nil {
-		return err
-	}
-	if err := restrictSelf(fd); err != nil {
-		return err
-	}
-	return onlyOwnSignals()
-}
-
 // landlockAllow adds one rule.
 func landlockAllow(ruleset int, path string, access uint64) error {
 	f, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -197,6 +198,10 @@ func (a *answerer) decide(n *seccompNotif) error {
 	return unix.EPERM // the filter doesn't hand over what it allows
 }
 
+func isTimes(nr uintptr) bool {
+	return nr == unix.SYS_UTIMENSAT || isCall(nr, "utime") || isCall(nr, "utimes") || isCall(nr, "futimesat")
+}
+
 // judge runs the filter once more, for its own answer. The virtual machine reads
 // big-endian words, and the kernel native ones at the same places.
 func (a *answerer) judge(d seccompData) uint32 {
@@ -221,6 +226,16 @@ func (a *answerer) note(nr uintptr) {
 	if name := callName(runtime.GOARCH, nr); len(a.denied) < maxDenied && !slices.Contains(a.denied, name) {
 		a.denied = append(a.denied, name)
 	}
+}
+
+// callName is what a system call of this architecture is called.
+func callName(arch string, nr uintptr) string {
+	for name, n := range callNumbers[arch] {
+		if n == nr && name != "arch_specific_syscall" {
+			return name
+		}
+	}
+	return fmt.Sprintf("number %d", nr)
 }
 
 // refused are the names of calls that were refused, in the order of the first.

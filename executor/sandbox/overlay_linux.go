@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,32 +74,6 @@ func (b *Bubblewrap) overlays(ctx context.Context, dir string) error {
 	return nil
 }
 
-// tryOverlay is what Overlays runs inside: it removes a file of the layer.
-func tryOverlay() {
-	if err := os.Remove(filepath.Join(WorkspaceDir, "below")); err != nil {
-		syscall.Exit(1)
-	}
-	syscall.Exit(0)
-}
-
-// above makes the two directories of an overlay that are this program's alone, and
-// finds the layers below them.
-func (s Spec) above(ctx context.Context, owner, abi int) (lower []string, err error) {
-	if s.Layers == nil {
-		return nil, nil
-	}
-	if err := ofOverlay(s.Workspace, abi); err != nil {
-		return nil, err
-	}
-	if lower, err = s.Layers(ctx, owner); err != nil {
-		return nil, err
-	}
-	if len(lower) == 0 || len(lower) > maxLayers {
-		return nil, &Error{Code: CodeSpec, Msg: fmt.Sprintf("an overlay has %d layers; it must have 1 to %d", len(lower), maxLayers)}
-	}
-	return lower, nil
-}
-
 // ofOverlay makes the two directories of an overlay that are one program's alone.
 func ofOverlay(dir string, abi int) error {
 	if abi == 0 {
@@ -113,23 +86,6 @@ func ofOverlay(dir string, abi int) error {
 		}
 	}
 	return nil
-}
-
-// beside are the directories beside the workspace.
-func (s Spec) beside(ctx context.Context, owner, abi int) ([]Dir, error) {
-	if s.Dirs == nil {
-		return nil, nil
-	}
-	dirs, err := s.Dirs(ctx, owner)
-	if err == nil {
-		err = checkDirs(dirs)
-	}
-	for _, d := range dirs {
-		if err == nil && d.Lower != "" {
-			err = errors.Join(checkDir("layer", d.Lower), ofOverlay(d.Source, abi))
-		}
-	}
-	return dirs, err
 }
 
 // dirs mounts the directories beside the workspace: as they are, or where the inner stage
@@ -159,15 +115,6 @@ type mounted struct {
 	Target string   `json:"target"`
 	Lower  []string `json:"lower"`
 	Above  string   `json:"above"`
-}
-
-// layers mounts where the inner stage finds them what will be the workspace.
-func (a *arguments) layers(lower []string, workspace string) {
-	a.on(WorkspaceDir, "--perms", "0755", "--dir")
-	for n, dir := range lower {
-		a.on(lowerPlace(n), "--ro-bind", dir)
-	}
-	a.on(upperPlace, "--bind", workspace)
 }
 
 // mountCapabilities are those that the inner stage needs to mount an overlay, and

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -239,6 +242,27 @@ func (l *launch) readStatus() {
 	l.report <- r
 }
 
+// startGateway hands the listener to who asked for it. It was sent before the inner
+// stage said that it is ready.
+func (l *launch) startGateway() bool {
+	if l.gateway == nil {
+		return true
+	}
+	defer l.gateway.Close()
+	fd, ok := receiveFD(int(l.gateway.Fd()))
+	if !ok {
+		return false
+	}
+	f := os.NewFile(uintptr(fd), "gateway")
+	defer f.Close() // the listener has a copy
+	listener, err := net.FileListener(f)
+	if err != nil {
+		return false
+	}
+	l.spec.Gateway(listener)
+	return true
+}
+
 // readInfo learns the first process of the namespace and holds on to it.
 func (l *launch) readInfo() {
 	defer close(l.known)
@@ -366,6 +390,20 @@ func (l *launch) settle(waitErr error) {
 	l.log.Debug("sandbox: ended", "cause", e.Cause, "code", e.Code, "limit", e.Limit, "wall", e.Wall, "cpu", e.CPU, "wait", waitErr)
 }
 
+// lastLook looks at the disk when nothing runs any more: what was written since
+// the meter's last look is there, too. Another reason to end it stands.
+func (l *launch) lastLook() {
+	lacks := shortOf(l.spec.Workspace, l.spec.Limits.DiskReserveBytes)
+	if l.p.exit.DiskLow = lacks.any(); !l.p.exit.DiskLow || !l.spent(lacks) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason == nil {
+		l.reason = &killReason{cause: CauseResource, limit: LimitDisk}
+	}
+}
+
 func (l *launch) closeFirst() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -397,6 +435,34 @@ func (l *launch) cause(e *Exit, status statusReport, code int) {
 	if e.Code > 128 && e.Code <= 128+lastSignal {
 		e.Signal = e.Code - 128
 	}
+}
+
+// startFailure explains a sandbox that ended before the program ran.
+func (l *launch) startFailure(f *initFailure, stderr string, argv0 string) error {
+	unavailable := unavailable
+	if l.confined {
+		unavailable = lacking
+	}
+	if f == nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(printable([]byte(stderr))), "\n")
+		if first == "" {
+			first = "no message"
+		}
+		return unavailable("the sandbox ended before the program ran: "+first, nil)
+	}
+	no := syscall.Errno(f.Errno)
+	switch {
+	case f.Stage == "exec" && (no == syscall.ENOENT || no == syscall.ENOTDIR):
+		return &Error{Code: CodeNotFound, Msg: fmt.Sprintf("the program %q does not exist inside the sandbox", argv0), Err: no,
+			Remedy: "Name a program below /usr, in the workspace, or in a directory that the configuration mounts read-only."}
+	case f.Stage == "exec":
+		return &Error{Code: CodeNotExecutable, Msg: fmt.Sprintf("the program %q can't be executed: %s", argv0, f.Text), Err: no,
+			Remedy: "Check its permissions, its format and its interpreter line."}
+	}
+	if f.Stage == layersStep {
+		return &Error{Code: CodeLayers, Msg: "this kernel mounts no overlay here: " + f.Text, Err: no}
+	}
+	return unavailable(fmt.Sprintf("the step %q failed inside the sandbox: %s", f.Stage, f.Text), nil)
 }
 
 // limitOf recognises a program that a limit of the kernel ended. bwrap and

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,18 +72,4 @@ func lockDir(dir string) (*os.File, error) {
 		return f, nil
 	}
 	return nil, f.Close()
-}
-
-// sweepScratch removes the temporary directories that killed processes of this user
-// left, and ends what still waits there for a parent that is dead.
-func sweepScratch() {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*")) // the pattern is valid
-	for _, dir := range left {
-		lock, err := lockDir(dir)
-		if err != nil || lock == nil {
-			continue
-		}
-		KillStrays(dir)
-		_ = (&scratch{dir, lock}).remove() // the next one tries again
-	}
 }

@@ -53,16 +53,6 @@ func (b *Bubblewrap) rootLevel() (*rootUser, error) {
 	return u, nil
 }
 
-// leave gives back what a start had from rootLevel, once nothing runs.
-func (b *Bubblewrap) leave(u *rootUser) {
-	if u == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.free = append(b.free, u)
-}
-
 // innerRoot reports whether this root is root of a user namespace only: then
 // the kernel does count its processes, and one user id is as good as another.
 func innerRoot() bool {

@@ -112,6 +112,34 @@ func (p *patient) examine(ctx context.Context) {
 	p.check(ctx, NameBranches, p.branches)
 }
 
+// rights asks who writ is there, what it may do, and what it is told of. It
+// reports whether writ may push.
+func (p *patient) rights(ctx context.Context) (pushes bool) {
+	// Who writ is was checked for the forge; here it is only needed.
+	p.self, _ = p.client().Self(ctx)
+	switch h := p.Host.(type) {
+	case gitHub:
+		pushes = p.held(ctx, h)
+	case gitLab:
+		pushes = p.check(ctx, NamePermissions, p.permission)
+		p.projectHook(ctx, h)
+	default:
+		pushes = p.check(ctx, NamePermissions, p.permission)
+	}
+	return pushes
+}
+
+// branches looks for rules that would stop writ's pushes.
+func (p *patient) branches(ctx context.Context) result {
+	switch h := p.Host.(type) {
+	case gitHub:
+		return p.gitHubBranches(ctx, h)
+	case gitLab:
+		return p.gitLabBranches(ctx, h)
+	}
+	return ok("This forge has no rules for branches.")
+}
+
 func (p *patient) open(ctx context.Context) (func(), error) {
 	var err error
 	p.repo, err = git.Open(ctx, git.Endpoint{URL: p.Host.GitURL(p.at()), Auth: p.Host.GitAuth(p.at())}, p.Git)

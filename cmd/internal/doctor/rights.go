@@ -7,23 +7,6 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
-// rights asks who writ is there, what it may do, and what it is told of. It
-// reports whether writ may push.
-func (p *patient) rights(ctx context.Context) (pushes bool) {
-	// Who writ is was checked for the forge; here it is only needed.
-	p.self, _ = p.client().Self(ctx)
-	switch h := p.Host.(type) {
-	case gitHub:
-		pushes = p.held(ctx, h)
-	case gitLab:
-		pushes = p.check(ctx, NamePermissions, p.permission)
-		p.projectHook(ctx, h)
-	default:
-		pushes = p.check(ctx, NamePermissions, p.permission)
-	}
-	return pushes
-}
-
 // permission asks for what writ's account may do, in the contract's words.
 func (p *patient) permission(ctx context.Context) result {
 	self, err := p.client().Self(ctx)
@@ -60,17 +43,6 @@ func (p *patient) pushed() []string {
 		out = append(out, taskBranch)
 	}
 	return out
-}
-
-// branches looks for rules that would stop writ's pushes.
-func (p *patient) branches(ctx context.Context) result {
-	switch h := p.Host.(type) {
-	case gitHub:
-		return p.gitHubBranches(ctx, h)
-	case gitLab:
-		return p.gitLabBranches(ctx, h)
-	}
-	return ok("This forge has no rules for branches.")
 }
 
 // unseen is the result where rules can't be read.

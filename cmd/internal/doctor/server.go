@@ -1,14 +1,8 @@
 package doctor
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net"
-	"net/http"
 	"strings"
-	"syscall"
 )
 
 // maxReady bounds what is read of an answer, in bytes.
@@ -23,35 +17,6 @@ type readiness struct {
 		OK     bool   `json:"ok"`
 		Reason string `json:"reason"`
 	} `json:"checks"`
-}
-
-// server asks the one that runs at the configured address, if there is one.
-func (h *house) server(ctx context.Context) result {
-	address := Nearest(h.Config.Server.ProbesAt())
-	url := "http://" + address + "/readyz"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return bad("Mend server.listen or server.probes.", "%s can't be asked.", url)
-	}
-	// Past any proxy: it is this machine.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return skipped("No writ serve runs at %s (server.probes, or else server.listen).", address)
-	}
-	if err != nil {
-		return bad("See the server's log, and whether its configuration is this one.", "The server at %s doesn't answer: %s.", address, plain(errors.Unwrap(err)))
-	}
-	defer res.Body.Close()
-	var ready readiness
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxReady))
-	if err == nil {
-		err = json.Unmarshal(body, &ready)
-	}
-	if err != nil {
-		return bad("See what else listens there, or give another server.listen or server.probes.", "%s is no server of writ's: it answers %d.", url, res.StatusCode)
-	}
-	return ready.judge(address)
 }
 
 func (r readiness) judge(address string) result {

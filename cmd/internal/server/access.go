@@ -40,10 +40,3 @@ func (ws *worlds) given(l *listing, has wire.Access) (before *problem.Error, sai
 	l.installation, l.lacks = has.Installation, has.Lacks
 	return before, said
 }
-
-// checkAccessOf does so for open worlds.
-func (s *server) checkAccessOf(ctx context.Context, worlds []*served) {
-	for _, w := range worlds {
-		s.ofWorld(w, func() { s.checkAccess(ctx, w.listing, w.at) })
-	}
-}

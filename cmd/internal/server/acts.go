@@ -175,24 +175,6 @@ func asked(note inbox.Note, kind string) bool {
 	return slices.ContainsFunc(note.Acts, func(a inbox.Act) bool { return a.Kind == kind })
 }
 
-// resumeFirst carries out a resume that is stored behind a halt, of a task that can't be
-// looked at before: the process that was to do it died between the two.
-func (s *server) resumeFirst(ctx context.Context, w *served, k scheduler.Key) (resumed bool, err error) {
-	note, err := s.inbox.Note(ctx, inbox.Key(k))
-	if err != nil {
-		return false, err
-	}
-	for _, a := range note.Acts {
-		if a.Kind == kernel.ActResume {
-			if err := w.sup.Resume(ctx, k.Task, a.Actor, a.Reason); err != nil {
-				return false, err
-			}
-			return true, s.forgetAsked(ctx, k)
-		}
-	}
-	return false, nil
-}
-
 // lookAgain makes a task due now, whatever its last look saw.
 func (s *server) lookAgain(ctx context.Context, w *served, k scheduler.Key) error {
 	w.unchanged.forget(k.Task)

@@ -3,14 +3,12 @@ package server
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -130,27 +128,6 @@ const (
 	unusableCursor = "base unusable"
 	termsCursor    = "contract"
 )
-
-// noteBase notes that a task was refused for the base's own sake, or waits for what its
-// checks lack there.
-func (s *server) noteBase(ctx context.Context, w *served, st supervisor.Status) {
-	unusable := slices.Contains(st.Decision.Codes, kernel.CodeEnvBase)
-	if st.Intake == nil || !unusable && (st.Decision.Standing != kernel.StandWaiting || !st.Facts.Head.AwaitsEnvironment()) {
-		return
-	}
-	commit := string(st.Intake.BaseCommit)
-	noted, err := s.inbox.Cursor(ctx, w.World, unusableCursor)
-	if err == nil && noted != commit {
-		if unusable {
-			s.log.Warn("the base can't be used: no task is claimed in this repository until it moves", installation.LogWorld, w.World,
-				"commit", commit, "code", string(kernel.CodeEnvBase), "error", st.Decision.Violations)
-		}
-		err = s.inbox.SetCursor(ctx, w.World, unusableCursor, commit)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.log.Warn("tasks that the base keeps from being claimed are looked at within the hour, not when it moves", installation.LogWorld, w.World, "error", err)
-	}
-}
 
 // baseMoved has the tasks of a world looked at when the contract is another than the
 // one under which they were, for it may have refused them, and when another commit

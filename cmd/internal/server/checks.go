@@ -14,22 +14,10 @@ import (
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook"
-	"github.com/writbot/writ/webhook/inbox"
 )
-
-// checks are what the whole process needs, by the names that /readyz shows.
-func (s *server) checks() []webhook.Check {
-	return []webhook.Check{
-		{Name: "store", Run: func(context.Context) error { return s.inWords(s.in.DB.Ready()) }},
-		{Name: "sandbox", Run: func(ctx context.Context) error {
-			return s.inWords(s.environment(ctx, installation.DefaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers))
-		}},
-	}
-}
 
 // parts are the checks of what comes and goes. The process is ready without them:
 // each fails alone, and the webhooks of the others must be taken.
@@ -69,6 +57,28 @@ func (s *server) parts() (list []webhook.Check) {
 		}
 	}
 	return list
+}
+
+// notPaused is an error while something is paused. By whom and why is in the log:
+// anybody may ask this.
+func (s *server) notPaused(ctx context.Context) error {
+	list, err := s.pausesNow(ctx)
+	if err != nil {
+		return errors.New("What is paused can't be read, so everything is.") //nolint:staticcheck // a sentence
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	words := make([]string, len(list))
+	for i, p := range list {
+		words[i] = installation.Request{World: s.worlds.called(p.World)}.Paused()
+		if p.SinceMs > 0 {
+			words[i] += " since " + installation.PauseSince(p)
+		} else {
+			words[i] += " by a file"
+		}
+	}
+	return errors.New("Paused: " + strings.Join(words, ", ") + ".")
 }
 
 // actsIn is what is wrong with the ref of a world's acts.
@@ -140,21 +150,6 @@ func (ws *worlds) rest(world string) time.Duration {
 		return 0
 	}
 	return w.sup.Rest()
-}
-
-// healed has the tasks looked at that waited for their server.
-func (s *server) healed(world string, tasks []int64) {
-	keys := make([]inbox.Key, len(tasks))
-	marked := make([]scheduler.Key, len(tasks))
-	for i, n := range tasks {
-		keys[i], marked[i] = inbox.Key{World: world, Task: n}, scheduler.Key{World: world, Task: n}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), healedTime)
-	defer cancel()
-	if err := s.inbox.Mark(ctx, keys, time.Now().UnixMilli()); err != nil {
-		s.log.Warn("tasks that waited for their server are looked at later", "world", world, "error", err)
-	}
-	s.sched.Marked(marked...)
 }
 
 // healedTime bounds the marking: each task is due within a minute by itself.

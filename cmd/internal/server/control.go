@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/executor/scheduler"
 )
 
 // openServerDesk makes the part of a server that takes a person's requests.
@@ -40,6 +42,50 @@ func (s *server) obeyNow(ctx context.Context, r installation.Request) installati
 		return s.tellLogs(w, r)
 	}
 	return s.obeyAct(ctx, w, r)
+}
+
+// obeyPause answers the request for a pause, or for its end.
+func (s *server) obeyPause(ctx context.Context, r installation.Request) installation.Answer {
+	asked := r.World
+	if r.World = s.worlds.meant(asked); r.World != "" && !s.worlds.listed(r.World) {
+		return installation.Answer{Detail: "The running server doesn't govern " + asked + "."}
+	}
+	said, err := installation.SetPause(ctx, s.inbox, r, s.worlds.called)
+	if err != nil {
+		return installation.Refusal(err)
+	}
+	s.sched.Nudge()
+	for _, w := range s.worlds.open() {
+		s.recordPauses(ctx, w, r.Actor, r.Reason)
+	}
+	s.log.Info("a person's pause", "on", r.Act == installation.ActPause, "world", r.World, "actor", r.Actor, "reason", r.Reason, "changed", said == "")
+	return installation.Answer{OK: true, Said: said}
+}
+
+// tellQueue answers the request for it.
+func (s *server) tellQueue() installation.Answer {
+	list := s.waiting()
+	q := Queue{Kind: "queue", Of: s.cfg.Server.Builds, Total: len(list), Waiting: list[:min(len(list), maxQueued)]}
+	if s.sched != nil {
+		q.Builds = s.sched.Load().Builds
+	}
+	data, err := json.Marshal(q)
+	if err != nil {
+		return installation.Refusal(err)
+	}
+	return installation.Answer{OK: true, Said: string(data)}
+}
+
+// tellLogs answers the request for them.
+func (s *server) tellLogs(w *served, r installation.Request) installation.Answer {
+	k := scheduler.Key{World: w.World, Task: r.Task}
+	out := s.tails.since(k, max(r.Next, 0))
+	out.RunID = s.runs.run(k)
+	data, err := json.Marshal(out)
+	if err != nil {
+		return installation.Refusal(err)
+	}
+	return installation.Answer{OK: true, Said: string(data)}
 }
 
 // worldNamed finds the world of a request, which need not name the only one.

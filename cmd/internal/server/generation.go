@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"sync"
 
 	"github.com/writbot/writ/cmd/internal/config"
@@ -66,32 +65,4 @@ func (s *server) close() {
 	for i := len(closers) - 1; i >= 0; i-- {
 		closers[i]()
 	}
-}
-
-// closeGeneration ends the executors of all generations.
-func (s *server) closeGeneration() {
-	if g := s.now(); g != nil {
-		s.worlds.locked(func() { g.over = true; g.users = 0; g.mayRetire() })
-	}
-	s.ended.Wait()
-}
-
-// openFirst makes the first generation.
-func (s *server) openFirst(ctx context.Context, given wire.Secrets) error {
-	forges, err := s.process.Connect(ctx, s.cfg, given, s.log)
-	if err != nil {
-		return err
-	}
-	for _, f := range forges {
-		s.later(f.Host.Close)
-	}
-	g, err := s.generate(s.cfg, given, forges, func(in *installation.Installation) (*builder.Local, error) {
-		return s.process.Executor(in, wire.Overrides{})
-	})
-	if err != nil {
-		return err
-	}
-	s.gen.Store(g)
-	s.later(s.closeGeneration)
-	return nil
 }

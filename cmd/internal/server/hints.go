@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/writbot/writ/cmd/internal/wire"
-	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/webhook"
 )
 
@@ -73,21 +72,4 @@ func (f following) Accept(ctx context.Context, d webhook.Delivery) (duplicate bo
 		f.then(d)
 	}
 	return duplicate, err
-}
-
-// stored follows a delivery: a task that runs already hears of it at once, and
-// worlds are looked at when it tells of a push to the base, or of what writ may
-// do there.
-func (s *server) stored(d webhook.Delivery) {
-	keys := make([]scheduler.Key, len(d.Event.Keys))
-	for i, k := range d.Event.Keys {
-		keys[i] = scheduler.Key(k)
-	}
-	s.sched.Marked(keys...)
-	if w := d.Event.Pushed; w != "" {
-		s.bases[d.Hook].add([]string{w})
-	}
-	if a := d.Event.Access; a != nil {
-		s.hints[d.Hook].add(a.Worlds)
-	}
 }

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/webhook"
@@ -20,47 +18,8 @@ func (s *server) hookOf(f *wire.Forge, self forge.User) (webhook.Hook, error) {
 	return h, nil
 }
 
-// openHooks makes those of all forges; none where writ asks by itself.
-func (s *server) openHooks() (list []webhook.Hook, err error) {
-	if s.cfg.Server.Intake == config.IntakePoll {
-		return nil, nil
-	}
-	s.selves.Lock()
-	defer s.selves.Unlock()
-	for _, f := range s.now().forges {
-		h, err := s.hookOf(f, s.self[f.Name])
-		if err != nil {
-			return nil, err
-		}
-		s.hooks[f.Name] = webhook.NewRenewable(h)
-		list = append(list, s.hooks[f.Name])
-	}
-	return list, nil
-}
-
 // selfTime bounds the question which account writ is.
 const selfTime = 5 * time.Second
-
-// meetAll asks each forge with an open world which account writ is there: a
-// credential may have become another's. What can't be asked stays as it was.
-func (s *server) meetAll(ctx context.Context) {
-	asked := map[string]bool{}
-	for _, w := range s.worlds.open() {
-		f := w.listing.forge
-		if asked[f.Name] {
-			continue
-		}
-		asked[f.Name] = true
-		ctx, cancel := context.WithTimeout(ctx, selfTime)
-		self, err := w.client.Self(ctx)
-		cancel()
-		if err != nil {
-			s.log.Debug("which account writ is could not be asked", "forge", f.Name, "error", err)
-			continue
-		}
-		s.met(f, self)
-	}
-}
 
 // met notes which account writ is at a forge: its own acts are no news from then
 // on.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,9 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
-	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -50,8 +47,6 @@ func lacks(code kernel.Code) bool { return slices.Contains(lackingCodes, code) }
 func configured(code kernel.Code) bool {
 	return code == kernel.CodeObserveOnly || code == kernel.CodeEgressDenied || code == kernel.CodeBudgetExceeded || code == kernel.CodeBudgetSpent || code == kernel.CodeBudgetUnpriced || code == kernel.CodeBudgetUnmetered
 }
-
-func inTheWay(v kernel.Violation) bool { return v.Code == kernel.CodeBranchTaken }
 
 // of are those of one world, of all worlds for "".
 func (l *refusedTasks) of(world string) map[inbox.Key]refusedFor {
@@ -104,33 +99,6 @@ func (l *refusedTasks) ruled(world string) error {
 			kernel.Timestamp(first.since/1000), waiting(n), onOneLine(first.rule)),
 		Remedy: kernel.CodePushRefused.Info().Remedy,
 	}
-}
-
-// noteLacking notes whether a task was refused for what its builder lacks, by a rule, for a
-// ref in its way, or by the configuration, or waits for its state to be repaired.
-func (s *server) noteLacking(ctx context.Context, k inbox.Key, st supervisor.Status) {
-	var why refusedFor
-	refused := st.Intake != nil && st.Decision.Standing == kernel.StandRefused
-	if refused && slices.ContainsFunc(st.Decision.Codes, lacks) {
-		why.builder = cmp.Or(st.Intake.Spec.Builder, installation.DefaultBuilder)
-	} else if why.rule, why.ruled = st.Rule(); why.ruled {
-		why.since = time.Now().UnixMilli()
-	} else if at := slices.IndexFunc(st.Decision.Violations, inTheWay); at >= 0 {
-		why.ref = st.Decision.Violations[at].Subject
-	} else if st.Facts.StrangersLease() {
-		why.ref, why.at = installation.StateRef(s.cfg.Refs, k.Task), st.Facts.Head.OID
-	} else if st.Facts.Kind != "" && kernel.NeedsRepair(st.Facts) { // whoever puts the later commit back needn't say so
-		why.ref, why.at = installation.StateRef(s.cfg.Refs, k.Task), st.Facts.Head.OID
-		why.absent = why.at == ""
-	} else {
-		why.configured = refused && slices.ContainsFunc(st.Decision.Codes, configured)
-	}
-	if why != (refusedFor{}) {
-		if err := s.inbox.SetCursor(ctx, k.World, lackingCursor, "refused"); err != nil && ctx.Err() == nil {
-			s.log.Warn("a task that was refused is not looked at at the next start", installation.LogWorld, k.World, "error", err)
-		}
-	}
-	s.lacking.note(k, why)
 }
 
 // lookAtLacking makes those tasks of a world due whose builder lacks nothing any more, or
@@ -188,15 +156,4 @@ func freed(ctx context.Context, w *served, tasks map[inbox.Key]refusedFor) (keys
 		}
 	}
 	return keys, nil
-}
-
-// wakeLacking makes all of them due, for another configuration is in force.
-func (s *server) wakeLacking(ctx context.Context) {
-	var keys []inbox.Key
-	for k := range s.lacking.of("") {
-		keys = append(keys, k)
-	}
-	if err := s.inbox.MarkBehind(ctx, keys, time.Now().UnixMilli()); err != nil && ctx.Err() == nil {
-		s.log.Warn("tasks that were refused are looked at with the next sweep, or at the pace of the rule", "error", err)
-	}
 }

@@ -5,24 +5,9 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/installation"
-	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/executor/scheduler"
 )
-
-// serverLog is the log of a server. Every line about a task bears its world, its
-// number and, once there is one, its run.
-func serverLog(proc *wire.Process, c config.Server, runs *taskRuns, level *slog.LevelVar) *slog.Logger {
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // the configuration takes no other word
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: proc.Clean}
-	lines := &wire.LockedLines{W: proc.Stderr}
-	var h slog.Handler = slog.NewTextHandler(lines, o)
-	if c.Log == config.LogJSON {
-		h = slog.NewJSONHandler(lines, o)
-	}
-	return slog.New(taskLog{Handler: h, runs: runs})
-}
 
 // taskLog is a handler that adds to a line what is known of its task: the run of
 // a task that is named, the task of a run that is named, and both of the task
@@ -106,11 +91,6 @@ func (h taskLog) Handle(ctx context.Context, r slog.Record) error {
 
 // taskKey is the key of a context's task.
 type taskKey struct{}
-
-// aboutTask makes a context whose lines are about a task.
-func aboutTask(ctx context.Context, k scheduler.Key) context.Context {
-	return context.WithValue(ctx, taskKey{}, k)
-}
 
 // maxRuns bounds what is remembered of runs, for the log alone: the oldest go
 // first.

@@ -98,6 +98,16 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 	return m
 }
 
+// waitingFor counts those that wait for one reason.
+func (s *server) waitingFor(why string) (n int) {
+	for _, t := range s.waiting() {
+		if t.Why == why {
+			n++
+		}
+	}
+	return n
+}
+
 // meterDisk registers what tells of the store and of the room that it and the workspaces have.
 func (m *serverMetrics) meterDisk(r *prometheus.Registry) {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

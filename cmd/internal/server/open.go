@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/wire"
+	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 )
@@ -51,29 +55,6 @@ func list(forges []*wire.Forge) (all []*listing, err error) {
 		}
 	}
 	return all, nil
-}
-
-// openWorlds tries to open every repository of the configuration once. A forge
-// that doesn't answer leaves its worlds closed; what is wrong on this machine is
-// an error.
-func (s *server) openWorlds(ctx context.Context) error {
-	all, err := list(s.now().forges)
-	if err != nil {
-		return err
-	}
-	if err := s.readBindings(ctx); err != nil {
-		return err
-	}
-	s.worlds.locked(func() {
-		for _, l := range all {
-			s.worlds.likely(l)
-		}
-		s.worlds.list = all
-	})
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	due, _ := s.worlds.due(time.Now())
-	return s.tryAll(ctx, due)
 }
 
 // tryAll tries to open worlds, several at once. The errors are this machine's.
@@ -135,6 +116,134 @@ func (s *server) try(ctx context.Context, l *listing) error {
 	}
 	s.checkAccess(ctx, l, found.Repo)
 	s.announce(ctx, w, self)
+	return nil
+}
+
+// mayOpen refuses a listing that a forge answers with another repository than the
+// one which the operator listed: who takes a name that became free must not get the
+// builders that were meant for its owner (case I12).
+func (ws *worlds) mayOpen(l *listing, world string, at forge.Repo) error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for known, b := range ws.bound {
+		if hostOf(known) == l.forge.Identity && known != world && strings.EqualFold(b.name, at.String()) {
+			return &problem.Error{
+				Code: kernel.CodeTargetIneligible, Exit: problem.ExitRefused,
+				Text: fmt.Sprintf("%s is another repository now: it is %s, and the one that was listed is %s.", l.name, world, known),
+				Remedy: fmt.Sprintf("If that one was renamed, list its new name in place of this one. If this one goes on in its place: writ world rebind '%s' '%s' --repo %s, with this server's --state-dir and --config. ", known, world, l.forge.CloneURL(at)) +
+					`See operations.md, "Renamed and moved repositories".`,
+			}
+		}
+	}
+	for _, other := range ws.list {
+		if other != l && other.served != nil && other.world == world {
+			return &problem.Error{
+				Code: kernel.CodeConfigInvalid, Exit: problem.ExitRefused,
+				Text: fmt.Sprintf("%s is the same repository as %s.", l.name, other.name), Remedy: "Leave one of them in forges.",
+			}
+		}
+	}
+	return nil
+}
+
+// openWorld opens the world of a repository that can be read. The error is this
+// machine's.
+func (s *server) openWorld(ctx context.Context, w *served) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	s.runs.call(w.World, w.Display)
+	if !s.worlds.lists(w.listing) { // who is listed in its place must not find this one's
+		return errUnlisted
+	}
+	if before := s.ever[w.World]; before != nil {
+		if err := s.goOn(w, before); err != nil {
+			return err
+		}
+	} else {
+		g, saved, err := s.governFrom(ctx, w)
+		if err != nil {
+			return err
+		}
+		w.Governed = g
+		o := s.supervisionOf(w)
+		o.Saved = saved
+		w.sup, err = s.process.Supervise(ctx, g, s.traces.executor(w.gen.executor), o)
+		if err != nil {
+			return err
+		}
+		if g.Savings.Due(g.Ledger.Chain().Head.Seq + 1) {
+			w.sup.Save()
+		}
+	}
+	if err := s.bind(ctx, w.World, w.at); err != nil {
+		return err
+	}
+	if err := s.in.Dir.Remember(w.World, w.Display, w.listing.forge.Host.GitURL(w.at)); err != nil {
+		return err
+	}
+	repo := w.Repo
+	s.later(func() { _ = repo.Close() }) // everything that counts was answered before
+	s.ever[w.World] = w
+	return nil
+}
+
+// governFrom opens a world from what an earlier process saved, where it can: the ledger's
+// end is verified at once, the rest behind. What was saved is nil where nothing was, or
+// nothing that is of use; the ledger is verified whole then.
+func (s *server) governFrom(ctx context.Context, w *served) (*installation.Governed, *supervisor.Saved, error) {
+	in := w.gen.in
+	var saved *supervisor.Saved
+	keep := &installation.Savings{}
+	g, err := in.Governing(ctx, w.World, w.Display, w.Repo, func(ctx context.Context, world string) (*ledger.Ledger, error) {
+		l, from, err := in.GoOnFrom(ctx, world, func(err error) { s.verified(in, world, err) })
+		if err == nil {
+			saved, keep.Size = from, from.World.Head.Seq+1
+			return l, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			in.Log.Info("a ledger is verified and folded from its first record on", installation.LogWorld, world, "because", err)
+		}
+		return in.Store.World(ctx, world)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	keep.Governed, g.Savings = g, keep
+	return g, saved, nil
+}
+
+// verified takes in what the verification behind has found. After a fault nothing of the
+// world is read or recorded any more, so nothing of it acts; the server ends, and the
+// next start verifies the ledger whole, and refuses.
+func (s *server) verified(in *installation.Installation, world string, err error) {
+	if err == nil {
+		in.Log.Info("the whole ledger is verified", installation.LogWorld, world)
+		return
+	}
+	if gone := os.Remove(installation.SavedFile(in.Dir.Path, world)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		in.Log.Error("what was saved of a ledger that doesn't verify can't be removed; the next start finds out anew", installation.LogWorld, world, "error", gone)
+	}
+	select {
+	case s.older <- err:
+	default: // it ends already
+	}
+}
+
+// bind notes durably how a world's repository is called.
+func (s *server) bind(ctx context.Context, world string, at forge.Repo) error {
+	now := binding{at.ID, at.String()}
+	var before binding
+	s.worlds.locked(func() { before = s.worlds.bound[world] })
+	if before == now {
+		return nil
+	}
+	if err := s.inbox.SetCursor(ctx, world, BindingNote, now.String()); err != nil {
+		return err
+	}
+	s.worlds.locked(func() { s.worlds.bound[world] = now })
+	if before.id != 0 && !strings.EqualFold(before.name, now.name) {
+		s.log.Info("a repository has another name; it is the same world", installation.LogWorld, world, "was", before.name, "is", now.name)
+	}
 	return nil
 }
 

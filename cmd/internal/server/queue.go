@@ -2,11 +2,9 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"sync"
 
-	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/kernel"
 )
@@ -126,34 +124,10 @@ func (s *server) numbers() map[string]int64 {
 	return out
 }
 
-// waitingFor counts those that wait for one reason.
-func (s *server) waitingFor(why string) (n int) {
-	for _, t := range s.waiting() {
-		if t.Why == why {
-			n++
-		}
-	}
-	return n
-}
-
 func (s *server) queuedTask(k scheduler.Key, why string, place int, until int64) QueuedTask {
 	t := QueuedTask{World: k.World, Repository: cmp.Or(s.runs.called(k.World), k.World), Task: k.Task, Why: why, Place: place}
 	if until > 0 {
 		t.Until = kernel.Timestamp(until / 1000)
 	}
 	return t
-}
-
-// tellQueue answers the request for it.
-func (s *server) tellQueue() installation.Answer {
-	list := s.waiting()
-	q := Queue{Kind: "queue", Of: s.cfg.Server.Builds, Total: len(list), Waiting: list[:min(len(list), maxQueued)]}
-	if s.sched != nil {
-		q.Builds = s.sched.Load().Builds
-	}
-	data, err := json.Marshal(q)
-	if err != nil {
-		return installation.Refusal(err)
-	}
-	return installation.Answer{OK: true, Said: string(data)}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // reloads is how a running server takes over a changed configuration.
@@ -93,6 +94,38 @@ func (s *server) reload(ctx context.Context, why string) {
 	}
 	s.log.Error("the configuration was read again and is refused; the one before stays in force", "why", why,
 		"code", string(p.Code), "error", p.Text, "remedy", remedy)
+}
+
+// meetAll asks each forge with an open world which account writ is there: a
+// credential may have become another's. What can't be asked stays as it was.
+func (s *server) meetAll(ctx context.Context) {
+	asked := map[string]bool{}
+	for _, w := range s.worlds.open() {
+		f := w.listing.forge
+		if asked[f.Name] {
+			continue
+		}
+		asked[f.Name] = true
+		ctx, cancel := context.WithTimeout(ctx, selfTime)
+		self, err := w.client.Self(ctx)
+		cancel()
+		if err != nil {
+			s.log.Debug("which account writ is could not be asked", "forge", f.Name, "error", err)
+			continue
+		}
+		s.met(f, self)
+	}
+}
+
+// wakeLacking makes all of them due, for another configuration is in force.
+func (s *server) wakeLacking(ctx context.Context) {
+	var keys []inbox.Key
+	for k := range s.lacking.of("") {
+		keys = append(keys, k)
+	}
+	if err := s.inbox.MarkBehind(ctx, keys, time.Now().UnixMilli()); err != nil && ctx.Err() == nil {
+		s.log.Warn("tasks that were refused are looked at with the next sweep, or at the pace of the rule", "error", err)
+	}
 }
 
 // warnUnpriced says what prices and budgets don't hold, but for what was said of the
@@ -224,6 +257,22 @@ func (s *server) carryOver(ctx context.Context, c *change, l *listing) error {
 	return nil
 }
 
+// renewed is an open world by another generation.
+func (s *server) renewed(ctx context.Context, old *served, l *listing, gen *generation) (*served, error) {
+	w := &served{gen: gen, listing: l, life: old.life, at: old.at}
+	if l.forge.Host == old.listing.forge.Host {
+		w.Governed = &installation.Governed{Installation: gen.in, Repo: old.Repo, World: old.World, Display: old.Display}
+		w.client, w.unchanged = old.client, old.unchanged
+	} else {
+		if err := s.reach(ctx, w, l.forge, old.World); err != nil {
+			return nil, err
+		}
+		repo := w.Repo
+		s.later(func() { _ = repo.Close() }) // as above
+	}
+	return w, s.goOn(w, old)
+}
+
 // commit puts a change in force.
 func (s *server) commit(c *change) {
 	before := s.now()
@@ -284,30 +333,3 @@ func (s *server) forgesFor(ctx context.Context, cfg config.Config, given wire.Se
 
 // watchEvery is how often the file is looked at.
 const watchEvery = 3 * time.Second
-
-// watchConfig reads the configuration again when it is asked to, and when file
-// or secrets have changed. A file that is replaced, or reached through links
-// that are, is noticed all the same: what counts is what it holds.
-func (s *server) watchConfig(ctx context.Context) error {
-	if s.reloads.file == "" {
-		<-ctx.Done()
-		return nil
-	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	seen := s.reloads.seen
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.reloads.hups:
-			seen = s.process.Fingerprint(s.reloads.file, s.conf())
-			s.reload(ctx, "SIGHUP")
-		case <-tick.C:
-			if now := s.process.Fingerprint(s.reloads.file, s.conf()); now != seen {
-				seen = now // if it names other secrets from now on, it is read once more
-				s.reload(ctx, "the file or a secret changed")
-			}
-		}
-	}
-}

@@ -1,13 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/tracing"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/executor/supervisor"
@@ -100,6 +103,79 @@ func (s *server) drive(ctx context.Context, j *scheduler.Job) (scheduler.Result,
 	j.Log().Debug("looked at a task", "standing", r.Outcome, "codes", st.Decision.Codes)
 	return r, nil
 }
+
+// resumeFirst carries out a resume that is stored behind a halt, of a task that can't be
+// looked at before: the process that was to do it died between the two.
+func (s *server) resumeFirst(ctx context.Context, w *served, k scheduler.Key) (resumed bool, err error) {
+	note, err := s.inbox.Note(ctx, inbox.Key(k))
+	if err != nil {
+		return false, err
+	}
+	for _, a := range note.Acts {
+		if a.Kind == kernel.ActResume {
+			if err := w.sup.Resume(ctx, k.Task, a.Actor, a.Reason); err != nil {
+				return false, err
+			}
+			return true, s.forgetAsked(ctx, k)
+		}
+	}
+	return false, nil
+}
+
+// aboutTask makes a context whose lines are about a task.
+func aboutTask(ctx context.Context, k scheduler.Key) context.Context {
+	return context.WithValue(ctx, taskKey{}, k)
+}
+
+// noteBase notes that a task was refused for the base's own sake, or waits for what its
+// checks lack there.
+func (s *server) noteBase(ctx context.Context, w *served, st supervisor.Status) {
+	unusable := slices.Contains(st.Decision.Codes, kernel.CodeEnvBase)
+	if st.Intake == nil || !unusable && (st.Decision.Standing != kernel.StandWaiting || !st.Facts.Head.AwaitsEnvironment()) {
+		return
+	}
+	commit := string(st.Intake.BaseCommit)
+	noted, err := s.inbox.Cursor(ctx, w.World, unusableCursor)
+	if err == nil && noted != commit {
+		if unusable {
+			s.log.Warn("the base can't be used: no task is claimed in this repository until it moves", installation.LogWorld, w.World,
+				"commit", commit, "code", string(kernel.CodeEnvBase), "error", st.Decision.Violations)
+		}
+		err = s.inbox.SetCursor(ctx, w.World, unusableCursor, commit)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("tasks that the base keeps from being claimed are looked at within the hour, not when it moves", installation.LogWorld, w.World, "error", err)
+	}
+}
+
+// noteLacking notes whether a task was refused for what its builder lacks, by a rule, for a
+// ref in its way, or by the configuration, or waits for its state to be repaired.
+func (s *server) noteLacking(ctx context.Context, k inbox.Key, st supervisor.Status) {
+	var why refusedFor
+	refused := st.Intake != nil && st.Decision.Standing == kernel.StandRefused
+	if refused && slices.ContainsFunc(st.Decision.Codes, lacks) {
+		why.builder = cmp.Or(st.Intake.Spec.Builder, installation.DefaultBuilder)
+	} else if why.rule, why.ruled = st.Rule(); why.ruled {
+		why.since = time.Now().UnixMilli()
+	} else if at := slices.IndexFunc(st.Decision.Violations, inTheWay); at >= 0 {
+		why.ref = st.Decision.Violations[at].Subject
+	} else if st.Facts.StrangersLease() {
+		why.ref, why.at = installation.StateRef(s.cfg.Refs, k.Task), st.Facts.Head.OID
+	} else if st.Facts.Kind != "" && kernel.NeedsRepair(st.Facts) { // whoever puts the later commit back needn't say so
+		why.ref, why.at = installation.StateRef(s.cfg.Refs, k.Task), st.Facts.Head.OID
+		why.absent = why.at == ""
+	} else {
+		why.configured = refused && slices.ContainsFunc(st.Decision.Codes, configured)
+	}
+	if why != (refusedFor{}) {
+		if err := s.inbox.SetCursor(ctx, k.World, lackingCursor, "refused"); err != nil && ctx.Err() == nil {
+			s.log.Warn("a task that was refused is not looked at at the next start", installation.LogWorld, k.World, "error", err)
+		}
+	}
+	s.lacking.note(k, why)
+}
+
+func inTheWay(v kernel.Violation) bool { return v.Code == kernel.CodeBranchTaken }
 
 // limitedPause is how long a forge is left alone that limits writ and doesn't say
 // for how long.

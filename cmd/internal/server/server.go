@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +21,13 @@ import (
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/tracing"
 	"github.com/writbot/writ/cmd/internal/wire"
+	"github.com/writbot/writ/executor/builder"
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -124,6 +128,19 @@ func newServer(ctx context.Context, proc *wire.Process, cfg config.Config) (*ser
 	return s, nil
 }
 
+// serverLog is the log of a server. Every line about a task bears its world, its
+// number and, once there is one, its run.
+func serverLog(proc *wire.Process, c config.Server, runs *taskRuns, level *slog.LevelVar) *slog.Logger {
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // the configuration takes no other word
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: proc.Clean}
+	lines := &wire.LockedLines{W: proc.Stderr}
+	var h slog.Handler = slog.NewTextHandler(lines, o)
+	if c.Log == config.LogJSON {
+		h = slog.NewJSONHandler(lines, o)
+	}
+	return slog.New(taskLog{Handler: h, runs: runs})
+}
+
 func (s *server) open(ctx context.Context, secrets wire.Secrets) (err error) {
 	if err := s.openTraces(secrets); err != nil {
 		return err
@@ -146,6 +163,99 @@ func (s *server) open(ctx context.Context, secrets wire.Secrets) (err error) {
 		return err
 	}
 	return s.wire()
+}
+
+// openTraces prepares the way to the collector that the configuration names.
+func (s *server) openTraces(secrets wire.Secrets) error {
+	t := s.cfg.Server.Traces
+	ignored := tracing.CheckEnvironment(s.process.Env)
+	if t.Endpoint == "" {
+		if len(ignored) > 0 {
+			s.log.Info("there are no traces: server.traces.endpoint names no collector", "variables", strings.Join(ignored, " "))
+		}
+		return nil
+	}
+	if len(ignored) > 0 {
+		return &problem.Error{
+			Code: kernel.CodeConfigInvalid, Exit: problem.ExitUsage,
+			Text:   "Writ doesn't obey " + strings.Join(ignored, ", ") + ".",
+			Remedy: "Unset what is named; server.traces says where traces go.",
+		}
+	}
+	p, err := tracing.Open(tracing.Options{Endpoint: t.Endpoint, Headers: secrets.Traces, Version: s.process.Version, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.traces.provider = p
+	s.later(func() { p.Close(context.Background()) }) // bounds itself
+	return nil
+}
+
+// openFirst makes the first generation.
+func (s *server) openFirst(ctx context.Context, given wire.Secrets) error {
+	forges, err := s.process.Connect(ctx, s.cfg, given, s.log)
+	if err != nil {
+		return err
+	}
+	for _, f := range forges {
+		s.later(f.Host.Close)
+	}
+	g, err := s.generate(s.cfg, given, forges, func(in *installation.Installation) (*builder.Local, error) {
+		return s.process.Executor(in, wire.Overrides{})
+	})
+	if err != nil {
+		return err
+	}
+	s.gen.Store(g)
+	s.later(s.closeGeneration)
+	return nil
+}
+
+// closeGeneration ends the executors of all generations.
+func (s *server) closeGeneration() {
+	if g := s.now(); g != nil {
+		s.worlds.locked(func() { g.over = true; g.users = 0; g.mayRetire() })
+	}
+	s.ended.Wait()
+}
+
+// openWorlds tries to open every repository of the configuration once. A forge
+// that doesn't answer leaves its worlds closed; what is wrong on this machine is
+// an error.
+func (s *server) openWorlds(ctx context.Context) error {
+	all, err := list(s.now().forges)
+	if err != nil {
+		return err
+	}
+	if err := s.readBindings(ctx); err != nil {
+		return err
+	}
+	s.worlds.locked(func() {
+		for _, l := range all {
+			s.worlds.likely(l)
+		}
+		s.worlds.list = all
+	})
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	due, _ := s.worlds.due(time.Now())
+	return s.tryAll(ctx, due)
+}
+
+// readBindings reads what the store knows.
+func (s *server) readBindings(ctx context.Context) error {
+	notes, err := s.inbox.Cursors(ctx, BindingNote)
+	if err != nil {
+		return err
+	}
+	s.worlds.locked(func() {
+		for world, text := range notes {
+			if b, ok := parseBinding(text); ok {
+				s.worlds.bound[world] = b
+			}
+		}
+	})
+	return nil
 }
 
 // wire makes scheduler and receiver.
@@ -176,6 +286,51 @@ func (s *server) wire() (err error) {
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
+}
+
+// openHooks makes those of all forges; none where writ asks by itself.
+func (s *server) openHooks() (list []webhook.Hook, err error) {
+	if s.cfg.Server.Intake == config.IntakePoll {
+		return nil, nil
+	}
+	s.selves.Lock()
+	defer s.selves.Unlock()
+	for _, f := range s.now().forges {
+		h, err := s.hookOf(f, s.self[f.Name])
+		if err != nil {
+			return nil, err
+		}
+		s.hooks[f.Name] = webhook.NewRenewable(h)
+		list = append(list, s.hooks[f.Name])
+	}
+	return list, nil
+}
+
+// stored follows a delivery: a task that runs already hears of it at once, and
+// worlds are looked at when it tells of a push to the base, or of what writ may
+// do there.
+func (s *server) stored(d webhook.Delivery) {
+	keys := make([]scheduler.Key, len(d.Event.Keys))
+	for i, k := range d.Event.Keys {
+		keys[i] = scheduler.Key(k)
+	}
+	s.sched.Marked(keys...)
+	if w := d.Event.Pushed; w != "" {
+		s.bases[d.Hook].add([]string{w})
+	}
+	if a := d.Event.Access; a != nil {
+		s.hints[d.Hook].add(a.Worlds)
+	}
+}
+
+// checks are what the whole process needs, by the names that /readyz shows.
+func (s *server) checks() []webhook.Check {
+	return []webhook.Check{
+		{Name: "store", Run: func(context.Context) error { return s.inWords(s.in.DB.Ready()) }},
+		{Name: "sandbox", Run: func(ctx context.Context) error {
+			return s.inWords(s.environment(ctx, installation.DefaultBuilder, kernel.CodeSandboxUnavailable, kernel.CodeEnvWorkspace, kernel.CodeEnvLayers))
+		}},
+	}
 }
 
 // answer takes the addresses and answers there that the process lives: what follows
@@ -254,6 +409,59 @@ func (s *server) run(ctx context.Context) error {
 	return nil
 }
 
+// watchConfig reads the configuration again when it is asked to, and when file
+// or secrets have changed. A file that is replaced, or reached through links
+// that are, is noticed all the same: what counts is what it holds.
+func (s *server) watchConfig(ctx context.Context) error {
+	if s.reloads.file == "" {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	seen := s.reloads.seen
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.reloads.hups:
+			seen = s.process.Fingerprint(s.reloads.file, s.conf())
+			s.reload(ctx, "SIGHUP")
+		case <-tick.C:
+			if now := s.process.Fingerprint(s.reloads.file, s.conf()); now != seen {
+				seen = now // if it names other secrets from now on, it is read once more
+				s.reload(ctx, "the file or a secret changed")
+			}
+		}
+	}
+}
+
+// logPauses says at the start what is paused: nobody looks for a pause in a
+// server that was just started.
+func (s *server) logPauses(ctx context.Context) {
+	list, err := s.pausesNow(ctx)
+	if err != nil {
+		return // the scheduler says so, and pauses everything
+	}
+	for _, p := range list {
+		since := ""
+		if p.SinceMs > 0 {
+			since = installation.PauseSince(p)
+		}
+		s.log.Warn("paused: nothing new is started", installation.LogWorld, p.World, installation.LogRepository, s.worlds.called(p.World), "actor", p.By, "since", since, "reason", p.Reason)
+	}
+}
+
+// saveAll saves what is folded of all worlds, and waits until it is.
+func (s *server) saveAll() {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	for _, w := range s.ever {
+		w.sup.Save()
+		w.Savings.Writing.Wait()
+	}
+}
+
 // lockEvery is how often the server looks whether its lock's file is still its own.
 const lockEvery = 5 * time.Second
 
@@ -298,6 +506,13 @@ func (s *server) keepHouse(ctx context.Context) error {
 		}
 		s.checkpointAll()
 		s.checkAccessOf(ctx, s.worlds.open())
+	}
+}
+
+// checkAccessOf does so for open worlds.
+func (s *server) checkAccessOf(ctx context.Context, worlds []*served) {
+	for _, w := range worlds {
+		s.ofWorld(w, func() { s.checkAccess(ctx, w.listing, w.at) })
 	}
 }
 

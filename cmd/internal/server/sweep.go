@@ -15,6 +15,8 @@ import (
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/lease"
 	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
@@ -254,6 +256,47 @@ func (s *server) unknown(ctx context.Context, w *served) ([]inbox.Key, error) {
 		keys = append(keys, inbox.Key{World: w.World, Task: n})
 	}
 	return keys, nil
+}
+
+// leaveOutEnded takes out those tasks whose HEAD, by its own word, ended so long ago
+// that a sweep would pass over its issue. Whose word that is doesn't matter here:
+// whatever happens on the issue has it looked at.
+func (s *server) leaveOutEnded(ctx context.Context, w *served, heads map[int64]git.OID) error {
+	w.life.ended.mu.Lock()
+	defer w.life.ended.mu.Unlock()
+	known := w.life.ended.heads
+	maps.DeleteFunc(known, func(n int64, oid git.OID) bool { return heads[n] != oid })
+	maps.DeleteFunc(heads, func(n int64, oid git.OID) bool { return known[n] == oid })
+	said := map[git.OID]bool{}
+	now := time.Now()
+	err := w.Repo.Commits(ctx, slices.Collect(maps.Values(heads)), func(c git.Commit) {
+		if endedLongAgo(c, now) {
+			said[c.OID] = true
+		}
+	})
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(heads, func(n int64, oid git.OID) bool {
+		if said[oid] {
+			known[n] = oid
+		}
+		return said[oid]
+	})
+	return nil
+}
+
+// endedLongAgo reads a commit at HEAD.
+func endedLongAgo(c git.Commit, now time.Time) bool {
+	if !c.Committer.OK || now.Sub(time.Unix(c.Committer.Seconds, 0)) < oldNews {
+		return false
+	}
+	ev, err := lease.ReadEvent(lease.Head{OID: string(c.OID), Message: c.Message, CommitterSeconds: c.Committer.Seconds, CommitterOK: true})
+	if err != nil {
+		return false
+	}
+	waits := slices.ContainsFunc(ev.Extra(), func(tr lease.Trailer) bool { return tr.Key == kernel.TrailerWaitingFor })
+	return !waits && (ev.State == string(kernel.TaskCompleted) || ev.State == string(kernel.TaskBlocked))
 }
 
 // swept is how far the sweeps have come: the time of the newest change that was

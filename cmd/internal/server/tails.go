@@ -1,11 +1,9 @@
 package server
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 
-	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/executor/scheduler"
 )
 
@@ -106,16 +104,4 @@ func (t *taskTails) since(k scheduler.Key, next int64) LogLines {
 	out.Runs, out.Lost, out.Next = !kept.over, from-next, end
 	out.Lines = append(out.Lines, slices.Clone(kept.lines[from-kept.first:])...)
 	return out
-}
-
-// tellLogs answers the request for them.
-func (s *server) tellLogs(w *served, r installation.Request) installation.Answer {
-	k := scheduler.Key{World: w.World, Task: r.Task}
-	out := s.tails.since(k, max(r.Next, 0))
-	out.RunID = s.runs.run(k)
-	data, err := json.Marshal(out)
-	if err != nil {
-		return installation.Refusal(err)
-	}
-	return installation.Answer{OK: true, Said: string(data)}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/webhook/inbox"
 )
 
 // served is one governed repository of a server, as a generation has it.
@@ -25,47 +26,6 @@ type served struct {
 	sup       *supervisor.Supervisor
 
 	git, seen cachedAnswer // whether git and the forge answer
-}
-
-// openWorld opens the world of a repository that can be read. The error is this
-// machine's.
-func (s *server) openWorld(ctx context.Context, w *served) error {
-	s.opening.Lock()
-	defer s.opening.Unlock()
-	s.runs.call(w.World, w.Display)
-	if !s.worlds.lists(w.listing) { // who is listed in its place must not find this one's
-		return errUnlisted
-	}
-	if before := s.ever[w.World]; before != nil {
-		if err := s.goOn(w, before); err != nil {
-			return err
-		}
-	} else {
-		g, saved, err := s.governFrom(ctx, w)
-		if err != nil {
-			return err
-		}
-		w.Governed = g
-		o := s.supervisionOf(w)
-		o.Saved = saved
-		w.sup, err = s.process.Supervise(ctx, g, s.traces.executor(w.gen.executor), o)
-		if err != nil {
-			return err
-		}
-		if g.Savings.Due(g.Ledger.Chain().Head.Seq + 1) {
-			w.sup.Save()
-		}
-	}
-	if err := s.bind(ctx, w.World, w.at); err != nil {
-		return err
-	}
-	if err := s.in.Dir.Remember(w.World, w.Display, w.listing.forge.Host.GitURL(w.at)); err != nil {
-		return err
-	}
-	repo := w.Repo
-	s.later(func() { _ = repo.Close() }) // everything that counts was answered before
-	s.ever[w.World] = w
-	return nil
 }
 
 // before is a world as it was when this process opened it last; nil if it never
@@ -126,6 +86,21 @@ func (s *server) supervisionOf(w *served) wire.Supervision {
 	}
 }
 
+// healed has the tasks looked at that waited for their server.
+func (s *server) healed(world string, tasks []int64) {
+	keys := make([]inbox.Key, len(tasks))
+	marked := make([]scheduler.Key, len(tasks))
+	for i, n := range tasks {
+		keys[i], marked[i] = inbox.Key{World: world, Task: n}, scheduler.Key{World: world, Task: n}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), healedTime)
+	defer cancel()
+	if err := s.inbox.Mark(ctx, keys, time.Now().UnixMilli()); err != nil {
+		s.log.Warn("tasks that waited for their server are looked at later", "world", world, "error", err)
+	}
+	s.sched.Marked(marked...)
+}
+
 // workflowsOf is how the forge is asked whether pushes may change its workflows; nil where
 // none has to be.
 func workflowsOf(h wire.Host, at forge.Repo) func(context.Context) (bool, error) {
@@ -136,22 +111,6 @@ func workflowsOf(h wire.Host, at forge.Repo) func(context.Context) (bool, error)
 		return nil
 	}
 	return func(ctx context.Context) (bool, error) { return g.Workflows(ctx, at) }
-}
-
-// renewed is an open world by another generation.
-func (s *server) renewed(ctx context.Context, old *served, l *listing, gen *generation) (*served, error) {
-	w := &served{gen: gen, listing: l, life: old.life, at: old.at}
-	if l.forge.Host == old.listing.forge.Host {
-		w.Governed = &installation.Governed{Installation: gen.in, Repo: old.Repo, World: old.World, Display: old.Display}
-		w.client, w.unchanged = old.client, old.unchanged
-	} else {
-		if err := s.reach(ctx, w, l.forge, old.World); err != nil {
-			return nil, err
-		}
-		repo := w.Repo
-		s.later(func() { _ = repo.Close() }) // as above
-	}
-	return w, s.goOn(w, old)
 }
 
 // cachedBytes are for git objects in memory, of all repositories together, and

@@ -157,6 +157,32 @@ func (g *GitLab) Run(ctx context.Context) error {
 	return g.write()
 }
 
+// checkToken asks GitLab whose the token is and what it may.
+func (g *GitLab) checkToken(ctx context.Context) (err error) {
+	if g.self, err = g.host.Self(ctx); err != nil {
+		return refusedToken(err, "the token")
+	}
+	about, err := g.host.Token(ctx)
+	if err != nil {
+		return refusedToken(err, "the token")
+	}
+	if !slices.Contains(about.Scopes, scopeAPI) {
+		return wrong("Make one with the scope api: GitLab can't change those of a token.", "The token %q has the scopes %s, and writ needs api.", about.Name, strings.Join(about.Scopes, ", "))
+	}
+	until := "and has no end"
+	if !about.Expires.IsZero() {
+		until = "and ends on " + about.Expires.Format(time.DateOnly)
+	}
+	g.Say("the token acts as %s, has the scope %s %s\n", g.self.Login, scopeAPI, until)
+	if !about.Expires.IsZero() && about.Expires.Sub(g.Now) < soon {
+		g.Say("  soon: replace it before. Writ stands still when it has ended\n")
+	}
+	for _, warning := range g.host.Warnings() {
+		g.Say("  mind: %s\n", warning)
+	}
+	return nil
+}
+
 func (g *GitLab) connect(ctx context.Context) (err error) {
 	if g.host, err = gitlab.New(ctx, g.At); err != nil {
 		return &Error{Usage: true, Text: "GitLab can't be used: " + err.Error() + ".", Remedy: "Mend --url, --ca-file, --proxy or the token.", Err: err}

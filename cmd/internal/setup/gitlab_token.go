@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,32 +38,6 @@ const scopeAPI = "api"
 
 // soon is when the end of a token is near.
 const soon = 30 * 24 * time.Hour
-
-// checkToken asks GitLab whose the token is and what it may.
-func (g *GitLab) checkToken(ctx context.Context) (err error) {
-	if g.self, err = g.host.Self(ctx); err != nil {
-		return refusedToken(err, "the token")
-	}
-	about, err := g.host.Token(ctx)
-	if err != nil {
-		return refusedToken(err, "the token")
-	}
-	if !slices.Contains(about.Scopes, scopeAPI) {
-		return wrong("Make one with the scope api: GitLab can't change those of a token.", "The token %q has the scopes %s, and writ needs api.", about.Name, strings.Join(about.Scopes, ", "))
-	}
-	until := "and has no end"
-	if !about.Expires.IsZero() {
-		until = "and ends on " + about.Expires.Format(time.DateOnly)
-	}
-	g.Say("the token acts as %s, has the scope %s %s\n", g.self.Login, scopeAPI, until)
-	if !about.Expires.IsZero() && about.Expires.Sub(g.Now) < soon {
-		g.Say("  soon: replace it before. Writ stands still when it has ended\n")
-	}
-	for _, warning := range g.host.Warnings() {
-		g.Say("  mind: %s\n", warning)
-	}
-	return nil
-}
 
 // refusedToken explains why GitLab doesn't say who a token is.
 func refusedToken(err error, which string) error {

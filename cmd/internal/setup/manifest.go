@@ -65,9 +65,3 @@ func (m manifest) may(level string) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// appName is a name to begin with; whoever makes the App may change it.
-func appName(owner string) string {
-	name := "writ-" + owner
-	return strings.TrimRight(name[:min(len(name), maxName)], "-")
-}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The defaults of Options.
@@ -145,6 +148,65 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"user", q.user, "took", time.Since(began), "err", err)
 }
 
+// find returns the directory of a repository. Nothing on the way to it may be a
+// symbolic link, which would give a repository a second name, or a repository:
+// whoever may push refs named x/HEAD, x/objects/y and x/refs/y could make a
+// directory of refs look like one.
+func (h *Handler) find(name string) (string, error) {
+	dir := h.opts.Root
+	for segment := range strings.SplitSeq(name, "/") {
+		if isRepository(dir) {
+			return "", ErrNotFound
+		}
+		dir = filepath.Join(dir, segment)
+		if !isKind(dir, os.ModeDir) {
+			return "", ErrNotFound
+		}
+	}
+	// git would go on to a .git within.
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); !os.IsNotExist(err) || !isRepository(dir) {
+		return "", ErrNotFound
+	}
+	return dir, nil
+}
+
+// serve runs git for a request that is allowed.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, q request) error {
+	until := time.Now().Add(h.opts.Timeout)
+	a := &answer{w: w, control: http.NewResponseController(w), until: until}
+	// The deadline belongs to the connection, which may serve others after us.
+	defer func() { _ = a.control.SetWriteDeadline(time.Time{}) }()
+	var err error
+	switch {
+	case q.advertise:
+		err = h.advertise(r, a, q)
+	case q.service == receivePack:
+		err = h.receive(r, a, q)
+	default:
+		err = h.upload(r, a, q)
+	}
+	if err != nil && a.begun {
+		return fmt.Errorf("%w: %w", errAnswered, err)
+	}
+	if err == nil && !a.begun {
+		a.begin()
+	}
+	return err
+}
+
+// upload answers a fetch.
+func (h *Handler) upload(r *http.Request, a *answer, q request) error {
+	ctx, cancel := context.WithDeadline(r.Context(), a.until)
+	defer cancel()
+	defer r.Body.Close()
+	b, err := openBody(a.w, r, q.service, min(maxNegotiation, h.opts.MaxRequest), a.until)
+	if err != nil {
+		return err
+	}
+	a.kind = "application/x-git-" + uploadPack + "-result"
+	return h.run(ctx, q, b, func(stdout io.Reader, _ *feed) error { return pass(a, nil, stdout) })
+}
+
 // statusError is an answer other than 200. Its text is for the client.
 type statusError struct {
 	status int
@@ -184,6 +246,23 @@ func route(r *http.Request) (request, error) {
 		q.version = protocolVersion(r.Header.Get("Git-Protocol"))
 	}
 	return q, nil
+}
+
+// validName says whether a name may be looked for at all (case G1): segments
+// with a slash between them, none empty, none that begins with a dot or dash. So
+// a name is a relative path that stays below the root, and no option.
+func validName(name string) bool {
+	if len(name) > maxName || !utf8.ValidString(name) || strings.Contains(name, `\`) ||
+		strings.ContainsFunc(name, unicode.IsControl) {
+		return false
+	}
+	segments := strings.Split(name, "/")
+	for _, s := range segments {
+		if s == "" || s[0] == '.' || s[0] == '-' || len(s) > maxSegment {
+			return false
+		}
+	}
+	return len(segments) <= maxSegments
 }
 
 // protocolVersion picks the version out of a Git-Protocol header. Nothing else

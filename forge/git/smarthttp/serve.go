@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/writbot/writ/forge/git/internal/pkt"
@@ -17,30 +16,6 @@ import (
 // errAnswered says that something failed after the answer had begun, so that it
 // can't be told there any more.
 var errAnswered = errors.New("failed behind the beginning of the answer")
-
-// serve runs git for a request that is allowed.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, q request) error {
-	until := time.Now().Add(h.opts.Timeout)
-	a := &answer{w: w, control: http.NewResponseController(w), until: until}
-	// The deadline belongs to the connection, which may serve others after us.
-	defer func() { _ = a.control.SetWriteDeadline(time.Time{}) }()
-	var err error
-	switch {
-	case q.advertise:
-		err = h.advertise(r, a, q)
-	case q.service == receivePack:
-		err = h.receive(r, a, q)
-	default:
-		err = h.upload(r, a, q)
-	}
-	if err != nil && a.begun {
-		return fmt.Errorf("%w: %w", errAnswered, err)
-	}
-	if err == nil && !a.begun {
-		a.begin()
-	}
-	return err
-}
 
 // advertise answers what the server offers.
 func (h *Handler) advertise(r *http.Request, a *answer, q request) error {
@@ -53,19 +28,6 @@ func (h *Handler) advertise(r *http.Request, a *answer, q request) error {
 		head = append(head, "0000"...)
 	}
 	return h.run(ctx, q, nil, func(stdout io.Reader, _ *feed) error { return pass(a, head, stdout) })
-}
-
-// upload answers a fetch.
-func (h *Handler) upload(r *http.Request, a *answer, q request) error {
-	ctx, cancel := context.WithDeadline(r.Context(), a.until)
-	defer cancel()
-	defer r.Body.Close()
-	b, err := openBody(a.w, r, q.service, min(maxNegotiation, h.opts.MaxRequest), a.until)
-	if err != nil {
-		return err
-	}
-	a.kind = "application/x-git-" + uploadPack + "-result"
-	return h.run(ctx, q, b, func(stdout io.Reader, _ *feed) error { return pass(a, nil, stdout) })
 }
 
 // pass writes r to w as it comes, and head before it. If nothing comes, head does
