@@ -87,7 +87,8 @@ func (r *agentReader) follow() {
 		{"yaml", "builders:", func(text string) {
 			r.checks(prices + strings.Replace(text, "# …", "argv: [agent]\n    egress: [{host: api.openai.com, credential: {secret: OPENAI_API_KEY, api: openai}}]", 1))
 		}},
-		{"go", "var mine = agent{", func(string) {}}, // TestAgent_KindOfItsOwn
+		{"go", "package builder", func(string) {}}, // TestExtend_AKindOfItsOwn
+		{"diff", "--- executor/builder/agent.go", func(string) {}},
 	})
 }
 

@@ -54,6 +54,12 @@ func TestExtend_LeavesTheDriver(t *testing.T) {
 			t.Errorf("%s: the driver is touched:\n%s", path, after)
 		}
 	}
+	passes(t, work, replace, "./executor/supervisor", "TestExtend_Hours", "TestExtend_Candidate", "TestExtend_Step")
+}
+
+// passes runs tests of a package, some of whose sources are replaced.
+func passes(t *testing.T, work string, replace map[string]string, dir string, tests ...string) {
+	t.Helper()
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
@@ -62,17 +68,65 @@ func TestExtend_LeavesTheDriver(t *testing.T) {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "test", "-overlay", file, "-count=1", "-run", "^TestExtend_", "-v", "./executor/supervisor")
-	cmd.Dir = top
+	cmd := exec.Command("go", "test", "-overlay", file, "-count=1", "-run", "^("+strings.Join(tests, "|")+")$", "-v", dir)
+	cmd.Dir = root(t)
+	cmd.Env = append(os.Environ(), treetest.Variable+"="+file)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"TestExtend_Hours", "TestExtend_Candidate", "TestExtend_Step"} {
+	for _, want := range tests {
 		if !bytes.Contains(out, []byte("--- PASS: "+want+" ")) {
 			t.Errorf("%s wasn't run:\n%s", want, out)
 		}
 	}
+}
+
+// TestExtend_AKindOfItsOwn does what docs/builders.md says of a new kind of builder, to the
+// letter: an agent of it does a task, and every test that holds of each kind holds of it.
+func TestExtend_AKindOfItsOwn(t *testing.T) {
+	const room, most = "executor/builder/", 30 // lines that the page may have added
+	top, work := root(t), t.TempDir()
+	replace := map[string]string{}
+	_, section, _ := strings.Cut(read(t, "docs/builders.md"), "## A kind of its own")
+	blocks := regexp.MustCompile("(?s)```(go|diff)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	if len(blocks) != 2 || blocks[0][1] != "go" || blocks[1][1] != "diff" {
+		t.Fatalf("the page doesn't have a file and what else changes: %q", blocks)
+	}
+	put := func(path, text string) {
+		copied(t, top, work, path, replace)
+		if err := os.WriteFile(replace[filepath.Join(top, path)], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(room+"agent_mine.go", blocks[0][2])
+	put(room+"agent_mine_test.go", read(t, room+"testdata/extend/agent_mine_test.go"))
+	added := strings.Count(blocks[0][2], "\n")
+	for change := range strings.SplitSeq(strings.TrimPrefix(blocks[1][2], "--- "), "\n--- ") {
+		path, lines, _ := strings.Cut(change, "\n")
+		var before, after string
+		for l := range strings.Lines(strings.TrimSuffix(lines, "\n") + "\n") {
+			if l[0] != '+' {
+				before += l[1:]
+			}
+			if l[0] != '-' {
+				after += l[1:]
+			}
+			if l[0] == '+' {
+				added++
+			}
+		}
+		was := read(t, path)
+		if !strings.Contains(was, before) {
+			t.Fatalf("%s doesn't have what the page changes in it:\n%s", path, before)
+		}
+		put(path, strings.Replace(was, before, after, 1))
+	}
+	if added > most {
+		t.Errorf("the page adds %d lines, %d is what it promises", added, most)
+	}
+	passes(t, work, replace, "./"+room, "TestAgent_Mine", "TestS14_AgentsFilesAreForbidden")
+	passes(t, work, replace, "./cmd/housekeeping", "TestKinds_Documented")
 }
 
 // TestExtend_IsDocumented: docs/architecture.md has the first patch, but for its test.

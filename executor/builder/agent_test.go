@@ -214,46 +214,6 @@ func TestS14_AgentsFilesAreForbidden(t *testing.T) {
 	}
 }
 
-// TestAgent_KindOfItsOwn adds a kind as docs/builders.md shows it, with the very text of it
-// in mind: the program has the kind's arguments and its provider, and its words are read.
-func TestAgent_KindOfItsOwn(t *testing.T) {
-	page, err := os.ReadFile("../../docs/builders.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{`args: []string{"run", "--json", "--model", model},`, `env:  map[string]string{"MINE_BASE_URL": at + "/v1", "MINE_API_KEY": Placeholder},`, `s.ended, s.message = true, e.Text`} {
-		if !strings.Contains(string(page), text) {
-			t.Errorf("the page doesn't say %s", text)
-		}
-	}
-	mine := agent{
-		api: "openai", // the interface that it speaks
-		launch: func(_, model, at string) launch {
-			return launch{
-				args: []string{"run", "--json", "--model", model},
-				env:  map[string]string{"MINE_BASE_URL": at + "/v1", "MINE_API_KEY": Placeholder},
-			}
-		},
-		read: func(s *claims, line []byte) {
-			var e struct{ Type, Text string }
-			if json.Unmarshal(line, &e) == nil && e.Type == "done" {
-				s.ended, s.message = true, e.Text
-			}
-		},
-		obeys: []string{"MINE.md"},
-	}
-	agents["mine"] = mine
-	t.Cleanup(func() { delete(agents, "mine") })
-	b := outward(t)
-	b.base = baseOf(map[string]string{"calc/agent*": "#!/bin/sh\n" + `echo "$@" $MINE_API_KEY; echo x > calc/new; "$INIT" act-ask "$MINE_BASE_URL/responses" '{"model":"m","input":"x"}'; echo '{"Type":"done","Text":"All done."}'` + "\n"})
-	m := &stub.Model{Key: providersKey, Turns: []stub.Turn{{Say: "hello"}}}
-	_, rule := provider(t, b, "openai", m)
-	o := b.build(b.job(Builder{Kind: "mine", Model: "m-1", Argv: []string{"calc/agent"}, Egress: []gateway.Rule{rule}}))
-	if codes(o) != "" || o.Result.Result.Logs != "All done." || len(m.Asked()) != 1 || !strings.HasPrefix(o.Result.Stdout.Tail, "run --json --model m-1 placeholder\n200 ") {
-		t.Errorf("%s: %+v, %s", codes(o), o.Result.Result, o.Result.Stdout.Tail)
-	}
-}
-
 // TestAgent_Silent: an agent has begun once it says something. One that never does ends with
 // start_timeout, and with what came through the gateway meanwhile.
 func TestAgent_Silent(t *testing.T) {
