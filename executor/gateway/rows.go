@@ -20,6 +20,8 @@ import (
 //	tools.n.type=bash_20260101             a type, where the field type chooses one
 //	GET /v1/models                         an endpoint without a body
 //	POST /v1/plans as /v1/messages         an endpoint with the body of one of the table
+//	POST /v1/messages?trace=on             a name of a query, with its value, at an endpoint
+//	anthropic-beta: plans-2026-01-01       a word of a list in the head
 //
 // What the table says it can't change: it is for what the table doesn't know. Neither the row
 // nor what it lets through may speak of what a provider fetches, looks up or runs, as far as
@@ -28,24 +30,84 @@ import (
 // With is the table with an operator's rows.
 func (a *API) With(rows []string) (*API, error) {
 	out := *a
-	out.Endpoints, out.Rows = slices.Clone(a.Endpoints), rows
+	out.Endpoints, out.Tokens, out.Rows = slices.Clone(a.Endpoints), maps.Clone(a.Tokens), rows
 	for _, text := range rows {
-		e, err := a.row(text)
-		if err != nil {
+		if err := out.add(a, text); err != nil {
 			return nil, fmt.Errorf("the row %q: %w", clipped(text), err)
-		}
-		if e != nil {
-			out.Endpoints = append(out.Endpoints, *e)
 		}
 	}
 	return &out, nil
+}
+
+// add takes a row into a copy of the table.
+func (a *API) add(table *API, text string) error {
+	if m := rowWord().FindStringSubmatch(text); m != nil {
+		return a.addWord(m[1], m[2])
+	}
+	if m := rowQuery().FindStringSubmatch(text); m != nil {
+		return a.addQuery(m[1], m[2], m[3], m[4])
+	}
+	e, err := table.row(text)
+	if e != nil {
+		a.Endpoints = append(a.Endpoints, *e)
+	}
+	return err
+}
+
+// addWord lets a word of a list in a request's head through.
+func (a *API) addWord(field, word string) error {
+	if far := farWord(word); far != "" {
+		return farRow(far)
+	}
+	for name, words := range a.Tokens {
+		if strings.EqualFold(name, field) {
+			if slices.Contains(words, word) {
+				return errRowKnown
+			}
+			a.Tokens[name] = append(slices.Clone(words), word)
+			return nil
+		}
+	}
+	return fmt.Errorf("the table has no list of words in a field %s of the head", clipped(field))
+}
+
+// addQuery lets a name with one value through in the query of an endpoint.
+func (a *API) addQuery(method, path, name, value string) error {
+	if far := farWord(name + "=" + value); far != "" {
+		return farRow(far)
+	}
+	for i, e := range a.Endpoints {
+		if e.Method != method || e.Path != path {
+			continue
+		}
+		if slices.Contains(e.Query[name], value) {
+			return errRowKnown
+		}
+		query := maps.Clone(e.Query)
+		if query == nil {
+			query = map[string][]string{}
+		}
+		query[name] = append(slices.Clone(query[name]), value)
+		a.Endpoints[i].Query = query
+		return nil
+	}
+	return fmt.Errorf("neither the table nor a row before this one has the endpoint %s %s", method, clipped(path))
+}
+
+// farRow refuses a row for the word in it.
+func farRow(word string) error {
+	return fmt.Errorf("%q is for what the provider fetches, looks up or runs, which no row lets through: take the row out", word)
 }
 
 var (
 	rowPlace = compiled(`^[A-Za-z0-9_-]{1,64}(\([A-Za-z0-9_-]{1,64}\))?(\.[A-Za-z0-9_-]{1,64}(\([A-Za-z0-9_-]{1,64}\))?){0,15}(=[A-Za-z0-9_.-]{1,64})?$`)
 	rowPath  = compiled(`^(/[A-Za-z0-9_*][A-Za-z0-9_.:*-]{0,63}){1,8}$`)
 
-	errRowForm = errors.New("write a field (messages.n.hints), a type (tools.n.type=bash_20260101), or an endpoint (GET /v1/models, POST /v1/plans as /v1/messages)")
+	rowWord  = compiled(`^([A-Za-z0-9-]{1,64}): ([A-Za-z0-9][A-Za-z0-9_.-]{0,63})$`)
+	rowQuery = compiled(`^(GET|POST) (/[A-Za-z0-9_.:*/-]{1,512})\?([A-Za-z0-9_-]{1,64})=([A-Za-z0-9_.-]{1,64})$`)
+
+	errRowForm  = errors.New("write a field (messages.n.hints), a type (tools.n.type=bash_20260101), an endpoint (GET /v1/models, POST /v1/plans as /v1/messages), a name of a query (POST /v1/messages?trace=on), or a word of a list in the head (anthropic-beta: plans-2026-01-01)")
+	errRowKnown = errors.New("the table has that already: take the row out")
 )
 
 // compiled is an expression that is compiled when it is needed first.
@@ -60,7 +122,7 @@ func (a *API) row(text string) (*endpoint, error) {
 		added = strings.TrimPrefix(words[1], words[3]) // the endpoint behind as is the table's own
 	}
 	if word := farWord(added); word != "" {
-		return nil, fmt.Errorf("%q is for what the provider fetches, looks up or runs, which no row lets through: take the row out", word)
+		return nil, farRow(word)
 	}
 	if strings.Contains(text, " ") {
 		return a.rowEndpoint(words)
@@ -95,7 +157,7 @@ func (a *API) rowEndpoint(words []string) (*endpoint, error) {
 	}
 	e := endpoint{Method: words[0], Path: words[1]}
 	if slices.ContainsFunc(a.Endpoints, func(o endpoint) bool { return o.Method == e.Method && o.Path == e.Path }) {
-		return nil, errors.New("the table has that already: take the row out")
+		return nil, errRowKnown
 	}
 	switch {
 	case e.Method == "GET" && len(words) == 2 && !strings.Contains(e.Path, "*"):

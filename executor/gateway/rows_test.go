@@ -97,6 +97,27 @@ func TestRows_Get(t *testing.T) {
 	}
 }
 
+// TestRows_WordsAndQueries: a word of a list in the head, and a name of a query with its value,
+// pass where a row has them, and nothing beside them does. The table itself stays as it was.
+func TestRows_WordsAndQueries(t *testing.T) {
+	words := len(APIs()["anthropic"].Tokens["Anthropic-Beta"])
+	g, o, _ := withRows(t, "anthropic-beta: plans-2026-01-01", "POST /v1/messages?trace=on", "GET /v1/models", "GET /v1/models?limit=9")
+	head := []string{"Anthropic-Beta", "plans-2026-01-01, plans-2026-01-02"}
+	_ = text(t, g.post(o, "/v1/messages?trace=on&trace2=on&limit=9", asked, head...))
+	_ = text(t, g.post(o, "/v1/messages?trace=off", asked, head...))
+	r := o.requests()
+	if len(r) != 2 || r[0].URL.RawQuery != "trace=on" || r[0].Header.Get("Anthropic-Beta") != "plans-2026-01-01" || r[1].URL.RawQuery != "" {
+		t.Fatalf("the provider got %v", r)
+	}
+	if got := g.want(Allowed, "").Detail; got != "left out: query.limit, query.trace2, anthropic-beta.plans-2026-01-02" {
+		t.Errorf("recorded %q", got)
+	}
+	table := APIs()["anthropic"]
+	if len(table.Tokens["Anthropic-Beta"]) != words || len(table.Endpoints[0].Query) != 1 {
+		t.Errorf("the table itself has changed: %v, %v", table.Tokens, table.Endpoints[0].Query)
+	}
+}
+
 // TestRows_RefusesMistakes: a row is for what the table doesn't know, at a place that it has,
 // and never for what the provider fetches, looks up or runs.
 func TestRows_RefusesMistakes(t *testing.T) {
@@ -144,6 +165,15 @@ func TestRows_RefusesMistakes(t *testing.T) {
 		"POST /v1/plans as /v1/messages/count_tokens":    "isn't counted",
 		"POST /v1/messages as /v1/messages/count_tokens": "has that already",
 		"POST /v1/* as /v1/messages":                     "as many stars",
+		"anthropic-beta: files-2026":                     `"file" is for`,
+		"anthropic-beta: effort-2025-11-24":              "has that already",
+		"x-other: plans":                                 "no list of words in a field x-other",
+		"anthropic-beta: a, b":                           "write a field",
+		"POST /v1/messages?beta=true":                    "has that already",
+		"POST /v1/messages?key=a":                        `"key" is for`,
+		"POST /v1/messages?to=mcp":                       `"mcp" is for`,
+		"POST /v1/messages?a=b&c=d":                      "write a field",
+		"GET /v1/models?limit=9":                         "has the endpoint GET /v1/models",
 	} {
 		if _, err := APIs()["anthropic"].With([]string{"hints", row}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", row, err)

@@ -152,7 +152,7 @@ type Credential struct {
 	Prefix string `key:"prefix" doc:"What stands before it there, such as 'Bearer ' with its blank. Not with api."`
 	API    string `key:"api" doc:"The interface of the provider of models that the host is: anthropic, openai or gemini. What is sent there is then held to that interface's table (docs/egress.md), and the table says where the key goes. The providers' own hosts need it. Empty: anything may be sent."`
 	// Allow are rows of the operator's beside the table of API.
-	Allow []string `key:"allow" doc:"Rows beside the table of api, for what a newer version of an agent sends and the table doesn't know: a field (messages.n.hints), a type (tools.n.type=bash_20260101), an endpoint (GET /v1/models, POST /v1/plans as /v1/messages). The gateway's refusal names the row. Such a row is your word that the provider fetches, keeps and runs nothing for it (docs/security.md)."`
+	Allow []string `key:"allow" doc:"Rows beside the table of api, for what a newer version of an agent sends and the table doesn't know: a field (messages.n.hints), a type (tools.n.type=bash_20260101), an endpoint (GET /v1/models, POST /v1/plans as /v1/messages), a name of a query with its value (POST /v1/messages?trace=on), a word of a list in the head (anthropic-beta: plans-2026-01-01). The gateway's refusal names the row; what is left out of a head or a query is in its record. Such a row is your word that the provider fetches, keeps and runs nothing for it (docs/security.md)."`
 }
 
 // table is that of the interface, with the operator's rows; nil for anything. With an error
