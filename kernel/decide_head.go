@@ -544,7 +544,7 @@ func moveOn(f Facts, d Decision) Decision {
 			d.Attempt, d.Interruptions = max(h.Attempt, 1), h.Interruptions
 		}
 	case h.State == string(TaskRetryPending):
-		d.Attempt = h.Attempt + 1
+		d.Attempt = max(h.Attempt, 0) + 1
 	default:
 		d.Attempt, d.Interruptions = max(h.Attempt, 1), f.interruptions()
 		if f.Resumable() && !f.BaseMoved { // on the old base the checks lack what they lacked

@@ -167,11 +167,15 @@ func brokenByRun(f kernel.Facts, d kernel.Decision) []string {
 	need(d.Resumes == "", "a run has begun, or goes on with sealed work, by its claim")
 	need(d.Action != kernel.ActionJudge || d.State != kernel.TaskCompleted || clean, "only verified work completes a task")
 	need(d.Action != kernel.ActionResult || r.Phase == kernel.PhaseJudged && d.State == r.Judgement.State, "only the recorded verdict is delivered")
-	host := slices.ContainsFunc(d.Violations, func(v kernel.Violation) bool { return v.Code.Info().Counts == kernel.CountsNothing }) &&
-		!slices.ContainsFunc(d.Violations, func(v kernel.Violation) bool { return v.Code.Info().Counts == kernel.CountsInterruption })
+	count := func(c kernel.Counts) bool { // what checks lack says nothing beside something else
+		return slices.ContainsFunc(d.Violations, func(v kernel.Violation) bool { return v.Code.Info().Counts == c && !v.Code.Lacks() })
+	}
+	host := count(kernel.CountsNothing) && !count(kernel.CountsInterruption)
 	need(d.Action != kernel.ActionRelease || d.Interruptions == f.Head.Interruptions+1 || host && d.Interruptions == f.Head.Interruptions && (d.NotBefore > f.Now || f.Now == maxInt),
 		"giving back counts one interruption, but for what the host lacked, which waits")
-	need(d.Action == kernel.ActionRelease || d.Interruptions == f.Head.Interruptions, "nothing else counts one")
+	lacks := d.Action == kernel.ActionWait && d.WaitingFor == kernel.WaitEnvironment
+	need(!lacks || d.Interruptions == f.Head.Interruptions+1, "what checks lack on the base as well counts one, until it is there")
+	need(d.Action == kernel.ActionRelease || lacks || d.Interruptions == f.Head.Interruptions, "nothing else counts one")
 	need(d.Attempt == r.Attempt, "a run's attempt doesn't change")
 	return out
 }
