@@ -20,6 +20,7 @@ const (
 	CodeExecutionExit        Code = "execution.exit_status"
 	CodeExecutionResource    Code = "execution.resource"
 	CodeExecutionBudget      Code = "execution.budget"
+	CodeExecutionContext     Code = "execution.context_exhausted"
 	CodeCheckFailed          Code = "execution.check.failed"
 	CodeNondeterministic     Code = "execution.nondeterministic"
 	CodeMessageInvalid       Code = "execution.message.invalid"
@@ -191,6 +192,7 @@ var codeTable = []CodeInfo{
 	{CodeExecutionExit, "The builder ended with a non-zero exit status or by a signal.", CountsAttempt, "Read the builder's output in the report."},
 	{CodeExecutionResource, "The builder or a check went over a limit of the sandbox and was killed.", CountsAttempt, "Raise the named limit in the server's configuration, or make the task smaller."},
 	{CodeExecutionBudget, "The builder reached what one of its attempts may use of models, in tokens or money, and was ended.", CountsAttempt, "Make the task smaller, or raise builders.NAME.budget of the server's configuration, or budgets.tokens or budgets.cost_cents of the contract, whichever it names."},
+	{CodeExecutionContext, "The builder failed when its work was longer than the context of its model, by the provider's last answer.", CountsAttempt, "Make the task smaller, or give the builder a model with a longer context: `model` of builders.NAME in the server's configuration. For work with an agent of your own, have it shorten what it sends."},
 	{CodeCheckFailed, "A check of the contract failed on the proposed change.", CountsAttempt, "Read the check's output in the report."},
 	{CodeNondeterministic, "A repeated check contradicted itself on the same tree.", CountsAttempt, "Mend the unstable check."},
 	{CodeMessageInvalid, "The commit message does not match the contract's pattern.", CountsAttempt, "Make commit.template and commit.pattern of the contract agree."},

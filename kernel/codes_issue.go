@@ -12,6 +12,7 @@ var issueRemedies = []struct {
 	{CodeLockViolation, "Look at the named commit on the task's ref; `/writ retry` moves on from it."},
 	{CodeExecutionResource, "Make the task smaller, or have the operator raise the named limit."},
 	{CodeExecutionBudget, "Make the task smaller, or have what an attempt may use raised, by the operator of the server or in the contract."},
+	{CodeExecutionContext, "Make the task smaller, or have the operator give the builder a model with a longer context."},
 	{CodeBudgetSpent, "Nothing, if it is the day's, or if runs under way hold it: the task begins by itself once there is enough. Otherwise the operator of the server has to raise the named budget."},
 	{CodeBudgetUnpriced, "The operator of the server has to give the model a price. Where the contract limits the cost, budgets.cost_cents can be taken out there."},
 	{CodeBudgetUnmetered, "Name another builder, or take budgets.tokens and budgets.cost_cents out of the contract; or have the operator of the server give the credential of the builder's provider an api."},

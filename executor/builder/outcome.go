@@ -46,6 +46,7 @@ func (b *build) takeIn(ctx context.Context, w *watch, end ending, started, ended
 	diff := verdict.Diff(b.job.Run, b.job.Base.Commit)
 	if len(vs) > 0 && !slices.ContainsFunc(slices.Concat(vs, diff.Violations), ownFault) {
 		add(b.egress.purse.lacksPrice()...)
+		add(b.egress.contextFull()...)
 		outage := b.egress.outage()
 		if add(outage...); len(outage) > 0 {
 			b.l.doubtPreflight(b.job.Builder)

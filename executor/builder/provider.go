@@ -16,6 +16,17 @@ var (
 	refusals  = []string{"authentication_error", "permission_error", "billing_error", "insufficient_quota", "invalid_api_key"}
 )
 
+// contextFull says that the work of a run that failed was longer than its model's context, by
+// what the gateway saw of the provider last.
+func (g *egressLog) contextFull() []kernel.Violation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.provider.Failure != gateway.FailureContext {
+		return nil
+	}
+	return []kernel.Violation{{Code: kernel.CodeExecutionContext, Subject: g.provider.Host, Detail: "The provider's last answer says that the request is longer than the model's context."}}
+}
+
 // outage says that the provider of models did nothing for a run that failed, by what the
 // gateway saw of it last. It is no failure of the builder's then.
 func (g *egressLog) outage() []kernel.Violation {

@@ -132,6 +132,34 @@ func TestProvider_OutageIsNoAttempt(t *testing.T) {
 	}
 }
 
+// TestProvider_ContextExhausted: where the last answer of the provider says that the work is
+// longer than the model's context, a failure has that code, and counts as an attempt. An agent
+// that goes on with less has nothing to answer for.
+func TestProvider_ContextExhausted(t *testing.T) {
+	t.Parallel()
+	bodies := map[string][2]string{
+		"anthropic": {"/v1/messages", `{"model":"m","max_tokens":1,"messages":[]}`},
+		"openai":    {"/v1/responses", `{"model":"m","input":"x"}`},
+		"gemini":    {"/v1beta/models/m:generateContent", `{"contents":[{"parts":[{"text":"x"}]}]}`},
+	}
+	for api, c := range bodies {
+		for then, want := range map[string]string{"exit 1": "execution.exit_status execution.context_exhausted", "true": ""} {
+			t.Run(api+" "+then, func(t *testing.T) {
+				t.Parallel()
+				b := outward(t)
+				at, rule := provider(t, b, api, &stub.Model{Key: providersKey, Turns: []stub.Turn{{Full: true}}})
+				o := b.build(b.job(asks(rule, fmt.Sprintf(`echo x > calc/new; "$INIT" act-ask %s%s '%s'; %s`, at, c[0], c[1], then))))
+				if codes(o) != want {
+					t.Errorf("%q, want %q: %v, %s", codes(o), want, o.Violations, o.Result.Stdout.Tail)
+				}
+			})
+		}
+	}
+	if kernel.CodeExecutionContext.Info().Counts != kernel.CountsAttempt {
+		t.Error("the same task would be too long again, for nothing")
+	}
+}
+
 // TestProvider_OutageWithinAnAnswer: an overload that a provider tells of in an answer that
 // began with 200 is one, too.
 func TestProvider_OutageWithinAnAnswer(t *testing.T) {

@@ -307,8 +307,9 @@ const shouldRetry = "X-Should-Retry"
 
 // hear makes a provider's answer fit for the inside. Of one that speaks of the operator's
 // account nothing passes but its status, and how long to wait; what no second try mends is
-// said to be so.
-func (a *API) hear(answer *http.Response) {
+// said to be so. Another error comes inside without the ids of the account, read whole within
+// a time; failure is the word for what it says went wrong, as far as that is known.
+func (a *API) hear(answer *http.Response, within time.Duration) (failure string) {
 	for name := range answer.Header {
 		if !slices.Contains(a.Heard, name) {
 			delete(answer.Header, name)
@@ -324,11 +325,47 @@ func (a *API) hear(answer *http.Response) {
 	case http.StatusTooManyRequests:
 		kind, why = "rate_limit_error", "the provider takes no more requests for now"
 	default:
-		return
+		if answer.StatusCode < http.StatusBadRequest {
+			return ""
+		}
+		body := complaint(answer.Body, within)
+		if contextFull().Match(body) && (answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusRequestEntityTooLarge) {
+			failure = FailureContext
+		}
+		replaceBody(answer, body)
+		return failure
 	}
 	_ = answer.Body.Close()
-	body := providersError(kind, CodeProvider, why)
 	answer.Header.Set("Content-Type", "application/json")
+	replaceBody(answer, providersError(kind, CodeProvider, why))
+	return ""
+}
+
+// maxComplaint is how much of an error's body comes inside, in bytes: providers write a few
+// hundred.
+const maxComplaint = 64 << 10
+
+var (
+	// accountID is an id of an account, as providers name their customers' organizations,
+	// projects, workspaces and users in the texts of errors: a word with a digit behind the
+	// name of one, or a UUID.
+	accountID = compiled(`(?i)\b((?:org|organization|proj|project|user|acct|account|wrkspc|workspace)s?[-_ "'/:=]+(?:(?:number|id)[ "'/:=]+)?)[a-z0-9-]*[0-9][a-z0-9-]*|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
+	// contextFull is what providers say of a request that is longer than the model's context.
+	contextFull = compiled(`(?i)context_length_exceeded|prompt is too long|maximum context length|exceeds? (the )?context|input token count[^"]{0,80} exceeds|request_too_large`)
+)
+
+// complaint is the text of an error with 0 for the ids of the account, which leaves JSON what
+// it is. What breaks off, or doesn't come in time, is cut.
+func complaint(body io.ReadCloser, within time.Duration) []byte {
+	late := time.AfterFunc(within, func() { _ = body.Close() })
+	defer late.Stop()
+	data, _ := io.ReadAll(io.LimitReader(body, maxComplaint))
+	_ = body.Close()
+	return accountID().ReplaceAll(data, []byte("${1}0"))
+}
+
+func replaceBody(answer *http.Response, body []byte) {
 	answer.Header.Del("Content-Length")
 	answer.Body, answer.ContentLength, answer.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 }

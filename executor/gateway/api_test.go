@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -319,12 +320,12 @@ func TestX21_ProviderNotesAreBounded(t *testing.T) {
 // come inside; the status does.
 func TestF3_ProviderRefuses(t *testing.T) {
 	other := newOrigin(t, true, hello)
-	for status, code := range map[int]string{401: CodeProvider, 402: CodeProvider, 403: CodeProvider, 429: CodeProvider, 302: "", 307: "", 400: "org-7", 500: "org-7"} {
+	for status, code := range map[int]string{401: CodeProvider, 402: CodeProvider, 403: CodeProvider, 429: CodeProvider, 302: "", 307: "", 400: "the key", 404: "the key", 500: "the key"} {
 		g, o := provided(t, "openai", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://"+other.at("example.com")+"/v1/responses")
 			w.WriteHeader(status)
 			if status >= 400 {
-				fmt.Fprint(w, "the key s3cr...ator of org-7")
+				fmt.Fprint(w, `{"error":"the key s3cr...ator of org-7, organization 'org-Ab12', proj_9xY, user-8, project_number:4711, 1b4e28ba-2fa1-11d2-883f-0016d3cca427", "account_id": 815}`)
 			}
 		})
 		c := g.client(o)
@@ -340,7 +341,7 @@ func TestF3_ProviderRefuses(t *testing.T) {
 		}
 		body := text(t, answered{answer})
 		_ = answer.Body.Close()
-		if answer.StatusCode != status || !strings.Contains(body, code) || code == CodeProvider && strings.Contains(body, "org-7") || answer.Header.Get("Location") != "" ||
+		if answer.StatusCode != status || !strings.Contains(body, code) || regexp.MustCompile(`org-7|Ab12|9xY|user-8|4711|1b4e28ba|815`).MatchString(body) || code == "the key" && !json.Valid([]byte(body)) || answer.Header.Get("Location") != "" ||
 			(answer.Header.Get("X-Should-Retry") == "false") != (status >= 400 && status < 429) {
 			t.Errorf("%d: answered %s %q %v", status, answer.Status, body, answer.Header)
 		}

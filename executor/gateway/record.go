@@ -83,10 +83,14 @@ type Record struct {
 	Status int    `json:"status,omitempty"`
 	// Usage is what the request used; nil where it costs nothing, or was refused.
 	Usage *Usage `json:"usage,omitempty"`
-	// Failure is the provider's word for what went wrong in an answer that began well:
-	// overloaded_error.
+	// Failure is the provider's word for what went wrong in an answer that began well
+	// (overloaded_error), or [FailureContext].
 	Failure string `json:"failure,omitempty"`
 }
+
+// FailureContext is the word for a request that is longer than the model's context, whatever
+// the provider's own is.
+const FailureContext = "context_length_exceeded"
 
 // maxText bounds each text of a record, in bytes: the longest name of a host.
 const maxText = maxName

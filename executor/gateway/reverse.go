@@ -128,7 +128,7 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 			_ = answer.Body.Close()
 			return nil, &fault{Failed, CodeEncoded, "the provider compressed its answer (" + clipped(coding) + "), though it was asked not to, so that nobody could meter it", nil}
 		}
-		api.hear(answer)
+		x.record.Failure = api.hear(answer, x.server.bodyTime)
 		if x.meter != nil {
 			x.meter.listen(answer)
 		}

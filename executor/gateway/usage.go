@@ -247,6 +247,10 @@ func (m *meter) take(path, value string, isText bool) {
 		}
 	case "type":
 		m.kind = value
+	case "stop_reason", "delta.stop_reason":
+		if value == "model_context_window_exceeded" {
+			m.failure = FailureContext
+		}
 	case "error.code", "error.type":
 		// A code says more than a type, and comes before or behind it.
 		if isText && (m.failure == "" || inner == "error.code") {

@@ -20,6 +20,7 @@ type Turn struct {
 	Hang   bool   // says nothing
 	Remote string // a tool of this type, which the provider would run, is called
 	Cut    bool   // begins, and breaks off
+	Full   bool   // says that the request is longer than the model's context
 }
 
 // Model is a stub of the interfaces of providers. It plays its turns one after another, and
@@ -53,6 +54,9 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "data: {")
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
+	case t.Full:
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, full(r.URL.Path))
 	case t.Status != 0:
 		kind := "overloaded_error"
 		if t.Status < http.StatusInternalServerError {
@@ -70,6 +74,17 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		sayOpenAI(w, t, request(body))
 	}
+}
+
+// full is how each interface says that a request is longer than the model's context.
+func full(path string) string {
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210001 tokens > 200000 maximum"}}`
+	case strings.Contains(path, ":"):
+		return `{"error":{"code":400,"message":"The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`
+	}
+	return `{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","code":"context_length_exceeded"}}`
 }
 
 // list is the list of models, which costs nothing, and which a wrong key doesn't get.
