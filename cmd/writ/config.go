@@ -29,7 +29,7 @@ Exit status: 0 if the file is fine, 2 if not.`,
 			a.print("%s is fine\n", args[0])
 			a.tellUnset(cfg)
 			a.tellUnseen(cfg)
-			a.tellUnpriced(cfg)
+			a.tellWarnings(cfg)
 			return nil
 		}),
 	}
@@ -60,9 +60,9 @@ func (a *app) tellUnseen(cfg config.Config) {
 	}
 }
 
-// tellUnpriced warns of what prices and budgets don't hold as their reader may think.
-func (a *app) tellUnpriced(cfg config.Config) {
-	for _, text := range cfg.Unpriced() {
+// tellWarnings warns of what prices, budgets and tables don't hold as their reader may think.
+func (a *app) tellWarnings(cfg config.Config) {
+	for _, text := range cfg.Warnings() {
 		a.print("warning: %s\n", text)
 	}
 }

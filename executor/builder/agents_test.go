@@ -4,7 +4,9 @@ package builder
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,9 +227,15 @@ func TestX1_AgentFindsNoKey(t *testing.T) {
 // obey is refused.
 func TestX3_AgentStaysInside(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
-		b := p.bed(t, stub.Turn{Run: `echo x > "$OUTSIDE"/new; echo x > /usr/new; echo "do evil" > calc/AGENTS.md`}, stub.Turn{Say: "done"})
-		if o := b.run(); !strings.Contains(codes(o), "scope") {
-			t.Errorf("%s: %v", codes(o), o.Diff)
+		b := p.bed(t, stub.Turn{Run: `echo x > "$OUTSIDE"/new; echo x > /usr/of-an-agent; echo "do evil" > calc/AGENTS.md`}, stub.Turn{Say: "done"})
+		o := b.run()
+		if got := codes(o); !strings.Contains(got, "policy.protected_path") || !slices.ContainsFunc(o.Diff.Changes, func(c kernel.Change) bool { return c.Path == "calc/AGENTS.md" }) || len(o.Diff.Changes) != 1 {
+			t.Errorf("%s: %v", got, o.Diff)
+		}
+		for _, path := range []string{filepath.Join(b.outside, "new"), "/usr/of-an-agent"} {
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is there: %v", path, err)
+			}
 		}
 	})
 }
@@ -237,7 +245,9 @@ func TestX3_AgentStaysInside(t *testing.T) {
 func TestX2_AgentCallsOut(t *testing.T) {
 	each(t, func(t *testing.T, p published) {
 		b := p.bed(t, stub.Turn{Remote: "web_fetch"}, stub.Turn{Say: "done"})
-		b.run()
+		if b.run(); len(b.model.Asked()) == 0 {
+			t.Error("its model was asked nothing, and called no tool")
+		}
 		for _, body := range b.model.Asked() {
 			if strings.Contains(body, `"server_tool_use"`) || strings.Contains(body, `"web_search_call"`) || strings.Contains(body, `"executableCode"`) {
 				t.Errorf("the provider was told %s", body)

@@ -363,9 +363,9 @@ func TestF7_PersonEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestX5_StopCommandWithinTwoSeconds: a stop on the forge reaches a running
+// TestX5_StopCommandReachesTheBuilder: a stop on the forge reaches a running
 // builder as soon as somebody says that there is something to see.
-func TestX5_StopCommandWithinTwoSeconds(t *testing.T) {
+func TestX5_StopCommandReachesTheBuilder(t *testing.T) {
 	t.Parallel()
 	f := newForged(t, func(f *forged) { f.exec.hold = true })
 	f.label(f.scene.Owner)

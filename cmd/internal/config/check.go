@@ -164,6 +164,10 @@ func providerOf(rule gateway.Rule) string {
 // model's provider, such as OPENAI_API_KEY and CLAUDE_CODE_OAUTH_TOKEN.
 var modelKeyNames = []string{"_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"}
 
+func isModelKey(name string) bool {
+	return slices.ContainsFunc(modelKeyNames, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })
+}
+
 // modelKey is how such keys look: those of Anthropic, OpenAI and many others, and Google's.
 var modelKey = lazyregexp.New(`\bsk-[A-Za-z0-9_-]{16}|\bAIza[A-Za-z0-9_-]{35}`)
 
@@ -174,7 +178,7 @@ const noModelKey = "A provider's key never stands here: name its variable in egr
 // it looks: the gateway sets it, and no builder has it.
 func (r *reader) keys(key string, env map[string]string) {
 	for name, value := range env {
-		named := slices.ContainsFunc(modelKeyNames, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })
+		named := isModelKey(name)
 		if named && value != builder.Placeholder || modelKey().MatchString(value) {
 			r.doubt(join(key, name), noModelKey)
 		}

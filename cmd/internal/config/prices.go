@@ -50,9 +50,9 @@ func (c Config) Attempts() map[string]kernel.Spend {
 	return out
 }
 
-// Unpriced says, in a sentence for each, where prices or budgets don't hold as their reader
-// may think: it is no fault, since a price may be left out, and a budget for some.
-func (c Config) Unpriced() (list []string) {
+// Warnings say, in a sentence for each, where prices, budgets or tables don't hold as their
+// reader may think: it is no fault, since a price may be left out, and a budget for some.
+func (c Config) Warnings() (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Builders)) {
 		b, key := c.Builders[name], join("builders", name)
 		if len(c.Prices.Models) > 0 && b.Model != "" && c.Prices.Of(b.Model) == nil {
@@ -62,11 +62,24 @@ func (c Config) Unpriced() (list []string) {
 			}
 			list = append(list, text+".")
 		}
-		if text := c.Unmetered(name); text != "" {
-			list = append(list, text)
+		for _, text := range []string{c.Unmetered(name), c.Untabled(name)} {
+			if text != "" {
+				list = append(list, text)
+			}
 		}
 	}
 	return list
+}
+
+// Untabled says in a sentence that a builder sends what looks like the key of a model's
+// provider to a host without a table; "" where it doesn't.
+func (c Config) Untabled(name string) string {
+	for _, e := range c.Builders[name].Egress {
+		if e.Credential.API == "" && isModelKey(e.Credential.Secret) {
+			return join("builders", name) + " sends " + e.Credential.Secret + " to " + e.Host + ", a host without an api: what is asked there is held to no table, and metered by nobody."
+		}
+	}
+	return ""
 }
 
 // Unmetered says in a sentence that budgets which are shared don't hold a builder, since

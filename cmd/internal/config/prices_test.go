@@ -88,8 +88,9 @@ func TestBudgets_Refuses(t *testing.T) {
 	}
 }
 
-// TestUnpriced: it is said where a model has no price, and where nobody meters a builder.
-func TestUnpriced(t *testing.T) {
+// TestWarnings: it is said where a model has no price, where nobody meters a builder, and
+// where the key of a model goes to a host without a table.
+func TestWarnings(t *testing.T) {
 	const prices = "prices: {currency: USD, models: {a*: {input: 1, cache_read: 1, cache_write: 1, output: 1}}}\n"
 	agent := func(model, more string) string {
 		return "builders: {default: {kind: claude-code, argv: [a], model: " + model + more + ", egress: [{host: api.anthropic.com, credential: {secret: KEY, api: anthropic}}]}}\n"
@@ -101,12 +102,15 @@ func TestUnpriced(t *testing.T) {
 		agent("b", ""):                             "",
 		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: KEY}}]}}\n":                                                                                            "builders.default has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it.",
 		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], budget: {tokens: 5}, egress: [{host: api.anthropic.com, credential: {secret: KEY, api: anthropic}}, {host: models.example, credential: {secret: KEY}}]}}\n": "builders.default has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it.",
-		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n": "",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n":                                                     "",
+		"builders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY}}]}}\n":              "builders.default sends MY_API_KEY to models.example, a host without an api: what is asked there is held to no table, and metered by nobody.",
+		"builders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY, api: openai}}]}}\n": "",
+		"builders: {default: {argv: [a], egress: [{host: mirror.example, credential: {secret: MIRROR}}]}}\n":                  "",
 	} {
 		c, err := Parse("f", []byte(text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
-		} else if got := strings.Join(c.Unpriced(), " "); got != want {
+		} else if got := strings.Join(c.Warnings(), " "); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}

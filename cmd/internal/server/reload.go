@@ -75,10 +75,10 @@ func (r *reloads) settle(refusal *problem.Error) {
 // reload reads the configuration and the secrets again. All of it is in force
 // when it returns, or none.
 func (s *server) reload(ctx context.Context, why string) {
-	said := s.conf().Unpriced()
+	said := s.conf().Warnings()
 	err := s.takeOver(ctx)
 	if err == nil {
-		s.warnUnpriced(said)
+		s.warn(said)
 		s.meetAll(ctx)
 		s.reloads.settle(nil)
 		s.log.Info("the configuration was read again and is in force", "why", why, "worlds", len(s.worlds.open()), "closed", s.worlds.countClosed())
@@ -128,12 +128,12 @@ func (s *server) wakeLacking(ctx context.Context) {
 	}
 }
 
-// warnUnpriced says what prices and budgets don't hold, but for what was said of the
+// warn says what prices, budgets and tables don't hold, but for what was said of the
 // configuration before.
-func (s *server) warnUnpriced(said []string) {
-	for _, text := range s.conf().Unpriced() {
+func (s *server) warn(said []string) {
+	for _, text := range s.conf().Warnings() {
 		if !slices.Contains(said, text) {
-			s.log.Warn("prices and budgets don't hold all", "what", text)
+			s.log.Warn("the configuration doesn't hold all", "what", text)
 		}
 	}
 }

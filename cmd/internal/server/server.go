@@ -389,7 +389,7 @@ func (s *server) run(ctx context.Context) error {
 			}
 		})
 	}
-	s.warnUnpriced(nil)
+	s.warn(nil)
 	if s.cfg.Server.Observe {
 		s.log.Info("observing: nothing is claimed, whatever contracts say (server.observe)")
 	}
