@@ -165,6 +165,7 @@ func TestX20_ReverseStopsFronting(t *testing.T) {
 	o := newOrigin(t, true, hello)
 	g := open(t, o.withCredential("example.com"), generous, believing(o))
 	g.refused(connectTo(o.at("example.com")), CodeTunnel)
+	g.refused(connectTo("example.com:80"), CodeTunnel)
 	g.refused(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: other.example.org\r\n\r\n", o.at("example.com")), CodeMismatch)
 	if o.connections() > 0 {
 		t.Error("the outside was reached")
@@ -194,6 +195,7 @@ func TestDecider_Credentials(t *testing.T) {
 		at     uint16
 	}{
 		{80, "GET", "", 443}, {443, "GET", "", 443}, {8443, "GET", CodePort, 8443}, {443, "", CodeTunnel, 443},
+		{80, "", CodeTunnel, 80}, {8443, "", CodeTunnel, 8443},
 	} {
 		if got := d.Decide(Ask{Host: "example.org", Port: tt.port, Method: tt.method}); got.Code != tt.code || got.Port != tt.at {
 			t.Errorf("%+v: %+v", tt, got)
