@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,15 +49,17 @@ func (a *app) tellUnset(cfg config.Config) {
 	}
 }
 
-// tellUnseen says what can't be seen of what egress allows.
+// tellUnseen says what can't be seen of what egress allows: to a host without a credential
+// there may be a tunnel.
 func (a *app) tellUnseen(cfg config.Config) {
-	reach := len(cfg.Checks.Egress) > 0
+	tunnel := func(e config.Egress) bool { return e.Credential.Secret == "" }
+	reach := slices.ContainsFunc(cfg.Checks.Egress, tunnel)
 	for _, b := range cfg.Builders {
-		reach = reach || len(b.Egress) > 0
+		reach = reach || slices.ContainsFunc(b.Egress, tunnel)
 	}
 	if reach {
-		a.print("egress: of TLS the gateway sees the host's name and no more. Whoever is allowed to reach a host can send it anything,\n" +
-			"  and ask a server that answers for several names for another one of them. docs/egress.md says what is held.\n")
+		a.print("egress: of TLS to a host without a credential the gateway sees the host's name and no more. Whoever is allowed to reach it\n" +
+			"  can send it anything, and ask a server that answers for several names for another one of them. docs/egress.md says what is held.\n")
 	}
 }
 

@@ -1,7 +1,6 @@
 package contract
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"

@@ -346,10 +346,10 @@ func (a *API) hear(answer *http.Response, within time.Duration) (failure string)
 const maxComplaint = 64 << 10
 
 var (
-	// accountID is an id of an account, as providers name their customers' organizations,
+	// accountID is an id of an account, as providers name their customers' companies,
 	// projects, workspaces and users in the texts of errors: a word with a digit behind the
 	// name of one, or a UUID.
-	accountID = compiled(`(?i)\b((?:org|organization|proj|project|user|acct|account|wrkspc|workspace)s?[-_ "'/:=]+(?:(?:number|id)[ "'/:=]+)?)[a-z0-9-]*[0-9][a-z0-9-]*|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	accountID = compiled(`(?i)\b((?:org|organization|proj|project|user|acct|account|wrkspc|workspace)s?[-_ "'/:=]+(?:(?:number|id)[ "'/:=]+)?)[a-z0-9-]*[0-9][a-z0-9-]*|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`) //nolint:misspell // the providers spell it so
 
 	// contextFull is what providers say of a request that is longer than the model's context.
 	contextFull = compiled(`(?i)context_length_exceeded|prompt is too long|maximum context length|exceeds? (the )?context|input token count[^"]{0,80} exceeds|request_too_large`)

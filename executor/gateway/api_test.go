@@ -325,7 +325,7 @@ func TestF3_ProviderRefuses(t *testing.T) {
 			w.Header().Set("Location", "https://"+other.at("example.com")+"/v1/responses")
 			w.WriteHeader(status)
 			if status >= 400 {
-				fmt.Fprint(w, `{"error":"the key s3cr...ator of org-7, organization 'org-Ab12', proj_9xY, user-8, project_number:4711, 1b4e28ba-2fa1-11d2-883f-0016d3cca427", "account_id": 815}`)
+				fmt.Fprint(w, `{"error":"the key s3cr...ator of org-7, organization 'org-Ab12', proj_9xY, user-8, project_number:4711, 1b4e28ba-2fa1-11d2-883f-0016d3cca427", "account_id": 815}`) //nolint:misspell // the providers spell it so
 			}
 		})
 		c := g.client(o)
