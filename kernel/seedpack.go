@@ -79,8 +79,9 @@ type Budgets struct {
 	Cost   int64 `json:"cost_micro,omitempty"`
 }
 
-// Lower is what an attempt may use of models: the operator's limit, or the contract's where
-// that is lower. The contract raises none.
+// Lower is what an attempt may use: of models the operator's limit, or the contract's where
+// that is lower, for the contract raises none; of time what is given, and no more than its
+// builder may take.
 func (b Budgets) Lower(operators Spend) Spend {
 	lower := func(contracts, operators int64) int64 {
 		if operators == 0 || contracts > 0 && contracts < operators {
@@ -88,7 +89,7 @@ func (b Budgets) Lower(operators Spend) Spend {
 		}
 		return operators
 	}
-	return Spend{Tokens: lower(b.Tokens, operators.Tokens), Cost: lower(b.Cost, operators.Cost)}
+	return Spend{Tokens: lower(b.Tokens, operators.Tokens), Cost: lower(b.Cost, operators.Cost), Time: min(operators.Time, b.BuildTimeoutMs)}
 }
 
 // Pins tie a seed pack and its plan to what they were made against.

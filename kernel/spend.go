@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 )
 
-// Spend is a number of tokens, of all kinds together, and what they cost, in millionths of
-// the currency of the operator's price list. As a limit, 0 is none.
+// Spend is a number of tokens, of all kinds together, what they cost, in millionths of
+// the currency of the operator's price list, and how long builders ran. As a limit, 0 is none.
 type Spend struct {
 	Tokens int64 `json:"tokens"`
 	Cost   int64 `json:"cost_micro"`
+	Time   int64 `json:"time_ms,omitempty"` // milliseconds
 }
 
 // Add is both together, and no more than a record holds.
 func (s Spend) Add(o Spend) Spend {
-	return Spend{min(s.Tokens+o.Tokens, MaxCost), min(s.Cost+o.Cost, MaxCost)}
+	return Spend{min(s.Tokens+o.Tokens, MaxCost), min(s.Cost+o.Cost, MaxCost), min(s.Time+o.Time, MaxCost)}
 }
 
 // Money writes millionths: 1234567 is 1.234567, and 1500000 is 1.50.
@@ -32,7 +34,7 @@ func Money(micro int64) string {
 func SpendOf(list []Usage) (sum Spend, priced bool) {
 	priced = true
 	for _, u := range list {
-		sum = sum.Add(Spend{min(u.Tokens(), MaxCost), u.Cost})
+		sum = sum.Add(Spend{Tokens: min(u.Tokens(), MaxCost), Cost: u.Cost})
 		priced = priced && u.Price != nil
 	}
 	return sum, priced
@@ -42,8 +44,8 @@ func SpendOf(list []Usage) (sum Spend, priced bool) {
 type BudgetFacts struct {
 	Attempt Spend `json:"attempt"` // reserved for the run, which may use no more
 	Pots    []Pot `json:"pots"`    // those with a limit
-	// Unshared is that Attempt is the contract's limit alone: the operator's budgets are for
-	// other builders, and nothing is reserved in them.
+	// Unshared is that Attempt is the contract's limit alone: the operator's budgets are of
+	// tokens and money, for other builders, and nothing is reserved in them.
 	Unshared bool `json:"unshared,omitempty"`
 }
 
@@ -95,6 +97,7 @@ func budgetRule(f Facts) (out []Violation) {
 		}{
 			{"tokens", fmt.Sprintf("%d tokens", need.Tokens), need.Tokens, p.Limit.Tokens, p.Used.Tokens, p.Held.Tokens},
 			{"cost", Money(need.Cost) + " in the currency of the price list", need.Cost, p.Limit.Cost, p.Used.Cost, p.Held.Cost},
+			{"time", (time.Duration(need.Time) * time.Millisecond).String(), need.Time, p.Limit.Time, p.Used.Time, p.Held.Time},
 		} {
 			if n.limit == 0 || n.used+n.held+max(n.need, 1) <= n.limit {
 				continue

@@ -36,6 +36,8 @@ func TestBudget_ReservedBeforeTheClaim(t *testing.T) {
 		"something left":      {kernel.Spend{Cost: 1}, []kernel.Pot{pot(kernel.ScopeDay, 10, 9, 0)}, "[]"},
 		"cost fits":           {kernel.Spend{Tokens: 5, Cost: 4}, []kernel.Pot{cost}, "[]"},
 		"cost":                {kernel.Spend{Tokens: 5, Cost: 5}, []kernel.Pot{cost}, "[budgets.day.cost]"},
+		"time fits":           {kernel.Spend{Time: 4}, []kernel.Pot{{Scope: kernel.ScopeTask, Limit: kernel.Spend{Time: 10}, Used: kernel.Spend{Tokens: 1 << 40, Time: 3}, Held: kernel.Spend{Time: 3}}}, "[]"},
+		"time":                {kernel.Spend{Time: 5}, []kernel.Pot{{Scope: kernel.ScopeTask, Limit: kernel.Spend{Time: 10}, Used: kernel.Spend{Time: 3}, Held: kernel.Spend{Time: 3}}}, "[budgets.task.time]"},
 		"several":             {kernel.Spend{Tokens: 5, Cost: 5}, []kernel.Pot{pot(kernel.ScopeTask, 5, 1, 0), cost}, "[budgets.day.cost budgets.task.tokens]"},
 	} {
 		d := decide(t, budgeted(kernel.BudgetFacts{Attempt: c.attempt, Pots: c.pots}))

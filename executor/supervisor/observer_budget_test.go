@@ -77,6 +77,49 @@ func TestBudget_SpentIsToldAndWaits(t *testing.T) {
 	f.verify(stateRef)
 }
 
+// TestBudget_TimeOfBuilders: of a budget of time what the contract lets a builder take is
+// reserved, also for one that asks no model, and what it took counts. It isn't given to the
+// executor, which holds the contract's limit, and the evidence verifies.
+func TestBudget_TimeOfBuilders(t *testing.T) {
+	t.Parallel()
+	const minute = 60_000
+	var given []kernel.Spend
+	fails := true
+	f := newTold(t, func(f *forged) {
+		f.place.terms, f.place.cfg.Budgets = termsWithCheck+"budgets: {build_timeout: 10m}\n", Budgets{Task: kernel.Spend{Time: 15 * minute}, Day: kernel.Spend{Tokens: 1}}
+		build := spends(writes(map[string]string{"out.txt": "hello\n"}), 5, &given) // of which its budget has none
+		f.exec.build = func(job executor.BuildJob) (executor.BuildOutcome, error) {
+			o, err := build(job)
+			o.Result.Started, o.Result.Ended = 1000, 1000+6*minute
+			return o, err
+		}
+		f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
+			out := passed(job)
+			if fails {
+				out.Run.Checks[0].Passed, out.Run.Checks[0].Exit.Code = false, 1
+				out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "It failed."}}
+			}
+			return out
+		}
+	})
+	f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
+	f.clock.advance(3_600_000)
+	f.wants(f.drive(), kernel.StandRefused, kernel.CodeBudgetSpent)
+	if list := f.marked("task"); len(list) != 1 || !strings.Contains(list[0].Body, "budgets.task.time") || !strings.Contains(list[0].Body, "10m0s") {
+		t.Errorf("the issue says %+v", list)
+	}
+	fails, f.place.cfg.Budgets.Task.Time = false, 16*minute
+	f.open()
+	f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "completed" }, "completed")
+	if len(given) != 2 || given[1] != (kernel.Spend{}) {
+		t.Errorf("the builders were given %+v", given)
+	}
+	if p := f.sup.world.Pot(kernel.ScopeWorld, 2, f.clock.Now().WallMs); p.Used.Time != 12*minute || p.Held.Time != 0 {
+		t.Errorf("of the world's time %+v", p)
+	}
+	f.verify(stateRef)
+}
+
 // TestBudget_TheContractLowersIt: what an attempt may use is the lower one of what the
 // operator and the contract say. A contract that asks for more is told so in the report, and
 // a builder without a budget of the operator's spends nothing of the operator's others.

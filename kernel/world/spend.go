@@ -98,7 +98,8 @@ func (s *spending) leave(task int64, f kernel.Facts) {
 	}
 }
 
-// settle counts what a run used, on the day on which it was claimed. Where a model had no
+// settle counts what a run used, and how long its builder ran, on the day on which it was
+// claimed. Where a model had no
 // price its cost isn't known, and all that was reserved of that counts.
 func (s *spending) settle(task int64, run string, now int64, r kernel.BuilderResult) {
 	h, held := s.holds[run]
@@ -112,6 +113,7 @@ func (s *spending) settle(task int64, run string, now int64, r kernel.BuilderRes
 			used.Cost = max(used.Cost, h.spend.Cost)
 		}
 	}
+	used.Time = min(max(r.Ended-r.Started, 0), kernel.MaxCost)
 	s.spend(task, run, h.day, used)
 }
 

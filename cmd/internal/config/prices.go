@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
@@ -32,11 +33,23 @@ type Spend struct {
 // Kernel is the limit as the kernel has it.
 func (s Spend) Kernel() kernel.Spend { return kernel.Spend{Tokens: s.Tokens, Cost: s.Cost} }
 
+// Shared is a limit of what several attempts use together.
+type Shared struct {
+	Tokens int64         `key:"tokens" max:"1000000000000" doc:"Tokens, of input, cache and output together. 0: no limit."`
+	Cost   int64         `key:"cost" max:"1000000000000" doc:"Cost by prices, in millionths of their currency: 5000000 is 5. Models without a price are refused then. 0: no limit."`
+	Time   time.Duration `key:"time" max:"87600h" doc:"How long builders run, of every kind: budgets.build_timeout of the contract is reserved before an attempt, and what it took counts after it. 0: no limit."`
+}
+
+// Kernel is the limit as the kernel has it.
+func (s Shared) Kernel() kernel.Spend {
+	return kernel.Spend{Tokens: s.Tokens, Cost: s.Cost, Time: s.Time.Milliseconds()}
+}
+
 // Budgets are limits that several attempts share.
 type Budgets struct {
-	Task  Spend `key:"task" doc:"All attempts of one task, for good."`
-	World Spend `key:"world" doc:"All tasks of one repository, for good."`
-	Day   Spend `key:"day" doc:"All tasks of one repository that are claimed on one day (UTC)."`
+	Task  Shared `key:"task" doc:"All attempts of one task, for good."`
+	World Shared `key:"world" doc:"All tasks of one repository, for good."`
+	Day   Shared `key:"day" doc:"All tasks of one repository that are claimed on one day (UTC)."`
 }
 
 // Attempts are the limits of one attempt of those builders that have any.
@@ -86,7 +99,7 @@ func (c Config) Untabled(name string) string {
 // nobody meters what it uses; "" where they hold it.
 func (c Config) Unmetered(name string) string {
 	b := c.Builders[name]
-	if c.Budgets == (Budgets{}) || !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.Secret != "" && e.Credential.API == "" }) {
+	if !c.Budgets.ofModels() || !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.Secret != "" && e.Credential.API == "" }) {
 		return ""
 	}
 	return join("builders", name) + " has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it."
@@ -95,14 +108,14 @@ func (c Config) Unmetered(name string) string {
 // budgets looks at the limits: one that is shared is kept only if each attempt has one to
 // reserve, and money only if there are prices.
 func (r *reader) budgets(c *Config) {
-	priced := func(key string, s Spend) {
-		if s.Cost > 0 && len(c.Prices.Models) == 0 {
+	priced := func(key string, cost int64) {
+		if cost > 0 && len(c.Prices.Models) == 0 {
 			r.doubt(join(key, "cost"), "There are no prices, so nothing could be paid: give prices.models, or take it out.")
 		}
 	}
 	for name, b := range c.Builders {
 		key := join(join("builders", name), "budget")
-		priced(key, b.Budget)
+		priced(key, b.Budget.Cost)
 		provided := b.AsksModels()
 		if b.Budget != (Spend{}) && !provided {
 			r.doubt(key, "It has no provider that the gateway meters: give egress a credential with its api, or take it out.")
@@ -121,12 +134,22 @@ func (r *reader) budgets(c *Config) {
 		}
 	}
 	for scope, s := range c.Budgets.scopes() {
-		priced(join("budgets", scope), s)
+		priced(join("budgets", scope), s.Cost)
 	}
 }
 
-func (b Budgets) scopes() map[string]Spend {
-	return map[string]Spend{"task": b.Task, "world": b.World, "day": b.Day}
+func (b Budgets) scopes() map[string]Shared {
+	return map[string]Shared{"task": b.Task, "world": b.World, "day": b.Day}
+}
+
+// ofModels reports whether any of them limits what is used of models.
+func (b Budgets) ofModels() bool {
+	for _, s := range b.scopes() {
+		if s.Tokens > 0 || s.Cost > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 var (
