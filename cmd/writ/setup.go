@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"os"
@@ -11,11 +10,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/cmd/internal/terminal"
 )
 
 func (a *app) setupCommand() *cobra.Command {
@@ -80,28 +79,8 @@ func badSetup(err error) error {
 	return p
 }
 
-// ask asks a person at a terminal; without one, or without a word, the answer is
-// no.
-func (a *app) ask(ctx context.Context, question string) bool {
-	if !a.atTerminal() {
-		return false
-	}
-	a.print("%s [y/N] ", question)
-	said := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(a.stdin).ReadString('\n') // an end is a no
-		said <- line
-	}()
-	select {
-	case line := <-said:
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return true
-		}
-	case <-ctx.Done():
-	}
-	return false
-}
+// asker asks whoever called the program.
+func (a *app) asker() terminal.Asker { return terminal.Asker{In: a.stdin, Print: a.print} }
 
 // shellSafe is what a shell reads as it stands.
 var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
@@ -112,13 +91,4 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func (a *app) atTerminal() bool {
-	f, ok := a.stdin.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

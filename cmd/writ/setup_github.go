@@ -292,7 +292,7 @@ func (a *app) offerOnboarding(ctx context.Context, f *githubFlags, cfg config.Co
 		return nil
 	}
 	for _, name := range at.Repositories {
-		if f.onboard || a.ask(ctx, "Open a pull request in "+name+" with the contract, an issue form and a guide?") {
+		if f.onboard || a.asker().YesNo(ctx, "Open a pull request in "+name+" with the contract, an issue form and a guide?") {
 			if err := a.onboard(ctx, at, name, cfg.Identity); err != nil {
 				return err
 			}

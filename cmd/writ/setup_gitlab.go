@@ -90,7 +90,7 @@ func (a *app) runSetupGitLab(ctx context.Context, f *gitlabFlags) error {
 		return ctx.Err()
 	}
 	for _, name := range at.Repositories {
-		if f.onboard || !f.noOnboard && a.ask(ctx, "Open a merge request in "+name+" with the contract, an issue template and a guide?") {
+		if f.onboard || !f.noOnboard && a.asker().YesNo(ctx, "Open a merge request in "+name+" with the contract, an issue template and a guide?") {
 			if err := a.onboard(ctx, at, name, cfg.Identity); err != nil {
 				return err
 			}

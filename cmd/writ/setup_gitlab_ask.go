@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
@@ -19,22 +15,19 @@ import (
 // standardInput is the name of a file that is none.
 const standardInput = "-"
 
-// maxLine bounds what is read from a terminal or a pipe, in bytes.
-const maxLine = 8 << 10
-
 // askGitLab finds the tokens, and asks at a terminal for what was not given.
 func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
 	value, from, err := a.givenToken(ctx, f)
 	if err != nil {
 		return err
 	}
-	if len(f.g.Projects) == 0 && a.atTerminal() {
+	if len(f.g.Projects) == 0 && a.asker().AtTerminal() {
 		if err := a.askProject(ctx, f); err != nil {
 			return err
 		}
 	}
-	if value == "" && a.atTerminal() {
-		if value, err = a.secretLine(ctx, "The token (project or group access token, scope api; it isn't shown): "); err != nil {
+	if value == "" && a.asker().AtTerminal() {
+		if value, err = a.asker().Secret(ctx, "The token (project or group access token, scope api; it isn't shown): "); err != nil {
 			return err
 		}
 	}
@@ -42,7 +35,7 @@ func (a *app) askGitLab(ctx context.Context, f *gitlabFlags) error {
 		return problem.Usage("No token is given: name its file with --token-file, or set WRIT_GITLAB_TOKEN.")
 	}
 	f.g.At.Token, f.g.TokenFile = value, from
-	if a.atTerminal() {
+	if a.asker().AtTerminal() {
 		f.g.Ask = a.askSecret
 	}
 	if f.maintainer != "" {
@@ -67,11 +60,11 @@ func (a *app) givenToken(ctx context.Context, f *gitlabFlags) (value, file strin
 		return "", "", err
 	}
 	switch {
-	case f.token == standardInput && a.atTerminal():
-		value, err = a.secretLine(ctx, "The token (it isn't shown): ")
+	case f.token == standardInput && a.asker().AtTerminal():
+		value, err = a.asker().Secret(ctx, "The token (it isn't shown): ")
 		return value, "", err
 	case f.token == standardInput:
-		value, err = a.line(ctx, a.stdin)
+		value, err = a.asker().Line(ctx)
 		return value, "", err
 	case f.token != "":
 		file = f.token
@@ -125,7 +118,7 @@ func (a *app) askProject(ctx context.Context, f *gitlabFlags) error {
 			text += " [" + q.or + "]"
 		}
 		a.print("%s: ", text)
-		said, err := a.line(ctx, a.stdin)
+		said, err := a.asker().Line(ctx)
 		if err != nil {
 			return err
 		}
@@ -140,68 +133,11 @@ func (a *app) askProject(ctx context.Context, f *gitlabFlags) error {
 	return nil
 }
 
-// line reads one line, byte by byte: what follows is for whoever asks next.
-func (a *app) line(ctx context.Context, from io.Reader) (string, error) {
-	type answer struct {
-		text string
-		err  error
-	}
-	said := make(chan answer, 1)
-	go func() {
-		var text []byte
-		one := make([]byte, 1)
-		for len(text) < maxLine {
-			n, err := from.Read(one)
-			if n == 1 && one[0] != '\n' {
-				text = append(text, one[0])
-				continue
-			}
-			if n == 1 || errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				said <- answer{"", err}
-				return
-			}
-		}
-		said <- answer{strings.TrimSpace(string(text)), nil}
-	}()
-	select {
-	case got := <-said:
-		return got.text, got.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
 // askSecret asks for a secret, and hides it from everything that is shown.
 func (a *app) askSecret(ctx context.Context, question string) (string, error) {
-	value, err := a.secretLine(ctx, question)
+	value, err := a.asker().Secret(ctx, question)
 	if value != "" {
 		a.HideValues([]string{value})
 	}
 	return value, err
-}
-
-// secretLine reads a line that the terminal doesn't show: from before the question
-// until it has ended, however that comes about.
-func (a *app) secretLine(ctx context.Context, question string) (_ string, err error) {
-	f, ok := a.stdin.(*os.File) // as atTerminal has seen
-	if !ok {
-		return "", nil
-	}
-	fd := int(f.Fd())
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
-		return "", err
-	}
-	hidden := *before
-	hidden.Lflag &^= unix.ECHO
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &hidden); err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, unix.IoctlSetTermios(fd, unix.TCSETS, before)) }()
-	a.print("%s", question)
-	defer a.print("\n") // the one that was typed isn't shown either
-	return a.line(ctx, a.stdin)
 }
