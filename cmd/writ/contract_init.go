@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,7 +120,7 @@ func (a *app) initAtForge(ctx context.Context, f initFlags) error {
 	if err != nil {
 		return err
 	}
-	given, err := a.ReadSecrets(withoutHooks(cfg))
+	given, err := a.ReadSecrets(wire.WithoutHooks(cfg))
 	if err != nil {
 		return err
 	}
@@ -142,15 +140,9 @@ func (a *app) initAtForge(ctx context.Context, f initFlags) error {
 	return a.onboard(ctx, at, f.repo, cfg.Identity)
 }
 
-// withoutHooks is a configuration of which only the way to the forges is used.
-func withoutHooks(cfg config.Config) config.Config {
-	cfg.Server.Intake = config.IntakePoll
-	return cfg
-}
-
 // forge is the one forge that governs the repository.
 func (f initFlags) forge(all []*wire.Forge) (*wire.Forge, error) {
-	owner, name, ok := cutRepo(f.repo)
+	owner, name, ok := wire.CutRepo(f.repo)
 	if !ok {
 		return nil, problem.Usage("--repo %s is no repository: give OWNER/NAME.", f.repo)
 	}
@@ -169,22 +161,13 @@ func (f initFlags) forge(all []*wire.Forge) (*wire.Forge, error) {
 	return nil, problem.Usage("%s is at several forges of %s: name one with --forge.", f.repo, f.config)
 }
 
-// cutRepo divides a repository's name; its owner may hold slashes, on GitLab.
-func cutRepo(full string) (owner, name string, ok bool) {
-	at := strings.LastIndexByte(full, '/')
-	if at < 1 || at == len(full)-1 || slices.Contains(strings.Split(full, "/"), "") {
-		return "", "", false
-	}
-	return full[:at], full[at+1:], true
-}
-
 // onboard proposes what a repository needs, and says what became of it.
 func (a *app) onboard(ctx context.Context, at *wire.Forge, full string, who config.Identity) error {
 	kind, err := onboard.KindOf(at.Name)
 	if err != nil {
 		return err
 	}
-	owner, name, _ := cutRepo(full)
+	owner, name, _ := wire.CutRepo(full)
 	repo, err := at.Host.Find(ctx, owner, name)
 	if err != nil {
 		return wire.NotFound(at, full, err)

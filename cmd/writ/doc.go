@@ -4,8 +4,8 @@
 //
 // This package reads flags, configuration and files, and wires the rooms
 // together. It decides nothing: what happens to a task is decided by package
-// kernel and done by executor/supervisor. It owns the state directory of an
-// installation (statedir.go), the requests that one process leaves for another
-// (requests.go), what a person sees (display.go, errors.go), and the exit
-// statuses (exit.go).
+// kernel and done by executor/supervisor. What commands share lies below
+// cmd/internal: the state directory of an installation and the requests that one
+// process leaves for another (installation), how a person is told of an error, with
+// the exit statuses (problem), and what a person sees and is asked (terminal).
 package main

@@ -19,6 +19,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/doctor"
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/terminal"
 	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
@@ -204,14 +205,14 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal kills
 
-	d := newDisplay(a.Stderr, a.Redactor.Now(), a.Env["TERM"] == "dumb" || a.Env["TERM"] == "")
+	d := terminal.NewDisplay(a.Stderr, a.Redactor.Now(), a.Env["TERM"] == "dumb" || a.Env["TERM"] == "")
 	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	in, err := a.open(ctx, j.cfg, j.place, j.state, installation.Use{Task: j.number, Trusted: installation.TrustedIn(j.cfg)}, log)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	endLive := d.live()
+	endLive := d.Live()
 	defer endLive()
 	return a.drive(ctx, j, in, d, endLive)
 }
@@ -225,7 +226,7 @@ func withoutTime(_ []string, attr slog.Attr) slog.Attr {
 }
 
 // drive drives the task until it stands still and tells how.
-func (a *app) drive(ctx context.Context, j *job, in *installation.Governed, d *display, endLive func()) error {
+func (a *app) drive(ctx context.Context, j *job, in *installation.Governed, d *terminal.Display, endLive func()) error {
 	ex, err := a.Executor(in.Installation, j.Overrides)
 	if err != nil {
 		return err

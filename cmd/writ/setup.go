@@ -1,21 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"os"
 	"os/signal"
-	"regexp"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/setup"
+	"github.com/writbot/writ/cmd/internal/terminal"
+	"github.com/writbot/writ/cmd/internal/wizard"
 )
 
 func (a *app) setupCommand() *cobra.Command {
@@ -24,24 +22,15 @@ func (a *app) setupCommand() *cobra.Command {
 	return cmd
 }
 
-// setupDir is where set-up keeps everything if nothing else is said.
-const setupDir = "writ-server"
-
-// setupFlags are what the set-ups of all forges take.
-type setupFlags struct {
-	config, dir, refs  string
-	onboard, noOnboard bool
-}
-
-// add gives a command these flags and what it does; a request is what the forge
-// calls one. What follows -- is the builder.
-func (f *setupFlags) add(a *app, cmd *cobra.Command, request string, run func(ctx context.Context, builder []string) error) {
+// addSetup gives a command the flags that all set-ups take, and what it does; a
+// request is what the forge calls one. What follows -- is the builder.
+func (a *app) addSetup(f *wizard.Flags, cmd *cobra.Command, request string, run func(ctx context.Context, builder []string) error) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.dir, "dir", "", "directory for secrets, configuration and state (default ./"+setupDir+")")
-	flags.StringVar(&f.config, "config", "", "configuration that is there already; it is never written to")
-	flags.StringVar(&f.refs, "refs", "", "where state refs live: hidden, or heads, as branches below writ/ that a ruleset can protect (default hidden)")
-	flags.BoolVar(&f.onboard, "onboard", false, "open the "+request+" with the contract without asking")
-	flags.BoolVar(&f.noOnboard, "no-onboard", false, "neither ask for it nor open it")
+	flags.StringVar(&f.Dir, "dir", "", "directory for secrets, configuration and state (default ./"+wizard.DefaultDir+")")
+	flags.StringVar(&f.Config, "config", "", "configuration that is there already; it is never written to")
+	flags.StringVar(&f.Refs, "refs", "", "where state refs live: hidden, or heads, as branches below writ/ that a ruleset can protect (default hidden)")
+	flags.BoolVar(&f.Onboard, "onboard", false, "open the "+request+" with the contract without asking")
+	flags.BoolVar(&f.NoOnboard, "no-onboard", false, "neither ask for it nor open it")
 	cmd.MarkFlagsMutuallyExclusive("onboard", "no-onboard")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
@@ -52,10 +41,10 @@ func (f *setupFlags) add(a *app, cmd *cobra.Command, request string, run func(ct
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
-		case f.refs != "" && f.refs != config.RefsHidden && f.refs != config.RefsHeads:
+		case f.Refs != "" && f.Refs != config.RefsHidden && f.Refs != config.RefsHeads:
 			return problem.Usage("--refs is hidden or heads.")
-		case f.refs != "" && f.config != "":
-			return problem.Usage("--refs is for a configuration that set-up writes. Write refs: %s into %s yourself, before the first task.", f.refs, f.config)
+		case f.Refs != "" && f.Config != "":
+			return problem.Usage("--refs is for a configuration that set-up writes. Write refs: %s into %s yourself, before the first task.", f.Refs, f.Config)
 		}
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -80,45 +69,6 @@ func badSetup(err error) error {
 	return p
 }
 
-// ask asks a person at a terminal; without one, or without a word, the answer is
-// no.
-func (a *app) ask(ctx context.Context, question string) bool {
-	if !a.atTerminal() {
-		return false
-	}
-	a.print("%s [y/N] ", question)
-	said := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(a.stdin).ReadString('\n') // an end is a no
-		said <- line
-	}()
-	select {
-	case line := <-said:
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return true
-		}
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// shellSafe is what a shell reads as it stands.
-var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
-
-// shellWord writes a word as a shell reads it, for commands that a person copies.
-func shellWord(s string) string {
-	if shellSafe.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func (a *app) atTerminal() bool {
-	f, ok := a.stdin.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+func (a *app) wizard() *wizard.Wizard {
+	return &wizard.Wizard{Process: a.Process, Asker: terminal.Asker{In: a.stdin, Print: a.print}, Stdout: a.stdout, Onboard: a.onboard}
 }

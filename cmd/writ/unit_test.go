@@ -94,35 +94,6 @@ func TestMain_NoPanicReachesAUser(t *testing.T) {
 	}
 }
 
-// TestF3_Display: what a builder prints can neither steer the terminal nor
-// show a secret.
-func TestF3_Display(t *testing.T) {
-	var b bytes.Buffer
-	d := newDisplay(&b, report.NewRedactor([]string{"canary-123456"}), false)
-	d.Tail("a\x1b[2Jb\rc canary-123456\u202ed")
-	d.Progress("two\nlines canary-123456")
-	fmt.Fprint(d, "level=WARN msg=\"x canary-123456\"\n")
-	got := b.String()
-	if strings.Contains(got, "canary") || strings.ContainsAny(got, "\x1b\r\u202e") || strings.Count(got, "\n") != 3 {
-		t.Errorf("%q", got)
-	}
-}
-
-// TestDisplay_LiveLine: on a terminal there is one line below, which goes.
-func TestDisplay_LiveLine(t *testing.T) {
-	var b bytes.Buffer
-	d := newDisplay(&b, report.NewRedactor(nil), false)
-	d.width = 40
-	stop := d.live()
-	d.Progress("builder started")
-	d.Tail(strings.Repeat("long ", 50))
-	stop()
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\r\x1b[K"), "\r\x1b[K")
-	if last := []rune(lines[len(lines)-1]); len(last) >= d.width || !strings.HasSuffix(b.String(), "\r\x1b[K") {
-		t.Errorf("%q", b.String())
-	}
-}
-
 // TestErrors_OnceWithRemedy: code, sentence, what to do, and nothing twice.
 func TestErrors_OnceWithRemedy(t *testing.T) {
 	var stdout, stderr bytes.Buffer

@@ -307,3 +307,12 @@ func (f *Forge) Named(url string) (forge.Repo, bool) {
 	}
 	return forge.Repo{}, false
 }
+
+// CutRepo divides a repository's name; its owner may hold slashes, on GitLab.
+func CutRepo(full string) (owner, name string, ok bool) {
+	at := strings.LastIndexByte(full, '/')
+	if at < 1 || at == len(full)-1 || slices.Contains(strings.Split(full, "/"), "") {
+		return "", "", false
+	}
+	return full[:at], full[at+1:], true
+}

@@ -186,3 +186,9 @@ func (s Secrets) Of(forge string) ForgeSecrets {
 func (f ForgeSecrets) SameCredential(other ForgeSecrets) bool {
 	return f.Token == other.Token && f.key == other.key
 }
+
+// WithoutHooks is a configuration of which only the way to the forges is used.
+func WithoutHooks(cfg config.Config) config.Config {
+	cfg.Server.Intake = config.IntakePoll
+	return cfg
+}

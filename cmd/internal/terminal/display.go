@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	"github.com/writbot/writ/compliance/report"
 )
 
-// display is what a person sees while a task runs: plain lines, and on a
+// Display is what a person sees while a task runs: plain lines, and on a
 // terminal one live line below them.
-type display struct {
+type Display struct {
 	mu       sync.Mutex
 	w        io.Writer
 	redactor *report.Redactor
@@ -30,9 +30,9 @@ type display struct {
 // redrawEvery keeps the live line's clock going without a flicker.
 const redrawEvery = time.Second
 
-// newDisplay looks at what it writes to.
-func newDisplay(w io.Writer, r *report.Redactor, dumb bool) *display {
-	d := &display{w: w, redactor: r, started: time.Now()}
+// NewDisplay looks at what it writes to.
+func NewDisplay(w io.Writer, r *report.Redactor, dumb bool) *Display {
+	d := &Display{w: w, redactor: r, started: time.Now()}
 	if f, ok := w.(*os.File); ok && !dumb && term.IsTerminal(int(f.Fd())) {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 20 {
 			d.width = width
@@ -41,9 +41,9 @@ func newDisplay(w io.Writer, r *report.Redactor, dumb bool) *display {
 	return d
 }
 
-// live keeps the live line's clock going until stop is called, which takes the
+// Live keeps the live line's clock going until stop is called, which takes the
 // line away.
-func (d *display) live() (stop func()) {
+func (d *Display) Live() (stop func()) {
 	if d.width == 0 {
 		return func() {}
 	}
@@ -73,7 +73,7 @@ func (d *display) live() (stop func()) {
 }
 
 // Progress tells a step. It stays.
-func (d *display) Progress(line string) {
+func (d *Display) Progress(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.phase, d.last = d.clean(line), ""
@@ -84,7 +84,7 @@ func (d *display) Progress(line string) {
 
 // Tail shows a line of the builder's or a check's output: the newest one on a
 // terminal, all of them elsewhere.
-func (d *display) Tail(line string) {
+func (d *Display) Tail(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last = d.clean(line)
@@ -96,7 +96,7 @@ func (d *display) Tail(line string) {
 }
 
 // Write takes whole lines of the log.
-func (d *display) Write(p []byte) (int, error) {
+func (d *Display) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clear()
@@ -108,12 +108,12 @@ func (d *display) Write(p []byte) (int, error) {
 }
 
 // clean makes one harmless line of a text.
-func (d *display) clean(s string) string {
+func (d *Display) clean(s string) string {
 	s = report.Clean(d.redactor.String(s))
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 }
 
-func (d *display) clear() {
+func (d *Display) clear() {
 	if d.shown {
 		fmt.Fprint(d.w, "\r\x1b[K")
 		d.shown = false
@@ -121,7 +121,7 @@ func (d *display) clear() {
 }
 
 // draw shows the live line: time, step, newest output, cut to the width.
-func (d *display) draw() {
+func (d *Display) draw() {
 	if d.width == 0 || d.phase == "" {
 		return
 	}
