@@ -44,8 +44,8 @@ func SpendOf(list []Usage) (sum Spend, priced bool) {
 type BudgetFacts struct {
 	Attempt Spend `json:"attempt"` // reserved for the run, which may use no more
 	Pots    []Pot `json:"pots"`    // those with a limit
-	// Unshared is that Attempt is the contract's limit alone: the operator's budgets are of
-	// tokens and money, for other builders, and nothing is reserved in them.
+	// Unshared is that of models Attempt is the contract's limit alone: the operator's budgets
+	// of them are for other builders, and nothing but time is reserved in them.
 	Unshared bool `json:"unshared,omitempty"`
 }
 

@@ -31,7 +31,7 @@ func (o *observer) readBudget(c *observation) {
 		return
 	}
 	c.facts.Budget = &f
-	if f.Unshared = operators == (kernel.Spend{}) && !b.timed(); f.Unshared {
+	if f.Unshared = operators == (kernel.Spend{}); f.Unshared && !b.timed() {
 		return
 	}
 	now := o.virtualNow(c.clock)
@@ -39,7 +39,7 @@ func (o *observer) readBudget(c *observation) {
 		scope string
 		limit kernel.Spend
 	}{{kernel.ScopeTask, b.Task}, {kernel.ScopeWorld, b.World}, {kernel.ScopeDay, b.Day}} {
-		if operators == (kernel.Spend{}) {
+		if f.Unshared {
 			pot.limit = kernel.Spend{Time: pot.limit.Time}
 		}
 		if pot.limit == (kernel.Spend{}) {

@@ -50,8 +50,12 @@ func (s *spending) note(task int64, run string, now int64, said any) {
 	switch v := said.(type) {
 	case kernel.Facts:
 		s.leave(task, v)
-		if delete(s.asked, task); v.Budget != nil && !v.Budget.Unshared && v.Pays() {
-			s.asked[task] = v.Budget.Attempt
+		if delete(s.asked, task); v.Budget != nil && v.Pays() {
+			spend := v.Budget.Attempt
+			if v.Budget.Unshared {
+				spend = kernel.Spend{Time: spend.Time}
+			}
+			s.asked[task] = spend
 		}
 	case kernel.Intent:
 		s.intends(task, run, now, v)
