@@ -231,3 +231,70 @@ func f(c kernel.Code) V {
 		t.Errorf("made are %s", got)
 	}
 }
+
+// codesOfRoom is a part of the table of docs/architecture.md: words that begin codes, and the
+// files that make such codes.
+type codesOfRoom struct{ words, files []string }
+
+func codesOfRooms(doc string) (parts []codesOfRoom) {
+	_, table, _ := strings.Cut(doc, "\n| package | codes, and the files that make them |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for row := range strings.Lines(table) {
+		room, cell, _ := strings.Cut(strings.Trim(row, "| \n"), " | ")
+		room = strings.TrimSuffix(strings.Trim(room, "`"), "/...")
+		for part := range strings.SplitSeq(cell, "; ") {
+			words, names, _ := strings.Cut(part, ": ")
+			p := codesOfRoom{words: strings.Split(strings.ReplaceAll(words, "`", ""), ", ")}
+			for name := range strings.SplitSeq(names, ", ") {
+				p.files = append(p.files, path.Join(room, name))
+			}
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// longest is the part that has the longest words with which a code begins, and these.
+func longest(parts []codesOfRoom, code string) (of codesOfRoom, best string) {
+	for _, p := range parts {
+		for _, w := range p.words {
+			begin, all := strings.CutSuffix(w, "*")
+			if len(w) > len(best) && (w == code || all && strings.HasPrefix(code, begin)) {
+				of, best = p, w
+			}
+		}
+	}
+	return of, best
+}
+
+// TestDocs_CodesOfRooms: who reads the table of docs/architecture.md names for each failure
+// code a file that makes it, and nothing stands there for nothing.
+func TestDocs_CodesOfRooms(t *testing.T) {
+	parts, used := codesOfRooms(read(t, "docs/architecture.md")), map[string]bool{}
+	for code, rooms := range codeOrigins(t) {
+		of, words := longest(parts, code)
+		right := false
+		for room, names := range rooms {
+			for _, name := range names {
+				if file := path.Join(room, name); slices.Contains(of.files, file) {
+					right, used[words], used[of.words[0]+" "+file] = true, true, true
+				}
+			}
+		}
+		if !right {
+			t.Errorf("docs/architecture.md has %s in %v (%q), and it is made in %v", code, of.files, words, rooms)
+		}
+	}
+	for _, p := range parts {
+		for _, words := range p.words {
+			if !used[words] {
+				t.Errorf("docs/architecture.md: no code needs the words %s", words)
+			}
+		}
+		for _, file := range p.files {
+			if !used[p.words[0]+" "+file] {
+				t.Errorf("docs/architecture.md: %s makes none of %v", file, p.words)
+			}
+		}
+	}
+}
