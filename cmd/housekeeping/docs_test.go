@@ -188,6 +188,69 @@ func TestDocs_ArchitectureNamesFiles(t *testing.T) {
 	}
 }
 
+// TestDocs_ArchitectureNamesDeclarations: a name of the code that the tour has is declared: a
+// package's or a type's (`kernel.Stamp`, `Facts.Paths`), or one in mixed case (`putBack`).
+func TestDocs_ArchitectureNamesDeclarations(t *testing.T) {
+	there, owners := map[string]bool{}, map[string]bool{} // packages, and types that have something
+	for _, f := range goFiles(t) {
+		in := f.ast.Name.Name + "."
+		owners[f.ast.Name.Name] = true
+		for _, name := range append(f.declared(), f.held()...) {
+			there[name], there[in+name] = true, true
+			if of, method, ok := strings.Cut(name, "."); ok {
+				there[method], owners[of] = true, true
+			}
+		}
+	}
+	doc := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(read(t, "docs/architecture.md"), "")
+	named := 0
+	for _, m := range regexp.MustCompile("`([A-Za-z]\\w*)((?:\\.\\w+)*)`").FindAllStringSubmatch(doc, -1) {
+		name, first, dotted := m[1]+m[2], m[1], m[2] != ""
+		switch path.Ext(name) {
+		case ".go", ".json", ".patch", ".txt", ".mod":
+			continue
+		}
+		mixed := regexp.MustCompile(`[a-z][A-Z]|\.[A-Z]`).MatchString(name)
+		if mixed && (!dotted || owners[first] || first != strings.ToLower(first)) {
+			if named++; !there[name] {
+				t.Errorf("docs/architecture.md names %s, which is declared nowhere", name)
+			}
+		}
+	}
+	if named < 60 {
+		t.Errorf("the tour names %d declarations", named)
+	}
+}
+
+// held are a file's constants and variables, and the fields of its structs after their types.
+func (f goFile) held() (names []string) {
+	for _, d := range f.ast.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range g.Specs {
+			switch s := s.(type) {
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					names = append(names, n.Name)
+				}
+			case *ast.TypeSpec:
+				body, ok := s.Type.(*ast.StructType)
+				if !ok {
+					continue
+				}
+				for _, field := range body.Fields.List {
+					for _, n := range field.Names {
+						names = append(names, s.Name.Name+"."+n.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
 // declared are the names of types and functions, and of methods after their type's.
 func (f goFile) declared() (names []string) {
 	for _, d := range f.ast.Decls {
