@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -74,4 +75,21 @@ func unread(err error) error {
 		return refuse(kernel.CodeBodyTimeout, "")
 	}
 	return refuse(kernel.CodeBodyMalformed, "It ended too early.")
+}
+
+// malformed gives a fault of JSON its code.
+func malformed(err error) error {
+	var e *forge.PayloadError
+	if !errors.As(err, &e) {
+		return refuse(kernel.CodeBodyMalformed, "")
+	}
+	switch e.Fault {
+	case forge.PayloadDepth:
+		return refuse(kernel.CodeBodyDepth, "")
+	case forge.PayloadDuplicate:
+		return refuse(kernel.CodeBodyDuplicate, "")
+	case forge.PayloadSize:
+		return refuse(kernel.CodeBodyTooLarge, "")
+	}
+	return refuse(kernel.CodeBodyMalformed, e.Error()+".")
 }

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -194,23 +193,6 @@ func evidence(k Key, p forge.Payload) ([]Evidence, error) {
 		return nil, refuse(kernel.CodeBodyMalformed, "The issue's text can't be hashed.")
 	}
 	return []Evidence{{Key: k, Kind: kind, Ref: ref, Actor: p.Sender.ID, Digest: digest, At: time.UnixMilli(p.AtMS)}}, nil
-}
-
-// malformed gives a fault of JSON its code.
-func malformed(err error) error {
-	var e *forge.PayloadError
-	if !errors.As(err, &e) {
-		return refuse(kernel.CodeBodyMalformed, "")
-	}
-	switch e.Fault {
-	case forge.PayloadDepth:
-		return refuse(kernel.CodeBodyDepth, "")
-	case forge.PayloadDuplicate:
-		return refuse(kernel.CodeBodyDuplicate, "")
-	case forge.PayloadSize:
-		return refuse(kernel.CodeBodyTooLarge, "")
-	}
-	return refuse(kernel.CodeBodyMalformed, e.Error()+".")
 }
 
 // one is a header's only value, "" if it has none or several.

@@ -15,8 +15,27 @@ import (
 )
 
 // originsDoc lists for each failure code the files that make it, by the names of their
-// constants. A file that only asks for a code, or has it in a list, isn't one of them.
+// constants or as a text. A file that only asks for a code, or has it in a list, isn't one of them.
 func originsDoc(t *testing.T) string {
+	made := codeOrigins(t)
+	var b strings.Builder
+	b.WriteString("# Where each failure code is made\n\nMade from the code by a test that holds it to it, for whoever works on writ. What a code means is in [failure-codes.md](failure-codes.md), the rule behind the places in [architecture.md](architecture.md#where-is-it). " +
+		"A file that only asks for a code, lists it, or passes on what has it, isn't here.\n\n| code | made in |\n|---|---|\n")
+	for _, c := range kernel.Codes() {
+		if len(made[string(c.Code)]) == 0 {
+			t.Errorf("nothing makes the code %s", c.Code)
+		}
+		var rooms []string
+		for _, room := range slices.Sorted(maps.Keys(made[string(c.Code)])) {
+			rooms = append(rooms, fmt.Sprintf("`%s`: %s", room, strings.Join(slices.Sorted(slices.Values(made[string(c.Code)][room])), ", ")))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Code, strings.Join(rooms, "; "))
+	}
+	return b.String()
+}
+
+// codeOrigins are the files that make each code: code, to room, to files.
+func codeOrigins(t *testing.T) map[string]map[string][]string {
 	all := slices.DeleteFunc(goFiles(t), func(f goFile) bool { return f.isTest() || strings.HasSuffix(f.room(), "test") })
 	codes := map[string]bool{}
 	for _, c := range kernel.Codes() {
@@ -33,29 +52,16 @@ func originsDoc(t *testing.T) string {
 			}
 		}
 	}
-	made := map[string]map[string][]string{} // code, to room, to files
+	made := map[string]map[string][]string{}
 	for _, f := range all {
-		for code := range codesMade(f, consts) {
+		for code := range codesMade(f, consts, codes) {
 			if made[code] == nil {
 				made[code] = map[string][]string{}
 			}
 			made[code][f.room()] = append(made[code][f.room()], path.Base(f.path))
 		}
 	}
-	var b strings.Builder
-	b.WriteString("# Where each failure code is made\n\nMade from the code by a test that holds it to it, for whoever works on writ. What a code means is in [failure-codes.md](failure-codes.md), the rule behind the places in [architecture.md](architecture.md#where-is-it). " +
-		"A file that only asks for a code, lists it, or passes on what has it, isn't here.\n\n| code | made in |\n|---|---|\n")
-	for _, c := range kernel.Codes() {
-		if len(made[string(c.Code)]) == 0 {
-			t.Errorf("nothing makes the code %s", c.Code)
-		}
-		var rooms []string
-		for _, room := range slices.Sorted(maps.Keys(made[string(c.Code)])) {
-			rooms = append(rooms, fmt.Sprintf("`%s`: %s", room, strings.Join(slices.Sorted(slices.Values(made[string(c.Code)][room])), ", ")))
-		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Code, strings.Join(rooms, "; "))
-	}
-	return b.String()
+	return made
 }
 
 // codeConsts are the constants of a file that are texts.
@@ -82,7 +88,7 @@ func codeConsts(file *ast.File) map[string]string {
 
 // codesMade are the codes that a file makes: those whose constants it hands on, and neither
 // compares nor lists, nor asks for before it passes on what has them.
-func codesMade(f goFile, consts map[string]map[string]string) map[string]bool {
+func codesMade(f goFile, consts map[string]map[string]string, codes map[string]bool) map[string]bool {
 	of := func(n ast.Node) string {
 		switch x := n.(type) {
 		case *ast.SelectorExpr:
@@ -102,12 +108,46 @@ func codesMade(f goFile, consts map[string]map[string]string) map[string]bool {
 			return true
 		}
 		above = append(above, n)
-		if code := of(n); code != "" && makes(above) && !asked(above, func(n ast.Node) bool { return of(n) == code }) {
+		code := of(n)
+		if code == "" && codes[written(above)] {
+			code = written(above)
+		}
+		if code != "" && makes(above) && !asked(above, func(n ast.Node) bool { return of(n) == code }) {
 			out[code] = true
 		}
 		return true
 	})
 	return out
+}
+
+// written is the innermost node where that is a text given as a Code; "" for any other.
+func written(above []ast.Node) string {
+	if len(above) < 2 {
+		return ""
+	}
+	lit, ok := above[len(above)-1].(*ast.BasicLit)
+	field, of := above[len(above)-2].(*ast.KeyValueExpr)
+	if !ok || !of {
+		return ""
+	}
+	if key, ok := field.Key.(*ast.Ident); !ok || key.Name != "Code" {
+		return ""
+	}
+	text, _ := strconv.Unquote(lit.Value)
+	return text
+}
+
+// concluded reports whether the node at i is the list that a decision's codes are set to.
+func concluded(above []ast.Node, i int) bool {
+	if i == 0 {
+		return false
+	}
+	set, ok := above[i-1].(*ast.AssignStmt)
+	if !ok {
+		return false
+	}
+	to, ok := set.Lhs[0].(*ast.SelectorExpr)
+	return ok && to.Sel.Name == "Codes"
 }
 
 // asked reports whether the innermost node is in the body of a condition that asks for the
@@ -133,7 +173,7 @@ func asked(above []ast.Node, same func(ast.Node) bool) bool {
 // makes reports whether the innermost node, a code, is handed on.
 func makes(above []ast.Node) bool {
 	n := above[len(above)-1]
-	for _, up := range slices.Backward(above[:len(above)-1]) {
+	for i, up := range slices.Backward(above[:len(above)-1]) {
 		switch x := up.(type) {
 		case *ast.SelectorExpr, *ast.BinaryExpr, *ast.CaseClause, *ast.IndexExpr, *ast.ValueSpec:
 			return false
@@ -145,7 +185,7 @@ func makes(above []ast.Node) bool {
 			return named
 		case *ast.CompositeLit:
 			_, list := x.Type.(*ast.ArrayType)
-			return !list && x.Type != nil
+			return !list && x.Type != nil || concluded(above, i)
 		case *ast.CallExpr:
 			if s, ok := x.Fun.(*ast.SelectorExpr); ok {
 				if of, ok := s.X.(*ast.Ident); ok && (of.Name == "slices" || of.Name == "errors") || strings.HasPrefix(s.Sel.Name, "Has") {
@@ -176,17 +216,85 @@ func f(c kernel.Code) V {
 	if c == kernel.CodeB || slices.Contains(list, kernel.CodeC) { return V{Code: kernel.CodeD} }
 	switch c { case kernel.CodeE: return fault(kernel.CodeF) }
 	if kernel.HasCode(c, kernel.CodeH) { return V{Code: kernel.CodeH} } else { return V{Code: kernel.CodeG} }
-	return V{kernel.CodeG, ""}
+	d.Codes = []kernel.Code{kernel.CodeJ}
+	return V{kernel.CodeG, ""}, W{Code: "I", Name: "K"}
 }`
 	parsed, err := parseGo(".", "p/p.go", src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	consts := map[string]map[string]string{"kernel": {}}
-	for _, c := range "ABCDEFGH" {
+	for _, c := range "ABCDEFGHJ" {
 		consts["kernel"]["Code"+string(c)] = string(c)
 	}
-	if got := strings.Join(slices.Sorted(maps.Keys(codesMade(parsed, consts))), ""); got != "DFG" {
+	if got := strings.Join(slices.Sorted(maps.Keys(codesMade(parsed, consts, map[string]bool{"I": true, "K": true}))), ""); got != "DFGIJ" {
 		t.Errorf("made are %s", got)
+	}
+}
+
+// codesOfRoom is a part of the table of docs/architecture.md: words that begin codes, and the
+// files that make such codes.
+type codesOfRoom struct{ words, files []string }
+
+func codesOfRooms(doc string) (parts []codesOfRoom) {
+	_, table, _ := strings.Cut(doc, "\n| package | codes, and the files that make them |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for row := range strings.Lines(table) {
+		room, cell, _ := strings.Cut(strings.Trim(row, "| \n"), " | ")
+		room = strings.TrimSuffix(strings.Trim(room, "`"), "/...")
+		for part := range strings.SplitSeq(cell, "; ") {
+			words, names, _ := strings.Cut(part, ": ")
+			p := codesOfRoom{words: strings.Split(strings.ReplaceAll(words, "`", ""), ", ")}
+			for name := range strings.SplitSeq(names, ", ") {
+				p.files = append(p.files, path.Join(room, name))
+			}
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// longest is the part that has the longest words with which a code begins, and these.
+func longest(parts []codesOfRoom, code string) (of codesOfRoom, best string) {
+	for _, p := range parts {
+		for _, w := range p.words {
+			begin, all := strings.CutSuffix(w, "*")
+			if len(w) > len(best) && (w == code || all && strings.HasPrefix(code, begin)) {
+				of, best = p, w
+			}
+		}
+	}
+	return of, best
+}
+
+// TestDocs_CodesOfRooms: who reads the table of docs/architecture.md names for each failure
+// code a file that makes it, and nothing stands there for nothing.
+func TestDocs_CodesOfRooms(t *testing.T) {
+	parts, used := codesOfRooms(read(t, "docs/architecture.md")), map[string]bool{}
+	for code, rooms := range codeOrigins(t) {
+		of, words := longest(parts, code)
+		right := false
+		for room, names := range rooms {
+			for _, name := range names {
+				if file := path.Join(room, name); slices.Contains(of.files, file) {
+					right, used[words], used[of.words[0]+" "+file] = true, true, true
+				}
+			}
+		}
+		if !right {
+			t.Errorf("docs/architecture.md has %s in %v (%q), and it is made in %v", code, of.files, words, rooms)
+		}
+	}
+	for _, p := range parts {
+		for _, words := range p.words {
+			if !used[words] {
+				t.Errorf("docs/architecture.md: no code needs the words %s", words)
+			}
+		}
+		for _, file := range p.files {
+			if !used[p.words[0]+" "+file] {
+				t.Errorf("docs/architecture.md: %s makes none of %v", file, p.words)
+			}
+		}
 	}
 }
