@@ -20,7 +20,7 @@ func main() {
 	out := flag.String("out", "docs/benchmarks.md", "file to write")
 	runs := flag.Int("n", 21, "runs of the whole loop")
 	dir := flag.String("dir", "bin", "where the loop's repository and state directories are made")
-	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, decision, ledger, start, deliveries, issue, served, soak, gateway, agents, try or branches")
+	only := flag.String("only", "", "measure one section, print it and write nothing: claims, packed, loop, layers, prepared, decision, ledger, start, deliveries, issue, served, stop, soak, gateway, agents, try or branches")
 	flag.Parse()
 	err := run(*out, *only, []section{
 		{"claims", claims},
@@ -34,6 +34,7 @@ func main() {
 		{"deliveries", deliveries},
 		{"issue", counts},
 		{"served", served},
+		{"stop", stops},
 		{"soak", soaked},
 		{"gateway", gateways},
 		{"agents", agents},
@@ -351,6 +352,18 @@ func served(b *bytes.Buffer) error {
 	fmt.Fprintf(b, "What a task takes of the store, in a file without room to spare: records (the newest 1,023 at most as they are, the others in closed segments), "+
 		"what was pushed and is kept for 14 days, deliveries and schedule. Target: 60 kB.\n\n")
 	table(b, list, "kB-store/task", "kB-ledger/task", "kB-pushed/task", "records/task")
+	return nil
+}
+
+// stops measures how long a builder lives after somebody's stop.
+func stops(b *bytes.Buffer) error {
+	list, err := benchmarks("./cmd/e2e", "Stop", "5x")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "\n## A stop\n\nFrom a maintainer's comment `/writ stop` on the embedded forge, whose webhook tells of it, until no process of the builder is left, "+
+		"beside a SIGKILL to its sandbox by hand; looked at every 50 ms. Target: 2,000 ms. Without webhooks the interval of `server.poll` is added.\n\n")
+	table(b, list, "ms/stop", "ms/kill", "ratio")
 	return nil
 }
 

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,6 +67,69 @@ builders: {default: {argv: [sh, -c, 'echo hello > out.txt']}}
 		b.ReportMetric(float64(s.pushed)/ended/1000, "kB-pushed/task")
 		b.ReportMetric(float64(s.records)/ended, "records/task")
 	}
+}
+
+// BenchmarkStop is how long a builder lives after a maintainer's `/writ stop` on the embedded
+// forge, whose webhook tells of it, beside one whose sandbox is killed by hand.
+func BenchmarkStop(b *testing.B) {
+	hook := localtest.FreeAddress(b)
+	p := localtest.New(b, "http://"+hook+"/hooks/local")
+	dir, mark := b.TempDir(), fmt.Sprintf("%d.25", 100_000+os.Getpid()) // seconds that nobody else sleeps
+	config := write(b, dir, "writ.yaml", fmt.Sprintf(`server: {state_dir: %s/state, listen: '%s', sweep: 30s, drain: 20s}
+forges: {local: {dir: %s, url: '%s', repositories: [o/n]}}
+builders: {default: {argv: [sleep, '%s']}}
+`, dir, hook, p.Dir, p.URL, mark))
+	start(b, []string{"WRIT_LOCAL_TOKEN=" + p.Token, "WRIT_LOCAL_HOOK_SECRET=" + localtest.Secret}, config)
+	var stopped, killed time.Duration
+	for b.Loop() {
+		for _, byHand := range []bool{false, true} {
+			n := p.File("default")
+			p.Approve(n)
+			var pids []int
+			localtest.Until(b, time.Minute, "the builder runs", func() bool { pids = sleeping(b, mark); return len(pids) > 0 })
+			began := time.Now()
+			if byHand {
+				if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+					b.Fatal(err)
+				}
+			} else if _, err := p.Maintainer.AddComment(b.Context(), p.Repo, n, "/writ stop"); err != nil {
+				b.Fatal(err)
+			}
+			localtest.Until(b, time.Minute, "the builder is gone", func() bool { return len(sleeping(b, mark)) == 0 })
+			if took := time.Since(began); byHand {
+				killed += took
+				_, err := p.Maintainer.AddComment(b.Context(), p.Repo, n, "/writ stop") // it would be tried again
+				if err != nil {
+					b.Fatal(err)
+				}
+			} else {
+				stopped += took
+			}
+		}
+	}
+	b.ReportMetric(float64(stopped.Milliseconds())/float64(b.N), "ms/stop")
+	b.ReportMetric(float64(killed.Milliseconds())/float64(b.N), "ms/kill")
+	b.ReportMetric(float64(stopped)/float64(killed), "ratio")
+}
+
+// sleeping are the processes that sleep so long, outermost first.
+func sleeping(b *testing.B, seconds string) (pids []int) {
+	b.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, path := range list {
+		if line, err := os.ReadFile(path); err == nil && strings.HasSuffix(string(line), "sleep\x00"+seconds+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
 }
 
 // stored is what a server's store takes, in bytes.

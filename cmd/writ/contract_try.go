@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/trial"
@@ -28,8 +29,8 @@ const (
 )
 
 type tryFlags struct {
-	last             int
-	contract, whatIf string
+	last                     int
+	contract, whatIf, config string
 }
 
 func (a *app) contractTry() *cobra.Command {
@@ -42,13 +43,15 @@ builder had left each of them: classes of path, budgets, commit message. What a 
 may change is what it changed, unless the contract sets defaults.allowed_files. Checks
 aren't run. A merge is compared with its first parent. Nothing is written.
 
-With --what-if it shows which commits change sides under another contract.`,
+With --what-if it shows which commits change sides under another contract. With --config
+lock files may also name the lock_sources of that configuration, as on that server.`,
 		Example: "  writ contract try\n  writ contract try --last 200 --what-if stricter.yaml",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().IntVar(&f.last, "last", triedCommits, "how many commits, following first parents")
 	cmd.Flags().StringVar(&f.contract, "contract", "", "the contract (default "+contract.Path+" of the working tree, or the built-in one)")
 	cmd.Flags().StringVar(&f.whatIf, "what-if", "", "another contract: show which commits change sides")
+	cmd.Flags().StringVar(&f.config, "config", "", "the server's configuration, whose lock_sources lock files may name")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if f.last < 1 || f.last > maxTriedCommits {
@@ -97,7 +100,15 @@ func (f tryFlags) try(ctx context.Context, dir string) (trial.Summary, error) {
 	if err != nil {
 		return trial.Summary{}, err
 	}
-	return trial.Try(ctx, trial.Read(in.Repo), tip, f.last, k, second)
+	h := trial.Read(in.Repo)
+	if f.config != "" {
+		cfg, err := config.Load(f.config)
+		if err != nil {
+			return trial.Summary{}, err
+		}
+		h.LockSources = cfg.LockSources
+	}
+	return trial.Try(ctx, h, tip, f.last, k, second)
 }
 
 // tryAfterInit tells whoever has just been given a contract what it would have said, and

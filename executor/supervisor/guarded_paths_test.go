@@ -115,6 +115,26 @@ func TestS14_LockFromTheOperatorsSource(t *testing.T) {
 	b.verify(stateRef)
 }
 
+// TestS14_SealedLockIsJudgedAsItWasBuilt: work that was sealed is gone on with under the
+// operator's list of its own seed pack, whatever the list is by then: nobody pays a second
+// builder for it, and it verifies.
+func TestS14_SealedLockIsJudgedAsItWasBuilt(t *testing.T) {
+	t.Parallel()
+	b := newLocked(t, lockOther, nil)
+	b.place.terms = termsWithCheck
+	b.place.cfg.LockSources = []string{"evil.example"}
+	b.open()
+	b.reach(kernel.ActionSeal)
+	b.place.cfg.LockSources = nil
+	b.open() // the process died, and the list is another one
+	b.pastLease()
+	b.until(kernel.StandFinal)
+	if got := gittest.Git(t, b.bare, "show", changeRef+":go.sum"); got+"\n" != lockOther || b.started() != 1 {
+		t.Errorf("delivered was %q by %d builders", got, b.started())
+	}
+	b.verify(stateRef)
+}
+
 // newMember is an installation whose base has a workspace with a lock file at its root, and
 // whose task is about the manifest of a member.
 func newMember(t *testing.T, more map[string]string, alter func(*kernel.Diff)) *bench {

@@ -23,12 +23,16 @@ type Commit struct {
 
 // History reads commits of a repository on disk.
 type History struct {
+	// LockSources are the operator's: what lock files may name beside the sources of their
+	// base.
+	LockSources []string
+
 	repo  *git.Repo
 	trees *git.Trees
 }
 
 // Read returns a reader of a repository's history.
-func Read(repo *git.Repo) *History { return &History{repo, repo.Trees()} }
+func Read(repo *git.Repo) *History { return &History{repo: repo, trees: repo.Trees()} }
 
 // Each calls f for the last commits before and with tip, newest first, following first
 // parents. It reports whether the clone ends before the history does.

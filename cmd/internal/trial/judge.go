@@ -36,6 +36,7 @@ func Judge(ctx context.Context, c Commit, k contract.Contract) (Verdict, error) 
 	rules := scope.Rules{
 		Allowed: k.Defaults.AllowedFiles, Forbidden: k.Paths.Forbidden, Guarded: k.Paths.Guarded, Unprotect: k.Paths.Unprotect,
 		Accepts: k.Paths.Accepts(), MaxFiles: budgets.Files, MaxBytes: budgets.Bytes, Blob: c.blob(ctx),
+		LockSources: c.history.LockSources,
 	}
 	_, message := k.Message(c.Title, sampleTask)
 	var err error

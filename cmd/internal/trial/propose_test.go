@@ -136,4 +136,10 @@ func TestTry_Classes(t *testing.T) {
 	if !strings.Contains(s.Text(), "     1  lock files with their manifests") {
 		t.Errorf("the text:\n%s", s.Text())
 	}
+	h := Read(repo)
+	h.LockSources = []string{"b.example"}
+	s, err = Try(context.Background(), h, git.OID(tip), triedHere, k, nil)
+	if want := (Classes{Forbidden: 1, Guarded: 4, Lock: 2}); err != nil || s.Classes != want {
+		t.Errorf("with the operator's source: %+v (%v), want %+v", s.Classes, err, want)
+	}
 }
