@@ -32,7 +32,7 @@ func quick(start, build, idle int64) func(*executor.BuildJob, *Builder) {
 	}
 }
 
-const long = int64(waitLimit / time.Millisecond)
+const long = int64(30 * time.Second / time.Millisecond)
 
 func allow(globs ...string) func(*executor.BuildJob, *Builder) {
 	return func(j *executor.BuildJob, _ *Builder) { j.Scope.Allowed = globs }

@@ -86,7 +86,7 @@ func actDescriptors() {
 
 // waitLimit bounds waits for what normally takes milliseconds. Reaching it is a
 // failure, so its size costs nothing.
-const waitLimit = 30 * time.Second
+const waitLimit = 2 * time.Minute
 
 // bed is an executor with a base, on the real sandbox.
 type bed struct {
