@@ -272,25 +272,6 @@ func (c *Contract) disagreements() []Finding {
 	return append(out, c.commitFindings()...)
 }
 
-// commitFindings makes sure that pattern and template agree: messages written
-// from sample titles must pass (DESIGN §4).
-func (c *Contract) commitFindings() []Finding {
-	for _, p := range placeholder().FindAllString(c.Commit.Template, -1) {
-		if p != "{title}" && p != "{task}" {
-			return []Finding{{Path: "commit.template", Detail: "Braces hold {title} or {task} and nothing else."}}
-		}
-	}
-	for _, task := range []int64{1, 42, 1_234_567} {
-		for _, title := range sampleTitles {
-			if msg, faults := c.Message(title, task); len(faults) > 0 {
-				return []Finding{{Path: "commit.template", Detail: fmt.Sprintf("It gives %q, and commit.pattern or the fixed rules refuse that: %s %s",
-					strings.TrimSpace(msg), faults[0].Subject, faults[0].Detail)}}
-			}
-		}
-	}
-	return nil
-}
-
 // stepFaults are those of the preparation. What has a network must not see what it would
 // run there, and what is kept for many bases must not come from one of them.
 func (c *Contract) stepFaults() []Finding {

@@ -119,3 +119,22 @@ var sampleTitles = []string{
 }
 
 var placeholder = lazyregexp.New(`\{[^{}]*\}?|\}`)
+
+// commitFindings makes sure that pattern and template agree: messages written
+// from sample titles must pass (DESIGN §4).
+func (c *Contract) commitFindings() []Finding {
+	for _, p := range placeholder().FindAllString(c.Commit.Template, -1) {
+		if p != "{title}" && p != "{task}" {
+			return []Finding{{Path: "commit.template", Detail: "Braces hold {title} or {task} and nothing else."}}
+		}
+	}
+	for _, task := range []int64{1, 42, 1_234_567} {
+		for _, title := range sampleTitles {
+			if msg, faults := c.Message(title, task); len(faults) > 0 {
+				return []Finding{{Path: "commit.template", Detail: fmt.Sprintf("It gives %q, and commit.pattern or the fixed rules refuse that: %s %s",
+					strings.TrimSpace(msg), faults[0].Subject, faults[0].Detail)}}
+			}
+		}
+	}
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,6 +154,13 @@ func (m *meter) look(root int, spec Spec) Limit {
 	return m.lookTmpfs(limits)
 }
 
+// pageTables is the key of what a process's page tables take: a gigabyte where
+// little memory is touched in many places.
+const pageTables = "VmPTE:"
+
+// sharedPart is the key of what a process's mappings hold of files in memory.
+const sharedPart = "Pss_Shmem:"
+
 // proportional is the memory of the tree with shared pages counted once. It is
 // exact and slow, so it has the last word only.
 func (t *tree) proportional() int64 {
@@ -170,6 +178,9 @@ func (t *tree) proportional() int64 {
 	}
 	return sum
 }
+
+// memoryFileName is how the kernel shows a file in memory.
+const memoryFileName = "/memfd:"
 
 // mappedTwice is what a process's mappings hold of files that are counted as such.
 func (t *tree) mappedTwice(path string) int64 {
@@ -463,6 +474,12 @@ func memoryOf(pid int, state []byte) string {
 	return dir
 }
 
+// mappingBytes is what the kernel has for one mapping of a process, about.
+const mappingBytes = 256
+
+// sharedName is how the kernel shows a shared anonymous mapping.
+var sharedName = []byte("/dev/zero (deleted)")
+
 // addShared counts the mappings of a process and notes the shared anonymous ones. One that it has in
 // common with others has the same inode. How much of one is in memory can't be
 // seen, only that the filter bounds it. An error says that nothing could be seen.
@@ -506,4 +523,22 @@ func (t *tree) addWaitedFor(pid int) {
 	if f := statOf(pid); f != nil {
 		t.cpu += time.Duration(number(f[statUtime+2])+number(f[statUtime+3])) * clockTick
 	}
+}
+
+// sumFields adds lines like "RssAnon: 12 kB" of a file up, in bytes.
+func sumFields(path string, keys ...string) int64 {
+	data, _ := os.ReadFile(path)
+	var sum int64
+	for line := range bytes.Lines(data) {
+		if f := bytes.Fields(line); len(f) > 1 && slices.Contains(keys, string(f[0])) {
+			sum += number(f[1]) << 10
+		}
+	}
+	return sum
+}
+
+// number reads digits; anything else is 0.
+func number(b []byte) int64 {
+	n, _ := strconv.ParseInt(string(b), 10, 64)
+	return n
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/config"
@@ -256,6 +257,14 @@ func (s *server) unknown(ctx context.Context, w *served) ([]inbox.Key, error) {
 		keys = append(keys, inbox.Key{World: w.World, Task: n})
 	}
 	return keys, nil
+}
+
+// ended remembers, for one repository and in memory, which state refs tell of a
+// task that ended long ago, by the commit at HEAD. A look at each of them would
+// use up what the forge allows; one exchange with git tells thousands apart.
+type ended struct {
+	mu    sync.Mutex
+	heads map[int64]git.OID
 }
 
 // leaveOutEnded takes out those tasks whose HEAD, by its own word, ended so long ago

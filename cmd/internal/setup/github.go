@@ -171,6 +171,14 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return ln, nil
 }
 
+// The limits of the page's server. A browser on this machine is quick.
+const (
+	headerTime  = 10 * time.Second
+	closeTime   = 40 * time.Second // a code may be being traded, and counts once
+	doneTime    = time.Second      // the last page has been sent
+	headerBytes = 64 << 10
+)
+
 // serve serves the page until the App is kept, and closes it.
 func serve(ctx context.Context, ln net.Listener, p *page) error {
 	srv := &http.Server{Handler: p, ReadHeaderTimeout: headerTime, MaxHeaderBytes: headerBytes}

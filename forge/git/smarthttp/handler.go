@@ -248,6 +248,13 @@ func route(r *http.Request) (request, error) {
 	return q, nil
 }
 
+// Limits on names. Longer ones serve nobody but an attacker.
+const (
+	maxName     = 1024 // bytes
+	maxSegment  = 255  // bytes, as in file systems
+	maxSegments = 8
+)
+
 // validName says whether a name may be looked for at all (case G1): segments
 // with a slash between them, none empty, none that begins with a dot or dash. So
 // a name is a relative path that stays below the root, and no option.
@@ -301,4 +308,16 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		h.log.Error("a git request failed", "path", r.URL.Path, "err", err)
 		http.Error(w, "the server failed; its log says why", http.StatusInternalServerError)
 	}
+}
+
+// isRepository says whether a directory looks like a bare repository.
+func isRepository(dir string) bool {
+	return isKind(filepath.Join(dir, "HEAD"), 0) && isKind(filepath.Join(dir, "objects"), os.ModeDir) &&
+		isKind(filepath.Join(dir, "refs"), os.ModeDir)
+}
+
+// isKind says whether path is of that type, and no symbolic link to one.
+func isKind(path string, kind os.FileMode) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().Type() == kind
 }
