@@ -22,6 +22,18 @@ func spends(build func(executor.BuildJob) (executor.BuildOutcome, error), tokens
 	}
 }
 
+// failsWhile has the only check fail while that is so.
+func failsWhile(fails *bool) func(executor.CheckJob) executor.CheckOutcome {
+	return func(job executor.CheckJob) executor.CheckOutcome {
+		out := passed(job)
+		if *fails {
+			out.Run.Checks[0].Passed, out.Run.Checks[0].Exit.Code = false, 1
+			out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "It failed."}}
+		}
+		return out
+	}
+}
+
 // attempts are budgets of which an attempt may use 60 tokens.
 func attempts(task, day int64) Budgets {
 	return Budgets{Attempts: map[string]kernel.Spend{"default": {Tokens: 60}}, Task: kernel.Spend{Tokens: task}, Day: kernel.Spend{Tokens: day}}
@@ -38,14 +50,7 @@ func TestBudget_SpentIsToldAndWaits(t *testing.T) {
 	f := newTold(t, func(f *forged) {
 		f.place.terms, f.place.cfg.Budgets = termsWithCheck, attempts(100, 0)
 		f.exec.build = spends(writes(map[string]string{"out.txt": "hello\n"}), 50, &given)
-		f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
-			out := passed(job)
-			if fails {
-				out.Run.Checks[0].Passed, out.Run.Checks[0].Exit.Code = false, 1
-				out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "It failed."}}
-			}
-			return out
-		}
+		f.exec.check = failsWhile(&fails)
 	})
 	f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
 	f.clock.advance(3_600_000)
@@ -93,14 +98,7 @@ func TestBudget_TimeOfBuilders(t *testing.T) {
 			o.Result.Started, o.Result.Ended = 1000, 1000+6*minute
 			return o, err
 		}
-		f.exec.check = func(job executor.CheckJob) executor.CheckOutcome {
-			out := passed(job)
-			if fails {
-				out.Run.Checks[0].Passed, out.Run.Checks[0].Exit.Code = false, 1
-				out.Violations = []kernel.Violation{{Code: kernel.CodeCheckFailed, Subject: "test", Detail: "It failed."}}
-			}
-			return out
-		}
+		f.exec.check = failsWhile(&fails)
 	})
 	f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
 	f.clock.advance(3_600_000)
