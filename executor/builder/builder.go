@@ -22,6 +22,7 @@ import (
 type Builder struct {
 	Kind          string // what is known of the program, of [Kinds]; "": nothing
 	Model         string // of a kind, what it works with; "" for its own choice
+	Instructions  bool   // of a kind: it obeys the repository's plain instructions; see [Instructs]
 	Argv          []string
 	Env           map[string]string // on top of the sandbox's base environment
 	ReadOnly      []sandbox.Mount

@@ -169,7 +169,7 @@ func (proc *Process) Sandbox(in *installation.Installation) sandbox.Sandbox {
 // shown to it, and the secrets that were given for hosts, by their names.
 func ToBuilder(b config.Builder, ro []config.Mount, given map[string]string) builder.Builder {
 	return builder.Builder{
-		Kind: b.Kind, Model: b.Model, Argv: b.Argv, Env: b.Env, ReadOnly: Mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
+		Kind: b.Kind, Model: b.Model, Instructions: b.RepositoryInstructions, Argv: b.Argv, Env: b.Env, ReadOnly: Mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
 		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git, Budget: b.Budget.Kernel(),
 	}
 }
