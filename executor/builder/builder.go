@@ -49,6 +49,8 @@ type Config struct {
 	// Usage is told what each request of a builder's to a provider used, with the model's
 	// price, if it has one; nil for nobody.
 	Usage func(world, builder string, one kernel.Usage)
+	// Ran is told how long each builder ran, as its result says; nil for nobody.
+	Ran func(world, builder string, took time.Duration)
 	// Price is what a model costs, nil where the operator didn't say it. Without the
 	// function no model has a price.
 	Price   func(model string) *kernel.Price

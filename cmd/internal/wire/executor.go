@@ -127,7 +127,7 @@ func (proc *Process) NewExecutor(in *installation.Installation, o Overrides) (*b
 	}
 	cfg := builder.Config{
 		Sandbox: proc.Sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.Cfg.Limits.Sandbox(),
-		Worlds: worldRules(in.Cfg.Worlds), Gateway: in.Cfg.Limits.Gateway(), Connection: proc.connection, Usage: proc.Usage, Price: in.Cfg.Prices.ByModel(), Resolver: proc.Resolver,
+		Worlds: worldRules(in.Cfg.Worlds), Gateway: in.Cfg.Limits.Gateway(), Connection: proc.connection, Usage: proc.Usage, Ran: proc.BuilderRan, Price: in.Cfg.Prices.ByModel(), Resolver: proc.Resolver,
 		WorkDir: in.Dir.File(installation.Workspaces), Redact: proc.Redactor.String, Holds: proc.Redactor.Holds,
 		Now: func() int64 { return installation.NewClock().Now().WallMs }, Log: in.Log,
 		Checks: builder.Builder{
