@@ -397,6 +397,7 @@ func TestE1_RefreshOfOtherWorkIsFound(t *testing.T) {
 			must(t, err)
 			r.built.Diff, r.built.Contents = o.Diff, o.Contents
 		}, "It is not the diff of run"},
+		"another word of the builder": {func(r *run) { r.built.Result.Builder = "somebody" }, "What it says of its builder isn't"},
 		"less of a result": {func(r *run) {
 			r.was.tree.Entries = slices.DeleteFunc(slices.Clone(r.was.tree.Entries), func(e git.Entry) bool { return e.Path == replay.FileProofs })
 			r.ruling.refused = []kernel.Violation{{Code: kernel.CodePushRefused}}
@@ -417,7 +418,7 @@ func TestE1_RefreshOfOtherWorkIsFound(t *testing.T) {
 			f.moveBase(map[string]string{"a": "x\n"})
 			f.says(f.scene.Owner, "/writ refresh")
 			f.reach(kernel.ActionClaim)
-			if name == "other work" {
+			if strings.Contains(name, "other w") {
 				c.alter(f.task.worker.run)
 				f.reach(kernel.ActionResult)
 			} else {
