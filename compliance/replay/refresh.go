@@ -178,6 +178,11 @@ func (v *verifier) checkRefreshed(f *findings) string {
 	}
 	v.checkAuto(f, b, was)
 	v.checkRebased(f, was)
+	mine, _, ok := Built(v.pack[FileRecords])
+	theirs, _, is := Built(was.pack[FileRecords])
+	if ok && is && !equal(mine, theirs) {
+		f.file(FileRecords, "What it says of its builder isn't what the result says that it replaced.")
+	}
 	if v.seed != nil && was.seed != nil && !slices.Equal(v.seed.Told(), was.seed.Told()) {
 		f.file(FileSeedPack, "It names %d comments that the work was revised for, and what it replaced %d.", len(v.seed.Told()), len(was.seed.Told()))
 	}

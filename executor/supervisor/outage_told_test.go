@@ -25,6 +25,38 @@ func (f *forged) outlast(lasts time.Duration) {
 	}
 }
 
+// TestP10_UndeliveredWorkIsThere: work that the server couldn't take is something to stop,
+// between two tries and in one, and isn't once it was delivered or stopped.
+func TestP10_UndeliveredWorkIsThere(t *testing.T) {
+	t.Parallel()
+	for _, stops := range []bool{false, true} {
+		f := newTold(t, nil)
+		gittest.Hook(t, f.bare, "pre-receive", `while read old new ref; do case $ref in refs/heads/*) echo "fatal: write error: No space left on device" >&2; exit 1;; esac; done`)
+		if st := f.drive(); !st.Unable || !f.sup.Undelivered(1) {
+			t.Fatalf("it stands %s, and there is something to stop: %t", st.Decision.Standing, f.sup.Undelivered(1))
+		}
+		f.clock.advance(outageFar.Milliseconds())
+		f.task.Close()
+		if !f.sup.Undelivered(1) {
+			t.Error("between two tries there is nothing to stop")
+		}
+		task, err := f.sup.Open(t.Context(), 1, nil)
+		must(t, err)
+		t.Cleanup(task.Close)
+		if f.task = task; !f.sup.Undelivered(1) {
+			t.Error("once it is driven again there is nothing to stop")
+		}
+		gittest.Hook(t, f.bare, "pre-receive", "exit 0")
+		if stops {
+			f.says(f.scene.Owner, "/writ stop")
+		}
+		f.drive()
+		if f.sup.Undelivered(1) {
+			t.Errorf("HEAD is %s, and there is something to stop", f.trailer("aynig-state"))
+		}
+	}
+}
+
 // TestE8_LimitsOfTheForgeKeepNobodyElse: a look that ends at the forge's limits gives the
 // leave to try a server that can't back to the other tasks of the repository.
 func TestE8_LimitsOfTheForgeKeepNobodyElse(t *testing.T) {

@@ -149,12 +149,13 @@ type worker struct {
 	stopping bool       // a person's act is on its way; under guard
 	telling  bool       // the issue is moved; written under guard
 	// delivering: a result was pushed, and nobody knows what became of it; under guard.
-	delivering bool
-	again      *review        // of what was pushed to the change branch; under guard
-	cut        git.OID        // what was under review when it was cut off; under guard
-	admission  admission      // under guard
-	asking     exchange       // under guard
-	killed     []kernel.Draft // see [worker.takeKilled]; under guard
+	delivering  bool
+	undelivered bool           // work is judged that the server couldn't take yet; under guard
+	again       *review        // of what was pushed to the change branch; under guard
+	cut         git.OID        // what was under review when it was cut off; under guard
+	admission   admission      // under guard
+	asking      exchange       // under guard
+	killed      []kernel.Draft // see [worker.takeKilled]; under guard
 }
 
 // tracker is the task where people see it: its issue, with status and answers, and its

@@ -123,7 +123,7 @@ func (w *worker) mayRun(scope []string, starts bool) bool {
 func (w *worker) settled() {
 	w.guard.Lock()
 	w.admission.starting = false
-	w.delivering = unsettledResult(w.pending, w.unseen)
+	w.delivering, w.undelivered = unsettledResult(w.pending, w.unseen), w.judged()
 	w.guard.Unlock()
 }
 

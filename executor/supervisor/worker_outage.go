@@ -250,7 +250,9 @@ func (w *worker) unpark() {
 	}
 	delete(w.s.parked, w.number)
 	w.run, w.carried = p.run, p.carried
-	w.setDelivering(unsettledResult(p.pending, p.unseen))
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	w.delivering, w.undelivered = unsettledResult(w.pending, w.unseen), w.judged()
 }
 
 // judged reports whether there is work that only has to be delivered: nothing of it

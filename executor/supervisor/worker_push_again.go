@@ -81,6 +81,21 @@ func unsettledResult(pending, unseen *push) bool {
 	return pending != nil && pending.result() || unseen != nil && unseen.hidden != 0 && unseen.result()
 }
 
+// Undelivered reports whether work of the task is judged and wasn't delivered yet, since the
+// server can't take it: nothing of it runs, and a stop has something to end.
+func (s *Supervisor) Undelivered(number int64) (is bool) {
+	s.locked(func() {
+		if t := s.open[number]; t != nil {
+			t.worker.guard.Lock()
+			defer t.worker.guard.Unlock()
+			is = t.worker.undelivered
+		} else if p := s.parked[number]; p != nil {
+			is = p.run != nil
+		}
+	})
+	return is
+}
+
 // Delivering reports whether a result of the task was pushed and nobody knows yet what
 // became of it: it has no answer, or the server took it and doesn't show it.
 func (s *Supervisor) Delivering(number int64) (is bool) {

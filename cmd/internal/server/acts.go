@@ -73,7 +73,7 @@ func (w *served) there(ctx context.Context, task int64) (unsure string, err erro
 
 // stopTask stops what runs. said is "" where something did.
 func (s *server) stopTask(ctx context.Context, w *served, k scheduler.Key, r installation.Request) (said string, err error) {
-	held := s.metrics.holds(k) || w.sup.Delivering(k.Task)
+	held := s.metrics.holds(k) || w.sup.Delivering(k.Task) || w.sup.Undelivered(k.Task)
 	if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
 		return "", err
 	}
