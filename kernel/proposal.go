@@ -65,7 +65,7 @@ type BuilderResult struct {
 	Agent    *Agent      `json:"agent,omitempty"` // absent of a builder of no kind
 }
 
-// Agent says which agent a builder was. Kind and model are the operator's configuration. The
+// Agent says which agent a builder was. Kind, model and instructions are the operator's configuration. The
 // version is the agent's claim: what it says in its own stream, else what its program said
 // before the claim. So is its last message.
 type Agent struct {
@@ -73,6 +73,8 @@ type Agent struct {
 	Version string `json:"version"`           // untrusted: at most 64 printable ASCII characters; "" where it said none
 	Model   string `json:"model"`             // "" where the choice is the agent's
 	Message string `json:"message,omitempty"` // untrusted: the beginning of what it said last, redacted, at most 2 KiB
+	// Instructions says that it was told to obey the repository's plain instructions.
+	Instructions bool `json:"repository_instructions,omitempty"`
 }
 
 // ChangeOp is what happened to a path.

@@ -153,6 +153,9 @@ func facts(r Report) [][2]string {
 		add("agent", a.Kind)
 		add("version, as the agent says", a.Version)
 		add("model", a.Model)
+		if a.Instructions {
+			add("instructions", "the repository's, of the base")
+		}
 	}
 	if r.BuilderMs > 0 {
 		add("the builder ran for", (time.Duration(r.BuilderMs) * time.Millisecond).Round(100*time.Millisecond).String())

@@ -211,14 +211,14 @@ func TestRunRecord_Take(t *testing.T) {
 // TestRunRecord_TellsOfTheAgent: which one it was is in the report, in its text and on a
 // terminal, and a report that says another one doesn't agree with the records.
 func TestRunRecord_TellsOfTheAgent(t *testing.T) {
-	agent := kernel.Agent{Kind: "codex", Version: "1.2 `@ana` #7\x1b[31m", Model: "large"}
+	agent := kernel.Agent{Kind: "codex", Version: "1.2 `@ana` #7\x1b[31m", Model: "large", Instructions: true}
 	run := RunRecord{ID: "r1", Dispatch: "sha256:x", Built: &kernel.BuilderResult{Agent: &agent}}
 	var told Report
 	run.Tell(&told, false)
 	told = told.Finish()
 	for text, want := range map[string]string{
-		told.Recorded(): "- agent: `codex`\n- version, as the agent says: " + span(agent.Version) + "\n- model: `large`\n",
-		Plain(told):     "  agent: codex\n  version, as the agent says: " + cleanLine(agent.Version) + "\n  model: large\n",
+		told.Recorded(): "- agent: `codex`\n- version, as the agent says: " + span(agent.Version) + "\n- model: `large`\n- instructions: `the repository's, of the base`\n",
+		Plain(told):     "  agent: codex\n  version, as the agent says: " + cleanLine(agent.Version) + "\n  model: large\n  instructions: the repository's, of the base\n",
 	} {
 		if !strings.Contains(text, want) || strings.Contains(text, "\x1b") {
 			t.Errorf("%q isn't in %q", want, text)
@@ -233,8 +233,9 @@ func TestRunRecord_TellsOfTheAgent(t *testing.T) {
 		t.Errorf("the report doesn't agree with its own records: %v, %s", err, data)
 	}
 	for name, other := range map[string]*kernel.Agent{
-		"none": nil, "another kind": {Kind: "acp", Version: agent.Version, Model: agent.Model},
-		"another version": {Kind: agent.Kind, Model: agent.Model}, "another model": {Kind: agent.Kind, Version: agent.Version},
+		"none": nil, "another kind": {Kind: "acp", Version: agent.Version, Model: agent.Model, Instructions: true},
+		"another version": {Kind: agent.Kind, Model: agent.Model, Instructions: true}, "another model": {Kind: agent.Kind, Version: agent.Version, Instructions: true},
+		"no instructions": {Kind: agent.Kind, Version: agent.Version, Model: agent.Model},
 	} {
 		if read.Agent = other; run.Agrees(read) {
 			t.Errorf("%s: it agrees", name)

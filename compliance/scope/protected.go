@@ -73,7 +73,7 @@ var protectedOwners = []string{"**/CODEOWNERS"}
 
 // What coding agents and editors obey or run on opening a repository.
 var protectedAgents = []string{
-	"**/AGENTS.md", "**/AGENTS.override.md", "**/CLAUDE.md", "**/CLAUDE.local.md", "**/GEMINI.md", "**/.claude/**", "**/.codex/**",
+	"**/AGENTS.md", "**/AGENTS.override.md", "**/CLAUDE.md", "**/CLAUDE.local.md", "**/CONTEXT.md", "**/GEMINI.md", "**/.claude/**", "**/.codex/**",
 	"**/.cursor/**", "**/.cursorrules", "**/.cursorignore", "**/.mcp.json", "**/.gemini/**",
 	"**/.windsurf/**", "**/.windsurfrules", "**/.clinerules", "**/.clinerules/**", "**/.roo/**", "**/.roorules",
 	"**/.aider.conf.yml", "**/.continue/**", "**/.junie/**", "**/.kiro/**", "**/.amazonq/**",

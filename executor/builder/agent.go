@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type agent struct {
 	// obeys are files of a repository that it would obey. They come from the base, and no
 	// task may change one: a test holds them against what is forbidden.
 	obeys []string
+	// instruct has it obey those of them that are plain text, and no settings, hooks, servers,
+	// plugins, skills or commands; nil for a kind of which that isn't known.
+	instruct func(l *launch)
 }
 
 // launch is what a kind adds to the operator's program.
@@ -97,6 +101,9 @@ func (b Builder) prepared() Builder {
 	}
 	api, at := b.provider()
 	l := a.launch(api, b.Model, at)
+	if b.instructed() {
+		a.instruct(&l)
+	}
 	b.Argv = slices.Concat(b.Argv[:1], l.args, b.Argv[1:])
 	env := map[string]string{}
 	maps.Copy(env, l.env)
@@ -104,6 +111,17 @@ func (b Builder) prepared() Builder {
 	b.Env = env
 	return b
 }
+
+// Instructs reports whether a kind's agent can be told to obey the plain instructions of a
+// repository, or not to. Of those that are talked to by a protocol only the tested one can,
+// which is known by its name.
+func Instructs(kind string, argv []string) bool {
+	a := agents[kind]
+	return a.instruct != nil && len(argv) > 0 && (!a.talks || path.Base(argv[0]) == path.Base(a.pack.Program))
+}
+
+// instructed reports whether the builder obeys them.
+func (b Builder) instructed() bool { return b.Instructions && Instructs(b.Kind, b.Argv) }
 
 // provider is where the builder asks for its provider, inside, and by which interface.
 func (b Builder) provider() (api, at string) {
@@ -212,7 +230,7 @@ func (b *build) agent() *kernel.Agent {
 	if !b.cfg.isAgent() {
 		return nil
 	}
-	out := &kernel.Agent{Kind: b.cfg.Kind, Version: b.version, Model: b.l.clean(b.cfg.Model, maxDetailBytes)}
+	out := &kernel.Agent{Kind: b.cfg.Kind, Version: b.version, Model: b.l.clean(b.cfg.Model, maxDetailBytes), Instructions: b.cfg.instructed()}
 	if b.said != nil {
 		out.Version = cmp.Or(b.l.keptVersion(b.said.version), out.Version)
 		// All of it is redacted before it is cut, so that no part of a secret is left.

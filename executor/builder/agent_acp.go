@@ -1,6 +1,10 @@
 package builder
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/writbot/writ/executor/sandbox"
+)
 
 // acp is any agent that speaks the Agent Client Protocol. Its argv says how it is told to.
 // OpenCode finds in its environment where its provider is; another one has to be told by
@@ -11,13 +15,27 @@ var acp = agent{
 		// Without the last two it asks npm's registry for a package of its plugins, and works
 		// 20 seconds later: they send that one request nowhere, and have it tried once.
 		return launch{env: map[string]string{
-			"OPENCODE_CONFIG_CONTENT": opencodeConfig(api, model, at), "OPENCODE_PURE": "1", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
+			opencodeContent: opencodeConfig(api, model, at), "OPENCODE_PURE": "1", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
 			"OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_CLAUDE_CODE": "1", "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
 			"npm_config_@opencode-ai:registry": "http://127.0.0.1:9/", "npm_config_fetch_retries": "0",
 		}}
 	},
-	talks: true,
-	obeys: []string{"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".gemini/settings.json", "QWEN.md", ".qwen/settings.json", "opencode.json", ".opencode/agent/a.md"},
+	talks:    true,
+	instruct: instructOpencode,
+	obeys:    []string{"AGENTS.md", "CLAUDE.md", "CONTEXT.md", "GEMINI.md", ".gemini/settings.json", "QWEN.md", ".qwen/settings.json", "opencode.json", ".opencode/agent/a.md"},
+}
+
+// opencodeContent is the variable with OpenCode's configuration.
+const opencodeContent = "OPENCODE_CONFIG_CONTENT"
+
+// instructOpencode names the one file: with the project's configuration OpenCode would read its
+// settings and plugins as well.
+func instructOpencode(l *launch) {
+	config := map[string]any{}
+	_ = json.Unmarshal([]byte(l.env[opencodeContent]), &config) // that of opencodeConfig
+	config["instructions"] = []string{sandbox.WorkspaceDir + "/AGENTS.md"}
+	text, _ := json.Marshal(config) // of texts alone
+	l.env[opencodeContent] = string(text)
 }
 
 // opencodeConfig has one provider and, if the operator has named it, one model.

@@ -3,6 +3,7 @@ package builder
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/writbot/writ/executor/sandbox"
 )
@@ -24,8 +25,18 @@ var claudeCode = agent{
 		}
 		return l
 	},
-	read:  readClaude,
-	obeys: []string{"CLAUDE.md", "CLAUDE.local.md", ".claude/settings.json", ".claude/settings.local.json", ".claude/agents/a.md", ".claude/skills/a/SKILL.md", ".mcp.json", "AGENTS.md"},
+	read:     readClaude,
+	instruct: instructClaude,
+	obeys:    []string{"CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules/a.md", ".claude/settings.json", ".claude/settings.local.json", ".claude/agents/a.md", ".claude/skills/a/SKILL.md", ".mcp.json", "AGENTS.md"},
+}
+
+// instructClaude has it read CLAUDE.md, .claude/CLAUDE.md and .claude/rules at the root. With
+// --bare it reads none. Without, it still has no source of settings, so that it takes the
+// workspace's instructions for those of a further directory, and nothing else from it.
+func instructClaude(l *launch) {
+	l.args = slices.DeleteFunc(l.args, func(arg string) bool { return arg == "--bare" })
+	l.args = append(l.args, "--add-dir", sandbox.WorkspaceDir, "--disable-slash-commands")
+	l.env["CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"], l.env["CLAUDE_CODE_DISABLE_AUTO_MEMORY"] = "1", "1"
 }
 
 // readClaude reads one event of its stream. A tool that was denied still ends well, so that

@@ -3,6 +3,7 @@ package builder
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -21,9 +22,15 @@ var codex = agent{
 		}
 		return launch{args: args}
 	},
-	read:  readCodex,
-	obeys: []string{"AGENTS.md", "AGENTS.override.md", ".codex/config.toml", ".codex/rules/a.rules", ".agents/skills/a/SKILL.md"},
+	read: readCodex,
+	instruct: func(l *launch) {
+		l.args[slices.Index(l.args, noDocs)] = `project_doc_max_bytes=32768` // its own default
+	},
+	obeys: []string{"AGENTS.md", "AGENTS.override.md", ".codex/config.toml", ".codex/rules/a.rules", ".agents/skills/a/SKILL.md", ".codex/skills/a/SKILL.md"},
 }
+
+// noDocs has it read no AGENTS.md.
+const noDocs = `project_doc_max_bytes=0`
 
 // codexConfig has one provider, which is asked by plain requests that aren't compressed.
 // With unbounded retries it would wait for ever for a provider that isn't reached.
@@ -31,9 +38,9 @@ func codexConfig(at string) []string {
 	return []string{
 		`model_provider="writ"`,
 		`model_providers.writ={name="writ",base_url=` + strconv.Quote(at+"/v1") + `,wire_api="responses",request_max_retries=3,stream_max_retries=3,supports_websockets=false}`,
-		`web_search="disabled"`, `check_for_update_on_startup=false`, `project_doc_max_bytes=0`, `analytics.enabled=false`, `history.persistence="none"`,
+		`web_search="disabled"`, `check_for_update_on_startup=false`, noDocs, `analytics.enabled=false`, `history.persistence="none"`,
 		`features.apps=false`, `features.enable_request_compression=false`, `features.hooks=false`, `features.image_generation=false`, `features.plugins=false`,
-		`features.skill_mcp_dependency_install=false`, `features.unbounded_connection_retries=false`,
+		`features.skill_mcp_dependency_install=false`, `features.unbounded_connection_retries=false`, `skills.include_instructions=false`,
 	}
 }
 

@@ -45,7 +45,7 @@ func withoutArgs(t *testing.T, kind string) {
 func TestAgent_Launch(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"claude-code": {"ANTHROPIC_BASE_URL=http://example.com:", "ANTHROPIC_API_KEY=placeholder\n", "CLAUDE_CONFIG_DIR=/home/writ/.claude\n", "-p --bare --output-format stream-json --verbose", "--permission-mode bypassPermissions", "--setting-sources ", "--model test-model", "NONESSENTIAL_TRAFFIC=1\n"},
-		"codex":       {"exec --json --ephemeral", "--ignore-user-config --ignore-rules", "base_url=\"http://example.com:", "/v1\",wire_api=\"responses\"", "--model test-model\n", "web_search=\"disabled\"", "supports_websockets=false", "project_doc_max_bytes=0", "features.unbounded_connection_retries=false"},
+		"codex":       {"exec --json --ephemeral", "--ignore-user-config --ignore-rules", "base_url=\"http://example.com:", "/v1\",wire_api=\"responses\"", "--model test-model\n", "web_search=\"disabled\"", "supports_websockets=false", "project_doc_max_bytes=0", "skills.include_instructions=false", "features.unbounded_connection_retries=false"},
 	} {
 		withoutArgs(t, kind)
 		b := outward(t)
@@ -71,6 +71,40 @@ func TestAgent_OperatorsArgumentsComeLast(t *testing.T) {
 	}
 	if b := (Builder{Argv: []string{"a", "b"}}).prepared(); b.Env != nil || !slices.Equal(b.Argv, []string{"a", "b"}) {
 		t.Errorf("%+v", b)
+	}
+}
+
+// TestAgent_Instructions: a kind reads nothing of a repository's words to agents unless the
+// operator says so, and then its plain instructions alone. Which of the two it was is recorded.
+func TestAgent_Instructions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		b              Builder
+		off, on, never string // in argv and environment: without the instructions, with them, and not with them
+		instructs      bool
+	}{
+		"claude-code":   {b: Builder{Kind: "claude-code", Argv: []string{"/opt/claude"}}, off: " --bare ", on: " --setting-sources  --add-dir /workspace --disable-slash-commands", never: " --bare ", instructs: true},
+		"codex":         {b: Builder{Kind: "codex", Argv: []string{"/opt/codex"}}, off: "project_doc_max_bytes=0 ", on: "project_doc_max_bytes=32768 ", never: "project_doc_max_bytes=0 ", instructs: true},
+		"opencode":      {b: Builder{Kind: "acp", Argv: []string{"/opt/opencode", "acp"}}, off: "OPENCODE_DISABLE_PROJECT_CONFIG:1", on: `"instructions":["/workspace/AGENTS.md"]`, never: "OPENCODE_PURE:0", instructs: true},
+		"another agent": {b: Builder{Kind: "acp", Argv: []string{"/opt/gemini", "--acp"}}, off: "/opt/gemini --acp", on: "/opt/gemini --acp", never: `"instructions"`},
+		"a command":     {b: Builder{Kind: "command", Argv: []string{"opencode"}}, off: "opencode", on: "opencode", never: `"instructions"`},
+	} {
+		text := func(b Builder) string {
+			b = b.prepared()
+			return fmt.Sprint(strings.Join(b.Argv, " "), " ", b.Env)
+		}
+		off := text(c.b)
+		c.b.Instructions = true
+		on := text(c.b)
+		if !strings.Contains(off, c.off) || strings.Contains(off, "instructions\"") || !strings.Contains(on, c.on) || strings.Contains(on, c.never) {
+			t.Errorf("%s: without them\n%s\nwith them\n%s", name, off, on)
+		}
+		if Instructs(c.b.Kind, c.b.Argv) != c.instructs || c.b.instructed() != c.instructs {
+			t.Errorf("%s: it is said to obey them: %t", name, c.b.instructed())
+		}
+	}
+	if Instructs("claude-code", nil) {
+		t.Error("a builder without a program obeys")
 	}
 }
 
@@ -118,7 +152,8 @@ func TestAgent_Ends(t *testing.T) {
 	}
 }
 
-// TestAgent_Version: the record of a run says kind, version and model of its agent. What the
+// TestAgent_Version: the record of a run says kind, version and model of its agent, and whether
+// it obeys the repository's instructions. What the
 // agent says in its own stream wins over what its program said before the claim; either is
 // somebody's text, and kept as one short line without a secret. A command has no such record.
 func TestAgent_Version(t *testing.T) {
@@ -151,13 +186,13 @@ func TestAgent_Version(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(text), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			job := b.job(Builder{Kind: c.kind, Model: "test-model", Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}})
+			job := b.job(Builder{Kind: c.kind, Model: "test-model", Instructions: true, Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}})
 			b.local.Environment(t.Context(), "default")
 			o := b.build(job)
 			if c.kind == "" && o.Result.Agent == nil {
 				return
 			}
-			if a := o.Result.Agent; codes(o) != "" || c.kind == "" || a == nil || *a != (kernel.Agent{Kind: c.kind, Version: c.want, Model: "test-model", Message: a.Message}) {
+			if a := o.Result.Agent; codes(o) != "" || c.kind == "" || a == nil || *a != (kernel.Agent{Kind: c.kind, Version: c.want, Model: "test-model", Message: a.Message, Instructions: c.kind != "acp"}) {
 				t.Errorf("%s: %+v", codes(o), a)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
@@ -101,6 +102,9 @@ func (b *build) run(ctx context.Context) {
 		b.prep.unshow(b.tree)
 	}
 	b.takeIn(ctx, w, end, started, b.l.cfg.Now())
+	if r := b.out.Result; b.l.cfg.Ran != nil {
+		b.l.cfg.Ran(b.job.World, b.job.Builder, time.Duration(max(r.Ended-r.Started, 0))*time.Millisecond)
+	}
 }
 
 // prepareFirst has what the contract prepares before it pays a builder.

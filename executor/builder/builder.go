@@ -22,6 +22,7 @@ import (
 type Builder struct {
 	Kind          string // what is known of the program, of [Kinds]; "": nothing
 	Model         string // of a kind, what it works with; "" for its own choice
+	Instructions  bool   // of a kind: it obeys the repository's plain instructions; see [Instructs]
 	Argv          []string
 	Env           map[string]string // on top of the sandbox's base environment
 	ReadOnly      []sandbox.Mount
@@ -48,6 +49,8 @@ type Config struct {
 	// Usage is told what each request of a builder's to a provider used, with the model's
 	// price, if it has one; nil for nobody.
 	Usage func(world, builder string, one kernel.Usage)
+	// Ran is told how long each builder ran, as its result says; nil for nobody.
+	Ran func(world, builder string, took time.Duration)
 	// Price is what a model costs, nil where the operator didn't say it. Without the
 	// function no model has a price.
 	Price   func(model string) *kernel.Price

@@ -69,7 +69,7 @@ func (p *preflight) version() string {
 // entry is that of a builder.
 func (p *preflights) entry(b Builder) *preflight {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q %q %q %v %v\n", b.Kind, b.Model, b.Argv, b.Env, b.ReadOnly, b.Loopback)
+	fmt.Fprintf(sum, "%q %q %v %q %q %v %v\n", b.Kind, b.Model, b.Instructions, b.Argv, b.Env, b.ReadOnly, b.Loopback)
 	for _, r := range b.Egress {
 		fmt.Fprintf(sum, "%q %v %v\n", r.Host, r.Ports, r.Addresses)
 		if r.Credential != nil {

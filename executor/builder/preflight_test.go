@@ -343,4 +343,7 @@ func TestPreflight_Counts(t *testing.T) {
 	again.Egress = []gateway.Rule{rule}
 	b.local.cfg.Builders["default"] = again
 	want(3, "with another key")
+	again.Instructions = true
+	b.local.cfg.Builders["default"] = again
+	want(4, "with the repository's instructions")
 }

@@ -1,11 +1,14 @@
 package builder
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/kernel"
@@ -138,5 +141,26 @@ func TestX7_DoubleMeaning(t *testing.T) {
 printf '{"status":"failure","STATUS":"success","changed_files":["calc/add.go"],"tests_passed":true,"logs":"","timestamp":"2026-01-31T08:00:00Z"}' > "$WRIT_RESULT"`)
 	if codes(o) != "execution.result.invalid" || o.Result.Result != nil {
 		t.Errorf("codes %q, %+v", codes(o), o.Result.Result)
+	}
+}
+
+// TestBuild_TellsHowLongItRan: each builder's time is told once, as its result has it, whether
+// it ends well, fails or can't be started.
+func TestBuild_TellsHowLongItRan(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]Builder{"well": script("echo x > calc/new"), "failed": script("exit 1"), "not started": {Argv: []string{"/nowhere"}}} {
+		var now atomic.Int64
+		var told []string
+		b := newBed(t, func(c *Config) {
+			c.Now = func() int64 { return now.Add(750) }
+			c.Ran = func(world, builder string, took time.Duration) {
+				told = append(told, fmt.Sprint(world, " ", builder, " ", took.Milliseconds()))
+			}
+		})
+		job := b.job(cfg)
+		o := b.build(job)
+		if want := fmt.Sprint(job.World, " ", job.Builder, " ", o.Result.Ended-o.Result.Started); len(told) != 1 || told[0] != want || o.Result.Ended <= o.Result.Started {
+			t.Errorf("%s: %v, %s: told %q, want %q", name, o.Violations, codes(o), told, want)
+		}
 	}
 }

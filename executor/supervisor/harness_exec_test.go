@@ -146,6 +146,15 @@ func writes(files map[string]string) func(executor.BuildJob) (executor.BuildOutc
 	}
 }
 
+// takes has builders take a time by their result.
+func takes(build func(executor.BuildJob) (executor.BuildOutcome, error), ms int64) func(executor.BuildJob) (executor.BuildOutcome, error) {
+	return func(job executor.BuildJob) (executor.BuildOutcome, error) {
+		o, err := build(job)
+		o.Result.Started, o.Result.Ended = fixtureTime, fixtureTime+ms
+		return o, err
+	}
+}
+
 // failing is a builder that ends with exit status 1.
 func failing(job executor.BuildJob) (executor.BuildOutcome, error) {
 	o, err := writes(nil)(job)

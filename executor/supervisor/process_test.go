@@ -71,6 +71,8 @@ type setup struct {
 	Trusted               []string // authorized_keys lines
 	Build                 string   // "good" or "bad"; held until told to finish
 	Sandboxed             []string // argv of a real builder in a sandbox instead
+	Time                  int64    // budget of each kind, in milliseconds; 0 for none
+	Takes                 int64    // how long a builder takes by its result, in milliseconds
 }
 
 // reply answers one command, in a line of JSON.
@@ -145,7 +147,8 @@ func (c *child) start() error {
 	if s.Build == "bad" {
 		build = failing
 	}
-	c.exec = &fakeExecutor{build: build, hold: true, started: func(j executor.BuildJob) { appendLine(s.Builds, j.Run) }}
+	cfg.Budgets = Budgets{Task: kernel.Spend{Time: s.Time}, World: kernel.Spend{Time: s.Time}, Day: kernel.Spend{Time: s.Time}}
+	c.exec = &fakeExecutor{build: takes(build, s.Takes), hold: true, started: func(j executor.BuildJob) { appendLine(s.Builds, j.Run) }}
 	var run executor.Executor = c.exec
 	if len(s.Sandboxed) > 0 {
 		run = builder.New(builder.Config{

@@ -48,6 +48,7 @@ func (r *reader) check(c *Config) {
 		r.keys(join(key, "env"), b.Env)
 		bad(slices.ContainsFunc(b.Argv, modelKey().MatchString), join(key, "argv"), noModelKey)
 		bad(b.Kind == KindCommand && b.Model != "", join(key, "model"), "It is for the kinds of which writ knows how to say it; take it out, or give a kind.")
+		bad(b.RepositoryInstructions && !builder.Instructs(b.Kind, b.Argv), join(key, "repository_instructions"), noInstructions)
 		host, api := providerFor(b.Kind)
 		bad(b.Kind != KindCommand && !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.API == api || api == anyAPI && e.Credential.API != "" }), key,
 			"It needs its provider: egress: [{host: "+host+", credential: {secret: NAME, api: "+api+"}}], with the name of the variable that has the key.")
@@ -81,6 +82,8 @@ func (r *reader) check(c *Config) {
 		bad(!envName().MatchString(name), join("redact", itoa(i)), "It must be the name of an environment variable, never a value.")
 	}
 }
+
+const noInstructions = "It would do nothing: writ knows only of the kinds claude-code and codex, and of acp with the program opencode, how they are told so. Take it out, and tell the program by argv or env."
 
 const noEgress = "The level %s has no network namespace, so nothing could hold a program to the gateway. Take it out, or set sandbox: bubblewrap."
 

@@ -111,16 +111,18 @@ type Traces struct {
 
 // Builder is a program that does the work of tasks.
 type Builder struct {
-	Kind     string            `key:"kind" oneof:"command claude-code codex acp" doc:"What writ knows of the program. command: nothing. claude-code and codex: how to start that agent without a person, and how to read what it says; argv is then its program and arguments of your own. acp: that it speaks the Agent Client Protocol; argv is its program and what has it speak it. egress must have the agent's provider (docs/builders.md)."`
-	Model    string            `key:"model" doc:"The model that the agent of a kind works with. Empty: its own choice."`
-	Argv     []string          `key:"argv" doc:"The program and its arguments. It must be visible in the sandbox: below /usr, or below a mount of ro."`
-	Env      map[string]string `key:"env" doc:"Variables on top of the sandbox's own few. Nothing of writ's environment is passed on."`
-	RO       []Mount           `key:"ro" doc:"Directories or files shown read-only, as /source or /source:/target: toolchains, caches."`
-	Result   string            `key:"result" oneof:"optional required" doc:"Whether the builder must leave a file at $WRIT_RESULT. optional: without one, exit status and output are the result."`
-	Loopback bool              `key:"loopback" doc:"A loopback interface of its own, for programs that talk to themselves. Nothing outside is reachable either way. false, and not to be had, with sandbox: landlock."`
-	Egress   []Egress          `key:"egress" doc:"Hosts that it may reach, through the gateway that is its only way out. Needs sandbox: bubblewrap."`
-	Budget   Spend             `key:"budget" doc:"The most that one attempt may use of models, by what the gateway meters. It is reserved before the attempt is claimed. A request that may go beyond it is refused, the builder is ended, and the attempt has failed (execution.budget)."`
-	Git      bool              `key:"git" doc:"A throw-away .git with one commit in the workspace, for programs that want one. It is never read again."`
+	Kind  string `key:"kind" oneof:"command claude-code codex acp" doc:"What writ knows of the program. command: nothing. claude-code and codex: how to start that agent without a person, and how to read what it says; argv is then its program and arguments of your own. acp: that it speaks the Agent Client Protocol; argv is its program and what has it speak it. egress must have the agent's provider (docs/builders.md)."`
+	Model string `key:"model" doc:"The model that the agent of a kind works with. Empty: its own choice."`
+	// RepositoryInstructions is of the kinds of which builder.Instructs says that they heed it.
+	RepositoryInstructions bool              `key:"repository_instructions" doc:"Whether the agent of a kind obeys the plain instructions of the repository: CLAUDE.md (claude-code), AGENTS.md (codex, and OpenCode by acp), as they are on the base; no task may change them. Its settings, hooks, MCP servers and plugins are never obeyed. false: it is told to obey none; of other programs it says nothing (docs/builders.md)."`
+	Argv                   []string          `key:"argv" doc:"The program and its arguments. It must be visible in the sandbox: below /usr, or below a mount of ro."`
+	Env                    map[string]string `key:"env" doc:"Variables on top of the sandbox's own few. Nothing of writ's environment is passed on."`
+	RO                     []Mount           `key:"ro" doc:"Directories or files shown read-only, as /source or /source:/target: toolchains, caches."`
+	Result                 string            `key:"result" oneof:"optional required" doc:"Whether the builder must leave a file at $WRIT_RESULT. optional: without one, exit status and output are the result."`
+	Loopback               bool              `key:"loopback" doc:"A loopback interface of its own, for programs that talk to themselves. Nothing outside is reachable either way. false, and not to be had, with sandbox: landlock."`
+	Egress                 []Egress          `key:"egress" doc:"Hosts that it may reach, through the gateway that is its only way out. Needs sandbox: bubblewrap."`
+	Budget                 Spend             `key:"budget" doc:"The most that one attempt may use of models, by what the gateway meters. It is reserved before the attempt is claimed. A request that may go beyond it is refused, the builder is ended, and the attempt has failed (execution.budget)."`
+	Git                    bool              `key:"git" doc:"A throw-away .git with one commit in the workspace, for programs that want one. It is never read again."`
 }
 
 // Checks are the surroundings of a contract's checks.

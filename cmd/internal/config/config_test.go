@@ -195,6 +195,8 @@ func TestParse_Refuses(t *testing.T) {
 		"another's provider":    {"builders: {a: {kind: codex, argv: [codex], egress: [{host: api.anthropic.com, credential: {secret: X, api: anthropic}}]}}\n", "f:1: builders.a: It needs its provider"},
 		"any provider":          {"builders: {a: {kind: acp, argv: [a], egress: [{host: models.example.org}]}}\n", "f:1: builders.a: It needs its provider: egress: [{host: HOST, credential: {secret: NAME, api: API}}]"},
 		"an unknown kind":       {"builders: {a: {kind: clippy, argv: [a]}}\n", "f:1: builders.a.kind: It must be command or claude-code or codex or acp"},
+		"a command's words":     {"builders: {a: {argv: [opencode], repository_instructions: true}}\n", "f:1: builders.a.repository_instructions: It would do nothing: writ knows only of the kinds claude-code and codex, and of acp with the program opencode"},
+		"another agent's words": {"builders: {a: {kind: acp, argv: [/opt/gemini, --acp], repository_instructions: true, egress: [{host: models.example.org, credential: {secret: X, api: gemini}}]}}\n", "f:1: builders.a.repository_instructions: It would do nothing"},
 		"a command's model":     {"builders: {a: {argv: [a], model: m}}\n", "f:1: builders.a.model: It is for the kinds"},
 		"egress of no world":    {"worlds: {b: {egress: []}}\n", "f:1: worlds.b: It must be the name of a repository"},
 		"checks' loopback":      {"sandbox: landlock\nchecks: {loopback: true}\n", "f:2: checks.loopback: The level landlock has no loopback"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -75,35 +76,32 @@ func (c Config) Warnings() (list []string) {
 			}
 			list = append(list, text+".")
 		}
-		for _, text := range []string{c.Unmetered(name), c.Untabled(name)} {
-			if text != "" {
-				list = append(list, text)
-			}
+		if text := c.Unmetered(name); text != "" {
+			list = append(list, text)
 		}
 	}
 	return list
 }
 
-// Untabled says in a sentence that a builder sends what looks like the key of a model's
-// provider to a host without a table; "" where it doesn't.
-func (c Config) Untabled(name string) string {
-	for _, e := range c.Builders[name].Egress {
-		if e.Credential.API == "" && isModelKey(e.Credential.Secret) {
-			return join("builders", name) + " sends " + e.Credential.Secret + " to " + e.Host + ", a host without an api: what is asked there is held to no table, and metered by nobody."
-		}
+// Unmetered says in one sentence that a builder asks a host with a credential and without a
+// table, where that matters: what is sent there looks like the key of a model's provider, or
+// budgets are shared, which don't hold what nobody meters. "" where neither is so.
+func (c Config) Unmetered(name string) string {
+	key, egress := join("builders", name), c.Builders[name].Egress
+	bare := func(e Egress) bool { return e.Credential.Secret != "" && e.Credential.API == "" }
+	i := slices.IndexFunc(egress, func(e Egress) bool { return bare(e) && isModelKey(e.Credential.Secret) })
+	switch budgets := c.Budgets.ofModels(); {
+	case i >= 0 && budgets:
+		return fmt.Sprintf(untabled, key, egress[i].Credential.Secret, egress[i].Host) + ", so that budgets don't hold it."
+	case i >= 0:
+		return fmt.Sprintf(untabled, key, egress[i].Credential.Secret, egress[i].Host) + "."
+	case budgets && slices.ContainsFunc(egress, bare):
+		return key + " has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it."
 	}
 	return ""
 }
 
-// Unmetered says in a sentence that budgets which are shared don't hold a builder, since
-// nobody meters what it uses; "" where they hold it.
-func (c Config) Unmetered(name string) string {
-	b := c.Builders[name]
-	if !c.Budgets.ofModels() || !slices.ContainsFunc(b.Egress, func(e Egress) bool { return e.Credential.Secret != "" && e.Credential.API == "" }) {
-		return ""
-	}
-	return join("builders", name) + " has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it."
-}
+const untabled = "%s sends %s to %s, a host without an api: what is asked there is held to no table, and metered by nobody"
 
 // budgets looks at the limits: one that is shared is kept only if each attempt has one to
 // reserve, and money only if there are prices.

@@ -102,10 +102,12 @@ func TestWarnings(t *testing.T) {
 		agent("b", ""):                             "",
 		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: KEY}}]}}\n":                                                                                            "builders.default has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it.",
 		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], budget: {tokens: 5}, egress: [{host: api.anthropic.com, credential: {secret: KEY, api: anthropic}}, {host: models.example, credential: {secret: KEY}}]}}\n": "builders.default has a credential without an api, so that nobody meters what it uses by that: budgets don't hold it.",
-		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n":                                                     "",
-		"builders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY}}]}}\n":              "builders.default sends MY_API_KEY to models.example, a host without an api: what is asked there is held to no table, and metered by nobody.",
-		"builders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY, api: openai}}]}}\n": "",
-		"builders: {default: {argv: [a], egress: [{host: mirror.example, credential: {secret: MIRROR}}]}}\n":                  "",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a]}}\n":                                                                                                                           "",
+		"builders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY}}]}}\n":                                                                                    "builders.default sends MY_API_KEY to models.example, a host without an api: what is asked there is held to no table, and metered by nobody.",
+		"builders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY, api: openai}}]}}\n":                                                                       "",
+		"budgets: {task: {time: 1h}}\nbuilders: {default: {argv: [a], egress: [{host: models.example, credential: {secret: MY_API_KEY}}]}}\n":                                                       "builders.default sends MY_API_KEY to models.example, a host without an api: what is asked there is held to no table, and metered by nobody.",
+		"budgets: {day: {tokens: 5}}\nbuilders: {default: {argv: [a], egress: [{host: mirror.example, credential: {secret: MIRROR}}, {host: models.example, credential: {secret: MY_API_KEY}}]}}\n": "builders.default sends MY_API_KEY to models.example, a host without an api: what is asked there is held to no table, and metered by nobody, so that budgets don't hold it.",
+		"builders: {default: {argv: [a], egress: [{host: mirror.example, credential: {secret: MIRROR}}]}}\n":                                                                                        "",
 	} {
 		c, err := Parse("f", []byte(text))
 		if err != nil {

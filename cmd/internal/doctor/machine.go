@@ -291,10 +291,7 @@ func (h *house) builder(ctx context.Context, name string) result {
 			"Its program is there. Its environment seems to hold credentials: %s.", strings.Join(secret, ", "))
 	}
 	if text := h.Config.Unmetered(name); text != "" {
-		return warn("Give the credential of its provider an api (docs/egress.md), or bound it by budgets.build_timeout and attempts of contracts alone.", "Its program is there. %s", text)
-	}
-	if text := h.Config.Untabled(name); text != "" {
-		return warn("Give the credential the api of its provider (docs/egress.md), or take it out.", "Its program is there. %s", text)
+		return warn("Give the credential the api of its provider (docs/egress.md), or take it out. Without one, budgets.build_timeout and attempts of contracts alone bound what is asked there.", "Its program is there. %s", text)
 	}
 	if outside := b.Secrets(); len(outside) > 0 {
 		return ok("Its program is there. It reaches the hosts of %s.egress through the gateway, which has the credentials: %s. It has none itself.", key, strings.Join(outside, ", "))

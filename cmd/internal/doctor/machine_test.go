@@ -159,7 +159,12 @@ func TestInstallation_EachFault(t *testing.T) {
 			asksModel(builder.Preflight{}, nil)(t, m, dir)
 			m.Config.Builders["default"].Egress[0].Credential.API = ""
 			m.Config.Budgets.Day.Tokens = 5
-		}, NameBuilder, Warning, "nobody meters what it uses by that: budgets don't hold it", "an api"},
+		}, NameBuilder, Warning, "nobody meters what it uses by that: budgets don't hold it", "the api of its provider"},
+		"builder with a key, untabled": {func(t *testing.T, m *Machine, dir string) {
+			asksModel(builder.Preflight{}, nil)(t, m, dir)
+			m.Config.Builders["default"].Egress[0].Credential = config.Credential{Secret: "MODEL_API_KEY"}
+			m.Config.Budgets.Day.Tokens = 5
+		}, NameBuilder, Warning, "sends MODEL_API_KEY to models.example.org, a host without an api: what is asked there is held to no table, and metered by nobody, so that budgets don't hold it.", "the api of its provider"},
 		"preflight": {asksModel(builder.Preflight{Version: "1.2.3", Note: "Tested is 1.2.4.", Takes: []string{"models.example.org"}}, nil),
 			NamePreflight, Warning, "Tested is 1.2.4. Its program starts in the sandbox, and says 1.2.3. Reached, and takes the key: models.example.org", "Install the tested version"},
 		"preflight that passes": {asksModel(builder.Preflight{Version: "1.2.3", Passes: true, Takes: []string{"models.example.org"}}, nil),

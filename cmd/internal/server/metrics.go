@@ -33,6 +33,7 @@ type serverMetrics struct {
 	tokens  *prometheus.CounterVec
 	cost    *prometheus.CounterVec
 	noPrice *prometheus.CounterVec
+	ran     *prometheus.CounterVec
 
 	mu   sync.Mutex
 	held map[scheduler.Key]bool // whose lease this process has
@@ -64,10 +65,10 @@ func newServerMetrics(r *prometheus.Registry, s *server) *serverMetrics {
 			Name: "writ_egress_bytes_total", Help: "Bytes that gateways carried out of sandboxes and into them.",
 		}, []string{"direction"}),
 	}
-	m.meterModels()
+	m.meterBuilders()
 	s.process.Connected = m.connected
-	s.process.Used = m.used
-	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens, m.cost, m.noPrice)
+	s.process.Used, s.process.Ran = m.used, m.builderRan
+	r.MustRegister(m.ticks, m.took, m.running, m.slots, m.tries, m.egress, m.carried, m.tokens, m.cost, m.noPrice, m.ran)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "writ_leases_held", Help: "Leases that this process holds."}, m.leases))
 	for _, g := range []struct {
 		name, help string
@@ -149,8 +150,11 @@ func oneIf(so bool) float64 {
 	return 0
 }
 
-// meterModels makes what tells of the use of models.
-func (m *serverMetrics) meterModels() {
+// meterBuilders makes what tells of the use of models, and of the time that builders take.
+func (m *serverMetrics) meterBuilders() {
+	m.ran = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "writ_builder_seconds_total", Help: "How long builders ran, in seconds, each counted at its end.",
+	}, []string{"world", "builder"})
 	m.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "writ_builder_tokens_total", Help: "Tokens that builders used of models, as their gateways metered them.",
 	}, []string{"world", "builder", "model", "kind"})
@@ -184,6 +188,11 @@ func (m *serverMetrics) used(world, builder string, one kernel.Usage) {
 		return
 	}
 	m.cost.WithLabelValues(world, builder, model, one.Price.Currency).Add(float64(one.Cost))
+}
+
+// builderRan counts how long a builder ran.
+func (m *serverMetrics) builderRan(world, builder string, took time.Duration) {
+	m.ran.WithLabelValues(world, builder).Add(took.Seconds())
 }
 
 // stats asks the store, within the time that a scrape has.

@@ -127,7 +127,7 @@ func (proc *Process) NewExecutor(in *installation.Installation, o Overrides) (*b
 	}
 	cfg := builder.Config{
 		Sandbox: proc.Sandbox(in), Builders: map[string]builder.Builder{}, Limits: in.Cfg.Limits.Sandbox(),
-		Worlds: worldRules(in.Cfg.Worlds), Gateway: in.Cfg.Limits.Gateway(), Connection: proc.connection, Usage: proc.Usage, Price: in.Cfg.Prices.ByModel(), Resolver: proc.Resolver,
+		Worlds: worldRules(in.Cfg.Worlds), Gateway: in.Cfg.Limits.Gateway(), Connection: proc.connection, Usage: proc.Usage, Ran: proc.BuilderRan, Price: in.Cfg.Prices.ByModel(), Resolver: proc.Resolver,
 		WorkDir: in.Dir.File(installation.Workspaces), Redact: proc.Redactor.String, Holds: proc.Redactor.Holds,
 		Now: func() int64 { return installation.NewClock().Now().WallMs }, Log: in.Log,
 		Checks: builder.Builder{
@@ -169,7 +169,7 @@ func (proc *Process) Sandbox(in *installation.Installation) sandbox.Sandbox {
 // shown to it, and the secrets that were given for hosts, by their names.
 func ToBuilder(b config.Builder, ro []config.Mount, given map[string]string) builder.Builder {
 	return builder.Builder{
-		Kind: b.Kind, Model: b.Model, Argv: b.Argv, Env: b.Env, ReadOnly: Mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
+		Kind: b.Kind, Model: b.Model, Instructions: b.RepositoryInstructions, Argv: b.Argv, Env: b.Env, ReadOnly: Mounts(b.RO, ro), Loopback: b.Loopback, Egress: config.Rules(b.Egress, given),
 		RequireResult: b.Result == config.ResultRequired, WithoutGit: !b.Git, Budget: b.Budget.Kernel(),
 	}
 }

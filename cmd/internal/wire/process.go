@@ -39,6 +39,8 @@ type Process struct {
 	Connected func(gateway.Record)
 	// Used is told what each request to a provider used; nil: nobody is.
 	Used func(world, builder string, one kernel.Usage)
+	// Ran is told how long each builder ran; nil: nobody is.
+	Ran func(world, builder string, took time.Duration)
 	// Resolver looks up what builders and checks reach; nil: the host's.
 	Resolver gateway.Resolver
 }
@@ -59,6 +61,13 @@ func NewProcess(stderr io.Writer, env []string) *Process {
 func (proc *Process) Usage(world, builder string, one kernel.Usage) {
 	if proc.Used != nil {
 		proc.Used(world, builder, one)
+	}
+}
+
+// BuilderRan tells of how long a builder ran.
+func (proc *Process) BuilderRan(world, builder string, took time.Duration) {
+	if proc.Ran != nil {
+		proc.Ran(world, builder, took)
 	}
 }
 

