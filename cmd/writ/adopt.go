@@ -234,7 +234,7 @@ func (l loss) plain() string {
 // adoptWorld writes the record, and the checkpoint that follows from it. What is
 // lost with the second is made good by the next checkpoint.
 func (a *app) adoptWorld(ctx context.Context, in *installation.Installation, l loss, reason string) error {
-	a.reach(faultAdoptBefore)
+	a.Reach(faultAdoptBefore)
 	first := kernel.Genesis{
 		Contract: canon.Sum(contract.Template()), Kernel: kernel.Version(), Builders: []string{installation.DefaultBuilder},
 		MaxPaths: installation.WorldPaths, MaxDepth: installation.WorldDepth,
@@ -256,12 +256,12 @@ func (a *app) adoptWorld(ctx context.Context, in *installation.Installation, l l
 // signAdopted signs the first checkpoint of the history that begins. Where heads were
 // adopted and not a store, the one that showed it to be older has to be among them.
 func (a *app) signAdopted(ctx context.Context, in *installation.Installation, l *ledger.Ledger, done ledger.Adopted, heads []string) error {
-	a.reach(faultAdoptRecorded)
+	a.Reach(faultAdoptRecorded)
 	signed, err := l.Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
-	a.reach(faultAdoptSigned)
+	a.Reach(faultAdoptSigned)
 	file := ledger.CheckpointFile(in.Dir.Path, l.World())
 	if err := ledger.WriteCheckpoint(file, signed); err != nil {
 		return err
@@ -273,13 +273,6 @@ func (a *app) signAdopted(ctx context.Context, in *installation.Installation, l 
 	}
 	a.print("adopted: history %d of %s begins with record %d\n  its checkpoint is %s: copy it to where the others are kept\n", done.History, l.World(), done.Seq, file)
 	return nil
-}
-
-// reach is a fault point.
-func (a *app) reach(p supervisor.Point) {
-	if a.Fault != nil {
-		a.Fault(p)
-	}
 }
 
 // signedNote is a checkpoint that was read from a file and not verified yet.

@@ -8,6 +8,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/worlds"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge/git"
@@ -94,15 +95,15 @@ func (a *app) ownHeads(ctx context.Context, in *installation.Installation, world
 	if use.Repos[world] == "" {
 		return problem.Usage("The state directory doesn't say where the repository of %s is, so --head can't be looked for there. Start the server once, which notes it, or names the commit itself.", world)
 	}
-	p, err := a.openActs(ctx, in, world, use.Repos[world])
+	p, err := worlds.Of(a.Process, in).Place(ctx, world, use.Repos[world])
 	if err != nil {
 		return err
 	}
-	defer installation.CloseRepo(p.repo)
+	defer installation.CloseRepo(p.Repo)
 	own := in.Key.SSHSigner().PublicKey()
-	acts := p.room.Standing(own)
+	acts := p.Room.Standing(own)
 	for _, h := range heads {
-		c, err := p.repo.Commit(ctx, git.OID(h))
+		c, err := p.Repo.Commit(ctx, git.OID(h))
 		if err != nil && !git.Lasting(err) {
 			return err
 		}
@@ -112,7 +113,7 @@ func (a *app) ownHeads(ctx context.Context, in *installation.Installation, world
 		}
 		stamp, fault := kernel.ReadStamp(lease.Parse(c.Message).Trailers)
 		if err != nil || signer == "" || acts.Successor(signer) != git.Fingerprint(own) || fault != nil || stamp.World != world {
-			return problem.Usage("%s is no state commit of this installation's key in %s, so it doesn't show that the store is older. ledger.rollback names the one that does.", h, p.display)
+			return problem.Usage("%s is no state commit of this installation's key in %s, so it doesn't show that the store is older. ledger.rollback names the one that does.", h, p.Display)
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func (a *app) openAlone(ctx context.Context, at where, task int64) (*installatio
 	if !at.use.Server {
 		use.Repo, use.World, use.Names = at.place.URL, at.place.World, map[string]string{at.place.World: at.place.Display}
 	}
-	repo, err := a.repoOf(ctx, at, log)
+	repo, err := a.Repository(ctx, at.cfg, at.place, log)
 	if err != nil {
 		return nil, err
 	}
@@ -104,20 +104,6 @@ func (a *app) openAlone(ctx context.Context, at where, task int64) (*installatio
 		return nil, err
 	}
 	return g, nil
-}
-
-// repoOf is the repository of a place, nil without a URL. Nothing is asked of it
-// yet.
-func (a *app) repoOf(ctx context.Context, at where, log *slog.Logger) (*git.Repo, error) {
-	if at.place.URL == "" {
-		return nil, nil
-	}
-	auth, options, err := a.Access(ctx, at.cfg, at.place.URL)
-	if err != nil {
-		return nil, err
-	}
-	options.Logger = log
-	return git.Open(ctx, git.Endpoint{URL: at.place.URL, Auth: auth}, options)
 }
 
 // explain adds what a server's directory can't know: secrets. or is what else

@@ -291,7 +291,7 @@ func (a *app) addHook(ctx context.Context, f *forgeFlags, address, file string) 
 			}
 			a.print("wrote a new secret to %s\n", file)
 		}
-		a.reach(faultHooksRead)
+		a.Reach(faultHooksRead)
 		list = slices.DeleteFunc(list, func(e hookEntry) bool { return e.URL == address })
 		data, err := json.MarshalIndent(append(list, hookEntry{address, path}), "", "  ")
 		if err != nil {

@@ -116,7 +116,7 @@ func (a *app) showDiff(ctx context.Context, at where, s shown) error {
 	if err := at.settle(ctx); err != nil {
 		return err
 	}
-	repo, err := a.repoOf(ctx, at, nil)
+	repo, err := a.Repository(ctx, at.cfg, at.place, nil)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (a *app) look(ctx context.Context, at where, number int64) (shown, error) {
 	if s.World, s.Repository = at.place.World, at.place.Display; at.place.URL == "" {
 		return s, at.unknown()
 	}
-	repo, err := a.repoOf(ctx, at, nil)
+	repo, err := a.Repository(ctx, at.cfg, at.place, nil)
 	if err != nil {
 		return s, err
 	}

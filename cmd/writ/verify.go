@@ -13,6 +13,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/worlds"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
@@ -113,18 +114,18 @@ func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, ke
 	if err != nil {
 		return err
 	}
-	at, err := a.identified(ctx, cfg, repoName, false)
+	at, err := worlds.Identify(ctx, a.Process, cfg, repoName, false)
 	if at.URL == "" {
 		return err // it is no place at all
 	}
-	defer at.close()
-	repo, err := a.repoOf(ctx, where{cfg: cfg, place: at.Place}, nil)
+	defer at.Close()
+	repo, err := a.Repository(ctx, cfg, at.Place, nil)
 	if err != nil {
 		return err
 	}
 	defer repo.Close()
 	o := replay.Options{Keys: keys, World: f.world}
-	if o.World == "" && at.vouched {
+	if o.World == "" && at.Vouched {
 		o.World = at.World
 	}
 	rep, err := replay.VerifyTask(ctx, repo, installation.StateRef(refs, f.task), o)

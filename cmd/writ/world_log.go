@@ -1,26 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/installation"
-	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/worlds"
 	"github.com/writbot/writ/compliance/worldref"
-	"github.com/writbot/writ/executor/supervisor"
-	"github.com/writbot/writ/forge/git"
-	"github.com/writbot/writ/kernel"
 )
-
-// faultRepairActed is the fault point of a repair, for crash tests.
-const faultRepairActed supervisor.Point = "world.repair.acted"
 
 func (a *app) worldRepair() *cobra.Command {
 	var f worldFlags
@@ -40,88 +31,40 @@ state commits name an act that nobody has any more, it says that you go on witho
 	}
 	f.add(cmd)
 	// An interrupted rotation may wait for this.
-	cmd.RunE = a.acting(&f, true, func(ctx context.Context, in *installation.Installation, args []string) error {
-		return a.repairWorld(ctx, in, args[0], f.reason)
+	cmd.RunE = a.acting(&f, true, func(ctx context.Context, by *worlds.Acting, args []string) error {
+		return a.repairWorld(ctx, by, args[0], f.reason)
 	})
 	return cmd
 }
 
-func (a *app) repairWorld(ctx context.Context, in *installation.Installation, name, reason string) error {
-	worlds, err := in.WorldsOf(ctx, name, nil)
-	if err != nil {
-		return err
-	}
-	places, end, err := a.eachWorld(ctx, in, worlds)
+func (a *app) repairWorld(ctx context.Context, by *worlds.Acting, name, reason string) error {
+	r, end, err := by.Repair(ctx, name, a.tellElsewhere)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if len(places) == 0 {
-		return problem.Coded(kernel.CodeWorldElsewhere, "The repository of %s is another world now.", name)
+	for _, lost := range r.Lost {
+		a.print("lost: %s\n", lost)
 	}
-	p := places[0]
-	sup, err := a.reader(in, p, p.world, supervisor.NoHistory())
-	if err != nil {
-		return err
+	var why, done string
+	switch r.Way {
+	case worlds.Nothing:
+		a.print("nothing is to be repaired: %s follows what was seen there\n", r.Room.Ref())
+		return nil
+	case worlds.GoOn:
+		why, done = "what is there now counts, without that act", "has what was seen there"
+	case worlds.PutBack:
+		why, done = "what was seen is put back over what is there now, of which nothing counts", "has what was seen there"
+	case worlds.SettleFork:
+		why, done = "what is there now counts", "goes on from what is there"
 	}
-	standing, err := sup.Standing(ctx, p.refs) // the room is told whom the contract lists
-	if err != nil {
-		return err
-	}
-	if p.room.Fault() == nil {
-		lacking, ok := errors.AsType[*worldref.Error](sup.LackingAct(ctx, standing))
-		if !ok {
-			a.print("nothing is to be repaired: %s follows what was seen there\n", p.room.Ref())
-			return nil
-		}
-		a.print("lost: %s\n", lacking.Detail)
-		return a.putBackWorld(ctx, in, p, reason, "what is there now counts, without that act")
-	}
-	now, err := worldref.Read(ctx, p.repo, p.tip())
-	if err != nil {
-		return err
-	}
-	there := map[string]bool{}
-	for _, e := range now {
-		there[e.OID] = true
-	}
-	var last string
-	for _, j := range standing.Acts {
-		if last = j.OID; !there[j.OID] {
-			a.print("lost: %s\n", j)
-		}
-	}
-	if p.room.Forked() == nil {
-		return a.putBackWorld(ctx, in, p, reason, "what was seen is put back over what is there now, of which nothing counts")
-	}
-	if reason == "" {
-		return unsaid("what is there now counts")
-	}
-	act := a.newAct(worldref.Repair, reason, "", "", []worldref.Mark{{Ref: p.room.Ref(), Head: last}})
-	if _, err := p.room.Settle(ctx, act, in.Writer(in.Key.SSHSigner())); err != nil {
-		return err
-	}
-	a.reach(faultRepairActed)
-	a.print("repaired: %s of %s goes on from what is there\n", p.room.Ref(), p.display)
-	return nil
-}
-
-// putBackWorld writes a repair on top of what was seen, over what stands in its place and
-// counts for nobody who is listed; of the world's acts none is lost by that.
-func (a *app) putBackWorld(ctx context.Context, in *installation.Installation, p *actPlace, reason, why string) error {
 	if reason == "" {
 		return unsaid(why)
 	}
-	at := string(p.tip())
-	if at == "" {
-		at = string(git.ZeroOID)
-	}
-	act := a.newAct(worldref.Repair, reason, "", "", []worldref.Mark{{Ref: p.room.Ref(), Head: at}})
-	if _, err := p.room.Append(ctx, act, in.Writer(in.Key.SSHSigner())); err != nil {
+	if err := r.Write(ctx, reason); err != nil {
 		return err
 	}
-	a.reach(faultRepairActed)
-	a.print("repaired: %s of %s has what was seen there\n", p.room.Ref(), p.display)
+	a.print("repaired: %s of %s %s\n", r.Room.Ref(), r.Display, done)
 	return nil
 }
 
@@ -158,7 +101,7 @@ by a key which you list was made in, and nobody vouches for that.`,
 }
 
 func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
-	keys, refs, err := a.vouched(f)
+	keys, _, err := a.vouched(f)
 	if err != nil {
 		return err
 	}
@@ -166,27 +109,10 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
-	id, err := a.identified(ctx, cfg, repo, false)
+	l, err := worlds.ReadLog(ctx, a.Process, cfg, repo, f.world, keys)
 	if err != nil {
 		return err
 	}
-	defer id.close()
-	r, err := a.repoOf(ctx, where{cfg: cfg, place: id.Place}, nil)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	acts, err := readActs(ctx, r, refs)
-	if err != nil {
-		return err
-	}
-	switch {
-	case f.world != "":
-		id.World, id.vouched = f.world, true
-	case !id.vouched:
-		id.World = spokenOf(acts, worldref.Lists(keys), id.World)
-	}
-	s := worldref.Fold(id.World, acts, worldref.Lists(keys))
 	if a.json {
 		data, err := json.Marshal(struct {
 			Kind  string `json:"kind"` // "world_acts"
@@ -194,51 +120,25 @@ func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
 			// Vouched: the repository says that it is this world, or the caller does.
 			Vouched bool              `json:"world_vouched"`
 			Acts    []worldref.Judged `json:"acts"`
-		}{"world_acts", id.World, id.vouched, s.Acts})
+		}{"world_acts", l.World, l.Vouched, l.Acts})
 		if err != nil {
 			return err
 		}
 		a.printJSON(data)
 		return nil
 	}
-	a.print("%s", actsPlain(id.World, id.vouched, s.Acts))
+	a.print("%s", actsPlain(l))
 	return nil
 }
 
-// spokenOf is the world that a repository's acts are of, where it doesn't say which it is:
-// that of the last one by a key that is listed, or, without such, of the last.
-func spokenOf(acts []worldref.Entry, listed func(string) bool, unknown string) string {
-	last := ""
-	for _, e := range slices.Backward(acts) {
-		switch {
-		case e.Fault != "" || e.Signer == "":
-		case listed(e.Signer):
-			return e.Act.World
-		case last == "":
-			last = e.Act.World
-		}
-	}
-	return cmp.Or(last, unknown)
-}
-
-// readActs reads the acts of a repository.
-func readActs(ctx context.Context, r *git.Repo, refs string) ([]worldref.Entry, error) {
-	ref := worldref.Ref(installation.RefPrefix(refs))
-	there, err := r.Refs(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return worldref.Read(ctx, r, there.OID(ref))
-}
-
-func actsPlain(world string, vouched bool, acts []worldref.Judged) string {
+func actsPlain(l worlds.Log) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "acts of %s: %d", world, len(acts))
-	if !vouched && len(acts) > 0 {
+	fmt.Fprintf(&b, "acts of %s: %d", l.World, len(l.Acts))
+	if !l.Vouched && len(l.Acts) > 0 {
 		b.WriteString("; they name it, and nobody vouched that this repository is it")
 	}
 	b.WriteByte('\n')
-	for _, j := range acts {
+	for _, j := range l.Acts {
 		fmt.Fprintf(&b, "%s\n", j)
 	}
 	return b.String()

@@ -43,6 +43,13 @@ type Process struct {
 	Resolver gateway.Resolver
 }
 
+// Reach is a fault point.
+func (proc *Process) Reach(p supervisor.Point) {
+	if proc.Fault != nil {
+		proc.Fault(p)
+	}
+}
+
 // NewProcess is one with this environment, of which nothing is read but when it is
 // needed. The values of the variables that are known to be secret are hidden.
 func NewProcess(stderr io.Writer, env []string) *Process {
