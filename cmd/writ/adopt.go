@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -129,8 +128,7 @@ func (a *app) openRestored(ctx context.Context, state string) (*installation.Ins
 		p.Remedy = "Restore a back-up first, or start with a new, empty state directory."
 		return nil, p
 	}
-	log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-	in, err := installation.Open(ctx, config.Default(), state, installation.Use{}, log)
+	in, err := installation.Open(ctx, config.Default(), state, installation.Use{}, a.Warnings())
 	if err != nil {
 		return nil, err
 	}

@@ -96,13 +96,13 @@ func (a *app) keyCommand() *cobra.Command {
 	w.add(cmd)
 	cmd.AddCommand(a.keyRotate(), a.keyRevoke())
 	cmd.RunE = a.do(func(context.Context, []string) error {
-		state := w.state
-		if w.repo != "" || state == "" {
-			at, err := a.find(w)
+		state := w.State
+		if w.Repo != "" || state == "" {
+			at, err := a.Find(w.Where)
 			if err != nil {
 				return err
 			}
-			state = at.state
+			state = at.State
 		} else if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}

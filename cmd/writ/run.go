@@ -113,7 +113,7 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	if j.contract, err = wire.ContractFile(f.contract); err != nil {
 		return nil, err
 	}
-	if j.state, err = a.stateOr(f.state, j.place); err != nil {
+	if j.state, err = a.StateDir(f.state, j.place); err != nil {
 		return nil, err
 	}
 	shown := doctor.MountsOf(j.cfg)
@@ -133,13 +133,6 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	}
 	a.notice.World = j.place.World
 	return j, nil
-}
-
-func (a *app) stateOr(given string, p installation.Place) (string, error) {
-	if given != "" {
-		return given, nil
-	}
-	return a.StateDirOf(p)
 }
 
 // readBuilder splits --builder and finds the mounts of --ro.
@@ -206,7 +199,7 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	context.AfterFunc(ctx, stop) // the second signal kills
 
 	d := terminal.NewDisplay(a.Stderr, a.Redactor.Now(), a.Env["TERM"] == "dumb" || a.Env["TERM"] == "")
-	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: wire.WithoutTime}))
 	in, err := a.open(ctx, j.cfg, j.place, j.state, installation.Use{Task: j.number, Trusted: installation.TrustedIn(j.cfg)}, log)
 	if err != nil {
 		return err
@@ -215,14 +208,6 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	endLive := d.Live()
 	defer endLive()
 	return a.drive(ctx, j, in, d, endLive)
-}
-
-// withoutTime: a person who watches has a clock.
-func withoutTime(_ []string, attr slog.Attr) slog.Attr {
-	if attr.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return attr
 }
 
 // drive drives the task until it stands still and tells how.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,8 +69,7 @@ func (a *app) acting(f *worldFlags, rotating bool, do func(ctx context.Context, 
 		if err != nil {
 			return err
 		}
-		log := slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
-		by, err := worlds.Open(ctx, a.Process, cfg, f.state, rotating, log)
+		by, err := worlds.Open(ctx, a.Process, cfg, f.state, rotating)
 		if err != nil {
 			return err
 		}

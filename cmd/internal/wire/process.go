@@ -128,9 +128,25 @@ func (proc *Process) Clean(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
-// StateDirOf is where the state of a repository lies by default:
+// Warnings tells a person who watches of what is worth a warning.
+func (proc *Process) Warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(proc.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: WithoutTime}))
+}
+
+// WithoutTime leaves the time out of a log: a person who watches has a clock.
+func WithoutTime(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return attr
+}
+
+// StateDir is where the state of a repository lies: in the directory that is given, or in
 // $XDG_STATE_HOME/writ/<name>-<8 hex digits>.
-func (proc *Process) StateDirOf(p installation.Place) (string, error) {
+func (proc *Process) StateDir(given string, p installation.Place) (string, error) {
+	if given != "" {
+		return given, nil
+	}
 	base := proc.Env["XDG_STATE_HOME"]
 	if !filepath.IsAbs(base) {
 		home := proc.Env["HOME"]

@@ -35,7 +35,7 @@ func Of(proc *wire.Process, in *installation.Installation) *Acting {
 
 // Open opens an installation that is there, for acts that it signs. While a replacement of
 // its key is under way, only what is for rotating opens it.
-func Open(ctx context.Context, proc *wire.Process, cfg config.Config, state string, rotating bool, log *slog.Logger) (*Acting, error) {
+func Open(ctx context.Context, proc *wire.Process, cfg config.Config, state string, rotating bool) (*Acting, error) {
 	dir, err := installation.OpenDir(state, false)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func Open(ctx context.Context, proc *wire.Process, cfg config.Config, state stri
 	if use := dir.LastUse(); use.Refs == config.RefsHeads {
 		cfg.Refs = use.Refs
 	}
-	in, err := installation.OpenAs(ctx, &installation.Installation{Cfg: cfg, Log: log, Rotating: rotating, Fault: proc.Fault}, state, installation.Use{})
+	in, err := installation.OpenAs(ctx, &installation.Installation{Cfg: cfg, Log: proc.Warnings(), Rotating: rotating, Fault: proc.Fault}, state, installation.Use{})
 	if err != nil {
 		return nil, err
 	}
