@@ -89,7 +89,7 @@ is rotated first. No process may use the state directory: stop the server first.
 	cmd.Flags().BoolVar(&none, "none", false, "nothing that the key has signed counts")
 	cmd.Flags().BoolVar(&unseen, "unseen", false, "what it has at HEAD counts too where this installation never looked: the key was not stolen")
 	cmd.RunE = a.acting(&f, false, func(ctx context.Context, by *worlds.Acting, args []string) error {
-		keys, _, err := a.vouched(verifyFlags{keys: args})
+		_, keys, err := a.vouched(verifyFlags{keys: args})
 		if err != nil {
 			return err
 		}

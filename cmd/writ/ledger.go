@@ -2,32 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/ledgers"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
-	"github.com/writbot/writ/compliance/store"
+	"github.com/writbot/writ/compliance/report"
 )
-
-// checkpointsSuffix is what the directory of a back-up's checkpoints adds to
-// the back-up's name.
-const checkpointsSuffix = ".checkpoints"
 
 func (a *app) ledgerCommand() *cobra.Command {
 	cmd := group("ledger", "Back up an installation's store, archive old records, and go on with a restored one")
 	cmd.AddCommand(a.ledgerBackup(), a.ledgerArchive(), a.ledgerAdopt())
 	return cmd
 }
+
+type archiveFlags struct{ state, before, world string }
 
 func (a *app) ledgerArchive() *cobra.Command {
 	var f archiveFlags
@@ -64,9 +57,22 @@ says what needs archived records.`,
 		if err != nil {
 			return problem.Usage("--before is no day: write it as 2026-01-31.")
 		}
-		return a.archive(ctx, f, day, args[0])
+		if err := ledgers.Archive(ctx, a.Process, f.state, f.world, day, args[0], a.tellArchived); err != nil {
+			return err
+		}
+		a.print("the file of the store doesn't shrink: what is free in it is used again, and a back-up has none\n")
+		return nil
 	})
 	return cmd
+}
+
+func (a *app) tellArchived(done ledger.Archived) {
+	if done.Records == 0 {
+		a.print("ledger of %s: nothing of it is old enough and compressed\n", done.World)
+		return
+	}
+	a.print("ledger of %s: %s of %d archived in %s, %s written now\n",
+		done.World, report.Counted(done.Records, "record"), done.Of, done.Dir, report.Counted(done.Files, "file"))
 }
 
 func (a *app) ledgerBackup() *cobra.Command {
@@ -91,106 +97,18 @@ back-ups. docs/operations.md says what a back-up is good for.`,
 		if err := installation.PathFlag("state-dir", state); err != nil {
 			return err
 		}
-		return a.backup(ctx, state, args[0])
+		done, err := ledgers.Backup(ctx, state, args[0])
+		if err != nil {
+			return err
+		}
+		a.tellBackup(done, args[0])
+		return nil
 	})
 	return cmd
 }
 
-// backup copies checkpoints first and the store last. So no checkpoint is newer
-// than the copy, which would make it a rollback, and a FILE that is there is a
-// back-up that is whole.
-func (a *app) backup(ctx context.Context, state, path string) (err error) {
-	dir, err := installation.OpenDir(state, false)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return alreadyThere(path)
-	}
-	db, err := openForBackup(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	checkpoints, err := dir.Checkpoints()
-	if err != nil {
-		return err
-	}
-	beside := path + checkpointsSuffix
-	if err := writeCheckpoints(beside, checkpoints); err != nil {
-		return err
-	}
-	if err := db.Backup(ctx, path); err != nil {
-		_ = os.RemoveAll(beside) // made above; the error that matters is the other one
-		if errors.Is(err, fs.ErrExist) {
-			return alreadyThere(path)
-		}
-		return err
-	}
-	a.tellBackup(dir, path, len(checkpoints))
-	return nil
-}
-
-// openForBackup opens the store beside its writer.
-func openForBackup(ctx context.Context, dir *installation.Dir) (*store.DB, error) {
-	if !ledger.Recorded(dir.Path) {
-		p := installation.BadState(dir.Path, "has no store: nothing was recorded there")
-		p.Remedy = "Give the --state-dir of an installation that ran."
-		return nil, p
-	}
-	return store.OpenReadOnly(ctx, dir.File(store.FileName), store.Options{})
-}
-
-// writeCheckpoints makes a directory that isn't there with these files in it, all of it
-// durable, or nothing.
-func writeCheckpoints(dir string, files map[string][]byte) (err error) {
-	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
-		return alreadyThere(dir)
-	} else if err != nil {
-		return notWritten(dir, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.RemoveAll(dir) // made above; the error that matters is the other one
-		}
-	}()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := writeDurable(filepath.Join(dir, name), files[name]); err != nil {
-			return notWritten(dir, err)
-		}
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return notWritten(dir, err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return notWritten(dir, err)
-	}
-	return nil
-}
-
-func writeDurable(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func alreadyThere(path string) *problem.Error {
-	return &problem.Error{Exit: problem.ExitOther, Text: path + " is there already, and a back-up overwrites nothing.", Remedy: "Give another name, or remove it first."}
-}
-
-func notWritten(path string, err error) *problem.Error {
-	return &problem.Error{Exit: problem.ExitOther, Text: "The back-up can't write " + path + ": " + problem.Cause(err) + ".", Remedy: "Give a FILE in a directory that is there, is yours, and has room."}
-}
-
-func (a *app) tellBackup(dir *installation.Dir, path string, checkpoints int) {
+func (a *app) tellBackup(done ledgers.Copied, path string) {
 	a.print("the store was copied to %s\n", path)
-	a.print("its checkpoints (%d) were copied to %s\n", checkpoints, path+checkpointsSuffix)
-	a.print("not copied, keep them once and elsewhere: %s (secret), %s\n", dir.File(instancekey.PrivateFile), dir.File(instancekey.PublicFile))
+	a.print("its checkpoints (%d) were copied to %s\n", done.Checkpoints, done.Beside)
+	a.print("not copied, keep them once and elsewhere: %s (secret), %s\n", done.Dir.File(instancekey.PrivateFile), done.Dir.File(instancekey.PublicFile))
 }

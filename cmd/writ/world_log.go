@@ -101,11 +101,7 @@ by a key which you list was made in, and nobody vouches for that.`,
 }
 
 func (a *app) logWorld(ctx context.Context, repo string, f verifyFlags) error {
-	keys, _, err := a.vouched(f)
-	if err != nil {
-		return err
-	}
-	cfg, err := a.Load(f.config)
+	cfg, keys, err := a.vouched(f)
 	if err != nil {
 		return err
 	}
