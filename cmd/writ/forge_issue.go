@@ -8,37 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/installation"
-	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/localforge"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/local"
 )
-
-// as is a client of the forge that acts as somebody.
-func as(ctx context.Context, s *local.Store, login string) (*local.Client, error) {
-	if login == "" {
-		return nil, problem.Usage("--as is missing: say which account acts.")
-	}
-	u, err := s.UserByLogin(ctx, login)
-	if err != nil {
-		return nil, err
-	}
-	return s.As(u), nil
-}
-
-// as acts in a repository as somebody.
-func (f *forgeFlags) as(ctx context.Context, login, repo string, act func(*local.Client, forge.Repository) error) error {
-	return f.with(ctx, local.Options{}, func(s *local.Store) error {
-		r, err := repoNamed(ctx, s, repo)
-		if err != nil {
-			return err
-		}
-		c, err := as(ctx, s, login)
-		if err != nil {
-			return err
-		}
-		return act(c, r)
-	})
-}
 
 func (a *app) forgeIssue(f *forgeFlags) *cobra.Command {
 	var login string
@@ -51,7 +24,7 @@ func (a *app) forgeIssue(f *forgeFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.as(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
+			return f.As(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
 				i, err := c.FileIssue(ctx, r.Repo, title, body)
 				if err == nil {
 					a.print("filed %s#%d\n", r.Repo, i.Number)
@@ -75,7 +48,7 @@ func (a *app) forgeLabel(f *forgeFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.as(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
+			return f.As(ctx, login, args[0], func(c *local.Client, r forge.Repository) error {
 				i, err := c.Issue(ctx, r.Repo, n)
 				if err == nil && slices.Contains(i.Labels, args[2]) {
 					a.print("%s#%d has the label %s already, so nobody is told; writ forge unlabel takes it off\n", r.String(), n, args[2])
@@ -98,14 +71,14 @@ func (a *app) forgeShow(f *forgeFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(ctx, local.Options{}, func(s *local.Store) error {
-				r, err := repoNamed(ctx, s, args[0])
+			return f.With(ctx, local.Options{}, func(s *local.Store) error {
+				r, err := localforge.Named(ctx, s, args[0])
 				if err != nil {
 					return err
 				}
 				c := s.As(forge.User{}) // may read what is public
 				if login != "" {
-					if c, err = as(ctx, s, login); err != nil {
+					if c, err = localforge.Client(ctx, s, login); err != nil {
 						return err
 					}
 				}

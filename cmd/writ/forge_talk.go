@@ -22,7 +22,7 @@ func (a *app) onIssue(f *forgeFlags, cmd *cobra.Command, act func(ctx context.Co
 		if err != nil {
 			return err
 		}
-		return f.as(ctx, login, args[0], func(c *local.Client, r forge.Repository) error { return act(ctx, c, r, n, args[2]) })
+		return f.As(ctx, login, args[0], func(c *local.Client, r forge.Repository) error { return act(ctx, c, r, n, args[2]) })
 	})
 	return cmd
 }
