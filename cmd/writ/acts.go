@@ -11,6 +11,12 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
+func (a *app) taskCommand() *cobra.Command {
+	cmd := group("task", "Run a task, see how it stands, act on it")
+	cmd.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
+	return cmd
+}
+
 // whereFlags name an installation: by its repository, or by its directory.
 type whereFlags struct{ wire.Where }
 

@@ -6,10 +6,46 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/worlds"
+	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/forge/git"
 )
+
+func (a *app) keyCommand() *cobra.Command {
+	var w whereFlags
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Print this installation's public key, for runners and trusted_runners",
+		Args:  cobra.NoArgs,
+	}
+	w.add(cmd)
+	cmd.AddCommand(a.keyRotate(), a.keyRevoke())
+	cmd.RunE = a.do(func(context.Context, []string) error {
+		state := w.State
+		if w.Repo != "" || state == "" {
+			at, err := a.Find(w.Where)
+			if err != nil {
+				return err
+			}
+			state = at.State
+		} else if err := installation.PathFlag("state-dir", state); err != nil {
+			return err
+		}
+		dir, err := installation.OpenDir(state, false)
+		if err != nil {
+			return err
+		}
+		key, err := instancekey.Load(dir.Path)
+		if err != nil {
+			return err
+		}
+		a.print("%s writ@%s\n", key.PublicOpenSSH(), installation.HostName())
+		return nil
+	})
+	return cmd
+}
 
 func (a *app) keyRotate() *cobra.Command {
 	var f worldFlags
