@@ -98,6 +98,9 @@ type Decision struct {
 	// done again.
 	RefreshInterruptions int64 `json:"refresh_interruptions,omitempty"`
 	AsksAgain            bool  `json:"asks_again,omitempty"`
+	// RefreshWaits is, where it asks again, what that waits for: [WaitPaths], or "" for
+	// nothing but time.
+	RefreshWaits string `json:"refresh_waiting_for,omitempty"`
 }
 
 // Refusal is the report of a request that the kernel won't go on with (seed

@@ -240,6 +240,9 @@ type HeadFacts struct {
 	// says that it is to be done again.
 	RefreshInterruptions int64 `json:"refresh_interruptions,omitempty"`
 	RefreshOwed          bool  `json:"refresh_owed,omitempty"`
+	// RefreshWaits is what that act waits for before it is done again: [WaitPaths], or ""
+	// for nothing but time.
+	RefreshWaits string `json:"refresh_waiting_for,omitempty"`
 	// Unrestorable is why the result that a dead lease at HEAD, or that of the live run, is
 	// to replace can't be put back: it doesn't count any more, or can't be read.
 	Unrestorable *Violation `json:"unrestorable,omitempty"`

@@ -261,17 +261,27 @@ func (f Facts) wantsFix() bool {
 
 // Fixable reports whether a claim may begin a revision: whoever approved the issue
 // still may, its text is the approved one, contract and target allow a claim, what a
-// run needs is there, the budgets pay it, and it is due. Where one of these doesn't hold the
-// delivered work stays as it is.
+// run needs is there, the budgets pay it, it is due, and of one that goes on with sealed
+// work the guarded paths are accepted. Where one of these doesn't hold the delivered work
+// stays as it is.
 func (f Facts) Fixable() bool {
-	return f.wantsFix() && len(f.RefusesFix())+len(f.Environment)+len(budgetRule(f)) == 0 && f.againDue(f.Fix.Act) <= f.Now
+	return f.wantsFix() && len(f.RefusesFix())+len(f.Environment)+len(budgetRule(f)) == 0 && f.againDue(f.Fix.Act) <= f.Now &&
+		!f.FixLapsed() && !f.Paths.Held()
+}
+
+// FixLapsed reports whether a revision waited for its guarded paths, and there is nothing to
+// deliver by now: its work is lost, or was made for another list or under other terms. It is
+// built anew for nobody but who asks anew.
+func (f Facts) FixLapsed() bool {
+	return f.wantsFix() && !f.RefreshNext() && f.asksAgain(f.Fix.Act) && f.Head.RefreshWaits == WaitPaths &&
+		(!f.ResumesFix() || f.Paths == nil)
 }
 
 // ResumesFix reports whether a revision goes on with sealed work: one was cut off, after its
 // builder had ended, that the very same act had asked for, with the same list, on the
 // delivered commit as it is. Whoever asks anew has it built anew.
 func (f Facts) ResumesFix() bool {
-	return f.wantsFix() && !f.refreshNext() && f.asksAgain(f.Fix.Act) && f.sealedFor(f.Fix.Digest) && f.Sealed.Base == f.Fix.Head
+	return f.wantsFix() && !f.RefreshNext() && f.asksAgain(f.Fix.Act) && f.sealedFor(f.Fix.Digest) && f.Sealed.Base == f.Fix.Head
 }
 
 // RefusesFix is why no revision begins, which is answered in words. What only the host

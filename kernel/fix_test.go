@@ -283,6 +283,47 @@ func TestK11_CutOffRevisionGoesOn(t *testing.T) {
 	}
 }
 
+// TestP1_HeldRevisionIsAccepted: a revision that waits for its guarded paths goes on once they
+// are accepted, and with nothing but the work that was shown for that. It isn't looked at
+// again by itself, and isn't built anew for who doesn't ask anew.
+func TestP1_HeldRevisionIsAccepted(t *testing.T) {
+	waits := func() kernel.Facts {
+		return with(cutOff("waiting", kernel.WaitMerge), func(f *kernel.Facts) {
+			f.Head.RefreshWaits, f.Head.RefreshInterruptions, f.Paths = kernel.WaitPaths, 0, guardedBy("", "")
+		})
+	}
+	if f := waits(); !f.ReplacementHeld() || f.FixLapsed() || decide(t, f).Action != kernel.ActionNone || decide(t, f).Wake != 0 {
+		t.Errorf("it isn't accepted: %s, looked at again at %d", decide(t, f).Action, decide(t, f).Wake)
+	}
+	if d := decide(t, with(waits(), func(f *kernel.Facts) { f.Paths = guardedBy("admin", "a") })); d.Action != kernel.ActionClaim || d.Fixes != ourRun || d.Resumes != theirs {
+		t.Errorf("it is accepted: %s, fixes %q, goes on with %q", d.Action, d.Fixes, d.Resumes)
+	}
+	for name, change := range map[string]func(*kernel.Facts){
+		"its work is lost":         func(f *kernel.Facts) { f.Sealed, f.Paths = nil, nil },
+		"its work is faulty":       func(f *kernel.Facts) { f.Sealed.Faults, f.Paths = breaks(kernel.CodeEvidenceInvalid), nil },
+		"it is for another list":   func(f *kernel.Facts) { f.Fix.Digest = digest("9") },
+		"nobody has shown it":      func(f *kernel.Facts) { f.Paths = nil },
+		"the wait was turned down": func(f *kernel.Facts) { f.Policy = breaks(kernel.CodeTaskStopped) },
+	} {
+		f := waits()
+		f.Paths = guardedBy("admin", "a")
+		change(&f)
+		if d := decide(t, f); d.Action != kernel.ActionNone || d.Wake != 0 || f.ReplacementHeld() {
+			t.Errorf("%s: %s, looked at again at %d", name, d.Action, d.Wake)
+		}
+	}
+	anew := with(waits(), func(f *kernel.Facts) { f.Fix.Act, f.Paths = "7/comment:3", nil })
+	if d := decide(t, anew); d.Action != kernel.ActionClaim || d.Resumes != "" || anew.FixLapsed() {
+		t.Errorf("asked for anew: %s, goes on with %q", d.Action, d.Resumes)
+	}
+	refresh := with(delivered("waiting", kernel.WaitMerge), func(f *kernel.Facts) {
+		f.Refresh.Auto, f.Paths = &kernel.AutoRefresh{Nth: 1, Most: 3, Due: now - 1}, guardedBy("", "")
+	})
+	if !refresh.ReplacementHeld() || decide(t, refresh).Wake != 0 {
+		t.Errorf("a refresh is held: %t, looked at again at %d", refresh.ReplacementHeld(), decide(t, refresh).Wake)
+	}
+}
+
 // TestE1_OlderActFirst: of two acts over delivered work the older one is done first.
 func TestE1_OlderActFirst(t *testing.T) {
 	both := func(fix string) kernel.Decision {

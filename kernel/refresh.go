@@ -85,10 +85,11 @@ func (f Facts) wantsRefresh() bool {
 
 // Refreshable reports whether a claim may apply the delivered work at HEAD on the base as
 // it is now: whoever approved it still may, the text is the approved one, contract and
-// target allow a claim, what a run needs is there, it is due, and no revision comes first.
+// target allow a claim, what a run needs is there, it is due, no revision comes first, and
+// the guarded paths that the work changes there are accepted.
 // Where one of these doesn't hold the delivered work stays as it is.
 func (f Facts) Refreshable() bool {
-	return f.refreshNext() && len(f.RefusesRefresh())+len(f.Environment) == 0 && f.refreshDue() <= f.Now
+	return f.RefreshNext() && len(f.RefusesRefresh())+len(f.Environment) == 0 && f.refreshDue() <= f.Now && !f.Paths.Held()
 }
 
 // asksAgain reports whether the act that asks for it is the one that asked last: the run
@@ -102,6 +103,12 @@ func (f Facts) againDue(act string) int64 {
 		return f.Head.NotBefore
 	}
 	return 0
+}
+
+// ReplacementHeld reports whether what is asked of the delivered work waits for nothing but
+// somebody to accept its guarded paths.
+func (f Facts) ReplacementHeld() bool {
+	return f.Paths.Held() && (f.RefreshNext() && len(f.RefusesRefresh()) == 0 || f.ResumesFix() && len(f.RefusesFix()) == 0)
 }
 
 // refreshDue is before when the delivered work isn't applied on another base. What the
@@ -118,9 +125,9 @@ func (f Facts) refreshDue() int64 {
 func (f Facts) replaceWake() int64 {
 	var due int64
 	switch {
-	case f.Request != RequestTick || len(f.refusesAgain()) > 0:
+	case f.Request != RequestTick || len(f.refusesAgain()) > 0 || f.Paths.Held():
 		return 0
-	case f.refreshNext():
+	case f.RefreshNext():
 		due = f.refreshDue()
 	case f.wantsFix():
 		due = max(f.againDue(f.Fix.Act), f.budgetWake())
@@ -139,8 +146,9 @@ func (f Facts) refreshFirst() bool {
 	return f.Fix == nil || f.Refresh != nil && f.Refresh.Auto == nil && !NewerAct(f.Refresh.Act, f.Fix.Act)
 }
 
-// refreshNext reports whether a refresh is what is done next with the delivered work.
-func (f Facts) refreshNext() bool { return f.wantsRefresh() && (f.refreshFirst() || !f.wantsFix()) }
+// RefreshNext reports whether a refresh is what is done next with the delivered work. What
+// waits for its guarded paths is next all the same: of two acts the older one comes first.
+func (f Facts) RefreshNext() bool { return f.wantsRefresh() && (f.refreshFirst() || !f.wantsFix()) }
 
 // RefusesRefresh is why delivered work isn't applied on the base as it is now, which is
 // answered in words. What only the host lacks is no such reason: it is waited for.
@@ -189,7 +197,7 @@ func (h HeadFacts) refreshed() (s TaskState, waitsFor string) {
 // the delivered one is put back as it was, and interruptions are counted for the act that
 // asked.
 func replaces(f Facts, d Decision) (Decision, bool) {
-	next := f.refreshNext()
+	next := f.RefreshNext()
 	var act string
 	switch {
 	case f.Request != RequestTick || f.LagUntil > f.Now:
@@ -224,7 +232,8 @@ func replacedRule(f Facts) []Violation {
 // it ends otherwise than with a result of its own, that one stands again. It bears no
 // interruption of such a run, which are counted for the act that asked for it: that is done
 // again, after as long as a build would be, unless it was cut off too often. What the host
-// couldn't do counts nothing. Where the result doesn't count any more, nothing is made of it.
+// couldn't do counts nothing. What waits for its guarded paths is done again once these are
+// accepted. Where the result doesn't count any more, nothing is made of it.
 func putBack(f Facts, d Decision) Decision {
 	if v := f.Head.Unrestorable; v != nil {
 		d.Standing, d.Action, d.Violations = StandAbandoned, ActionAbandon, []Violation{*v}
@@ -234,7 +243,9 @@ func putBack(f Facts, d Decision) Decision {
 	case ActionTakeOver, ActionRelease:
 		d = askAgain(f, d)
 	case ActionWait:
-		d.NotBefore = 0
+		if d.NotBefore = 0; d.WaitingFor == WaitPaths {
+			d.AsksAgain, d.RefreshWaits, d.RefreshInterruptions = true, WaitPaths, f.Head.RefreshInterruptions
+		}
 	case ActionJudge, ActionResult:
 		if (Judgement{State: d.State, WaitingFor: d.WaitingFor}).Accepted() {
 			return d

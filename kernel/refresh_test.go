@@ -44,6 +44,7 @@ func TestE1_RefreshIsAskedLikeAClaim(t *testing.T) {
 		}
 		standing := decide(t, with(f, func(f *kernel.Facts) { f.Refresh = nil }))
 		no := keptBack(func(f *kernel.Facts) string { return f.Refresh.Act })
+		no["its paths aren't accepted"] = func(f *kernel.Facts) { f.Paths = guardedBy("write", "a") }
 		no["it doesn't apply"] = func(f *kernel.Facts) { f.Refresh.Faults = breaks(kernel.CodeBaseMoved) }
 		for name, change := range no {
 			if d := decide(t, with(delivered(c[0], c[1]), change)); d.Action != kernel.ActionNone || d.Standing != standing.Standing {
@@ -89,6 +90,12 @@ func TestE1_RefreshPutsTheResultBack(t *testing.T) {
 		if d.Action != kernel.ActionRestore || d.State != kernel.TaskWaiting || d.WaitingFor != kernel.WaitMerge || d.Interruptions != before || d.AsksAgain != c.again || d.RefreshInterruptions != c.cut {
 			t.Errorf("%s: %s to %s for %q, %d interruptions, asks again %t after %d", name, d.Action, d.State, d.WaitingFor, d.Interruptions, d.AsksAgain, d.RefreshInterruptions)
 		}
+	}
+	waits := with(with(running(kernel.PhaseChecked), refreshing), func(f *kernel.Facts) {
+		f.Paths, f.Head.RefreshInterruptions = guardedBy("write", "a"), 3
+	})
+	if d := decide(t, waits); d.Action != kernel.ActionRestore || d.WaitingFor != kernel.WaitMerge || !d.AsksAgain || d.RefreshWaits != kernel.WaitPaths || d.RefreshInterruptions != 3 || d.NotBefore != 0 {
+		t.Errorf("its guarded paths aren't accepted: %s, asks again %t after %d, waits for %q until %d", d.Action, d.AsksAgain, d.RefreshInterruptions, d.RefreshWaits, d.NotBefore)
 	}
 	good := with(running(kernel.PhaseChecked), refreshing)
 	if d := decide(t, good); d.Action != kernel.ActionJudge || d.State != kernel.TaskCompleted {

@@ -78,7 +78,7 @@ var potWords = map[string]string{
 // Pays reports whether a claim of the task would start a builder: work that was built before
 // is gone on with without one.
 func (f Facts) Pays() bool {
-	return !f.refreshNext() && !f.ResumesFix() && !f.replacing() && !(f.Resumable() && !f.BaseMoved)
+	return !f.RefreshNext() && !f.ResumesFix() && !f.replacing() && !(f.Resumable() && !f.BaseMoved)
 }
 
 // budgetRule: what the attempt may use is reserved before it is claimed, as a whole. So what

@@ -103,4 +103,7 @@ const (
 	// TrailerRefreshInterruptions is how often runs for the act of TrailerRefreshAct were
 	// interrupted. On a result it is there where that act is to be done again.
 	TrailerRefreshInterruptions = "writ-refresh-interruptions"
+	// TrailerRefreshWaits is what that act waits for, "paths", where nothing but a person
+	// keeps it from being done again.
+	TrailerRefreshWaits = "writ-refresh-waiting-for"
 )

@@ -93,7 +93,7 @@ func writs() []string {
 		kernel.TrailerWorldAct, kernel.TrailerBase, kernel.TrailerAttempt, kernel.TrailerInterruptions, kernel.TrailerNotBefore,
 		kernel.TrailerApproval, kernel.TrailerGovernance, kernel.TrailerDispatch, kernel.TrailerLedgerHead,
 		kernel.TrailerWaitingFor, kernel.TrailerChange, kernel.TrailerBranch, kernel.TrailerCodes, kernel.TrailerPlan, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerResumes,
-		kernel.TrailerRefreshes, kernel.TrailerRefreshAct, kernel.TrailerRefreshInterruptions, kernel.TrailerFixes, kernel.TrailerFix,
+		kernel.TrailerRefreshes, kernel.TrailerRefreshAct, kernel.TrailerRefreshInterruptions, kernel.TrailerRefreshWaits, kernel.TrailerFixes, kernel.TrailerFix,
 	}
 }
 
@@ -122,6 +122,9 @@ func (v *verifier) checkHead(f *findings) string {
 	}
 	if n := v.said(kernel.TrailerRefreshInterruptions); n != "" && !v.live() {
 		f.file("", "HEAD says that an act is to be done again, which was interrupted %q times, and puts no result back.", n)
+	}
+	if what := v.said(kernel.TrailerRefreshWaits); what != "" {
+		f.file("", "HEAD says that an act waits for %q, and puts no result back.", what)
 	}
 	v.checkAct(f)
 	return v.standing()

@@ -98,7 +98,7 @@ func TestD39_LateResult(t *testing.T) {
 	t.Parallel()
 	now := int64(1_000_000)
 	b := newBed(t, func(c *Config) {
-		c.Now = func() int64 { now += 40_000; return now }
+		c.Now = func() int64 { now += 2 * waitLimit.Milliseconds(); return now }
 	})
 	o := b.sh(`echo '// changed' >> calc/add.go; result '["calc/add.go"]'`)
 	if codes(o) != "execution.timeout" || o.Result.Exit != (kernel.Exit{Cause: kernel.CauseExited}) || len(o.Diff.Changes) != 1 {

@@ -195,6 +195,9 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 		return err
 	}
 	r.Pushed, r.Covered = d.pushed, pack.Told()
+	if r.Said, err = o.saidBefore(ctx, c, act, r.Said); err != nil {
+		return err
+	}
 	list, err := o.countComments(ctx, c, seen, r, act)
 	if err != nil {
 		return err
@@ -217,6 +220,29 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 		return err
 	}
 	return o.readSealedFix(ctx, c)
+}
+
+// saidBefore are, of what people say of the change, the comments that the builder of a
+// revision was told which waits for its guarded paths: who talks about what waits doesn't make
+// it another revision. Of anything else that is asked all of them count.
+func (o *observer) saidBefore(ctx context.Context, c *observation, act approval.Act, said []forge.ReviewComment) ([]forge.ReviewComment, error) {
+	h := c.facts.Head
+	if h.RefreshWaits != kernel.WaitPaths || h.RefreshAct != act.ID() || len(c.head.Parents) != 1 {
+		return said, nil
+	}
+	below, err := o.s.deps.Repo.Commit(ctx, c.head.Parents[0])
+	if err != nil {
+		return said, gitTrouble(err)
+	}
+	data, err := o.readFile(ctx, below.Tree, replay.FileSeedPack)
+	var pack kernel.SeedPack
+	if err != nil || canon.UnmarshalCanonical(data, &pack) != nil || pack.Revision == nil {
+		return said, err
+	}
+	return slices.DeleteFunc(slices.Clone(said), func(k forge.ReviewComment) bool {
+		id := kernel.CommentID(string(k.Kind), k.ID)
+		return !slices.ContainsFunc(pack.Revision.Fix.Comments, func(told kernel.FixComment) bool { return told.ID == id })
+	}), nil
 }
 
 // otherTermsWords say what helps where a revision would be under another contract: a refresh

@@ -19,9 +19,10 @@ import (
 	"github.com/writbot/writ/kernel/canon"
 )
 
-// readPaths reads which guarded paths the work at hand changes, that of the live run or
-// what HEAD waits with, and who accepts what they hold: the comments of the issue as they
-// are now, and the permission of their authors as the forge has it now.
+// readPaths reads which guarded paths the work at hand changes, that of the live run, what
+// HEAD waits with, or what is to replace the delivered work, and who accepts what they hold:
+// the comments of the issue as they are now, and the permission of their authors as the forge
+// has it now.
 func (o *observer) readPaths(ctx context.Context, c *observation, seen *approval.Facts) error {
 	var diff kernel.Diff
 	var dispatch canon.Digest
@@ -32,6 +33,10 @@ func (o *observer) readPaths(ctx context.Context, c *observation, seen *approval
 	case r != nil:
 		diff, dispatch, accept = r.built.Diff, r.dispatchHash, r.intake.accept
 	case c.facts.Head.AwaitsPaths() && c.facts.Sealed != nil:
+		diff, dispatch = c.left.work.Diff, c.left.facts.Dispatch
+	case c.facts.RefreshNext() && c.fresh != nil:
+		diff, dispatch = c.fresh.built.Diff, c.facts.Refresh.Dispatch
+	case c.facts.Sealed != nil && c.left.revised != nil && len(c.facts.Sealed.Faults) == 0:
 		diff, dispatch = c.left.work.Diff, c.left.facts.Dispatch
 	}
 	if len(diff.Guarded) == 0 {
@@ -107,10 +112,25 @@ type Held struct {
 	Diff   string // of these paths, with everything spelled out that can't be seen
 }
 
-// HeldAt reads the work that waits in the tree of a state commit; nil for none. Whose commit
-// that is, is for the caller to judge.
-func HeldAt(ctx context.Context, repo Repo, world string, commit git.OID) (*Held, error) {
-	tree, err := repo.Tree(ctx, commit)
+// HeldAt reads the work that waits for its guarded paths at a state commit: in its tree, or
+// where a delivered result stands whose revision waits, in that of the lease below it. It is
+// nil for none. Whose commit that is, is for the caller to judge.
+func HeldAt(ctx context.Context, repo Repo, world string, at git.OID) (*Held, error) {
+	commit, err := repo.Commit(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	ev, err := eventOf(commit, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case said(ev, kernel.TrailerWaitingFor) == kernel.WaitPaths:
+	case said(ev, kernel.TrailerRefreshWaits) == kernel.WaitPaths && len(commit.Parents) == 1:
+		at = commit.Parents[0]
+	default:
+		return nil, nil
+	}
+	tree, err := repo.Tree(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +140,7 @@ func HeldAt(ctx context.Context, repo Repo, world string, commit git.OID) (*Held
 	}
 	work, err := sealed.Read(files)
 	if err != nil {
-		return nil, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the sealed work at HEAD, " + string(commit) + ", can't be read", Err: err}
+		return nil, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the sealed work in the state commit " + string(at) + " can't be read", Err: err}
 	}
 	return heldOf(ctx, repo, world, work)
 }
@@ -164,12 +184,17 @@ func heldOf(ctx context.Context, repo Repo, world string, work sealed.Work) (*He
 const maxShownDiff = maxComment - 16_000
 
 // pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
-// the base and the contract.
+// the base and the contract, and of what is asked of delivered work.
 func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error) {
-	if !c.facts.Head.AwaitsPaths() {
+	f := c.facts
+	if f.ReplacementHeld() && f.RefreshNext() {
+		what := "Applied on the base " + c.commitLink(string(c.intake.BaseCommit)) + ", as is asked, the work changes guarded paths"
+		return i.acceptWords(c, c.fresh.held, what) + " `/writ reject` gives that up, and the change stays as it is. Once the base moves on, it is another line.\n", nil
+	}
+	if !f.Head.AwaitsPaths() && !f.ReplacementHeld() {
 		return "", nil
 	}
-	if s := c.facts.Sealed; c.facts.Paths == nil || s == nil || len(s.Faults) > 0 || s.Governance != c.facts.Governance || s.Approval != c.facts.Head.Approval {
+	if s := f.Sealed; f.Paths == nil || s == nil || len(s.Faults) > 0 || s.Governance != f.Governance || s.Approval != f.Head.Approval {
 		why := "It can't be read."
 		if s != nil && len(s.Faults) > 0 {
 			why = plainWord(s.Faults[0].Detail)
@@ -183,17 +208,52 @@ func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error
 		}
 		c.left.held = h
 	}
-	h := c.left.held
+	if !f.Head.AwaitsPaths() {
+		return i.acceptWords(c, c.left.held, "The revision is done, and changes guarded paths") + " `/writ reject` gives it up, and the change stays as it is.\n", nil
+	}
+	return i.acceptWords(c, c.left.held, "The work is done, and changes guarded paths") + " `/writ reject` ends it.\n", nil
+}
+
+// acceptWords show what guarded paths would hold, and the line that accepts it.
+func (i *tracker) acceptWords(c *observation, h *Held, what string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nThe work is done, and changes guarded paths: %s. Nothing of it was pushed to a branch. ", report.Counted(len(h.Paths), "path"))
+	fmt.Fprintf(&b, "\n%s: %s. Nothing of it was pushed to a branch. ", what, report.Counted(len(h.Paths), "path"))
 	if len(h.Diff) > maxShownDiff {
 		fmt.Fprintf(&b, "The change of them is too long for a comment: `writ task show %d --diff` shows it.\n", i.number)
 	} else {
 		fence := fenceFor(h.Diff)
 		fmt.Fprintf(&b, "What they would hold, with everything spelled out that can't be seen:\n\n%s\n%s%s\n", fence+"diff", h.Diff, fence)
 	}
-	fmt.Fprintf(&b, "\nSomebody with the permission `%s` can accept exactly this by the first line of a comment, and it is delivered without another build:\n\n```\n/writ accept %s\n```\n\n`/writ reject` ends it. If any of it changes, the line counts for nothing.\n", plainWord(c.facts.Paths.Needs), h.Digest)
-	return b.String(), nil
+	fmt.Fprintf(&b, "\nSomebody with the permission `%s` can accept exactly this by the first line of a comment, and it is delivered without another build:\n\n```\n/writ accept %s\n```\n\nIf any of it changes, the line counts for nothing.", plainWord(c.facts.Paths.Needs), h.Digest)
+	return b.String()
+}
+
+// waitedWords say what became of a revision or a refresh that waited for its guarded paths,
+// where nobody is asked to accept them now.
+func (i *tracker) waitedWords(c *observation, what string) string {
+	f := c.facts
+	var why []kernel.Violation
+	switch {
+	case f.Fixable() || f.Refreshable():
+		return ""
+	case f.FixLapsed() && f.Sealed != nil && len(f.Sealed.Faults) > 0:
+		why = f.Sealed.Faults
+	case f.FixLapsed():
+		why = []kernel.Violation{{Code: kernel.CodeInstructionChanged, Detail: "What was said to its builder was edited or taken back, or its work is lost."}}
+	case f.RefreshNext():
+		why = f.RefusesRefresh()
+	default:
+		why = f.RefusesFix()
+	}
+	text := "\n" + what + " waited for its guarded paths and isn't delivered. The change is as it was"
+	if len(why) == 0 {
+		return text + ".\n"
+	}
+	text += ":\n\n"
+	for _, v := range why {
+		text += bullet(v)
+	}
+	return text
 }
 
 // fenceFor is a fence that no line of a text ends.
@@ -233,8 +293,8 @@ func (i *tracker) goesOnWithSealed(ctx context.Context, c *observation) (bool, e
 	return slices.ContainsFunc(tree.Entries, func(e git.Entry) bool { return e.Path == sealed.File }), nil
 }
 
-// acceptWords is what somebody is answered who accepts.
-func (i *tracker) acceptWords(c *observation, a approval.Asked) (forge.Reaction, string) {
+// acceptAnswer is what somebody is answered who accepts.
+func (i *tracker) acceptAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
 	p := c.facts.Paths
 	switch {
 	case said(c.event, kernel.TrailerAccepts) == a.ID, p != nil && !p.Held() && a.Command.Digest == p.Digest:

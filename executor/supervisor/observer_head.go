@@ -269,6 +269,9 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	}
 	h.RefreshInterruptions = number(kernel.TrailerRefreshInterruptions)
 	h.RefreshOwed = ev.RunID == "" && h.RefreshAct != "" && get(kernel.TrailerRefreshInterruptions) != ""
+	if waits := get(kernel.TrailerRefreshWaits); h.RefreshOwed && waits == kernel.WaitPaths {
+		h.RefreshWaits = waits
+	}
 	if run := get(kernel.TrailerRefreshes); ev.RunID != "" && lease.ValidRunID(run) {
 		h.Refreshes = run
 	}

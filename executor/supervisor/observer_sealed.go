@@ -67,7 +67,8 @@ func (o *observer) readSealed(ctx context.Context, c *observation) error {
 // back, or in our store, and is judged as that of any interrupted run.
 func (o *observer) readSealedFix(ctx context.Context, c *observation) error {
 	h := c.facts.Head
-	if c.request != kernel.RequestTick || c.fix == nil || !h.RefreshOwed || h.RefreshAct != c.facts.Fix.Act || len(c.head.Parents) != 1 {
+	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
+	if !asked || c.fix == nil || !h.RefreshOwed || h.RefreshAct != c.facts.Fix.Act || len(c.head.Parents) != 1 {
 		return nil
 	}
 	return o.leftOf(ctx, c, c.fix, o.readLeftFix)

@@ -15,6 +15,7 @@ import (
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -135,7 +136,7 @@ func named(paths []string) string {
 
 // movedWords say that the base moved so that the delivered change no longer applies to it.
 func (i *tracker) movedWords(ctx context.Context, c *observation, ch *kernel.ChangeFacts) (string, error) {
-	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() {
+	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() || c.facts.RefreshNext() && c.facts.ReplacementHeld() {
 		return "", nil
 	}
 	on, err := i.rebasedHere(ctx, c)
@@ -163,6 +164,7 @@ type fresh struct {
 	built         executor.BuildOutcome
 	covered       []string // comments that it was revised for
 	faults        []kernel.Violation
+	held          *Held // what of it somebody has to accept, nil for nothing
 }
 
 // readRefresh reads whether somebody who may asks for the delivered work to be applied on
@@ -378,10 +380,17 @@ func (o *observer) judgeAgain(ctx context.Context, c *observation, k *fresh, on 
 	k.built.Diff = v.Diff(k.dispatch.RunID, string(c.intake.BaseCommit))
 	k.built.Diff.Merged = on.Merged
 	k.faults = boundViolations(k.built.Diff.Violations)
-	for _, g := range k.built.Diff.Guarded {
-		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodePathGuarded, Subject: g.Path, Detail: "What was accepted of guarded paths holds for the base that it was accepted on."})
+	if len(k.built.Diff.Guarded) == 0 || len(k.faults) > 0 {
+		return nil
 	}
-	return nil
+	work := sealed.New(k.dispatch, k.built.Result, k.built.Diff, k.built.Contents)
+	if k.held, err = heldOf(ctx, o.s.deps.Repo, o.s.cfg.World, work); err == nil && len(k.held.Diff) > maxShownDiff {
+		k.faults = append(k.faults, kernel.Violation{
+			Code: kernel.CodePathGuarded, Subject: k.held.Paths[0].Path,
+			Detail: fmt.Sprintf("What its guarded paths would hold on this base has %d bytes, and at most %d can be shown to whoever accepts it.", len(k.held.Diff), maxShownDiff),
+		})
+	}
+	return err
 }
 
 // rulesOf are the rules of scope and size by which files of the repository are judged.
@@ -527,7 +536,7 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	was, h, d := c.was, c.facts.Head, c.decision
 	data, err := canon.Marshal(replay.RefreshRecord{
 		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: cmp.Or(h.Refreshes, h.Fixes), Fix: h.Fix, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
-		Interrupted: d.AsksAgain || slices.Contains(d.Codes, kernel.CodeInterruptionsSpent), Codes: d.Codes, Violations: boundViolations(d.Violations),
+		Interrupted: d.AsksAgain && d.RefreshWaits == "" || slices.Contains(d.Codes, kernel.CodeInterruptionsSpent), Codes: d.Codes, Violations: boundViolations(d.Violations),
 	})
 	if err != nil {
 		return nil, err
@@ -540,10 +549,13 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	}
 	tr := resultTrailers(was.event)
 	tr.ledger, tr.refreshAct = string(w.s.deps.Ledger.Chain().Head.Hash), h.RefreshAct
-	tr.refreshOwed, tr.refreshInterruptions, tr.notBefore = d.AsksAgain, d.RefreshInterruptions, d.NotBefore
+	tr.refreshOwed, tr.refreshInterruptions, tr.refreshWaits, tr.notBefore = d.AsksAgain, d.RefreshInterruptions, d.RefreshWaits, d.NotBefore
 	head, run := git.OID(h.OID), w.run
 	parent, seq, late := head, c.facts.NextSeq(), stated{}
 	if d.AsksAgain {
+		if err := w.sealHeld(c); err != nil {
+			return nil, err
+		}
 		if late, _, err = w.sealLate(&c.observation, objs); err != nil {
 			return nil, err
 		}
@@ -563,6 +575,16 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 		return e, nil
 	}
 	return w.killFirst(e), nil
+}
+
+// sealHeld has the work of a revision that waits for its guarded paths sealed right below the
+// result that is put back, with the word of the checks that it passed.
+func (w *worker) sealHeld(c *cycle) (err error) {
+	if r := w.run; r != nil && r.fixes != "" && c.decision.RefreshWaits == kernel.WaitPaths {
+		c.inputs = r.entries
+		c.unpushed, err = workOf(r).Files()
+	}
+	return err
 }
 
 // resultTrailers are those of a delivered result.
@@ -617,6 +639,15 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 		text, what = "\nIts revision didn't hold", "revise it"
 	}
 	h := c.facts.Head
+	switch {
+	case c.facts.ReplacementHeld():
+		return "", nil // what it waits for is said
+	case h.RefreshWaits == "":
+	case r.Fix != "":
+		return i.waitedWords(c, "Its revision"), nil
+	default:
+		return i.waitedWords(c, "That it be applied on the base "+c.commitLink(r.Base)), nil
+	}
 	if r.Interrupted {
 		text = "\nA run that was to " + what + " was interrupted"
 	}

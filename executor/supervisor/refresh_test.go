@@ -359,23 +359,6 @@ func TestP5_RefreshThroughCrashes(t *testing.T) {
 	}
 }
 
-// TestS14_GuardedWorkIsNotRefreshed: what was accepted of guarded paths holds for the base
-// that it was accepted on.
-func TestS14_GuardedWorkIsNotRefreshed(t *testing.T) {
-	t.Parallel()
-	f := newGuarded(t, func(f *forged) { f.place.terms = guardedTerms + "close_on: merged\n" })
-	f.says(f.scene.Owner, f.line())
-	f.later()
-	head := f.ref(stateRef)
-	f.moveBase(map[string]string{"a": "x\n"})
-	asked := f.says(f.scene.Owner, "/writ refresh")
-	f.later()
-	f.reacted(asked, forge.ReactionConfused)
-	if f.ref(stateRef) != head || !strings.Contains(f.answeredWith(asked), string(kernel.CodePathGuarded)) {
-		t.Errorf("it is answered %s", f.answeredWith(asked))
-	}
-}
-
 // TestI4_RefreshOfNothing: where nothing is delivered, or the change is on the base as it
 // is, that is said.
 func TestI4_RefreshOfNothing(t *testing.T) {

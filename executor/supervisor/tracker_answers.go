@@ -159,7 +159,7 @@ func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decis
 	case cmd.Verb == approval.Stop:
 		return forge.ReactionDone, ""
 	case cmd.Verb == approval.Accept:
-		return i.acceptWords(c, a)
+		return i.acceptAnswer(c, a)
 	case cmd.Verb == approval.Refresh:
 		return i.refreshAnswer(c, a)
 	case cmd.Verb == approval.Fix:
@@ -180,11 +180,11 @@ func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decis
 	return forge.ReactionDone, ""
 }
 
-// tooLateFor reports whether a stop came to a result that git has, and stopped no review of
-// what was pushed to its change.
+// tooLateFor reports whether a stop came to a result that git has, and stopped neither a review
+// of what was pushed to its change nor what waits for its guarded paths.
 func (i *tracker) tooLateFor(c *observation, a approval.Asked) (is bool) {
 	i.s.locked(func() { is = i.s.stopped[i.number] == nil })
-	return is && c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, c.facts.Head.Act)
+	return is && c.facts.Delivered() && !c.facts.Paths.Held() && !c.turnedDown && kernel.NewerAct(a.ID, c.facts.Head.Act)
 }
 
 // resultWords say what becomes of a result that nobody stopped.

@@ -241,7 +241,9 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 // and this look didn't read what people said of the change: it can't know better.
 func (i *tracker) mayWaitStill(c *observation) bool {
 	_, done := c.wanted()
-	return !c.reviewed && c.facts.Delivered() && kernel.NewerAct(c.toldWait, done) && kernel.NewerAct(c.toldWait, c.facts.Head.Act)
+	h := c.facts.Head
+	waits := kernel.NewerAct(c.toldWait, done) && kernel.NewerAct(c.toldWait, h.Act) || h.RefreshWaits != "" && h.RefreshOwed
+	return !c.reviewed && c.facts.Delivered() && waits
 }
 
 // asksForMore reports whether delivered work would be claimed for what somebody asks of it.

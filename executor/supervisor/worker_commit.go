@@ -65,6 +65,7 @@ type trailers struct {
 	attempt, interruptions, notBefore, refreshInterruptions int64
 	codes                                                   []kernel.Code
 	refreshOwed                                             bool    // the act that asked for it is to be done again
+	refreshWaits                                            string  // what that waits for
 	branch                                                  git.OID // what this task delivered, where the look didn't show it as that
 }
 
@@ -97,6 +98,7 @@ func (w trailers) list(stamp []lease.Trailer) []lease.Trailer {
 	if w.refreshOwed || w.refreshInterruptions > 0 {
 		add(kernel.TrailerRefreshInterruptions, strconv.FormatInt(w.refreshInterruptions, 10))
 	}
+	add(kernel.TrailerRefreshWaits, w.refreshWaits)
 	add(kernel.TrailerRun, w.run)
 	add(kernel.TrailerAct, w.act)
 	add(kernel.TrailerAccepts, w.accepts)
