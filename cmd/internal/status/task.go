@@ -300,7 +300,7 @@ func Held(ctx context.Context, proc *wire.Process, at wire.Found, s Task) (*supe
 	}
 	defer repo.Close()
 	var held *supervisor.Held
-	if s.Fault == "" && s.WaitingFor == kernel.WaitPaths {
+	if s.Fault == "" && s.Head != "" {
 		if held, err = supervisor.HeldAt(ctx, repo, s.World, git.OID(s.Head)); err != nil {
 			return nil, at.Explain(err, "")
 		}
