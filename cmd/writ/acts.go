@@ -2,118 +2,29 @@ package main
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/acts"
 	"github.com/writbot/writ/cmd/internal/installation"
-	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/kernel"
 )
 
-// whereFlags name an installation: by its repository, or by its directory.
-type whereFlags struct {
-	repo, state, config, world string
+func (a *app) taskCommand() *cobra.Command {
+	cmd := group("task", "Run a task, see how it stands, act on it")
+	cmd.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
+	return cmd
 }
+
+// whereFlags name an installation: by its repository, or by its directory.
+type whereFlags struct{ wire.Where }
 
 func (w *whereFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.repo, "repo", "", "path or URL of the repository")
-	cmd.Flags().StringVar(&w.state, "state-dir", "", "state directory (default: that of the repository)")
-	cmd.Flags().StringVar(&w.config, "config", "", "configuration of this machine")
-	cmd.Flags().StringVar(&w.world, "world", "", "the repository, by its name or its identity, for a server with several")
-}
-
-// where is a found installation, of which nothing is open.
-type where struct {
-	cfg   config.Config
-	place installation.Place // without a URL where none is known
-	world string
-	state string
-	// use is what the state directory says, where it was named without a
-	// repository.
-	use installation.Use
-	// named: the person named the repository.
-	named bool
-}
-
-// find reads the flags. A state directory alone is enough where a run has left
-// word in it.
-func (a *app) find(w whereFlags) (out where, err error) {
-	for flag, path := range map[string]string{"state-dir": w.state, "config": w.config} {
-		if err := installation.PathFlag(flag, path); err != nil {
-			return out, err
-		}
-	}
-	if out.cfg, err = a.Load(w.config); err != nil {
-		return out, err
-	}
-	out.state = w.state
-	if w.repo == "" && w.state == "" {
-		return out, problem.Usage("Give --repo, or --state-dir.")
-	}
-	if w.repo != "" {
-		if out.place, err = installation.NewPlace(w.repo); err != nil {
-			return out, err
-		}
-		if err := out.place.Identify(false); err != nil {
-			return out, err
-		}
-		out.named = true
-	} else {
-		dir, err := installation.OpenDir(w.state, false)
-		if err != nil {
-			return out, err
-		}
-		out.use = dir.LastUse()
-		if w.world = out.use.Meant(w.world); w.world == "" && !out.use.Server {
-			err = out.at(out.use.World)
-		} else {
-			err = out.at(w.world)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-	if out.cfg.World != "" {
-		out.place.Display = out.cfg.World
-	}
-	if out.state, err = a.stateOr(out.state, out.place); err != nil {
-		return out, err
-	}
-	var use installation.Use
-	if dir, err := installation.OpenDir(out.state, false); err == nil {
-		use = dir.LastUse()
-	}
-	if w.config == "" {
-		out.cfg.TrustedRunners = use.Trusted
-	}
-	if out.world = w.world; w.world != "" {
-		out.place.World = use.Meant(w.world)
-	}
-	return out, nil
-}
-
-// at takes the repository of the world from what the state directory says, which
-// is checked like a flag. Where it says nothing, the place has no URL.
-func (w *where) at(world string) (err error) {
-	if w.use.Refs == config.RefsHeads {
-		w.cfg.Refs = w.use.Refs
-	}
-	url := w.use.Repos[world]
-	if url == "" && world == w.use.World {
-		url = w.use.Repo
-	}
-	if url != "" {
-		if w.place, err = installation.NewPlace(url); err != nil {
-			return err
-		}
-	}
-	if world != "" {
-		w.place.World, w.place.Display = world, w.use.Called(world)
-	}
-	return nil
+	cmd.Flags().StringVar(&w.Repo, "repo", "", "path or URL of the repository")
+	cmd.Flags().StringVar(&w.State, "state-dir", "", "state directory (default: that of the repository)")
+	cmd.Flags().StringVar(&w.Config, "config", "", "configuration of this machine")
+	cmd.Flags().StringVar(&w.World, "world", "", "the repository, by its name or its identity, for a server with several")
 }
 
 // actPlaces says how the three acts are told where the task is.
@@ -169,36 +80,36 @@ func (a *app) actCommand(act, use, short string) *cobra.Command {
 		if reason, err = installation.ShortReason(reason); err != nil {
 			return err
 		}
-		at, err := a.find(w)
+		at, err := a.Find(w.Where)
 		if err != nil {
 			return err
 		}
-		return a.act(ctx, at, installation.Request{Act: act, World: at.world, Task: number, Actor: a.LocalActor(), Reason: reason})
+		r := installation.Request{Act: act, World: at.World, Task: number, Actor: a.LocalActor(), Reason: reason}
+		done, err := acts.Do(ctx, a.Process, at, r)
+		if err != nil {
+			return err
+		}
+		return a.tellAct(r, done)
 	})
 	return cmd
 }
 
-// act asks the process that runs, or does it itself where none does.
-func (a *app) act(ctx context.Context, at where, r installation.Request) error {
-	dir, err := installation.OpenDir(at.state, r.Act == kernel.ActHalt)
-	if err != nil {
-		return err
+// tellAct says what came of an act, and what is next. A server looks at a resumed task as it
+// starts.
+func (a *app) tellAct(r installation.Request, done acts.Done) error {
+	switch {
+	case done.Answer != nil:
+		return a.tellAnswer(r, *done.Answer)
+	case r.Act == kernel.ActStop:
+		a.print("nobody runs task %d here; nothing was stopped. `writ task halt %[1]d` keeps it from being started\n", r.Task)
+	case r.Act == kernel.ActHalt:
+		a.print("task %d is halted; `writ task resume %[1]d` goes on\n", r.Task)
+	case done.Server:
+		a.print("task %d may go on: the server takes it up when it starts\n", r.Task)
+	default:
+		a.print("task %d may go on: run it again\n", r.Task)
 	}
-	busy := func() bool { return errors.As(dir.Probe(), new(*problem.Error)) }
-	if busy() {
-		r.Time = time.Now().UnixMilli()
-		ans, err := dir.Ask(ctx, r, func() bool { return !busy() })
-		if err == nil {
-			return a.tellAnswer(r, ans)
-		}
-		if !errors.Is(err, installation.ErrUnheard) {
-			return err
-		}
-		if busy() {
-			return problem.Coded(kernel.CodeStateUnanswered, "The running process did not answer within %s.", installation.AnswerTime)
-		}
-	}
-	return a.actAlone(ctx, at, r)
+	return nil
 }
 
 func (a *app) tellAnswer(r installation.Request, ans installation.Answer) error {

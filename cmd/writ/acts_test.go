@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/status"
 	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
@@ -239,32 +240,12 @@ func (p *forgePlace) pausesRecorded() string {
 	return strings.Join(out, ", ")
 }
 
-// TestM2_HaltedBy: who halted a task is whoever did so since it was last resumed.
-func TestM2_HaltedBy(t *testing.T) {
-	var list []kernel.Record
-	for _, c := range []struct{ act, actor, want string }{{kernel.ActHalt, "ana", "ana"}, {kernel.ActResume, "bob", ""}, {kernel.ActHalt, "tim", "tim"}} {
-		body, err := canon.Marshal(kernel.OperatorAct{Kind: string(kernel.KindOperatorAct), Act: c.act, Actor: c.actor})
-		must(t, err)
-		list = append(list, kernel.Record{Kind: kernel.KindOperatorAct, Body: body})
-		by, err := haltedBy(func(yield func(kernel.Record, error) bool) {
-			for _, r := range list {
-				if !yield(r, nil) {
-					return
-				}
-			}
-		})
-		if err != nil || by != c.want {
-			t.Errorf("after %s by %s: %q, %v", c.act, c.actor, by, err)
-		}
-	}
-}
-
 // TestM2_ShowOfADeadLease: a lease that ended without being renewed is nobody's, and shown
 // as that.
 func TestM2_ShowOfADeadLease(t *testing.T) {
 	for until, want := range map[time.Duration]string{time.Hour: "task 1 of o/n is held by A, until ", -time.Minute: "task 1 of o/n was held by A until "} {
-		s := shown{Task: 1, Repository: "o/n", Head: "c0ffee", State: kernel.HeadWorking, Holder: "A", HeldUntil: kernel.Timestamp(time.Now().Add(until).Unix())}
-		if got := s.plain(); !strings.HasPrefix(got, want) {
+		s := status.Task{Number: 1, Repository: "o/n", Head: "c0ffee", State: kernel.HeadWorking, Holder: "A", HeldUntil: kernel.Timestamp(time.Now().Add(until).Unix())}
+		if got := taskPlain(s); !strings.HasPrefix(got, want) {
 			t.Errorf("shown is %q", got)
 		}
 	}

@@ -12,6 +12,12 @@ import (
 	"github.com/writbot/writ/cmd/internal/problem"
 )
 
+func (a *app) configCommand() *cobra.Command {
+	cmd := group("config", "Check, print and explain this machine's configuration")
+	cmd.AddCommand(a.configCheck(), a.configPrint(), a.configReference())
+	return cmd
+}
+
 func (a *app) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Say what is wrong with a configuration, with line and key", Args: cobra.ExactArgs(1),

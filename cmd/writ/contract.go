@@ -11,10 +11,15 @@ import (
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/contract"
-	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
+
+func (a *app) contractCommand() *cobra.Command {
+	cmd := group("contract", "Write, check and name a repository's contract")
+	cmd.AddCommand(a.contractInit(), a.contractLint(), a.contractHash(), a.contractTry())
+	return cmd
+}
 
 // readContract reads the contract that an argument names, itself or by the
 // directory that it lies in, or the one of the current directory.
@@ -84,38 +89,4 @@ func (a *app) contractHash() *cobra.Command {
 			return nil
 		}),
 	}
-}
-
-func (a *app) keyCommand() *cobra.Command {
-	var w whereFlags
-	cmd := &cobra.Command{
-		Use:   "key",
-		Short: "Print this installation's public key, for runners and trusted_runners",
-		Args:  cobra.NoArgs,
-	}
-	w.add(cmd)
-	cmd.AddCommand(a.keyRotate(), a.keyRevoke())
-	cmd.RunE = a.do(func(context.Context, []string) error {
-		state := w.state
-		if w.repo != "" || state == "" {
-			at, err := a.find(w)
-			if err != nil {
-				return err
-			}
-			state = at.state
-		} else if err := installation.PathFlag("state-dir", state); err != nil {
-			return err
-		}
-		dir, err := installation.OpenDir(state, false)
-		if err != nil {
-			return err
-		}
-		key, err := instancekey.Load(dir.Path)
-		if err != nil {
-			return err
-		}
-		a.print("%s writ@%s\n", key.PublicOpenSSH(), installation.HostName())
-		return nil
-	})
-	return cmd
 }

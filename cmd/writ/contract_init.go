@@ -17,9 +17,11 @@ import (
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/onboard"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/trial"
 	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/forge/git/clone"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -93,6 +95,50 @@ func (a *app) initDirectory(ctx context.Context, f initFlags, args []string) err
 		fmt.Fprintf(a.Stderr, "the last commits could not be tried: %s\n", problem.Explain(err).Error())
 	}
 	return nil
+}
+
+// tryAfterInit tells whoever has just been given a contract what it would have said, and
+// which paths tasks could be allowed by default. It is told nothing where there is no
+// history.
+func (a *app) tryAfterInit(ctx context.Context, dir string) error {
+	in, err := clone.Open(ctx, dir)
+	if git.CodeOf(err) == git.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was read only
+	tip, err := headOf(ctx, in)
+	var none *problem.Error
+	if errors.As(err, &none) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	k, err := contractToTry("", dir)
+	if err != nil {
+		return err
+	}
+	h := trial.Read(in.Repo)
+	s, err := trial.Try(ctx, h, tip, triedCommits, k, nil)
+	if err != nil || s.Commits == 0 {
+		return err
+	}
+	a.print("\nof the last %d commits it would have accepted %d; `writ contract try` says why not the others\n", s.Commits, s.Accepted)
+	if !s.OwnPaths {
+		return nil
+	}
+	patterns, err := trial.Propose(ctx, h, tip, triedCommits, k)
+	if err != nil || len(patterns) == 0 {
+		return err
+	}
+	k.Defaults.AllowedFiles = patterns
+	if s, err = trial.Try(ctx, h, tip, triedCommits, k, nil); err == nil {
+		a.print("a proposal for defaults.allowed_files, where most work was done; it would have allowed %d of them:\n  allowed_files: [%s]\n", s.Accepted, trial.Flow(patterns))
+	}
+	return err
 }
 
 // writeNew makes a file that isn't there yet, and says whether it was.

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/cmd/internal/localforge"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/server/servertest"
 	"github.com/writbot/writ/cmd/internal/wire"
@@ -234,8 +235,8 @@ func TestForge_HooksAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	f := forgeFlags{dir: dir}
-	if list, err := f.entries(); err != nil || len(list) != 2 {
+	f := localforge.Dir{Path: dir}
+	if list, err := f.Hooks(); err != nil || len(list) != 2 {
 		t.Errorf("the hooks are %v: %v", list, err)
 	}
 }

@@ -2,28 +2,50 @@ package main
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/worlds"
 	"github.com/writbot/writ/compliance/ledger/instancekey"
-	"github.com/writbot/writ/compliance/worldref"
-	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
 )
 
-// Fault points of a rotation and of a revocation, for crash tests.
-const (
-	faultRotateBegun  supervisor.Point = "key.rotate.begun"
-	faultRotateActed  supervisor.Point = "key.rotate.acted"
-	faultRotateLedger supervisor.Point = "key.rotate.ledger"
-	faultRotateDone   supervisor.Point = "key.rotate.done"
-	faultRevokeActed  supervisor.Point = "key.revoke.acted"
-)
+func (a *app) keyCommand() *cobra.Command {
+	var w whereFlags
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Print this installation's public key, for runners and trusted_runners",
+		Args:  cobra.NoArgs,
+	}
+	w.add(cmd)
+	cmd.AddCommand(a.keyRotate(), a.keyRevoke())
+	cmd.RunE = a.do(func(context.Context, []string) error {
+		state := w.State
+		if w.Repo != "" || state == "" {
+			at, err := a.Find(w.Where)
+			if err != nil {
+				return err
+			}
+			state = at.State
+		} else if err := installation.PathFlag("state-dir", state); err != nil {
+			return err
+		}
+		dir, err := installation.OpenDir(state, false)
+		if err != nil {
+			return err
+		}
+		key, err := instancekey.Load(dir.Path)
+		if err != nil {
+			return err
+		}
+		a.print("%s writ@%s\n", key.PublicOpenSSH(), installation.HostName())
+		return nil
+	})
+	return cmd
+}
 
 func (a *app) keyRotate() *cobra.Command {
 	var f worldFlags
@@ -48,84 +70,34 @@ server first. Whatever interrupts it, the same command finishes it.`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringArrayVar(&without, "without", nil, "repository that is gone for good, by its name or its identity; may be repeated")
-	cmd.RunE = a.acting(&f, true, func(ctx context.Context, in *installation.Installation, _ []string) error {
-		return a.rotateKey(ctx, in, f.reason, without)
+	cmd.RunE = a.acting(&f, true, func(ctx context.Context, by *worlds.Acting, _ []string) error {
+		return a.rotateKey(ctx, by, f.reason, without)
 	})
 	return cmd
 }
 
-// rotateKey does all of it in an order in which whatever was done already is found
-// done: the new key, the statement in each repository, the record in each ledger,
-// and last the one step that makes the new key the installation's.
-func (a *app) rotateKey(ctx context.Context, in *installation.Installation, reason string, without []string) error {
-	worlds, err := in.WorldsOf(ctx, "", without)
+func (a *app) rotateKey(ctx context.Context, by *worlds.Acting, reason string, without []string) error {
+	at, err := by.WorldsOf(ctx, "", without)
 	if err != nil {
 		return err
 	}
-	places, end, err := a.eachWorld(ctx, in, worlds)
+	places, end, err := by.Places(ctx, at, a.tellElsewhere)
 	if err != nil {
 		return err
 	}
 	defer end()
-	old := in.Key.SSHSigner()
-	marks, err := a.counting(ctx, in, places, old.PublicKey(), true)
+	counts, err := a.counting(ctx, by, places, by.Key.SSHSigner().PublicKey(), true)
 	if err != nil {
 		return err
 	}
 	if reason == "" {
 		return unsaid("the key is replaced")
 	}
-	if err := forked(places); err != nil { // before anything is begun that only a rotation ends
-		return err
-	}
-	next, err := instancekey.Next(in.Dir.Path)
+	was := by.Key.PublicOpenSSH()
+	next, err := by.Rotate(ctx, counts, reason)
 	if err != nil {
 		return err
 	}
-	a.reach(faultRotateBegun)
-	for i, p := range places {
-		act := p.room.Draft(a.newAct(worldref.Rotate, reason, worldref.KeyLine(old.PublicKey()), worldref.KeyLine(next.SSHSigner().PublicKey()), marks[i]))
-		if err := act.Prove(old); err != nil {
-			return err
-		}
-		if _, err := p.room.Append(ctx, act, in.Writer(next.SSHSigner())); err != nil {
-			return err
-		}
-		a.reach(faultRotateActed)
-	}
-	return a.handOver(ctx, in, next, reason)
-}
-
-// forked is an error where the acts of a place go two ways, so that none can be added.
-func forked(places []*actPlace) error {
-	for _, p := range places {
-		if f := p.room.Forked(); f != nil {
-			return f
-		}
-	}
-	return nil
-}
-
-// handOver gives ledgers and state directory to the next key.
-func (a *app) handOver(ctx context.Context, in *installation.Installation, next *instancekey.Key, reason string) error {
-	names, err := in.Store.Worlds(ctx)
-	if err != nil {
-		return err
-	}
-	for _, w := range names {
-		if err := in.Store.Rotate(ctx, w, next.Public, installation.NewClock().Now().WallMs, a.LocalActor(), reason); err != nil {
-			return err
-		}
-		a.reach(faultRotateLedger)
-	}
-	if err := in.ForgetOlder(); err != nil { // what the old key has signed besides counts no more
-		return err
-	}
-	was := in.Key.PublicOpenSSH()
-	if err := instancekey.Replace(in.Dir.Path); err != nil {
-		return err
-	}
-	a.reach(faultRotateDone)
 	a.print("replaced: %s\nnew key:  %s\nList the new key where the old one is listed: in runners of contracts, and in trusted_runners of other installations.\nKeep key and key.pub with your back-ups.\n", was, next.PublicOpenSSH())
 	return nil
 }
@@ -152,15 +124,15 @@ is rotated first. No process may use the state directory: stop the server first.
 	cmd.Flags().StringVar(&f.world, "world", "", "one repository, by its name or its identity (default: all)")
 	cmd.Flags().BoolVar(&none, "none", false, "nothing that the key has signed counts")
 	cmd.Flags().BoolVar(&unseen, "unseen", false, "what it has at HEAD counts too where this installation never looked: the key was not stolen")
-	cmd.RunE = a.acting(&f, false, func(ctx context.Context, in *installation.Installation, args []string) error {
-		keys, _, err := a.vouched(verifyFlags{keys: args})
+	cmd.RunE = a.acting(&f, false, func(ctx context.Context, by *worlds.Acting, args []string) error {
+		_, keys, err := a.vouched(verifyFlags{keys: args})
 		if err != nil {
 			return err
 		}
 		if len(keys) != 1 {
 			return problem.Usage("Give one key; there are %d.", len(keys))
 		}
-		return a.revokeKey(ctx, in, revocation{keys[0], f.world, f.reason, none, unseen})
+		return a.revokeKey(ctx, by, revocation{keys[0], f.world, f.reason, none, unseen})
 	})
 	return cmd
 }
@@ -172,45 +144,40 @@ type revocation struct {
 	none, unseen  bool
 }
 
-func (a *app) revokeKey(ctx context.Context, in *installation.Installation, r revocation) error {
+func (a *app) revokeKey(ctx context.Context, by *worlds.Acting, r revocation) error {
 	gone := git.Fingerprint(r.key)
-	if gone == in.Key.Fingerprint() {
+	if gone == by.Key.Fingerprint() {
 		return problem.Usage("This is the installation's own key. Replace it first: writ key rotate; then revoke the old one.")
 	}
 	if r.none && r.unseen {
 		return problem.Usage("--none and --unseen say the opposite of each other.")
 	}
-	worlds, err := in.WorldsOf(ctx, r.world, nil)
+	at, err := by.WorldsOf(ctx, r.world, nil)
 	if err != nil {
 		return err
 	}
-	places, end, err := a.eachWorld(ctx, in, worlds)
+	places, end, err := by.Places(ctx, at, a.tellElsewhere)
 	if err != nil {
 		return err
 	}
 	defer end()
-	marks := make([][]worldref.Mark, len(places))
+	var counts []worlds.Count
 	if r.none {
 		for _, p := range places {
-			a.print("%s: %s counts for nothing\n", p.display, gone)
+			counts = append(counts, worlds.Count{Place: p})
+			a.print("%s: %s counts for nothing\n", p.Display, gone)
 		}
-	} else if marks, err = a.counting(ctx, in, places, r.key, r.unseen); err != nil {
+	} else if counts, err = a.counting(ctx, by, places, r.key, r.unseen); err != nil {
 		return err
 	}
 	if r.reason == "" {
 		return unsaid("the key counts no more")
 	}
-	if err := forked(places); err != nil { // before it counts in some of them, and not in others
+	listed, err := by.Revoke(ctx, counts, r.key, r.reason)
+	if err != nil {
 		return err
 	}
-	for i, p := range places {
-		act := a.newAct(worldref.Revoke, r.reason, worldref.KeyLine(r.key), "", marks[i])
-		if _, err := p.room.Append(ctx, act, in.Writer(in.Key.SSHSigner())); err != nil {
-			return err
-		}
-		a.reach(faultRevokeActed)
-	}
-	if lists := slices.ContainsFunc(in.Cfg.TrustedRunners, func(line string) bool { return strings.HasPrefix(line, worldref.KeyLine(r.key)) }); lists {
+	if listed {
 		a.print("It is still in trusted_runners of the configuration: take it out.\n")
 	}
 	a.print("revoked: %s\n", gone)
@@ -219,24 +186,20 @@ func (a *app) revokeKey(ctx context.Context, in *installation.Installation, r re
 
 // counting tells, of each place, for which commits a key counts that counts no
 // further, and which refs are not as they were seen.
-func (a *app) counting(ctx context.Context, in *installation.Installation, places []*actPlace, key ssh.PublicKey, unseen bool) ([][]worldref.Mark, error) {
-	signer := git.Fingerprint(key)
-	all := make([][]worldref.Mark, len(places))
-	for i, p := range places {
-		stands, err := a.stands(ctx, in, p, p.world, key)
+func (a *app) counting(ctx context.Context, by *worlds.Acting, places []*worlds.Place, key ssh.PublicKey, unseen bool) (all []worlds.Count, err error) {
+	for _, p := range places {
+		c, err := by.Count(ctx, p, key, unseen)
 		if err != nil {
 			return nil, err
 		}
-		until := func(st supervisor.Stand) git.OID { return st.Until(signer, unseen) }
-		all[i] = p.marks(stands, until)
-		a.print("%s: %s counts for %s, as this installation saw them\n", p.display, signer, tasks(all[i], p.prefix))
-		for _, st := range stands {
-			switch {
-			case st.Code != "" && (st.Signer == signer || until(st) != ""):
-				a.tellMoved(p, st, until(st))
-			case st.Legitimate() && st.Signer == signer && !st.Known && !unseen:
-				a.print("  %s: this installation hasn't looked at it since; it doesn't count. If it is to count: --unseen\n", st.Ref)
+		all = append(all, c)
+		a.print("%s: %s counts for %s, as this installation saw them\n", p.Display, git.Fingerprint(key), tasks(c.Marks, p.Prefix))
+		for _, st := range c.Remarks {
+			if st.Code != "" {
+				a.tellMoved(p, st)
+				continue
 			}
+			a.print("  %s: this installation hasn't looked at it since; it doesn't count. If it is to count: --unseen\n", st.Ref)
 		}
 	}
 	return all, nil

@@ -28,18 +28,18 @@ on it: both streams, as they come, without secrets and control characters. A flo
 short lines is shown in part. Of what has ended, the report on the issue has the end.`,
 		Example: "  writ logs 12 --state-dir /var/lib/writ/state --follow",
 	}
-	cmd.Flags().StringVar(&w.state, "state-dir", "", "state directory of the server")
-	cmd.Flags().StringVar(&w.world, "world", "", "the repository, by its name or its identity, for a server with several")
+	cmd.Flags().StringVar(&w.State, "state-dir", "", "state directory of the server")
+	cmd.Flags().StringVar(&w.World, "world", "", "the repository, by its name or its identity, for a server with several")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until nothing of the task runs")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		number, err := installation.ArgNumber(args[0])
 		if err != nil {
 			return err
 		}
-		if w.state == "" {
+		if w.State == "" {
 			return problem.Usage("--state-dir is missing: give the server's.")
 		}
-		if err := installation.PathFlag("state-dir", w.state); err != nil {
+		if err := installation.PathFlag("state-dir", w.State); err != nil {
 			return err
 		}
 		return a.showLogs(ctx, w, number, follow)
@@ -48,11 +48,11 @@ short lines is shown in part. Of what has ended, the report on the issue has the
 }
 
 func (a *app) showLogs(ctx context.Context, w whereFlags, number int64, follow bool) error {
-	dir, err := installation.OpenDir(w.state, false)
+	dir, err := installation.OpenDir(w.State, false)
 	if err != nil {
 		return err
 	}
-	world := dir.LastUse().Meant(w.world)
+	world := dir.LastUse().Meant(w.World)
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for next, first := int64(0), true; ; first = false {

@@ -31,13 +31,7 @@ func (a *app) root() tree {
 	root.SetOut(a.stdout)
 	root.SetErr(a.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	task := group("task", "Run a task, see how it stands, act on it")
-	task.AddCommand(a.runCommand(), a.showCommand(), a.stopCommand(), a.haltCommand(), a.resumeCommand())
-	contract := group("contract", "Write, check and name a repository's contract")
-	contract.AddCommand(a.contractInit(), a.contractLint(), a.contractHash(), a.contractTry())
-	conf := group("config", "Check, print and explain this machine's configuration")
-	conf.AddCommand(a.configCheck(), a.configPrint(), a.configReference())
-	root.AddCommand(task, a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.queueCommand(), a.usageCommand(), a.logsCommand(), a.cacheCommand(), a.demoCommand(), a.forgeCommand(), a.setupCommand(), contract, conf, a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.worldCommand(), a.versionCommand())
+	root.AddCommand(a.taskCommand(), a.serveCommand(), a.healthzCommand(), a.pauseCommand(), a.unpauseCommand(), a.queueCommand(), a.usageCommand(), a.logsCommand(), a.cacheCommand(), a.demoCommand(), a.forgeCommand(), a.setupCommand(), a.contractCommand(), a.configCommand(), a.verifyCommand(), a.ledgerCommand(), a.keyCommand(), a.worldCommand(), a.versionCommand())
 	root.AddCommand(a.doctorCommand(), a.tickCommand(), a.leaseCommand(), a.stateCommand())
 	return tree{root}
 }

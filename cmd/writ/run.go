@@ -21,8 +21,8 @@ import (
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/terminal"
 	"github.com/writbot/writ/cmd/internal/wire"
+	"github.com/writbot/writ/cmd/internal/worlds"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -113,7 +113,7 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	if j.contract, err = wire.ContractFile(f.contract); err != nil {
 		return nil, err
 	}
-	if j.state, err = a.stateOr(f.state, j.place); err != nil {
+	if j.state, err = a.StateDir(f.state, j.place); err != nil {
 		return nil, err
 	}
 	shown := doctor.MountsOf(j.cfg)
@@ -133,13 +133,6 @@ func (a *app) prepare(f runFlags) (j *job, err error) {
 	}
 	a.notice.World = j.place.World
 	return j, nil
-}
-
-func (a *app) stateOr(given string, p installation.Place) (string, error) {
-	if given != "" {
-		return given, nil
-	}
-	return a.StateDirOf(p)
 }
 
 // readBuilder splits --builder and finds the mounts of --ro.
@@ -206,7 +199,7 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	context.AfterFunc(ctx, stop) // the second signal kills
 
 	d := terminal.NewDisplay(a.Stderr, a.Redactor.Now(), a.Env["TERM"] == "dumb" || a.Env["TERM"] == "")
-	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	log := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: wire.WithoutTime}))
 	in, err := a.open(ctx, j.cfg, j.place, j.state, installation.Use{Task: j.number, Trusted: installation.TrustedIn(j.cfg)}, log)
 	if err != nil {
 		return err
@@ -215,14 +208,6 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	endLive := d.Live()
 	defer endLive()
 	return a.drive(ctx, j, in, d, endLive)
-}
-
-// withoutTime: a person who watches has a clock.
-func withoutTime(_ []string, attr slog.Attr) slog.Attr {
-	if attr.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return attr
 }
 
 // drive drives the task until it stands still and tells how.
@@ -239,7 +224,7 @@ func (a *app) drive(ctx context.Context, j *job, in *installation.Governed, d *t
 	if err != nil {
 		return err
 	}
-	if err := j.elsewhere(ctx, in, sup); err != nil {
+	if err := worlds.Elsewhere(ctx, in, sup, j.place, j.number); err != nil {
 		return err
 	}
 	task, err := sup.Open(ctx, j.number, j.issue)
@@ -265,47 +250,6 @@ func (a *app) drive(ctx context.Context, j *job, in *installation.Governed, d *t
 		return err
 	}
 	return a.tellRun(context.WithoutCancel(ctx), j, in, task, st, err)
-}
-
-// othersAtOnce bounds how many other tasks are looked at to learn whose state it is.
-const othersAtOnce = 16
-
-// elsewhere refuses a repository whose state is that of another world: it was moved or
-// copied, or only its name is known here. On a forge such a HEAD is left below, for
-// nobody can take it away there; whoever runs a task from a file can.
-func (j *job) elsewhere(ctx context.Context, in *installation.Governed, sup *supervisor.Supervisor) error {
-	prefix := installation.RefPrefix(j.cfg.Refs)
-	refs, err := in.Repo.Refs(ctx, prefix, worldref.Ref(prefix))
-	if err != nil {
-		return err
-	}
-	numbers := []int64{j.number}
-	if !j.place.OnDisk { // its name is all that is known of it
-		others := supervisor.TasksAt(refs.Names(), prefix)
-		numbers = append(numbers, others[:min(len(others), othersAtOnce)]...)
-	}
-	slices.Sort(numbers)
-	stands, err := sup.Stands(ctx, refs, slices.Compact(numbers)...)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(stands, func(st supervisor.Stand) bool { return st.Seen != "" || st.Legitimate() }) {
-		return nil // what was copied beside it is each task's own affair
-	}
-	for _, st := range stands {
-		if st.Code != kernel.CodeStateForeign || st.World == "" || st.World == in.World {
-			continue
-		}
-		p := problem.Coded(kernel.CodeWorldElsewhere, "The state of task %d in this repository is of the world %s, and this is %s.", st.Task, st.World, in.World)
-		p.Remedy = fmt.Sprintf("If it goes on as that one: writ world rebind '%s' '%s' --repo %s --state-dir %s --reason TEXT. ", st.World, in.World, j.place.URL, in.Dir.Path)
-		if j.place.OnDisk {
-			p.Remedy += fmt.Sprintf("If it is a copy and a world of its own: give another --number, or remove the copied state: git -C %s update-ref -d %s", j.place.URL, st.Ref)
-		} else {
-			p.Remedy = "Of a URL only the name is known: run it where the forge is configured (writ serve), or by the path of the repository. " + p.Remedy
-		}
-		return p
-	}
-	return nil
 }
 
 // tellRun prints the report and ends with the exit status of how the task

@@ -25,6 +25,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor/branch"
 	"github.com/writbot/writ/executor/command"
@@ -238,7 +239,7 @@ func (a *app) branchLog(level string) *slog.Logger {
 	if text := cmp.Or(level, a.Env["AYNIG_LOG_LEVEL"]); text != "" {
 		_ = at.UnmarshalText([]byte(text)) // an unknown word is as none
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: at, ReplaceAttr: withoutTime}))
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: at, ReplaceAttr: wire.WithoutTime}))
 }
 
 // tickAway starts this call anew as a process of its own, and passes on what that

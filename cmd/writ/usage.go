@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/ledgers"
 	"github.com/writbot/writ/cmd/internal/problem"
-	"github.com/writbot/writ/compliance/ledger"
 	"github.com/writbot/writ/compliance/report"
 )
 
@@ -60,7 +59,7 @@ isn't among it.`,
 			}
 			since = day.UnixMilli()
 		}
-		s, err := spent(ctx, f, since)
+		s, err := ledgers.Spent(ctx, f.state, f.archive, f.world, f.task, since)
 		if err != nil {
 			return err
 		}
@@ -80,63 +79,4 @@ func (a *app) tellSpent(s *report.Spent) error {
 	}
 	a.printJSON(data)
 	return nil
-}
-
-// spent reads the ledgers of an installation.
-func spent(ctx context.Context, f usageFlags, since int64) (*report.Spent, error) {
-	out := report.NewSpent(since)
-	dir, err := installation.OpenDir(f.state, false)
-	if err != nil {
-		return nil, err
-	}
-	if !ledger.Recorded(dir.Path) {
-		return out, nil
-	}
-	store, err := ledger.OpenReadOnly(ctx, dir.File(ledger.FileName), ledger.Options{Archive: f.archive})
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	worlds, err := store.Worlds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	use := dir.LastUse()
-	wanted := use.Meant(f.world)
-	if f.world != "" && !slices.Contains(worlds, wanted) {
-		return nil, &problem.Error{Exit: problem.ExitOther, Text: "Nothing was recorded here of a repository " + f.world + ".", Remedy: "Leave --world out to see which there are."}
-	}
-	for _, w := range worlds {
-		if f.world != "" && w != wanted {
-			continue
-		}
-		fold, err := spentIn(ctx, store, w, f.task)
-		if err != nil {
-			return nil, err
-		}
-		out.Add(w, use.Names[w], fold, since)
-	}
-	return out, nil
-}
-
-// spentIn reads one world's records, of one task or all.
-func spentIn(ctx context.Context, store *ledger.Store, world string, task int64) (*report.SpentFold, error) {
-	l, err := store.World(ctx, world)
-	if err != nil {
-		return nil, err
-	}
-	records := l.Records(ctx, 0, 0)
-	if task > 0 {
-		records = l.RecordsOfTask(ctx, task)
-	}
-	fold := report.NewSpentFold()
-	for r, err := range records {
-		if err == nil {
-			err = fold.Take(r)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return fold, nil
 }

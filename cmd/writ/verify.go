@@ -3,20 +3,17 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/cmd/internal/ledgers"
 	"github.com/writbot/writ/cmd/internal/problem"
-	"github.com/writbot/writ/compliance/ledger"
-	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -59,13 +56,13 @@ which.`,
 	fl.StringVar(&f.world, "world", "", "identity of the world that the evidence must be of")
 	fl.BoolVar(&a.json, "json", false, "print JSON")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		keys, refs, err := a.vouched(f)
+		cfg, keys, err := a.vouched(f)
 		if err != nil {
 			return err
 		}
 		switch {
 		case len(args) == 1 && f.state == "" && fl.Changed("task") && len(f.checkpoints) == 0 && f.archive == "":
-			return a.verifyTask(ctx, args[0], f, keys, refs)
+			return a.verifyTask(ctx, args[0], f, cfg, keys)
 		case len(args) == 0 && f.state != "" && !fl.Changed("task"):
 			return a.verifyState(ctx, f, keys)
 		}
@@ -75,83 +72,25 @@ which.`,
 }
 
 // vouched reads the keys that the caller vouches for.
-func (a *app) vouched(f verifyFlags) ([]ssh.PublicKey, string, error) {
+func (a *app) vouched(f verifyFlags) (config.Config, []ssh.PublicKey, error) {
 	cfg, err := a.Load(f.config)
 	if err != nil {
-		return nil, "", err
+		return cfg, nil, err
 	}
-	lines := slices.Clone(cfg.TrustedRunners)
-	for _, k := range f.keys {
-		if strings.Contains(k, " ") {
-			lines = append(lines, k)
-			continue
-		}
-		const maxKeyBytes = 64 << 10 // a file of some keys
-		data, err := installation.ReadLimited(k, maxKeyBytes)
-		if err != nil {
-			return nil, "", problem.Usage("--key is neither a public key nor a file that can be read: %s.", problem.Cause(err))
-		}
-		for line := range strings.Lines(string(data)) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-				lines = append(lines, line)
-			}
-		}
-	}
-	keys, err := installation.ParseKeys(lines)
-	if err == nil && len(f.keys) > 0 && len(keys) == 0 {
-		err = problem.Usage("--key holds no key.")
-	}
-	return keys, cfg.Refs, err
+	keys, err := installation.ReadKeys(f.keys, cfg.TrustedRunners)
+	return cfg, keys, err
 }
 
 // verifyTask checks a task's evidence, from the repository alone.
-func (a *app) verifyTask(ctx context.Context, repoName string, f verifyFlags, keys []ssh.PublicKey, refs string) error {
+func (a *app) verifyTask(ctx context.Context, repo string, f verifyFlags, cfg config.Config, keys []ssh.PublicKey) error {
 	if f.task < 1 {
 		return problem.Usage("--task must be at least 1.")
 	}
-	cfg, err := a.Load(f.config)
+	rep, err := ledgers.VerifyTask(ctx, a.Process, cfg, repo, f.task, f.world, keys)
 	if err != nil {
 		return err
-	}
-	at, err := a.identified(ctx, cfg, repoName, false)
-	if at.URL == "" {
-		return err // it is no place at all
-	}
-	defer at.close()
-	repo, err := a.repoOf(ctx, where{cfg: cfg, place: at.Place}, nil)
-	if err != nil {
-		return err
-	}
-	defer repo.Close()
-	o := replay.Options{Keys: keys, World: f.world}
-	if o.World == "" && at.vouched {
-		o.World = at.World
-	}
-	rep, err := replay.VerifyTask(ctx, repo, installation.StateRef(refs, f.task), o)
-	var re *replay.Error
-	if errors.As(err, &re) && re.Code == kernel.CodeTargetIneligible && refs != "heads" {
-		if again, err2 := replay.VerifyTask(ctx, repo, installation.StateRef("heads", f.task), o); err2 == nil {
-			rep, err = again, nil
-		}
-	}
-	if err != nil {
-		p := unverified(err)
-		if p.Code == kernel.CodeTargetIneligible {
-			p.Remedy = "See to --task, and to the repository: an ordinary clone leaves these refs out. Name the URL that it was cloned from, or fetch them first: git fetch origin 'refs/writ/*:refs/writ/*'."
-		}
-		return p
 	}
 	return a.tellVerified(rep, rep.Plain(), rep.OK)
-}
-
-// unverified is why there is no report: what was looked at and doesn't hold ends with 1, as a
-// bad report does, and what can't be looked at as it does with every other command.
-func unverified(err error) *problem.Error {
-	p := problem.Explain(err)
-	if !strings.HasPrefix(string(p.Code), "environment.") && p.Code != kernel.CodeForgeCredential {
-		p.Exit = problem.ExitOther
-	}
-	return p
 }
 
 // verifyState checks every ledger of a state directory, beside its writer.
@@ -162,121 +101,35 @@ func (a *app) verifyState(ctx context.Context, f verifyFlags, keys []ssh.PublicK
 	if err := installation.PathFlag("archive", f.archive); err != nil {
 		return err
 	}
-	kept, err := readCheckpoints(f.checkpoints)
+	kept, err := ledgers.ReadCheckpoints(f.checkpoints)
 	if err != nil {
 		return err
 	}
-	reps, err := verifyLedgers(ctx, f, kept)
+	reps, err := ledgers.Verify(ctx, f.state, f.archive, kept, keys)
 	if err != nil {
-		return unverified(err)
+		return err
 	}
 	ok := len(reps) > 0
 	var b strings.Builder
-	for i := range reps {
-		r := &reps[i]
-		r.Vouched = slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return git.Fingerprint(k) == r.signer() })
-		if r.OK && len(keys) > 0 && !r.Vouched {
-			r.OK, r.Code, r.Reason = false, kernel.CodeLeaseUntrusted, "It is signed by none of the keys that you vouch for."
-		}
+	for _, r := range reps {
 		ok = ok && r.OK
-		b.WriteString(r.plain())
+		b.WriteString(ledgerPlain(r))
 	}
 	if len(reps) == 0 {
 		b.WriteString("the ledger is empty: nothing was recorded yet\n")
 	}
 	b.WriteString("outside the ledgers, and not verified: evidence of webhooks, acts that wait, pauses, the schedule, pushes and work that is kept (docs/security.md)\n")
-	return a.tellVerified(ledgers{Kind: "verification", OK: ok, Ledgers: reps}, b.String(), ok)
+	return a.tellVerified(verification{Kind: "verification", OK: ok, Ledgers: reps}, b.String(), ok)
 }
 
-// ledgers is the JSON of a verified state directory.
-type ledgers struct {
-	Kind    string         `json:"kind"` // "verification"
-	OK      bool           `json:"ok"`
-	Ledgers []ledgerReport `json:"ledgers"`
+// verification is the JSON of a verified state directory.
+type verification struct {
+	Kind    string           `json:"kind"` // "verification"
+	OK      bool             `json:"ok"`
+	Ledgers []ledgers.Report `json:"ledgers"`
 }
 
-// ledgerReport is a ledger's report and whether its key is vouched for.
-type ledgerReport struct {
-	ledger.Report
-	Vouched bool `json:"vouched"`
-	// Repository is what people call the world, "" where that isn't known.
-	Repository string `json:"repository"`
-}
-
-// signer is the key that signs the ledger now.
-func (r ledgerReport) signer() string {
-	if n := len(r.Rotated); n > 0 {
-		return r.Rotated[n-1].Key
-	}
-	return r.Instance
-}
-
-// verifyLedgers checks what the store has, and what a checkpoint says that it
-// must have.
-func verifyLedgers(ctx context.Context, f verifyFlags, kept signedNotes) ([]ledgerReport, error) {
-	dir, err := installation.OpenDir(f.state, false)
-	if err != nil {
-		return nil, err
-	}
-	store, err := ledger.OpenReadOnly(ctx, dir.File(ledger.FileName), ledger.Options{Archive: f.archive})
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	worlds, err := store.Worlds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	beside, err := dir.Checkpoints()
-	if err != nil {
-		return nil, err
-	}
-	for _, signed := range beside {
-		if w, ok := ledger.CheckpointWorld(signed); ok {
-			worlds = append(worlds, w)
-		}
-	}
-	for _, n := range kept {
-		worlds = append(worlds, n.world)
-	}
-	slices.Sort(worlds)
-	worlds = slices.Compact(worlds)
-	reps := []ledgerReport{}
-	for _, w := range worlds {
-		l, err := store.World(ctx, w)
-		if err != nil {
-			return nil, err
-		}
-		signed, err := ledger.KeptCheckpoint(dir.Path, w)
-		if err != nil {
-			return nil, err
-		}
-		r, err := l.Verify(ctx, ledger.VerifyOptions{Checkpoint: signed, Outside: true, Others: kept.of(w), Deep: true, Archived: f.archive != ""})
-		if err != nil {
-			return nil, err
-		}
-		if err := verifyWorld(ctx, l, &r); err != nil {
-			return nil, err
-		}
-		reps = append(reps, ledgerReport{Report: r, Repository: dir.LastUse().Names[w]})
-	}
-	return reps, nil
-}
-
-// verifyWorld holds the records of a sound chain against the rules of their world, where
-// all of them are at hand.
-func verifyWorld(ctx context.Context, l *ledger.Ledger, r *ledger.Report) error {
-	if !r.OK || r.Records == 0 || r.ArchiveMissing != "" {
-		return nil
-	}
-	fault, err := replay.VerifyWorld(l.Records(ctx, 0, r.Records))
-	if fault != nil {
-		r.OK, r.Code, r.Reason, r.FirstBad = false, kernel.CodeLedgerCorrupt, fault.Detail, &fault.Seq
-	}
-	return err
-}
-
-func (r ledgerReport) plain() string {
+func ledgerPlain(r ledgers.Report) string {
 	var b strings.Builder
 	if r.Repository == "" || r.Repository == r.World {
 		fmt.Fprintf(&b, "ledger of %s\n", r.World)

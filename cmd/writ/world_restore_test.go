@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/cmd/internal/worlds"
 	"github.com/writbot/writ/compliance/store"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git/gittest"
@@ -106,7 +107,7 @@ func TestL19_ForgeRestored(t *testing.T) {
 		t.Fatalf("without a reason it changed %v to %v", backup, now)
 	}
 	restore = append(restore, "--reason", "the forge was restored")
-	for _, at := range []supervisor.Point{faultRestoreBefore, faultRestoreActed, faultRestoreRecorded, faultRestoreBack} {
+	for _, at := range []supervisor.Point{worlds.FaultRestoreBefore, worlds.FaultRestoreActed, worlds.FaultRestoreRecorded, worlds.FaultRestoreBack} {
 		p.killed(at, restore...)
 	}
 	if !p.due(running) {

@@ -152,6 +152,33 @@ func (in *Installation) WorldsOf(ctx context.Context, only string, without []str
 	return out, nil
 }
 
+// ReadKeys reads the keys that a person vouches for, beside those that are listed: each is
+// given as a file of keys, or as its text.
+func ReadKeys(given, listed []string) ([]ssh.PublicKey, error) {
+	lines := slices.Clone(listed)
+	for _, k := range given {
+		if strings.Contains(k, " ") {
+			lines = append(lines, k)
+			continue
+		}
+		const maxKeyBytes = 64 << 10 // a file of some keys
+		data, err := ReadLimited(k, maxKeyBytes)
+		if err != nil {
+			return nil, problem.Usage("--key is neither a public key nor a file that can be read: %s.", problem.Cause(err))
+		}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	keys, err := ParseKeys(lines)
+	if err == nil && len(given) > 0 && len(keys) == 0 {
+		err = problem.Usage("--key holds no key.")
+	}
+	return keys, err
+}
+
 // ParseKeys reads public keys as authorized_keys has them.
 func ParseKeys(lines []string) ([]ssh.PublicKey, error) {
 	var out []ssh.PublicKey

@@ -7,10 +7,25 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/cmd/internal/config"
+	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/github"
 )
+
+// Repository is the repository of a place, nil where none is known. Nothing is asked of it
+// yet.
+func (proc *Process) Repository(ctx context.Context, cfg config.Config, at installation.Place, log *slog.Logger) (*git.Repo, error) {
+	if at.URL == "" {
+		return nil, nil
+	}
+	auth, options, err := proc.Access(ctx, cfg, at.URL)
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = log
+	return git.Open(ctx, git.Endpoint{URL: at.URL, Auth: auth}, options)
+}
 
 // Access is what the configuration has for a repository of one of its forges:
 // nothing without --config, and for any other URL.

@@ -45,6 +45,13 @@ type Process struct {
 	Resolver gateway.Resolver
 }
 
+// Reach is a fault point.
+func (proc *Process) Reach(p supervisor.Point) {
+	if proc.Fault != nil {
+		proc.Fault(p)
+	}
+}
+
 // NewProcess is one with this environment, of which nothing is read but when it is
 // needed. The values of the variables that are known to be secret are hidden.
 func NewProcess(stderr io.Writer, env []string) *Process {
@@ -130,9 +137,25 @@ func (proc *Process) Clean(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
-// StateDirOf is where the state of a repository lies by default:
+// Warnings tells a person who watches of what is worth a warning.
+func (proc *Process) Warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(proc.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: WithoutTime}))
+}
+
+// WithoutTime leaves the time out of a log: a person who watches has a clock.
+func WithoutTime(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return attr
+}
+
+// StateDir is where the state of a repository lies: in the directory that is given, or in
 // $XDG_STATE_HOME/writ/<name>-<8 hex digits>.
-func (proc *Process) StateDirOf(p installation.Place) (string, error) {
+func (proc *Process) StateDir(given string, p installation.Place) (string, error) {
+	if given != "" {
+		return given, nil
+	}
 	base := proc.Env["XDG_STATE_HOME"]
 	if !filepath.IsAbs(base) {
 		home := proc.Env["HOME"]
