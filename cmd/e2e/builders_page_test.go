@@ -83,6 +83,11 @@ func (r *agentReader) follow() {
 		{"sh", "git init ", func(text string) { r.types(text); r.run() }},
 		{"sh", "npm --prefix writ-agent/agents install --ignore-scripts opencode", func(string) {}}, // TestAgents_OneIssue
 		{"yaml", "builders:", r.checks},
+		{"sh", "npm --prefix writ-agent/agents install --ignore-scripts @qwen-code", func(string) {}}, // by hand, as the page says
+		{"yaml", "builders:", r.checks},
+		{"yaml", "builders:", func(text string) {
+			r.checks(strings.Replace(text, "# …", "argv: [agent]\n    egress: [{host: api.anthropic.com, credential: {secret: ANTHROPIC_API_KEY, api: anthropic}}]", 1))
+		}},
 		{"yaml", "prices:", func(text string) { r.checks(text); prices = text }},
 		{"yaml", "builders:", func(text string) {
 			r.checks(prices + strings.Replace(text, "# …", "argv: [agent]\n    egress: [{host: api.openai.com, credential: {secret: OPENAI_API_KEY, api: openai}}]", 1))
