@@ -136,9 +136,10 @@ agents: agents-smoke ## the published agents as builders, against a stub of thei
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 60m -tags agents -v ./executor/builder -run '^Test(Agents|[FIX][0-9]_Agent)' | grep -v '=== '
 
 .PHONY: agents-smoke
-agents-smoke: setup-run ## each of the published agents does one task (installs them: 400 MB to fetch)
+agents-smoke: setup-run ## each of the published agents does one task, and hostile models have it do the scripts of X1 to X3 (installs them: 400 MB to fetch)
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -v ./cmd/e2e -run '^TestAgents_' | grep -v '=== '
 	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -tags agents -v ./executor/builder -run '^TestAgents_(Versions|DoTheWork)$$' | grep -v '=== '
+	WRIT_TEST_AGENTS=$$(.ci/setup agents | tail -n 1) go test -count=1 -timeout 10m -tags agents -v ./executor/builder -run '^TestAgents_HostileScripts$$/./^X[123]_' | grep -v '=== '
 
 .PHONY: cases
 cases: setup ## run the tests and print which case is held by which test

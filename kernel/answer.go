@@ -9,12 +9,16 @@ import (
 )
 
 // CommandFacts is a command in a comment of the issue. Each is answered once: in
-// words where they are needed, and then by a reaction, which ends the answer.
+// words where they are needed, and then by a reaction, which ends the answer, but for what
+// becomes known later of one that was obeyed.
 type CommandFacts struct {
 	Comment  int64        `json:"comment"`  // that the command stands in
 	Reaction string       `json:"reaction"` // by the forge's name of it
 	Want     canon.Digest `json:"want"`     // of the words that are owed, "" for none
 	Told     bool         `json:"told"`     // words with this command's marker are there
+	// Late says that the words are owed though the command was answered: it was obeyed, and
+	// counts for nothing by now.
+	Late bool `json:"late,omitempty"`
 }
 
 // Obeyed is the reaction to a command that counts, by the forge's name of it.
@@ -71,7 +75,7 @@ func (e IssueEffect) RefusedAs(a Action) string {
 // answer is the next word or reaction that a command is owed.
 func (i issueRules) answer(a Action) (IssueEffect, bool) {
 	for _, c := range i.f.Issue.Commands {
-		if i.f.View.Answered.Has(c.Comment) {
+		if i.f.View.Answered.Has(c.Comment) && !(c.Late && a == ActionAnswer) {
 			continue
 		}
 		words := IssueEffect{Target: c.Comment, Digest: c.Want}

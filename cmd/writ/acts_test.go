@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/status"
 	"github.com/writbot/writ/compliance/ledger"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -80,7 +82,13 @@ func TestM2_ShowNamesTheStop(t *testing.T) {
 	p.Until("it is claimed", func() bool { return p.Head(n) == "working" })
 	_, err := p.Maintainer.AddComment(t.Context(), p.Repo, n, "/writ stop")
 	must(t, err)
-	p.Until("it is stopped", func() bool { return p.Head(n) == "waiting" })
+	p.Until("the issue says that it is stopped", func() bool { // which comes after the ledger's word
+		list, err := p.Maintainer.Comments(t.Context(), p.Repo, n)
+		must(t, err)
+		return slices.ContainsFunc(list, func(k forge.Comment) bool {
+			return strings.HasPrefix(k.Body, "<!-- writ:task:") && strings.Contains(k.Body, string(kernel.CodeTaskStopped))
+		})
+	})
 	show := func() string {
 		_, out := p.cli("task", "show", fmt.Sprint(n), "--state-dir", p.State())
 		return out

@@ -113,11 +113,19 @@ func (b Builder) prepared() Builder {
 }
 
 // Instructs reports whether a kind's agent can be told to obey the plain instructions of a
-// repository, or not to. Of those that are talked to by a protocol only the tested one can,
-// which is known by its name.
+// repository, or not to.
 func Instructs(kind string, argv []string) bool {
+	return agents[kind].instruct != nil && tested(kind, argv).Name != ""
+}
+
+// tested is the package of the agent that a builder's program is. Of those that are talked to by
+// a protocol only the tested one is known, by its name; nothing of another.
+func tested(kind string, argv []string) Package {
 	a := agents[kind]
-	return a.instruct != nil && len(argv) > 0 && (!a.talks || path.Base(argv[0]) == path.Base(a.pack.Program))
+	if len(argv) == 0 || a.talks && path.Base(argv[0]) != path.Base(a.pack.Program) {
+		return Package{}
+	}
+	return a.pack
 }
 
 // instructed reports whether the builder obeys them.

@@ -218,7 +218,7 @@ func (l *Local) starts(ctx context.Context, name string, b Builder) (found Prefl
 	if err != nil {
 		return Preflight{Faults: []kernel.Violation{{Code: kernel.CodeEnvBuilderFailed, Subject: name, Detail: "The program of the builder doesn't start in the sandbox: " + strings.TrimSuffix(err.Error(), ".") + "."}}}
 	}
-	return Preflight{Version: version, Note: agents[b.Kind].pack.differs(version)}
+	return Preflight{Version: version, Note: tested(b.Kind, b.Argv).differs(version)}
 }
 
 // listsOf has each of the three lists allow what a builder's rules do.

@@ -179,9 +179,9 @@ func (r rehearsal) unlisted(b Builder, name, version string) []kernel.Violation 
 	if r.refused == "" {
 		return nil
 	}
-	tested := ""
-	if v := agents[b.Kind].pack.Version; v != "" && agents[b.Kind].pack.differs(version) != "" {
-		tested = " Tested is " + v + "."
+	note := ""
+	if p := tested(b.Kind, b.Argv); p.differs(version) != "" {
+		note = " Tested is " + p.Version + "."
 	}
-	return []kernel.Violation{{Code: kernel.CodeEnvBuilderRequest, Subject: name, Detail: fmt.Sprintf("The gateway's table refuses what %s asks its provider for: %s.%s", strings.TrimSpace(b.Kind+" "+version), r.refused, tested)}}
+	return []kernel.Violation{{Code: kernel.CodeEnvBuilderRequest, Subject: name, Detail: fmt.Sprintf("The gateway's table refuses what %s asks its provider for: %s.%s", strings.TrimSpace(b.Kind+" "+version), r.refused, note)}}
 }

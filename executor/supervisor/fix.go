@@ -459,7 +459,8 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 }
 
 // outdone reports whether a command counts for nothing since a newer one does: git shows acts
-// that were done after it, and none by it.
+// that were done after it, and by it none, or at last a result that was put back for it to be
+// done again.
 func (i *tracker) outdone(ctx context.Context, c *observation, a approval.Asked) (bool, error) {
 	h := c.facts.Head
 	if a.Command.Verb != approval.Fix || !a.May || !h.Trusted() || !kernel.NewerAct(h.RefreshAct, a.ID) {
@@ -477,7 +478,7 @@ func (i *tracker) outdone(ctx context.Context, c *observation, a approval.Asked)
 		}
 		switch act := said(ev, kernel.TrailerRefreshAct); {
 		case act == a.ID:
-			return false, nil
+			return newer && ev.State != kernel.HeadWorking && said(ev, kernel.TrailerRefreshInterruptions) != "", nil
 		case !kernel.NewerAct(act, a.ID):
 			return newer, nil
 		}

@@ -483,3 +483,30 @@ func TestI17_OlderFixIsToldOf(t *testing.T) {
 		})
 	}
 }
+
+// TestI17_BegunFixIsToldOf: one whose builder had begun, and that was answered so, is told in
+// words once a newer one counts instead, once.
+func TestI17_BegunFixIsToldOf(t *testing.T) {
+	t.Parallel()
+	f, _ := newReviewed(t, checkedTerms)
+	begun := f.says(f.scene.Owner, "/writ fix one thing")
+	f.reach(kernel.ActionClaim)
+	for f.ask(kernel.RequestTell).Decision.Action != kernel.ActionNone {
+	}
+	f.reacted(begun, forge.ReactionDone)
+	f.open() // it is cut off
+	newer := f.says(f.scene.Owner, "/writ fix the other")
+	for range 4 {
+		f.clock.advance(3_600_000)
+		f.drive()
+		f.showBranch()
+	}
+	f.reacted(newer, forge.ReactionDone)
+	f.reacted(begun, forge.ReactionDone)
+	if !strings.Contains(f.answeredWith(begun), "A newer `/writ fix` counts instead") || f.answeredWith(newer) != "" {
+		t.Errorf("they are answered %q and %q", f.answeredWith(begun), f.answeredWith(newer))
+	}
+	if n := len(f.marked("answer")); n != 1 {
+		t.Errorf("%d answers", n)
+	}
+}

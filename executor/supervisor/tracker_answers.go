@@ -98,15 +98,21 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		if a.Command.Verb == approval.Fix && !c.reviewed && i.worker.run == nil && c.facts.Delivered() {
 			continue // the next look knows more
 		}
-		if c.facts.View.Answered.Has(a.Comment) || !a.May && !i.s.heard(a.Author.ID, a.Comment) {
+		answered := c.facts.View.Answered.Has(a.Comment)
+		if answered && c.said.told[a.Comment] || !a.May && !i.s.heard(a.Author.ID, a.Comment) {
 			continue
 		}
 		outdone, err := i.outdone(ctx, c, a)
 		if err != nil {
 			return err
 		}
+		if answered && !outdone {
+			continue
+		}
 		c.outdone[a.Comment] = outdone
-		f.Commands = append(f.Commands, i.answer(c, a, stands, explain))
+		owed := i.answer(c, a, stands, explain)
+		owed.Late = answered
+		f.Commands = append(f.Commands, owed)
 	}
 	return nil
 }

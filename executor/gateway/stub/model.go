@@ -153,11 +153,14 @@ type asked struct {
 func request(body []byte) (a asked) {
 	var r struct {
 		Model string
-		Tools []struct{ Name, Type string }
+		Tools []struct {
+			Name     string
+			Function struct{ Name string }
+		}
 	}
 	_ = json.Unmarshal(body, &r)
 	for _, t := range r.Tools {
-		a.tools = append(a.tools, t.Name)
+		a.tools = append(a.tools, t.Name, t.Function.Name)
 	}
 	a.model = r.Model
 	return a
@@ -194,7 +197,11 @@ func sayChat(w http.ResponseWriter, t Turn, a asked) {
 	delta, reason := js{"role": "assistant", "content": t.Say}, "stop"
 	switch {
 	case t.Run != "":
-		delta, reason = call("bash", js{"command": t.Run, "description": "a step"}), "tool_calls"
+		shell := "bash"
+		if slices.Contains(a.tools, "run_shell_command") {
+			shell = "run_shell_command"
+		}
+		delta, reason = call(shell, js{"command": t.Run, "description": "a step"}), "tool_calls"
 	case t.Read != "":
 		delta, reason = call("read", js{"filePath": t.Read}), "tool_calls"
 	case t.Remote != "":

@@ -15,7 +15,7 @@ import (
 // TestServer: who trusts its authority, and asks for its name, is answered; nobody else
 // trusts it.
 func TestServer(t *testing.T) {
-	m := &Model{Key: "k", Turns: []Turn{{Run: "ls"}, {Say: "done"}}}
+	m := &Model{Key: "k", Turns: []Turn{{Run: "ls"}, {Run: "ls"}, {Run: "ls"}, {Say: "done"}}}
 	s, err := Serve(m)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +43,8 @@ func TestServer(t *testing.T) {
 		{ask(x509.NewCertPool(), "GET", "/v1/models", "k", ""), "no answer"},
 		{ask(roots, "GET", "/v1/models", "other", ""), "401 "},
 		{ask(roots, "GET", "/v1/models", "k", ""), "200 "},
+		{ask(roots, "POST", "/v1/chat/completions", "k", `{"tools":[{"type":"function","function":{"name":"run_shell_command"}}]}`), `"name":"run_shell_command"`},
+		{ask(roots, "POST", "/v1/chat/completions", "k", `{"tools":[{"type":"function","function":{"name":"bash"}}]}`), `"name":"bash"`},
 		{ask(roots, "POST", "/v1/messages", "k", "{}"), `"partial_json":"{\"command\":\"ls\"`},
 		{ask(roots, "POST", "/v1/messages", "other", "{}"), `"text":"done"`},
 		{ask(roots, "POST", "/v1/responses", "k", "{}"), `"text":"done"`},
@@ -51,7 +53,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("%q isn't in %q", c.want, c.got)
 		}
 	}
-	if len(m.Asked()) != 3 || !slices.Equal(m.Wrong(), []string{"/v1/messages"}) {
+	if len(m.Asked()) != 5 || !slices.Equal(m.Wrong(), []string{"/v1/messages"}) {
 		t.Errorf("asked %q, without the key %q", m.Asked(), m.Wrong())
 	}
 }
