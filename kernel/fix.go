@@ -273,8 +273,16 @@ func (f Facts) Fixable() bool {
 // deliver by now: its work is lost, or was made for another list or under other terms. It is
 // built anew for nobody but who asks anew.
 func (f Facts) FixLapsed() bool {
-	return f.wantsFix() && !f.RefreshNext() && f.asksAgain(f.Fix.Act) && f.Head.RefreshWaits == WaitPaths &&
-		(!f.ResumesFix() || f.Paths == nil)
+	return f.wantsFix() && !f.RefreshNext() && (f.heldFixGone() || f.heldFix() && f.Paths == nil)
+}
+
+// heldFix reports whether the revision that is asked for is the one that waits for its guarded
+// paths.
+func (f Facts) heldFix() bool { return f.asksAgain(f.Fix.Act) && f.Head.RefreshWaits == WaitPaths }
+
+// heldFixGone reports whether there is no work of that which could be delivered.
+func (f Facts) heldFixGone() bool {
+	return f.heldFix() && (!f.sealedFor(f.Fix.Digest) || f.Sealed.Base != f.Fix.Head)
 }
 
 // ResumesFix reports whether a revision goes on with sealed work: one was cut off, after its

@@ -147,8 +147,11 @@ func (f Facts) refreshFirst() bool {
 }
 
 // RefreshNext reports whether a refresh is what is done next with the delivered work. What
-// waits for its guarded paths is next all the same: of two acts the older one comes first.
-func (f Facts) RefreshNext() bool { return f.wantsRefresh() && (f.refreshFirst() || !f.wantsFix()) }
+// waits for its guarded paths is next all the same: of two acts the older one comes first. A
+// revision that waited, and that nobody begins again by itself, keeps no refresh waiting.
+func (f Facts) RefreshNext() bool {
+	return f.wantsRefresh() && (f.refreshFirst() || !f.wantsFix() || f.heldFixGone())
+}
 
 // RefusesRefresh is why delivered work isn't applied on the base as it is now, which is
 // answered in words. What only the host lacks is no such reason: it is waited for.
@@ -158,6 +161,19 @@ func (f Facts) RefusesRefresh() []Violation {
 		out = append(out, f.Refresh.Faults...)
 	}
 	return append(append(out, f.autoSpent()...), f.refusesAgain()...)
+}
+
+// RefusesReplacement is why what is asked next of delivered work isn't done.
+func (f Facts) RefusesReplacement() []Violation {
+	switch {
+	case !f.Delivered():
+		return nil
+	case f.RefreshNext():
+		return f.RefusesRefresh()
+	case f.Fix != nil:
+		return f.RefusesFix()
+	}
+	return nil
 }
 
 // refusesAgain is why nothing is done again with delivered work, whoever asks.

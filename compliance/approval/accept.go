@@ -13,16 +13,20 @@ import (
 const maxAccepters = 10
 
 // accepters are the comments that accept guarded paths by their digest, the newest first:
-// unedited, by people, and not answered with a no before. Writ's own and those of bots,
-// whoever names them, accept nothing.
+// unedited, by people, not answered with a no before, and newer than what took the approval
+// back before it was given anew. Writ's own and those of bots, whoever names them, accept
+// nothing.
 func (f Facts) accepters(digest canon.Digest) []Act {
 	var out []Act
+	since := f.anewSince()
 	for _, c := range slices.Backward(f.Comments) {
 		cmd, ok := ParseCommand(c.Body)
 		if !ok || cmd.Verb != Accept || cmd.Fault != "" || cmd.Digest != digest || edited(c) || f.TurnedDown.Has(c.ID) || c.Author.ID == 0 || c.Author.Kind != forge.Person {
 			continue
 		}
-		out = append(out, Act{Verb: Accept, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest})
+		if a := (Act{Verb: Accept, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest}); since == "" || kernel.NewerAct(a.ID(), since) {
+			out = append(out, a)
+		}
 	}
 	return out[:min(len(out), maxAccepters)]
 }

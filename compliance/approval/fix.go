@@ -44,10 +44,11 @@ func (f Facts) fixers(r Review, after, again string, settled func(comment int64)
 		}
 	}
 	var out []Act
+	since := f.anewSince()
 	for _, c := range said {
 		cmd, ok := ParseCommand(c.Body)
 		a := Act{Verb: Fix, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Text: cmd.Text}
-		if ok && cmd.Verb == Fix && cmd.Fault == "" && !edited(c) && c.Author.ID != 0 && (kernel.NewerAct(a.ID(), after) || a.ID() == again) && !settled(c.ID) && !f.TurnedDown.Has(c.ID) {
+		if ok && cmd.Verb == Fix && cmd.Fault == "" && !edited(c) && c.Author.ID != 0 && (kernel.NewerAct(a.ID(), after) || a.ID() == again) && (since == "" || kernel.NewerAct(a.ID(), since)) && !settled(c.ID) && !f.TurnedDown.Has(c.ID) {
 			out = append(out, a)
 		}
 	}

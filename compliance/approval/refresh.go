@@ -13,10 +13,11 @@ const maxRefreshers = 10
 // another one, and that nobody has settled or answered with a no, the newest first.
 func (f Facts) refreshers(after, again string, settled func(comment int64) bool) []Act {
 	var out []Act
+	since := f.anewSince()
 	for _, c := range slices.Backward(f.Comments) {
 		cmd, ok := ParseCommand(c.Body)
 		a := Act{Verb: Refresh, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli()}
-		if ok && cmd.Verb == Refresh && cmd.Fault == "" && !edited(c) && c.Author.ID != 0 && (kernel.NewerAct(a.ID(), after) || a.ID() == again) && !settled(c.ID) && !f.TurnedDown.Has(c.ID) {
+		if ok && cmd.Verb == Refresh && cmd.Fault == "" && !edited(c) && c.Author.ID != 0 && (kernel.NewerAct(a.ID(), after) || a.ID() == again) && (since == "" || kernel.NewerAct(a.ID(), since)) && !settled(c.ID) && !f.TurnedDown.Has(c.ID) {
 			out = append(out, a)
 		}
 	}

@@ -295,9 +295,17 @@ func (i *tracker) goesOnWithSealed(ctx context.Context, c *observation) (bool, e
 
 // acceptAnswer is what somebody is answered who accepts.
 func (i *tracker) acceptAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
-	p := c.facts.Paths
+	p, why := c.facts.Paths, c.facts.RefusesReplacement()
 	switch {
-	case said(c.event, kernel.TrailerAccepts) == a.ID, p != nil && !p.Held() && a.Command.Digest == p.Digest:
+	case said(c.event, kernel.TrailerAccepts) == a.ID:
+		return forge.ReactionDone, ""
+	case p != nil && a.Command.Digest == p.Digest && len(why) > 0:
+		text := "It isn't delivered, and the change stays as it is:\n\n"
+		for _, v := range why {
+			text += bullet(v)
+		}
+		return forge.ReactionConfused, text
+	case p != nil && !p.Held() && a.Command.Digest == p.Digest:
 		return forge.ReactionDone, ""
 	case p == nil && !c.facts.Head.AwaitsPaths():
 		return forge.ReactionConfused, "Nothing waits for that: no work of this task waits for its guarded paths.\n"

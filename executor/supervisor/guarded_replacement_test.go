@@ -296,3 +296,77 @@ func TestP5_HeldRevisionThroughCrashes(t *testing.T) {
 		}
 	}
 }
+
+// TestP1_LapsedRevisionHoldsNothingUp: a revision that waited for its guarded paths, and that
+// nobody begins again by itself, keeps no refresh waiting, whoever asks for that.
+func TestP1_LapsedRevisionHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	for _, auto := range []bool{false, true} {
+		f, _, _ := newHeldRevision(t, map[bool]string{true: "refresh: auto\n"}[auto])
+		run := f.trailer("writ-run-id")
+		said, err := f.scene.Owner.ReviewComments(t.Context(), f.scene.Repo, 2)
+		must(t, err)
+		must(t, f.scene.Owner.EditReview(t.Context(), f.scene.Repo, 2, said[0].ID, "Leak it."))
+		f.later()
+		base := f.moveBase(map[string]string{"a": "x\n"})
+		if auto {
+			f.clock.advance(kernel.AutoEvery)
+		} else {
+			f.says(f.scene.Owner, "/writ refresh")
+		}
+		for range 2 {
+			f.later()
+			f.showBranch()
+		}
+		if f.trailer("writ-refreshes") != run || f.trailer("writ-base") != base || f.started() != 2 {
+			t.Errorf("auto: %t, HEAD refreshes %q on %s, %d builders; it says %s", auto, f.trailer("writ-refreshes"), f.trailer("writ-base"), f.started(), f.marked("task")[0].Body)
+		}
+		f.verify(stateRef)
+	}
+}
+
+// TestP1_RejectedIsNotBegunAgain: what was asked of delivered work, and what accepted its guarded
+// paths, counts for nothing once somebody rejected it: an approval that comes later begins
+// nothing of it again, and asks nobody to accept it. What accepts it after that is answered so.
+func TestP1_RejectedIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	for _, fix := range []bool{false, true} {
+		for _, accepted := range []string{"never", "before", "at once", "after"} {
+			t.Run(fmt.Sprintf("fix=%t/%s", fix, accepted), func(t *testing.T) {
+				t.Parallel()
+				var f *forged
+				if fix {
+					f, _, _ = newHeldRevision(t, "")
+				} else {
+					f, _ = newGuardedDelivery(t, "")
+					f.moveBase(map[string]string{"a": "x\n"})
+					f.says(f.scene.Owner, "/writ refresh")
+					f.later()
+				}
+				change, line := f.ref(changeRef), f.line()
+				if accepted == "before" {
+					f.says(f.scene.Owner, line)
+				}
+				f.says(f.scene.Owner, "/writ reject")
+				if accepted == "at once" {
+					f.says(f.scene.Owner, line)
+				}
+				f.later()
+				if accepted == "after" {
+					said := f.says(f.scene.Owner, line)
+					f.later()
+					f.reacted(said, forge.ReactionConfused)
+				}
+				f.says(f.scene.Owner, "/writ run")
+				for range 3 {
+					f.later()
+					f.showBranch()
+				}
+				if said := f.marked("task")[0].Body; f.ref(changeRef) != change || strings.Contains(said, "/writ accept") {
+					t.Errorf("delivered: %t; it says %s", f.ref(changeRef) != change, said)
+				}
+				f.verify(stateRef)
+			})
+		}
+	}
+}
