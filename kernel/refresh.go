@@ -108,7 +108,8 @@ func (f Facts) againDue(act string) int64 {
 // ReplacementHeld reports whether what is asked of the delivered work waits for nothing but
 // somebody to accept its guarded paths.
 func (f Facts) ReplacementHeld() bool {
-	return f.Paths.Held() && (f.RefreshNext() && len(f.RefusesRefresh()) == 0 || f.ResumesFix() && len(f.RefusesFix()) == 0)
+	due := f.RefreshNext() && len(f.RefusesRefresh()) == 0 && f.refreshDue() <= f.Now
+	return f.Paths.Held() && (due || f.ResumesFix() && len(f.RefusesFix()) == 0)
 }
 
 // refreshDue is before when the delivered work isn't applied on another base. What the
@@ -125,10 +126,12 @@ func (f Facts) refreshDue() int64 {
 func (f Facts) replaceWake() int64 {
 	var due int64
 	switch {
-	case f.Request != RequestTick || len(f.refusesAgain()) > 0 || f.Paths.Held():
+	case f.Request != RequestTick || len(f.refusesAgain()) > 0:
 		return 0
 	case f.RefreshNext():
-		due = f.refreshDue()
+		if due = f.refreshDue(); due <= f.Now && f.Paths.Held() {
+			return 0
+		}
 	case f.wantsFix():
 		due = max(f.againDue(f.Fix.Act), f.budgetWake())
 	default:

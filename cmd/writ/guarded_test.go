@@ -41,6 +41,6 @@ func TestP1_GuardedPathServed(t *testing.T) {
 	if got := gittest.Git(t, bare, "show", fmt.Sprintf("refs/heads/writ/change/%d:out.txt", n)); got != "hello" {
 		t.Errorf("delivered was %q", got)
 	}
-	p.want(problem.ExitUsage, "has no work that waits", show...)
+	p.want(problem.ExitUsage, "has no sealed work that waits", show...)
 	s.End()
 }

@@ -275,6 +275,9 @@ func (v *verifier) checkRestored(f *findings) string {
 	if s, err := kernel.ReadStamp(ev.Trailers); err != nil || s.Binding(v.stamp) != kernel.BindHere || s.Seq <= v.stamp.Seq {
 		f.add(kernel.CodeStateForeign, "", NoSeq, "HEAD %s isn't a later commit of the task whose result it put back.", c.Commit.OID)
 	}
+	if what := trailer(ev, kernel.TrailerRefreshWaits); what != "" && (what != kernel.WaitPaths || trailer(ev, kernel.TrailerRefreshInterruptions) == "") {
+		f.file("", "HEAD %s says that an act waits for %q, and that none is to be done again, or for what no act waits.", c.Commit.OID, what)
+	}
 	for _, key := range append(sameInLeases(), kernel.TrailerChange, kernel.TrailerAct, kernel.TrailerAccepts, kernel.TrailerRun, kernel.TrailerCodes) {
 		if got, want := trailer(ev, key), v.said(key); got != want && key != kernel.TrailerRefreshAct {
 			f.file("", "HEAD says %s %q, the result that it put back %q.", key, got, want)

@@ -239,10 +239,20 @@ func (o *observer) saidBefore(ctx context.Context, c *observation, act approval.
 	if err != nil || canon.UnmarshalCanonical(data, &pack) != nil || pack.Revision == nil {
 		return said, err
 	}
-	return slices.DeleteFunc(slices.Clone(said), func(k forge.ReviewComment) bool {
+	return slices.DeleteFunc(unresolved(said), func(k forge.ReviewComment) bool {
 		id := kernel.CommentID(string(k.Kind), k.ID)
 		return !slices.ContainsFunc(pack.Revision.Fix.Comments, func(told kernel.FixComment) bool { return told.ID == id })
 	}), nil
+}
+
+// unresolved are comments as if nobody had marked them as done: what a revision does about
+// them may well be looked at before it is accepted.
+func unresolved(said []forge.ReviewComment) []forge.ReviewComment {
+	out := slices.Clone(said)
+	for n := range out {
+		out[n].Resolved = false
+	}
+	return out
 }
 
 // otherTermsWords say what helps where a revision would be under another contract: a refresh
@@ -333,6 +343,9 @@ func (o *observer) fixStands(ctx context.Context, c *observation, seen *approval
 	}
 	if !read {
 		said = nil // then nothing stands
+	}
+	if r.resumes != "" && len(r.built.Diff.Guarded) > 0 {
+		said = unresolved(said)
 	}
 	was := r.pack.Revision
 	review := approval.Review{World: o.s.cfg.World, Delivered: r.pack.Pins.BaseCommit, Pushed: r.over.pushed, Covered: was.Earlier, Said: said}

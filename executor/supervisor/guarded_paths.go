@@ -36,7 +36,7 @@ func (o *observer) readPaths(ctx context.Context, c *observation, seen *approval
 		diff, dispatch = c.left.work.Diff, c.left.facts.Dispatch
 	case c.facts.RefreshNext() && c.fresh != nil:
 		diff, dispatch = c.fresh.built.Diff, c.facts.Refresh.Dispatch
-	case c.facts.Sealed != nil && c.left.revised != nil && len(c.facts.Sealed.Faults) == 0:
+	case c.facts.ResumesFix():
 		diff, dispatch = c.left.work.Diff, c.left.facts.Dispatch
 	}
 	if len(diff.Guarded) == 0 {
@@ -112,6 +112,23 @@ type Held struct {
 	Diff   string // of these paths, with everything spelled out that can't be seen
 }
 
+// sealedAt reads what lies sealed in the tree of a state commit, without its files; zero for
+// nothing that can be read.
+func sealedAt(ctx context.Context, repo Repo, at git.OID) (m sealed.Manifest, err error) {
+	tree, err := repo.Tree(ctx, at)
+	if err != nil {
+		return m, gitTrouble(err)
+	}
+	files, err := filesOf(ctx, repo, slices.DeleteFunc(slices.Clone(tree.Entries), func(e git.Entry) bool { return e.Path != sealed.File }))
+	if err != nil || files[sealed.File] == nil {
+		return m, err
+	}
+	if m, err = sealed.Decode(files[sealed.File]); err != nil {
+		return sealed.Manifest{}, nil //nolint:nilerr // whoever goes on with it says so
+	}
+	return m, nil
+}
+
 // HeldAt reads the work that waits for its guarded paths at a state commit: in its tree, or
 // where a delivered result stands whose revision waits, in that of the lease below it. It is
 // nil for none. Whose commit that is, is for the caller to judge.
@@ -125,7 +142,7 @@ func HeldAt(ctx context.Context, repo Repo, world string, at git.OID) (*Held, er
 	case err != nil:
 		return nil, err
 	case said(ev, kernel.TrailerWaitingFor) == kernel.WaitPaths:
-	case said(ev, kernel.TrailerRefreshWaits) == kernel.WaitPaths && len(commit.Parents) == 1:
+	case ev.State != kernel.HeadWorking && said(ev, kernel.TrailerRefreshInterruptions) != "" && len(commit.Parents) == 1:
 		at = commit.Parents[0]
 	default:
 		return nil, nil
@@ -141,6 +158,9 @@ func HeldAt(ctx context.Context, repo Repo, world string, at git.OID) (*Held, er
 	work, err := sealed.Read(files)
 	if err != nil {
 		return nil, &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the sealed work in the state commit " + string(at) + " can't be read", Err: err}
+	}
+	if len(work.Diff.Guarded) == 0 {
+		return nil, nil
 	}
 	return heldOf(ctx, repo, world, work)
 }
@@ -186,10 +206,11 @@ const maxShownDiff = maxComment - 16_000
 // pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
 // the base and the contract, and of what is asked of delivered work.
 func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error) {
+	const without = "and it is delivered without another build"
 	f := c.facts
 	if f.ReplacementHeld() && f.RefreshNext() {
 		what := "Applied on the base " + c.commitLink(string(c.intake.BaseCommit)) + ", as is asked, the work changes guarded paths"
-		return i.acceptWords(c, c.fresh.held, what) + " `/writ reject` gives that up, and the change stays as it is. Once the base moves on, it is another line.\n", nil
+		return i.acceptWords(c, c.fresh.held, what, "and once its checks have passed there it is delivered, without a builder") + " `/writ reject` gives that up, and the change stays as it is. Once the base moves on, it is another line. What is asked of the change meanwhile waits.\n", nil
 	}
 	if !f.Head.AwaitsPaths() && !f.ReplacementHeld() {
 		return "", nil
@@ -209,13 +230,13 @@ func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error
 		c.left.held = h
 	}
 	if !f.Head.AwaitsPaths() {
-		return i.acceptWords(c, c.left.held, "The revision is done, and changes guarded paths") + " `/writ reject` gives it up, and the change stays as it is.\n", nil
+		return i.acceptWords(c, c.left.held, "The revision is done, and changes guarded paths", without) + " `/writ reject` gives it up, and the change stays as it is. A `/writ refresh` waits meanwhile.\n", nil
 	}
-	return i.acceptWords(c, c.left.held, "The work is done, and changes guarded paths") + " `/writ reject` ends it.\n", nil
+	return i.acceptWords(c, c.left.held, "The work is done, and changes guarded paths", without) + " `/writ reject` ends it.\n", nil
 }
 
 // acceptWords show what guarded paths would hold, and the line that accepts it.
-func (i *tracker) acceptWords(c *observation, h *Held, what string) string {
+func (i *tracker) acceptWords(c *observation, h *Held, what, then string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s: %s. Nothing of it was pushed to a branch. ", what, report.Counted(len(h.Paths), "path"))
 	if len(h.Diff) > maxShownDiff {
@@ -224,7 +245,7 @@ func (i *tracker) acceptWords(c *observation, h *Held, what string) string {
 		fence := fenceFor(h.Diff)
 		fmt.Fprintf(&b, "What they would hold, with everything spelled out that can't be seen:\n\n%s\n%s%s\n", fence+"diff", h.Diff, fence)
 	}
-	fmt.Fprintf(&b, "\nSomebody with the permission `%s` can accept exactly this by the first line of a comment, and it is delivered without another build:\n\n```\n/writ accept %s\n```\n\nIf any of it changes, the line counts for nothing.", plainWord(c.facts.Paths.Needs), h.Digest)
+	fmt.Fprintf(&b, "\nSomebody with the permission `%s` can accept exactly this by the first line of a comment, %s:\n\n```\n/writ accept %s\n```\n\nIf any of it changes, the line counts for nothing.", plainWord(c.facts.Paths.Needs), then, h.Digest)
 	return b.String()
 }
 
@@ -239,7 +260,7 @@ func (i *tracker) waitedWords(c *observation, what string) string {
 	case f.FixLapsed() && f.Sealed != nil && len(f.Sealed.Faults) > 0:
 		why = f.Sealed.Faults
 	case f.FixLapsed():
-		why = []kernel.Violation{{Code: kernel.CodeInstructionChanged, Detail: "What was said to its builder was edited or taken back, or its work is lost."}}
+		why = []kernel.Violation{{Code: kernel.CodeInstructionChanged, Detail: "What was said to its builder was edited or taken back, who said it may not ask for it any more, or its work is lost."}}
 	case f.RefreshNext():
 		why = f.RefusesRefresh()
 	default:

@@ -119,6 +119,11 @@ func TestP1_RevisionWaitsForItsGuardedPaths(t *testing.T) {
 	for name, meanwhile := range map[string]func(f *forged){
 		"nothing":           func(*forged) {},
 		"another process":   func(f *forged) { f.open() },
+		"its thread is resolved": func(f *forged) {
+			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
+			must(f.t, err)
+			must(f.t, f.scene.Owner.ResolveReview(f.t.Context(), f.scene.Repo, 2, said[0].ID))
+		},
 		"people talk of it": func(f *forged) { f.review(f.scene.Owner, "Is that so?"); f.saysThere(f.scene.Owner, "It is.") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -369,4 +374,103 @@ func TestP1_RejectedIsNotBegunAgain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestK11_RevisionToBeAcceptedIsCutOff: whether it dies before anybody was asked to accept its
+// guarded paths or after somebody did, what people say of it meanwhile makes it no other
+// revision: no second builder is paid, and the line that is shown is that of `task show`.
+func TestK11_RevisionToBeAcceptedIsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, at := range []kernel.Action{kernel.ActionSeal, kernel.ActionClaim, kernel.ActionJudge} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			f, _ := newReviewed(t, strings.Replace(guardedTerms, "[out.txt]", `["docs/**"]`, 1)+"close_on: merged\n")
+			f.exec.build = edits(t, map[string]string{"docs/a": hidden}, nil)
+			change := f.ref(changeRef)
+			f.says(f.scene.Owner, "/writ fix now")
+			goesOn := func() {
+				for range 6 {
+					f.clock.advance(3_600_000)
+					if _, err := f.task.Drive(t.Context(), DriveOptions{Actor: "writ", Yield: true}); err != nil {
+						t.Logf("not yet: %v", err)
+					}
+					f.showBranch()
+				}
+			}
+			if at == kernel.ActionSeal {
+				f.reach(at)
+				f.open()
+			}
+			goesOn()
+			f.review(f.scene.Owner, "Is that so?")
+			f.later()
+			held, err := HeldAt(t.Context(), f.repo, f.place.cfg.World, git.OID(f.ref(stateRef)))
+			if must(t, err); held == nil || "/writ accept "+string(held.Digest) != f.line() {
+				t.Errorf("at HEAD there is to accept %+v", held)
+			}
+			f.says(f.scene.Owner, f.line())
+			if at != kernel.ActionSeal {
+				f.reach(at)
+				f.open()
+			}
+			goesOn()
+			if parent := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", changeRef+"^")); parent != change || f.started() != 2 {
+				t.Errorf("%d builders, the change stands on %s; it says %s", f.started(), parent, f.marked("task")[0].Body)
+			}
+			f.verify(stateRef)
+		})
+	}
+}
+
+// TestS14_HeldRefreshThatCannotBeIsToldOf: who was answered that a refresh counts, which then
+// waited for its guarded paths, is told why it isn't done any more, once.
+func TestS14_HeldRefreshThatCannotBeIsToldOf(t *testing.T) {
+	t.Parallel()
+	f, _ := newGuardedDelivery(t, "")
+	f.moveBase(map[string]string{"a": "x\n"})
+	asked := f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	f.line()
+	f.reacted(asked, forge.ReactionDone)
+	f.push(changeRef, "Better", map[string]string{"out.txt": "hello again\n"})
+	for range 3 {
+		f.later()
+	}
+	f.reacted(asked, forge.ReactionDone)
+	if said := f.answeredWith(asked); !strings.Contains(said, string(kernel.CodeBranchTaken)) || len(f.marked("answer")) != 1 {
+		t.Errorf("it is answered %q, %d answers", said, len(f.marked("answer")))
+	}
+}
+
+// TestE1_RefreshWaitsForAHeldRevision: of two acts over delivered work the older one comes
+// first, also while it waits: what accepts the revision accepts nothing of the refresh, whose
+// line is shown once the revision is delivered.
+func TestE1_RefreshWaitsForAHeldRevision(t *testing.T) {
+	t.Parallel()
+	f, _, _ := newHeldRevision(t, "")
+	run, change, first := f.trailer("writ-run-id"), f.ref(changeRef), f.line()
+	base := f.moveBase(map[string]string{"a": "x\n"})
+	f.says(f.scene.Owner, "/writ refresh")
+	f.later()
+	if f.ref(changeRef) != change || f.line() != first {
+		t.Fatalf("the change is at %s, and to accept is %s", f.ref(changeRef), f.line())
+	}
+	f.says(f.scene.Owner, first)
+	for range 3 {
+		f.later()
+		f.showBranch()
+	}
+	f.revisedOn(change, run, "hello\n")
+	if f.line() == first {
+		t.Fatal("one line accepts both")
+	}
+	f.says(f.scene.Owner, f.line())
+	for range 3 {
+		f.later()
+		f.showBranch()
+	}
+	if parent := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", changeRef+"^")); parent != base || f.started() != 2 {
+		t.Errorf("the change stands on %s, %d builders", parent, f.started())
+	}
+	f.verify(stateRef)
 }

@@ -30,6 +30,13 @@ func (o *observer) readHead(ctx context.Context, c *observation, oid git.OID) (k
 	if err == nil {
 		err = o.readOrigin(ctx, c, h)
 	}
+	if err == nil && h.RefreshOwed && h.RefreshWaits == "" && len(c.head.Parents) == 1 {
+		if work, err := sealedAt(ctx, o.s.deps.Repo, c.head.Parents[0]); err != nil {
+			return h, err
+		} else if len(work.Diff.Guarded) > 0 {
+			h.RefreshWaits = kernel.WaitPaths // a revision that was cut off before anybody was asked
+		}
+	}
 	return h, err
 }
 

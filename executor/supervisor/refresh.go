@@ -642,7 +642,9 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 	switch {
 	case c.facts.ReplacementHeld():
 		return "", nil // what it waits for is said
-	case h.RefreshWaits == "":
+	case h.RefreshWaits == "", c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0 && r.Interrupted:
+	case c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0:
+		return "", nil // it was accepted, and is delivered next
 	case r.Fix != "":
 		return i.waitedWords(c, "Its revision"), nil
 	default:

@@ -106,7 +106,7 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		if err != nil {
 			return err
 		}
-		if answered && !outdone {
+		if answered && !outdone && !i.givenUp(c, a) {
 			continue
 		}
 		c.outdone[a.Comment] = outdone
@@ -115,6 +115,17 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 		f.Commands = append(f.Commands, owed)
 	}
 	return nil
+}
+
+// givenUp reports whether a command asks for something with delivered work that was never
+// begun, and isn't by now: whoever was answered that it counts is told why it doesn't. A stop
+// speaks for itself.
+func (i *tracker) givenUp(c *observation, a approval.Asked) bool {
+	f := c.facts
+	if i.worker.run != nil || !f.Delivered() || c.turnedDown || f.StopSeen() != "" || a.ID == f.Head.RefreshAct {
+		return false
+	}
+	return f.Refresh != nil && f.Refresh.Act == a.ID && len(f.RefusesRefresh()) > 0 || f.Fix != nil && f.Fix.Act == a.ID && len(f.RefusesFix()) > 0
 }
 
 // unanswered are the commands on the issue that this installation hasn't answered.

@@ -306,7 +306,7 @@ func Held(ctx context.Context, proc *wire.Process, at wire.Found, s Task) (*supe
 		}
 	}
 	if held == nil {
-		return nil, problem.Usage("Task %d has no work that waits for somebody to accept its guarded paths.", s.Number)
+		return nil, problem.Usage("Task %d has no sealed work that waits for somebody to accept its guarded paths. What a refresh waits for is on the issue.", s.Number)
 	}
 	return held, nil
 }
