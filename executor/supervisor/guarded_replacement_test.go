@@ -117,8 +117,8 @@ func newHeldRevision(t *testing.T, more string) (f *forged, checks *int, command
 func TestP1_RevisionWaitsForItsGuardedPaths(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(f *forged){
-		"nothing":           func(*forged) {},
-		"another process":   func(f *forged) { f.open() },
+		"nothing":         func(*forged) {},
+		"another process": func(f *forged) { f.open() },
 		"its thread is resolved": func(f *forged) {
 			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
 			must(f.t, err)
