@@ -18,7 +18,7 @@ const maxAccepters = 10
 // nothing.
 func (f Facts) accepters(digest canon.Digest) []Act {
 	var out []Act
-	since := f.anewSince()
+	since := f.AnewSince()
 	for _, c := range slices.Backward(f.Comments) {
 		cmd, ok := ParseCommand(c.Body)
 		if !ok || cmd.Verb != Accept || cmd.Fault != "" || cmd.Digest != digest || edited(c) || f.TurnedDown.Has(c.ID) || c.Author.ID == 0 || c.Author.Kind != forge.Person {

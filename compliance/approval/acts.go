@@ -215,10 +215,10 @@ func (f Facts) sinceLive(list []Act, i int) (out []Act) {
 	return out
 }
 
-// anewSince is the newest act of somebody who may that took back what was approved before it
+// AnewSince is the newest act of somebody who may that took back what was approved before it
 // was approved anew; "" where the newest that counts takes back, or nothing did. What was asked
 // or accepted before it isn't begun again by that approval.
-func (f Facts) anewSince() string {
+func (f Facts) AnewSince() string {
 	anew := false
 	for _, a := range f.acts() {
 		switch {

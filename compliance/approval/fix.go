@@ -44,7 +44,7 @@ func (f Facts) fixers(r Review, after, again string, settled func(comment int64)
 		}
 	}
 	var out []Act
-	since := f.anewSince()
+	since := f.AnewSince()
 	for _, c := range said {
 		cmd, ok := ParseCommand(c.Body)
 		a := Act{Verb: Fix, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Text: cmd.Text}

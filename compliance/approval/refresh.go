@@ -13,7 +13,7 @@ const maxRefreshers = 10
 // another one, and that nobody has settled or answered with a no, the newest first.
 func (f Facts) refreshers(after, again string, settled func(comment int64) bool) []Act {
 	var out []Act
-	since := f.anewSince()
+	since := f.AnewSince()
 	for _, c := range slices.Backward(f.Comments) {
 		cmd, ok := ParseCommand(c.Body)
 		a := Act{Verb: Refresh, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli()}

@@ -468,8 +468,14 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 	for _, v := range slices.Concat(why, f.Left) {
 		text += bullet(v)
 	}
+	if c.facts.StopSeen() != "" {
+		text += anewText
+	}
 	return forge.ReactionConfused, text
 }
+
+// anewText says how something is asked of delivered work once it was stopped.
+const anewText = "\nComment `/writ run`, which approves the task anew, and then ask for it again.\n"
 
 // outdone reports whether a command counts for nothing since a newer one does: git shows acts
 // that were done after it, and by it none, or at last a result that was put back for it to be

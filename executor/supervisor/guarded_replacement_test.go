@@ -474,3 +474,35 @@ func TestE1_RefreshWaitsForAHeldRevision(t *testing.T) {
 	}
 	f.verify(stateRef)
 }
+
+// TestI4_AskedAgainAfterAReject: who rejected what was asked of delivered work finds out how he
+// asks again, and it is done then, for a line of its own.
+func TestI4_AskedAgainAfterAReject(t *testing.T) {
+	t.Parallel()
+	f, _, _ := newHeldRevision(t, "")
+	change := f.ref(changeRef)
+	f.says(f.scene.Owner, "/writ reject")
+	f.later()
+	refused := f.says(f.scene.Owner, "/writ fix again")
+	f.later()
+	f.reacted(refused, forge.ReactionConfused)
+	if said := f.answeredWith(refused); !strings.Contains(said, "Comment `/writ run`") {
+		t.Errorf("it is answered %q", said)
+	}
+	anew := f.says(f.scene.Owner, "/writ run")
+	f.later()
+	f.reacted(anew, forge.ReactionDone)
+	if said := f.answeredWith(anew); !strings.Contains(said, "ask for it once more") || f.started() != 2 {
+		t.Errorf("it is answered %q, %d builders", said, f.started())
+	}
+	f.says(f.scene.Owner, "/writ fix again")
+	for range 2 {
+		f.later()
+	}
+	f.says(f.scene.Owner, f.line())
+	f.later()
+	if parent := strings.TrimSpace(gittest.Git(t, f.bare, "rev-parse", changeRef+"^")); parent != change || f.started() != 3 {
+		t.Errorf("the change stands on %s, %d builders; it says %s", parent, f.started(), f.marked("task")[0].Body)
+	}
+	f.verify(stateRef)
+}

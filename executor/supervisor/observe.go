@@ -58,6 +58,7 @@ type observation struct {
 	fresh           *fresh            // delivered work, made again on the base as it is now, where that was asked for
 	fix             *revised          // what a revision of it begins with, where that was asked for
 	outdone         map[int64]bool    // commands for which a newer one counts, by their comment
+	anewSince       string            // the act that took back what was approved anew since, "" for none
 	reviewed        bool              // what people said of the change was read
 	origin          git.OID           // base that revised work at HEAD was first delivered on, "" of other work
 	task            *subject

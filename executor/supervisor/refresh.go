@@ -713,6 +713,9 @@ func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reactio
 		text += bullet(v)
 		conflict = conflict || v.Code == kernel.CodeBaseMoved
 	}
+	if c.facts.StopSeen() != "" {
+		text += anewText
+	}
 	if conflict {
 		text += "\nMerge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords()
 	}

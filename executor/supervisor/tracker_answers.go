@@ -81,7 +81,7 @@ func (i *tracker) readCommands(ctx context.Context, c *observation, f *kernel.Is
 			explain = max(explain, a.Comment)
 		}
 	}
-	c.replies, c.outdone = map[int64]wording{}, map[int64]bool{}
+	c.replies, c.outdone, c.anewSince = map[int64]wording{}, map[int64]bool{}, seen.AnewSince()
 	for _, a := range approval.Owed(approval.Commands(*seen), now) {
 		if len(f.Commands) == maxAnswers {
 			break
@@ -187,6 +187,8 @@ func (i *tracker) wordsFor(c *observation, a approval.Asked, stands kernel.Decis
 		return forge.ReactionConfused, "" // the status comment has the line that approves
 	case c.facts.Delivered() && c.turnedDown && cmd.Verb != approval.Retry:
 		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
+	case (cmd.Verb == approval.Run || cmd.Verb == approval.Approve) && c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(c.anewSince, head.Act) && kernel.NewerAct(a.ID, c.anewSince):
+		return forge.ReactionDone, "The stop is over. The work stands as it was delivered, and what was asked of it before isn't begun again: ask for it once more.\n"
 	case c.facts.AwaitsMerge() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
 		return forge.ReactionConfused, "The work is verified and waits for the merge of its change. To have other work instead, close the change unmerged first. " + i.againWords()
 	case c.facts.Delivered() && !c.turnedDown && kernel.NewerAct(a.ID, head.Act):
