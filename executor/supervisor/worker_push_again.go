@@ -76,9 +76,9 @@ func (w *worker) setDelivering(on bool) {
 }
 
 // unsettledResult reports whether the server left the push of a result without an answer,
-// or took it and doesn't show it.
+// or took it and no look has shown it.
 func unsettledResult(pending, unseen *push) bool {
-	return pending != nil && pending.result() || unseen != nil && unseen.hidden != 0 && unseen.result()
+	return pending != nil && pending.result() || unseen != nil && unseen.result()
 }
 
 // Undelivered reports whether work of the task is judged and wasn't delivered yet, since the
