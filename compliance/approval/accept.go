@@ -24,7 +24,7 @@ func (f Facts) accepters(digest canon.Digest) []Act {
 		if !ok || cmd.Verb != Accept || cmd.Fault != "" || cmd.Digest != digest || edited(c) || f.TurnedDown.Has(c.ID) || c.Author.ID == 0 || c.Author.Kind != forge.Person {
 			continue
 		}
-		if a := (Act{Verb: Accept, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest}); since == "" || kernel.NewerAct(a.ID(), since) {
+		if a := (Act{Verb: Accept, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Digest: cmd.Digest}); kernel.NewerAct(a.ID(), since) {
 			out = append(out, a)
 		}
 	}

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -15,8 +14,6 @@ import (
 )
 
 const (
-	// maxFixers bounds about how many accounts the forge is asked for one command.
-	maxFixers = 10
 	// maxReviewers bounds of how many accounts the comments of a revision may be: each
 	// is asked about at every look.
 	maxReviewers = 20
@@ -33,9 +30,7 @@ type Review struct {
 	Said      []forge.ReviewComment
 }
 
-// fixers are the unedited comments, on the change or the issue, that ask for a further
-// revision, came after an act or are another one, and that nobody has settled or answered with
-// a no, the newest first.
+// fixers are the [Facts.requests] for a revision, on the change or the issue.
 func (f Facts) fixers(r Review, after, again string, settled func(comment int64) bool) []Act {
 	said := slices.Clone(f.Comments)
 	for _, c := range r.Said {
@@ -43,42 +38,21 @@ func (f Facts) fixers(r Review, after, again string, settled func(comment int64)
 			said = append(said, c.Comment)
 		}
 	}
-	var out []Act
-	since := f.AnewSince()
-	for _, c := range said {
-		cmd, ok := ParseCommand(c.Body)
-		a := Act{Verb: Fix, Actor: c.Author, Ref: c.ID, At: c.CreatedAt.UnixMilli(), Text: cmd.Text}
-		if ok && cmd.Verb == Fix && cmd.Fault == "" && !edited(c) && c.Author.ID != 0 && (kernel.NewerAct(a.ID(), after) || a.ID() == again) && (since == "" || kernel.NewerAct(a.ID(), since)) && !settled(c.ID) && !f.TurnedDown.Has(c.ID) {
-			out = append(out, a)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Act) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Ref, a.Ref)) })
-	return out[:min(len(out), maxFixers)]
+	return f.requests(Fix, said, after, again, settled)
 }
 
 // Fixers are the accounts whose live permission decides whether somebody who may asks for a
 // revision, after the act that asked last, or by it again. Ask, and put the answers
 // into Permissions.
 func Fixers(f Facts, r Review, after, again string, settled func(comment int64) bool) []int64 {
-	var out []int64
-	for _, a := range f.fixers(r, after, again, settled) {
-		if f.unknown(a) && !slices.Contains(out, a.Actor.ID) {
-			out = append(out, a.Actor.ID)
-		}
-	}
-	return out
+	return f.unheard(f.fixers(r, after, again, settled))
 }
 
 // FixAsked is the newest act after one, or another one again, that asks for a further
 // revision, by somebody who could approve, and that nobody has settled; zero where there is
 // none.
 func FixAsked(f Facts, r Review, after, again string, settled func(comment int64) bool) Act {
-	for _, a := range f.fixers(r, after, again, settled) {
-		if f.mayNot(a) == nil {
-			return a
-		}
-	}
-	return Act{}
+	return f.newestOf(f.fixers(r, after, again, settled))
 }
 
 // FixStands reports whether an act that asks for a revision is there as it was, by somebody
