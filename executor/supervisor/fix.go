@@ -234,9 +234,8 @@ func (o *observer) saidBefore(ctx context.Context, c *observation, act approval.
 	if err != nil {
 		return said, gitTrouble(err)
 	}
-	data, err := o.readFile(ctx, below.Tree, replay.FileSeedPack)
-	var pack kernel.SeedPack
-	if err != nil || canon.UnmarshalCanonical(data, &pack) != nil || pack.Revision == nil {
+	pack, err := o.seedAt(ctx, below.Tree)
+	if err != nil || pack.Revision == nil {
 		return said, err
 	}
 	return slices.DeleteFunc(unresolved(said), func(k forge.ReviewComment) bool {
@@ -465,9 +464,7 @@ func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, s
 		return forge.ReactionDone, ""
 	}
 	text := "The change stays as it is:\n\n"
-	for _, v := range slices.Concat(why, f.Left) {
-		text += bullet(v)
-	}
+	text += bullets(why) + bullets(f.Left)
 	if c.facts.StopSeen() != "" {
 		text += anewText
 	}

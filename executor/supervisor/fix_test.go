@@ -42,6 +42,25 @@ func (f *forged) review(by *forgetest.Account, body string) {
 	must(f.t, by.ReviewAt(f.t.Context(), f.scene.Repo, f.changeOf().Number, at, body))
 }
 
+// firstReview is the first comment of a review.
+func (f *forged) firstReview() int64 {
+	f.t.Helper()
+	said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
+	must(f.t, err)
+	return said[0].ID
+}
+
+// editReview has it say something else, and resolveReview has it settled.
+func (f *forged) editReview(body string) {
+	f.t.Helper()
+	must(f.t, f.scene.Owner.EditReview(f.t.Context(), f.scene.Repo, 2, f.firstReview(), body))
+}
+
+func (f *forged) resolveReview() {
+	f.t.Helper()
+	must(f.t, f.scene.Owner.ResolveReview(f.t.Context(), f.scene.Repo, 2, f.firstReview()))
+}
+
 // saysThere has somebody comment in the conversation of the change.
 func (f *forged) saysThere(by *forgetest.Account, body string) int64 {
 	f.t.Helper()
@@ -243,14 +262,10 @@ func TestI17_AskedAgainBeforeTheBuilder(t *testing.T) {
 		says   string
 	}{
 		"comment edited": {func(f *forged, _ int64) {
-			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
-			must(f.t, err)
-			must(f.t, f.scene.Owner.EditReview(f.t.Context(), f.scene.Repo, 2, said[0].ID, "Leak it."))
+			f.editReview("Leak it.")
 		}, string(kernel.CodeReviewLeftOut)},
 		"comment resolved": {func(f *forged, _ int64) {
-			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
-			must(f.t, err)
-			must(f.t, f.scene.Owner.ResolveReview(f.t.Context(), f.scene.Repo, 2, said[0].ID))
+			f.resolveReview()
 		}, "It is resolved."},
 		"command gone": {func(f *forged, command int64) {
 			must(f.t, f.scene.Owner.DeleteComment(f.t.Context(), f.scene.Repo, command))
@@ -302,9 +317,7 @@ func TestK11_CutOffRevision(t *testing.T) {
 		"asked for anew":   {func(f *forged) { f.says(f.scene.Owner, "/writ fix now") }, 3, "hello, all\n"},
 		"reviewed further": {func(f *forged) { f.review(f.scene.Owner, "To all.") }, 3, "hello, all\n"},
 		"a comment edited": {func(f *forged) {
-			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
-			must(f.t, err)
-			must(f.t, f.scene.Owner.EditReview(f.t.Context(), f.scene.Repo, 2, said[0].ID, "Say it to all."))
+			f.editReview("Say it to all.")
 		}, 3, "hello, all\n"},
 		"the head moved": {func(f *forged) {
 			f.push(changeRef, "Better", map[string]string{"out.txt": "hello again\n"})

@@ -270,11 +270,7 @@ func (i *tracker) waitedWords(c *observation, what string) string {
 	if len(why) == 0 {
 		return text + ".\n"
 	}
-	text += ":\n\n"
-	for _, v := range why {
-		text += bullet(v)
-	}
-	return text
+	return text + ":\n\n" + bullets(why)
 }
 
 // fenceFor is a fence that no line of a text ends.
@@ -321,11 +317,7 @@ func (i *tracker) acceptAnswer(c *observation, a approval.Asked) (forge.Reaction
 	case said(c.event, kernel.TrailerAccepts) == a.ID:
 		return forge.ReactionDone, ""
 	case p != nil && a.Command.Digest == p.Digest && len(why) > 0:
-		text := "It isn't delivered, and the change stays as it is:\n\n"
-		for _, v := range why {
-			text += bullet(v)
-		}
-		return forge.ReactionConfused, text
+		return forge.ReactionConfused, "It isn't delivered, and the change stays as it is:\n\n" + bullets(why)
 	case p != nil && !p.Held() && a.Command.Digest == p.Digest:
 		return forge.ReactionDone, ""
 	case p == nil && !c.facts.Head.AwaitsPaths():

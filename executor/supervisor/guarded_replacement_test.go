@@ -97,11 +97,14 @@ func TestS14_HeldRefreshIsGivenUp(t *testing.T) {
 	}
 }
 
+// guardedDocs are terms under which what newReviewed delivers is free, and docs are guarded.
+var guardedDocs = strings.Replace(guardedTerms, "[out.txt]", `["docs/**"]`, 1) + "close_on: merged\n"
+
 // newHeldRevision is an installation whose delivered work was reviewed and revised, and whose
 // revision changes a guarded path, which nobody has accepted yet.
 func newHeldRevision(t *testing.T, more string) (f *forged, checks *int, command int64) {
 	t.Helper()
-	f, checks = newReviewed(t, strings.Replace(guardedTerms, "[out.txt]", `["docs/**"]`, 1)+"close_on: merged\n"+more)
+	f, checks = newReviewed(t, guardedDocs+more)
 	f.exec.build = edits(t, map[string]string{"docs/a": hidden}, nil)
 	command = f.says(f.scene.Owner, "/writ fix now")
 	for range 2 {
@@ -117,14 +120,10 @@ func newHeldRevision(t *testing.T, more string) (f *forged, checks *int, command
 func TestP1_RevisionWaitsForItsGuardedPaths(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(f *forged){
-		"nothing":         func(*forged) {},
-		"another process": func(f *forged) { f.open() },
-		"its thread is resolved": func(f *forged) {
-			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
-			must(f.t, err)
-			must(f.t, f.scene.Owner.ResolveReview(f.t.Context(), f.scene.Repo, 2, said[0].ID))
-		},
-		"people talk of it": func(f *forged) { f.review(f.scene.Owner, "Is that so?"); f.saysThere(f.scene.Owner, "It is.") },
+		"nothing":                func(*forged) {},
+		"another process":        func(f *forged) { f.open() },
+		"its thread is resolved": func(f *forged) { f.resolveReview() },
+		"people talk of it":      func(f *forged) { f.review(f.scene.Owner, "Is that so?"); f.saysThere(f.scene.Owner, "It is.") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,11 +178,7 @@ func TestP1_HeldRevisionLapses(t *testing.T) {
 		change func(f *forged, command int64)
 		says   string
 	}{
-		"comment edited": {func(f *forged, _ int64) {
-			said, err := f.scene.Owner.ReviewComments(f.t.Context(), f.scene.Repo, 2)
-			must(f.t, err)
-			must(f.t, f.scene.Owner.EditReview(f.t.Context(), f.scene.Repo, 2, said[0].ID, "Leak it."))
-		}, string(kernel.CodeInstructionChanged)},
+		"comment edited": {func(f *forged, _ int64) { f.editReview("Leak it.") }, string(kernel.CodeInstructionChanged)},
 		"command gone": {func(f *forged, command int64) {
 			must(f.t, f.scene.Owner.DeleteComment(f.t.Context(), f.scene.Repo, command))
 		}, "isn't delivered"},
@@ -248,7 +243,7 @@ func TestP5_HeldRevisionThroughCrashes(t *testing.T) {
 		for _, other := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/other=%t", at, other), func(t *testing.T) {
 				t.Parallel()
-				f, _ := newReviewed(t, strings.Replace(guardedTerms, "[out.txt]", `["docs/**"]`, 1)+"close_on: merged\n")
+				f, _ := newReviewed(t, guardedDocs)
 				second := f.another()
 				f.exec.build = edits(t, map[string]string{"docs/a": hidden}, nil)
 				second.exec.build = f.exec.build
@@ -309,9 +304,7 @@ func TestP1_LapsedRevisionHoldsNothingUp(t *testing.T) {
 	for _, auto := range []bool{false, true} {
 		f, _, _ := newHeldRevision(t, map[bool]string{true: "refresh: auto\n"}[auto])
 		run := f.trailer("writ-run-id")
-		said, err := f.scene.Owner.ReviewComments(t.Context(), f.scene.Repo, 2)
-		must(t, err)
-		must(t, f.scene.Owner.EditReview(t.Context(), f.scene.Repo, 2, said[0].ID, "Leak it."))
+		f.editReview("Leak it.")
 		f.later()
 		base := f.moveBase(map[string]string{"a": "x\n"})
 		if auto {
@@ -384,7 +377,7 @@ func TestK11_RevisionToBeAcceptedIsCutOff(t *testing.T) {
 	for _, at := range []kernel.Action{kernel.ActionSeal, kernel.ActionClaim, kernel.ActionJudge} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
-			f, _ := newReviewed(t, strings.Replace(guardedTerms, "[out.txt]", `["docs/**"]`, 1)+"close_on: merged\n")
+			f, _ := newReviewed(t, guardedDocs)
 			f.exec.build = edits(t, map[string]string{"docs/a": hidden}, nil)
 			change := f.ref(changeRef)
 			f.says(f.scene.Owner, "/writ fix now")

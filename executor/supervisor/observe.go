@@ -162,16 +162,12 @@ func (t *Task) readWork(ctx context.Context, c *observation, issue Issue) error 
 	if err := t.observer.readFix(ctx, c, issue.seen); err != nil {
 		return err
 	}
-	if t.worker.run == nil && !c.facts.Delivered() { // what HEAD waits with decides whether a claim is wanted
+	t.observer.readTask(c, issue)
+	if t.worker.run == nil { // the terms decide what is next, and that whether a claim is wanted
 		if err := t.observer.readPaths(ctx, c, issue.seen); err != nil {
 			return err
 		}
-	}
-	t.observer.readTask(ctx, c, issue)
-	if t.worker.run == nil && c.facts.Delivered() { // the terms decide what is to replace it
-		if err := t.observer.readPaths(ctx, c, issue.seen); err != nil {
-			return err
-		}
+		t.observer.readRoom(ctx, c)
 	}
 	for _, read := range []func(context.Context, *observation) error{t.worker.readUnpushed, t.observer.readStray} {
 		if err := read(ctx, c); err != nil {

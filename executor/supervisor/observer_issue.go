@@ -156,7 +156,7 @@ func (o *observer) reapproved(issue Issue, f kernel.Facts) bool {
 
 // readTask fills in the facts of issue, contract and environment. A run is
 // judged by what was pinned at its claim; only the digest is compared anew.
-func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
+func (o *observer) readTask(c *observation, issue Issue) {
 	in := c.intake
 	c.facts.Act, c.facts.Asked = issue.Act, issue.Asked
 	c.facts.Approved, c.facts.Current = in.Approval.Digest, in.Current
@@ -177,7 +177,11 @@ func (o *observer) readTask(ctx context.Context, c *observation, issue Issue) {
 	if c.facts.Refused = o.worker.ruling.refused; len(c.facts.Refused) > 0 {
 		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
 	}
-	if kernel.WantsClaim(c.facts) {
+}
+
+// readRoom reads what a run needs, where a claim is wanted.
+func (o *observer) readRoom(ctx context.Context, c *observation) {
+	if in := c.intake; kernel.WantsClaim(c.facts) {
 		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outwardFaults(in), o.baseFaults(c))
 		o.s.locked(func() { o.readBudget(c) })
 	}

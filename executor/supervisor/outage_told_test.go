@@ -25,6 +25,33 @@ func (f *forged) outlast(lasts time.Duration) {
 	}
 }
 
+// onItsWay reports whether a stop would meet a result that was pushed.
+func (f *forged) onItsWay() bool {
+	is, _ := f.sup.Unsettled(1)
+	return is
+}
+
+// undelivered reports whether it would meet judged work.
+func (f *forged) undelivered() bool {
+	_, is := f.sup.Unsettled(1)
+	return is
+}
+
+// TestP10_ResultThatNoLookHasShown: from its push until a look shows it, a result is on its
+// way, for a server may lose it.
+func TestP10_ResultThatNoLookHasShown(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	f.reach(kernel.ActionResult)
+	if !f.onItsWay() {
+		t.Error("it was pushed, and isn't on its way")
+	}
+	f.drive()
+	if f.onItsWay() {
+		t.Error("it was shown, and is on its way still")
+	}
+}
+
 // TestP10_UndeliveredWorkIsThere: work that the server couldn't take is something to stop,
 // between two tries and in one, and isn't once it was delivered or stopped.
 func TestP10_UndeliveredWorkIsThere(t *testing.T) {
@@ -32,18 +59,18 @@ func TestP10_UndeliveredWorkIsThere(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		f := newTold(t, nil)
 		gittest.Hook(t, f.bare, "pre-receive", `while read old new ref; do case $ref in refs/heads/*) echo "fatal: write error: No space left on device" >&2; exit 1;; esac; done`)
-		if st := f.drive(); !st.Unable || !f.sup.Undelivered(1) {
-			t.Fatalf("it stands %s, and there is something to stop: %t", st.Decision.Standing, f.sup.Undelivered(1))
+		if st := f.drive(); !st.Unable || !f.undelivered() {
+			t.Fatalf("it stands %s, and there is something to stop: %t", st.Decision.Standing, f.undelivered())
 		}
 		f.clock.advance(outageFar.Milliseconds())
 		f.task.Close()
-		if !f.sup.Undelivered(1) {
+		if !f.undelivered() {
 			t.Error("between two tries there is nothing to stop")
 		}
 		task, err := f.sup.Open(t.Context(), 1, nil)
 		must(t, err)
 		t.Cleanup(task.Close)
-		if f.task = task; !f.sup.Undelivered(1) {
+		if f.task = task; !f.undelivered() {
 			t.Error("once it is driven again there is nothing to stop")
 		}
 		gittest.Hook(t, f.bare, "pre-receive", "exit 0")
@@ -51,7 +78,7 @@ func TestP10_UndeliveredWorkIsThere(t *testing.T) {
 			f.says(f.scene.Owner, "/writ stop")
 		}
 		f.drive()
-		if f.sup.Undelivered(1) {
+		if f.undelivered() {
 			t.Errorf("HEAD is %s, and there is something to stop", f.trailer("aynig-state"))
 		}
 	}

@@ -553,10 +553,14 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	head, run := git.OID(h.OID), w.run
 	parent, seq, late := head, c.facts.NextSeq(), stated{}
 	if d.AsksAgain {
-		if err := w.sealHeld(c); err != nil {
-			return nil, err
+		inputs, work := c.inputs, c.unpushed
+		if run != nil && run.fixes != "" && d.RefreshWaits == kernel.WaitPaths { // with the word of the checks that it passed
+			inputs = run.entries
+			if work, err = workOf(run).Files(); err != nil {
+				return nil, err
+			}
 		}
-		if late, _, err = w.sealLate(&c.observation, objs); err != nil {
+		if late, _, err = w.sealLate(&c.observation, objs, inputs, work); err != nil {
 			return nil, err
 		}
 	}
@@ -575,16 +579,6 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 		return e, nil
 	}
 	return w.killFirst(e), nil
-}
-
-// sealHeld has the work of a revision that waits for its guarded paths sealed right below the
-// result that is put back, with the word of the checks that it passed.
-func (w *worker) sealHeld(c *cycle) (err error) {
-	if r := w.run; r != nil && r.fixes != "" && c.decision.RefreshWaits == kernel.WaitPaths {
-		c.inputs = r.entries
-		c.unpushed, err = workOf(r).Files()
-	}
-	return err
 }
 
 // resultTrailers are those of a delivered result.
@@ -639,12 +633,10 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 		text, what = "\nIts revision didn't hold", "revise it"
 	}
 	h := c.facts.Head
-	switch {
-	case c.facts.ReplacementHeld():
-		return "", nil // what it waits for is said
-	case h.RefreshWaits == "", c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0 && r.Interrupted:
-	case c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0:
-		return "", nil // it was accepted, and is delivered next
+	switch goesOn := c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0; {
+	case c.facts.ReplacementHeld(), goesOn && !r.Interrupted:
+		return "", nil // what it waits for is said, or it was accepted and is delivered next
+	case h.RefreshWaits == "" || goesOn:
 	case r.Fix != "":
 		return i.waitedWords(c, "Its revision"), nil
 	default:
@@ -658,9 +650,7 @@ func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, err
 		text = strings.TrimSuffix(text, ".") + ":\n"
 	}
 	text += "\n"
-	for _, v := range r.Violations {
-		text += bullet(v)
-	}
+	text += bullets(r.Violations)
 	fix, refresh := c.facts.Fix, c.facts.Refresh
 	again := h.RefreshOwed && (refresh != nil && refresh.Act == h.RefreshAct || fix != nil && fix.Act == h.RefreshAct)
 	if again && h.NotBefore > 0 {

@@ -242,7 +242,7 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 func (i *tracker) mayWaitStill(c *observation) bool {
 	_, done := c.wanted()
 	h := c.facts.Head
-	waits := kernel.NewerAct(c.toldWait, done) && kernel.NewerAct(c.toldWait, h.Act) || h.RefreshWaits != "" && h.RefreshOwed
+	waits := kernel.NewerAct(c.toldWait, done) && kernel.NewerAct(c.toldWait, h.Act) || h.RefreshWaits != ""
 	return !c.reviewed && c.facts.Delivered() && waits
 }
 
@@ -638,6 +638,14 @@ func (i *tracker) changeWords(c *observation, ch *kernel.ChangeFacts) string {
 // other change can be made.
 func (i *tracker) againWords() string {
 	return "To have it done again, delete the branch `" + plainWord(i.changeBranch()) + "`, then comment `/writ retry` and what should be different.\n"
+}
+
+// bullets are violations as a list.
+func bullets(list []kernel.Violation) (text string) {
+	for _, v := range list {
+		text += bullet(v)
+	}
+	return text
 }
 
 // bullet is a violation as an item of a list.

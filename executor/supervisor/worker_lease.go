@@ -58,7 +58,7 @@ func (w *worker) prepareStalled(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	parent, seq := head, c.facts.NextSeq()
-	late, work, err := w.sealLate(&c.observation, objs)
+	late, work, err := w.sealLate(&c.observation, objs, c.inputs, c.unpushed)
 	if err != nil {
 		return nil, err
 	}

@@ -81,32 +81,18 @@ func unsettledResult(pending, unseen *push) bool {
 	return pending != nil && pending.result() || unseen != nil && unseen.result()
 }
 
-// Undelivered reports whether work of the task is judged and wasn't delivered yet, since the
-// server can't take it: nothing of it runs, and a stop has something to end.
-func (s *Supervisor) Undelivered(number int64) (is bool) {
+// Unsettled reports what a stop of the task would meet though nothing of it runs: a result that
+// was pushed, and of which nobody knows yet what became, for it has no answer or no look has
+// shown it; or work that is judged and that the server couldn't take yet.
+func (s *Supervisor) Unsettled(number int64) (onItsWay, undelivered bool) {
 	s.locked(func() {
 		if t := s.open[number]; t != nil {
 			t.worker.guard.Lock()
 			defer t.worker.guard.Unlock()
-			is = t.worker.undelivered
+			onItsWay, undelivered = t.worker.delivering, t.worker.undelivered
 		} else if p := s.parked[number]; p != nil {
-			is = p.run != nil
+			onItsWay, undelivered = unsettledResult(p.pending, p.unseen), p.run != nil
 		}
 	})
-	return is
-}
-
-// Delivering reports whether a result of the task was pushed and nobody knows yet what
-// became of it: it has no answer, or the server took it and doesn't show it.
-func (s *Supervisor) Delivering(number int64) (is bool) {
-	s.locked(func() {
-		if t := s.open[number]; t != nil {
-			t.worker.guard.Lock()
-			defer t.worker.guard.Unlock()
-			is = t.worker.delivering
-		} else if p := s.parked[number]; p != nil {
-			is = unsettledResult(p.pending, p.unseen)
-		}
-	})
-	return is
+	return onItsWay, undelivered
 }

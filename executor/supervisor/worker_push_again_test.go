@@ -113,7 +113,7 @@ func TestP10_UnansweredResultIsTakenBack(t *testing.T) {
 					}
 				}
 				f.reach(kernel.ActionResult)
-				if !f.sup.Delivering(1) || f.task.worker.pending == nil {
+				if !f.onItsWay() || f.task.worker.pending == nil {
 					t.Error("nobody knows that a result is on its way")
 				}
 				if when != "while it hangs" {
@@ -134,7 +134,7 @@ func TestP10_UnansweredResultIsTakenBack(t *testing.T) {
 				f.wants(f.reach(kernel.ActionWait), kernel.StandActing, c.code)
 				f.wants(f.later(), kernel.StandWaiting)
 				f.stopped(c.code)
-				if u.again != tries || f.sup.Delivering(1) {
+				if u.again != tries || f.onItsWay() {
 					t.Errorf("it was pushed again %d times", u.again-tries)
 				}
 				f.open()
@@ -415,7 +415,7 @@ func TestP10_LostResultIsTakenBack(t *testing.T) {
 					if _, err := f.task.Tick(t.Context(), kernel.RequestTick, "writ"); err == nil || f.ref(changeRef) != "" {
 						t.Errorf("looked with %v, the change branch is %q", err, f.ref(changeRef))
 					}
-					if !f.sup.Delivering(1) {
+					if !f.onItsWay() {
 						t.Error("nobody knows that a result is on its way")
 					}
 				}
@@ -442,7 +442,7 @@ func TestP10_LostResultIsTakenBack(t *testing.T) {
 				if f.ref(changeRef) != "" || f.trailer("aynig-state") == "completed" || f.started() != 1 {
 					t.Errorf("%d builders, HEAD is %s", f.started(), f.trailer("aynig-state"))
 				}
-				if name != "halt" && f.sup.Delivering(1) {
+				if name != "halt" && f.onItsWay() {
 					t.Error("what was taken back is said to be on its way")
 				}
 				if name == "halt" {

@@ -166,14 +166,15 @@ func (w *worker) readUnpushed(ctx context.Context, c *observation) error {
 	return nil
 }
 
-// sealLate adds the renewal of a dead lease of ours that seals what only our store has.
-// It is not there where nothing is to be sealed, or the lease can't be renewed, or the
-// server doesn't take it: then it stays in the store, for a claim to bring it.
-func (w *worker) sealLate(c *observation, objs *git.Objects) (made stated, tree git.OID, err error) {
-	if c.unpushed == nil || w.bare {
+// sealLate adds the renewal of the lease at HEAD that seals work beside the lease's inputs:
+// what only our store has of a dead lease of ours, or what ends unpushed. It is not there
+// where nothing is to be sealed, or the lease can't be renewed, or the server doesn't take it:
+// then it stays in the store, for a claim to bring it.
+func (w *worker) sealLate(c *observation, objs *git.Objects, inputs []git.Entry, work map[string][]byte) (made stated, tree git.OID, err error) {
+	if work == nil || w.bare {
 		return made, "", nil
 	}
-	if tree, err = evidence(objs, slices.Clone(c.inputs), c.unpushed); err != nil {
+	if tree, err = evidence(objs, slices.Clone(inputs), work); err != nil {
 		return made, "", err
 	}
 	made, err = w.stateCommit(c, objs, stateCommit{

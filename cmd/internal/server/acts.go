@@ -73,14 +73,15 @@ func (w *served) there(ctx context.Context, task int64) (unsure string, err erro
 
 // stopTask stops what runs. said is "" where something did.
 func (s *server) stopTask(ctx context.Context, w *served, k scheduler.Key, r installation.Request) (said string, err error) {
-	held := s.metrics.holds(k) || w.sup.Delivering(k.Task) || w.sup.Undelivered(k.Task)
+	onItsWay, undelivered := w.sup.Unsettled(k.Task)
+	held := s.metrics.holds(k) || onItsWay || undelivered
 	if err := s.sched.Ask(ctx, k, r.Act, r.Actor, r.Reason); err != nil {
 		return "", err
 	}
 	if !held && !s.metrics.holds(k) {
 		return fmt.Sprintf("task %d wasn't running in this server, so nothing was stopped; what was approved or due waits for another approval now. `writ task halt %[1]d` keeps it from starting", k.Task), nil
 	}
-	if w.sup.Delivering(k.Task) {
+	if onItsWay, _ = w.sup.Unsettled(k.Task); onItsWay {
 		return fmt.Sprintf("task %d: the stop is stored; its result was on its way to git already, and whichever git takes first counts. `writ task show %[1]d` says which", k.Task), nil
 	}
 	return "", nil
