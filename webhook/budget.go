@@ -135,13 +135,6 @@ func (s *slot) keep() error {
 	return nil
 }
 
-// lost reports whether the delivery had to give way.
-func (s *slot) lost() bool {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	return s.released
-}
-
 // release gives everything back. Only the first call counts.
 func (s *slot) release() {
 	s.of.mu.Lock()

@@ -1,13 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -103,4 +113,107 @@ func testNames(dir string) ([]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// compiler checks the types of one package with files of a mutant in it, against
+// the export data of what the package imports. It reads and parses the package
+// once, whatever the number of its mutants, and links nothing.
+type compiler struct {
+	fset  *token.FileSet
+	imp   types.Importer
+	mu    sync.Mutex
+	files map[string]*ast.File // by their slash paths from the repository's root
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+}
+
+// compilers gives one for each package of the repository that has files which
+// the mutants change, by its directory's slash path.
+func compilers(ctx context.Context, top string, mutants []mutant) (map[string]*compiler, error) {
+	var dirs []string
+	for _, m := range mutants {
+		for _, e := range m.edits {
+			if strings.HasSuffix(e.file, ".go") {
+				dirs = append(dirs, "./"+path.Dir(e.file))
+			}
+		}
+	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	if len(dirs) == 0 {
+		return nil, nil
+	}
+	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles"}, dirs...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = top
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	exports, pkgs := map[string]string{}, map[string]listed{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		exports[p.ImportPath] = p.Export
+		if dir, err := filepath.Rel(top, p.Dir); err == nil && slices.Contains(dirs, "./"+filepath.ToSlash(dir)) {
+			pkgs[filepath.ToSlash(dir)] = p
+		}
+	}
+	found := map[string]*compiler{}
+	for dir, p := range pkgs {
+		if found[dir], err = newCompiler(dir, p, exports); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func newCompiler(dir string, p listed, exports map[string]string) (*compiler, error) {
+	c := &compiler{fset: token.NewFileSet(), files: map[string]*ast.File{}}
+	c.imp = importer.ForCompiler(c.fset, "gc", func(name string) (io.ReadCloser, error) {
+		if exports[name] == "" {
+			return nil, fmt.Errorf("go list gave no export data of %s", name)
+		}
+		return os.Open(exports[name])
+	})
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		c.files[path.Join(dir, name)] = file
+	}
+	if err := c.check(nil); err != nil {
+		return nil, fmt.Errorf("%s without any mutant: %w", dir, err)
+	}
+	return c, nil
+}
+
+// check compiles the package with these texts instead of the files of the same
+// paths. Files of other packages, and those that aren't built here, are not
+// looked at.
+func (c *compiler) check(texts map[string]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	files := make([]*ast.File, 0, len(c.files))
+	for name, file := range c.files {
+		if text, ok := texts[name]; ok {
+			var err error
+			if file, err = parser.ParseFile(c.fset, name, text, parser.SkipObjectResolution); err != nil {
+				return err
+			}
+		}
+		files = append(files, file)
+	}
+	conf := types.Config{Importer: c.imp, Sizes: types.SizesFor("gc", runtime.GOARCH)}
+	_, err := conf.Check("p", c.fset, files, nil)
+	return err
 }

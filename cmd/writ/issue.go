@@ -7,7 +7,6 @@ import (
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/compliance/instruction"
 	"github.com/writbot/writ/executor/supervisor"
-	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
 
@@ -33,17 +32,6 @@ func readIssue(path string) (title, body string, err error) {
 		return "", "", problem.Usage("The issue file %s can't be read: %s.", path, problem.Cause(err))
 	}
 	return instruction.ParseIssueFile(data)
-}
-
-// newIssueFile approves the file as it is now.
-func newIssueFile(path, actor string, now int64) (*issueFile, error) {
-	title, body, err := readIssue(path)
-	if err != nil {
-		return nil, err
-	}
-	// Text that has no digest is refused later, with its reason.
-	digest, _ := kernel.ApprovalDigest(title, body)
-	return &issueFile{path: path, actor: actor, approved: digest, time: now, title: title, body: body}, nil
 }
 
 // Issue implements supervisor.Issues. A file that can't be read any more was

@@ -36,30 +36,6 @@ func (l *Ledger) Chain() kernel.Chain {
 	return l.chain
 }
 
-// loadWriter verifies the ledger and goes on from its end.
-func (l *Ledger) loadWriter(ctx context.Context) error {
-	v, err := l.verify(ctx, VerifyOptions{})
-	if err != nil {
-		return err
-	}
-	if err := v.report.Err(); err != nil {
-		return err
-	}
-	l.state = v.c
-	instance := l.store.key.Fingerprint()
-	if v.c.tree.size == 0 {
-		if l.state, err = newChecker(l.world, instance); err != nil {
-			return err
-		}
-	} else if err := l.mine(v.c, instance); err != nil {
-		return err
-	} else {
-		instance = v.report.Instance // its name stays that of its first key
-	}
-	l.chain = kernel.Chain{World: l.world, Instance: instance, Head: l.state.head(), Time: l.state.time}
-	return nil
-}
-
 // mine is why the store's key may not go on with a ledger; nil if it may.
 func (l *Ledger) mine(c *checker, key string) error {
 	signs := c.key().Fingerprint()
@@ -70,22 +46,6 @@ func (l *Ledger) mine(c *checker, key string) error {
 		return &Error{Code: kernel.CodeKeyUnfinished, World: l.world, Seq: NoSeq, Detail: "the ledger was handed over to the key " + signs + ", which this installation doesn't use yet"}
 	}
 	return &Error{Code: kernel.CodeLedgerOtherKey, World: l.world, Seq: 0, Detail: "the ledger was written with the key " + signs + ", not with this one; restore that key"}
-}
-
-// loadReader takes the stored head's word.
-func (l *Ledger) loadReader(ctx context.Context) error {
-	err := l.store.storage.view(ctx, func(s snapshot) error {
-		w, ok, err := s.world(ctx, l.world)
-		if !ok {
-			w.head = kernel.NoHead()
-		}
-		l.chain = kernel.Chain{World: l.world, Instance: w.instance, Head: w.head, Time: w.time}
-		return err
-	})
-	if err != nil {
-		return readError(l.world, err)
-	}
-	return nil
 }
 
 // Start writes the genesis if the ledger is empty, and does nothing otherwise.

@@ -157,6 +157,46 @@ func (s *Store) World(ctx context.Context, world string) (*Ledger, error) {
 	return l, nil
 }
 
+// loadWriter verifies the ledger and goes on from its end.
+func (l *Ledger) loadWriter(ctx context.Context) error {
+	v, err := l.verify(ctx, VerifyOptions{})
+	if err != nil {
+		return err
+	}
+	if err := v.report.Err(); err != nil {
+		return err
+	}
+	l.state = v.c
+	instance := l.store.key.Fingerprint()
+	if v.c.tree.size == 0 {
+		if l.state, err = newChecker(l.world, instance); err != nil {
+			return err
+		}
+	} else if err := l.mine(v.c, instance); err != nil {
+		return err
+	} else {
+		instance = v.report.Instance // its name stays that of its first key
+	}
+	l.chain = kernel.Chain{World: l.world, Instance: instance, Head: l.state.head(), Time: l.state.time}
+	return nil
+}
+
+// loadReader takes the stored head's word.
+func (l *Ledger) loadReader(ctx context.Context) error {
+	err := l.store.storage.view(ctx, func(s snapshot) error {
+		w, ok, err := s.world(ctx, l.world)
+		if !ok {
+			w.head = kernel.NoHead()
+		}
+		l.chain = kernel.Chain{World: l.world, Instance: w.instance, Head: w.head, Time: w.time}
+		return err
+	})
+	if err != nil {
+		return readError(l.world, err)
+	}
+	return nil
+}
+
 func (s *Store) opened(world string) *Ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()

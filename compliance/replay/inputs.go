@@ -111,15 +111,6 @@ func (v *verifier) checkContract(f *findings) string {
 	return fmt.Sprintf("The contract (%s) has the pinned hash %s.", v.seed.ContractSource, hash)
 }
 
-// readContract loads the contract once; several checks use its words.
-func (v *verifier) readContract() {
-	c, _, bad := contract.Load(v.pack[FileContract], contract.Source{Name: FileContract})
-	if len(bad) > 0 {
-		v.rulesErr = fmt.Errorf("the contract can't be used: %s", bad[0].Detail)
-	}
-	v.rules = c
-}
-
 // offers compares the checks of a seed pack with the contract's; a server's cap
 // may have shortened a timeout.
 func offers(c contract.Contract, names []string, got []kernel.Check) bool {
@@ -173,6 +164,16 @@ func (v *verifier) checkPlan(f *findings) string {
 		f.add(kernel.CodeEvidenceRedacted, FileSeedPack, NoSeq, "The plan %s is not derived from the seed pack; its record is not here.", v.said(kernel.TrailerPlan))
 	}
 	return fmt.Sprintf("The plan %s derives from the seed pack.", hash)
+}
+
+// planOf derives spec and plan as a claim without a planner does.
+func planOf(pack kernel.SeedPack) (plan.Spec, plan.Plan, error) {
+	spec, err := plan.Commit(plan.Derive(pack), pack)
+	if err != nil {
+		return spec, plan.Plan{}, err
+	}
+	p, err := plan.DerivePlan(spec, pack)
+	return spec, p, err
 }
 
 func (v *verifier) checkPlanRecords(f *findings) string {

@@ -17,13 +17,6 @@ type Told struct {
 	Files  map[git.OID][]byte
 }
 
-// over reads the delivered result that HEAD's run is a revision of. What isn't there,
-// the checks say.
-func (r *reader) over() (err error) {
-	r.head.Over, err = r.replaced(kernel.TrailerFixes)
-	return err
-}
-
 // told reads the files that the comments of a revision point at.
 func (r *reader) told() error {
 	seed, err := decoded[kernel.SeedPack](r.pack[FileSeedPack])
@@ -183,18 +176,4 @@ func (v *verifier) origin() *Snapshot {
 		return v.head.Told.Origin
 	}
 	return v.head.Base
-}
-
-// rematchWhole holds a revision and the work that it goes on from, together, against the
-// allowed files, the forbidden paths and the budgets. What is guarded was judged where it
-// was changed.
-func (v *verifier) rematchWhole() []kernel.Violation {
-	if v.seed.Revision == nil {
-		return nil
-	}
-	changes, ok := v.whole()
-	if !ok {
-		return []kernel.Violation{{Code: kernel.CodeEvidenceInvalid, Subject: FileRecords, Detail: "The diffs of which the work consists can't be read."}}
-	}
-	return slices.DeleteFunc(v.rematch(kernel.Diff{Changes: changes}), func(x kernel.Violation) bool { return x.Subject == subjectPaths })
 }

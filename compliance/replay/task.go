@@ -231,6 +231,50 @@ func (r *reader) read(oid git.OID) error {
 	return r.merged()
 }
 
+// over reads the delivered result that HEAD's run is a revision of. What isn't there,
+// the checks say.
+func (r *reader) over() (err error) {
+	r.head.Over, err = r.replaced(kernel.TrailerFixes)
+	return err
+}
+
+// restored reads the result below a HEAD that put it back.
+func (r *reader) restored() error {
+	top := r.head.Commit
+	ev, err := eventOf(top)
+	if r.pack[FileRefresh] == nil || err != nil {
+		return nil //nolint:nilerr // which the checks say
+	}
+	run, c := trailer(ev, kernel.TrailerRun), top
+	for range maxLeases {
+		if len(c.Parents) != 1 {
+			return nil
+		}
+		if c, err = r.commit(c.Parents[0]); err != nil {
+			return err
+		}
+		if x := resultOf(c); x.Signer == "" || x.Run != run {
+			continue
+		}
+		files, err := r.files(c.OID)
+		if err != nil {
+			return err
+		}
+		if files[FileRefresh] == nil {
+			r.head.Restored = &Completion{Commit: top, Files: r.pack}
+			r.head.Commit, r.pack = c, files
+			return nil
+		}
+	}
+	return nil
+}
+
+// refreshed reads the result that HEAD's run replaced. What isn't there, the checks say.
+func (r *reader) refreshed() (err error) {
+	r.head.Refreshed, err = r.replaced(kernel.TrailerRefreshes)
+	return err
+}
+
 // merged reads what the merge that completed a result brought.
 func (r *reader) merged() error {
 	if r.head.Completion == nil || r.head.Base == nil {
@@ -451,6 +495,20 @@ func (r *reader) carried() error {
 		}
 	}
 	return nil
+}
+
+// carries reports whether HEAD's files can only be those of a commit below it: some
+// states that no run's pack belongs to leave the tree as it is.
+func (v *verifier) carries() bool {
+	if v.keyErr != nil || v.ofRun() || v.live() {
+		return false
+	}
+	for name, data := range v.pack {
+		if !v.own(name) || name == FileMarkdown && string(data) != v.event.Body {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitsRule reports whether an event is the wait for a rule that a result then was put

@@ -51,21 +51,6 @@ func (s *Snapshot) shows(path string, hides map[string]bool) bool {
 	return !hides[""]
 }
 
-// hide notes what an entry of an upper directory hides: everything but a directory
-// hides the base's path and all below it. It reports whether there is nothing more to
-// an entry: it is the mark for a path that was removed.
-func (w *walker) hide(path string, st unix.Stat_t) (removed bool) {
-	if w.hides == nil {
-		return false
-	}
-	kind := st.Mode & unix.S_IFMT
-	_, file := w.scope.base.entries[path]
-	if kind != unix.S_IFDIR || file {
-		w.hides[path] = true
-	}
-	return kind == unix.S_IFCHR && st.Rdev == 0
-}
-
 // The attributes by which the kernel remembers something in an upper directory, for a
 // mount that an ordinary user may make. Those that point elsewhere (redirect, metacopy)
 // are written in no such mount.

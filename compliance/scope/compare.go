@@ -55,6 +55,25 @@ func (s *Scope) Compare(ctx context.Context, snap *Snapshot) (Verdict, error) {
 	return v, nil
 }
 
+// all returns the violations in order, with the umbrella code and a note for
+// each code that had too many.
+func (v *violations) all() []kernel.Violation {
+	if len(v.list) == 0 {
+		return nil
+	}
+	out := append([]kernel.Violation{}, v.list...)
+	total := 0
+	for code, n := range v.more {
+		total += n
+		if n > maxPerCode {
+			out = append(out, kernel.Violation{Code: code, Detail: fmt.Sprintf("And %d more of this kind.", n-maxPerCode)})
+		}
+	}
+	out = append(out, kernel.Violation{Code: kernel.CodeScopeViolation,
+		Detail: fmt.Sprintf("Broken rules of scope: %d.", total)})
+	return kernel.SortViolations(out)
+}
+
 // changes are the differences, sorted by path. What the walk refused to read
 // is no change: it is a violation already.
 func (s *Scope) changes(snap *Snapshot) []kernel.Change {

@@ -2,7 +2,6 @@ package scope
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/writbot/writ/kernel"
 )
@@ -145,23 +144,4 @@ func (v *violations) add(code kernel.Code, subject, detail string) {
 	if v.more[code]++; v.more[code] <= maxPerCode {
 		v.list = append(v.list, kernel.Violation{Code: code, Subject: Display(subject), Detail: detail})
 	}
-}
-
-// all returns the violations in order, with the umbrella code and a note for
-// each code that had too many.
-func (v *violations) all() []kernel.Violation {
-	if len(v.list) == 0 {
-		return nil
-	}
-	out := append([]kernel.Violation{}, v.list...)
-	total := 0
-	for code, n := range v.more {
-		total += n
-		if n > maxPerCode {
-			out = append(out, kernel.Violation{Code: code, Detail: fmt.Sprintf("And %d more of this kind.", n-maxPerCode)})
-		}
-	}
-	out = append(out, kernel.Violation{Code: kernel.CodeScopeViolation,
-		Detail: fmt.Sprintf("Broken rules of scope: %d.", total)})
-	return kernel.SortViolations(out)
 }

@@ -218,6 +218,21 @@ func (w *walker) entry(dir int, name, path string, depth int) error {
 	return nil
 }
 
+// hide notes what an entry of an upper directory hides: everything but a directory
+// hides the base's path and all below it. It reports whether there is nothing more to
+// an entry: it is the mark for a path that was removed.
+func (w *walker) hide(path string, st unix.Stat_t) (removed bool) {
+	if w.hides == nil {
+		return false
+	}
+	kind := st.Mode & unix.S_IFMT
+	_, file := w.scope.base.entries[path]
+	if kind != unix.S_IFDIR || file {
+		w.hides[path] = true
+	}
+	return kind == unix.S_IFCHR && st.Rdev == 0
+}
+
 func (w *walker) tracked(path string) bool {
 	_, file := w.scope.base.entries[path]
 	return file || w.scope.base.dirs[path]

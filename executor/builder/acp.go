@@ -144,17 +144,6 @@ func (t *talk) stop(ended <-chan struct{}) {
 	}
 }
 
-// wasStopped reports whether the agent was asked to stop: however it ended then, it was
-// writ that wanted it.
-func (t *talk) wasStopped() bool {
-	if t == nil {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stopped
-}
-
 // ask makes a request.
 func (t *talk) ask(s step, params map[string]any) {
 	t.at = s

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"path/filepath"
@@ -182,25 +181,6 @@ func (s *claims) flush() {
 	s.line, s.long = s.line[:0], false
 }
 
-// streams are a builder's standard input, and where its standard output goes. What an agent
-// says is read beside being captured; with one that is talked to, the transcript is captured
-// instead.
-func (b *build) streams(stdout io.Writer) (io.Reader, io.Writer) {
-	in := strings.NewReader(b.job.Instruction)
-	a, ok := agents[b.cfg.Kind]
-	switch {
-	case !ok:
-		return in, stdout
-	case a.talks:
-		t := newTalk(b.job.Instruction, stdout, b.l.cfg.Redact)
-		b.talk.Store(t)
-		b.said = t.said
-		return t, t.said
-	}
-	b.said = &claims{read: a.read}
-	return in, io.MultiWriter(stdout, b.said)
-}
-
 // saidFaults are what an agent that ended by itself says went wrong. One that ends well
 // without having told of its end did nothing that it was asked for.
 func (b *build) saidFaults(end ending) []kernel.Violation {
@@ -255,10 +235,4 @@ func (l *Local) keptVersion(says string) string {
 		says = says[:end]
 	}
 	return strings.TrimSpace(says[:min(len(says), maxVersion)])
-}
-
-// logs is what is kept of an agent's words as a result's: the last message, and what it
-// says that it used.
-func (s *claims) logs() string {
-	return strings.TrimSpace(s.message + "\n" + s.usage)
 }

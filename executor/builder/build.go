@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -171,6 +173,21 @@ func (b *build) execute(ctx context.Context, w *watch) ending {
 	return end
 }
 
+// wasStopped reports whether the agent was asked to stop: however it ended then, it was
+// writ that wanted it.
+func (t *talk) wasStopped() bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stopped
+}
+
+func buildTimes(b kernel.Budgets) times {
+	return times{ms(b.StartTimeoutMs), ms(b.BuildTimeoutMs), ms(b.IdleTimeoutMs)}
+}
+
 // again runs the builder in a workspace that holds everything itself, where the kernel
 // showed no layers after all. Nothing of the builder has run.
 func (b *build) again(ctx context.Context, f *feed, w *watch) ending {
@@ -249,6 +266,28 @@ func (b *build) spec(w *watch) sandbox.Spec {
 		Stdin: stdin, Stdout: stdout, Stderr: w.stderr,
 		Limits: b.l.cfg.Limits,
 	}
+}
+
+// nothingTaken is for a base itself: what was prepared is nowhere in it.
+func nothingTaken(string) bool { return false }
+
+// streams are a builder's standard input, and where its standard output goes. What an agent
+// says is read beside being captured; with one that is talked to, the transcript is captured
+// instead.
+func (b *build) streams(stdout io.Writer) (io.Reader, io.Writer) {
+	in := strings.NewReader(b.job.Instruction)
+	a, ok := agents[b.cfg.Kind]
+	switch {
+	case !ok:
+		return in, stdout
+	case a.talks:
+		t := newTalk(b.job.Instruction, stdout, b.l.cfg.Redact)
+		b.talk.Store(t)
+		b.said = t.said
+		return t, t.said
+	}
+	b.said = &claims{read: a.read}
+	return in, io.MultiWriter(stdout, b.said)
 }
 
 // Done, Kill and Outcome implement executor.Build.

@@ -2,7 +2,6 @@ package builder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
@@ -387,11 +385,4 @@ func (g *egressLog) deny(c kernel.Connection) {
 		return
 	}
 	g.e.Denied = append(g.e.Denied, kernel.Denied{Host: c.Host, Port: c.Port, Code: c.Code, Rule: c.Rule, Count: 1})
-}
-
-// isOutage tells what the host couldn't do from what a program did: its gateway was
-// gone, or its disk full.
-func isOutage(err error) bool {
-	xe, ok := errors.AsType[*executor.Error](err)
-	return ok && xe.Code.Info().Counts != kernel.CountsAttempt
 }

@@ -2,6 +2,8 @@ package builder
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,6 +67,18 @@ func newFeed(base executor.Base) *feed {
 		}
 	}
 	return f
+}
+
+// treeName names a tree by all of its entries.
+func treeName(list []scope.Entry) string {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b scope.Entry) int { return strings.Compare(a.Path, b.Path) })
+	var all []byte
+	for _, e := range list {
+		all = fmt.Appendf(all, "%s %s %d\x00%s", e.Mode, e.OID, len(e.Path), e.Path)
+	}
+	sum := sha256.Sum256(all)
+	return hex.EncodeToString(sum[:])
 }
 
 // byDir is the order of [scope.Materialise]: one directory after another.

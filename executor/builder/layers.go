@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -123,18 +122,6 @@ func (s *layers) turnOff(err error) {
 // layerKey names the layer of a kind, of a tree and of a user of the host.
 func layerKey(kind, tree string, owner int) string {
 	return fmt.Sprintf("%s-%s-%d", kind, tree, owner)
-}
-
-// treeName names a tree by all of its entries.
-func treeName(list []scope.Entry) string {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b scope.Entry) int { return strings.Compare(a.Path, b.Path) })
-	var all []byte
-	for _, e := range list {
-		all = fmt.Appendf(all, "%s %s %d\x00%s", e.Mode, e.OID, len(e.Path), e.Path)
-	}
-	sum := sha256.Sum256(all)
-	return hex.EncodeToString(sum[:])
 }
 
 // source is how a layer is made, and hashed where its files aren't known.

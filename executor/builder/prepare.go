@@ -698,16 +698,3 @@ func (p *preparation) unshow(t *tree) {
 		}
 	}
 }
-
-// nothingTaken is for a base itself: what was prepared is nowhere in it.
-func nothingTaken(string) bool { return false }
-
-// takenBy reports of a tree whether a prepared directory would hide a file of it: what is
-// checked is what is delivered.
-func takenBy(list []scope.Entry) func(string) bool {
-	return func(dir string) bool {
-		return slices.ContainsFunc(list, func(e scope.Entry) bool {
-			return e.Path == dir || strings.HasPrefix(e.Path, dir+"/") || strings.HasPrefix(dir, e.Path+"/")
-		})
-	}
-}

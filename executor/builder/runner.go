@@ -3,9 +3,11 @@ package builder
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
@@ -100,6 +102,16 @@ func (k *checks) prepare(ctx context.Context) error {
 		return err
 	}
 	return k.prep.ready(ctx)
+}
+
+// takenBy reports of a tree whether a prepared directory would hide a file of it: what is
+// checked is what is delivered.
+func takenBy(list []scope.Entry) func(string) bool {
+	return func(dir string) bool {
+		return slices.ContainsFunc(list, func(e scope.Entry) bool {
+			return e.Path == dir || strings.HasPrefix(e.Path, dir+"/") || strings.HasPrefix(dir, e.Path+"/")
+		})
+	}
 }
 
 // notPrepared is the outcome of checks that weren't run.

@@ -31,16 +31,6 @@ type times struct{ start, total, idle time.Duration }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func buildTimes(b kernel.Budgets) times {
-	return times{ms(b.StartTimeoutMs), ms(b.BuildTimeoutMs), ms(b.IdleTimeoutMs)}
-}
-
-// checkTimes of a check, which has one limit. The others never come first, so
-// that a check that hangs always ends in the same words.
-func checkTimes(c kernel.Check) times {
-	return times{start: 2 * ms(c.TimeoutMs), total: ms(c.TimeoutMs), idle: 2 * ms(c.TimeoutMs)}
-}
-
 // ending is how a process ended, and why in words; "" if there is nothing to
 // add. err is why it never ran.
 type ending struct {

@@ -56,13 +56,6 @@ func in(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// isPrivate tells networks that lie wholly in a private one.
-func isPrivate(p netip.Prefix) bool {
-	return p.IsValid() && slices.ContainsFunc(private, func(q netip.Prefix) bool {
-		return q.Bits() <= p.Bits() && q.Contains(p.Addr())
-	})
-}
-
 // reachable gives the form of an answered address that is dialled. An error says
 // why it must not be. Own are this machine's addresses, opened what each list of the
 // operator opens to the host.

@@ -113,6 +113,13 @@ func (r Rule) checked(operators bool) (Rule, error) {
 	return r, nil
 }
 
+// isPrivate tells networks that lie wholly in a private one.
+func isPrivate(p netip.Prefix) bool {
+	return p.IsValid() && slices.ContainsFunc(private, func(q netip.Prefix) bool {
+		return q.Bits() <= p.Bits() && q.Contains(p.Addr())
+	})
+}
+
 // ParseHost reads a host as a contract writes it: a name, or *.name, and a port behind
 // a colon if it isn't [DefaultPort].
 func ParseHost(text string) (r Rule, err error) {
@@ -283,6 +290,8 @@ func (d *Decider) Decide(a Ask) Decision {
 	}
 	return out
 }
+
+func codeOf(err error) string { return asFault(err).code }
 
 // plainPort is that of plain HTTP.
 const plainPort = 80

@@ -134,8 +134,6 @@ func asFault(err error) *fault {
 	return f
 }
 
-func codeOf(err error) string { return asFault(err).code }
-
 // answer is what the inside is told of a fault: its code, and no address or rule.
 func (f *fault) answer() string {
 	status := http.StatusForbidden

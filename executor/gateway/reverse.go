@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -135,6 +136,13 @@ func (x *exchange) reverse(ctx context.Context, req *http.Request, d Decision, o
 		x.giveBack()
 	}
 	return answer, nil
+}
+
+// listen has the meter read an answer's body.
+func (m *meter) listen(answer *http.Response) {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	m.stream = kind == "text/event-stream"
+	answer.Body = &meteredBody{answer.Body, m}
 }
 
 // coded is the first coding of a body that changes it, of all lines of its head; empty for

@@ -1,15 +1,21 @@
 package gateway
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // serve reads a request, decides, connects and hands on.
@@ -62,6 +68,14 @@ func (x *exchange) serve(ctx context.Context) error {
 		return x.connect(ctx, d.Host, out)
 	}
 	return x.plain(ctx, req, d, out)
+}
+
+// measured notes what the meter has read.
+func (x *exchange) measured() {
+	if m := x.meter; m != nil && x.charged {
+		x.record.Usage, x.record.Failure = m.used(), m.failure
+	}
+	x.settle()
 }
 
 // judged ends a request that would go out now.
@@ -316,4 +330,159 @@ func roundTrip(ctx context.Context, req *http.Request, out net.Conn) (*http.Resp
 		DialContext: dial, DialTLSContext: dial,
 	}
 	return t.RoundTrip(req.WithContext(ctx))
+}
+
+// maxHello bounds the first message of a TLS client, in bytes. With keys of the
+// newest kinds it has about two thousand.
+const maxHello = 64 << 10
+
+// Extensions that hide a server's name.
+const (
+	encryptedHello = 0xfe0d // ECH; a browser that only pretends to use it looks the same
+	encryptedName  = 0xffce // its forerunner
+)
+
+// alert is what a TLS client reads as "access denied".
+const alert = "\x15\x03\x03\x00\x02\x02\x31"
+
+// readHello reads a tunnel's first message, and gives all bytes that were read for
+// it if it names the host that was asked for, and no other.
+func readHello(ctx context.Context, r *bufio.Reader, host string) ([]byte, error) {
+	info, read, err := parseHello(ctx, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(info.Extensions, encryptedHello), slices.Contains(info.Extensions, encryptedName):
+		return nil, denied(CodeEncrypted, "the name of the server is encrypted")
+	case info.ServerName == "":
+		return nil, denied(CodeNoName, "no server is named")
+	}
+	if name, err := normalise(info.ServerName); err != nil || name != host {
+		return nil, denied(CodeMismatch, "TLS names "+clean(info.ServerName))
+	}
+	return read, nil
+}
+
+var errSeen = errors.New("seen")
+
+// parseHello lets a TLS server that never answers read the message.
+func parseHello(ctx context.Context, r *bufio.Reader) (info *tls.ClientHelloInfo, read []byte, err error) {
+	rec := &recorder{r: io.LimitReader(r, maxHello)}
+	server := tls.Server(rec, &tls.Config{
+		MinVersion: tls.VersionTLS12, // for a linter: no version is ever agreed on
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			info = h
+			return nil, errSeen
+		},
+	})
+	err = server.HandshakeContext(ctx)
+	if info == nil {
+		return nil, nil, &fault{Denied, CodeNotTLS, "no TLS ClientHello", err}
+	}
+	return info, rec.read.Bytes(), nil
+}
+
+// recorder is a connection that keeps what is read and drops what is written.
+type recorder struct {
+	net.Conn // none: the server reads and writes, nothing else
+	r        io.Reader
+	read     bytes.Buffer
+}
+
+func (c *recorder) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read.Write(p[:n])
+	return n, err
+}
+
+func (c *recorder) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *recorder) Close() error                     { return nil }
+func (c *recorder) SetDeadline(time.Time) error      { return nil }
+func (c *recorder) SetWriteDeadline(time.Time) error { return nil }
+
+// maxHead bounds a request's line and header, in bytes: several times what clients send.
+const maxHead = 32 << 10
+
+// once are the fields that decide where a request goes and where it ends. A second
+// one is read differently by different readers.
+var once = []string{"host", "content-length", "transfer-encoding", "connection", "expect"}
+
+// readRequest reads one request. It must have one meaning to every reader, so that
+// much that HTTP allows or forgives is refused. Host is what the field of that name
+// says: http.Request forgets it where there is a whole URL.
+func readRequest(r *bufio.Reader) (req *http.Request, host string, err error) {
+	head, host, err := readHead(r)
+	if err != nil {
+		return nil, "", err
+	}
+	// A tunnel has no body, and what follows its head must stay in r.
+	body := io.Reader(r)
+	if bytes.HasPrefix(head, []byte(http.MethodConnect+" ")) {
+		body = http.NoBody
+	}
+	// ReadRequest reads no further than the head, which ends all that it looks for.
+	req, err = http.ReadRequest(bufio.NewReader(io.MultiReader(bytes.NewReader(head), body)))
+	if err != nil {
+		return nil, "", &fault{Denied, CodeRequest, "no HTTP request", err}
+	}
+	return req, host, nil
+}
+
+// readHead reads up to the empty line, and refuses what http.ReadRequest would let
+// pass: it looks at bytes and numbers by itself.
+func readHead(r *bufio.Reader) (head []byte, host string, err error) {
+	seen := map[string]string{}
+	for {
+		line, err := r.ReadSlice('\n')
+		if len(head)+len(line) > maxHead {
+			return nil, "", denied(CodeRequest, "the head is too long")
+		}
+		if err != nil {
+			return nil, "", &fault{Denied, CodeRequest, "no whole head", err}
+		}
+		first := len(head) == 0
+		head = append(head, line...)
+		text, ok := strings.CutSuffix(string(line), "\r\n")
+		switch {
+		case !ok:
+			return nil, "", denied(CodeRequest, "a line doesn't end with CR LF")
+		case first:
+			err = checkLine(text)
+		case text == "":
+			_, length := seen["content-length"]
+			if _, coding := seen["transfer-encoding"]; coding && length {
+				return nil, "", denied(CodeRequest, "Content-Length and Transfer-Encoding are both there")
+			}
+			return head, seen["host"], nil
+		default:
+			err = checkField(text, seen)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+}
+
+// checkLine wants three words and a version that is known. Old clients ask for
+// tunnels in HTTP/1.0.
+func checkLine(text string) error {
+	words := strings.Split(text, " ")
+	if len(words) != 3 || words[2] != "HTTP/1.1" && (words[2] != "HTTP/1.0" || words[0] != http.MethodConnect) {
+		return denied(CodeRequest, "no line of HTTP/1.1")
+	}
+	return nil
+}
+
+// checkField wants a name and a colon, and notes the fields that may come once.
+func checkField(text string, seen map[string]string) error {
+	name, value, ok := strings.Cut(text, ":")
+	if !ok || !httpguts.ValidHeaderFieldName(name) {
+		return denied(CodeRequest, "a line of the header is malformed")
+	}
+	name = strings.ToLower(name)
+	if _, again := seen[name]; again && slices.Contains(once, name) {
+		return denied(CodeRequest, name+" is there twice")
+	}
+	seen[name] = strings.Trim(value, " \t")
+	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,13 +207,6 @@ func (o object) with(name string, value any) object {
 	return append(out, member{name, value})
 }
 
-// listen has the meter read an answer's body.
-func (m *meter) listen(answer *http.Response) {
-	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	m.stream = kind == "text/event-stream"
-	answer.Body = &meteredBody{answer.Body, m}
-}
-
 type meteredBody struct {
 	io.ReadCloser
 	m *meter
@@ -295,12 +286,4 @@ func (m *meter) used() *Usage {
 		u.Basis = Unknown
 	}
 	return &u
-}
-
-// measured notes what the meter has read.
-func (x *exchange) measured() {
-	if m := x.meter; m != nil && x.charged {
-		x.record.Usage, x.record.Failure = m.used(), m.failure
-	}
-	x.settle()
 }

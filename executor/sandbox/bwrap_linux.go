@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -169,6 +171,23 @@ func (s Spec) beside(ctx context.Context, owner, abi int) ([]Dir, error) {
 	return dirs, err
 }
 
+// checkDirs refuses places that aren't the program's, and sources that aren't there.
+func checkDirs(dirs []Dir) error {
+	for _, d := range dirs {
+		below := strings.HasPrefix(d.Target, HomeDir+"/") || strings.HasPrefix(d.Target, WorkspaceDir+"/")
+		if path.Clean(d.Target) != d.Target || d.Target != HomeDir && !below {
+			return specError(fmt.Sprintf("the directory %q is neither in the home directory nor in the workspace", d.Target))
+		}
+		if d.Target == HomeDir && d.Lower != "" {
+			return specError("the home directory itself can't be an overlay")
+		}
+		if err := checkDir("directory", d.Source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // programs finds bwrap and the inner stage.
 func (b *Bubblewrap) programs() (bwrap, inner string, err error) {
 	name := b.cfg.Bubblewrap
@@ -247,6 +266,24 @@ func (b *Bubblewrap) build(l *launch, program, inner string, asRoot *rootUser) e
 	l.cmd.Dir = "/"
 	l.cmd.ExtraFiles = a.extra
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	return nil
+}
+
+// openPipes makes the descriptors of the inner stage, in their fixed places,
+// and the pipe on which bwrap tells the first process.
+func (l *launch) openPipes(a *arguments) error {
+	status, statusW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	l.status = status
+	a.extra = append(a.extra, nil, statusW) // nil: see arguments.config
+	info, infoW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	l.info = info
+	a.add("--info-fd", a.descriptor(infoW))
 	return nil
 }
 

@@ -44,23 +44,6 @@ func (s Spec) withoutNamespaces(level string) error {
 	return nil
 }
 
-// checkDirs refuses places that aren't the program's, and sources that aren't there.
-func checkDirs(dirs []Dir) error {
-	for _, d := range dirs {
-		below := strings.HasPrefix(d.Target, HomeDir+"/") || strings.HasPrefix(d.Target, WorkspaceDir+"/")
-		if path.Clean(d.Target) != d.Target || d.Target != HomeDir && !below {
-			return specError(fmt.Sprintf("the directory %q is neither in the home directory nor in the workspace", d.Target))
-		}
-		if d.Target == HomeDir && d.Lower != "" {
-			return specError("the home directory itself can't be an overlay")
-		}
-		if err := checkDir("directory", d.Source); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // once has each variable in an environment once, with its last value: of two a shell takes
 // the one and a program in C the other.
 func once(env []string) []string {

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -54,8 +53,6 @@ func parseScope(text []string) scope {
 }
 
 func (s scope) empty() bool { return len(s.text) == 0 }
-
-func (s scope) equal(o scope) bool { return slices.Equal(s.text, o.text) }
 
 func (s scope) overlaps(o scope) bool {
 	if s.empty() || o.empty() {

@@ -71,6 +71,8 @@ func (j *Job) Build(scope []string) (release func(), ok bool) {
 	return func() { j.release(mine) }, true
 }
 
+func (s scope) equal(o scope) bool { return slices.Equal(s.text, o.text) }
+
 // release gives a build slot back; the run goes on with a tick slot.
 func (j *Job) release(mine *slot) {
 	s := j.s

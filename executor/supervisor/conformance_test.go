@@ -241,7 +241,7 @@ func TestD12_DispatchInvalid(t *testing.T) {
 	b.releases(kernel.CodeDispatchInvalid)
 
 	b = claimed(t)
-	c, err := b.task.observe(t.Context(), kernel.RequestTick, "local:0:root")
+	c, err := b.task.observer.observe(t.Context(), kernel.RequestTick, "local:0:root")
 	must(t, err)
 	c.facts.Head.OID = strings.Repeat("f", 40)
 	if vs := b.task.worker.checkDispatch(c); len(vs) != 1 || vs[0].Code != kernel.CodeDispatchInvalid {

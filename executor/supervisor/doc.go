@@ -17,11 +17,10 @@
 //
 // A method of a room stands in a file that begins with observer, worker or tracker, a rule
 // that a test holds. What one matter needs of several rooms is in one file: fix.go, refresh.go
-// and guarded_paths.go. The driver is the methods of Task and drive: task.go, drive.go and
-// the files that begin so, observe.go, submit.go and effects.go lead a request through the
-// rooms and the machine; act.go and halt.go are the requests of persons, drive_acts.go and
-// stop_without_git.go how they reach a task that is being driven. The rest is the world's,
-// for all its tasks.
+// and guarded_paths.go. The driver is the methods of Task and drive: task.go (one request),
+// drive.go (one after the other, and how the act of a person reaches them), submit.go and
+// effects.go lead a request through the rooms and the machine; act.go and halt.go are the
+// requests of persons. The rest is the world's, for all its tasks.
 //
 // It may read and push git, start builders and checks through package executor,
 // and write the ledger. It never edits a ref but by compare-and-swap, never

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/machine"
@@ -131,6 +134,35 @@ func (d *drive) run(ctx context.Context) (Status, error) {
 	}
 }
 
+// handBack gives back the lease that a halted task still has, of a process that died or of
+// a push that failed, so that nothing that is still under way of it can win any more. While
+// the server can't, it is tried again by the looks that follow, in this process or the next.
+// A lease that a rule keeps there ends by itself.
+func (d *drive) handBack(ctx context.Context) {
+	t, now := d.task, d.task.s.now().WallMs
+	if d.handed || t.worker.run != nil || !t.halted() {
+		d.handAt = 0
+		return
+	}
+	if now < d.handAt {
+		return
+	}
+	a, err := t.haltAct(ctx)
+	st := Status{}
+	if err == nil {
+		st, err = d.handOver(ctx, kernel.RequestHalt, a.Actor)
+	}
+	if d.handed = err == nil && (st.Outcome == nil || st.Outcome.Status == kernel.OutcomeDone || st.Outcome.Status == kernel.OutcomeRefused); d.handed {
+		d.handAt = 0
+		return
+	}
+	d.handAt = now + outageFar.Milliseconds()
+	if err == nil {
+		err = errors.New(st.Outcome.Detail)
+	}
+	t.say("the lease of the halted task could not be given back yet: %v", err)
+}
+
 // afterFailure takes in that a look came to nothing. It reports whether to look again, now that
 // the wait before that is over, and not to end with the error.
 func (d *drive) afterFailure(ctx context.Context, err error) bool {
@@ -156,6 +188,12 @@ func (d *drive) afterFailure(ctx context.Context, err error) bool {
 		_ = d.pause(ctx, backoff(d.outages), nil)
 	}
 	return true
+}
+
+// isKeyOver tells an error that only another key mends.
+func isKeyOver(err error) bool {
+	e, ok := errors.AsType[*worldref.Error](err)
+	return ok && e.Code == kernel.CodeKeyOver
 }
 
 // tick is one request. Who tells while it is under way that there is something to see is
@@ -313,6 +351,24 @@ func (d *drive) next(ctx context.Context, st Status) (bool, error) {
 		return true, d.pause(ctx, wait, nil)
 	}
 	return false, nil
+}
+
+// haltKernel ends the kernel of a task that is halted, once its issue is told: in this
+// epoch nothing more is written of it and no command answered, here or in another process.
+func (t *Task) haltKernel(ctx context.Context) error {
+	a, err := t.haltAct(ctx)
+	if err != nil {
+		return err
+	}
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if !t.view().Halted {
+		return nil // resumed while its issue was told: another kernel's epoch
+	}
+	next, err := t.machine.Halt(a.Actor, a.Reason, t.s.now().WallMs)
+	return t.finish(ctx, next, err)
 }
 
 // unheard reports whether accepted work waits until the issue can be asked.
@@ -482,3 +538,422 @@ func (d *drive) awaitReview(ctx context.Context) (bool, error) {
 
 // actFollows is what the act that says why a review was cut off may take to come.
 const actFollows = time.Second
+
+// Act is what a person asks of a task that is being driven.
+type Act struct {
+	Kind   string // kernel.ActStop, kernel.ActHalt, or kernel.ActResume that takes back a halt before it
+	Actor  string
+	Reason string
+	Key    string       // makes it the same act however often it is handed over; "" for one of its own
+	Done   chan<- error // answered once, if not nil
+}
+
+func (a *Act) answer(err error) {
+	if a.Done != nil {
+		a.Done <- err
+	}
+}
+
+// watchActs takes a person's acts while the drive may be hanging in the network.
+// What runs dies at once; the rest is the drive's, when it comes to it. The
+// function it returns ends the watch.
+func (d *drive) watchActs(ctx context.Context) (stop func()) {
+	if d.o.Acts == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case a, ok := <-d.o.Acts:
+				if !ok {
+					return // nobody asks any more
+				}
+				d.take(a)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// take notes an act before it kills, so that what then ends isn't taken for the
+// builder's failure.
+func (d *drive) take(a Act) {
+	d.mu.Lock()
+	d.task.worker.setStopping(true)
+	d.queue = append(d.queue, a)
+	d.mu.Unlock()
+	select {
+	case d.came <- struct{}{}:
+	default: // it knows
+	}
+	d.task.worker.kill()
+}
+
+// takeLeft takes the acts that were asked for as the watch ended: who asked waits for an answer.
+func (d *drive) takeLeft() {
+	for {
+		select {
+		case a, ok := <-d.o.Acts:
+			if !ok {
+				return
+			}
+			d.take(a)
+		default:
+			return
+		}
+	}
+}
+
+// waiting reports whether an act came that isn't begun.
+func (d *drive) waiting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queue) > 0
+}
+
+// obeyAll begins what persons asked meanwhile.
+func (d *drive) obeyAll(ctx context.Context) {
+	d.mu.Lock()
+	list := d.queue
+	d.queue = nil
+	d.mu.Unlock()
+	for _, a := range list {
+		d.obey(ctx, a)
+	}
+}
+
+// obey begins what a person asked. What runs is killed again, whatever becomes
+// of the words: a start may have been under way when the act came. A stop is
+// asked for again until it is carried out.
+func (d *drive) obey(ctx context.Context, a Act) {
+	d.task.worker.kill()
+	switch a.Kind {
+	case kernel.ActHalt:
+		a.answer(d.halt(ctx, a))
+	case kernel.ActStop:
+		if d.task.tracker.stopReview(a.Actor) {
+			d.told = "" // its check is to say so
+		}
+		d.task.recordStop(ctx, a)
+		d.task.wishes = append(d.task.wishes, a)
+	case kernel.ActResume:
+		d.answerStops(nil) // what was asked before is no longer meant
+		a.answer(d.task.s.resumeBy(context.WithoutCancel(ctx), d.task.number, a))
+	default:
+		a.answer(nil)
+		d.task.worker.setStopping(len(d.task.wishes) > 0)
+	}
+}
+
+// halt halts the task that is driven: what runs dies, its lease is given back, so
+// that nobody has to wait for it and nobody is told that the task is worked on, and the
+// halt is recorded. Neither git nor the forge keeps it from being halted. The looks that
+// follow tell the issue, and give back what could not be given back, until when the
+// kernel isn't at its end.
+func (d *drive) halt(ctx context.Context, a Act) error {
+	t := d.task
+	t.worker.kill()
+	ctx = context.WithoutCancel(ctx)
+	if t.worker.run != nil || t.worker.pending != nil {
+		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
+			t.say("the lease could not be given back yet: %v", err)
+		}
+	}
+	if err := t.s.haltBy(ctx, t.number, a); err != nil {
+		return err
+	}
+	t.worker.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
+	return t.recordKilled(ctx)
+}
+
+// recordStop has the stop outlive this process, until it is carried out or a person moves
+// on. What can't be recorded is refused by what follows, too.
+func (t *Task) recordStop(ctx context.Context, a Act) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	err := t.s.act(context.WithoutCancel(ctx), t.number, kernel.OperatorAct{Act: kernel.ActStop, Actor: a.Actor, Reason: a.Reason, Key: a.Key})
+	if err != nil {
+		t.log().Warn("a stop is not recorded", "error", err)
+	}
+}
+
+// answerStops answers the stops that are carried out, or can't be any more.
+func (d *drive) answerStops(err error) {
+	list := d.task.wishes
+	d.task.wishes = nil
+	d.task.worker.setStopping(d.waiting())
+	for _, a := range list {
+		a.answer(err)
+	}
+}
+
+// answerAll ends a drive: whatever was asked and isn't done won't be.
+func (d *drive) answerAll(err error) {
+	d.mu.Lock()
+	d.task.wishes = append(d.task.wishes, d.queue...)
+	d.queue = nil
+	d.mu.Unlock()
+	d.answerStops(err)
+}
+
+// awaitAdmission waits until there is room, or the lease is to be renewed.
+func (d *drive) awaitAdmission(ctx context.Context) error {
+	d.task.worker.waitsSince(time.Time{})
+	defer d.task.worker.wakes()
+	return d.pause(ctx, max(d.task.renewIn(), guardEvery), nil)
+}
+
+// mayTry waits until this task may ask something of the server. Where nothing of
+// ours runs and the driver wants its place back, yield says so; d.resting is then
+// when to come back. A build or check that ends is taken in meanwhile, a person's
+// act is obeyed, and the fence holds.
+func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
+	t := d.task
+	d.resting, t.worker.resting = 0, false
+	clock := t.s.now()
+	until, ok := t.s.outage.take(t.number, clock)
+	switch {
+	case ok:
+		return true, false
+	case d.running() && t.jobDone() != nil && t.jobDone() != d.takenIn && closed(t.jobDone()):
+		d.takenIn, t.worker.resting = t.jobDone(), true // what it came to is taken in, and no lease is renewed
+		return true, false
+	case !d.running() && d.o.Yield:
+		d.resting = clock.WallMs + max(until-clock.BootMs, 1)
+		return false, true
+	}
+	done := t.jobDone()
+	if done == d.takenIn {
+		done = nil
+	}
+	_ = d.pause(ctx, time.Duration(until-clock.BootMs)*time.Millisecond, done)
+	t.worker.giveUpIfFenced()
+	return false, false
+}
+
+// tried gives leave back where a look came to its end without asking for anything
+// that the server couldn't do, or ended for another reason than the server.
+func (d *drive) tried(st Status, err error) {
+	if err != nil && (!unreadable(err) || errors.Is(err, errActFirst)) {
+		d.task.s.outage.back(d.task.number, false)
+	}
+	if err != nil || unabled(st) {
+		return
+	}
+	if d.task.worker.wakes(); d.task.worker.resting {
+		return
+	}
+	d.task.s.outage.back(d.task.number, st.Decision.Action == kernel.ActionNone)
+}
+
+// running reports whether something of the task runs here, or is to be started: it
+// isn't left alone by whoever drives.
+func (d *drive) running() bool { return d.task.worker.run != nil && !d.task.worker.judged() }
+
+// unabled reports whether a request's effect met a server that can't.
+func unabled(st Status) bool {
+	return st.Outcome != nil && !st.Outcome.Effect.OnForge() &&
+		(st.Outcome.Status == kernel.OutcomeUnable || st.Outcome.Status == kernel.OutcomeUnknown)
+}
+
+// tellOutage says on the issue that the server can't, once, where the forge can be asked
+// all the same. Whatever is told next replaces it.
+func (d *drive) tellOutage(ctx context.Context) {
+	t := d.task
+	if _, _, fresh := t.s.outage.lasts(t.number, t.s.now()); !fresh || !t.remote {
+		return
+	}
+	if d.tellOf(ctx, d.o.Actor, tellMost) { // otherwise with a later try
+		t.s.outage.tell(t.number)
+		d.told = "" // what is told next replaces it
+	}
+}
+
+// tellNoBase says on the issue that there is no base branch, where that lasts. Of what else
+// can't be read the issue can't be told.
+func (d *drive) tellNoBase(ctx context.Context, err error) {
+	if _, lacks := errors.AsType[*noBaseError](err); lacks {
+		d.tellOutage(ctx)
+	}
+}
+
+// errResting answers what a person asked of a task whose server can't take it. It is
+// asked again.
+var errResting = errors.New("supervisor: the server can't take it now; it is tried again")
+
+// notDone is what a drive that ends so answers to what wasn't carried out.
+func (d *drive) notDone(err error) error {
+	if err == nil && d.resting > 0 {
+		return errResting
+	}
+	return err
+}
+
+const (
+	// tellMost bounds the effects of one pass: a task has a handful.
+	tellMost = 24
+	// tellRunning bounds one effect while a run is live, as the renewal that is due then
+	// does, but for tellLeast: the lease comes first.
+	tellRunning = 10 * time.Second
+	tellLeast   = time.Second
+	// tellAgain is when to look again after the forge gave no answer, where it
+	// didn't say itself.
+	tellAgain = 30 * time.Second
+)
+
+// tell moves the issue as far as it can be moved now. The forge's trouble is
+// never the task's: what can't be told is told later, and nothing is counted.
+func (d *drive) tell(ctx context.Context, st Status) error {
+	t := d.task
+	if !t.remote {
+		return nil
+	}
+	now := t.s.now().WallMs
+	if at := t.tracker.provenBy(st, now); at > 0 && d.o.Yield {
+		d.tellWake = at
+		return nil
+	}
+	key := strings.Join([]string{
+		t.tracker.runID(), st.Facts.Head.State, st.Facts.Head.RunID, string(st.Decision.Standing), fmt.Sprint(st.Decision.Codes), decimal(t.tracker.asked),
+	}, " ")
+	if key == d.told && (d.tellWake == 0 || now < d.tellWake) {
+		return nil
+	}
+	d.told, d.tellWake = key, 0
+	defer t.tells()()
+	failed := 0
+	for range tellMost {
+		if ctx.Err() != nil || d.waiting() {
+			d.told = ""
+			return nil
+		}
+		told, err := t.tellOnce(ctx, d.o.Actor)
+		switch {
+		case err != nil && !Passing(err):
+			return err
+		case err != nil:
+			d.tellLater(err)
+			return nil // the forge's trouble isn't the task's: it is told later
+		case told.crowded:
+			d.tellWake = t.s.now().WallMs + tellAgain.Milliseconds()
+			return nil // whoever drives comes back when there is room
+		case told.Decision.Action == kernel.ActionComplete:
+			d.told = ""
+			if d.moved = told.Outcome != nil && told.Outcome.Status == kernel.OutcomeDone; d.moved {
+				return nil // HEAD is another: how the task stands now is asked anew
+			}
+			d.tellLater(nil)
+			return nil
+		case told.Decision.Action == kernel.ActionNone && t.tracker.kept != nil && t.tracker.kept.since && st.Decision.Standing == kernel.StandFinal:
+			t.tracker.kept = nil // an ended task is left as it really is, which a last look shows
+		case told.Decision.Action == kernel.ActionNone:
+			if failed > 0 || told.noBase {
+				d.tellLater(nil) // a lost answer may still be carried out, a branch be made again
+			} else {
+				d.tellWake = max(told.Decision.Wake, mergeWake(told.Facts))
+			}
+			return nil
+		case told.Outcome != nil && told.Outcome.Status != kernel.OutcomeDone && told.Outcome.Status != kernel.OutcomeRefused:
+			if failed++; failed > 1 || forge.IsReason(told.forgeErr, forge.Limited) {
+				d.tellLater(told.forgeErr) // at once where it was said when to come back
+				return nil
+			}
+		}
+	}
+	d.tellLater(nil)
+	return nil
+}
+
+// How soon a change that is waited for is looked at again at the latest, in
+// milliseconds, though nobody tells of its merge: a quarter of the time that it has
+// waited, within these.
+const (
+	mergeSoonest = 900_000
+	mergeLatest  = 21_600_000
+)
+
+// mergeWake is when to look whether a change was merged that the issue waits for:
+// its merge changes nothing on the issue, so that no sweep would find one whose
+// delivery was lost (case W12). 0 where nothing is waited for.
+func mergeWake(f kernel.Facts) int64 {
+	is := f.Issue
+	if is == nil || is.Change == nil || !is.Change.Open || !f.AwaitsMerge() || f.View.Halted {
+		return 0
+	}
+	return f.Now + min(max((f.Now-is.HeadAt)/4, mergeSoonest), mergeLatest)
+}
+
+// speaksAt reports whether there may be something to say once a task stands so:
+// not while it goes on at once, nor while somebody else holds it who answers for that.
+func speaksAt(st Status) bool {
+	switch st.Decision.Standing {
+	case kernel.StandActing, kernel.StandAbandoned:
+		return false
+	case kernel.StandHeld:
+		return st.Facts.StrangersLease()
+	}
+	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
+}
+
+// tellOnce is one effect, or the finding that none is due.
+func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
+	if t.worker.run != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
+		defer cancel()
+	}
+	return t.Tick(ctx, kernel.RequestTell, actor)
+}
+
+// tellLater notes when to look at the issue again.
+func (d *drive) tellLater(err error) {
+	wait := tellAgain
+	var fe *forge.Error
+	if errors.As(err, &fe) && fe.RetryAfter > wait {
+		wait = fe.RetryAfter
+	}
+	d.tellWake = d.task.s.now().WallMs + wait.Milliseconds()
+	if err != nil {
+		d.task.say("the issue can't be moved at the moment: %s", words(err))
+	}
+}
+
+// tells notes that the issue is moved, until it is called back.
+func (t *Task) tells() (told func()) {
+	set := func(on bool) {
+		t.worker.guard.Lock()
+		t.worker.telling = on
+		t.worker.guard.Unlock()
+	}
+	set(true)
+	return func() {
+		set(false)
+		t.tracker.kept = nil
+	}
+}
+
+// tellOf says on the issue how the task stands, with so many effects at most. What can't
+// be told isn't. It reports whether all is told.
+func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
+	t := d.task
+	if !t.remote {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellRunning)
+	defer cancel()
+	defer t.tells()()
+	for range most {
+		told, err := t.Tick(ctx, kernel.RequestTell, actor)
+		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {
+			return err == nil && told.Decision.Action == kernel.ActionNone
+		}
+	}
+	return false
+}

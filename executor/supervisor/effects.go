@@ -24,35 +24,7 @@ func (t *Task) prepare(ctx context.Context, c *cycle) (*effect, error) {
 	if c.decision.Action.OnForge() {
 		return t.prepareIssue(c), nil
 	}
-	switch c.decision.Action {
-	case kernel.ActionClaim:
-		return t.worker.prepareClaim(c)
-	case kernel.ActionTakeOver, kernel.ActionRelease:
-		return t.worker.prepareStalled(c)
-	case kernel.ActionHeartbeat:
-		return t.worker.prepareHeartbeat(c)
-	case kernel.ActionDispatch:
-		return t.worker.prepareDispatch(&c.observation)
-	case kernel.ActionSeal:
-		return t.worker.prepareSeal(c)
-	case kernel.ActionChecks:
-		return t.worker.prepareChecks(&c.observation)
-	case kernel.ActionJudge:
-		return nil, t.worker.judge(ctx, c)
-	case kernel.ActionResult:
-		return t.worker.prepareResult(ctx, c)
-	case kernel.ActionWait:
-		return t.worker.prepareWait(ctx, c)
-	case kernel.ActionAbandon:
-		return t.worker.prepareAbandon(&c.observation)
-	case kernel.ActionComplete:
-		return t.worker.prepareComplete(c)
-	case kernel.ActionRestore:
-		return t.worker.prepareRestore(c)
-	case kernel.ActionRedeliver:
-		return t.worker.prepareRedeliver(c)
-	}
-	return nil, nil
+	return t.worker.prepareRun(ctx, c)
 }
 
 // plain writes the zero id as "".

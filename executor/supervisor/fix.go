@@ -5,14 +5,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/instruction"
 	"github.com/writbot/writ/compliance/replay"
-	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
@@ -86,19 +84,6 @@ func (o *observer) seedAt(ctx context.Context, tree git.OID) (kernel.SeedPack, e
 	}
 	o.seed.tree, o.seed.pack = tree, pack
 	return pack, nil
-}
-
-// readOrigin reads on which base the work at HEAD was first delivered, where that is a
-// revision: the base that HEAD names is then the commit that was revised.
-func (o *observer) readOrigin(ctx context.Context, c *observation, h kernel.HeadFacts) error {
-	if !h.Trusted() || said(c.event, kernel.TrailerFixes) == "" {
-		return nil
-	}
-	pack, err := o.seedAt(ctx, c.head.Tree)
-	if r := pack.Revision; err == nil && r != nil {
-		c.origin = git.OID(r.Origin)
-	}
-	return err
 }
 
 // revised is what a revision begins with.
@@ -413,66 +398,6 @@ func (w *worker) trustedOf(r *run) *executor.Base {
 	b := w.baseAt(r.over.origin, r.over.base)
 	return &b
 }
-
-// judgeWhole judges what a revision and the work below it come to together, against the base
-// that the work was first delivered on.
-func (o *observer) judgeWhole(ctx context.Context, r *run) ([]kernel.Violation, error) {
-	if r.over == nil || len(r.fails)+len(r.built.Violations)+len(r.built.Diff.Violations) > 0 {
-		return nil, nil
-	}
-	if r.whole != nil {
-		return r.whole, nil
-	}
-	contents := maps.Clone(r.over.contents)
-	maps.Copy(contents, r.built.Contents)
-	rules := o.rulesOf(ctx, r.intake.Scope, r.pack.Budgets)
-	rules.LockSources = r.pack.LockSources
-	s, err := scope.New(scopeEntries(r.over.base), rules)
-	if err != nil {
-		return []kernel.Violation{{Code: kernel.CodeEnvBase, Detail: err.Error()}}, nil //nolint:nilerr // base or patterns can't be used
-	}
-	v, err := s.Again(ctx, replay.Composed(r.over.changes, r.built.Diff.Changes), contents)
-	if err != nil {
-		return nil, err
-	}
-	r.whole = append([]kernel.Violation{}, boundViolations(v.Violations)...)
-	return r.whole, nil
-}
-
-// fixAnswer is what somebody is answered who asks for a revision.
-func (i *tracker) fixAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
-	h, f := c.facts.Head, c.facts.Fix
-	const newer = "A newer `/writ fix` counts instead, for all comments together. Its own text is the one that is told.\n"
-	switch {
-	case c.said.told[a.Comment]:
-		return forge.ReactionConfused, "" // it was said why, and doesn't count any more
-	case c.outdone[a.Comment]:
-		return forge.ReactionConfused, newer
-	case h.RefreshAct == a.ID, i.worker.run != nil && i.worker.run.refreshAct != "":
-		return forge.ReactionDone, ""
-	case c.turnedDown:
-		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
-	case h.AwaitsPaths() || i.worker.run != nil || !c.facts.Delivered():
-		return forge.ReactionConfused, "There is no delivered change yet that could be revised.\n"
-	case f == nil || kernel.NewerAct(h.RefreshAct, a.ID):
-		return forge.ReactionDone, "" // a later HEAD took it in
-	case f.Act != a.ID:
-		return forge.ReactionConfused, newer
-	}
-	why := c.facts.RefusesFix()
-	if len(why) == 0 {
-		return forge.ReactionDone, ""
-	}
-	text := "The change stays as it is:\n\n"
-	text += bullets(why) + bullets(f.Left)
-	if c.facts.StopSeen() != "" {
-		text += anewText
-	}
-	return forge.ReactionConfused, text
-}
-
-// anewText says how something is asked of delivered work once it was stopped.
-const anewText = "\nComment `/writ run`, which approves the task anew, and then ask for it again.\n"
 
 // outdone reports whether a command counts for nothing since a newer one does: git shows acts
 // that were done after it, and by it none, or at last a result that was put back for it to be

@@ -10,10 +10,8 @@ import (
 	"github.com/writbot/writ/compliance/pathdiff"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/executor"
-	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -112,23 +110,6 @@ type Held struct {
 	Diff   string // of these paths, with everything spelled out that can't be seen
 }
 
-// sealedAt reads what lies sealed in the tree of a state commit, without its files; zero for
-// nothing that can be read.
-func sealedAt(ctx context.Context, repo Repo, at git.OID) (m sealed.Manifest, err error) {
-	tree, err := repo.Tree(ctx, at)
-	if err != nil {
-		return m, gitTrouble(err)
-	}
-	files, err := filesOf(ctx, repo, slices.DeleteFunc(slices.Clone(tree.Entries), func(e git.Entry) bool { return e.Path != sealed.File }))
-	if err != nil || files[sealed.File] == nil {
-		return m, err
-	}
-	if m, err = sealed.Decode(files[sealed.File]); err != nil {
-		return sealed.Manifest{}, nil //nolint:nilerr // whoever goes on with it says so
-	}
-	return m, nil
-}
-
 // HeldAt reads the work that waits for its guarded paths at a state commit: in its tree, or
 // where a delivered result stands whose revision waits, in that of the lease below it. It is
 // nil for none. Whose commit that is, is for the caller to judge.
@@ -203,38 +184,6 @@ func heldOf(ctx context.Context, repo Repo, world string, work sealed.Work) (*He
 // it still fits.
 const maxShownDiff = maxComment - 16_000
 
-// pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
-// the base and the contract, and of what is asked of delivered work.
-func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error) {
-	const without = "and it is delivered without another build"
-	f := c.facts
-	if f.ReplacementHeld() && f.RefreshNext() {
-		what := "Applied on the base " + c.commitLink(string(c.intake.BaseCommit)) + ", as is asked, the work changes guarded paths"
-		return i.acceptWords(c, c.fresh.held, what, "and once its checks have passed there it is delivered, without a builder") + " `/writ reject` gives that up, and the change stays as it is. Once the base moves on, it is another line. What is asked of the change meanwhile waits.\n", nil
-	}
-	if !f.Head.AwaitsPaths() && !f.ReplacementHeld() {
-		return "", nil
-	}
-	if s := f.Sealed; f.Paths == nil || s == nil || len(s.Faults) > 0 || s.Governance != f.Governance || s.Approval != f.Head.Approval {
-		why := "It can't be read."
-		if s != nil && len(s.Faults) > 0 {
-			why = plainWord(s.Faults[0].Detail)
-		}
-		return "\nThe work that waits can't be delivered any more: `" + why + "` `/writ retry` has it built anew, `/writ reject` ends it.\n", nil
-	}
-	if c.left.held == nil {
-		h, err := heldOf(ctx, i.s.deps.Repo, i.s.cfg.World, c.left.work)
-		if err != nil {
-			return "", err
-		}
-		c.left.held = h
-	}
-	if !f.Head.AwaitsPaths() {
-		return i.acceptWords(c, c.left.held, "The revision is done, and changes guarded paths", without) + " `/writ reject` gives it up, and the change stays as it is. A `/writ refresh` waits meanwhile.\n", nil
-	}
-	return i.acceptWords(c, c.left.held, "The work is done, and changes guarded paths", without) + " `/writ reject` ends it.\n", nil
-}
-
 // acceptWords show what guarded paths would hold, and the line that accepts it.
 func (i *tracker) acceptWords(c *observation, h *Held, what, then string) string {
 	var b strings.Builder
@@ -280,77 +229,4 @@ func fenceFor(text string) string {
 		fence += "`"
 	}
 	return fence
-}
-
-// mayAccept reports whether who asks to accept guarded paths has the permission for it,
-// which is another one than the trigger's.
-func (c *observation) mayAccept(seen *approval.Facts, a approval.Asked) bool {
-	least, err := forge.ParsePermission(c.intake.accept)
-	return err == nil && a.Author.Kind == forge.Person && seen.Permissions[a.Author.ID] >= least
-}
-
-// goesOnWithSealed reports whether a run goes on with sealed work, or was to and was cut off:
-// what was accepted of it is no more at HEAD, and not yet delivered.
-func (i *tracker) goesOnWithSealed(ctx context.Context, c *observation) (bool, error) {
-	if r := i.worker.run; r != nil {
-		return r.resumes != "", nil
-	}
-	switch h := c.facts.Head; {
-	case !h.Trusted():
-		return false, nil
-	case h.State == kernel.HeadWorking:
-		return said(c.event, kernel.TrailerResumes) != "", nil
-	case h.State != kernel.HeadStalled:
-		return false, nil
-	}
-	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree) // of the lease that was broken or given back
-	if err != nil {
-		return false, gitTrouble(err)
-	}
-	return slices.ContainsFunc(tree.Entries, func(e git.Entry) bool { return e.Path == sealed.File }), nil
-}
-
-// acceptAnswer is what somebody is answered who accepts.
-func (i *tracker) acceptAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
-	p, why := c.facts.Paths, c.facts.RefusesReplacement()
-	switch {
-	case said(c.event, kernel.TrailerAccepts) == a.ID:
-		return forge.ReactionDone, ""
-	case p != nil && a.Command.Digest == p.Digest && len(why) > 0:
-		return forge.ReactionConfused, "It isn't delivered, and the change stays as it is:\n\n" + bullets(why)
-	case p != nil && !p.Held() && a.Command.Digest == p.Digest:
-		return forge.ReactionDone, ""
-	case p == nil && !c.facts.Head.AwaitsPaths():
-		return forge.ReactionConfused, "Nothing waits for that: no work of this task waits for its guarded paths.\n"
-	}
-	return forge.ReactionConfused, "That is not the digest of what waits now. The status comment shows what does, and the line that accepts it.\n"
-}
-
-// workflowFiles are what GitHub takes no push of from an App that lacks the permission
-// workflows.
-const workflowFiles = ".github/workflows/"
-
-// limitWorkflows forbids GitHub's workflows to a task that could change them, where GitHub
-// would refuse them of writ, whoever accepted that. It is asked before a builder is paid.
-func (o *observer) limitWorkflows(ctx context.Context, in *Intake) error {
-	if !in.Scope.Accepts || o.s.deps.Forge == nil || o.s.deps.Forge.Workflows == nil {
-		return nil
-	}
-	globs, _ := scope.ParseGlobs(in.Scope.Allowed)
-	under := func(pattern string) bool { return strings.HasPrefix(scope.Fold(pattern), workflowFiles) }
-	named := slices.DeleteFunc(slices.Clone(in.Scope.Allowed), func(p string) bool { return !under(p) })
-	if len(named) == 0 && !globs.Match(workflowFiles+"ci.yml") && !globs.Match(workflowFiles+"ci.yaml") {
-		return nil
-	}
-	may, err := o.s.deps.Forge.Workflows(ctx)
-	if err != nil || may {
-		return err
-	}
-	const why = "writ's GitHub App lacks the permission `workflows`, without which GitHub takes no change of a workflow"
-	in.Scope.Forbidden = append(slices.Clone(in.Scope.Forbidden), workflowFiles+"**")
-	in.Notes = append(in.Notes, "The workflows in "+workflowFiles+" are forbidden: "+why+".")
-	for _, p := range named {
-		in.Input = append(in.Input, kernel.Violation{Code: kernel.CodeProtectedPath, Subject: p, Detail: "The task names workflows, and " + why + "."})
-	}
-	return nil
 }

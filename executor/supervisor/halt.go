@@ -3,30 +3,11 @@ package supervisor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
 	"github.com/writbot/writ/kernel"
 )
-
-// haltKernel ends the kernel of a task that is halted, once its issue is told: in this
-// epoch nothing more is written of it and no command answered, here or in another process.
-func (t *Task) haltKernel(ctx context.Context) error {
-	a, err := t.haltAct(ctx)
-	if err != nil {
-		return err
-	}
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	if !t.view().Halted {
-		return nil // resumed while its issue was told: another kernel's epoch
-	}
-	next, err := t.machine.Halt(a.Actor, a.Reason, t.s.now().WallMs)
-	return t.finish(ctx, next, err)
-}
 
 // haltAct is the act by which a person halted the task last.
 func (sj *subject) haltAct(ctx context.Context) (last kernel.OperatorAct, err error) {
@@ -42,56 +23,6 @@ func (sj *subject) haltAct(ctx context.Context) (last kernel.OperatorAct, err er
 func (sj *subject) halted() (is bool) {
 	sj.s.locked(func() { is = sj.view().Halted })
 	return is
-}
-
-// halt halts the task that is driven: what runs dies, its lease is given back, so
-// that nobody has to wait for it and nobody is told that the task is worked on, and the
-// halt is recorded. Neither git nor the forge keeps it from being halted. The looks that
-// follow tell the issue, and give back what could not be given back, until when the
-// kernel isn't at its end.
-func (d *drive) halt(ctx context.Context, a Act) error {
-	t := d.task
-	t.worker.kill()
-	ctx = context.WithoutCancel(ctx)
-	if t.worker.run != nil || t.worker.pending != nil {
-		if _, err := d.handOver(ctx, kernel.RequestHalt, a.Actor); err != nil {
-			t.say("the lease could not be given back yet: %v", err)
-		}
-	}
-	if err := t.s.haltBy(ctx, t.number, a); err != nil {
-		return err
-	}
-	t.worker.setRun(nil) // nothing of it runs, though its lease may stand until it is given back
-	return t.recordKilled(ctx)
-}
-
-// handBack gives back the lease that a halted task still has, of a process that died or of
-// a push that failed, so that nothing that is still under way of it can win any more. While
-// the server can't, it is tried again by the looks that follow, in this process or the next.
-// A lease that a rule keeps there ends by itself.
-func (d *drive) handBack(ctx context.Context) {
-	t, now := d.task, d.task.s.now().WallMs
-	if d.handed || t.worker.run != nil || !t.halted() {
-		d.handAt = 0
-		return
-	}
-	if now < d.handAt {
-		return
-	}
-	a, err := t.haltAct(ctx)
-	st := Status{}
-	if err == nil {
-		st, err = d.handOver(ctx, kernel.RequestHalt, a.Actor)
-	}
-	if d.handed = err == nil && (st.Outcome == nil || st.Outcome.Status == kernel.OutcomeDone || st.Outcome.Status == kernel.OutcomeRefused); d.handed {
-		d.handAt = 0
-		return
-	}
-	d.handAt = now + outageFar.Milliseconds()
-	if err == nil {
-		err = errors.New(st.Outcome.Detail)
-	}
-	t.say("the lease of the halted task could not be given back yet: %v", err)
 }
 
 // handTime bounds the push by which a halted task is handed over.

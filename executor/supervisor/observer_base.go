@@ -214,11 +214,6 @@ func (all *surveys) condemn(commit git.OID, vs []kernel.Violation) {
 	all.at(commit, func(s *survey) { s.faults = vs })
 }
 
-// condemned are those violations that are the base's own.
-func condemned(list []kernel.Violation) []kernel.Violation {
-	return slices.DeleteFunc(slices.Clone(list), func(v kernel.Violation) bool { return v.Code != kernel.CodeEnvBase })
-}
-
 // scopeEntries are a tree's entries as the scope room knows them.
 func scopeEntries(tree git.Tree) []scope.Entry {
 	out := make([]scope.Entry, len(tree.Entries))

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -229,6 +230,29 @@ func (o *observer) reapplied(ctx context.Context, of *refreshed, inputs git.OID,
 		return "", nil //nolint:nilerr // what lies there is no work of ours
 	}
 	return oid, nil
+}
+
+// mergedAgain merges files that were merged once before, by blob id.
+func (o *observer) mergedAgain(ctx context.Context, list []kernel.MergedFile) (map[string][]byte, error) {
+	out, blobs := map[string][]byte{}, map[git.OID][]byte{}
+	var ids []git.OID
+	for _, m := range list {
+		ids = append(ids, git.OID(m.BaseID), git.OID(m.OursID), git.OID(m.TheirsID))
+	}
+	slices.Sort(ids)
+	if len(ids) == 0 {
+		return out, nil
+	}
+	err := o.s.deps.Repo.Blobs(ctx, slices.Compact(ids), func(oid git.OID, data []byte) error {
+		blobs[oid] = bytes.Clone(data)
+		return nil
+	})
+	for _, m := range list {
+		if data, ok := git.MergeLines(blobs[git.OID(m.BaseID)], blobs[git.OID(m.OursID)], blobs[git.OID(m.TheirsID)]); ok {
+			out[string(git.HashBlob(data))] = data
+		}
+	}
+	return out, err
 }
 
 // remade adds the commit by which somebody delivers what lies sealed in a tree, or else

@@ -5,12 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
+
+// hiddenMost is how long a push may be hidden, by a replica that lags, of which nobody
+// has the bytes to make it again. Then the task goes on from HEAD as it is.
+const hiddenMost = 2 * time.Minute
 
 // shows holds the refs against the last push of ours that won. Until a look shows all
 // that it brought, that is only the server's word: a replica may lag, and a server may

@@ -6,19 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
-
-// outwardFaults are the contract's limits on models that nobody would hold, and the hosts that
-// checks and preparation ask for and can't reach. They are said before a builder is paid.
-func (o *observer) outwardFaults(in *Intake) []kernel.Violation {
-	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
-		return append(x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare), x.Unheld(o.s.cfg.Repository, in.Spec.Builder, in.Budgets)...)
-	}
-	return nil
-}
 
 // refsFree: nobody's commit on the change branch is ever forced over, and git can have the
 // task's refs. It matters to a task of which nothing else keeps: who approved nothing is

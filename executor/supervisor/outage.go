@@ -163,14 +163,6 @@ func (t *trouble) after(now lease.Clock, tries int) int64 {
 	return max(from+outageWait(tries).Milliseconds(), now.BootMs+outageNext.Milliseconds())
 }
 
-// silence notes that the server leaves an exchange unanswered, which is still waited for.
-func (o *outage) silence(task int64, now lease.Clock, push bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.met(task, now, "it leaves what is asked of it unanswered", push).Silent = true
-	o.busy = max(o.busy, now.BootMs+outageTry.Milliseconds())
-}
-
 // answered notes whether the server answered what failed.
 func (o *outage) answered(task int64, did bool) {
 	o.mu.Lock()
@@ -178,20 +170,6 @@ func (o *outage) answered(task int64, did bool) {
 	if t := o.tasks[task]; t != nil {
 		t.Silent = t.Silent && !did
 	}
-}
-
-// news reports whether what a task meets is to be told to the log: once in an outage.
-func (o *outage) news(task int64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t := o.tasks[task]
-	if t == nil || t.noted || !t.shows() {
-		return false
-	}
-	t.noted = true
-	first := !o.told
-	o.told = true
-	return first
 }
 
 // shows reports whether people are to know of it.
@@ -296,15 +274,6 @@ func (o *outage) lasts(task int64, now lease.Clock) (words string, since int64, 
 		return "", 0, false
 	}
 	return t.first, t.Since, !t.told
-}
-
-// caused notes what a task met last.
-func (o *outage) caused(task int64, cause kernel.Code) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if t := o.tasks[task]; t != nil {
-		t.Cause = cause
-	}
 }
 
 // tell notes that people were told of it.

@@ -134,25 +134,6 @@ func named(paths []string) string {
 	return strings.Join(words, "")
 }
 
-// movedWords say that the base moved so that the delivered change no longer applies to it.
-func (i *tracker) movedWords(ctx context.Context, c *observation, ch *kernel.ChangeFacts) (string, error) {
-	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() || c.facts.RefreshNext() && c.facts.ReplacementHeld() {
-		return "", nil
-	}
-	on, err := i.rebasedHere(ctx, c)
-	switch {
-	case err != nil:
-		return "", err
-	case len(on.conflicts) > 0:
-		return "\n**The base moved.** It has another content by now at " + named(on.conflicts) + ", where this work changes the same lines, lines beside them, or what has no lines, so that what was verified doesn't apply there.\n\n" +
-			"**Now:** Merge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords(), nil
-	case len(on.merged) > 0:
-		return "\n**The base moved.** It has other lines by now in " + named(on.merged) + ", which this work changes too. A merge mixes the two, and nothing has checked what that gives.\n\n" +
-			"**Now:** `/writ refresh` mixes them, and judges and checks the outcome.\n", nil
-	}
-	return "", nil
-}
-
 // fresh is the delivered work at HEAD, made again on the base as it is now under one
 // contract.
 type fresh struct {
@@ -405,29 +386,6 @@ func (o *observer) rulesOf(ctx context.Context, in executor.ScopeRules, b kernel
 	}
 }
 
-// mergedAgain merges files that were merged once before, by blob id.
-func (o *observer) mergedAgain(ctx context.Context, list []kernel.MergedFile) (map[string][]byte, error) {
-	out, blobs := map[string][]byte{}, map[git.OID][]byte{}
-	var ids []git.OID
-	for _, m := range list {
-		ids = append(ids, git.OID(m.BaseID), git.OID(m.OursID), git.OID(m.TheirsID))
-	}
-	slices.Sort(ids)
-	if len(ids) == 0 {
-		return out, nil
-	}
-	err := o.s.deps.Repo.Blobs(ctx, slices.Compact(ids), func(oid git.OID, data []byte) error {
-		blobs[oid] = bytes.Clone(data)
-		return nil
-	})
-	for _, m := range list {
-		if data, ok := git.MergeLines(blobs[git.OID(m.BaseID)], blobs[git.OID(m.OursID)], blobs[git.OID(m.TheirsID)]); ok {
-			out[string(git.HashBlob(data))] = data
-		}
-	}
-	return out, err
-}
-
 // contentsOf reads what the changes bring that no merge made, by git blob id.
 func (o *observer) contentsOf(ctx context.Context, on replay.Rebase) (map[string][]byte, error) {
 	out := maps.Clone(on.Contents)
@@ -444,89 +402,11 @@ func (o *observer) contentsOf(ctx context.Context, on replay.Rebase) (map[string
 	return out, err
 }
 
-// prepareRefresh composes a claim that applies the delivered work on the base as it is now:
-// a run of its own, with a seed pack of its own, and the dispatch, result and bytes of the
-// run that was dispatched. The change branch is what a run of this task delivered, and may
-// be replaced as long as it is just that.
-func (w *worker) prepareRefresh(c *cycle) (*effect, error) {
-	k := c.fresh
-	r := &run{
-		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: k.dispatch.RunID, refreshes: c.decision.Refreshes,
-		refreshAct: c.facts.Refresh.Act, refreshInterruptions: c.decision.RefreshInterruptions, was: &refreshed{commit: c.head, event: c.event},
-		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: k.dispatch, dispatchBytes: k.dispatchBytes, dispatchHash: canon.Sum(k.dispatchBytes),
-		built: k.built,
-	}
-	r.pack = w.seedPack(c)
-	r.pack.Retry, r.pack.Remark, r.pack.Hosts = nil, nil, nil // nobody is told
-	r.pack.Covered = k.covered
-	var err error
-	if r.plan, err = derive(r.pack); err != nil {
-		return nil, err
-	}
-	objs := git.NewObjects()
-	if err := w.inputTree(objs, r); err != nil {
-		return nil, err
-	}
-	r.stray = c.change
-	w.say("the verified change of run %s is applied on the base %.12s", r.refreshes, r.pack.Pins.BaseCommit)
-	return w.pushClaim(c, objs, r)
-}
-
 // refreshed is a delivered result that a run is to replace.
 type refreshed struct {
 	commit git.Commit
 	event  lease.Event
 	tree   git.Tree
-}
-
-// maxRefreshLeases bounds the leases of a run that are looked through for what it is to
-// replace: a day of one every ten seconds.
-const maxRefreshLeases = 8640
-
-// readRefreshed reads the delivered result below a lease that is to replace it, which is
-// put back where that comes to nothing. One that doesn't count any more isn't.
-func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.HeadFacts) error {
-	over := cmp.Or(h.Refreshes, h.Fixes)
-	if h.State != kernel.HeadWorking || over == "" || !h.Trusted() || o.worker.run == nil && !h.LeaseExpired {
-		return nil
-	}
-	var was *refreshed
-	if o.worker.run != nil {
-		was = o.worker.run.was
-	}
-	if was == nil {
-		commit, ev, err := c.head, c.event, error(nil)
-		for range maxRefreshLeases {
-			if err != nil || ev.State != kernel.HeadWorking || ev.RunID != h.RunID || len(commit.Parents) != 1 {
-				break
-			}
-			if commit, err = o.s.deps.Repo.Commit(ctx, commit.Parents[0]); err == nil {
-				ev, err = eventOf(commit, false)
-			}
-		}
-		if err != nil && gitTrouble(err) != nil {
-			return err
-		}
-		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != over {
-			h.Unrestorable = &kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: h.OID, Detail: "The result that this lease is to replace can't be read below it."}
-			return nil //nolint:nilerr // which is said
-		}
-		was = &refreshed{commit: commit, event: ev}
-	}
-	if !o.listedHere(c, was.event, was.commit) {
-		_, signer := o.s.trust(was.commit, o.StateRef(), c.acts)
-		h.Unrestorable = &kernel.Violation{Code: kernel.CodeLeaseUntrusted, Subject: h.OID, Detail: "This lease is to replace the result " + string(was.commit.OID) + ", signed by " + signer + ", which isn't listed, or not any more."}
-		return nil
-	}
-	if was.tree.Entries == nil {
-		var err error
-		if was.tree, err = o.s.deps.Repo.Tree(ctx, was.commit.Tree); err != nil {
-			return err
-		}
-	}
-	c.was = was
-	return nil
 }
 
 // prepareRestore puts the delivered result back over the lease of a run that was to replace
@@ -598,116 +478,4 @@ func resultTrailers(ev lease.Event) trailers {
 		w.codes = append(w.codes, kernel.Code(k))
 	}
 	return w
-}
-
-// changeMoved: the change whose branch a run is to replace was merged, closed or pushed to
-// while it ran. It is asked once more right before the push.
-func (o *observer) changeMoved(ctx context.Context, c *observation) {
-	r := o.worker.run
-	if r == nil || r.refreshes+r.fixes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
-		return
-	}
-	found, err := o.tracker.findChange(forge.Urgent(ctx), r.intake.baseBranch())
-	switch {
-	case forge.IsReason(err, forge.NotFound), err == nil && found.State != forge.ChangeOpen:
-		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: o.tracker.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
-	case err != nil:
-		c.unheard = true
-		o.say("the change can't be looked at for now: %v", err)
-	}
-}
-
-// refreshWords say what the last try came to of applying the delivered work on another base,
-// where that is another result's.
-func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, error) {
-	if !c.facts.Delivered() {
-		return "", nil
-	}
-	data, err := i.readFile(ctx, c.head.Tree, replay.FileRefresh)
-	var r replay.RefreshRecord
-	if err != nil || canon.UnmarshalCanonical(data, &r) != nil {
-		return "", err
-	}
-	text, what := "\nApplied on the base "+c.commitLink(r.Base)+", it didn't hold", "apply it on the base "+c.commitLink(r.Base)
-	if r.Fix != "" {
-		text, what = "\nIts revision didn't hold", "revise it"
-	}
-	h := c.facts.Head
-	switch goesOn := c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0; {
-	case c.facts.ReplacementHeld(), goesOn && !r.Interrupted:
-		return "", nil // what it waits for is said, or it was accepted and is delivered next
-	case h.RefreshWaits == "" || goesOn:
-	case r.Fix != "":
-		return i.waitedWords(c, "Its revision"), nil
-	default:
-		return i.waitedWords(c, "That it be applied on the base "+c.commitLink(r.Base)), nil
-	}
-	if r.Interrupted {
-		text = "\nA run that was to " + what + " was interrupted"
-	}
-	text += ", and the change is as it was"
-	if text += "."; len(r.Violations) > 0 {
-		text = strings.TrimSuffix(text, ".") + ":\n"
-	}
-	text += "\n"
-	text += bullets(r.Violations)
-	fix, refresh := c.facts.Fix, c.facts.Refresh
-	again := h.RefreshOwed && (refresh != nil && refresh.Act == h.RefreshAct || fix != nil && fix.Act == h.RefreshAct)
-	if again && h.NotBefore > 0 {
-		text += "\nIt is tried again by itself, from `" + kernel.Timestamp(h.NotBefore/1000) + "` on.\n"
-	} else if again {
-		text += "\nIt is tried again by itself.\n"
-	}
-	return text, nil
-}
-
-// spentWords say that the base moved on and why the contract doesn't ask again.
-func (c *observation) spentWords() string {
-	r := c.facts.Refresh
-	switch {
-	case r == nil || r.Auto == nil || len(r.Faults) > 0:
-	case c.facts.StopSeen() != "":
-		return "\nThe base moved on. Since `/writ stop` was said, the contract no longer has this work applied there, until the task is approved anew.\n"
-	case r.Auto.Nth > r.Auto.Most:
-		return fmt.Sprintf("\nThe base moved on. The contract asked %s that this work be applied there, which is as often as it may. `/writ refresh` asks once more.\n", report.Counted(int(r.Auto.Most), "time"))
-	}
-	return ""
-}
-
-// refreshAnswer is what somebody is answered who asks for a refresh.
-func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
-	h, r := c.facts.Head, c.facts.Refresh
-	switch {
-	case c.said.told[a.Comment]:
-		return forge.ReactionConfused, "" // it was said why, and doesn't count any more
-	case h.RefreshAct == a.ID, r != nil && kernel.NewerAct(r.Act, a.ID):
-		return forge.ReactionDone, ""
-	case c.turnedDown:
-		return forge.ReactionConfused, "Its work was turned down, and only `/writ retry` moves on from that. " + i.againWords()
-	case h.AwaitsPaths() || i.worker.run != nil && i.worker.run.refreshes+i.worker.run.fixes == "" || !c.facts.Delivered() && i.worker.run == nil:
-		return forge.ReactionConfused, "There is no delivered change yet that could be applied on the base as it is now.\n"
-	case i.worker.run != nil && i.worker.run.fixes != "":
-		return forge.ReactionDone, "" // it comes next
-	case i.worker.run != nil:
-		return forge.ReactionConfused, "It is being applied on the base already, by an earlier command.\n"
-	case r == nil:
-		return forge.ReactionDone, "" // a later HEAD took it in
-	}
-	why := c.facts.RefusesRefresh()
-	if len(why) == 0 {
-		return forge.ReactionDone, ""
-	}
-	text := "The change stays as it is:\n\n"
-	conflict := false
-	for _, v := range why {
-		text += bullet(v)
-		conflict = conflict || v.Code == kernel.CodeBaseMoved
-	}
-	if c.facts.StopSeen() != "" {
-		text += anewText
-	}
-	if conflict {
-		text += "\nMerge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords()
-	}
-	return forge.ReactionConfused, text
 }

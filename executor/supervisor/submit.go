@@ -41,40 +41,6 @@ func (t *Task) submit(ctx context.Context, c *cycle) (receipt machine.Receipt, e
 	return *next.Receipt, err
 }
 
-// untrusted has the kernel halt where a look shows that the ledger can't be trusted: the
-// decision is HALT, for good, and recorded. Of a ledger that is older than its key nothing
-// is: the record would begin a second history. It returns the error of the look, and what
-// kept it from halting.
-func (t *Task) untrusted(ctx context.Context, asked kernel.Request, actor string, found error) error {
-	code, of := codeOf(found)
-	if !of || !code.Halts() {
-		return found
-	}
-	t.s.locked(func() {
-		now := t.s.now().WallMs
-		req := machine.Request{ID: t.s.deps.NewRunID(), Actor: actor, Intent: string(asked), Now: now}
-		next, err := t.machine.Submit(req)
-		if err == nil && next.Entries == nil {
-			next, err = t.machine.Validated(req, nil)
-		}
-		if err == nil && next.Entries == nil {
-			fault := machine.Fault{Code: string(code), Subject: t.StateRef(), Detail: found.Error()}
-			next, err = t.machine.Decided(req, machine.Verdict{Decision: machine.Halt, Faults: []machine.Fault{fault}, Summary: "the ledger can't be trusted"})
-		}
-		_, err = recorded(t.machine, next, err, func(out machine.Ready) error {
-			if code == kernel.CodeLedgerRollback {
-				return found
-			}
-			return t.s.write(ctx, now, audited(t.number, "", out), false)
-		})
-		if err != nil {
-			t.log().Error("the kernel could not be halted", "error", err)
-		}
-	})
-	t.worker.kill()
-	return found
-}
-
 // codeOf is the failure code of an error, if it has one.
 func codeOf(err error) (kernel.Code, bool) {
 	var coded interface{ FailureCode() kernel.Code }
@@ -331,6 +297,22 @@ func (s *Supervisor) boot(ctx context.Context, number, epoch int64, loading func
 		return nil, err
 	}
 	return m, next.Receipt.Err
+}
+
+// closeIntents records, at the start of a process, that the outcome of what a
+// dead one had begun is unknown (REQUIREMENTS T37).
+func (s *Supervisor) closeIntents(ctx context.Context, task int64) error {
+	var drafts []kernel.Draft
+	for _, o := range s.world.OpenIntents(task) {
+		drafts = append(drafts, kernel.Draft{Kind: kernel.KindOutcome, Task: task, Run: o.Run, Body: kernel.Outcome{
+			Kind: string(kernel.KindOutcome), Key: o.Intent.Key, Effect: o.Intent.Effect,
+			Status: kernel.OutcomeUnknown, Code: kernel.CodeEffectUnknown, Detail: "the process ended before the outcome",
+		}})
+	}
+	if len(drafts) == 0 {
+		return nil
+	}
+	return s.write(ctx, s.now().WallMs, drafts, true)
 }
 
 // finish records what a halt beside a request asks for. The error is what kept

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,14 @@ import (
 	"github.com/writbot/writ/kernel/machine"
 	"github.com/writbot/writ/kernel/world"
 )
+
+// underActs are those that the world's HEADs named when this process first went by
+// somebody else's word.
+type underActs struct {
+	mu   sync.Mutex
+	read bool
+	list []underAct
+}
 
 // Supervisor holds what the tasks of one world share in one process. Any number
 // of tasks may be driven at once, each by one goroutine.
@@ -386,7 +395,7 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	looking, look := span(ctx, "observe")
 	req, actor = t.stopFirst(req, actor)
 	looking, looked := t.impatient(looking)
-	o, err := t.observe(looking, req, actor)
+	o, err := t.observer.observe(looking, req, actor)
 	err = looked(err)
 	endSpan(look, err)
 	if err == nil {
@@ -438,6 +447,136 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil}, nil
 }
 
+// untrusted has the kernel halt where a look shows that the ledger can't be trusted: the
+// decision is HALT, for good, and recorded. Of a ledger that is older than its key nothing
+// is: the record would begin a second history. It returns the error of the look, and what
+// kept it from halting.
+func (t *Task) untrusted(ctx context.Context, asked kernel.Request, actor string, found error) error {
+	code, of := codeOf(found)
+	if !of || !code.Halts() {
+		return found
+	}
+	t.s.locked(func() {
+		now := t.s.now().WallMs
+		req := machine.Request{ID: t.s.deps.NewRunID(), Actor: actor, Intent: string(asked), Now: now}
+		next, err := t.machine.Submit(req)
+		if err == nil && next.Entries == nil {
+			next, err = t.machine.Validated(req, nil)
+		}
+		if err == nil && next.Entries == nil {
+			fault := machine.Fault{Code: string(code), Subject: t.StateRef(), Detail: found.Error()}
+			next, err = t.machine.Decided(req, machine.Verdict{Decision: machine.Halt, Faults: []machine.Fault{fault}, Summary: "the ledger can't be trusted"})
+		}
+		_, err = recorded(t.machine, next, err, func(out machine.Ready) error {
+			if code == kernel.CodeLedgerRollback {
+				return found
+			}
+			return t.s.write(ctx, now, audited(t.number, "", out), false)
+		})
+		if err != nil {
+			t.log().Error("the kernel could not be halted", "error", err)
+		}
+	})
+	t.worker.kill()
+	return found
+}
+
+// narrate tells the person who watches what a request did.
+func (t *Task) narrate(c *cycle) {
+	d := c.decision
+	if c.outcome != nil && c.outcome.Status != kernel.OutcomeDone {
+		return // afterEffect tells it
+	}
+	switch d.Action {
+	case kernel.ActionClaim:
+		t.say("claimed: attempt %d, run %s, base %.12s", d.Attempt, t.worker.run.id, t.worker.run.pack.Pins.BaseCommit)
+		for _, note := range scopeNotes(t.worker.run.pack) {
+			t.say("%s", note)
+		}
+	case kernel.ActionTakeOver:
+		t.say("lease of %s broken (%s), interruption %d", c.facts.Head.RunnerID, c.facts.Head.LeaseReason, d.Interruptions)
+	case kernel.ActionDispatch:
+		t.say("builder %s started", t.worker.run.pack.Spec.Builder)
+	case kernel.ActionChecks:
+		t.mention("checks started: %s", checkNames(t.worker.run.pack.Checks))
+	case kernel.ActionJudge:
+		t.mention("judged: %s%s", d.State, codeWords(d.Codes))
+	case kernel.ActionResult:
+		t.say("pushed: %s%s%s", d.State, codeWords(d.Codes), t.dueWords(d))
+	case kernel.ActionRestore:
+		t.say("the delivered change stays as it was%s", codeWords(d.Codes))
+	case kernel.ActionRelease:
+		t.say("lease given back%s", codeWords(d.Codes))
+	case kernel.ActionWait:
+		t.say("waiting for %s%s", d.WaitingFor, codeWords(d.Codes))
+	case kernel.ActionAbandon:
+		t.say("run given up%s", codeWords(d.Codes))
+	default:
+		if !d.Action.OnForge() {
+			break
+		}
+		tell := t.mention
+		if d.Action == kernel.ActionClose || d.Action == kernel.ActionReopen {
+			tell = t.say // the rest is how the issue comes to show what the log has already
+		}
+		tell("issue: %s", strings.TrimSpace(string(d.Action)+" "+d.Issue.Label))
+	}
+}
+
+func checkNames(list []kernel.Check) string {
+	names := make([]string, len(list))
+	for i, k := range list {
+		names[i] = k.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (t *Task) dueWords(d kernel.Decision) string {
+	if d.NotBefore == 0 {
+		return ""
+	}
+	wait := time.Duration(d.NotBefore-t.s.now().WallMs) * time.Millisecond
+	return fmt.Sprintf(", next attempt in %s", wait.Round(time.Second))
+}
+
+// unadmitted is how a task stands of which something would be claimed or started now if
+// there were room for it. Nothing was decided, so nothing is recorded. Of a claim whoever
+// drives the task comes back when there is room; a lease is kept meanwhile.
+func (t *Task) unadmitted(c *observation) (Status, bool) {
+	if t.worker.admission.admit == nil || c.facts.Request != kernel.RequestTick && c.facts.Request != kernel.RequestTell {
+		return Status{}, false
+	}
+	d := kernel.DecideOn(c.facts, "")
+	starts := d.Action == kernel.ActionReview || d.Action == kernel.ActionDispatch || d.Action == kernel.ActionChecks
+	if !starts && d.Action != kernel.ActionClaim {
+		return Status{}, false
+	}
+	var scope []string // what was pushed to a change is in nobody's way
+	if c.intake != nil && c.intake.TakeTurns && d.Action != kernel.ActionReview {
+		scope = c.intake.Spec.AllowedFiles
+	}
+	if t.worker.mayRun(scope, starts) {
+		return Status{}, false
+	}
+	st := Status{Decision: d, Facts: c.facts, Intake: c.intake, Head: c.head, crowded: starts}
+	if !starts {
+		st.Facts.Request = kernel.RequestLook
+		st.Decision = kernel.DecideOn(st.Facts, "")
+		st.queued = t.worker.queuedOf(c)
+	}
+	return st, true
+}
+
+// stopFirst has a look carry out the stop that isn't obeyed yet, if there is one.
+func (t *Task) stopFirst(req kernel.Request, actor string) (kernel.Request, string) {
+	var stop string
+	t.s.locked(func() { stop = t.view().Stop })
+	if stop == "" || req != kernel.RequestTick {
+		return req, actor
+	}
+	return kernel.RequestStop, stop
+}
+
 // BrokenError ends a drive: an effect that the kernel decided can't be composed,
 // and would not be the next time either.
 type BrokenError struct{ Err error }
@@ -482,4 +621,106 @@ func (t *Task) Report(ctx context.Context, st Status) (report.Report, error) {
 		r.Codes, r.Violations = nil, nil // the drive ended before anything was concluded
 	}
 	return r.Finish(), nil
+}
+
+// lookPatience is how long git may leave a look unanswered before somebody who tells that
+// there is something to see ends that look. It is five times as long after one that was
+// ended so: whoever comments all the time doesn't keep a lease from being renewed.
+const lookPatience = 2 * time.Second
+
+// impatient returns the context of a look while something runs. A look that git leaves
+// unanswered ends once somebody tells that there is something to see on the issue: he
+// may want ended what runs, see [Task.heed]. looked ends the watching, and says so in the
+// look's error.
+func (t *Task) impatient(ctx context.Context) (_ context.Context, looked func(error) error) {
+	if t.nudges == nil || t.worker.run == nil || t.worker.run.phase != kernel.PhaseBuilding && t.worker.run.phase != kernel.PhaseChecking {
+		return ctx, func(err error) error { return err }
+	}
+	heard := !t.tracker.quiet // it looks since somebody told
+	always := make(chan struct{}, 1)
+	always <- struct{}{}
+	ctx, cancel := context.WithCancel(ctx)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := time.NewTicker(t.s.patience / 4)
+		defer every.Stop()
+		for {
+			var nudges <-chan struct{}
+			if t.worker.askingNow().unanswered() > t.s.patience && time.Since(t.hurried) > 5*t.s.patience {
+				if nudges = t.nudges; heard {
+					nudges = always
+				}
+			}
+			select {
+			case <-done:
+				return
+			case <-every.C:
+			case _, t.nudged = <-nudges:
+				if t.nudged { // and not that nobody nudges any more
+					t.hurried = time.Now()
+					cancel()
+				}
+				return
+			}
+		}
+	}()
+	return ctx, func(err error) error {
+		close(done)
+		<-ended
+		cancel()
+		if err != nil && t.nudged {
+			err = &git.Error{Code: git.CodeUnreachable, Msg: "the server leaves a look unanswered, which was ended since a person has something to say"}
+		}
+		return err
+	}
+}
+
+// heed looks at the issue of a run whose repository can't be read: whoever takes the
+// approval back while git is away has what runs killed all the same. What he did is
+// kept with the run, and recorded and pushed once git can be read. It reports whether
+// the issue was read.
+func (t *Task) heed(ctx context.Context, quiet bool) bool {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	r := t.worker.run
+	if !t.remote || r == nil || r.phase != kernel.PhaseBuilding && r.phase != kernel.PhaseChecking || len(r.heeded.Human) > 0 {
+		return true // there is nothing to be killed
+	}
+	now := t.s.now()
+	if quiet && now.BootMs-t.tracker.looked < lookEvery {
+		return false // nobody says that there is anything to see
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellRunning)
+	defer cancel()
+	issue, err := t.issues.Issue(ctx, Terms{Trigger: r.intake.trigger, Prior: r.act, Live: r.act, Brief: true})
+	if err != nil {
+		t.say("the issue can't be read at the moment: %v", err)
+		return false
+	}
+	t.tracker.looked = now.BootMs
+	if len(issue.Human) == 0 {
+		return true
+	}
+	r.heeded = Issue{Act: issue.Act, Human: issue.Human}
+	t.say("git can't be read, and the run is stopped: %s", issue.Human[0].Detail)
+	t.worker.kill()
+	return true
+}
+
+// With is a supervisor of the same world that works by another configuration and
+// with other parts; records, ledger and open tasks are shared. Tasks that are open
+// go on by what they were opened with, and tasks that are opened from the new one
+// work by the new. World, prefixes of refs, Ledger and Clock must stay the same,
+// and Repo and Forge must lead to the same repository. The account at the forge may
+// be another one: it is asked for again.
+func (s *Supervisor) With(cfg Config, deps Deps) *Supervisor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := *s
+	cfg.RefPrefix, cfg.ChangePrefix = s.cfg.RefPrefix, s.cfg.ChangePrefix
+	out.cfg, out.deps, out.account = cfg, deps, nil
+	out.mayBeMended()
+	out.equipped = out.mended
+	return &out
 }

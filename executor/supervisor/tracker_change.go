@@ -3,15 +3,18 @@ package supervisor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 )
 
 // readChange looks for the change that delivers an accepted result's branch, and how
@@ -365,25 +368,6 @@ func namesReverted(message string) (out []string) {
 	return out
 }
 
-// How soon a change that is waited for is looked at again at the latest, in
-// milliseconds, though nobody tells of its merge: a quarter of the time that it has
-// waited, within these.
-const (
-	mergeSoonest = 900_000
-	mergeLatest  = 21_600_000
-)
-
-// mergeWake is when to look whether a change was merged that the issue waits for:
-// its merge changes nothing on the issue, so that no sweep would find one whose
-// delivery was lost (case W12). 0 where nothing is waited for.
-func mergeWake(f kernel.Facts) int64 {
-	is := f.Issue
-	if is == nil || is.Change == nil || !is.Change.Open || !f.AwaitsMerge() || f.View.Halted {
-		return 0
-	}
-	return f.Now + min(max((f.Now-is.HeadAt)/4, mergeSoonest), mergeLatest)
-}
-
 // mergeOf is what a report says of the change.
 func mergeOf(c *kernel.ChangeFacts) *report.Merge {
 	if c == nil || c.Old || c.Merged == "" && !c.Undone() {
@@ -395,30 +379,130 @@ func mergeOf(c *kernel.ChangeFacts) *report.Merge {
 // checkName is the name under which the result stands on a commit.
 const checkName = "writ"
 
-// readCheck composes the check that the change's commit is owed: it says the report
-// of the result at HEAD.
-func (i *tracker) readCheck(c *observation, f *kernel.IssueFacts, r report.Report) {
-	ch, verified := f.Change, string(c.verified())
-	if ch == nil || ch.Number == 0 || ch.Old || verified == "" {
-		return
-	}
-	c.check = forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Verified by writ: attempt " + decimal(r.Attempts) + ", run " + r.RunID}
-	r.Merge = nil
-	c.check.Detail = r.Evidence(maxComment, "")
-	f.Check = &kernel.CheckFacts{OID: verified, Digest: checkDigest(c.check)}
-	if ch.Pushed {
-		i.readReviewCheck(c, f)
-	}
+// review is the fresh scope-and-checks run of what somebody pushed to the change
+// branch after the verification. It starts no builder, holds no lease and moves no
+// ref: the task is completed, and what the review comes to stands on the pushed
+// commit as a check. Another instance that does the same says the same.
+type review struct {
+	head   git.OID
+	checks executor.Checks // nil where there are none to run
+	found  []kernel.Violation
 }
 
-// readReviewCheck composes the check of what was pushed, once that was reviewed.
-func (i *tracker) readReviewCheck(c *observation, f *kernel.IssueFacts) {
-	f.Check = nil
-	if r := f.Change.Review; r != nil && r.Ended {
-		c.check = i.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)
-		if i.reviewed().open() {
-			c.check.Detail = report.LineChecksNoSandbox + "\n\n" + c.check.Detail
-		}
-		f.Check = &kernel.CheckFacts{OID: f.Change.Head, Digest: checkDigest(c.check)}
+// open reports whether its checks ran without a sandbox.
+func (r *review) open() bool {
+	return r != nil && r.checks != nil && closed(r.checks.Done()) && r.checks.Outcome().Run.Sandbox == report.SandboxNone
+}
+
+// done is closed when the checks have ended, nil where none run.
+func (r *review) done() <-chan struct{} {
+	if r == nil || r.checks == nil {
+		return nil
 	}
+	return r.checks.Done()
+}
+
+// facts are what the review of a commit came to, nil where there is none. One that
+// a person stopped is over for that commit.
+func (i *tracker) reviewOf(head string) *kernel.ReviewFacts {
+	r := i.reviewed()
+	if r == nil || string(r.head) != head {
+		i.s.locked(func() { r = i.s.stopped[i.number] })
+	}
+	if r == nil || string(r.head) != head {
+		if i.cutOff() && i.worker.isStopping() {
+			return &kernel.ReviewFacts{} // the act that cut it off comes first: none is begun before
+		}
+		return nil
+	}
+	out := &kernel.ReviewFacts{Ended: true, Violations: r.found}
+	if r.checks != nil {
+		if out.Ended = closed(r.checks.Done()); out.Ended {
+			out.Violations = append(out.Violations[:len(out.Violations):len(out.Violations)], boundViolations(r.checks.Outcome().Violations)...)
+		}
+	}
+	return out
+}
+
+func (i *tracker) setReview(r *review) {
+	i.worker.guard.Lock()
+	i.worker.again, i.worker.cut = r, ""
+	i.worker.guard.Unlock()
+}
+
+func (i *tracker) reviewed() *review {
+	i.worker.guard.Lock()
+	defer i.worker.guard.Unlock()
+	return i.worker.again
+}
+
+// stopReview ends the review that runs, or was just cut off, because a person wants
+// it to. It reports whether there was one.
+func (i *tracker) stopReview(by string) bool {
+	i.worker.kill()
+	i.worker.guard.Lock()
+	head := i.worker.cut
+	i.worker.cut = ""
+	i.worker.guard.Unlock()
+	if head == "" {
+		return false
+	}
+	r := &review{head: head, found: []kernel.Violation{{Code: kernel.CodeTaskStopped, Subject: string(head), Detail: "The checks were stopped by " + by + "."}}}
+	i.setReview(r)
+	i.s.locked(func() { i.s.stopped[i.number] = r })
+	i.say("the review of %s is stopped by %s", head, by)
+	return true
+}
+
+// reviewSays is what the start of a review came to. What is wrong with the sandbox,
+// the repository or the builder's place is no trouble of the forge.
+func reviewSays(err error) (kernel.OutcomeStatus, kernel.Code) {
+	var ours *executor.Error
+	var fe *forge.Error
+	switch code := kernel.Code(git.CodeOf(err)); {
+	case err == nil:
+		return kernel.OutcomeDone, ""
+	case errors.As(err, &ours):
+		return kernel.OutcomeFailed, ours.Code
+	case errors.As(err, &fe):
+		return forgeSays(err)
+	case code == "":
+		return kernel.OutcomeFailed, kernel.CodeMachineEffect
+	case code.Known():
+		return kernel.OutcomeFailed, code
+	}
+	return kernel.OutcomeFailed, kernel.CodeEnvRepository
+}
+
+// reviewCheck is what stands on a pushed commit once it was reviewed.
+func (i *tracker) reviewCheck(head string, passed bool, found []kernel.Violation) forge.Check {
+	k := forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Scope and checks hold for what was pushed after the verification, " + head}
+	if !passed {
+		k.State, k.Summary = forge.CheckFailed, "Scope or checks don't hold for what was pushed after the verification, "+head
+	}
+	if slices.ContainsFunc(found, func(v kernel.Violation) bool { return v.Code == kernel.CodeTaskStopped }) {
+		k.Summary = "The checks of what was pushed after the verification were stopped, " + head
+	}
+	var b strings.Builder
+	for _, v := range found {
+		b.WriteString(bullet(v))
+	}
+	k.Detail = b.String()
+	return k
+}
+
+// checkDigest names a check by what it says, not by its details.
+func checkDigest(k forge.Check) canon.Digest { return textDigest(string(k.State) + " " + k.Summary) }
+
+// reviewPassed reports whether a commit bears the check of a review that passed, by
+// what this installation has recorded.
+func (i *tracker) reviewPassed(c *observation, head string) bool {
+	return c.facts.View.Checked == head+" "+string(checkDigest(i.reviewCheck(head, true, nil)))
+}
+
+// cutOff reports whether a review was, and nobody has said why.
+func (i *tracker) cutOff() bool {
+	i.worker.guard.Lock()
+	defer i.worker.guard.Unlock()
+	return i.worker.cut != ""
 }

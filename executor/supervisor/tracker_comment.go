@@ -12,6 +12,7 @@ import (
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -104,7 +105,6 @@ func (m marker) waits(text string) string {
 }
 
 func (m marker) status(text string) (run string, ok bool) { return m.find("task", text) }
-func (m marker) alert(text string) (run string, ok bool)  { return m.find("alert", text) }
 
 // quietCodes are those that nobody is told of who hasn't been told anything
 // before: there is nothing that writ was asked to do by somebody who may.
@@ -235,6 +235,142 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 		}
 	}
 	return i.withInstruction(ctx, c, i.reportText(c, r, around, held+i.changeWords(c, f.Change)+moved+tried+c.spentWords()+editedWords(c)+halted))
+}
+
+// readCheck composes the check that the change's commit is owed: it says the report
+// of the result at HEAD.
+func (i *tracker) readCheck(c *observation, f *kernel.IssueFacts, r report.Report) {
+	ch, verified := f.Change, string(c.verified())
+	if ch == nil || ch.Number == 0 || ch.Old || verified == "" {
+		return
+	}
+	c.check = forge.Check{Name: checkName, State: forge.CheckPassed, Summary: "Verified by writ: attempt " + decimal(r.Attempts) + ", run " + r.RunID}
+	r.Merge = nil
+	c.check.Detail = r.Evidence(maxComment, "")
+	f.Check = &kernel.CheckFacts{OID: verified, Digest: checkDigest(c.check)}
+	if ch.Pushed {
+		i.readReviewCheck(c, f)
+	}
+}
+
+// readReviewCheck composes the check of what was pushed, once that was reviewed.
+func (i *tracker) readReviewCheck(c *observation, f *kernel.IssueFacts) {
+	f.Check = nil
+	if r := f.Change.Review; r != nil && r.Ended {
+		c.check = i.reviewCheck(f.Change.Head, len(r.Violations) == 0, r.Violations)
+		if i.reviewed().open() {
+			c.check.Detail = report.LineChecksNoSandbox + "\n\n" + c.check.Detail
+		}
+		f.Check = &kernel.CheckFacts{OID: f.Change.Head, Digest: checkDigest(c.check)}
+	}
+}
+
+// spentWords say that the base moved on and why the contract doesn't ask again.
+func (c *observation) spentWords() string {
+	r := c.facts.Refresh
+	switch {
+	case r == nil || r.Auto == nil || len(r.Faults) > 0:
+	case c.facts.StopSeen() != "":
+		return "\nThe base moved on. Since `/writ stop` was said, the contract no longer has this work applied there, until the task is approved anew.\n"
+	case r.Auto.Nth > r.Auto.Most:
+		return fmt.Sprintf("\nThe base moved on. The contract asked %s that this work be applied there, which is as often as it may. `/writ refresh` asks once more.\n", report.Counted(int(r.Auto.Most), "time"))
+	}
+	return ""
+}
+
+// refreshWords say what the last try came to of applying the delivered work on another base,
+// where that is another result's.
+func (i *tracker) refreshWords(ctx context.Context, c *observation) (string, error) {
+	if !c.facts.Delivered() {
+		return "", nil
+	}
+	data, err := i.readFile(ctx, c.head.Tree, replay.FileRefresh)
+	var r replay.RefreshRecord
+	if err != nil || canon.UnmarshalCanonical(data, &r) != nil {
+		return "", err
+	}
+	text, what := "\nApplied on the base "+c.commitLink(r.Base)+", it didn't hold", "apply it on the base "+c.commitLink(r.Base)
+	if r.Fix != "" {
+		text, what = "\nIts revision didn't hold", "revise it"
+	}
+	h := c.facts.Head
+	switch goesOn := c.facts.ResumesFix() && len(c.facts.RefusesFix()) == 0; {
+	case c.facts.ReplacementHeld(), goesOn && !r.Interrupted:
+		return "", nil // what it waits for is said, or it was accepted and is delivered next
+	case h.RefreshWaits == "" || goesOn:
+	case r.Fix != "":
+		return i.waitedWords(c, "Its revision"), nil
+	default:
+		return i.waitedWords(c, "That it be applied on the base "+c.commitLink(r.Base)), nil
+	}
+	if r.Interrupted {
+		text = "\nA run that was to " + what + " was interrupted"
+	}
+	text += ", and the change is as it was"
+	if text += "."; len(r.Violations) > 0 {
+		text = strings.TrimSuffix(text, ".") + ":\n"
+	}
+	text += "\n"
+	text += bullets(r.Violations)
+	fix, refresh := c.facts.Fix, c.facts.Refresh
+	again := h.RefreshOwed && (refresh != nil && refresh.Act == h.RefreshAct || fix != nil && fix.Act == h.RefreshAct)
+	if again && h.NotBefore > 0 {
+		text += "\nIt is tried again by itself, from `" + kernel.Timestamp(h.NotBefore/1000) + "` on.\n"
+	} else if again {
+		text += "\nIt is tried again by itself.\n"
+	}
+	return text, nil
+}
+
+// movedWords say that the base moved so that the delivered change no longer applies to it.
+func (i *tracker) movedWords(ctx context.Context, c *observation, ch *kernel.ChangeFacts) (string, error) {
+	if ch == nil || ch.Number == 0 || !ch.Open || ch.Pushed || !c.facts.Delivered() || c.facts.RefreshNext() && c.facts.ReplacementHeld() {
+		return "", nil
+	}
+	on, err := i.rebasedHere(ctx, c)
+	switch {
+	case err != nil:
+		return "", err
+	case len(on.conflicts) > 0:
+		return "\n**The base moved.** It has another content by now at " + named(on.conflicts) + ", where this work changes the same lines, lines beside them, or what has no lines, so that what was verified doesn't apply there.\n\n" +
+			"**Now:** Merge it by hand and look at what comes of it. " + i.adaptWords(c) + "Or close the change unmerged. " + i.againWords(), nil
+	case len(on.merged) > 0:
+		return "\n**The base moved.** It has other lines by now in " + named(on.merged) + ", which this work changes too. A merge mixes the two, and nothing has checked what that gives.\n\n" +
+			"**Now:** `/writ refresh` mixes them, and judges and checks the outcome.\n", nil
+	}
+	return "", nil
+}
+
+// pathsWords show what somebody is asked to accept, and how. They are a function of HEAD,
+// the base and the contract, and of what is asked of delivered work.
+func (i *tracker) pathsWords(ctx context.Context, c *observation) (string, error) {
+	const without = "and it is delivered without another build"
+	f := c.facts
+	if f.ReplacementHeld() && f.RefreshNext() {
+		what := "Applied on the base " + c.commitLink(string(c.intake.BaseCommit)) + ", as is asked, the work changes guarded paths"
+		return i.acceptWords(c, c.fresh.held, what, "and once its checks have passed there it is delivered, without a builder") + " `/writ reject` gives that up, and the change stays as it is. Once the base moves on, it is another line. What is asked of the change meanwhile waits.\n", nil
+	}
+	if !f.Head.AwaitsPaths() && !f.ReplacementHeld() {
+		return "", nil
+	}
+	if s := f.Sealed; f.Paths == nil || s == nil || len(s.Faults) > 0 || s.Governance != f.Governance || s.Approval != f.Head.Approval {
+		why := "It can't be read."
+		if s != nil && len(s.Faults) > 0 {
+			why = plainWord(s.Faults[0].Detail)
+		}
+		return "\nThe work that waits can't be delivered any more: `" + why + "` `/writ retry` has it built anew, `/writ reject` ends it.\n", nil
+	}
+	if c.left.held == nil {
+		h, err := heldOf(ctx, i.s.deps.Repo, i.s.cfg.World, c.left.work)
+		if err != nil {
+			return "", err
+		}
+		c.left.held = h
+	}
+	if !f.Head.AwaitsPaths() {
+		return i.acceptWords(c, c.left.held, "The revision is done, and changes guarded paths", without) + " `/writ reject` gives it up, and the change stays as it is. A `/writ refresh` waits meanwhile.\n", nil
+	}
+	return i.acceptWords(c, c.left.held, "The work is done, and changes guarded paths", without) + " `/writ reject` ends it.\n", nil
 }
 
 // mayWaitStill reports whether the issue says that what was asked of delivered work waits,
@@ -563,21 +699,6 @@ func (c *observation) commitLink(oid string) string {
 	return "[" + word + "](" + c.pages + "/commit/" + url.PathEscape(oid) + ")"
 }
 
-// pagesOf is where the pages of an issue's repository are, "" where its own page
-// doesn't tell: commits are found beside issues.
-func pagesOf(issue string) string {
-	u, err := url.Parse(issue)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(issue, " <>()[]\n`") {
-		return ""
-	}
-	for _, beside := range []string{"/issues", "/work_items"} {
-		if at := strings.LastIndex(issue, beside); at > 0 {
-			return issue[:at]
-		}
-	}
-	return ""
-}
-
 // endText is what stands below a report's evidence: where it is, since when, and what
 // it delivered.
 func (i *tracker) endText(c *observation, r report.Report) string {
@@ -675,20 +796,6 @@ func (i *tracker) reportText(c *observation, r report.Report, a report.Around, w
 
 // markerRoom is left for the marker.
 const markerRoom = 1_000
-
-// alertText mentions those whom the contract names.
-func (i *tracker) alertText(c *observation) string {
-	names := make([]string, 0, len(c.intake.notify))
-	for _, n := range c.intake.notify {
-		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
-	}
-	how := "is blocked"
-	if kernel.NeedsRepair(c.facts) {
-		how = "waits for a person to look at its state"
-	}
-	return i.marker().line("alert", c.alertOf()) +
-		fmt.Sprintf("Task %d %s: %s. The report says why.\n", i.number, how, strings.Join(names, ", "))
-}
 
 // alertOf is what an alert is about, so that there is one of each: the run that HEAD
 // tells of, or the HEAD that waits for a person.

@@ -64,6 +64,18 @@ func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Is
 	return issue, err
 }
 
+// nameIssue keeps which of the forge's issues this one is.
+func (sj *subject) nameIssue(seen *approval.Facts) {
+	if seen == nil || seen.Issue.ID == 0 {
+		return
+	}
+	var created int64
+	if at := seen.Issue.CreatedAt; !at.IsZero() {
+		created = at.Unix()
+	}
+	sj.issueName = kernel.IssueName(seen.Issue.ID, created)
+}
+
 // findChange finds the change of the task's branch, or takes what is kept of it.
 func (i *tracker) findChange(ctx context.Context, base string) (forge.Change, error) {
 	if i.worker.telling && i.kept != nil && i.kept.change != nil {

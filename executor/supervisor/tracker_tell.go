@@ -7,9 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/replay"
+	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
+	"github.com/writbot/writ/kernel/canon"
 )
 
 // maxWords bounds the forge's words in a record, in bytes.
@@ -74,6 +79,124 @@ func (i *tracker) moveIssue(ctx context.Context, c *cycle, a kernel.Action, e ke
 		err = fmt.Errorf("supervisor: %s is no effect on an issue", a)
 	}
 	return err
+}
+
+// alertText mentions those whom the contract names.
+func (i *tracker) alertText(c *observation) string {
+	names := make([]string, 0, len(c.intake.notify))
+	for _, n := range c.intake.notify {
+		names = append(names, "@"+plainWord(strings.TrimPrefix(n, "@")))
+	}
+	how := "is blocked"
+	if kernel.NeedsRepair(c.facts) {
+		how = "waits for a person to look at its state"
+	}
+	return i.marker().line("alert", c.alertOf()) +
+		fmt.Sprintf("Task %d %s: %s. The report says why.\n", i.number, how, strings.Join(names, ", "))
+}
+
+// startReview judges the scope of what was pushed, and starts the checks on its
+// tree. Nothing that somebody else pushed reaches a builder or a ref.
+func (i *tracker) startReview(ctx context.Context, c *observation, head git.OID) error {
+	pack, rules, faults, err := i.pinnedAt(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case len(faults) > 0:
+		i.setReview(&review{head: head, found: faults})
+		return nil
+	}
+	commit, err := i.s.deps.Repo.Commit(ctx, head)
+	if err != nil {
+		return err
+	}
+	tree, err := i.s.deps.Repo.Tree(ctx, head)
+	if err != nil {
+		return err
+	}
+	base, err := i.s.deps.Repo.Tree(ctx, c.builtOn())
+	if err != nil {
+		return err
+	}
+	delivered, err := i.s.deps.Repo.Tree(ctx, c.verified())
+	if err != nil && gitTrouble(err) != nil {
+		return err // what isn't there any more excuses nothing
+	}
+	r := &review{head: head, found: judgePushed(pack, rules, base, c.intake.base, delivered, tree)}
+	if len(pack.Checks) > 0 && len(r.found) == 0 {
+		trusted := i.worker.baseAt(c.builtOn(), base)
+		job := executor.CheckJob{
+			Prepare: pack.Prepare, Trusted: &trusted,
+			World: i.s.cfg.Repository, Task: i.number, Run: c.facts.Head.Run(), Checks: pack.Checks, TreeID: string(commit.Tree), OnLine: i.worker.tail(),
+			Base: i.worker.baseOf(&run{base: tree, pack: kernel.SeedPack{Pins: kernel.Pins{BaseCommit: string(head)}}}),
+			Diff: kernel.Diff{Kind: string(kernel.KindDiff), Run: c.facts.Head.Run()},
+		}
+		if r.checks, err = i.s.deps.Executor.Check(context.WithoutCancel(ctx), job); err != nil {
+			return err
+		}
+	}
+	i.setReview(r)
+	return nil
+}
+
+// pinnedAt reads by what the result at HEAD was verified. What can't be made out of
+// the evidence is a fault, and nothing is vouched for.
+func (i *tracker) pinnedAt(ctx context.Context, c *observation) (pack kernel.SeedPack, rules contract.Contract, faults []kernel.Violation, err error) {
+	files := map[string][]byte{}
+	for _, name := range []string{replay.FileSeedPack, replay.FileContract} {
+		if files[name], err = i.readFile(ctx, c.head.Tree, name); err != nil {
+			return pack, rules, nil, err
+		}
+	}
+	rules, _, faults = contract.Load(files[replay.FileContract], contract.Source{Name: replay.FileContract})
+	if err := canon.UnmarshalCanonical(files[replay.FileSeedPack], &pack); err != nil {
+		faults = append(faults, kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: replay.FileSeedPack, Detail: err.Error()})
+	}
+	return pack, rules, faults, nil
+}
+
+// judgePushed holds every path that the branch changes against the scope that the
+// task was approved with. What stands on the base branch by now is no change of it, and a
+// protected path may hold what was delivered: a person accepted that, or it came with its
+// manifest.
+func judgePushed(pack kernel.SeedPack, rules contract.Contract, base, tip, delivered, head git.Tree) []kernel.Violation {
+	var out []kernel.Violation
+	bad := func(code kernel.Code, path, detail string) {
+		out = append(out, kernel.Violation{Code: code, Subject: scope.Display(path), Detail: detail})
+	}
+	allowed, faults := scope.ParseGlobs(pack.Spec.AllowedFiles)
+	guard, more := scope.NewProtection(rules.Paths.Protected, rules.Paths.Unprotect)
+	if len(faults)+len(more) > 0 {
+		bad(kernel.CodeGovernanceInvalid, "", "The patterns can't be read.")
+	}
+	changed := 0
+	for _, path := range git.Unequal(base, head) {
+		entry, there := head.Find(path)
+		if now, known := tip.Find(path); known == there && now == entry {
+			continue
+		}
+		changed++
+		was, brought := delivered.Find(path)
+		switch same := brought == there && was == entry; {
+		case same && guard.Match(path):
+		case guard.Match(path):
+			bad(kernel.CodeProtectedPath, path, "It is protected.")
+		case !allowed.Match(path):
+			bad(kernel.CodeScopeOutside, path, "No allowed pattern covers it.")
+		}
+		if _, before := base.Find(path); there && !before {
+			if why := scope.CheckPath(path); why != "" {
+				bad(kernel.CodePathUnsafe, path, why)
+			}
+		}
+		if there && entry.Mode != git.ModeFile && entry.Mode != git.ModeExec {
+			bad(kernel.CodeScopeFileType, path, "It is no regular file.")
+		}
+	}
+	if int64(changed) > pack.Budgets.Files {
+		bad(kernel.CodeScopeSize, "budgets.files", fmt.Sprintf("%d files are changed, %d are allowed.", changed, pack.Budgets.Files))
+	}
+	return boundViolations(kernel.SortViolations(out))
 }
 
 // write writes a comment, or with a number edits that one.

@@ -107,12 +107,6 @@ func (s *Supervisor) standing(runners []ssh.PublicKey) worldref.Standing {
 	return s.deps.Acts.Standing(listed...)
 }
 
-// isKeyOver tells an error that only another key mends.
-func isKeyOver(err error) bool {
-	e, ok := errors.AsType[*worldref.Error](err)
-	return ok && e.Code == kernel.CodeKeyOver
-}
-
 // trust says whose commit at the HEAD of a ref it is. Besides our own key those count
 // that the operator or the contract lists, as far as they weren't replaced or
 // revoked; a key whose place ours took is ours.

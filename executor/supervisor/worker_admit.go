@@ -6,10 +6,6 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// idleAfter is how long nothing of a task may run, while it waits for somebody outside,
-// before its place goes to others. A server that answers takes less.
-const idleAfter = 3 * time.Second
-
 // Admit says whether there is room now for a builder, or for the checks of what was
 // pushed to a change. scope are the task's allowed files where its contract wants
 // overlapping tasks to take turns, nil elsewhere. Once it has said yes it isn't
@@ -134,33 +130,4 @@ func (w *worker) waitsSince(at time.Time) {
 	w.guard.Lock()
 	w.admission.since = at
 	w.guard.Unlock()
-}
-
-// lend gives the task's place to others while nothing of it runs and it waits for
-// somebody outside: at once where it knows that the world's server is unable. What another
-// task met there may be its own trouble.
-func (w *worker) lend() {
-	_, troubled := w.s.outage.of(w.number)
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	p := &w.admission
-	switch {
-	case p.idle == nil || p.lent:
-	case p.starting || w.runs():
-		p.since = time.Now()
-	case p.since.IsZero(): // it stands in line
-	case time.Since(p.since) >= idleAfter, troubled:
-		p.lent, p.admitted = true, false
-		p.idle()
-	}
-}
-
-// runs reports whether a process of the task is alive; t.guard is held.
-func (w *worker) runs() bool {
-	r := w.run
-	if r != nil && (r.build != nil && !closed(r.build.Done()) || r.checks != nil && !closed(r.checks.Done())) {
-		return true
-	}
-	done := w.again.done()
-	return done != nil && !closed(done)
 }

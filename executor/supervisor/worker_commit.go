@@ -56,6 +56,12 @@ func (w *worker) stateCommit(c *observation, o *git.Objects, s stateCommit) (sta
 	return stated{oid: oid, message: msg, seq: s.seq}, err
 }
 
+// place is where the task's state belongs. An issue that is gone can't be asked for
+// its name: then it is what the state says that it was.
+func (sj *subject) place(head kernel.HeadFacts) kernel.Stamp {
+	return kernel.Stamp{World: sj.s.cfg.World, Ref: sj.StateRef(), Task: sj.number, Issue: sj.issueAt(head.Issue)}
+}
+
 // trailers are Writ's own but for the stamp, in the order of DESIGN §4; empty ones
 // are left out.
 type trailers struct {

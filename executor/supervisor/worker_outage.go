@@ -126,6 +126,22 @@ func (w *worker) met(cause kernel.Code, words string, push, space bool) int64 {
 	return now.WallMs + wait.Milliseconds()
 }
 
+// leftSilent reports whether that was so of the last exchange.
+func (w *worker) leftSilent() bool {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return w.asking.noted
+}
+
+// caused notes what a task met last.
+func (o *outage) caused(task int64, cause kernel.Code) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if t := o.tasks[task]; t != nil {
+		t.Cause = cause
+	}
+}
+
 // warnUnable says in the log that the server can't, once in an outage of the world.
 func (w *worker) warnUnable(words string) {
 	if !w.s.outage.news(w.number) {
@@ -137,6 +153,20 @@ func (w *worker) warnUnable(words string) {
 		what = "the repository can't be worked on"
 	}
 	w.log().Warn(what+": it is tried again, and nothing is counted", "code", string(o.Code()), "words", words)
+}
+
+// news reports whether what a task meets is to be told to the log: once in an outage.
+func (o *outage) news(task int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.tasks[task]
+	if t == nil || t.noted || !t.shows() {
+		return false
+	}
+	t.noted = true
+	first := !o.told
+	o.told = true
+	return first
 }
 
 // wake tells whoever schedules the tasks that the server works again.
@@ -187,13 +217,6 @@ func Unable(err error) bool { return unreadable(err) }
 func unreadable(err error) bool {
 	var fe *forge.Error
 	return Passing(err) && (!errors.As(err, &fe) || fe.Reason != forge.Limited)
-}
-
-func unableCode(err error) kernel.Code {
-	if git.CodeOf(err) == git.CodeUnreachable {
-		return kernel.CodeForgeUnreachable
-	}
-	return kernel.CodeForgeUnable
 }
 
 func errorText(err error) string {

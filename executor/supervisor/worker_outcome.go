@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/kernel"
@@ -34,6 +35,11 @@ func (w *worker) takeIn(c *observation) {
 			w.mention("check %s: %s", k.Name, passWord(k.Passed))
 		}
 	}
+}
+
+// condemned are those violations that are the base's own.
+func condemned(list []kernel.Violation) []kernel.Violation {
+	return slices.DeleteFunc(slices.Clone(list), func(v kernel.Violation) bool { return v.Code != kernel.CodeEnvBase })
 }
 
 func exitWords(e kernel.Exit) string {

@@ -44,7 +44,7 @@ func TestD52_ReportFollowsFromTheRecords(t *testing.T) {
 			c.ends(b)
 			says := func() report.Report { // of a halted task as well, whose machine takes no request
 				t.Helper()
-				l, err := b.task.observe(t.Context(), kernel.RequestLook, "local:0:root")
+				l, err := b.task.observer.observe(t.Context(), kernel.RequestLook, "local:0:root")
 				must(t, err)
 				d, err := kernel.Decide(l.facts)
 				must(t, err)

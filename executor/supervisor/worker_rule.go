@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -218,18 +217,6 @@ func (s *Supervisor) mayBeMended() {
 	s.hasten(false)
 }
 
-// gotThrough wakes whose push a rule refused, each once, for somebody else's got through.
-func (s *Supervisor) gotThrough() {
-	var tasks []int64
-	s.locked(func() {
-		tasks = slices.Concat(s.hasten(true), slices.Collect(maps.Keys(s.denied)))
-		clear(s.denied)
-	})
-	if s.deps.Healed != nil && len(tasks) > 0 {
-		s.deps.Healed(tasks)
-	}
-}
-
 // hasten brings forward when results are pushed again that nobody drives at the moment.
 // s.mu is held.
 func (s *Supervisor) hasten(once bool) (tasks []int64) {
@@ -387,25 +374,8 @@ func ruleWaitAt(c git.Commit) (since int64, is bool) {
 	return max(ev.CommitterSeconds, 0) * 1000, is
 }
 
-// ruleWait is how long a claim that is refused waits at HEAD, in milliseconds: twice as
-// long as it did before.
-func ruleWait(h kernel.HeadFacts, headAt int64) int64 {
-	wait := claimSoon.Milliseconds()
-	if h.AwaitsRule() && !h.Kept {
-		wait = max(wait, 2*(h.NotBefore-headAt))
-	}
-	return min(wait, ruleAgain.Milliseconds())
-}
-
 // waitsAtHead reports whether HEAD is the run's wait for a rule: it holds no lease.
 func (r *run) waitsAtHead() bool { return r.ruling.shownAt != 0 }
-
-// urges reports whether who approved anew only says again that the text is to be done of
-// which HEAD keeps the work: that is for the instance that has it, and for no other.
-func (c *observation) urges(issue Issue) bool {
-	h := c.facts.Head
-	return h.Kept && issue.Said == "" && c.intake.Approval.Digest == h.Approval
-}
 
 // beganAnew reports whether a person began the task anew while its work waits for a
 // rule. Who only says again that this text is to be done wants the work that there is,

@@ -27,38 +27,6 @@ func workOf(r *run) sealed.Work {
 	return w
 }
 
-// prepareSeal renews our lease with what the builder left in its tree.
-func (w *worker) prepareSeal(c *cycle) (*effect, error) {
-	r := w.run
-	files, err := workOf(r).Files()
-	if err != nil {
-		return nil, err
-	}
-	objs := git.NewObjects()
-	tree, err := evidence(objs, slices.Clone(r.entries), files)
-	if err != nil {
-		return nil, err
-	}
-	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
-	made, err := w.stateCommit(&c.observation, objs, stateCommit{
-		tree: tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
-		message: func(stamp []lease.Trailer) ([]byte, error) {
-			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	renewed, before := c.clock, r.tenure
-	return w.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
-		won: func() {
-			w.renewed(r, made.oid, date, made.message, renewed)
-			r.tree, r.sealed, r.phase = tree, files[sealed.File], kernel.PhaseSealed
-		},
-	}), nil
-}
-
 // shelved is sealed work in the store, with what it was made of.
 type shelved struct {
 	SeedPack []byte            `json:"seed_pack"`
@@ -73,22 +41,6 @@ type shelved struct {
 func (w *worker) shelve(ctx context.Context, c *observation) {
 	if c.facts.Keepable() {
 		w.keep(ctx, w.run)
-	}
-}
-
-// keepEnded keeps what a builder left that ended while nothing can be read: the lease may
-// end before that is judged, and whoever goes on judges it then. What speaks against it by
-// the contract that it was built under is known already.
-func (w *worker) keepEnded() {
-	r := w.run
-	if r == nil || r.phase != kernel.PhaseBuilding || !closed(r.build.Done()) || len(r.heeded.Human) > 0 {
-		return
-	}
-	ended := *r
-	ended.built = bounded(r.build.Outcome())
-	if len(ended.built.Violations)+len(ended.built.Diff.Violations)+len(r.intake.Message) == 0 {
-		w.keep(context.Background(), &ended)
-		r.shelved = ended.shelved
 	}
 }
 
@@ -107,19 +59,6 @@ func (w *worker) keep(ctx context.Context, r *run) {
 	}
 	if r.shelved = err == nil; err != nil {
 		w.log().Warn("sealed work is not kept in the store", "error", err)
-	}
-}
-
-// unshelve drops what the store keeps of the task. What stays there by mistake is of a
-// run that HEAD doesn't name any more, and is never used.
-func (w *worker) unshelve() {
-	if w.s.deps.Shelf == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), shelfTime)
-	defer cancel()
-	if err := w.s.deps.Shelf.Drop(ctx, w.number); err != nil {
-		w.log().Warn("sealed work stays in the store", "error", err)
 	}
 }
 

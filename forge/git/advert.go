@@ -18,19 +18,6 @@ type advert struct {
 
 func (a *advert) has(capability string) bool { _, ok := a.caps[capability]; return ok }
 
-// fetches says whether a version 2 server's fetch has a feature.
-func (a *advert) fetches(feature string) bool {
-	if !a.v2 {
-		return a.has(feature)
-	}
-	for _, f := range strings.Fields(a.caps["fetch"]) {
-		if f == feature {
-			return true
-		}
-	}
-	return false
-}
-
 // readAdvert reads an advertisement of version 0, 1 or 2 up to its flush, and
 // keeps the refs that are asked for.
 func readAdvert(r io.Reader, names []string) (*advert, error) {

@@ -67,6 +67,19 @@ func (r *Repo) fetchOn(ctx context.Context, c conn, w want, f func(rawObject) er
 	return cut, u.run(ctx)
 }
 
+// fetches says whether a version 2 server's fetch has a feature.
+func (a *advert) fetches(feature string) bool {
+	if !a.v2 {
+		return a.has(feature)
+	}
+	for _, f := range strings.Fields(a.caps["fetch"]) {
+		if f == feature {
+			return true
+		}
+	}
+	return false
+}
+
 // outside finds a delta's base that the server left out of a pack. It should
 // not, since thin packs are not asked for.
 func (r *Repo) outside(oid OID) (objType, []byte, error) {

@@ -239,6 +239,31 @@ func (r *Repo) flattenStored(oid OID, got map[OID]rawObject) (Tree, error) {
 	})
 }
 
+// flatten walks a tree, reading tree objects through read. What the tree unfolds
+// to is measured first: a few objects can stand for any number of files.
+func flatten(root OID, maxEntries int, read func(OID) ([]byte, error)) (Tree, error) {
+	m := measurer{maxEntries: maxEntries, read: read, known: map[OID]measured{}}
+	if _, err := m.measure(root, 0); err != nil {
+		return Tree{}, err
+	}
+	t := Tree{OID: root, trees: make(map[OID]struct{}, len(m.known)), Entries: make([]Entry, 0, m.known[root].files)}
+	var walk func(oid OID, prefix string)
+	walk = func(oid OID, prefix string) {
+		t.trees[oid] = struct{}{}
+		for _, e := range m.known[oid].entries {
+			e.Path = prefix + e.Path
+			if e.Mode == ModeTree {
+				walk(e.OID, e.Path+"/")
+			} else {
+				t.Entries = append(t.Entries, e)
+			}
+		}
+	}
+	walk(root, "")
+	sortEntries(t.Entries)
+	return t, nil
+}
+
 // Blob reads one blob. The bytes are the caller's to read, not to change.
 func (r *Repo) Blob(ctx context.Context, oid OID) ([]byte, error) {
 	var out []byte

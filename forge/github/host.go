@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	api "github.com/google/go-github/v60/github"
 
+	apps "github.com/google/go-github/v88/github"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/internal/transport"
@@ -99,6 +101,32 @@ func (h *Host) Find(ctx context.Context, owner, name string) (forge.Repository, 
 	return p.about, nil
 }
 
+// placeByName is for names that an operator wrote.
+func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place, error) {
+	var installation int64
+	var rt http.RoundTripper = bearer{h.net, h.cfg.Token}
+	if h.key != nil {
+		var err error
+		if installation, err = h.installationOf(ctx, op, owner, name); err != nil {
+			return nil, err
+		}
+		rt = h.installed(installation, &apps.InstallationTokenOptions{Repositories: []string{name}, Permissions: permissions(toRead)})
+	}
+	ctx = transport.With(ctx, transport.Call{Op: op, Account: (&place{installation: installation}).account()})
+	found, _, err := h.api(rt).Repositories.Get(ctx, owner, name)
+	if err != nil {
+		return nil, fail(op, transport.Read, err)
+	}
+	about, err := repository(found)
+	if err != nil {
+		return nil, fail(op, transport.Read, err)
+	}
+	if !strings.EqualFold(about.String(), owner+"/"+name) {
+		return nil, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("GitHub answers with %s", about.Repo)}
+	}
+	return h.remember(about, installation), nil
+}
+
 // Client acts in a repository. Its methods may be asked about another one, too.
 func (h *Host) Client(r forge.Repo) forge.Client { return &client{h: h, home: r} }
 
@@ -135,6 +163,16 @@ func (h *Host) GitAuth(r forge.Repo) git.Auth {
 		token, err := h.token(ctx, op, p, h.gitScope(r.ID))
 		return token, fail(op, transport.Read, err)
 	}}
+}
+
+// gitScope is what git's token for a repository is for.
+func (h *Host) gitScope(id int64) scope {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.workflows[id].may {
+		return forWorkflows
+	}
+	return forGit
 }
 
 // placeSeen is a repository as it was last seen, nil if it never was. A token that

@@ -140,32 +140,6 @@ func (h *Host) placeNow(ctx context.Context, op string, r forge.Repo) (*place, e
 	return h.remember(found, installation), nil
 }
 
-// placeByName is for names that an operator wrote.
-func (h *Host) placeByName(ctx context.Context, op, owner, name string) (*place, error) {
-	var installation int64
-	var rt http.RoundTripper = bearer{h.net, h.cfg.Token}
-	if h.key != nil {
-		var err error
-		if installation, err = h.installationOf(ctx, op, owner, name); err != nil {
-			return nil, err
-		}
-		rt = h.installed(installation, &apps.InstallationTokenOptions{Repositories: []string{name}, Permissions: permissions(toRead)})
-	}
-	ctx = transport.With(ctx, transport.Call{Op: op, Account: (&place{installation: installation}).account()})
-	found, _, err := h.api(rt).Repositories.Get(ctx, owner, name)
-	if err != nil {
-		return nil, fail(op, transport.Read, err)
-	}
-	about, err := repository(found)
-	if err != nil {
-		return nil, fail(op, transport.Read, err)
-	}
-	if !strings.EqualFold(about.String(), owner+"/"+name) {
-		return nil, &forge.Error{Reason: forge.NotFound, Op: op, Err: fmt.Errorf("GitHub answers with %s", about.Repo)}
-	}
-	return h.remember(about, installation), nil
-}
-
 func (h *Host) remember(about forge.Repository, installation int64) *place {
 	h.mu.Lock()
 	defer h.mu.Unlock()

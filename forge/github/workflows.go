@@ -44,13 +44,3 @@ func (h *Host) Workflows(ctx context.Context, r forge.Repo) (bool, error) {
 	h.mu.Unlock()
 	return may, nil
 }
-
-// gitScope is what git's token for a repository is for.
-func (h *Host) gitScope(id int64) scope {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.workflows[id].may {
-		return forWorkflows
-	}
-	return forGit
-}

@@ -8,10 +8,22 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/writbot/writ/forge"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 //go:embed page
@@ -88,6 +100,20 @@ func (s *Store) page() (http.Handler, error) {
 		mux.Handle(pattern, p.handle(view))
 	}
 	return http.NewCrossOriginProtection().Handler(mux), nil
+}
+
+func (v *visit) changes() error {
+	f, err := v.repo()
+	if err != nil {
+		return err
+	}
+	list, err := v.client.ListChanges(v.r.Context(), f.Repo.Repo)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(list)
+	f.Tab, f.Main = "changes", list
+	return v.show(http.StatusOK, "changes", f)
 }
 
 func (v *visit) repos() error {
@@ -317,4 +343,242 @@ func (v *visit) logOut() error {
 	}
 	v.cookie("", -time.Second)
 	return v.back("/")
+}
+
+// functions are what templates may call.
+func functions() template.FuncMap {
+	md := newMarkdown()
+	return template.FuncMap{
+		"markdown": func(text string) template.HTML { return markdown(md, text) },
+		"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"shown":    shown,
+		"short":    func(oid string) string { return shorten(oid, shortOID) },
+		"digest":   func(d string) string { return shorten(strings.TrimPrefix(d, "sha256:"), shortDigest) },
+		"op":       opClass,
+		"sign":     func(op byte) string { return string(rune(op)) },
+		"face":     face,
+		"initial":  func(u forge.User) string { return strings.ToUpper(u.Login[:min(1, len(u.Login))]) },
+		"may":      atLeast,
+		"verb":     verb,
+		"mark":     checkMark,
+		"label":    func(name, class string) labelView { return labelView{name, class} },
+	}
+}
+
+// markdown renders a text. What it returns is the only text on the page that
+// isn't escaped by the template.
+func markdown(md goldmark.Markdown, said string) template.HTML {
+	var b bytes.Buffer
+	if err := md.Convert([]byte(said), &b); err != nil {
+		return template.HTML("<pre>" + template.HTMLEscapeString(said) + "</pre>")
+	}
+	return template.HTML(b.String())
+}
+
+// shown is a line of somebody's text in which controls, and what turns the reading
+// direction or can't be seen, stand as escapes: a title must not pass for another one.
+// Parts of emoji stay.
+func shown(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || strings.ContainsRune("\u200b\u2060\ufeff\u00ad", r) || r >= 0xe0000 && r <= 0xe007f {
+			fmt.Fprintf(&b, "\\u{%x}", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+const (
+	shortOID    = 10
+	shortDigest = 12
+)
+
+// labelView is a label as the parts draw it.
+type labelView struct{ Name, Class string }
+
+func shorten(s string, n int) string { return s[:min(n, len(s))] }
+
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
+
+func atLeast(have forge.Permission, need string) (bool, error) {
+	p, err := forge.ParsePermission(need)
+	return have >= p, err
+}
+
+func opClass(op byte) string {
+	switch op {
+	case '+':
+		return "added"
+	case '-':
+		return "deleted"
+	case '@':
+		return "part"
+	}
+	return "same"
+}
+
+// face is a reaction as a character.
+func face(r forge.Reaction) string {
+	switch r {
+	case forge.ReactionSeen:
+		return "👀"
+	case forge.ReactionDone:
+		return "🚀"
+	case forge.ReactionRefused:
+		return "👎"
+	case forge.ReactionConfused:
+		return "😕"
+	}
+	return string(r)
+}
+
+// verb says what an event was.
+func verb(kind string) string {
+	switch forge.EventKind(kind) {
+	case forge.EventLabeled:
+		return "added the label"
+	case forge.EventUnlabeled:
+		return "removed the label"
+	case forge.EventClosed:
+		return "closed this"
+	case forge.EventReopened:
+		return "reopened this"
+	case forge.EventEdited:
+		return "edited the text"
+	case forge.EventTransferred:
+		return "transferred this"
+	case eventMerged:
+		return "merged this"
+	}
+	return kind
+}
+
+func checkMark(s forge.CheckState) string {
+	switch s {
+	case forge.CheckPassed:
+		return "✓"
+	case forge.CheckFailed:
+		return "✗"
+	}
+	return "…"
+}
+
+// hueClass is the style sheet's class nearest to a colour. Colours come as
+// classes because the page's policy allows no inline style.
+func hueClass(color string) string {
+	n, err := strconv.ParseUint(color, 16, 32)
+	if err != nil {
+		return "hue-grey"
+	}
+	const sectors, degrees = 12, 360
+	r, g, b := float64(n>>16&0xff), float64(n>>8&0xff), float64(n&0xff)
+	top, low := max(r, g, b), min(r, g, b)
+	spread := top - low
+	const grey = 24 // of 255: less colour than that is none
+	if spread < grey {
+		return "hue-grey"
+	}
+	var hue float64
+	switch top {
+	case r:
+		hue = 60 * (g - b) / spread
+	case g:
+		hue = 60*(b-r)/spread + 120
+	default:
+		hue = 60*(r-g)/spread + 240
+	}
+	sector := (int(hue+degrees+degrees/sectors/2) % degrees) / (degrees / sectors)
+	return fmt.Sprintf("hue-%d", sector)
+}
+
+// newMarkdown renders what anybody may have written: raw HTML and addresses that
+// could run something are left out, because html.WithUnsafe isn't given. What is to be
+// folded is, as on the hosted forges.
+func newMarkdown() goldmark.Markdown {
+	const first = 1 // before goldmark's own renderers
+	return goldmark.New(
+		goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
+		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(folds{}, first))),
+		goldmark.WithRendererOptions(html.WithHardWraps(),
+			renderer.WithNodeRenderers(util.Prioritized(noImages{}, first), util.Prioritized(folds{}, first))),
+	)
+}
+
+// noImages shows an image's words instead of loading it: to load it would tell
+// its server who reads the page, and when.
+type noImages struct{}
+
+// RegisterFuncs is renderer.NodeRenderer.
+func (noImages) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindImage, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			_, _ = w.WriteString(`<span class="tag">image</span> `) // into memory
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// fold is a part of a text that its reader unfolds: what stands between two blocks of raw
+// HTML that say so, and nothing else.
+type fold struct {
+	ast.BaseBlock
+	summary string
+}
+
+var (
+	foldKind  = ast.NewNodeKind("Fold")
+	foldBegin = regexp.MustCompile(`^<details>\s*<summary>([^<>]*)</summary>\s*$`)
+	foldEnd   = regexp.MustCompile(`^</details>\s*$`)
+)
+
+func (f *fold) Kind() ast.NodeKind            { return foldKind }
+func (f *fold) Dump(source []byte, level int) { ast.DumpHelper(f, source, level, nil, nil) }
+
+// folds finds and renders them. They don't stand in one another, and one without an end is
+// left out as other HTML is, so that no tag is left open.
+type folds struct{}
+
+// Transform is parser.ASTTransformer.
+func (folds) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
+	var begin ast.Node
+	for n := doc.FirstChild(); n != nil; {
+		next := n.NextSibling()
+		switch said := rawHTML(n, reader.Source()); {
+		case foldBegin.MatchString(said):
+			begin = n
+		case begin != nil && foldEnd.MatchString(said):
+			f := &fold{summary: foldBegin.FindStringSubmatch(rawHTML(begin, reader.Source()))[1]}
+			for in := begin.NextSibling(); in != n; in = begin.NextSibling() {
+				f.AppendChild(f, in)
+			}
+			doc.ReplaceChild(doc, begin, f)
+			doc.RemoveChild(doc, n)
+			begin = nil
+		}
+		n = next
+	}
+}
+
+// rawHTML is a block of raw HTML, "" for another node.
+func rawHTML(n ast.Node, source []byte) string {
+	block, ok := n.(*ast.HTMLBlock)
+	if !ok {
+		return ""
+	}
+	return string(block.Lines().Value(source))
+}
+
+// RegisterFuncs is renderer.NodeRenderer.
+func (folds) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(foldKind, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		said := "</details>\n"
+		if f, ok := n.(*fold); ok && entering {
+			said = "<details><summary>" + template.HTMLEscapeString(f.summary) + "</summary>\n"
+		}
+		_, _ = w.WriteString(said) // into memory
+		return ast.WalkContinue, nil
+	})
 }

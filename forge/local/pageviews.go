@@ -70,20 +70,6 @@ func (v *visit) hues(r forge.Repo) (map[string]string, error) {
 	return out, err
 }
 
-func (v *visit) changes() error {
-	f, err := v.repo()
-	if err != nil {
-		return err
-	}
-	list, err := v.client.ListChanges(v.r.Context(), f.Repo.Repo)
-	if err != nil {
-		return err
-	}
-	slices.Reverse(list)
-	f.Tab, f.Main = "changes", list
-	return v.show(http.StatusOK, "changes", f)
-}
-
 // itemView is the page of an issue or a change.
 type itemView struct {
 	Issue    forge.Issue

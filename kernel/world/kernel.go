@@ -3,7 +3,6 @@ package world
 import (
 	"bytes"
 	"slices"
-	"strconv"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -251,5 +250,3 @@ func (k *Kernel) Tasks() []int64 {
 	slices.Sort(out)
 	return out
 }
-
-func taskName(number int64) string { return "task/" + strconv.FormatInt(number, 10) }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -210,6 +211,8 @@ func (f *fold) result(a Answer, task int64) ActionResult {
 	return r
 }
 
+func taskName(number int64) string { return "task/" + strconv.FormatInt(number, 10) }
+
 // settle ends the round: the three stages, then the receipt. Rejected are ids
 // of actions that were handed in and are none of this round's.
 func (f *fold) settle(seed, now int64, rejected []string) (RoundReceipt, error) {
@@ -243,6 +246,25 @@ func (f *fold) settle(seed, now int64, rejected []string) (RoundReceipt, error) 
 	r.RoundMetrics = f.metrics(r)
 	f.now = current{}
 	return r, nil
+}
+
+// putAway archives the tasks that need nothing more.
+func (f *fold) putAway() error {
+	var done []*known
+	f.tasks.each(func(k *known) {
+		if k.State == kernel.TaskCompleted && !k.live() && !k.Halted && len(k.Intents) == 0 {
+			done = append(done, k)
+		}
+	})
+	for _, k := range done {
+		hash, err := canon.Hash(Archived{Kind: KindArchived, Prev: f.archive.Hash, Task: k.Task})
+		if err != nil {
+			return err
+		}
+		f.archive = Archive{Count: f.archive.Count + 1, Hash: hash}
+		f.tasks.put(&known{Task: k.Task, archived: true})
+	}
+	return nil
 }
 
 // ids of the actions with one verdict.

@@ -154,25 +154,6 @@ func (f *fold) known(number int64) (Task, bool) {
 // put replaces a task; one that was archived comes back.
 func (f *fold) put(t Task) { f.tasks.put(&known{Task: t}) }
 
-// putAway archives the tasks that need nothing more.
-func (f *fold) putAway() error {
-	var done []*known
-	f.tasks.each(func(k *known) {
-		if k.State == kernel.TaskCompleted && !k.live() && !k.Halted && len(k.Intents) == 0 {
-			done = append(done, k)
-		}
-	})
-	for _, k := range done {
-		hash, err := canon.Hash(Archived{Kind: KindArchived, Prev: f.archive.Hash, Task: k.Task})
-		if err != nil {
-			return err
-		}
-		f.archive = Archive{Count: f.archive.Count + 1, Hash: hash}
-		f.tasks.put(&known{Task: k.Task, archived: true})
-	}
-	return nil
-}
-
 // member is the place of a builder; one that came after genesis is added.
 func (f *fold) member(name string) int {
 	i, ok := slices.BinarySearchFunc(f.members, name, func(m Member, n string) int { return strings.Compare(m.Name, n) })

@@ -19,12 +19,6 @@ type binding struct {
 
 func (b binding) String() string { return strconv.FormatInt(b.id, 10) + " " + b.name }
 
-func parseBinding(text string) (b binding, ok bool) {
-	number, name, _ := strings.Cut(text, " ")
-	id, err := strconv.ParseInt(number, 10, 64)
-	return binding{id, name}, err == nil && id > 0
-}
-
 // hostOf is the forge's part of a world's identity.
 func hostOf(world string) string {
 	host, _, _ := strings.Cut(world, "#")

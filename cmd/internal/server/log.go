@@ -92,10 +92,6 @@ func (h taskLog) Handle(ctx context.Context, r slog.Record) error {
 // taskKey is the key of a context's task.
 type taskKey struct{}
 
-// maxRuns bounds what is remembered of runs, for the log alone: the oldest go
-// first.
-const maxRuns = 4096
-
 // taskRuns remembers the newest run of each task.
 type taskRuns struct {
 	mu    sync.Mutex
@@ -110,35 +106,10 @@ func newTaskRuns() *taskRuns {
 	return &taskRuns{of: map[scheduler.Key]string{}, tasks: map[string]scheduler.Key{}, names: map[string]string{}}
 }
 
-// call notes what people call a world.
-func (t *taskRuns) call(world, name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.names[world] = name
-}
-
 func (t *taskRuns) called(world string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.names[world]
-}
-
-// set notes the run that a task is about; "" notes nothing.
-func (t *taskRuns) set(k scheduler.Key, run string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, known := t.tasks[run]; known || run == "" {
-		return
-	}
-	t.of[k], t.tasks[run] = run, k
-	if t.order = append(t.order, run); len(t.order) > maxRuns {
-		old := t.order[0]
-		t.order = t.order[1:]
-		if at := t.tasks[old]; t.of[at] == old {
-			delete(t.of, at)
-		}
-		delete(t.tasks, old)
-	}
 }
 
 func (t *taskRuns) run(k scheduler.Key) string {

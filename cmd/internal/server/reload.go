@@ -96,6 +96,9 @@ func (s *server) reload(ctx context.Context, why string) {
 		"code", string(p.Code), "error", p.Text, "remedy", remedy)
 }
 
+// selfTime bounds the question which account writ is.
+const selfTime = 5 * time.Second
+
 // meetAll asks each forge with an open world which account writ is there: a
 // credential may have become another's. What can't be asked stays as it was.
 func (s *server) meetAll(ctx context.Context) {

@@ -104,6 +104,28 @@ func (s *server) drive(ctx context.Context, j *scheduler.Job) (scheduler.Result,
 	return r, nil
 }
 
+// maxRuns bounds what is remembered of runs, for the log alone: the oldest go
+// first.
+const maxRuns = 4096
+
+// set notes the run that a task is about; "" notes nothing.
+func (t *taskRuns) set(k scheduler.Key, run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.tasks[run]; known || run == "" {
+		return
+	}
+	t.of[k], t.tasks[run] = run, k
+	if t.order = append(t.order, run); len(t.order) > maxRuns {
+		old := t.order[0]
+		t.order = t.order[1:]
+		if at := t.tasks[old]; t.of[at] == old {
+			delete(t.of, at)
+		}
+		delete(t.tasks, old)
+	}
+}
+
 // resumeFirst carries out a resume that is stored behind a halt, of a task that can't be
 // looked at before: the process that was to do it died between the two.
 func (s *server) resumeFirst(ctx context.Context, w *served, k scheduler.Key) (resumed bool, err error) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -256,6 +257,12 @@ func (s *server) readBindings(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+func parseBinding(text string) (b binding, ok bool) {
+	number, name, _ := strings.Cut(text, " ")
+	id, err := strconv.ParseInt(number, 10, 64)
+	return binding{id, name}, err == nil && id > 0
 }
 
 // wire makes scheduler and receiver.

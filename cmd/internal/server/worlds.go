@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/writbot/writ/executor/scheduler"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
+	"github.com/writbot/writ/webhook"
 )
 
 // worlds are the repositories that the configuration lists, and the worlds that
@@ -86,18 +88,6 @@ func (ws *worlds) find(world string) *served {
 	for _, l := range ws.list {
 		if l.served != nil && l.world == world {
 			return l.served
-		}
-	}
-	return nil
-}
-
-// closedWhy is why a listed world is closed; nil if it isn't, or isn't listed.
-func (ws *worlds) closedWhy(world string) *problem.Error {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for _, l := range ws.list {
-		if l.served == nil && l.world == world {
-			return l.why
 		}
 	}
 	return nil
@@ -324,21 +314,6 @@ func (ws *worlds) due(now time.Time) (list []*listing, next time.Time) {
 	return list, next
 }
 
-// tryNow makes closed worlds due.
-func (ws *worlds) tryNow(worlds []string) {
-	ws.locked(func() {
-		for _, l := range ws.list {
-			if l.served == nil && slices.Contains(worlds, l.world) {
-				l.next = time.Time{}
-			}
-		}
-	})
-	select {
-	case ws.wake <- struct{}{}:
-	default: // it is awake
-	}
-}
-
 // The delays between two tries to open a world double from one to the other.
 const (
 	firstTry = 2 * time.Second
@@ -367,4 +342,39 @@ func (ws *worlds) opened(l *listing, w *served, at forge.Repo) bool {
 	}
 	l.served, l.world, l.id, l.why, l.tries = w, w.World, at.ID, nil, 0
 	return true
+}
+
+// hookOf makes the hook of a forge, as writ's account there is known now.
+func (s *server) hookOf(f *wire.Forge, self forge.User) (webhook.Hook, error) {
+	h, err := f.Hook(self, wire.Whose{World: s.worlds.lookup(f.Name), Installed: s.worlds.installed(f.Name), Name: s.worlds.listedAs(f.Name), Change: s.worlds.taskOfChange})
+	if err != nil {
+		return nil, fmt.Errorf("forges.%s: %w", f.Name, err)
+	}
+	return h, nil
+}
+
+// met notes which account writ is at a forge: its own acts are no news from then
+// on.
+func (s *server) met(f *wire.Forge, self forge.User) {
+	s.selves.Lock()
+	defer s.selves.Unlock()
+	if s.self[f.Name] == self {
+		return
+	}
+	s.self[f.Name] = self
+	renewable := s.hooks[f.Name]
+	if renewable == nil {
+		return
+	}
+	for _, now := range s.now().forges { // f may be of a generation before
+		if now.Name == f.Name {
+			f = now
+		}
+	}
+	h, err := s.hookOf(f, self)
+	if err != nil {
+		s.log.Error("the hook can't be renewed", "forge", f.Name, "error", err) // it was made of the same before
+		return
+	}
+	renewable.Renew(h)
 }

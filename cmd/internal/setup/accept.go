@@ -46,6 +46,8 @@ func (g *GitHub) acceptor(convert func(context.Context, string) (github.Made, er
 	}
 }
 
+func (k kept) install() string { return k.Page + "/installations/new" }
+
 // lost says what is to be done about an App that GitHub has made and that isn't
 // all in its files; nil where there is none.
 func (g *GitHub) lost() error {

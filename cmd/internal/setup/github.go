@@ -65,8 +65,6 @@ type kept struct {
 	Config     string `json:"config"` // of the configuration; "": the operator has his own
 }
 
-func (k kept) install() string { return k.Page + "/installations/new" }
-
 func (g *GitHub) path(name string) string { return filepath.Join(g.Dir, name) }
 
 // Ready looks at everything that can be wrong before an App is made.

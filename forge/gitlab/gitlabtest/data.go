@@ -1,8 +1,6 @@
 package gitlabtest
 
 import (
-	"bytes"
-	"encoding/gob"
 	"slices"
 	"time"
 )
@@ -34,18 +32,6 @@ type data struct {
 	Tokens   map[string]*token
 	Groups   map[string]*group
 	Projects map[int64]*project
-}
-
-func (d *data) clone() *data {
-	var b bytes.Buffer
-	var out data
-	if err := gob.NewEncoder(&b).Encode(d); err != nil {
-		panic(err)
-	}
-	if err := gob.NewDecoder(&b).Decode(&out); err != nil {
-		panic(err)
-	}
-	return &out
 }
 
 func (d *data) id() int64 {

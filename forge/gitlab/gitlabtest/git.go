@@ -3,7 +3,6 @@ package gitlabtest
 import (
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -25,23 +24,6 @@ func (s *Server) must(err error) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-// newRepository makes one with a commit on main. The lock is held.
-func (s *Server) newRepository(p *project) {
-	dir := s.dir(p)
-	s.must(os.MkdirAll(filepath.Dir(dir), 0o750))
-	s.run(s.root, "", "init", "-q", "--bare", "-b", p.DefaultBranch, dir)
-	s.run(dir, "", "config", "receive.advertiseAtomic", "true")
-	s.run(dir, "", "config", "uploadpack.allowFilter", "true")
-	s.run(dir, "", "config", "uploadpack.allowAnySHA1InWant", "true")
-	s.commit(p, p.DefaultBranch, "", map[string]string{"README.md": "# " + p.Name + "\n"})
-}
-
-func (s *Server) moveRepository(from, to string) {
-	target := filepath.Join(s.root, to+".git")
-	s.must(os.MkdirAll(filepath.Dir(target), 0o750))
-	s.must(os.Rename(filepath.Join(s.root, from+".git"), target))
 }
 
 func (s *Server) run(dir, stdin string, args ...string) string {

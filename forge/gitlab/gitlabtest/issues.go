@@ -30,6 +30,27 @@ func aboutIssues() []route {
 	}
 }
 
+// createIssueAward leaves the issue as it is: only notes have bump_updated_at.
+func createIssueAward(c *call) (any, error) {
+	_, i, err := c.item(anIssue)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.award(&i.Awards)
+	if err != nil {
+		return nil, err
+	}
+	return showAward(c, i.ID, "Issue")(a), nil
+}
+
+func listIssueAwards(c *call) (any, error) {
+	_, i, err := c.item(anIssue)
+	if err != nil {
+		return nil, err
+	}
+	return page(c, i.Awards, showAward(c, i.ID, "Issue")), nil
+}
+
 // newItem adds an issue or merge request. The lock is held.
 func (s *Server) newItem(p *project, kind string, author int64, title string) *item {
 	p.LastIID[kind]++

@@ -48,28 +48,6 @@ func (c *call) note(p *project, i *item, n *note) any {
 	return out
 }
 
-// createDiscussion makes a note at a place of a merge request. GitLab looks at little of
-// the place, and neither does this.
-func createDiscussion(c *call) (any, error) {
-	p, i, err := c.item(aMerge)
-	if err != nil {
-		return nil, err
-	}
-	body, ok := c.word("body")
-	position, err := json.Marshal(c.params["position"])
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok || strings.TrimSpace(body) == "":
-		return nil, errs("body is missing")
-	}
-	now := c.s.tick()
-	n := &note{ID: c.d.id(), Body: body, Author: c.user.ID, Created: now, Updated: now, Position: position}
-	i.Notes, i.Updated = append(i.Notes, n), now
-	c.s.tellNote(c, p, i, n, "create")
-	return map[string]any{"id": itoa(n.ID), "individual_note": false, "notes": []any{c.note(p, i, n)}}, nil
-}
-
 // Position is a place as GitLab's API is told of it.
 func Position(at forge.ReviewPlace) map[string]any {
 	out := map[string]any{
@@ -297,27 +275,6 @@ func (c *call) award(list *[]*award) (*award, error) {
 	a := &award{ID: c.d.id(), Name: name, User: c.user.ID, At: c.s.tick()}
 	*list = append(*list, a)
 	return a, nil
-}
-
-func listIssueAwards(c *call) (any, error) {
-	_, i, err := c.item(anIssue)
-	if err != nil {
-		return nil, err
-	}
-	return page(c, i.Awards, showAward(c, i.ID, "Issue")), nil
-}
-
-// createIssueAward leaves the issue as it is: only notes have bump_updated_at.
-func createIssueAward(c *call) (any, error) {
-	_, i, err := c.item(anIssue)
-	if err != nil {
-		return nil, err
-	}
-	a, err := c.award(&i.Awards)
-	if err != nil {
-		return nil, err
-	}
-	return showAward(c, i.ID, "Issue")(a), nil
 }
 
 // IssueAwards are the names of the emoji on an issue, by account.

@@ -1,6 +1,8 @@
 package gitlabtest
 
 import (
+	"bytes"
+	"encoding/gob"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -115,6 +117,18 @@ func (s *Server) Lag(reads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replica, s.lag = s.data.clone(), reads
+}
+
+func (d *data) clone() *data {
+	var b bytes.Buffer
+	var out data
+	if err := gob.NewEncoder(&b).Encode(d); err != nil {
+		panic(err)
+	}
+	if err := gob.NewDecoder(&b).Decode(&out); err != nil {
+		panic(err)
+	}
+	return &out
 }
 
 func (l *lie) answer(h http.Header) (int, http.Header, []byte) {

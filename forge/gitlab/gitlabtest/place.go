@@ -3,6 +3,8 @@ package gitlabtest
 import (
 	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -163,6 +165,17 @@ func (s *Server) AddProject(namespace, name string) int64 {
 	return p.ID
 }
 
+// newRepository makes one with a commit on main. The lock is held.
+func (s *Server) newRepository(p *project) {
+	dir := s.dir(p)
+	s.must(os.MkdirAll(filepath.Dir(dir), 0o750))
+	s.run(s.root, "", "init", "-q", "--bare", "-b", p.DefaultBranch, dir)
+	s.run(dir, "", "config", "receive.advertiseAtomic", "true")
+	s.run(dir, "", "config", "uploadpack.allowFilter", "true")
+	s.run(dir, "", "config", "uploadpack.allowAnySHA1InWant", "true")
+	s.commit(p, p.DefaultBranch, "", map[string]string{"README.md": "# " + p.Name + "\n"})
+}
+
 // ChangeProject changes what a project is. An empty word leaves as it is.
 func (s *Server) ChangeProject(id int64, change ProjectChange) {
 	s.mu.Lock()
@@ -178,6 +191,12 @@ func (s *Server) ChangeProject(id int64, change ProjectChange) {
 	if p.path() != old {
 		s.moveRepository(old, p.path())
 	}
+}
+
+func (s *Server) moveRepository(from, to string) {
+	target := filepath.Join(s.root, to+".git")
+	s.must(os.MkdirAll(filepath.Dir(target), 0o750))
+	s.must(os.Rename(filepath.Join(s.root, from+".git"), target))
 }
 
 // ProjectChange is what ChangeProject sets.
