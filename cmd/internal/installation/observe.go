@@ -13,7 +13,7 @@ import (
 )
 
 // observations keeps what this installation has seen of others' leases in one
-// file, so that short runs add up (CASES L15). It belongs to the process that
+// file, so that short runs add up (case L15). It belongs to the process that
 // holds the state directory, and is safe for concurrent use.
 type observations struct {
 	path string
