@@ -12,8 +12,8 @@ const maxLines = 900
 
 // longFiles may be longer, each for its reason.
 var longFiles = map[string]string{
-	"executor/supervisor/drive.go":          "a drive from its start to its end: when it asks for what, how an act or an outage reaches it, when the issue is told",
-	"executor/supervisor/observer_read.go":  "what the observer reads for one request, in the order in which it is read",
+	"executor/supervisor/drive.go":         "a drive from its start to its end: when it asks for what, how an act or an outage reaches it, when the issue is told",
+	"executor/supervisor/observer_read.go": "what the observer reads for one request, in the order in which it is read",
 }
 
 // TestSize_LongFilesHaveAReason keeps files short, and the list of exceptions too.
