@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -350,7 +351,7 @@ func (p githubPayload) commentTask() (int64, kernel.Code) {
 	if !issue["pull_request"].there() {
 		return p.issueTask()
 	}
-	return TaskOfChange(textOf(nil, issue["body"]).body.word()), kernel.CodeTargetIneligible
+	return marker.Task(textOf(nil, issue["body"]).body.word()), kernel.CodeTargetIneligible
 }
 
 // changeNumber is that of the change whose conversation an event is of; 0 for an issue's.
