@@ -336,7 +336,7 @@ var codeTable = []CodeInfo{
 	{CodeBodyMalformed, "The body of a delivery is no JSON object of the expected form.", CountsNothing, "Read the detail; look at what changes the body on its way."},
 	{CodeEventMismatch, "A delivery's body is not of the event that its header names.", CountsNothing, "Nothing, if it was a test; else somebody repeats old deliveries under other headers."},
 	{CodeEventUnused, "A delivery is of an event that concerns no task.", CountsNothing, "Nothing; the hook may send fewer kinds of events."},
-	{CodeWebhookBusy, "The receiver has as many deliveries in hand as it may.", CountsNothing, "Send it again after the time in Retry-After."},
+	{CodeWebhookBusy, "The receiver has as many deliveries in flight as it may.", CountsNothing, "Send it again after the time in Retry-After."},
 	{CodeWebhookStore, "A delivery could not be made durable in time.", CountsNothing, "Send it again after the time in Retry-After; the operator looks at the store's disk."},
 	{CodeWebhookNotFound, "There is nothing at this address.", CountsNothing, "Correct the hook's URL; hooks end in /hooks/ and the forge's name."},
 	{CodeWebhookHost, "A page was asked for under a name that isn't this server's.", CountsNothing, "Ask under an address or localhost, or list the name in server.hosts."},

@@ -112,7 +112,7 @@ func benchServer(b *testing.B, way string) string {
 		}
 	}
 	db := openStore(b, filepath.Join(dir, store.FileName))
-	box := webhook.Into(inbox.New(db))
+	box := webhook.StoreInbox(inbox.New(db))
 	if way == "naive" {
 		box = &oneByOne{Inbox: box}
 	}

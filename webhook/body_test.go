@@ -153,8 +153,8 @@ func TestW5_SlowBody(t *testing.T) {
 	conn := r.dial()
 	fmt.Fprint(conn, "POST /hooks/local HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
 	r.wantRefused(r.hear(conn), http.StatusRequestTimeout, kernel.CodeBodyTimeout)
-	if n, bytes := r.InHand(); n != 0 || bytes != 0 {
-		t.Errorf("%d deliveries and %d bytes are still in hand", n, bytes)
+	if n, bytes := r.InFlight(); n != 0 || bytes != 0 {
+		t.Errorf("%d deliveries and %d bytes are still in flight", n, bytes)
 	}
 }
 
@@ -254,9 +254,9 @@ func TestW5_MemoryCeiling(t *testing.T) {
 			t.Fatal("a sender hangs")
 		}
 	}
-	_, now := r.InHand()
+	_, now := r.InFlight()
 	if held == 0 || held > ceiling/size || now != int64(held*size) {
-		t.Errorf("%d deliveries of %d bytes in hand, %d bytes are counted", held, size, now)
+		t.Errorf("%d deliveries of %d bytes in flight, %d bytes are counted", held, size, now)
 	}
 	close(inbox.gate)
 	for range held {
@@ -264,18 +264,18 @@ func TestW5_MemoryCeiling(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 	}
-	if n, left := r.InHand(); n != 0 || left != 0 {
-		t.Errorf("%d deliveries and %d bytes are still in hand", n, left)
+	if n, left := r.InFlight(); n != 0 || left != 0 {
+		t.Errorf("%d deliveries and %d bytes are still in flight", n, left)
 	}
 	if _, peak := r.Peak(); peak > ceiling {
-		t.Errorf("%d bytes were in hand at once, the ceiling is %d", peak, ceiling)
+		t.Errorf("%d bytes were in flight at once, the ceiling is %d", peak, ceiling)
 	}
 }
 
-func TestW5_DeliveriesInHand(t *testing.T) {
+func TestW5_DeliveriesInFlight(t *testing.T) {
 	inbox := &memory{entered: make(chan webhook.Delivery, 2), gate: make(chan struct{})}
 	r := start(t, func(c *webhook.Config) {
-		c.Inbox, c.Limits = inbox, webhook.Limits{InHand: 2, Store: patience}
+		c.Inbox, c.Limits = inbox, webhook.Limits{InFlight: 2, Store: patience}
 	})
 	replies := make(chan reply, 2)
 	for range 2 {

@@ -8,21 +8,20 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// budget bounds what the receiver has in hand: deliveries, and the bytes of
-// their bodies. Nobody waits for it, so that two large bodies can't wait for each
-// other: what doesn't fit takes the place of a body that is on its way for longer
-// than the grace (or of one whose sender was never verified, if its own was), and
-// is else refused at once with webhook.busy.
+// budget bounds what the receiver has in flight: deliveries, and the bytes of their
+// bodies. No delivery waits for it, so that two large bodies can't wait for each other:
+// where it is full, another delivery is evicted, as crowd.go says, or the new one is
+// refused at once with webhook.busy.
 type budget struct {
 	deliveries int
 	bytes      int64
-	each       int // deliveries of one address; 0: as many as it likes
+	perClient  int // deliveries of one client network; 0: no bound
 	grace      time.Duration
-	gone       func() // counts a delivery that gave way
+	evicted    func() // counts an eviction
 
 	mu    sync.Mutex
 	used  usage
-	peak  usage
+	peak  usage // the most that there ever was; tests hold it against the bounds
 	slots map[*slot]struct{}
 }
 
@@ -31,28 +30,28 @@ type usage struct {
 	bytes      int64
 }
 
-// slot is one delivery in hand. Its fields are guarded by the budget.
+// slot is one delivery in flight. Its fields are guarded by the budget.
 type slot struct {
 	of       *budget
-	from     netip.Addr
-	proxy    bool // the address is a proxy of the operator's, and counts as many
-	known    bool // deliveries from this address were verified before
+	client   netip.Addr // the network that it comes from
+	proxy    bool       // its client is one of the operator's proxies, and counts as many
+	known    bool       // deliveries of this client were verified before
 	since    time.Time
-	cut      func() // ends the reading of its body
-	kept     bool   // its signature holds: it gives way to nobody
+	onEvict  func() // ends the reading of its body
+	verified bool   // its signature holds: it is never evicted
 	bytes    int64
-	released bool
+	released bool // it is evicted, or over
 }
 
-// admit takes a delivery in hand. Cut is called if it has to give way.
+// admit takes a delivery up, or says why there is no room for it.
 func (b *budget) admit(s *slot) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.of, s.since = b, time.Now()
-	if b.each > 0 && !s.proxy && b.ofAddress(s.from) >= b.each {
-		return refuse(kernel.CodeWebhookBusy, "Its address has as many in hand as one address may.")
+	if b.perClient > 0 && !s.proxy && b.ofClient(s.client) >= b.perClient {
+		return refuse(kernel.CodeWebhookBusy, "Its address has as many in flight as one address may.")
 	}
-	if b.used.deliveries >= b.deliveries && !b.displace(s, 0) {
+	if b.used.deliveries >= b.deliveries && !b.evictFor(s, 0) {
 		return refuse(kernel.CodeWebhookBusy, "")
 	}
 	if b.slots == nil {
@@ -64,43 +63,43 @@ func (b *budget) admit(s *slot) error {
 	return nil
 }
 
-func (b *budget) ofAddress(who netip.Addr) (n int) {
+func (b *budget) ofClient(client netip.Addr) (n int) {
 	for s := range b.slots {
-		if s.from == who && !s.proxy {
+		if s.client == client && !s.proxy {
 			n++
 		}
 	}
 	return n
 }
 
-// displace has the body that is on its way longest, of those that hold at least so
-// many bytes, give way to s.
-func (b *budget) displace(s *slot, bytes int64) bool {
-	var victim *slot
+// evictFor evicts the first, in the order of crowd.go, of the deliveries that hold at
+// least so many bytes. It reports whether there was one.
+func (b *budget) evictFor(s *slot, bytes int64) bool {
+	var first *slot
 	for other := range b.slots {
-		if other == s || other.kept || other.bytes < bytes || other.known && !s.known ||
+		if other == s || other.verified || other.bytes < bytes || other.known && !s.known ||
 			time.Since(other.since) < b.grace && (other.known || !s.known) {
 			continue
 		}
-		if victim == nil || victim.known && !other.known || victim.known == other.known && other.since.Before(victim.since) {
-			victim = other
+		if first == nil || first.known && !other.known || first.known == other.known && other.since.Before(first.since) {
+			first = other
 		}
 	}
-	if victim == nil {
+	if first == nil {
 		return false
 	}
-	b.free(victim)
-	if victim.cut != nil {
-		victim.cut()
+	b.free(first)
+	if first.onEvict != nil {
+		first.onEvict()
 	}
-	if b.gone != nil {
-		b.gone()
+	if b.evicted != nil {
+		b.evicted()
 	}
 	return true
 }
 
-// gaveWay is what a delivery is told that had to.
-func gaveWay() error {
+// evictedError is what the sender of an evicted delivery is told.
+func evictedError() error {
 	return refuse(kernel.CodeWebhookBusy, "It was on its way when its place was needed for another.")
 }
 
@@ -110,10 +109,10 @@ func (s *slot) hold(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.released {
-		return gaveWay()
+		return evictedError()
 	}
 	for n > b.bytes-b.used.bytes {
-		if !b.displace(s, 1) {
+		if !b.evictFor(s, 1) {
 			return refuse(kernel.CodeWebhookBusy, "Its body doesn't fit beside the others.")
 		}
 	}
@@ -123,15 +122,15 @@ func (s *slot) hold(n int64) error {
 	return nil
 }
 
-// keep is called once the signature holds. It is too late where the delivery had to
-// give way meanwhile.
-func (s *slot) keep() error {
+// setVerified notes that the signature holds. It is too late for a delivery that was
+// evicted meanwhile.
+func (s *slot) setVerified() error {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	if s.released {
-		return gaveWay()
+		return evictedError()
 	}
-	s.kept = true
+	s.verified = true
 	return nil
 }
 
@@ -152,7 +151,7 @@ func (b *budget) free(s *slot) {
 	b.used.bytes -= s.bytes
 }
 
-func (b *budget) now() usage {
+func (b *budget) usage() usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used

@@ -15,17 +15,17 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// net/http closes the connection of a sender whose head comes too slowly
-// without a word. What follows gives it the word: 408.
+// net/http closes a connection without an answer when the head of a request comes too
+// slowly. What follows answers 408.
 
 // watchedConn knows whether the head of a request was begun and not finished in
 // time. Reads of a handler are the handler's matter.
 type watchedConn struct {
 	net.Conn
 	of       *crowd
-	from     netip.Addr  // its customer
-	proxy    bool        // it is the operator's own, and counts as many
-	known    bool        // deliveries from this address were verified when it came
+	client   netip.Addr  // the network that it comes from
+	proxy    bool        // its client is one of the operator's proxies, and counts as many
+	known    bool        // deliveries of this client were verified when it came
 	inside   atomic.Bool // from a head's end to the end of its answer
 	begun    atomic.Bool // some of a head has come
 	timedOut atomic.Bool // its last read
@@ -36,15 +36,16 @@ type watchedConn struct {
 	verified bool      // a delivery on it was verified
 }
 
-// before reports whether this one gives way before another.
-func (c *watchedConn) before(other *watchedConn) bool {
-	if a, b := c.standing(), other.standing(); a != b {
+// evictedBefore reports whether this one is evicted before another.
+func (c *watchedConn) evictedBefore(other *watchedConn) bool {
+	if a, b := c.rank(), other.rank(); a != b {
 		return a < b
 	}
 	return c.since.Before(other.since)
 }
 
-func (c *watchedConn) standing() (n int) {
+// rank is lower the sooner a connection is evicted.
+func (c *watchedConn) rank() (n int) {
 	switch {
 	case c.verified:
 		n = 4
@@ -92,9 +93,9 @@ type connKey struct{}
 
 // sender is where a request comes from.
 type sender struct {
-	conn  *watchedConn // nil in tests of parts
-	from  netip.Addr   // the customer behind the operator's proxies
-	proxy bool         // it is one of these itself, and says nobody
+	conn   *watchedConn // nil in tests of parts
+	client netip.Addr   // the network behind the operator's proxies
+	proxy  bool         // it is one of these, which named no client
 }
 
 func (s *Server) sender(r *http.Request) sender {
@@ -108,28 +109,28 @@ func (s *Server) sender(r *http.Request) sender {
 		}
 		from, hops = plainAddress(last), hops[:len(hops)-1]
 	}
-	return sender{conn, customer(from), s.senders.proxy(from)}
+	return sender{conn, clientNetwork(from), s.senders.proxy(from)}
 }
 
 // verified notes that a delivery's signature holds.
 func (s *Server) verified(from sender) {
-	s.senders.add(from.from)
+	s.senders.add(from.client)
 	if from.conn != nil {
-		s.senders.add(from.conn.from)
+		s.senders.add(from.conn.client)
 		from.conn.of.change(func() { from.conn.verified = true })
 	}
 }
 
-// giveUp ends the reading of a body, which is then answered.
-func (c *watchedConn) giveUp() {
+// abortRead ends the reading of a body, whose delivery is then answered.
+func (c *watchedConn) abortRead() {
 	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// lingerTime is as long as net/http waits before it closes a connection whose
-// sender has more to say: a reset could overtake the answer.
+// lingerTime is as long as net/http waits before it closes a connection on which more
+// is sent: a reset could overtake the answer.
 const lingerTime = 500 * time.Millisecond
 
-// linger bounds how long the rest of a body is read that nobody wants.
+// linger bounds how long the rest of an unwanted body is read.
 func (c *watchedConn) linger() {
 	_ = c.Conn.SetReadDeadline(time.Now().Add(lingerTime))
 }

@@ -8,13 +8,29 @@ import (
 	"time"
 )
 
-// Whoever sends slowly holds a connection, and with half a body a delivery's
-// place. A server that waits for them until their time is over answers nobody
-// meanwhile. So when one of the two is full, the one that has waited longest gives
-// way to who comes: a sender whose deliveries never held a valid signature before
-// one whose did, and never one that is being handed over.
+// A slow sender holds a connection, and with half a body a delivery's place. A server
+// that waits for such senders until their time is over answers none of the others
+// meanwhile. So where the connections, the deliveries or the memory for bodies are full,
+// the place of one is given to the newcomer: it is evicted. A client is a network, see
+// [clientNetwork], and a known one has sent a delivery before whose signature held.
+//
+// What is never evicted:
+//
+//  1. a delivery whose signature holds, and a busy connection on which one was verified
+//  2. a known client's delivery for an unknown client's
+//  3. what is there, or changed from idle to busy or back, for less than Limits.Grace; but
+//     an unknown client's is evicted for a known client's at once
+//
+// Of the others the first is evicted, in this order:
+//
+//   - deliveries: an unknown client's before a known one's; then the one that is on its way
+//     longest. Where memory is short, only those that hold some
+//   - connections: an unknown client's, a known one's, one on which a delivery was
+//     verified; of these an idle one before a busy one; then the one that is so longest
+//
+// If there is none, a delivery is refused, and a connection waits.
 
-// senders knows the addresses whose deliveries were verified, the latest ones.
+// senders knows the clients whose deliveries were verified, the latest ones.
 type senders struct {
 	proxies []netip.Prefix
 
@@ -23,22 +39,22 @@ type senders struct {
 	turn     uint64
 }
 
-// maxSenders bounds how many addresses are remembered: forges have tens.
+// maxSenders bounds how many clients are remembered: forges have tens.
 const maxSenders = 1024
 
-// add notes that a delivery from this address was verified.
-func (s *senders) add(who netip.Addr) {
+// add notes that a delivery of this client was verified.
+func (s *senders) add(client netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.verified == nil {
 		s.verified = map[netip.Addr]uint64{}
 	}
 	s.turn++
-	s.verified[who] = s.turn
+	s.verified[client] = s.turn
 	if len(s.verified) <= maxSenders {
 		return
 	}
-	oldest := who
+	oldest := client
 	for addr, turn := range s.verified {
 		if turn < s.verified[oldest] {
 			oldest = addr
@@ -47,49 +63,49 @@ func (s *senders) add(who netip.Addr) {
 	delete(s.verified, oldest)
 }
 
-func (s *senders) has(who netip.Addr) bool {
+func (s *senders) has(client netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.verified[who] > 0
+	return s.verified[client] > 0
 }
 
 // proxy reports whether this is one of the operator's own proxies, which speak
-// for others. It takes the address itself, and not its customer.
-func (s *senders) proxy(who netip.Addr) bool {
-	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(who) })
+// for others. It takes the address itself, and not its client network.
+func (s *senders) proxy(address netip.Addr) bool {
+	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // crowd keeps the connections of a listener below a number.
 type crowd struct {
 	net.Listener
-	senders *senders
-	most    int
-	each    int // of one address that is no proxy; 0: as many as it likes
-	grace   time.Duration
-	gone    func() // counts a connection that gave way
+	senders   *senders
+	most      int
+	perClient int // of one client network that is no proxy; 0: no bound
+	grace     time.Duration
+	evicted   func() // counts a connection that was evicted, or closed as it came
 
-	done chan struct{} // closed by Close
-	once sync.Once
-	left chan struct{} // a connection is gone, or its state is another
+	done    chan struct{} // closed by Close
+	once    sync.Once
+	changed chan struct{} // a connection is closed, or its state is another
 
 	mu   sync.Mutex
 	in   map[*watchedConn]struct{}
-	peak int
+	peak int // the most that there ever were; tests hold it against most
 }
 
-func newCrowd(l net.Listener, s *senders, limits Limits, gone func()) *crowd {
+func newCrowd(l net.Listener, s *senders, limits Limits, evicted func()) *crowd {
 	c := &crowd{
-		Listener: l, senders: s, most: limits.Connections, grace: limits.Grace, gone: gone,
-		done: make(chan struct{}), left: make(chan struct{}, 1), in: map[*watchedConn]struct{}{},
+		Listener: l, senders: s, most: limits.Connections, grace: limits.Grace, evicted: evicted,
+		done: make(chan struct{}), changed: make(chan struct{}, 1), in: map[*watchedConn]struct{}{},
 	}
 	if len(s.proxies) > 0 {
-		c.each = limits.PerAddress
+		c.perClient = limits.PerAddress
 	}
 	return c
 }
 
-// Accept gives the next connection as soon as there is room for it. One of an
-// address that has as many as it may is closed at once.
+// Accept gives the next connection as soon as there is room for it. One of a client that
+// has as many as it may is closed at once.
 func (c *crowd) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
@@ -97,8 +113,8 @@ func (c *crowd) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		peer := addressOf(conn.RemoteAddr().String())
-		w := &watchedConn{Conn: conn, of: c, from: customer(peer), proxy: c.senders.proxy(peer)}
-		w.known = c.senders.has(w.from)
+		w := &watchedConn{Conn: conn, of: c, client: clientNetwork(peer), proxy: c.senders.proxy(peer)}
+		w.known = c.senders.has(w.client)
 		switch entered, err := c.enter(w); {
 		case err != nil:
 			_ = conn.Close()
@@ -107,17 +123,17 @@ func (c *crowd) Accept() (net.Conn, error) {
 			return w, nil
 		}
 		_ = conn.Close()
-		c.gone()
+		c.evicted()
 	}
 }
 
 // enter waits until there is room.
 func (c *crowd) enter(w *watchedConn) (bool, error) {
 	for {
-		victim, wait, ok := c.room(w)
-		if victim != nil {
-			_ = victim.Conn.Close() // its goroutine finds out by itself
-			c.gone()
+		evicted, wait, ok := c.admitOrEvict(w)
+		if evicted != nil {
+			_ = evicted.Conn.Close() // its goroutine finds out by itself
+			c.evicted()
 			continue
 		}
 		if wait == 0 {
@@ -128,19 +144,19 @@ func (c *crowd) enter(w *watchedConn) (bool, error) {
 		case <-c.done:
 			timer.Stop()
 			return false, net.ErrClosed
-		case <-c.left:
+		case <-c.changed:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// room takes w in, or says who gives way to it, or how long to wait at most; w
-// isn't let in at all (none of these) where its address has enough.
-func (c *crowd) room(w *watchedConn) (victim *watchedConn, wait time.Duration, ok bool) {
+// admitOrEvict takes w in, or another connection out for it, or says how long to wait at
+// most. Where it does none of these, w isn't let in: its client has enough.
+func (c *crowd) admitOrEvict(w *watchedConn) (evicted *watchedConn, wait time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.each > 0 && !w.proxy && c.ofAddress(w.from) >= c.each {
+	if c.perClient > 0 && !w.proxy && c.ofClient(w.client) >= c.perClient {
 		return nil, 0, false
 	}
 	now := time.Now()
@@ -158,19 +174,19 @@ func (c *crowd) room(w *watchedConn) (victim *watchedConn, wait time.Duration, o
 			wait = min(wait, stays)
 			continue
 		}
-		if victim == nil || other.before(victim) {
-			victim = other
+		if evicted == nil || other.evictedBefore(evicted) {
+			evicted = other
 		}
 	}
-	if victim != nil {
-		delete(c.in, victim)
+	if evicted != nil {
+		delete(c.in, evicted)
 	}
-	return victim, wait, false
+	return evicted, wait, false
 }
 
-func (c *crowd) ofAddress(who netip.Addr) (n int) {
+func (c *crowd) ofClient(client netip.Addr) (n int) {
 	for w := range c.in {
-		if w.from == who && !w.proxy {
+		if w.client == client && !w.proxy {
 			n++
 		}
 	}
@@ -183,12 +199,12 @@ func (c *crowd) change(f func()) {
 	f()
 	c.mu.Unlock()
 	select {
-	case c.left <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Close ends the listener and whoever waits for room.
+// Close ends the listener, and the waiting for room.
 func (c *crowd) Close() error {
 	c.once.Do(func() { close(c.done) })
 	return c.Listener.Close()
@@ -206,9 +222,9 @@ func addressOf(hostport string) netip.Addr {
 // plainAddress is an address as networks are compared with it.
 func plainAddress(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// customer is what an address is counted as: of IPv6 the network of one customer, since
-// whoever has one address has all of these.
-func customer(a netip.Addr) netip.Addr {
+// clientNetwork is what an address is counted as: of IPv6 the network that a provider
+// gives to one customer, since who has one of its addresses has all of them.
+func clientNetwork(a netip.Addr) netip.Addr {
 	a = plainAddress(a)
 	if a.Is6() && !a.IsLoopback() {
 		if p, err := a.Prefix(64); err == nil {

@@ -43,15 +43,15 @@ func (r *receiver) slow(from, text string) net.Conn {
 	return conn
 }
 
-// inHand waits until so many deliveries are.
-func (r *receiver) inHand(n int) {
+// inFlight waits until so many deliveries are.
+func (r *receiver) inFlight(n int) {
 	r.t.Helper()
 	for limit := time.Now().Add(patience); ; {
-		if have, _ := r.InHand(); have == n {
+		if have, _ := r.InFlight(); have == n {
 			return
 		}
 		if time.Now().After(limit) {
-			r.t.Fatalf("never were there %d deliveries in hand", n)
+			r.t.Fatalf("never were there %d deliveries in flight", n)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestW14_SlowHeads(t *testing.T) {
 	const most = 1024
 	probes := listen(t)
 	r := start(t, func(c *webhook.Config) {
-		c.Probes = probes
+		c.ProbeListener = probes
 		c.Limits = webhook.Limits{Connections: most, HeaderTime: time.Hour, RequestTime: time.Hour, IdleTime: time.Hour, Grace: time.Millisecond, Store: patience}
 	})
 	var open []net.Conn
@@ -126,12 +126,12 @@ func TestW14_Idle(t *testing.T) {
 // they are late.
 func TestW14_SlowBodies(t *testing.T) {
 	r := start(t, func(c *webhook.Config) {
-		c.Limits = webhook.Limits{InHand: 4, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Nanosecond, Store: patience}
+		c.Limits = webhook.Limits{InFlight: 4, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Nanosecond, Store: patience}
 	})
 	var slow []net.Conn
 	for i := range 40 {
 		slow = append(slow, r.slow(strange, fmt.Sprintf(slowBody, "")))
-		r.inHand(min(i+1, 4))
+		r.inFlight(min(i+1, 4))
 		defer slow[i].Close()
 	}
 	r.wantTaken()
@@ -149,12 +149,12 @@ func TestW14_SlowBodies(t *testing.T) {
 // is known.
 func TestW14_KnownSenders(t *testing.T) {
 	r := start(t, func(c *webhook.Config) {
-		c.Limits = webhook.Limits{InHand: 2, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Hour, Store: patience}
+		c.Limits = webhook.Limits{InFlight: 2, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Hour, Store: patience}
 	})
 	r.wantTaken()
 	for i := range 2 {
 		defer r.slow(strange, fmt.Sprintf(slowBody, "")).Close()
-		r.inHand(i + 1)
+		r.inFlight(i + 1)
 	}
 	refused := r.slow(third, fmt.Sprintf(slowBody, ""))
 	defer refused.Close()
@@ -166,12 +166,12 @@ func TestW14_KnownSenders(t *testing.T) {
 
 func TestW14_StrangerTakesNoKnownPlace(t *testing.T) {
 	r := start(t, func(c *webhook.Config) {
-		c.Limits = webhook.Limits{InHand: 1, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Nanosecond, Store: patience}
+		c.Limits = webhook.Limits{InFlight: 1, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Nanosecond, Store: patience}
 	})
 	r.wantTaken()
 	mine := r.slow("127.0.0.1", fmt.Sprintf(slowBody, ""))
 	defer mine.Close()
-	r.inHand(1)
+	r.inFlight(1)
 	refused := r.slow(strange, fmt.Sprintf(slowBody, ""))
 	defer refused.Close()
 	if got := r.hear(refused); got.Code != string(kernel.CodeWebhookBusy) {
@@ -203,7 +203,7 @@ func TestW14_LargeBodies(t *testing.T) {
 // TestW14_OneAddress: behind the operator's own proxies one address may hold a part
 // only, whatever it claims; without them nobody is counted by address.
 func TestW14_OneAddress(t *testing.T) {
-	limits := webhook.Limits{PerAddress: 2, InHand: 8, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Hour, Store: patience}
+	limits := webhook.Limits{PerAddress: 2, InFlight: 8, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Hour, Store: patience}
 	r := start(t, func(c *webhook.Config) {
 		c.Proxies, c.Limits = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, limits
 	})
@@ -212,7 +212,7 @@ func TestW14_OneAddress(t *testing.T) {
 	}
 	for i, hops := range []string{"192.0.2.1", "203.0.113.7, 192.0.2.1", "2001:db8::1", "2001:db8::2, 127.0.0.1"} {
 		defer by(hops).Close()
-		r.inHand(i + 1)
+		r.inFlight(i + 1)
 	}
 	for _, hops := range []string{"203.0.113.8, 192.0.2.1", "2001:db8::3"} {
 		c := by(hops)
@@ -222,7 +222,7 @@ func TestW14_OneAddress(t *testing.T) {
 		}
 	}
 	defer by("198.51.100.1").Close()
-	r.inHand(5)
+	r.inFlight(5)
 
 	for range 2 {
 		defer r.slow(strange, slowHead).Close()
@@ -236,7 +236,7 @@ func TestW14_OneAddress(t *testing.T) {
 	r = start(t, func(c *webhook.Config) { c.Limits = limits })
 	for i := range 4 {
 		defer r.slow(strange, fmt.Sprintf(slowBody, "")).Close()
-		r.inHand(i + 1)
+		r.inFlight(i + 1)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestW14_OneAddress(t *testing.T) {
 // also of IPv6, and has as many connections and deliveries as it likes: those of which
 // it says nobody count for no one.
 func TestW14_ProxySpeaksForMany(t *testing.T) {
-	limits := webhook.Limits{PerAddress: 2, InHand: 16, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Hour, Store: patience}
+	limits := webhook.Limits{PerAddress: 2, InFlight: 16, HeaderTime: time.Hour, RequestTime: time.Hour, Grace: time.Hour, Store: patience}
 	for _, proxy := range []string{"127.0.0.1", "2001:db8::9"} {
 		r := start(t, func(c *webhook.Config) {
 			addr := netip.MustParseAddr(proxy)
@@ -253,11 +253,11 @@ func TestW14_ProxySpeaksForMany(t *testing.T) {
 		})
 		for i := range 4 {
 			defer r.slow("127.0.0.1", fmt.Sprintf(slowBody, "")).Close()
-			r.inHand(i + 1)
+			r.inFlight(i + 1)
 		}
-		for i, hops := range []string{"2001:db8::1", "2001:db8::2"} { // one customer, of the proxy's network
+		for i, hops := range []string{"2001:db8::1", "2001:db8::2"} { // one client network, of the proxy's network
 			defer r.slow("127.0.0.1", fmt.Sprintf(slowBody, "X-Forwarded-For: "+hops+"\r\n")).Close()
-			r.inHand(5 + i)
+			r.inFlight(5 + i)
 		}
 		c := r.slow("127.0.0.1", fmt.Sprintf(slowBody, "X-Forwarded-For: 2001:db8::3, "+proxy+"\r\n"))
 		defer c.Close()
@@ -289,7 +289,7 @@ func (c peerConn) RemoteAddr() net.Addr { return c.peer }
 // the server ends they say so.
 func TestW14_Probes(t *testing.T) {
 	probes := listen(t)
-	r := start(t, func(c *webhook.Config) { c.Probes = probes })
+	r := start(t, func(c *webhook.Config) { c.ProbeListener = probes })
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		r.wantRefused(r.get(path), http.StatusNotFound, kernel.CodeWebhookNotFound)
 		resp, err := r.client.Get("http://" + probes.Addr().String() + path)

@@ -60,7 +60,7 @@ func status(c kernel.Code) int {
 
 // retryAfter is how many seconds a sender should wait, "" if sending the same
 // again is no use. A full receiver empties within a second; a store that can't
-// write needs somebody to look at it.
+// write needs a person.
 func retryAfter(c kernel.Code) string {
 	switch c {
 	case kernel.CodeWebhookBusy:
@@ -94,7 +94,7 @@ func fault(err error) *Error {
 	return &Error{Code: kernel.CodeWebhookInternal, Cause: err}
 }
 
-// answer is the body of every answer of the receiver.
+// answer is the body of what a hook answers, and of every refusal.
 type answer struct {
 	Delivery string      `json:"delivery,omitempty"`
 	Outcome  string      `json:"outcome,omitempty"`
@@ -112,7 +112,9 @@ func explain(c kernel.Code, detail string) answer {
 	return a
 }
 
-// answerError is the server's only way of answering an error.
+// answerError answers an error of a handler or middleware. A request whose head comes too
+// slowly to reach one is answered by [watchedConn.tooSlow], and one whose head is too large
+// or malformed by net/http.
 func (s *Server) answerError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return

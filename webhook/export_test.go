@@ -1,12 +1,23 @@
 package webhook
 
-// InHand is how many deliveries, and bytes of bodies, are in hand now.
-func (s *Server) InHand() (deliveries int, bytes int64) {
-	u := s.budget.now()
+// What checks a delivery's secret is tested by itself.
+type (
+	Signature = bodySignature
+	Token     = secretToken
+)
+
+var (
+	NewSignature = newBodySignature
+	NewToken     = newSecretToken
+)
+
+// InFlight is how many deliveries, and bytes of bodies, are in flight now.
+func (s *Server) InFlight() (deliveries int, bytes int64) {
+	u := s.budget.usage()
 	return u.deliveries, u.bytes
 }
 
-// Peak is the most that ever was in hand.
+// Peak is the most that ever was in flight.
 func (s *Server) Peak() (deliveries int, bytes int64) {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()

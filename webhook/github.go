@@ -7,8 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -36,8 +35,9 @@ type GitHubConfig struct {
 	// number; 0 stands for a delivery that names none. Nil: all do.
 	Installation func(id int64) bool
 	// Installed looks up the worlds that an event of an installation concerns, by
-	// the installation's number and the name of its account. Anybody may install a
-	// public App: none makes nothing due. The name is a hint alone; it decides what
+	// the installation's number and the name of its account; 0 asks for the account's
+	// worlds that aren't known by a number yet. Anybody may install a public App: none
+	// makes nothing due. The name is a hint alone; it decides what
 	// is asked of GitHub, and nothing else. Nil: all of them.
 	Installed func(installation int64, account string) (worlds []string)
 	// Change looks up the task that a change delivers, by the change's number, in the
@@ -65,22 +65,24 @@ type GitHubConfig struct {
 // and ignores everything else with 2xx. A label that is taken out of a whole
 // repository makes nothing due.
 type GitHubHook struct {
-	scope
-	signature    *Signature
+	target
+	signature    *bodySignature
 	installation func(int64) bool
 	installed    func(int64, string) []string
 	change       func(string, int64) int64
 }
 
-// NewGitHubHook refuses to be without a secret, or with an empty one
-// (config.secret.empty), and without World (config.invalid).
+// NewGitHubHook fails with
+//
+//   - config.secret.empty where there is no secret, or an empty one
+//   - config.invalid where there is no World
 func NewGitHubHook(c GitHubConfig) (*GitHubHook, error) {
-	h := &GitHubHook{scope: scope{c.World, c.Self, c.Personal}, installation: c.Installation, installed: c.Installed, change: c.Change}
+	h := &GitHubHook{target: target{c.World, c.Self, c.Personal}, installation: c.Installation, installed: c.Installed, change: c.Change}
 	if err := h.check(); err != nil {
 		return nil, err
 	}
 	var err error
-	h.signature, err = NewSignature(c.Secrets)
+	h.signature, err = newBodySignature(c.Secrets)
 	return h, err
 }
 
@@ -104,19 +106,6 @@ func (h *GitHubHook) Delivery(head http.Header) string {
 // sumDigits are enough of a signature to tell bodies apart.
 const sumDigits = 16
 
-func isGUID(id string) bool { return len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil }
-
-// idOf is an id in the form in which it is compared; "" for what is none.
-func idOf(id string) string {
-	switch {
-	case isGUID(id):
-		return strings.ToLower(id)
-	case deliveryID().MatchString(id):
-		return id
-	}
-	return ""
-}
-
 // Verify checks the signature: HMAC-SHA256 over the raw body, nothing less.
 func (h *GitHubHook) Verify(head http.Header, body []byte) error {
 	return h.signature.Verify(head, body)
@@ -139,7 +128,7 @@ func (h *GitHubHook) Parse(head http.Header, body []byte) (Event, error) {
 		e.Kind = kind
 	}
 	p := newGitHubPayload(top)
-	if word().MatchString(p.action) {
+	if actionForm().MatchString(p.action) {
 		e.Action = p.action
 	}
 	if e.Ignored = h.read(&e, p); e.Ignored != "" {
@@ -148,7 +137,7 @@ func (h *GitHubHook) Parse(head http.Header, body []byte) (Event, error) {
 	return e, nil
 }
 
-// read fills in whom an event concerns, or says why nobody.
+// read fills in what an event concerns, or says why nothing.
 func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 	use, known := githubEvents[e.Kind]
 	switch {
@@ -167,7 +156,7 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 	switch {
 	case !allowed:
 		return kernel.CodeTargetNotAllowed
-	case h.own(p.sender):
+	case h.isOwn(p.sender):
 		return kernel.CodeRecursion
 	case use.task == nil:
 		e.Access = &Access{Installation: p.installation, Worlds: []string{world}}
@@ -185,7 +174,7 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 	}
 	k := Key{World: world, Task: task}
 	e.Keys = []Key{k}
-	if a, ok := p.act(e.Kind); ok {
+	if a, ok := p.approval(e.Kind); ok {
 		e.Evidence = a.evidence(k)
 	}
 	return ""
@@ -196,7 +185,7 @@ func (h *GitHubHook) access(e *Event, p githubPayload) kernel.Code {
 	e.Access = &Access{Installation: p.installation}
 	switch {
 	case p.parts["repositories_added"].there():
-		e.Access.Worlds = h.named(p)
+		e.Access.Worlds = h.listedWorlds(p)
 	case h.installed == nil:
 		return ""
 	default:
@@ -208,9 +197,9 @@ func (h *GitHubHook) access(e *Event, p githubPayload) kernel.Code {
 	return ""
 }
 
-// named are the worlds whose repositories were added to an installation or taken
+// listedWorlds are the worlds whose repositories were added to an installation or taken
 // from it, and those of its account that aren't known by a number yet.
-func (h *GitHubHook) named(p githubPayload) (worlds []string) {
+func (h *GitHubHook) listedWorlds(p githubPayload) (worlds []string) {
 	seen := map[string]bool{}
 	add := func(world string) {
 		if !seen[world] {
@@ -231,13 +220,6 @@ func (h *GitHubHook) named(p githubPayload) (worlds []string) {
 		}
 	}
 	return worlds
-}
-
-// actions are those of an event that are used; nil for an event without any.
-type actions []string
-
-func (a actions) has(action string) bool {
-	return a == nil && action == "" || slices.Contains(a, action)
 }
 
 // githubEvent is an event that is used.
@@ -351,7 +333,7 @@ func (p githubPayload) commentTask() (int64, kernel.Code) {
 	if !p.issue["pull_request"].there() {
 		return p.issueTask()
 	}
-	return TaskOfChange(textOf(nil, p.issue["body"]).body.word()), kernel.CodeTargetIneligible
+	return marker.Task(bounded(p.issue["body"]).word()), kernel.CodeTargetIneligible
 }
 
 // changeNumber is that of the change whose conversation an event is of; 0 for an issue's.
@@ -383,25 +365,26 @@ func (p githubPayload) checkSuiteTask() (int64, kernel.Code) {
 	return suiteTask(p.parts["check_suite"])
 }
 
-// suiteTask is the task whose branch was checked; it is null for a fork's.
+// suiteTask is the task of the branch that was checked; the branch is null for a fork's.
 func suiteTask(suite value) (int64, kernel.Code) {
 	return taskOfRef("refs/heads/" + suite.member("head_branch").word()), kernel.CodeEventUnused
 }
 
-// act is what may approve: a label that was set, a comment that was made.
-func (p githubPayload) act(kind string) (act, bool) {
-	a := act{actor: p.sender, text: textOf(p.issue["title"], p.issue["body"])}
+// approval is an event by which a person may approve: a label that was set, a comment that
+// was made on an issue.
+func (p githubPayload) approval(kind string) (approvingEvent, bool) {
+	a := approvingEvent{actor: p.sender, text: textOf(p.issue["title"], p.issue["body"])}
 	switch {
 	case kind == "issues" && p.action == "labeled":
-		a.kind, a.ref, a.at = EvidenceLabel, p.parts["label"].member("name").word(), p.issue["updated_at"]
+		a.kind, a.ref, a.at = EvidenceLabel, p.parts["label"].member("name").word(), timeOf(p.issue["updated_at"])
 	case kind == "issue_comment" && p.action == "created" && !p.issue["pull_request"].there():
 		comment := p.parts["comment"].members("id", "created_at")
-		a.kind, a.at = EvidenceComment, comment["created_at"]
+		a.kind, a.at = EvidenceComment, timeOf(comment["created_at"])
 		if id := comment["id"].id(); id != 0 {
 			a.ref = strconv.FormatInt(id, 10)
 		}
 	default:
-		return act{}, false
+		return approvingEvent{}, false
 	}
 	return a, true
 }

@@ -42,10 +42,10 @@ type GitLabConfig struct {
 	// taken for its secret token.
 	Keys []string
 	// Tokens are secret tokens, sent as they are. Each is enough. With them a
-	// delivery that is signed is refused: nobody could check its signature.
+	// delivery that is signed is refused: its signature can't be checked.
 	Tokens []string
-	// Bound are keys and tokens that speak for some projects only. Who may manage one
-	// project sees the secret of its hook, and could tell of any other in its words.
+	// Bound are keys and tokens that speak for some projects only. A person who may manage
+	// one project sees the secret of its hook, and could sign a delivery about any other.
 	Bound []GitLabBound
 	// Self is the account that writ acts as, by its number: the bot user of a
 	// project or group access token, or the owner of a personal one. 0 for none.
@@ -84,25 +84,30 @@ type GitLabBound struct {
 // was renamed or moved, nor of a check that should run again: the sweep finds the
 // former, and /writ retry asks for the latter.
 type GitLabHook struct {
-	scope
-	signed   *stamped // nil: by token
-	token    *Token   // both: as each of bound has it
+	target
+	signed   *standardSignature // nil: by token alone
+	token    *secretToken       // set beside signed where some of bound have keys, and others tokens
 	bound    []gitlabBound
 	instance string // the host
 }
 
 // gitlabBound is one of [GitLabConfig.Bound], ready to check.
 type gitlabBound struct {
-	signed *stamped
-	token  *Token
+	signed *standardSignature
+	token  *secretToken
 	covers func(project int64) bool
 }
 
-// NewGitLabHook refuses to have neither keys nor tokens, or an empty one of them
-// (config.secret.empty), both of them, a key that is none, and no World
-// (config.invalid).
+// NewGitLabHook fails with
+//
+//   - config.secret.empty where there is neither key nor token, or an empty one
+//   - config.invalid where there are keys and tokens, both unbound
+//   - config.invalid where a key isn't of the form that [GitLabConfig] says
+//   - config.invalid where Bound stands beside Keys or Tokens, or where one of it has no
+//     projects, not exactly one of key and token, or the same as another one
+//   - config.invalid where there is no World
 func NewGitLabHook(c GitLabConfig) (*GitLabHook, error) {
-	h := &GitLabHook{scope: scope{c.World, c.Self, c.Personal}}
+	h := &GitLabHook{target: target{c.World, c.Self, c.Personal}}
 	err := h.check()
 	if u, bad := url.Parse(c.Instance); bad == nil {
 		h.instance = strings.ToLower(u.Hostname())
@@ -116,9 +121,9 @@ func NewGitLabHook(c GitLabConfig) (*GitLabHook, error) {
 	case len(c.Keys) > 0 && len(c.Tokens) > 0:
 		err = refuse(kernel.CodeConfigInvalid, "Give signing keys or secret tokens. A hook with keys never takes a token.")
 	case len(c.Keys) > 0:
-		h.signed, err = newStamped(c.Keys, c.Now)
+		h.signed, err = newStandardSignature(c.Keys, c.Now)
 	default:
-		h.token, err = NewToken(HeaderGitLabToken, c.Tokens)
+		h.token, err = newSecretToken(HeaderGitLabToken, c.Tokens)
 	}
 	if err != nil {
 		return nil, err
@@ -136,10 +141,10 @@ func (h *GitLabHook) bind(c GitLabConfig) (err error) {
 			return refuse(kernel.CodeConfigInvalid, "Each binding has a key or a token of its own, and projects.")
 		case one.Key != "":
 			keys = append(keys, one.Key)
-			b.signed, err = newStamped([]string{one.Key}, c.Now)
+			b.signed, err = newStandardSignature([]string{one.Key}, c.Now)
 		default:
 			tokens = append(tokens, one.Token)
-			b.token, err = NewToken(HeaderGitLabToken, []string{one.Token})
+			b.token, err = newSecretToken(HeaderGitLabToken, []string{one.Token})
 		}
 		if err != nil {
 			return err
@@ -147,10 +152,10 @@ func (h *GitLabHook) bind(c GitLabConfig) (err error) {
 		h.bound = append(h.bound, b)
 	}
 	if len(keys) > 0 {
-		h.signed, err = newStamped(keys, c.Now)
+		h.signed, err = newStandardSignature(keys, c.Now)
 	}
 	if len(tokens) > 0 && err == nil {
-		h.token, err = NewToken(HeaderGitLabToken, tokens)
+		h.token, err = newSecretToken(HeaderGitLabToken, tokens)
 	}
 	return err
 }
@@ -174,7 +179,7 @@ func (h *GitLabHook) Delivery(head http.Header) string {
 
 // Verify checks the signature, or without keys the token. There is no way down
 // from one to the other: with keys a token counts for nothing, and without them
-// a signature that nobody can check is refused beside the right token. Where some
+// a signature that can't be checked is refused beside the right token. Where some
 // projects have keys and others tokens, [GitLabHook.Parse] refuses a token that speaks
 // for a project with a key.
 func (h *GitLabHook) Verify(head http.Header, body []byte) error {
@@ -205,8 +210,8 @@ func (h *GitLabHook) verify(head http.Header, body []byte) error {
 	return h.token.Verify(head)
 }
 
-// mayTell refuses a delivery about a governed project that what it was verified by
-// isn't bound to: the body doesn't say who may speak for it.
+// mayTell refuses a delivery about a governed project that isn't one of those that its key
+// or token is bound to: what a body says of its project proves nothing.
 func (h *GitLabHook) mayTell(head http.Header, body []byte, project int64) error {
 	if _, governed := h.world(project); !governed || len(h.bound) == 0 {
 		return nil
@@ -247,7 +252,7 @@ func (h *GitLabHook) Parse(head http.Header, body []byte) (Event, error) {
 	if err := h.mayTell(head, body, p.project); err != nil {
 		return Event{}, err
 	}
-	if word().MatchString(p.action) {
+	if actionForm().MatchString(p.action) {
 		e.Action = p.action
 	}
 	if e.Ignored = h.read(&e, p); e.Ignored != "" {
@@ -256,7 +261,7 @@ func (h *GitLabHook) Parse(head http.Header, body []byte) (Event, error) {
 	return e, nil
 }
 
-// read fills in whom an event concerns, or says why nobody.
+// read fills in what an event concerns, or says why nothing.
 func (h *GitLabHook) read(e *Event, p gitlabPayload) kernel.Code {
 	use, known := gitlabEvents[e.Kind]
 	switch {
@@ -271,7 +276,7 @@ func (h *GitLabHook) read(e *Event, p gitlabPayload) kernel.Code {
 	switch {
 	case !allowed:
 		return kernel.CodeTargetNotAllowed
-	case h.own(p.user):
+	case h.isOwn(p.user):
 		return kernel.CodeRecursion
 	}
 	task, why := use.task(p)
@@ -283,7 +288,7 @@ func (h *GitLabHook) read(e *Event, p gitlabPayload) kernel.Code {
 	}
 	k := Key{World: world, Task: task}
 	e.Keys = []Key{k}
-	for _, a := range p.acts() {
+	for _, a := range p.approvals() {
 		e.Evidence = append(e.Evidence, a.evidence(k)...)
 	}
 	return ""
@@ -378,8 +383,8 @@ func (p gitlabPayload) pushTask() (int64, kernel.Code) {
 
 func (p gitlabPayload) changeTask() (int64, kernel.Code) { return branchTask(p.object) }
 
-// branchTask is the task whose branch a merge request is from. It leaves out what comes
-// from a fork: its branches may have any name.
+// branchTask is the task that a merge request's source branch belongs to. It leaves out
+// what comes from a fork: its branches may have any name.
 func branchTask(merge map[string]value) (int64, kernel.Code) {
 	from, to := merge["source_project_id"].id(), merge["target_project_id"].id()
 	if from == 0 || from != to {
@@ -388,18 +393,19 @@ func branchTask(merge map[string]value) (int64, kernel.Code) {
 	return taskOfRef("refs/heads/" + merge["source_branch"].word()), kernel.CodeEventUnused
 }
 
-// acts are what may approve: labels that were set, a comment that was made.
-func (p gitlabPayload) acts() []act {
+// approvals are events by which a person may approve: labels that were set, a comment that
+// was made on an issue.
+func (p gitlabPayload) approvals() []approvingEvent {
 	switch {
 	case p.kind == "issue":
 		return p.labeled()
 	case p.kind == "note" && p.action == "create" && !p.object["system"].isTrue():
 		issue := p.parts["issue"].members("title", "description")
-		a := act{kind: EvidenceComment, actor: p.user, text: gitlabText(issue), at: p.object["created_at"]}
+		a := approvingEvent{kind: EvidenceComment, actor: p.user, text: gitlabText(issue), at: timeOf(p.object["created_at"])}
 		if id := p.object["id"].id(); id != 0 {
 			a.ref = strconv.FormatInt(id, 10)
 		}
-		return []act{a}
+		return []approvingEvent{a}
 	}
 	return nil
 }
@@ -407,10 +413,9 @@ func (p gitlabPayload) acts() []act {
 // maxLabels bounds the labels of one event that are taken for evidence.
 const maxLabels = 100
 
-// labeled is an act for each label that the event set: those that the issue has
-// now and hadn't before. An issue that is made with labels says no more than
-// which they are.
-func (p gitlabPayload) labeled() []act {
+// labeled has one event for each label that was set: those that the issue has now and
+// hadn't before. An issue that is made with labels says no more than which they are.
+func (p gitlabPayload) labeled() []approvingEvent {
 	change := p.parts["changes"].member("labels").members("previous", "current")
 	before, now := labels(change["previous"]), labels(change["current"])
 	if p.action == "open" && now == nil {
@@ -423,10 +428,11 @@ func (p gitlabPayload) labeled() []act {
 	for _, name := range before {
 		had[name] = true
 	}
-	var set []act
+	var set []approvingEvent
+	text, at := gitlabText(p.object), timeOf(p.object["updated_at"])
 	for _, name := range now {
 		if !had[name] {
-			set = append(set, act{kind: EvidenceLabel, ref: name, actor: p.user, text: gitlabText(p.object), at: p.object["updated_at"]})
+			set = append(set, approvingEvent{kind: EvidenceLabel, ref: name, actor: p.user, text: text, at: at})
 		}
 	}
 	return set
@@ -442,8 +448,9 @@ func labels(list value) (names []string) {
 	return names
 }
 
-// mayBeRewritten reports whether a line holds an image with a whole address: so
-// GitLab writes, into a payload, one whose address is relative to the project.
+// mayBeRewritten reports whether a line holds an image with an absolute address. GitLab
+// replaces relative image addresses in a payload with absolute ones, so a body with such
+// an image may not be the approved one.
 func mayBeRewritten(text string) bool {
 	for line := range strings.SplitSeq(text, "\n") {
 		_, image, found := strings.Cut(line, "![")
@@ -454,12 +461,11 @@ func mayBeRewritten(text string) bool {
 	return false
 }
 
-// gitlabText is the text of an issue, without the body where it holds an image:
-// nobody can tell then whether GitLab changed its address.
+// gitlabText is the text of an issue. It isn't whole where GitLab may have changed the body.
 func gitlabText(issue map[string]value) issueText {
 	t := textOf(issue["title"], issue["description"])
-	if mayBeRewritten(t.body.word()) {
-		t.body = nil
+	if mayBeRewritten(t.body) {
+		t.whole = false
 	}
 	return t
 }

@@ -11,57 +11,57 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Check is a dependency of the process. Run may be called again and again, and
-// reports whether the dependency works now; its error goes to the log, not to who
-// asks. It should end with the context.
+// Check is a dependency of the process. Run may be called again and again, and returns
+// nil if the dependency works now. Its error goes to the log, and is shown by /readyz only
+// if Part is set. It should end with the context.
 type Check struct {
 	Name string
 	Run  func(context.Context) error
-	// Part says that the process can do without: /readyz shows the failure, and
-	// why, which must be fit for anybody's eyes, and stays ready.
+	// Part says that the process can do without: /readyz stays ready, and shows the
+	// failure with its error, whose text must be fit for anybody's eyes.
 	Part bool
 }
 
-// probe runs a check at most once at a time: who asks while it runs gets that
-// run's answer, so that a dependency that hangs isn't asked ever more often.
-type probe struct {
+// sharedCheck runs a check at most once at a time: a request that comes while it runs
+// gets that run's result, so that a dependency that hangs isn't asked ever more often.
+type sharedCheck struct {
 	Check
 	timeout time.Duration
 
 	mu      sync.Mutex
-	running *probing
+	running *checkRun
 	said    string // in the log, of a part
 }
 
-type probing struct {
+type checkRun struct {
 	done chan struct{}
 	err  error // after done
 }
 
-func (p *probe) start(ctx context.Context) *probing {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running != nil {
-		return p.running
+func (k *sharedCheck) start(ctx context.Context) *checkRun {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running != nil {
+		return k.running
 	}
-	run, work := &probing{done: make(chan struct{})}, p.Run
-	p.running = run
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+	run, work := &checkRun{done: make(chan struct{})}, k.Run
+	k.running = run
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.timeout)
 	go func() {
 		defer cancel()
 		run.err = sheltered(func() error { return work(ctx) })
-		p.mu.Lock()
-		p.running = nil
-		p.mu.Unlock()
+		k.mu.Lock()
+		k.running = nil
+		k.mu.Unlock()
 		close(run.done)
 	}()
 	return run
 }
 
-func (p *probe) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+func (k *sharedCheck) result(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
-	run := p.start(ctx)
+	run := k.start(ctx)
 	select {
 	case <-run.done:
 		return run.err
@@ -77,7 +77,7 @@ type readiness struct {
 	Draining bool          `json:"draining,omitempty"`
 	Checks   []checkResult `json:"checks"`
 
-	Now map[string]int64 `json:"now,omitempty"` // see [Config.Numbers]
+	Numbers map[string]int64 `json:"now,omitempty"` // see [Config.Numbers]
 }
 
 type checkResult struct {
@@ -86,19 +86,18 @@ type checkResult struct {
 	Reason string `json:"reason,omitempty"` // of a part that fails
 }
 
-// question is a probe for one answer: another answer may renew the probe's check
+// namedCheck is a check for one answer: another answer may renew the shared one
 // meanwhile.
-type question struct {
-	*probe
+type namedCheck struct {
+	*sharedCheck
 	name string
 	part bool
 }
 
-// asked are the probes of this moment: the lasting ones, and those of parts,
-// which come and go.
-func (s *Server) asked() (all []question) {
-	for _, p := range s.probes {
-		all = append(all, question{p, p.Name, p.Part})
+// currentChecks are the lasting ones, and those of parts, which come and go.
+func (s *Server) currentChecks() (all []namedCheck) {
+	for _, k := range s.checks {
+		all = append(all, namedCheck{k, k.Name, k.Part})
 	}
 	if s.parts == nil {
 		return all
@@ -106,57 +105,57 @@ func (s *Server) asked() (all []question) {
 	now := s.parts()
 	s.partsMu.Lock()
 	defer s.partsMu.Unlock()
-	next := make(map[string]*probe, len(now))
+	next := make(map[string]*sharedCheck, len(now))
 	for _, check := range now {
-		p := s.partProbes[check.Name]
-		if p == nil {
-			p = &probe{timeout: s.limits.Probe}
+		k := s.partChecks[check.Name]
+		if k == nil {
+			k = &sharedCheck{timeout: s.limits.Check}
 		}
-		p.renew(check)
-		next[check.Name] = p
-		all = append(all, question{p, check.Name, check.Part})
+		k.renew(check)
+		next[check.Name] = k
+		all = append(all, namedCheck{k, check.Name, check.Part})
 	}
-	s.partProbes = next
+	s.partChecks = next
 	return all
 }
 
-// renew gives a probe the check of this moment.
-func (p *probe) renew(c Check) {
-	p.mu.Lock()
-	p.Check = c
-	p.mu.Unlock()
+// renew replaces the check by that of this moment.
+func (k *sharedCheck) renew(c Check) {
+	k.mu.Lock()
+	k.Check = c
+	k.mu.Unlock()
 }
 
 // news reports whether a part's failure is another one than was told last.
-func (p *probe) news(err error) bool {
+func (k *sharedCheck) news(err error) bool {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	is := text != "" && text != p.said
-	p.said = text
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	is := text != "" && text != k.said
+	k.said = text
 	return is
 }
 
-// ready asks all checks at once.
+// ready runs all checks at once.
 func (s *Server) ready(c echo.Context) error {
 	ctx := c.Request().Context()
-	questions := s.asked()
-	errs := make([]error, len(questions))
-	var asked sync.WaitGroup
-	for i, q := range questions {
-		asked.Go(func() { errs[i] = q.ask(ctx) })
+	checks := s.currentChecks()
+	errs := make([]error, len(checks))
+	var running sync.WaitGroup
+	for i, k := range checks {
+		running.Go(func() { errs[i] = k.result(ctx) })
 	}
-	asked.Wait()
+	running.Wait()
 	draining := s.draining.Load()
 	r := readiness{Ready: !draining, Draining: draining, Checks: make([]checkResult, len(errs))}
 	for i, err := range errs {
-		s.judge(&r, i, questions[i], err)
+		s.addResult(&r, i, checks[i], err)
 	}
 	if s.numbers != nil {
-		r.Now = s.numbers()
+		r.Numbers = s.numbers()
 	}
 	if !r.Ready {
 		return c.JSON(http.StatusServiceUnavailable, r)
@@ -164,20 +163,20 @@ func (s *Server) ready(c echo.Context) error {
 	return c.JSON(http.StatusOK, r)
 }
 
-// judge adds what one check came to.
-func (s *Server) judge(r *readiness, i int, q question, err error) {
-	r.Checks[i] = checkResult{Name: q.name, OK: err == nil}
+// addResult adds what one check came to.
+func (s *Server) addResult(r *readiness, i int, k namedCheck, err error) {
+	r.Checks[i] = checkResult{Name: k.name, OK: err == nil}
 	switch {
-	case q.part:
-		if q.news(err) {
-			s.log.Warn("a part is not ready", "check", q.name, "error", err)
+	case k.part:
+		if k.news(err) {
+			s.log.Warn("a part is not ready", "check", k.name, "error", err)
 		}
 		if err != nil {
 			r.Degraded, r.Checks[i].Reason = true, reason(err)
 		}
 	case err != nil:
 		r.Ready = false
-		s.log.Warn("not ready", "check", q.name, "error", err)
+		s.log.Warn("not ready", "check", k.name, "error", err)
 	}
 }
 

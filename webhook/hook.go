@@ -3,7 +3,11 @@ package webhook
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -18,8 +22,7 @@ type Hook interface {
 	// Delivery is the forge's id of the delivery, "" if the headers don't have
 	// exactly one. It may be asked before Verify and is believed only after it.
 	Delivery(h http.Header) string
-	// Verify checks that whoever sent body knows the secret. Nothing is parsed
-	// before it returns nil.
+	// Verify returns nil if the sender of body knows the secret. Nothing is parsed before.
 	Verify(h http.Header, body []byte) error
 	// Parse reads a body that Verify took. It refuses what isn't one JSON document,
 	// has a name twice in an object, or is deeper than forge.MaxPayloadDepth: nobody
@@ -41,10 +44,10 @@ type Key struct {
 type Event struct {
 	Kind     string // the forge's word: "issues"
 	Action   string // the forge's word: "labeled"; "" if it has none
-	Keys     []Key  // whom it concerns
+	Keys     []Key  // the tasks that it concerns
 	Evidence []Evidence
 	Access   *Access // of an event about what writ may do, nil elsewhere
-	// Pushed is the world to whose branch somebody pushed, "" elsewhere. It makes
+	// Pushed is the world of the branch that was pushed to, "" elsewhere. It makes
 	// nothing due by itself: a branch that is no task's may be the base, where work
 	// is reverted. It is a hint, and isn't made durable.
 	Pushed    string
@@ -58,8 +61,8 @@ type Event struct {
 // Access is a hint that what writ may do in some worlds has changed: an
 // installation was made, taken away, suspended or resumed, repositories were
 // added to it or removed, a repository was renamed, transferred, archived or
-// deleted. Who gets it asks the forge whether each of the worlds is still
-// reachable, and makes its open tasks due. It isn't made durable: whoever
+// deleted. The receiver's owner asks the forge whether each of the worlds is still
+// reachable, and makes its open tasks due. It isn't made durable: a process that
 // starts asks anyway.
 type Access struct {
 	Installation int64    // the forge's number, 0 if the event names none
@@ -102,4 +105,55 @@ type Delivery struct {
 // should try again, but for an [*Error], which has its own code.
 type Inbox interface {
 	Accept(ctx context.Context, d Delivery) (duplicate bool, err error)
+}
+
+// target is what a hook knows of the outside: the repositories that count, and the account
+// that writ acts as.
+type target struct {
+	world    func(repository int64) (world string, allowed bool)
+	self     int64
+	personal bool
+}
+
+func (t target) check() error {
+	if t.world == nil {
+		return refuse(kernel.CodeConfigInvalid, "The hook has no list of repositories.")
+	}
+	return nil
+}
+
+// isOwn reports whether an act of this account is no news. With a personal token
+// writ's acts and its owner's look alike, so that none is left out here; writ
+// knows its own by what it recorded.
+func (t target) isOwn(sender int64) bool { return t.self != 0 && sender == t.self && !t.personal }
+
+// one is a header's only value, "" if it has none or several.
+func one(h http.Header, name string) string {
+	if values := h.Values(name); len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+func isGUID(id string) bool { return len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil }
+
+// idOf is an id in the form in which it is compared; "" for what is none.
+func idOf(id string) string {
+	switch {
+	case isGUID(id):
+		return strings.ToLower(id)
+	case deliveryID().MatchString(id):
+		return id
+	}
+	return ""
+}
+
+// actionForm is the form of an event's or action's name that is kept.
+var actionForm = lazy(`^[a-z][a-z_]{0,39}$`)
+
+// actions are those of an event that are used; nil for an event without any.
+type actions []string
+
+func (a actions) has(action string) bool {
+	return a == nil && action == "" || slices.Contains(a, action)
 }

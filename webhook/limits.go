@@ -10,18 +10,18 @@ import (
 // its default.
 type Limits struct {
 	Body        int64         // bytes of one body
-	Memory      int64         // bytes of all bodies in hand; at least twice Body
-	InHand      int           // deliveries at once
+	Memory      int64         // bytes of all bodies in flight; at least twice Body
+	InFlight    int           // deliveries at once
 	Connections int           // connections of a listener at once
-	PerAddress  int           // connections, and deliveries in hand, of one address; with Proxies only
-	Grace       time.Duration // how long whoever sends is left alone when the two are full
+	PerAddress  int           // connections, and deliveries in flight, of one client network; with Proxies only
+	Grace       time.Duration // how long what has just come isn't evicted, see crowd.go
 	Header      int           // bytes of a request's head
 	HeaderTime  time.Duration // for a request's head
 	RequestTime time.Duration // for a whole request, its head included
 	IdleTime    time.Duration // between the requests of a connection
 	Store       time.Duration // for the hand-over to the inbox
-	Probe       time.Duration // for each check of /readyz
-	Shutdown    time.Duration // for the requests in hand when Run's context ends
+	Check       time.Duration // for each check of /readyz, and for /metrics
+	Shutdown    time.Duration // for the requests in flight when Run's context ends
 }
 
 // DefaultLimits say why each is what it is.
@@ -29,16 +29,16 @@ func DefaultLimits() Limits {
 	return Limits{
 		Body:        25 << 20,               // the largest that GitHub sends
 		Memory:      128 << 20,              // two of the largest while they grow, thousands of the usual ones
-		InHand:      256,                    // four times the connections that are measured
+		InFlight:    256,                    // four times the 64 connections of the bench with the real inbox
 		Connections: 1024,                   // the usual limit of open files
 		PerAddress:  64,                     // forges send tens at once
 		Grace:       50 * time.Millisecond,  // a head, and most bodies, are one packet
 		Header:      32 << 10,               // proxies add some
 		HeaderTime:  5 * time.Second,        // a head is one packet
 		RequestTime: 10 * time.Second,       // forges give up after ten
-		IdleTime:    30 * time.Second,       //
+		IdleTime:    30 * time.Second,       // forges send in bursts; later a new connection costs little
 		Store:       900 * time.Millisecond, // an answer within the second
-		Probe:       time.Second,            // the usual time-out of who asks
+		Check:       time.Second,            // the usual time-out of a probe
 		Shutdown:    10 * time.Second,       // as long as a request may take
 	}
 }
@@ -62,7 +62,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	orInt64(&l.Body, d.Body)
 	orInt64(&l.Memory, max(d.Memory, 2*l.Body))
-	orInt(&l.InHand, d.InHand)
+	orInt(&l.InFlight, d.InFlight)
 	orInt(&l.Connections, d.Connections)
 	orInt(&l.PerAddress, d.PerAddress)
 	orTime(&l.Grace, d.Grace)
@@ -71,7 +71,7 @@ func (l Limits) withDefaults() Limits {
 	orTime(&l.RequestTime, d.RequestTime)
 	orTime(&l.IdleTime, d.IdleTime)
 	orTime(&l.Store, d.Store)
-	orTime(&l.Probe, d.Probe)
+	orTime(&l.Check, d.Check)
 	orTime(&l.Shutdown, d.Shutdown)
 	return l
 }
@@ -80,7 +80,7 @@ func (l Limits) withDefaults() Limits {
 // a body grows it is in memory twice.
 func (l Limits) check() error {
 	if l.Memory/2 < l.Body {
-		return refuse(kernel.CodeConfigInvalid, "The memory for bodies in hand must be at least twice the largest body.")
+		return refuse(kernel.CodeConfigInvalid, "The memory for bodies in flight must be at least twice the largest body.")
 	}
 	return nil
 }

@@ -3,10 +3,7 @@ package webhook
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
@@ -17,9 +14,6 @@ const (
 	HeaderEvent    = "X-Writ-Event"
 	HeaderDelivery = "X-Writ-Delivery" // a UUID
 )
-
-// branches that belong to a task are named by its number.
-var taskBranches = []string{"refs/heads/writ/change/", "refs/heads/writ/task/"}
 
 // LocalConfig is what a [LocalHook] needs.
 type LocalConfig struct {
@@ -38,39 +32,37 @@ type LocalConfig struct {
 
 // LocalHook is /hooks/local, the embedded forge's.
 type LocalHook struct {
-	signature *Signature // nil: unsigned
-	world     func(int64) (string, bool)
-	self      int64
+	target
+	signature *bodySignature // nil: unsigned
 }
 
 // NewLocalHook refuses an empty secret (config.secret.empty) unless Unsigned is
 // set and there is no secret at all.
 func NewLocalHook(c LocalConfig) (*LocalHook, error) {
-	h := &LocalHook{world: c.World, self: c.Self}
-	if c.World == nil {
-		return nil, refuse(kernel.CodeConfigInvalid, "The local hook has no list of repositories.")
+	h := &LocalHook{target: target{world: c.World, self: c.Self}}
+	if err := h.check(); err != nil {
+		return nil, err
 	}
 	if c.Unsigned && len(c.Secrets) == 0 {
 		return h, nil
 	}
 	var err error
-	h.signature, err = NewSignature(c.Secrets)
+	h.signature, err = newBodySignature(c.Secrets)
 	return h, err
 }
 
 // Name is local.
 func (h *LocalHook) Name() string { return "local" }
 
-// Unsigned reports whether anybody's delivery is taken.
+// Unsigned reports whether deliveries are taken without a signature.
 func (h *LocalHook) Unsigned() bool { return h.signature == nil }
 
 // Delivery is the UUID of [HeaderDelivery].
 func (h *LocalHook) Delivery(head http.Header) string {
-	id := one(head, HeaderDelivery)
-	if len(id) != len(uuid.Nil.String()) || uuid.Validate(id) != nil {
-		return ""
+	if id := one(head, HeaderDelivery); isGUID(id) {
+		return idOf(id)
 	}
-	return strings.ToLower(id)
+	return ""
 }
 
 // Verify checks the signature.
@@ -80,9 +72,6 @@ func (h *LocalHook) Verify(head http.Header, body []byte) error {
 	}
 	return h.signature.Verify(head, body)
 }
-
-// word is the form of an event's or action's name that is kept.
-var word = lazy(`^[a-z][a-z_]{0,39}$`)
 
 // Parse reads a [forge.Payload]. The event's header isn't signed, so a body of
 // another event is webhook.event.mismatch, recorded and left alone.
@@ -95,10 +84,10 @@ func (h *LocalHook) Parse(head http.Header, body []byte) (Event, error) {
 	if h.signature != nil {
 		e.Signature = one(head, HeaderSignature)
 	}
-	if kind := one(head, HeaderEvent); word().MatchString(kind) {
+	if kind := one(head, HeaderEvent); actionForm().MatchString(kind) {
 		e.Kind = kind
 	}
-	if word().MatchString(p.Action) {
+	if actionForm().MatchString(p.Action) {
 		e.Action = p.Action
 	}
 	k, ignored := h.concerns(e.Kind, p)
@@ -109,8 +98,10 @@ func (h *LocalHook) Parse(head http.Header, body []byte) (Event, error) {
 		return e, nil
 	}
 	e.Keys = []Key{k}
-	e.Evidence, err = evidence(k, p)
-	return e, err
+	if a, ok := localApproval(p); ok {
+		e.Evidence = a.evidence(k)
+	}
+	return e, nil
 }
 
 // concerns is the task of an event, or why there is none; then the key has the
@@ -126,7 +117,7 @@ func (h *LocalHook) concerns(kind string, p forge.Payload) (Key, kernel.Code) {
 	if !allowed {
 		return Key{}, kernel.CodeTargetNotAllowed
 	}
-	if h.self != 0 && p.Sender.ID == h.self {
+	if h.isOwn(p.Sender.ID) {
 		return Key{}, kernel.CodeRecursion
 	}
 	k := Key{World: world, Task: taskOf(p)}
@@ -145,7 +136,7 @@ func localEvent(kind string) bool {
 }
 
 // taskOf is the task that an event concerns; 0 for none. A push, a change and what is said
-// of one concern the task whose branch it is; other branches are looked at by the sweep.
+// of one concern the task of its branch; other branches are looked at by the sweep.
 func taskOf(p forge.Payload) int64 {
 	if p.Event == forge.PayloadIssues || p.Event == forge.PayloadComment && p.Ref == "" {
 		return p.Issue.Number
@@ -153,52 +144,18 @@ func taskOf(p forge.Payload) int64 {
 	return taskOfRef(p.Ref)
 }
 
-// pushedTo is the world if a push was to one of its branches, "" otherwise.
-func pushedTo(ref, world string) string {
-	if !strings.HasPrefix(ref, "refs/heads/") {
-		return ""
-	}
-	return world
-}
-
-// maxTask is the largest number that a record holds, see package canon.
-const maxTask = 1<<53 - 1
-
-// taskOfRef is the task whose branch a ref is; 0 for none.
-func taskOfRef(ref string) int64 {
-	for _, prefix := range taskBranches {
-		if rest, ok := strings.CutPrefix(ref, prefix); ok {
-			n, err := strconv.ParseInt(rest, 10, 64)
-			if err == nil && n > 0 && n <= maxTask && strconv.FormatInt(n, 10) == rest {
-				return n
-			}
-		}
-	}
-	return 0
-}
-
-// evidence is kept of the two acts by which a person approves.
-func evidence(k Key, p forge.Payload) ([]Evidence, error) {
-	var kind, ref string
+// localApproval is an event by which a person may approve: a label that was set, a comment
+// that was made on an issue.
+func localApproval(p forge.Payload) (approvingEvent, bool) {
+	a := approvingEvent{actor: p.Sender.ID, at: time.UnixMilli(p.AtMS)}
 	switch {
 	case p.Event == forge.PayloadIssues && p.Action == "labeled":
-		kind, ref = EvidenceLabel, p.Label
-	case p.Event == forge.PayloadComment && p.Action == "created" && p.Ref == "": // on an issue
-		kind, ref = EvidenceComment, strconv.FormatInt(p.Comment.ID, 10)
+		a.kind, a.ref = EvidenceLabel, p.Label
+	case p.Event == forge.PayloadComment && p.Action == "created" && p.Ref == "":
+		a.kind, a.ref = EvidenceComment, strconv.FormatInt(p.Comment.ID, 10)
 	default:
-		return nil, nil
+		return approvingEvent{}, false
 	}
-	digest, err := kernel.ApprovalDigest(p.Issue.Title, p.Issue.Body)
-	if err != nil {
-		return nil, refuse(kernel.CodeBodyMalformed, "The issue's text can't be hashed.")
-	}
-	return []Evidence{{Key: k, Kind: kind, Ref: ref, Actor: p.Sender.ID, Digest: digest, At: time.UnixMilli(p.AtMS)}}, nil
-}
-
-// one is a header's only value, "" if it has none or several.
-func one(h http.Header, name string) string {
-	if values := h.Values(name); len(values) == 1 {
-		return values[0]
-	}
-	return ""
+	a.text = issueText{p.Issue.Title, p.Issue.Body, len(p.Issue.Title) <= maxIssueText && len(p.Issue.Body) <= maxIssueText}
+	return a, true
 }

@@ -151,3 +151,22 @@ func TestI6_OwnActsAreNoNews(t *testing.T) {
 		t.Errorf("somebody else's act: %+v, %v", e, err)
 	}
 }
+
+// TestI14_LocalEvidence: a text, or a label, that is larger than any is no evidence, as at
+// the other forges; the task is due all the same.
+func TestI14_LocalEvidence(t *testing.T) {
+	large := strings.Repeat("x", 4<<20+1)
+	for name, spoil := range map[string]func(*forge.Payload){
+		"title":                     func(p *forge.Payload) { p.Issue.Title = large },
+		"body":                      func(p *forge.Payload) { p.Issue.Body = large },
+		"label":                     func(p *forge.Payload) { p.Label = large[:1<<10+1] },
+		"label with a control code": func(p *forge.Payload) { p.Label = "writ\x1b[2J" },
+	} {
+		p := labeled()
+		spoil(&p)
+		e, err := localHook(t).Parse(headOf(string(p.Event)), encode(t, p))
+		if err != nil || len(e.Keys) != 1 || len(e.Evidence) != 0 {
+			t.Errorf("%s: %d keys, %d pieces of evidence, %v", name, len(e.Keys), len(e.Evidence), err)
+		}
+	}
+}

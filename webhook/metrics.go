@@ -11,7 +11,7 @@ import (
 type metrics struct {
 	deliveries *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
-	gone       *prometheus.CounterVec
+	evicted    *prometheus.CounterVec
 }
 
 // durations are bucket bounds in seconds, around the promise of one second.
@@ -26,13 +26,13 @@ func newMetrics(r prometheus.Registerer, b *budget) (*metrics, error) {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "writ_webhook_duration_seconds", Help: "Time from a delivery's head to its answer.", Buckets: durations,
 		}, []string{"hook"}),
-		gone: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "writ_webhook_gave_way_total", Help: "Connections and deliveries that were too slow while there was no room.",
+		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "writ_webhook_gave_way_total", Help: "Connections and deliveries evicted while there was no room, and connections of an address that had as many as it may.",
 		}, []string{"what"}),
 	}
-	all := []prometheus.Collector{m.deliveries, m.duration, m.gone,
-		gauge("writ_webhook_in_flight", "Deliveries in hand.", func() float64 { return float64(b.now().deliveries) }),
-		gauge("writ_webhook_body_bytes", "Bytes of bodies in hand.", func() float64 { return float64(b.now().bytes) }),
+	all := []prometheus.Collector{m.deliveries, m.duration, m.evicted,
+		gauge("writ_webhook_in_flight", "Deliveries in flight.", func() float64 { return float64(b.usage().deliveries) }),
+		gauge("writ_webhook_body_bytes", "Bytes of bodies in flight.", func() float64 { return float64(b.usage().bytes) }),
 	}
 	if r == nil {
 		return m, nil
@@ -54,4 +54,4 @@ func (m *metrics) delivery(n *note, took time.Duration) {
 	m.duration.WithLabelValues(n.hook).Observe(took.Seconds())
 }
 
-func (m *metrics) gaveWay(what string) func() { return m.gone.WithLabelValues(what).Inc }
+func (m *metrics) evictions(what string) func() { return m.evicted.WithLabelValues(what).Inc }

@@ -39,7 +39,7 @@ var deliveryID = lazy(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 // receive is the handler of one hook.
 func (s *Server) receive(h Hook) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		h := atOnce(h)
+		h := currentHook(h)
 		n := noteOf(c)
 		r := c.Request()
 		n.hook = h.Name()
@@ -47,16 +47,16 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 			n.delivery = id
 		}
 		from := s.sender(r)
-		slot := &slot{from: from.from, proxy: from.proxy, known: s.senders.has(from.from)}
+		slot := &slot{client: from.client, proxy: from.proxy, known: s.senders.has(from.client)}
 		if from.conn != nil {
-			slot.cut = from.conn.giveUp
+			slot.onEvict = from.conn.abortRead
 		}
 		if err := s.budget.admit(slot); err != nil {
 			return err
 		}
-		keep := false // the slot outlives the request
+		handedOver := false // then the slot may outlive the request
 		defer func() {
-			if !keep {
+			if !handedOver {
 				slot.release()
 			}
 		}()
@@ -65,7 +65,7 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 			return err
 		}
 		s.verified(from)
-		keep = true
+		handedOver = true
 		duplicate, err := s.handOver(r.Context(), d, slot)
 		if err != nil {
 			return err
@@ -74,10 +74,10 @@ func (s *Server) receive(h Hook) echo.HandlerFunc {
 	}
 }
 
-// atOnce is the hook that reads one delivery.
-func atOnce(h Hook) Hook {
+// currentHook is the hook that reads one delivery, from its headers to its event.
+func currentHook(h Hook) Hook {
 	if r, ok := h.(*Renewable); ok {
-		return r.Now()
+		return r.Current()
 	}
 	return h
 }
@@ -91,18 +91,18 @@ func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {
 		return d, err
 	}
 	body, err := readBody(r, s.limits.Body, slot)
-	if slot.lost() {
-		return d, gaveWay()
+	if slot.evicted() {
+		return d, evictedError()
 	}
 	if err != nil {
 		return d, err
 	}
-	c.Response().Header().Del("Connection") // see bodyless
+	c.Response().Header().Del("Connection") // see closeUnreadBody
 	n.bytes = len(body)
 	if err := h.Verify(r.Header, body); err != nil {
 		return d, err
 	}
-	if err := slot.keep(); err != nil {
+	if err := slot.setVerified(); err != nil {
 		return d, err
 	}
 	if d.ID == "" {
@@ -119,8 +119,8 @@ func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {
 	return d, nil
 }
 
-// lost reports whether the delivery had to give way.
-func (s *slot) lost() bool {
+// evicted reports whether the delivery was.
+func (s *slot) evicted() bool {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	return s.released
@@ -133,8 +133,8 @@ func checkHead(r *http.Request, limit int64) error {
 		return refuse(kernel.CodeBodyType, "")
 	}
 	kind, params, err := mime.ParseMediaType(types[0])
-	charset, named := params["charset"]
-	if err != nil || kind != "application/json" || named && !strings.EqualFold(charset, "utf-8") {
+	charset, given := params["charset"]
+	if err != nil || kind != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
 		return refuse(kernel.CodeBodyType, "")
 	}
 	if len(r.Header.Values("Content-Encoding")) > 0 {
@@ -207,7 +207,7 @@ func (s *Server) taken(c echo.Context, n *note, d Delivery, duplicate bool) erro
 }
 
 // firstRead is how many bytes are set aside for a body before any of it has
-// come: most bodies fit, and who only announces a large one holds no more.
+// come: most bodies fit, and a large one that is only announced holds no more.
 const firstRead = 64 << 10
 
 // readBody reads the whole body into memory that the slot accounts for, also
@@ -242,16 +242,17 @@ func readBody(r *http.Request, limit int64, s *slot) ([]byte, error) {
 // grow doubles a body's place, up to size. Both places are accounted for until
 // the old one is empty.
 func grow(body []byte, size int64, s *slot) ([]byte, error) {
-	room := min(size, max(firstRead, 2*int64(cap(body))))
-	if err := s.hold(room); err != nil {
+	capacity := min(size, max(firstRead, 2*int64(cap(body))))
+	if err := s.hold(capacity); err != nil {
 		return nil, err
 	}
-	larger := make([]byte, len(body), room)
+	larger := make([]byte, len(body), capacity)
 	copy(larger, body)
 	return larger, s.hold(-int64(cap(body)))
 }
 
-// atEnd reports whether a body ends here.
+// atEnd returns nil if a body ends here, and an error if there is more, or if that can't be
+// told.
 func atEnd(body io.Reader) error {
 	var extra [1]byte
 	switch n, err := body.Read(extra[:]); {

@@ -196,7 +196,7 @@ func TestW10_StoreHangs(t *testing.T) {
 	if got.head.Get("Retry-After") == "" {
 		t.Error("the sender isn't told when to come back")
 	}
-	if n, bytes := r.InHand(); n != 1 || bytes == 0 {
+	if n, bytes := r.InFlight(); n != 1 || bytes == 0 {
 		t.Errorf("what the store still has is not counted: %d deliveries, %d bytes", n, bytes)
 	}
 	close(inbox.gate)
@@ -205,7 +205,7 @@ func TestW10_StoreHangs(t *testing.T) {
 func TestW10_HangingStoreGathersNothing(t *testing.T) {
 	inbox := &memory{entered: make(chan webhook.Delivery, 8), gate: make(chan struct{})}
 	r := start(t, func(c *webhook.Config) {
-		c.Inbox, c.Limits.InHand, c.Limits.Store = inbox, 2, 10*time.Millisecond
+		c.Inbox, c.Limits.InFlight, c.Limits.Store = inbox, 2, 10*time.Millisecond
 	})
 	for i, code := range []kernel.Code{kernel.CodeWebhookStore, kernel.CodeWebhookStore, kernel.CodeWebhookBusy, kernel.CodeWebhookBusy} {
 		if got := r.post(encode(t, labeled()), nil); got.Code != string(code) {
@@ -290,8 +290,8 @@ func TestPanic(t *testing.T) {
 	if got := r.post(encode(t, labeled()), nil); got.status != http.StatusAccepted {
 		t.Errorf("afterwards: %d %s", got.status, got.text)
 	}
-	if n, bytes := r.InHand(); n != 0 || bytes != 0 {
-		t.Errorf("%d deliveries and %d bytes are still in hand", n, bytes)
+	if n, bytes := r.InFlight(); n != 0 || bytes != 0 {
+		t.Errorf("%d deliveries and %d bytes are still in flight", n, bytes)
 	}
 }
 

@@ -24,15 +24,15 @@ import (
 // Config is what a [Server] is made of.
 type Config struct {
 	Listener net.Listener // required; closed by Run
-	// Probes is where /healthz, /readyz and /metrics are, out of reach of whoever
-	// floods the other one. Nil: they are at Listener too. Closed by Run.
-	Probes net.Listener
+	// ProbeListener is where /healthz, /readyz and /metrics are, out of reach of a flood
+	// at Listener. Nil: they are at Listener too. Closed by Run.
+	ProbeListener net.Listener
 	// Hosts are names under which /readyz and /metrics may be asked for, beside
 	// addresses and localhost.
 	Hosts []string
-	// Proxies are the operator's own: whom X-Forwarded-For names behind them is
-	// believed, and one address may hold Limits.PerAddress. Without them everybody
-	// may come from one address, that of a proxy.
+	// Proxies are the operator's own: the client that X-Forwarded-For names behind them is
+	// believed, and one client may hold Limits.PerAddress. Without them all senders may
+	// come from one address, that of a proxy.
 	Proxies []netip.Prefix
 	Hooks   []Hook  // each under /hooks/<name>
 	Inbox   Inbox   // required
@@ -48,8 +48,8 @@ type Config struct {
 	// Registry gets the receiver's metrics and is what /metrics shows. Nil: there
 	// is no such page.
 	Registry *prometheus.Registry
-	// Middleware runs inside the access log and the shelter from panics, around
-	// every route: the place for traces.
+	// Middleware runs around every route, inside the log of requests and what catches
+	// panics: the place for traces.
 	Middleware []echo.MiddlewareFunc
 	// Routes adds pages of other rooms to the same listener.
 	Routes func(*echo.Echo)
@@ -69,12 +69,12 @@ type Server struct {
 	now      func() time.Time
 	budget   *budget
 	metrics  *metrics
-	probes   []*probe
+	checks   []*sharedCheck
 	parts    func() []Check
 	numbers  func() map[string]int64
-	// partsMu guards partProbes, the probes of parts by name.
+	// partsMu guards partChecks, the checks of parts by name.
 	partsMu    sync.Mutex
-	partProbes map[string]*probe
+	partChecks map[string]*sharedCheck
 	draining   atomic.Bool
 	// handOvers are calls of the inbox, which may outlive their requests.
 	handOvers sync.WaitGroup
@@ -104,9 +104,9 @@ func New(c Config) (*Server, error) {
 	if err := checkHooks(c.Hooks, c.Listener.Addr()); err != nil {
 		return nil, err
 	}
-	s.budget = &budget{deliveries: s.limits.InHand, bytes: s.limits.Memory, grace: s.limits.Grace}
+	s.budget = &budget{deliveries: s.limits.InFlight, bytes: s.limits.Memory, grace: s.limits.Grace}
 	if len(c.Proxies) > 0 {
-		s.budget.each = s.limits.PerAddress
+		s.budget.perClient = s.limits.PerAddress
 	}
 	var registerer prometheus.Registerer
 	if c.Registry != nil {
@@ -116,15 +116,15 @@ func New(c Config) (*Server, error) {
 	if s.metrics, err = newMetrics(registerer, s.budget); err != nil {
 		return nil, refuse(kernel.CodeConfigInvalid, err.Error()+".")
 	}
-	s.budget.gone = s.metrics.gaveWay("delivery")
+	s.budget.evicted = s.metrics.evictions("delivery")
 	for _, check := range c.Checks {
-		s.probes = append(s.probes, &probe{Check: check, timeout: s.limits.Probe})
+		s.checks = append(s.checks, &sharedCheck{Check: check, timeout: s.limits.Check})
 	}
 	s.route(c)
 	return s, nil
 }
 
-// checkHooks refuses a hook that takes anybody's deliveries where anybody could
+// checkHooks refuses a hook that takes unsigned deliveries where other machines could
 // send some.
 func checkHooks(hooks []Hook, addr net.Addr) error {
 	seen := map[string]bool{}
@@ -152,41 +152,41 @@ type front struct {
 }
 
 func (s *Server) route(c Config) {
-	hooks := s.pages(c)
+	hookRouter := s.newRouter(c)
 	for _, h := range c.Hooks {
-		hooks.POST("/hooks/"+h.Name(), s.receive(h))
+		hookRouter.POST("/hooks/"+h.Name(), s.receive(h))
 	}
 	if c.Routes != nil {
-		c.Routes(hooks)
+		c.Routes(hookRouter)
 	}
-	probes := hooks
-	if c.Probes != nil {
-		probes = s.pages(c)
-		s.serve(c.Probes, probes)
+	probeRouter := hookRouter
+	if c.ProbeListener != nil {
+		probeRouter = s.newRouter(c)
+		s.addFront(c.ProbeListener, probeRouter)
 	}
-	s.serve(c.Listener, hooks)
+	s.addFront(c.Listener, hookRouter)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		probes.Add(method, "/healthz", live)
-		probes.Add(method, "/readyz", s.ready, s.named)
+		probeRouter.Add(method, "/healthz", live)
+		probeRouter.Add(method, "/readyz", s.ready, s.ownHostOnly)
 	}
 	if c.Registry != nil {
-		probes.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
-			MaxRequestsInFlight: 4, Timeout: s.limits.Probe,
-		})), s.named)
+		probeRouter.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
+			MaxRequestsInFlight: 4, Timeout: s.limits.Check,
+		})), s.ownHostOnly)
 	}
 }
 
-// live says that the process answers, and nothing of what it depends on: whoever
-// restarts a process on this answer must not do so because a disk is full.
+// live says that the process answers, and nothing of what it depends on: a supervisor of
+// processes that restarts one on this answer must not do so because a disk is full.
 func live(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"live": true}) }
 
-// pages has no page yet.
-func (s *Server) pages(c Config) *echo.Echo {
+// newRouter has the middleware, and no route yet.
+func (s *Server) newRouter(c Config) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.Logger.SetOutput(io.Discard) // ours is slog
 	e.HTTPErrorHandler = s.answerError
-	e.Use(s.watch, recovered, s.bodyless)
+	e.Use(s.watch, recovered, s.closeUnreadBody)
 	e.Use(c.Middleware...)
 	return e
 }
@@ -203,10 +203,10 @@ func recovered(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// bodyless has the connection of whoever sends a body to a page closed after the
-// answer, and doesn't wait for the body: net/http would, for as long as the sender
-// may take. A hook lifts that once it has read all.
-func (s *Server) bodyless(next echo.HandlerFunc) echo.HandlerFunc {
+// closeUnreadBody has a connection closed after the answer to a request whose body wasn't
+// read, and doesn't wait for the body: net/http would, for as long as the sender may take.
+// A hook lifts that once it has read all.
+func (s *Server) closeUnreadBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().ContentLength == 0 {
 			return next(c)
@@ -221,10 +221,10 @@ func (s *Server) bodyless(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// named answers to the server's own names only. Without that, a page that
-// somebody on this machine or in its network looks at could read these, by a name
-// of its own that leads here.
-func (s *Server) named(next echo.HandlerFunc) echo.HandlerFunc {
+// ownHostOnly answers under the server's own names only. Without that, a page in a
+// browser on this machine or in its network could read these, by a name of its own that
+// leads here.
+func (s *Server) ownHostOnly(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		host := c.Request().Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
@@ -239,8 +239,9 @@ func (s *Server) named(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func (s *Server) serve(l net.Listener, h http.Handler) {
-	s.fronts = append(s.fronts, front{newCrowd(l, s.senders, s.limits, s.metrics.gaveWay("connection")), &http.Server{
+// addFront has the listener served by h once the server runs.
+func (s *Server) addFront(l net.Listener, h http.Handler) {
+	s.fronts = append(s.fronts, front{newCrowd(l, s.senders, s.limits, s.metrics.evictions("connection")), &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.limits.HeaderTime,
 		ReadTimeout:       s.limits.RequestTime,
@@ -280,10 +281,10 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Run serves until ctx ends, then takes no more connections, answers what is in
-// hand and returns nil. What isn't answered within Limits.Shutdown is cut off,
+// flight and returns nil. What isn't answered within Limits.Shutdown is cut off,
 // and that is an error; so is a listener that fails.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.sparse.sum(func(*stretch) bool { return true })
+	defer s.sparse.endStretches(func(*stretch) bool { return true })
 	served := make(chan error, len(s.fronts))
 	for _, f := range s.fronts {
 		go func() { served <- f.http.Serve(f.crowd) }()
@@ -301,7 +302,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.drain(context.WithoutCancel(ctx), served)
 }
 
-// drain closes the probes last: whoever asks them must not take a server that ends
+// drain closes the listener of the probes last: a probe must not take a server that ends
 // for one that is stuck.
 func (s *Server) drain(ctx context.Context, served <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Shutdown)

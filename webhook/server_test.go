@@ -59,7 +59,7 @@ func (r *receiver) wantReady(status int, store, forge bool) {
 func TestReadiness(t *testing.T) {
 	var storeErr error
 	r := start(t, func(c *webhook.Config) {
-		c.Limits.Probe = patience
+		c.Limits.Check = patience
 		c.Checks = []webhook.Check{
 			{Name: "store", Run: func(context.Context) error { return storeErr }},
 			{Name: "forge", Run: func(context.Context) error { return nil }},
@@ -81,7 +81,7 @@ func TestReadiness_Hangs(t *testing.T) {
 	hang := make(chan struct{})
 	runs := make(chan struct{}, 8)
 	r := start(t, func(c *webhook.Config) {
-		c.Limits.Probe = 200 * time.Millisecond
+		c.Limits.Check = 200 * time.Millisecond
 		c.Checks = []webhook.Check{
 			{Name: "store", Run: func(context.Context) error { return nil }},
 			{Name: "forge", Run: func(context.Context) error { runs <- struct{}{}; <-hang; return nil }},
@@ -254,7 +254,7 @@ func TestF3_Log(t *testing.T) {
 	}
 }
 
-// TestShutdown answers what is in hand, and takes no more.
+// TestShutdown answers what is in flight, and takes no more.
 func TestShutdown(t *testing.T) {
 	inbox := &memory{entered: make(chan webhook.Delivery, 1), gate: make(chan struct{})}
 	r := start(t, func(c *webhook.Config) { c.Inbox, c.Limits.Store = inbox, patience })
@@ -265,7 +265,7 @@ func TestShutdown(t *testing.T) {
 	r.stop()
 	select {
 	case err := <-r.ended:
-		t.Fatalf("stopped with a delivery in hand: %v", err)
+		t.Fatalf("stopped with a delivery in flight: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(inbox.gate)

@@ -19,19 +19,19 @@ const (
 	algorithm  = "sha256"
 )
 
-// Signature checks HMAC-SHA256 over the raw body, as GitHub and the embedded
+// bodySignature checks HMAC-SHA256 over the raw body, as GitHub and the embedded
 // forge sign: X-Hub-Signature-256: sha256=<64 lower-case hexadecimal digits>.
-type Signature struct{ secrets [][]byte }
+type bodySignature struct{ secrets [][]byte }
 
-// NewSignature knows these secrets, of which each is enough: while a secret is
+// newBodySignature knows these secrets, of which each is enough: while a secret is
 // being replaced, the old and the new one. None, or one that is empty or blank,
 // is config.secret.empty: an HMAC under an empty key can be made by anybody.
-func NewSignature(secrets []string) (*Signature, error) {
+func newBodySignature(secrets []string) (*bodySignature, error) {
 	known, err := usable(secrets)
 	if err != nil {
 		return nil, err
 	}
-	return &Signature{secrets: known}, nil
+	return &bodySignature{secrets: known}, nil
 }
 
 func usable(secrets []string) ([][]byte, error) {
@@ -48,10 +48,10 @@ func usable(secrets []string) ([][]byte, error) {
 	return known, nil
 }
 
-// Verify reports whether body was signed with one of the secrets: nil, or an
-// [*Error] with one of the webhook.sig codes. All secrets are tried always, and
-// compared in constant time.
-func (s *Signature) Verify(h http.Header, body []byte) error {
+// Verify returns nil if body was signed with one of the secrets, and else an [*Error]
+// with one of the webhook.sig codes. All secrets are tried always, and compared in
+// constant time.
+func (s *bodySignature) Verify(h http.Header, body []byte) error {
 	got, err := signature(h)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Signature) Verify(h http.Header, body []byte) error {
 }
 
 // signature reads the one header. A second one is refused whatever it holds:
-// which of them counts would be somebody else's choice.
+// which of them counts would be a stranger's choice.
 func signature(h http.Header) ([]byte, error) {
 	values := h.Values(HeaderSignature)
 	switch {
@@ -91,30 +91,30 @@ func signature(h http.Header) ([]byte, error) {
 	return sum, nil
 }
 
-// Token checks a secret that is sent as it is, as GitLab's X-Gitlab-Token is.
-type Token struct {
+// secretToken checks a secret that is sent as it is, as GitLab's X-Gitlab-Token is.
+type secretToken struct {
 	header string
 	hashes [][sha256.Size]byte
 }
 
-// NewToken knows the header and the secrets, of which each is enough. Empty
-// ones are refused as by [NewSignature].
-func NewToken(header string, secrets []string) (*Token, error) {
+// newSecretToken knows the header and the secrets, of which each is enough. Empty
+// ones are refused as by [newBodySignature].
+func newSecretToken(header string, secrets []string) (*secretToken, error) {
 	known, err := usable(secrets)
 	if err != nil {
 		return nil, err
 	}
-	t := &Token{header: header}
+	t := &secretToken{header: header}
 	for _, s := range known {
 		t.hashes = append(t.hashes, sha256.Sum256(s))
 	}
 	return t, nil
 }
 
-// Verify reports whether the header holds one of the secrets: nil, or an
-// [*Error] with one of the webhook.sig codes. Hashes are compared, so that the
-// time tells neither how much is right nor how long the secret is.
-func (t *Token) Verify(h http.Header) error {
+// Verify returns nil if the header holds one of the secrets, and else an [*Error] with
+// one of the webhook.sig codes. Hashes are compared, so that the time tells neither how
+// much is right nor how long the secret is.
+func (t *secretToken) Verify(h http.Header) error {
 	values := h.Values(t.header)
 	switch {
 	case len(values) == 0:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -80,7 +81,7 @@ func (f *forgeIssues) judged(facts approval.Facts, terms Terms) Issue {
 // whoever looks: a retry is, where the task then stood so that it couldn't count. It
 // doesn't count later either, however the task stands then.
 func (f *forgeIssues) settled(facts approval.Facts, a approval.Act) bool {
-	return marker{world: f.s.cfg.World, task: f.number}.repliesOn(ownComments(facts)).told[a.Ref]
+	return repliesOn(marker.Marker{World: f.s.cfg.World, Task: f.number}, ownComments(facts)).told[a.Ref]
 }
 
 func (f *forgeIssues) name() string { return fmt.Sprintf("%s#%d", f.s.deps.Forge.Repo, f.number) }

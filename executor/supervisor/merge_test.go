@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/worldref"
@@ -353,7 +354,7 @@ func TestE2_ChangeMadeDuringTheBuild(t *testing.T) {
 			gittest.Git(t, f.bare, "update-ref", changeRef, "refs/heads/main")
 			f.push(changeRef, "A typo", map[string]string{"README": "hi!\n"})
 			f.scene.SetBranch(f.scene.Repo, f.scene.Owner.User, "writ/change/1", f.ref(changeRef))
-			body := marker{world: f.place.cfg.World, task: 1}.line("task", job.Run)
+			body := marker.Marker{World: f.place.cfg.World, Task: 1}.Line(marker.Status, job.Run)
 			c, err := f.scene.Owner.OpenChange(t.Context(), f.scene.Repo, forge.Change{Title: "A typo", Body: body, Head: "writ/change/1", Base: "main"})
 			must(t, err)
 			number = c.Number

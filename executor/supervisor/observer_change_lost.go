@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
@@ -102,7 +103,7 @@ func (o *observer) owesBranch(ctx context.Context, c *observation, change git.OI
 	if err != nil {
 		return false, err
 	}
-	run, _ := o.marker().status(found.Body)
+	run, _ := o.marker().Run(marker.Status, found.Body)
 	return o.tracker.endedBefore(ctx, c, found, run, found.Author.ID == self.ID)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/worldref"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
@@ -23,14 +24,14 @@ func (o *observer) told(seen *approval.Facts) (last lastTold) {
 	}
 	marks := o.marker()
 	for _, k := range ownComments(*seen) {
-		if run, ok := marks.status(k.Body); ok && run != "" {
-			seq := marks.seq(k.Body)
+		if run, ok := marks.Run(marker.Status, k.Body); ok && run != "" {
+			seq := marks.Seq(k.Body)
 			if last.at == 0 {
 				last.kept, last.keptSeq = run, seq
 			}
 			last.seq = max(last.seq, seq)
 			if when := max(k.UpdatedAt.UnixMilli(), k.CreatedAt.UnixMilli(), 1); when >= last.at {
-				last.run, last.at, last.doubt = run, when, marks.doubts(k.Body)
+				last.run, last.at, last.doubt = run, when, marks.Doubts(k.Body)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/writbot/writ/compliance/ledger/instancekey"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
@@ -181,7 +182,7 @@ func TestL19_SetBackForOneWhoSawNothing(t *testing.T) {
 	f.drive()
 	f.shows("task 1 completed", kernel.LabelCompleted, false)
 	last, said := f.ref(stateRef), f.marked("task")[0]
-	number := marker{world: "local/test/repo", task: 1}.numbered(marker{world: "local/test/repo", task: 1}.seq(said.Body))
+	number := marker.Marker{World: "local/test/repo", Task: 1}.SeqLine(marker.Marker{World: "local/test/repo", Task: 1}.Seq(said.Body))
 	must(t, f.scene.Robot.EditComment(t.Context(), f.scene.Repo, said.ID, strings.Replace(said.Body, number, "", 1))) // as earlier versions wrote it
 	must(t, f.scene.Owner.SetState(t.Context(), f.scene.Repo, 1, forge.Open))
 	fresh := func(more ...ssh.PublicKey) *bench {

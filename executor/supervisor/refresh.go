@@ -229,7 +229,7 @@ func (c *observation) spentActs() (after, again string) {
 
 // settledOn reports of a command whether the issue shows that it was answered in words.
 func (o *observer) settledOn(seen *approval.Facts) func(comment int64) bool {
-	told := o.marker().repliesOn(ownComments(*seen)).told
+	told := repliesOn(o.marker(), ownComments(*seen)).told
 	return func(comment int64) bool { return told[comment] }
 }
 

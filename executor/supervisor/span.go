@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/writbot/writ/compliance/marker"
 )
 
 // span begins a part of what ctx's span is about. Without a span in ctx, which
@@ -56,5 +58,7 @@ func (sj *subject) tellRun(id string, held bool) {
 	}
 }
 
-// marker is the line by which writ knows its own texts on the task's issue.
-func (sj *subject) marker() marker { return marker{world: sj.s.cfg.World, task: sj.number} }
+// marker is that of writ's own texts about the task.
+func (sj *subject) marker() marker.Marker {
+	return marker.Marker{World: sj.s.cfg.World, Task: sj.number}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
@@ -209,7 +210,7 @@ func TestF5_AnswersAppliedAndLost(t *testing.T) {
 		t.Errorf("%d answers", n)
 	}
 	for _, kind := range []string{"answer", "explain", "explain"} {
-		_, err := f.scene.Robot.AddComment(t.Context(), f.scene.Repo, 1, marker{world: "local/test/repo", task: 1}.line(kind, decimal(id))+"twin\n")
+		_, err := f.scene.Robot.AddComment(t.Context(), f.scene.Repo, 1, marker.Marker{World: "local/test/repo", Task: 1}.Line(kind, decimal(id))+"twin\n")
 		must(t, err)
 	}
 	f.drive()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/executor"
@@ -34,7 +35,7 @@ func (i *tracker) readChange(ctx context.Context, c *observation) (*kernel.Chang
 	if err != nil {
 		return nil, err
 	}
-	run, _ := i.marker().status(found.Body)
+	run, _ := i.marker().Run(marker.Status, found.Body)
 	out := &kernel.ChangeFacts{
 		Number: found.Number, Run: run, Open: found.State == forge.ChangeOpen, Own: found.Author.ID == self.ID, Head: found.HeadOID,
 	}

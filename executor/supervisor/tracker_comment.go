@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/forge"
@@ -21,90 +22,6 @@ import (
 // maxComment is how long a comment may be, in bytes: forges take 65,536
 // characters, and some count bytes.
 const maxComment = 60_000
-
-// marker is the hidden first line by which writ finds its comments of a task
-// again. Only those of writ's own account count.
-type marker struct {
-	world string
-	task  int64
-}
-
-const noRun = "none"
-
-func (m marker) line(kind, run string) string {
-	if run == "" {
-		run = noRun
-	}
-	return fmt.Sprintf("<!-- writ:%s:%s:%d run=%s -->\n", kind, m.world, m.task, run)
-}
-
-func (m marker) find(kind, text string) (run string, ok bool) {
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	rest, ok := strings.CutPrefix(strings.TrimSpace(first), fmt.Sprintf("<!-- writ:%s:%s:%d run=", kind, m.world, m.task))
-	if !ok {
-		return "", false
-	}
-	run, ok = strings.CutSuffix(rest, " -->")
-	if run == noRun {
-		run = ""
-	}
-	return run, ok
-}
-
-// numbered is the line below the marker that names the state commit that a text tells
-// of; "" for none.
-func (m marker) numbered(seq int64) string {
-	if seq == 0 {
-		return ""
-	}
-	return fmt.Sprintf("<!-- writ:at:%s:%d seq=%d -->\n", m.world, m.task, seq)
-}
-
-// maxToldSeq bounds the number that a comment tells of: whoever may edit it must not
-// bring the task to the end of its numbers.
-const maxToldSeq = maxTrailerNumber
-
-// seq is the number of the state commit that a status comment tells of, 0 for none.
-func (m marker) seq(text string) int64 {
-	_, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	line, _, _ := strings.Cut(rest, "\n")
-	var n int64
-	if word, ok := strings.CutPrefix(strings.TrimSpace(line), fmt.Sprintf("<!-- writ:at:%s:%d seq=", m.world, m.task)); ok {
-		n, _ = strconv.ParseInt(strings.TrimSuffix(word, " -->"), 10, 64)
-	}
-	if n < 0 || n > maxToldSeq {
-		return 0
-	}
-	return n
-}
-
-// doubted is the line below those of a text that says that the state was set back, or is
-// nobody's: it vouches for nothing that it tells of.
-func (m marker) doubted() string { return fmt.Sprintf("<!-- writ:doubt:%s:%d -->\n", m.world, m.task) }
-
-// doubts reports whether a status comment is such.
-func (m marker) doubts(text string) bool {
-	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)
-	return slices.Contains(lines[:min(len(lines), 3)], strings.TrimSpace(m.doubted()))
-}
-
-// waiting is the line below those of a text that says why the work waits that an act asks for.
-func (m marker) waiting(act string) string {
-	return fmt.Sprintf("<!-- writ:waits:%s:%d act=%s -->\n", m.world, m.task, plainWord(act))
-}
-
-// waits is the act that such a text names, "" for another text.
-func (m marker) waits(text string) string {
-	lines := strings.SplitN(strings.TrimSpace(text), "\n", 5)
-	for _, l := range lines[:min(len(lines), 4)] {
-		if act, ok := strings.CutPrefix(strings.TrimSpace(l), fmt.Sprintf("<!-- writ:waits:%s:%d act=", m.world, m.task)); ok {
-			return strings.TrimSuffix(act, " -->")
-		}
-	}
-	return ""
-}
-
-func (m marker) status(text string) (run string, ok bool) { return m.find("task", text) }
 
 // quietCodes are those that nobody is told of who hasn't been told anything
 // before: there is nothing that writ was asked to do by somebody who may.
@@ -214,7 +131,7 @@ func (i *tracker) resultText(ctx context.Context, c *observation, f *kernel.Issu
 	}
 	brief := r
 	brief.Warnings, brief.Notes, brief.Merge, brief.WaitingFor = nil, nil, nil, "" // the issue says them, and keeps them true
-	c.changeText = c.marked(i.marker(), "task") + brief.Description(around) + brief.Evidence(maxComment-markerRoom, i.provenText(c)+c.workText(brief))
+	c.changeText = c.marked(i.marker(), marker.Status) + brief.Description(around) + brief.Evidence(maxComment-markerRoom, i.provenText(c)+c.workText(brief))
 	if r.Merge = mergeOf(f.Change); r.Merge != nil {
 		r.WaitingFor = ""
 	}
@@ -511,7 +428,7 @@ func (i *tracker) strangersText(c *observation, f *kernel.IssueFacts) message {
 // person moves on from it, the comment goes on naming the run that it named: that there
 // was one is what keeps a state ref that was removed or replaced from being taken for a
 // new one by who has no memory of it (case L19).
-func (c *observation) ofRun(m marker, f *kernel.IssueFacts) string {
+func (c *observation) ofRun(m marker.Marker, f *kernel.IssueFacts) string {
 	run := c.facts.Head.Run()
 	if c.facts.StrangersLease() {
 		run = "" // the run is nobody's
@@ -523,9 +440,9 @@ func (c *observation) ofRun(m marker, f *kernel.IssueFacts) string {
 			}
 		}
 	}
-	head := m.line("task", run) + m.numbered(c.seqToTell())
+	head := m.Line(marker.Status, run) + m.SeqLine(c.seqToTell())
 	if kernel.NeedsRepair(c.facts) {
-		head += m.doubted()
+		head += m.DoubtLine()
 	}
 	return head
 }
@@ -546,8 +463,8 @@ func (c *observation) seqToTell() int64 {
 }
 
 // marked is the marker's line of a text of HEAD's run.
-func (c *observation) marked(m marker, kind string) string {
-	return m.line(kind, c.facts.Head.Run())
+func (c *observation) marked(m marker.Marker, kind string) string {
+	return m.Line(kind, c.facts.Head.Run())
 }
 
 const (
@@ -825,6 +742,6 @@ func (i *tracker) queuedText(c *observation, f *kernel.IssueFacts) message {
 		}
 	}
 	m := i.headed(stands, "\n"+words+" "+then+"\n", nil, "")
-	m.shown = i.marker().waiting(act) + m.shown
+	m.shown = i.marker().WaitLine(plainWord(act)) + m.shown
 	return m
 }

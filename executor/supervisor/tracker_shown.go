@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/compliance/approval"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/report"
 	"github.com/writbot/writ/compliance/sealed"
 	"github.com/writbot/writ/executor"
@@ -85,16 +86,16 @@ func (i *tracker) shown(c *observation, seen *approval.Facts) *kernel.IssueFacts
 	f.Alert = len(c.intake.notify) > 0
 	marks := i.marker()
 	own := ownComments(*seen)
-	c.said = marks.repliesOn(own)
+	c.said = repliesOn(marks, own)
 	f.Doubles = c.said.doubles
 	told := false
 	for _, k := range own {
-		if run, ok := marks.status(k.Body); ok {
+		if run, ok := marks.Run(marker.Status, k.Body); ok {
 			told = told || strings.Contains(k.Body, "task_final_state: ")
 			f.Comments = append(f.Comments, kernel.CommentFacts{ID: k.ID, Run: run, Digest: textDigest(k.Body)})
-			c.toldWait = marks.waits(k.Body)
+			c.toldWait = marks.Waits(k.Body)
 		}
-		if run, ok := marks.alert(k.Body); ok && run == c.alertOf() {
+		if run, ok := marks.Run(marker.Alert, k.Body); ok && run == c.alertOf() {
 			f.Alerts++
 		}
 	}
@@ -118,8 +119,6 @@ func pagesOf(issue string) string {
 	}
 	return ""
 }
-
-func (m marker) alert(text string) (run string, ok bool) { return m.find("alert", text) }
 
 // reactionOwed is the reaction to the label that approved the task, until the status
 // comment answers it, or this process has tried: doing it again would change nothing, but
@@ -335,16 +334,16 @@ type replies struct {
 }
 
 // repliesOn reads them off writ's own comments, the oldest first.
-func (m marker) repliesOn(own []forge.Comment) replies {
+func repliesOn(m marker.Marker, own []forge.Comment) replies {
 	out := replies{told: map[int64]bool{}}
 	for _, k := range own {
-		if id, ok := m.number("answer", k.Body); ok {
+		if id, ok := repliedTo(m, marker.Answer, k.Body); ok {
 			if out.told[id] {
 				out.doubles = append(out.doubles, k.ID)
 			}
 			out.told[id] = true
 		}
-		if id, ok := m.number("explain", k.Body); ok {
+		if id, ok := repliedTo(m, marker.Explain, k.Body); ok {
 			if out.comment != 0 {
 				out.doubles = append(out.doubles, k.ID)
 				continue
@@ -355,9 +354,9 @@ func (m marker) repliesOn(own []forge.Comment) replies {
 	return out
 }
 
-// number is the comment that a reply is to.
-func (m marker) number(kind, text string) (int64, bool) {
-	word, ok := m.find(kind, text)
+// repliedTo is the comment that a reply is to.
+func repliedTo(m marker.Marker, kind, text string) (int64, bool) {
+	word, ok := m.Run(kind, text)
 	id, err := strconv.ParseInt(word, 10, 64)
 	return id, ok && err == nil
 }
@@ -477,10 +476,10 @@ func (i *tracker) answer(c *observation, a approval.Asked, stands kernel.Decisio
 	reaction, words := i.wordsFor(c, a, stands)
 	out := kernel.CommandFacts{Comment: a.Comment, Reaction: string(reaction)}
 	m := i.marker()
-	r := wording{text: m.line("answer", decimal(a.Comment)) + words}
+	r := wording{text: m.Line(marker.Answer, decimal(a.Comment)) + words}
 	out.Told = c.said.told[a.Comment]
 	if a.Command.Verb == approval.Explain && reaction == forge.ReactionDone {
-		r = wording{text: m.line("explain", decimal(a.Comment)) + words, edit: c.said.comment}
+		r = wording{text: m.Line(marker.Explain, decimal(a.Comment)) + words, edit: c.said.comment}
 		out.Told = c.said.explained >= a.Comment || a.Comment != explain
 	}
 	if words != "" {

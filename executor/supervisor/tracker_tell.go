@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
@@ -91,7 +92,7 @@ func (i *tracker) alertText(c *observation) string {
 	if kernel.NeedsRepair(c.facts) {
 		how = "waits for a person to look at its state"
 	}
-	return i.marker().line("alert", c.alertOf()) +
+	return i.marker().Line(marker.Alert, c.alertOf()) +
 		fmt.Sprintf("Task %d %s: %s. The report says why.\n", i.number, how, strings.Join(names, ", "))
 }
 

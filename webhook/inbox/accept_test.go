@@ -198,7 +198,7 @@ func TestPrune(t *testing.T) {
 		}
 		e.accept(d)
 	}
-	e.mark(1<<40, a(2)) // two tasks are open: one waits, one is in hand
+	e.mark(1<<40, a(2)) // two tasks are open: one waits, one is taken
 	e.mark(1, a(5))
 	e.take(a(5))
 	got, err := in.Prune(ctx, Keep{})
@@ -228,7 +228,7 @@ func TestPrune(t *testing.T) {
 	}
 	wantRows(t, db, "payloads", 2*third-60+2-got.Bodies)
 	if d, _, err := in.Payload(ctx, "local", "4"); err != nil || len(d.Body) == 0 {
-		t.Errorf("the body of a task in hand went: %+v %v", d, err)
+		t.Errorf("the body of a taken task went: %+v %v", d, err)
 	}
 	if d, _, err := in.Payload(ctx, "local", fmt.Sprint(all-2)); err != nil || len(d.Body) == 0 {
 		t.Errorf("the newest body went: %+v %v", d, err)

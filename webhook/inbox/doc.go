@@ -8,15 +8,15 @@
 // made from what is read then. So [Inbox.Accept] stores two things in one
 // transaction, the delivery under (hook, the forge's id), and a due time for
 // each task it concerns. The same delivery again is counted, and makes its
-// tasks due again (CASES W6). The one thing that only a delivery knows is
+// tasks due again (case W6). The one thing that only a delivery knows is
 // what an approving event's signed body said: that is kept as evidence, with
-// the bytes (DESIGN §3, "Approval").
+// the bytes.
 //
 // # The schedule
 //
 // There is one row per task, and a mark does due = min(due, at): many events
-// are one look. Who wants to look takes the task, and gives it back with the
-// next time it wants. Marks made meanwhile are kept apart and win if they are
+// are one look. The scheduler takes a task to look at it, and gives it back with the
+// time of the next look. Marks made meanwhile are kept apart and win if they are
 // earlier, so a mark is never lost; and because taking is durable and
 // [Inbox.Recover] gives back what a dead process had taken, neither is a task.
 //

@@ -15,12 +15,12 @@ type Due struct {
 	DueMs int64
 }
 
-// open are the tasks that are due some time, and that nobody has in hand.
+// open are the tasks that are due some time, and that aren't taken.
 const open = `due_ms <> 0 AND taken_ms = 0`
 
-// Due lists tasks that are due and that nobody has in hand: the longest due of
+// Due lists tasks that are due and aren't taken: the longest due of
 // each world, then each world's second, and so on, so that a world with a
-// thousand tasks keeps nobody else waiting. Within a world the backlog comes last,
+// thousand tasks keeps no other waiting. Within a world the backlog comes last,
 // but for each fourth call, in which it comes first: whatever else comes in, it
 // is worked off. Fewer than limit means that there are no more.
 func (b *Inbox) Due(ctx context.Context, nowMs int64, limit int) (all []Due, err error) {
@@ -132,8 +132,8 @@ func merge(lines []*line, limit int) (all []Due) {
 	return all[:min(len(all), limit)]
 }
 
-// Scheduled lists all tasks of a world that have a due time and that nobody has
-// in hand, the earliest first; of all worlds for "".
+// Scheduled lists all tasks of a world that have a due time and aren't taken, the
+// earliest first; of all worlds for "".
 func (b *Inbox) Scheduled(ctx context.Context, world string) ([]Due, error) {
 	const text = `SELECT world, task, due_ms FROM schedule WHERE ` + open + ` AND ($1 = '' OR world = $1)
 		ORDER BY due_ms, world, task`
@@ -155,7 +155,7 @@ func (b *Inbox) list(ctx context.Context, text string, args ...any) (all []Due, 
 	return all, nil
 }
 
-// Next is the earliest due time of the tasks that nobody has in hand.
+// Next is the earliest due time of the tasks that aren't taken.
 func (b *Inbox) Next(ctx context.Context) (atMs int64, ok bool, err error) {
 	err = b.store.View(ctx, func(q store.Queries) error {
 		lines, err := earliest(q)
@@ -174,9 +174,9 @@ func (b *Inbox) Next(ctx context.Context) (atMs int64, ok bool, err error) {
 
 // Stats is how the inbox stands.
 type Stats struct {
-	Pending     int64 // tasks that are due, and that nobody has in hand
-	Taken       int64 // tasks in hand
-	Scheduled   int64 // tasks that have a due time, and that nobody has in hand
+	Pending     int64 // tasks that are due and aren't taken
+	Taken       int64 // tasks that are taken
+	Scheduled   int64 // tasks that have a due time and aren't taken
 	OldestDueMs int64 // the earliest due time of the pending, 0 if there are none
 	LagMs       int64 // for how long that has been due
 	BodyBytes   int64 // that kept bodies take

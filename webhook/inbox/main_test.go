@@ -42,7 +42,7 @@ func child(t *testing.T, job string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// script goes through every operation, with duplicates, marks of tasks in hand
+// script goes through every operation, with duplicates, marks of taken tasks
 // and tasks given back.
 func script() []step {
 	return []step{

@@ -163,7 +163,7 @@ func stored(s store.Store) (string, error) {
 	return strings.Join(lines, "\n"), err
 }
 
-// taken are the tasks in hand, in an order of their own.
+// taken are such tasks, in an order of their own.
 func (m *model) taken() (keys []Key) {
 	for k, t := range m.tasks {
 		if t.taken != 0 {

@@ -25,7 +25,7 @@ func drawStep(rt *rapid.T, m *model) step {
 		s.id = rapid.StringMatching(`[a-e]`).Draw(rt, "id")
 	case "take":
 		s.keys = []Key{drawKey(rt)}
-	case "done": // mostly of what is in hand, so that marks in between are common
+	case "done": // mostly of what is taken, so that marks in between are common
 		s.keys = []Key{drawKey(rt)}
 		if taken := m.taken(); len(taken) > 0 {
 			s.keys[0] = rapid.SampledFrom(taken).Draw(rt, "taken")

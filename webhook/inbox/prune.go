@@ -23,7 +23,7 @@ type Pruned struct {
 const pruneStep = 200
 
 // Prune removes old deliveries with their evidence, and bodies beyond what may
-// be kept. What has evidence of a task that has a due time or is in hand stays,
+// be kept. What has evidence of a task that has a due time or is taken stays,
 // body and all, however old. A delivery that comes again after it was pruned is
 // a new one, and does no harm: it is only a hint.
 func (b *Inbox) Prune(ctx context.Context, k Keep) (Pruned, error) {
@@ -55,7 +55,7 @@ type pruning struct {
 // old is a delivery that pruning looks at.
 type old struct {
 	id, last, kept int64
-	open           int64 // tasks with a due time or in hand that it has evidence of
+	open           int64 // tasks with a due time, or taken, that it has evidence of
 }
 
 // run looks at the next deliveries; more says that it is worth going on.

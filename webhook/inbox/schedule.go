@@ -7,14 +7,14 @@ import (
 	"github.com/writbot/writ/compliance/store"
 )
 
-// Ticket is a task in hand.
+// Ticket is a taken task.
 type Ticket struct {
 	Key        Key
 	Generation int64 // which taking of the task this is
 	DueMs      int64 // what the due time was
 }
 
-// Mark makes tasks due at that time, or leaves them due earlier. Tasks in hand
+// Mark makes tasks due at that time, or leaves them due earlier. Tasks that are taken
 // stay so, and the mark counts when they are given back.
 func (b *Inbox) Mark(ctx context.Context, keys []Key, atMs int64) error {
 	return b.markAll(ctx, keys, atMs, mark)
@@ -22,13 +22,13 @@ func (b *Inbox) Mark(ctx context.Context, keys []Key, atMs int64) error {
 
 // MarkBehind makes tasks due as Mark does, but behind those that were marked
 // otherwise, and behind what is due within [soonMs] anyway: for old work that is
-// found in masses, so that it keeps nothing waiting that somebody asks for now.
+// found in masses, so that it keeps nothing waiting that is asked for now.
 func (b *Inbox) MarkBehind(ctx context.Context, keys []Key, atMs int64) error {
 	return b.markAll(ctx, keys, atMs, markBehind)
 }
 
 // MarkWorld makes all tasks of a world due behind the others, as MarkBehind does: those
-// that have a due time, and those in hand, whose look may have begun before what
+// that have a due time, and those that are taken, whose look may have begun before what
 // makes them due.
 func (b *Inbox) MarkWorld(ctx context.Context, world string, atMs int64) error {
 	const text = `UPDATE schedule SET due_ms = $2,
@@ -97,7 +97,7 @@ func marked(tx store.Tx, text string, keys []Key, atMs int64, more ...any) (soon
 	return sooner, nil
 }
 
-// Take hands a task out, whatever its due time. Not ok: somebody has it, or it
+// Take hands a task out, whatever its due time. Not ok: it is taken already, or it
 // has no due time.
 func (b *Inbox) Take(ctx context.Context, k Key) (t Ticket, ok bool, err error) {
 	const text = `UPDATE schedule SET taken_ms = due_ms, due_ms = 0, generation = generation + 1
@@ -156,7 +156,7 @@ func (b *Inbox) Recover(ctx context.Context) (tasks int64, err error) {
 	return tasks, nil
 }
 
-// Hasten makes due what would be due by untilMs and nobody has in hand, in the
+// Hasten makes due what would be due by untilMs and isn't taken, in the
 // order that it would have been: called by a process that starts, for what only
 // waited for something in the process before.
 func (b *Inbox) Hasten(ctx context.Context, nowMs, untilMs int64) error {

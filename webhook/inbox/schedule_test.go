@@ -62,7 +62,7 @@ func TestTake_OneHolder(t *testing.T) {
 	e.notTaken(a(1))
 }
 
-// A mark that comes while a task is in hand is never lost, and doesn't disturb
+// A mark that comes while a task is taken is never lost, and doesn't disturb
 // who has it.
 func TestDone_MarksSinceCount(t *testing.T) {
 	for _, c := range []struct{ mark, next, want int64 }{
@@ -291,7 +291,7 @@ func TestHasten_WhatWasNearIsDueInItsOrder(t *testing.T) {
 	e.next(1)
 }
 
-func TestMarkWorld_AlsoWhatIsInHand(t *testing.T) {
+func TestMarkWorld_AlsoWhatIsTaken(t *testing.T) {
 	e := tried{t, sample(t)}
 	e.mark(90_000, a(1), a(2), a(3), b(1))
 	e.mark(900, a(4)) // is due already

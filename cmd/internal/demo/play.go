@@ -9,11 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/forge"
 )
-
-// statusMarker begins the hidden line by which writ knows its status comment.
-const statusMarker = "<!-- writ:task:"
 
 // The labels that writ sets.
 const (
@@ -146,7 +144,7 @@ func (s *show) stand(ctx context.Context, n int64) (st standing, err error) {
 	}
 	comments, err := s.maintainer.Comments(ctx, s.repo, n)
 	for _, c := range comments {
-		if c.Author.Kind == forge.Bot && strings.Contains(c.Body, statusMarker) {
+		if c.Author.Kind == forge.Bot && marker.Task(c.Body) == n {
 			st.status = c.Body
 		}
 	}

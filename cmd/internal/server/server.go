@@ -89,7 +89,7 @@ type server struct {
 	lacking  refusedTasks  // what lacks its builder, or a rule refuses
 	hook     *webhook.Server
 	listens  []*net.TCPListener // server.listen, and server.probes where it is set
-	early    *webhook.Opening   // answers there until hook does
+	early    *webhook.Startup   // answers there until hook does
 	sched    *scheduler.Scheduler
 	cycles   sync.Mutex // one writer of the execution log
 	runs     *taskRuns  // for the log
@@ -288,8 +288,8 @@ func (s *server) wire() (err error) {
 		probes = s.listens[1]
 	}
 	s.hook, err = webhook.New(webhook.Config{
-		Listener: s.listens[0], Probes: probes, Hosts: c.Hosts, Proxies: c.Proxies(), Hooks: hooks,
-		Inbox: s.traces.inbox(following{webhook.Into(s.inbox), s.stored}), Checks: s.checks(), Parts: s.parts, Numbers: s.numbers,
+		Listener: s.listens[0], ProbeListener: probes, Hosts: c.Hosts, Proxies: c.Proxies(), Hooks: hooks,
+		Inbox: s.traces.inbox(following{webhook.StoreInbox(s.inbox), s.stored}), Checks: s.checks(), Parts: s.parts, Numbers: s.numbers,
 		Limits: webhook.Limits{Body: int64(c.MaxBody)}, Logger: s.log, Registry: s.registry, Middleware: s.traces.middleware(),
 	})
 	return err
@@ -355,7 +355,7 @@ func (s *server) answer(ctx context.Context) error {
 		s.later(func() { _ = l.Close() }) // the receiver closes it too
 		s.listens = append(s.listens, l.(*net.TCPListener))
 	}
-	s.early = webhook.Open(s.log, s.listens...)
+	s.early = webhook.NewStartup(s.log, s.listens...)
 	s.later(func() { _ = s.early.End() }) // nothing is asked of it any more
 	return nil
 }

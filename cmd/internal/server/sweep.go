@@ -13,12 +13,12 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/cmd/internal/installation"
+	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
-	"github.com/writbot/writ/webhook"
 	"github.com/writbot/writ/webhook/inbox"
 )
 
@@ -235,7 +235,7 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 		}
 		task := i.Number
 		if i.IsChange {
-			task = cmp.Or(w.sup.TaskOfChange(i.Number), webhook.TaskOfChange(i.Body))
+			task = cmp.Or(w.sup.TaskOfChange(i.Number), marker.Task(i.Body))
 		}
 		if key := (inbox.Key{World: w.World, Task: task}); task > 0 && worthALook(i, time.Now()) && !listed[key] {
 			listed[key] = true

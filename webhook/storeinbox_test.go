@@ -41,7 +41,7 @@ func TestW6_SameDelivery(t *testing.T) {
 	path := filepath.Join(t.TempDir(), store.FileName)
 	db := openStore(t, path)
 	box := inbox.New(db)
-	r := start(t, func(c *webhook.Config) { c.Inbox = webhook.Into(box) })
+	r := start(t, func(c *webhook.Config) { c.Inbox = webhook.StoreInbox(box) })
 	body := encode(t, labeled())
 	id := uuid.NewString()
 	same := func(req *http.Request) { req.Header.Set(webhook.HeaderDelivery, id) }
@@ -78,7 +78,7 @@ func TestW6_SameDelivery(t *testing.T) {
 	db = openStore(t, path)
 	defer closeStore(t, db)
 	box = inbox.New(db)
-	r = start(t, func(c *webhook.Config) { c.Inbox = webhook.Into(box) })
+	r = start(t, func(c *webhook.Config) { c.Inbox = webhook.StoreInbox(box) })
 	if got := r.post(body, same); got.status != http.StatusAccepted || got.Outcome != "duplicate" {
 		t.Errorf("after a restart: %d %s", got.status, got.text)
 	}
@@ -91,13 +91,13 @@ func TestW6_SameDelivery(t *testing.T) {
 	}
 }
 
-// TestInto: nothing of a delivery is lost on its way into the store.
-func TestInto(t *testing.T) {
+// TestStoreInbox: nothing of a delivery is lost on its way into the store.
+func TestStoreInbox(t *testing.T) {
 	db := openStore(t, filepath.Join(t.TempDir(), store.FileName))
 	defer closeStore(t, db)
 	box := inbox.New(db)
 	at := time.UnixMilli(1_700_000_000_123)
-	r := start(t, func(c *webhook.Config) { c.Inbox, c.Now = webhook.Into(box), func() time.Time { return at } })
+	r := start(t, func(c *webhook.Config) { c.Inbox, c.Now = webhook.StoreInbox(box), func() time.Time { return at } })
 	body := encode(t, labeled())
 	approving := r.post(body, nil)
 	edited := labeled()
@@ -140,7 +140,7 @@ func TestInto(t *testing.T) {
 // TestW10_StoreClosed: a store that has failed is said to be unavailable.
 func TestW10_StoreClosed(t *testing.T) {
 	db := openStore(t, filepath.Join(t.TempDir(), store.FileName))
-	r := start(t, func(c *webhook.Config) { c.Inbox = webhook.Into(inbox.New(db)) })
+	r := start(t, func(c *webhook.Config) { c.Inbox = webhook.StoreInbox(inbox.New(db)) })
 	closeStore(t, db)
 	got := r.post(encode(t, labeled()), nil)
 	if got.status != http.StatusServiceUnavailable || got.Code != string(kernel.CodeWebhookStore) {
@@ -148,8 +148,8 @@ func TestW10_StoreClosed(t *testing.T) {
 	}
 }
 
-// TestInto_Unfit: what can't ever be stored isn't asked for again.
-func TestInto_Unfit(t *testing.T) {
+// TestStoreInbox_Unfit: what can't ever be stored isn't asked for again.
+func TestStoreInbox_Unfit(t *testing.T) {
 	db := openStore(t, filepath.Join(t.TempDir(), store.FileName))
 	defer closeStore(t, db)
 	long := strings.Repeat("w", 2<<10)
@@ -159,6 +159,6 @@ func TestInto_Unfit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, func(c *webhook.Config) { c.Hooks, c.Inbox = []webhook.Hook{hook}, webhook.Into(inbox.New(db)) })
+	r := start(t, func(c *webhook.Config) { c.Hooks, c.Inbox = []webhook.Hook{hook}, webhook.StoreInbox(inbox.New(db)) })
 	r.wantRefused(r.post(encode(t, labeled()), nil), http.StatusBadRequest, kernel.CodeDeliveryInvalid)
 }

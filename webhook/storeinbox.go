@@ -8,12 +8,12 @@ import (
 	"github.com/writbot/writ/webhook/inbox"
 )
 
-// Into hands deliveries over to the inbox of a store.
-func Into(b *inbox.Inbox) Inbox { return into{b} }
+// StoreInbox is the inbox of a store.
+func StoreInbox(b *inbox.Inbox) Inbox { return storeInbox{b} }
 
-type into struct{ inbox *inbox.Inbox }
+type storeInbox struct{ inbox *inbox.Inbox }
 
-func (i into) Accept(ctx context.Context, d Delivery) (duplicate bool, err error) {
+func (i storeInbox) Accept(ctx context.Context, d Delivery) (duplicate bool, err error) {
 	stored := inbox.Delivery{
 		Hook: d.Hook, ID: d.ID, Event: d.Event.Kind, Action: d.Event.Action, Ignored: string(d.Event.Ignored),
 		ReceivedMs: d.Received.UnixMilli(), Body: d.Body, Digest: string(d.Digest),

@@ -211,7 +211,7 @@ func TestW9_Keys(t *testing.T) {
 // TestW9_ConstantTime reads the source, as TestW4_ConstantTime: every key meets
 // every signature, and only through crypto/subtle.
 func TestW9_ConstantTime(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "stamped.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "standardwebhooks.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,8 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +16,7 @@ import (
 )
 
 // note is what is known of a request, for its line in the log and its count.
-// It never holds a body, a secret, or text that somebody sent and nobody
-// checked.
+// It never holds a body, a secret, or text that was sent and not checked.
 type note struct {
 	hook     string
 	delivery string // of the form deliveryID
@@ -114,42 +110,11 @@ func (n *note) appendTo(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// panicked is a panic as an error.
-type panicked struct {
-	text  string
-	stack string
-	abort bool // http.ErrAbortHandler, net/http's own way of breaking off an answer
-}
-
-func (p *panicked) Error() string { return "panic: " + p.text }
-
-// sheltered runs f, whose panic becomes an error. The value of a panic may hold
-// anything, a piece of a body too, so only the runtime's own are kept as they
-// are.
-func sheltered(f func() error) (err error) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		p := &panicked{text: fmt.Sprintf("a value of type %T", v), stack: string(debug.Stack())}
-		if e, ok := v.(error); ok {
-			var ofRuntime runtime.Error
-			if errors.As(e, &ofRuntime) {
-				p.text = ofRuntime.Error()
-			}
-			p.abort = errors.Is(e, http.ErrAbortHandler)
-		}
-		err = p
-	}()
-	return f()
-}
-
 const (
 	// linesPerCause is how many requests of one cause have a line of their own in a
-	// stretch; of the others their number is said when it is over. Whoever is turned
-	// away may send as often as he likes, and a disk that is full of log ends the
-	// server.
+	// stretch; of the others their number is logged when the stretch ends. A sender that
+	// is turned away may send as often as it likes, and a disk that is full of log ends
+	// the server.
 	linesPerCause = 20
 	stretchTime   = time.Minute
 	// maxCauses are told apart; there are fewer, unless other rooms add pages without
@@ -180,11 +145,11 @@ type sparse struct {
 	causes map[cause]*stretch
 }
 
-// admits counts a request, and reports whether it gets a line of its own. The sums of
-// stretches that are over are written first.
+// admits counts a request, and reports whether it gets a line of its own. Stretches
+// that are over are ended first.
 func (s *sparse) admits(c cause, level slog.Level) bool {
 	now := s.now()
-	s.sum(func(st *stretch) bool { return now.Sub(st.began) >= stretchTime })
+	s.endStretches(func(st *stretch) bool { return now.Sub(st.began) >= stretchTime })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.causes[c]
@@ -201,8 +166,9 @@ func (s *sparse) admits(c cause, level slog.Level) bool {
 	return st.n <= linesPerCause
 }
 
-// sum ends stretches, and says how many requests of each had no line.
-func (s *sparse) sum(over func(*stretch) bool) {
+// endStretches ends those of which that is true, and logs how many requests of each had no
+// line.
+func (s *sparse) endStretches(ends func(*stretch) bool) {
 	type ended struct {
 		cause
 		stretch
@@ -210,7 +176,7 @@ func (s *sparse) sum(over func(*stretch) bool) {
 	var all []ended
 	s.mu.Lock()
 	for c, st := range s.causes {
-		if over(st) {
+		if ends(st) {
 			all = append(all, ended{c, *st})
 			delete(s.causes, c)
 		}

@@ -30,17 +30,17 @@ const (
 	freshness = 5 * time.Minute
 )
 
-// stamped checks deliveries that are signed together with their id and time:
+// standardSignature checks deliveries that are signed together with their id and time:
 // webhook-signature holds, one beside the other, v1,<base64> of HMAC-SHA256 over
 // <webhook-id>.<webhook-timestamp>.<body>. While a key is replaced there are
 // several, and one that matches is enough.
-type stamped struct {
+type standardSignature struct {
 	keys [][]byte
 	now  func() time.Time
 }
 
-func newStamped(keys []string, now func() time.Time) (*stamped, error) {
-	s := &stamped{now: now}
+func newStandardSignature(keys []string, now func() time.Time) (*standardSignature, error) {
+	s := &standardSignature{now: now}
 	if now == nil {
 		s.now = time.Now
 	}
@@ -61,23 +61,23 @@ func newStamped(keys []string, now func() time.Time) (*stamped, error) {
 	return s, nil
 }
 
-// Verify reports whether body was signed under one of the keys, with this id and
-// at about this time: nil, or an [*Error] with one of the webhook.sig codes. All
-// keys are tried with all signatures always, and compared in constant time.
-func (s *stamped) Verify(h http.Header, body []byte) error {
+// Verify returns nil if body was signed under one of the keys, with this id and at about
+// this time, and else an [*Error] with one of the webhook.sig codes. All keys are tried
+// with all signatures always, and compared in constant time.
+func (s *standardSignature) Verify(h http.Header, body []byte) error {
 	sums, err := sumsOf(h)
 	if err != nil {
 		return err
 	}
-	id, stamp := one(h, HeaderWebhookID), one(h, HeaderWebhookTimestamp)
-	at, ok := stampTime(stamp)
+	id, timestamp := one(h, HeaderWebhookID), one(h, HeaderWebhookTimestamp)
+	at, ok := parseTimestamp(timestamp)
 	if !ok || !deliveryID().MatchString(id) {
 		return refuse(kernel.CodeSigMalformed, "webhook-id and webhook-timestamp stand there once each.")
 	}
 	match := 0
 	for _, key := range s.keys {
 		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(id + "." + stamp + "."))
+		mac.Write([]byte(id + "." + timestamp + "."))
 		mac.Write(body)
 		want := mac.Sum(nil)
 		for _, got := range sums {
@@ -93,16 +93,16 @@ func (s *stamped) Verify(h http.Header, body []byte) error {
 	return nil
 }
 
-// proof is what somebody with the key needs to check a kept body again.
-func (s *stamped) proof(h http.Header) string {
+// proof is what a holder of the key needs to check a kept body again.
+func (s *standardSignature) proof(h http.Header) string {
 	return one(h, HeaderWebhookID) + " " + one(h, HeaderWebhookTimestamp) + " " + one(h, HeaderWebhookSignature)
 }
 
-// timestamp is the form of a time: seconds since 1970, as a number is written.
-var timestamp = lazy(`^[1-9][0-9]{0,10}$`)
+// timestampForm is that of a time: seconds since 1970, as a number is written.
+var timestampForm = lazy(`^[1-9][0-9]{0,10}$`)
 
-func stampTime(s string) (time.Time, bool) {
-	if !timestamp().MatchString(s) {
+func parseTimestamp(s string) (time.Time, bool) {
+	if !timestampForm().MatchString(s) {
 		return time.Time{}, false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)

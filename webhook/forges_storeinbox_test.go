@@ -32,7 +32,7 @@ func TestW8_NothingSecretStored(t *testing.T) {
 			dir := t.TempDir()
 			db := openStore(t, filepath.Join(dir, store.FileName))
 			box := inbox.New(db)
-			r := start(t, func(s *webhook.Config) { s.Hooks, s.Inbox = []webhook.Hook{c.hook}, webhook.Into(box) })
+			r := start(t, func(s *webhook.Config) { s.Hooks, s.Inbox = []webhook.Hook{c.hook}, webhook.StoreInbox(box) })
 			body := jsonOf(t, c.body)
 			got := r.deliver(c.hook.Name(), body, c.head(body))
 			kept, err := box.Evidence(t.Context(), world, 3)

@@ -12,16 +12,16 @@ import (
 	"github.com/writbot/writ/webhook"
 )
 
-// TestOpening: before the server is there, the process lives and takes nothing; after
+// TestStartup: before the server is there, the process lives and takes nothing; after
 // that the address is the server's, without a moment in which it is nobody's.
-func TestOpening(t *testing.T) {
+func TestStartup(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	url := "http://" + l.Addr().String()
-	o := webhook.Open(slog.New(slog.DiscardHandler), l.(*net.TCPListener))
+	o := webhook.NewStartup(slog.New(slog.DiscardHandler), l.(*net.TCPListener))
 	for _, c := range []struct {
 		method, path string
 		want         int
