@@ -13,8 +13,8 @@ import (
 // is stored, and the task is due. It returns when both are done, or when ctx
 // ends: the kill goes on then.
 //
-// An error means that the act may not survive a restart; what was to be killed
-// is killed all the same.
+// An error is the store's, and the act may not survive a restart, or that of ctx.
+// What was to be killed is killed all the same.
 func (s *Scheduler) Ask(ctx context.Context, k Key, kind, actor, reason string) error {
 	o := &order{
 		act:    Act{ID: s.o.NewID(), Kind: kind, Actor: actor, Reason: reason},
@@ -28,13 +28,14 @@ func (s *Scheduler) Ask(ctx context.Context, k Key, kind, actor, reason string) 
 	if err == nil {
 		err = within(ctx, func(ctx context.Context) error { return s.schedule.Mark(ctx, k, time.Now().UnixMilli()) })
 	}
+	stored := err == nil
 	s.hurry(k)
 	select {
 	case <-killed:
 	case <-ctx.Done():
 		err = errors.Join(err, ctx.Err())
 	}
-	s.log.Info("a person's act", "world", k.World, "task", k.Task, "act", kind, "actor", actor, "stored", err == nil)
+	s.log.Info("a person's act", "world", k.World, "task", k.Task, "act", kind, "actor", actor, "stored", stored)
 	return err
 }
 

@@ -1,8 +1,11 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,7 +101,8 @@ func TestX5_StopReachesTheBuilderOfAHangingTask(t *testing.T) {
 
 // A kill that hangs or panics holds up neither the act nor the others.
 func TestX5_AKillThatHangsOrPanics(t *testing.T) {
-	inBubble(t, scheduler.Options{}, func(b *bench) {
+	var log bytes.Buffer
+	inBubble(t, scheduler.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, func(b *bench) {
 		free := make(chan struct{})
 		time.AfterFunc(time.Minute, func() { close(free) })
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
@@ -122,6 +126,9 @@ func TestX5_AKillThatHangsOrPanics(t *testing.T) {
 		defer cancel()
 		if err := b.s.Stop(ctx, key("w", 1), "17", ""); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a kill that hangs is answered %v", err)
+		}
+		if text := log.String(); !strings.Contains(text, "stored=true") || strings.Contains(text, "stored=false") {
+			t.Errorf("the act is stored, and the log has %s", text)
 		}
 		b.must(b.s.Stop(context.Background(), key("w", 2), "17", ""))
 		b.pass(time.Second)
