@@ -109,7 +109,7 @@ func (s *Scheduler) mayRun(ctx context.Context, j *Job, note Note) bool {
 	p := s.readPauses(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil || j.kept && (p.Has(j.key.World) || s.paused.Has(j.key.World)) {
+	if ctx.Err() != nil || j.kept && p.Has(j.key.World) {
 		return false
 	}
 	stored := make(chan struct{})

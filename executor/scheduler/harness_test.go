@@ -22,11 +22,12 @@ type behaviour func(ctx context.Context, j *scheduler.Job) (scheduler.Result, er
 
 // bench is a scheduler over a schedule in memory, in virtual time.
 type bench struct {
-	t     *testing.T
-	mem   *schedulertest.Memory
-	s     *scheduler.Scheduler
-	begun time.Time
-	end   func() []scheduler.Key // nil while it doesn't run
+	t      *testing.T
+	mem    *schedulertest.Memory
+	s      *scheduler.Scheduler
+	begun  time.Time
+	end    func() []scheduler.Key // nil while it doesn't run
+	paused pauseSet
 
 	mu        sync.Mutex
 	does      behaviour
@@ -63,6 +64,7 @@ func newBench(t *testing.T, mem *schedulertest.Memory, o scheduler.Options) *ben
 		return time.Now().String() + strconv.Itoa(ids)
 	}
 	o.Observer = b
+	o.Pauses = append(o.Pauses, &b.paused)
 	var err error
 	if b.s, err = scheduler.New(mem, mem, b, o); err != nil {
 		t.Fatal(err)
@@ -179,6 +181,33 @@ func (b *bench) must(err error) {
 func (b *bench) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+// pause pauses a world, or all of them for "", and unpause ends that.
+func (b *bench) pause(world string)   { b.paused.set(b.s, world, true) }
+func (b *bench) unpause(world string) { b.paused.set(b.s, world, false) }
+
+// pauseSet is a place where a test writes pauses down. The zero value is ready.
+type pauseSet struct {
+	mu     sync.Mutex
+	worlds map[string]bool
+}
+
+// Paused implements scheduler.Pauses.
+func (p *pauseSet) Paused(context.Context) (scheduler.Paused, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return scheduler.Paused{All: p.worlds[""], Worlds: maps.Clone(p.worlds)}, nil
+}
+
+func (p *pauseSet) set(s *scheduler.Scheduler, world string, on bool) {
+	p.mu.Lock()
+	if p.worlds == nil {
+		p.worlds = map[string]bool{}
+	}
+	p.worlds[world] = on
+	p.mu.Unlock()
+	s.Nudge()
 }
 
 // note is what is remembered of a task.

@@ -94,14 +94,14 @@ func TestG7_ALentSlotIsReclaimedInTurn(t *testing.T) {
 			if _, ok := j.Build([]string{"src/**"}); ok {
 				t.Error("the slot is his again while another builds")
 			}
-			b.s.Pause("w")
+			b.pause("w")
 			select {
 			case <-j.Nudges():
 				close(heard)
 			case <-ctx.Done():
 				return scheduler.Result{}, ctx.Err()
 			}
-			b.s.Unpause("w")
+			b.unpause("w")
 			return c.build(10*time.Minute, func(scheduler.Key) []string { return []string{"src/**"} })(ctx, j)
 		})
 		b.start()

@@ -76,7 +76,7 @@ type Options struct {
 	// serve them and somebody's try comes first; nil for never. It must return at
 	// once. A person's act is handed over all the same.
 	Rest     func(world string) time.Duration
-	Pauses   []Pauses      // besides Scheduler.Pause
+	Pauses   []Pauses
 	NewID    func() string // a fresh id for each act; required
 	Observer Observer      // nil for nobody
 	Log      *slog.Logger  // nil is silent

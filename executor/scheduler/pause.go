@@ -22,9 +22,6 @@ type Paused struct {
 // Has reports whether tasks of the world are paused.
 func (p Paused) Has(world string) bool { return p.All || p.Worlds[world] }
 
-// Any reports whether anything is paused.
-func (p Paused) Any() bool { return p.All || len(p.Worlds) > 0 }
-
 func (p Paused) with(q Paused) Paused {
 	out := Paused{All: p.All || q.All, Worlds: maps.Clone(p.Worlds)}
 	if out.Worlds == nil {
@@ -38,31 +35,6 @@ func (p Paused) with(q Paused) Paused {
 // is read before each take; an error counts as a pause of everything (P8).
 type Pauses interface {
 	Paused(ctx context.Context) (Paused, error)
-}
-
-// Pause gives no build slot to tasks of the world, or of any world for "". What runs
-// goes on. Due times stay as they are. It lasts until Unpause or the end of the
-// process; what shall last longer is written down in one of Options.Pauses.
-func (s *Scheduler) Pause(world string) { s.setPause(world, true) }
-
-// Unpause ends what Pause began, and nothing else.
-func (s *Scheduler) Unpause(world string) { s.setPause(world, false) }
-
-func (s *Scheduler) setPause(world string, on bool) {
-	s.mu.Lock()
-	p := Paused{All: s.paused.All, Worlds: map[string]bool{}}
-	maps.Copy(p.Worlds, s.paused.Worlds)
-	switch {
-	case world == "":
-		p.All = on
-	case on:
-		p.Worlds[world] = true
-	default:
-		delete(p.Worlds, world)
-	}
-	s.paused = p
-	s.mu.Unlock()
-	s.Nudge()
 }
 
 // readPauses asks all sources and remembers the answer.
@@ -81,15 +53,14 @@ func (s *Scheduler) readPauses(ctx context.Context) Paused {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all = all.with(s.paused)
 	if blind != nil && !s.blind && ctx.Err() == nil {
 		s.log.Error("what is paused can't be read: everything is paused until it can", "error", blind)
 	}
 	s.blind = blind != nil
-	if all.All != s.seen.All || !maps.Equal(all.Worlds, s.seen.Worlds) {
+	if all.All != s.paused.All || !maps.Equal(all.Worlds, s.paused.Worlds) {
 		s.log.Info("pauses changed", "all", all.All, "worlds", len(all.Worlds))
 	}
-	s.seen = all
+	s.paused = all
 	return all
 }
 

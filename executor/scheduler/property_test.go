@@ -63,7 +63,7 @@ type model struct {
 	building map[scheduler.Key][]string
 	owed     map[scheduler.Key]bool // marked, and no run began since
 	asked    map[string]bool        // ids of acts, whether carried out
-	paused   map[string]bool
+	paused   pauseSet
 	broken   bool // the store is away
 	again    bool // a process ended while it was: what it carried out may come again
 	calm     bool // the Runner behaves
@@ -176,11 +176,12 @@ func (m *model) build(ctx context.Context, j *scheduler.Job, paths []string) (sc
 func history(t *testing.T, p plan) []string {
 	m := &model{
 		rand: rand.New(rand.NewPCG(p.Seed, 1)), o: p.Options, live: map[scheduler.Key]int{}, building: map[scheduler.Key][]string{},
-		owed: map[scheduler.Key]bool{}, asked: map[string]bool{}, paused: map[string]bool{},
+		owed: map[scheduler.Key]bool{}, asked: map[string]bool{},
 	}
 	mem := schedulertest.NewMemory()
 	ids := 0
 	p.Options.NewID = func() string { ids++; return fmt.Sprint(ids) }
+	p.Options.Pauses = []scheduler.Pauses{&m.paused}
 	var s *scheduler.Scheduler
 	var cancel context.CancelFunc
 	left := make(chan []scheduler.Key)
@@ -188,9 +189,6 @@ func history(t *testing.T, p plan) []string {
 		var err error
 		if s, err = scheduler.New(mem, mem, m, p.Options); err != nil {
 			t.Fatal(err)
-		}
-		for w := range m.paused {
-			s.Pause(w)
 		}
 		var ctx context.Context
 		ctx, cancel = context.WithCancel(context.Background())
@@ -215,8 +213,8 @@ func history(t *testing.T, p plan) []string {
 	m.mu.Lock()
 	m.calm = true
 	m.mu.Unlock()
-	for w := range m.paused {
-		s.Unpause(w)
+	for _, w := range []string{"a", "b", "c"} {
+		m.paused.set(s, w, false)
 	}
 	<-time.After(25 * time.Minute)
 	synctest.Wait()
@@ -255,11 +253,9 @@ func (m *model) step(t *testing.T, mem *schedulertest.Memory, s *scheduler.Sched
 	case "ask":
 		m.ask(mem, s, st.Key)
 	case "pause":
-		m.paused[st.Key.World] = true
-		s.Pause(st.Key.World)
+		m.paused.set(s, st.Key.World, true)
 	case "unpause":
-		delete(m.paused, st.Key.World)
-		s.Unpause(st.Key.World)
+		m.paused.set(s, st.Key.World, false)
 	case "break":
 		m.broken = true
 		mem.SetFault(func(op string, _ scheduler.Key) error {

@@ -38,12 +38,12 @@ func TestQueue_SaysWhy(t *testing.T) {
 			return scheduler.Waiting{Key: key(world, task), Why: why, Place: 1}
 		}
 		want(paths, at("v", 3, scheduler.WaitSlots), at("w", 1, scheduler.WaitSlots), at("x", 1, scheduler.WaitSlots))
-		b.s.Pause("w")
+		b.pause("w")
 		rests["x"] = time.Hour
 		b.pass(time.Second)
 		want(paths, at("v", 3, scheduler.WaitSlots), at("w", 1, scheduler.WaitPause), at("x", 1, scheduler.WaitServer))
 		delete(rests, "x")
-		b.s.Unpause("w")
+		b.unpause("w")
 		b.pass(3 * long)
 		want([]scheduler.Waiting(nil)...)
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/kernel"
 )
 
 // TestG7_ARestingWorld: while its server asks for a rest no task of a world is begun, and
@@ -28,7 +29,7 @@ func TestG7_ARestingWorld(t *testing.T) {
 		if b.count(key("w", 1))+b.count(key("w", 2)) != 0 || b.count(key("v", 1)) != 1 {
 			t.Errorf("while it rests: %v", b.served())
 		}
-		go func() { _ = b.s.Stop(context.Background(), key("w", 1), "17", "") }()
+		go func() { _ = b.s.Ask(context.Background(), key("w", 1), kernel.ActStop, "17", "") }()
 		b.pass(20 * time.Second)
 		if b.count(key("w", 1)) == 0 || b.count(key("w", 2)) != 0 {
 			t.Errorf("after a stop: %v", b.served())

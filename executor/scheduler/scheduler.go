@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/writbot/writ/kernel"
 )
 
 // Scheduler drives what is due. All its methods may be called at any time by
@@ -27,8 +25,7 @@ type Scheduler struct {
 	queue     map[Key]*waiter   // who waits for a build slot
 	urgent    []Key             // tasks with a person's act, taken before the others
 	passed    map[Key]time.Time // not to be taken again before then
-	paused    Paused            // by Pause
-	seen      Paused            // by all sources, when they were read last
+	paused    Paused            // by all sources, when they were read last
 	blind     bool              // a source could not be read then
 	ticks     int               // tick slots held, and not lent
 	builds    int               // build slots held or granted, and not lent
@@ -175,18 +172,6 @@ func (s *Scheduler) Running() []Running {
 		out = append(out, Running{Key: j.key, Since: j.since, Build: j.slot != nil})
 	}
 	return out
-}
-
-// Stop stops a task: what it runs is killed at once, then the task hands itself
-// over. It returns when the act is stored and nothing of the task runs; the
-// error is that of the store, or of ctx.
-func (s *Scheduler) Stop(ctx context.Context, k Key, actor, reason string) error {
-	return s.Ask(ctx, k, kernel.ActStop, actor, reason)
-}
-
-// Halt halts a task for good, as Stop stops it.
-func (s *Scheduler) Halt(ctx context.Context, k Key, actor, reason string) error {
-	return s.Ask(ctx, k, kernel.ActHalt, actor, reason)
 }
 
 // worldOf finds or makes a world; s.mu is held.

@@ -168,7 +168,7 @@ func (s *Scheduler) toTick(j *Job) {
 }
 
 // isPaused reports whether a person wants nothing of the world started.
-func (s *Scheduler) isPaused(w *world) bool { return s.seen.Has(w.name) || s.paused.Has(w.name) }
+func (s *Scheduler) isPaused(w *world) bool { return s.paused.Has(w.name) }
 
 // free reports whether a build slot is free for the world.
 func (s *Scheduler) free(w *world) bool {

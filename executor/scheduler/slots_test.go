@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/kernel"
 )
 
 // Short ticks don't wait behind long builds, nor behind those who wait for one.
@@ -276,7 +277,7 @@ func TestX5_StopReachesATaskThatWaitsForASlot(t *testing.T) {
 		b.pass(time.Second)
 		b.mark(key("w", 2))
 		b.pass(time.Second)
-		b.must(b.s.Stop(context.Background(), key("w", 2), "17", ""))
+		b.must(b.s.Ask(context.Background(), key("w", 2), kernel.ActStop, "17", ""))
 		b.pass(time.Second)
 		if len(m.acts) != 1 || b.outcome(key("w", 2)) != "waiting" {
 			t.Errorf("told %+v, %q", m.acts, b.outcome(key("w", 2)))
@@ -302,7 +303,7 @@ func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 		b.mark(key("a", 9))
 		b.pass(time.Second)
 		for _, w := range worlds {
-			b.s.Pause(w)
+			b.pause(w)
 		}
 		b.pass(10*time.Minute - 6*time.Second + 100*time.Millisecond)
 		if got := c.built(); !slices.Equal(got, []scheduler.Key{key("a", 1), key("v", 5)}) {
@@ -310,7 +311,7 @@ func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 		}
 		b.pass(25 * time.Minute)
 		for _, w := range worlds {
-			b.s.Unpause(w)
+			b.unpause(w)
 		}
 		b.pass(time.Second)
 		if got := c.built(); len(got) != 3 {
@@ -338,7 +339,7 @@ func TestX5_NoSlotIsKeptForAPausedWorld(t *testing.T) {
 			return nil
 		})
 		b.pass(2*time.Minute - 3*time.Second + time.Millisecond) // the first has just ended
-		b.s.Pause("a")
+		b.pause("a")
 		b.mem.SetFault(nil)
 		b.pass(time.Minute)
 		if got := c.built(); !slices.Equal(got, []scheduler.Key{key("w", 1), key("v", 3)}) {
