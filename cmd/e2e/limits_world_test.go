@@ -74,7 +74,7 @@ func (b *bubble) open(builds int) {
 	}, history)
 	b.schedule = schedulertest.NewMemory()
 	b.sched, err = scheduler.New(b.schedule, b.schedule, b, scheduler.Options{
-		NewID: uuid.NewString, Builds: builds, WorldBuilds: builds,
+		NewID: uuid.NewString, BuildSlots: builds, WorldBuildSlots: builds,
 	})
 	b.must(err)
 }
@@ -86,8 +86,8 @@ func (b *bubble) must(err error) {
 	}
 }
 
-// Run implements scheduler.Runner as `writ serve` does.
-func (b *bubble) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+// Drive implements scheduler.Driver as `writ serve` does.
+func (b *bubble) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	task, err := b.sup.Open(ctx, j.Key().Task, nil)
 	if err != nil {
 		return scheduler.Result{}, err

@@ -15,7 +15,7 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// machine is a fake builder of one task, and what its Runner was told.
+// machine is a fake builder of one task, and what its Driver was told.
 type machine struct {
 	killed chan struct{} // closed by the kill
 	at     time.Time     // when
@@ -140,7 +140,7 @@ func TestX5_AKillThatHangsOrPanics(t *testing.T) {
 // An act on a task that nobody drives is stored, makes the task due at once,
 // goes before the others, and is carried out once.
 func TestX5_AnActOnATaskThatStandsStill(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 1}, func(b *bench) {
 		m := &machine{}
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if err := wait(ctx, time.Second); err != nil {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// behaviour is what a fake Runner does with a task.
+// behaviour is what a fake Driver does with a task.
 type behaviour func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error)
 
 // bench is a scheduler over a schedule in memory, in virtual time.
@@ -63,7 +63,7 @@ func newBench(t *testing.T, mem *schedulertest.Memory, o scheduler.Options) *ben
 		ids++
 		return time.Now().String() + strconv.Itoa(ids)
 	}
-	o.Observer = b
+	o.Metrics = b
 	o.Pauses = append(o.Pauses, &b.paused)
 	var err error
 	if b.s, err = scheduler.New(mem, mem, b, o); err != nil {
@@ -92,8 +92,8 @@ func (b *bench) stop() []scheduler.Key {
 	return end()
 }
 
-// Run implements scheduler.Runner: it watches, and does what was set.
-func (b *bench) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+// Drive implements scheduler.Driver: it watches, and does what was set.
+func (b *bench) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	k := j.Key()
 	b.mu.Lock()
 	b.live[k]++
@@ -119,7 +119,7 @@ func (b *bench) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, er
 	return does(ctx, j)
 }
 
-// do says what the Runner does from now on.
+// do says what the Driver does from now on.
 func (b *bench) do(f behaviour) {
 	b.mu.Lock()
 	b.does = f
@@ -193,7 +193,7 @@ type pauseSet struct {
 	worlds map[string]bool
 }
 
-// Paused implements scheduler.Pauses.
+// Paused implements scheduler.PauseSource.
 func (p *pauseSet) Paused(context.Context) (scheduler.Paused, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Paused says of what nothing is to be started now.
+// Paused says which worlds are paused: their tasks get no build slot.
 type Paused struct {
 	All    bool
 	Worlds map[string]bool
@@ -31,9 +31,10 @@ func (p Paused) with(q Paused) Paused {
 	return out
 }
 
-// Pauses is somewhere a pause is written down, such as the store or a file. It
-// is read before each take; an error counts as a pause of everything (P8).
-type Pauses interface {
+// PauseSource is a place where pauses are written down, such as the store or a
+// file. It is read at each look at the schedule, and again between a take and its
+// drive; an error counts as a pause of everything (case X5).
+type PauseSource interface {
 	Paused(ctx context.Context) (Paused, error)
 }
 
@@ -72,7 +73,7 @@ type PauseFile string
 // maxPauseFile is more than any list of worlds; a longer file is an error.
 const maxPauseFile = 1 << 20
 
-// Paused implements Pauses.
+// Paused implements PauseSource.
 func (f PauseFile) Paused(context.Context) (Paused, error) {
 	file, err := os.OpenFile(string(f), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for its writer, and is there, too
 	if errors.Is(err, fs.ErrNotExist) {

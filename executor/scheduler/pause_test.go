@@ -142,7 +142,7 @@ func TestX5_APauseOfEverything(t *testing.T) {
 // for which a slot was kept is given back as it was.
 func TestX5_APauseInTheMiddleOfATake(t *testing.T) {
 	for _, kept := range []bool{false, true} {
-		inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+		inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 			st := newStarts(b)
 			b.mem.SetFault(func(op string, k scheduler.Key) error {
 				if op == "Take" && k == key("w", 1) && (!kept || b.count(k) > 0) {
@@ -203,7 +203,7 @@ func (s *source) Paused(context.Context) (scheduler.Paused, error) {
 // and pauses everything while it can't be read.
 func TestX5_PausesAreReadBeforeEachTake(t *testing.T) {
 	one, two := &source{}, &source{}
-	inBubble(t, scheduler.Options{Ticks: 1, Pauses: []scheduler.Pauses{one, two}}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 1, Pauses: []scheduler.PauseSource{one, two}}, func(b *bench) {
 		st := newStarts(b)
 		b.start()
 		n := int64(0)

@@ -24,7 +24,7 @@ type step struct {
 	Key   scheduler.Key
 }
 
-// plan is a history: what happens, and what chance the Runner acts by.
+// plan is a history: what happens, and what chance the Driver acts by.
 type plan struct {
 	Steps   []step
 	Seed    uint64
@@ -47,8 +47,8 @@ func drawPlan(t *rapid.T) plan {
 	return plan{
 		Steps: rapid.SliceOfN(steps, 1, 40).Draw(t, "steps"), Seed: rapid.Uint64().Draw(t, "seed"),
 		Options: scheduler.Options{
-			Ticks: size("ticks"), WorldTicks: size("world ticks"), Builds: size("builds"), WorldBuilds: size("world builds"),
-			PoisonAfter: rapid.IntRange(2, 20).Draw(t, "poison"), Sweep: 10 * time.Minute, BackoffMost: time.Minute, ShutdownTime: 5 * time.Second,
+			DriveSlots: size("ticks"), WorldDriveSlots: size("world ticks"), BuildSlots: size("builds"), WorldBuildSlots: size("world builds"),
+			PoisonAfter: rapid.IntRange(2, 20).Draw(t, "poison"), Resync: 10 * time.Minute, BackoffMost: time.Minute, ShutdownTime: 5 * time.Second,
 		},
 	}
 }
@@ -66,7 +66,7 @@ type model struct {
 	paused   pauseSet
 	broken   bool // the store is away
 	again    bool // a process ended while it was: what it carried out may come again
-	calm     bool // the Runner behaves
+	calm     bool // the Driver behaves
 	faults   []string
 }
 
@@ -74,8 +74,8 @@ func (m *model) fault(format string, args ...any) {
 	m.faults = append(m.faults, fmt.Sprintf(format, args...))
 }
 
-// Run implements scheduler.Runner by chance.
-func (m *model) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+// Drive implements scheduler.Driver by chance.
+func (m *model) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	m.mu.Lock()
 	k := j.Key()
 	m.live[k]++
@@ -83,7 +83,7 @@ func (m *model) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, er
 	if m.live[k] > 1 {
 		m.fault("%s runs twice at once", k)
 	}
-	if n := len(m.live); n > m.o.Ticks+m.o.Builds {
+	if n := len(m.live); n > m.o.DriveSlots+m.o.BuildSlots {
 		m.fault("%d tasks run at once", n)
 	}
 	took := time.Duration(m.rand.IntN(3000)) * time.Millisecond
@@ -155,7 +155,7 @@ func (m *model) build(ctx context.Context, j *scheduler.Job, paths []string) (sc
 		}
 	}
 	m.building[k] = paths
-	if len(m.building) > m.o.Builds || world > m.o.WorldBuilds {
+	if len(m.building) > m.o.BuildSlots || world > m.o.WorldBuildSlots {
 		m.fault("%d build at once, %d of one world", len(m.building), world)
 	}
 	took := time.Duration(m.rand.IntN(60)) * time.Second
@@ -181,7 +181,7 @@ func history(t *testing.T, p plan) []string {
 	mem := schedulertest.NewMemory()
 	ids := 0
 	p.Options.NewID = func() string { ids++; return fmt.Sprint(ids) }
-	p.Options.Pauses = []scheduler.Pauses{&m.paused}
+	p.Options.Pauses = []scheduler.PauseSource{&m.paused}
 	var s *scheduler.Scheduler
 	var cancel context.CancelFunc
 	left := make(chan []scheduler.Key)
