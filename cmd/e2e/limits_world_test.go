@@ -69,7 +69,7 @@ func (b *bubble) open(builds int) {
 		World: bubbleWorld, RunnerID: "host/state", Lease: lease.DefaultPolicy(), LeaseSeconds: lease.DefaultLeaseSeconds,
 		MarginSeconds: lease.DefaultMarginSeconds, Name: "writ", Email: "writ@localhost",
 	}, supervisor.Deps{
-		Repo: b.repo, Ledger: b.ledger, Executor: b, Clock: bubbleClock{}, Observations: noObservations{}, NewRunID: uuid.NewString,
+		Repo: b.repo, Ledger: b.ledger, Executor: b, Clock: bubbleClock{}, Sightings: noSightings{}, NewRunID: uuid.NewString,
 		Signer: signer, Log: slog.New(slog.DiscardHandler), Forge: b.forge,
 	}, history)
 	b.schedule = schedulertest.NewMemory()
@@ -183,10 +183,10 @@ func (bubbleClock) Now() lease.Clock {
 	return lease.Clock{WallMs: now, BootMs: now, BootID: "bubble"}
 }
 
-type noObservations struct{}
+type noSightings struct{}
 
-func (noObservations) Load(string) (lease.Observation, bool) { return lease.Observation{}, false }
-func (noObservations) Save(lease.Observation) error          { return nil }
+func (noSightings) Load(string) (lease.Sighting, bool) { return lease.Sighting{}, false }
+func (noSightings) Save(lease.Sighting) error          { return nil }
 
 // modelLedger is a ledger in memory.
 type modelLedger struct {

@@ -79,7 +79,7 @@ func (w *worker) prepareSeal(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	renewed, before := c.clock, r.tenure
+	renewed, before := c.clock, r.due
 	return w.pushed(c, r.id, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
 		won: func() {
@@ -508,7 +508,7 @@ func (w *worker) prepareHeartbeat(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	renewed, before := c.clock, r.tenure
+	renewed, before := c.clock, r.due
 	return w.pushed(c, r.id, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
 		won: func() { w.renewed(r, made.oid, date, made.message, renewed) },
@@ -526,7 +526,7 @@ func (w *worker) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.C
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	r.event, r.head, r.date = ev, oid, date
-	r.tenure = lease.Fence(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
+	r.due = lease.NewDeadlines(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
 }
 
 // prepareStalled breaks a dead lease, or gives our own back.
