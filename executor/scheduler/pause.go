@@ -33,7 +33,7 @@ func (p Paused) with(q Paused) Paused {
 
 // PauseSource is a place where pauses are written down, such as the store or a
 // file. It is read at each look at the schedule, and again between a take and its
-// drive; an error counts as a pause of everything (case X5).
+// drive; an error counts as a pause of everything.
 type PauseSource interface {
 	Paused(ctx context.Context) (Paused, error)
 }

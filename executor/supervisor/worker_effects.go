@@ -649,7 +649,7 @@ func (w *worker) gaveUp(r *run) {
 	w.setRun(nil)
 }
 
-// prepareChecks starts the runner on the proposed change: a fresh tree, built
+// prepareChecks starts the checks on the proposed change: a fresh tree, built
 // from the hashed bytes.
 func (w *worker) prepareChecks(_ *observation) (*effect, error) {
 	r := w.run
