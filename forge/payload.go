@@ -1,8 +1,16 @@
 package forge
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The limits of a [Payload].
@@ -107,23 +115,81 @@ func (e *PayloadError) Error() string {
 // fraction where an integer belongs is a [*PayloadError]. What the event needs
 // is looked at by [Payload.Check], not here.
 func ParsePayload(data []byte) (Payload, error) {
-	var p Payload
 	if len(data) > MaxPayloadBytes {
-		return p, &PayloadError{Fault: PayloadSize, Offset: MaxPayloadBytes}
+		return Payload{}, &PayloadError{Fault: PayloadSize, Offset: MaxPayloadBytes}
 	}
-	r := newJSONReader(data, MaxPayloadDepth)
-	if err := r.document(func() error { return r.members("", p.member(r)) }); err != nil {
+	if err := CheckJSON(data, MaxPayloadDepth); err != nil {
 		return Payload{}, err
+	}
+	var p Payload
+	if err := json.Unmarshal(data, &p); err != nil {
+		return Payload{}, wrongType(err)
 	}
 	return p, nil
 }
 
+// wrongType names the member that a document couldn't be read into. Its name is one of
+// ours.
+func wrongType(err error) error {
+	var e *json.SemanticError
+	if !errors.As(err, &e) {
+		return &PayloadError{Fault: PayloadSyntax}
+	}
+	name := strings.ReplaceAll(strings.TrimPrefix(string(e.JSONPointer), "/"), "/", ".")
+	return &PayloadError{Fault: PayloadType, Member: cmp.Or(name, "the document")}
+}
+
 // CheckJSON reports whether data is exactly one JSON document with at most
-// depth open objects and arrays, and no key twice in any object. It allocates
-// next to nothing, so it may go before a decoder that looks at less.
+// depth open objects and arrays, and no key twice in any object. It keeps names
+// and no values, so it may go before a decoder that looks at less.
 func CheckJSON(data []byte, depth int) error {
-	r := newJSONReader(data, depth)
-	return r.document(r.skip)
+	_, err := Members(data, depth)
+	return err
+}
+
+// Members is [CheckJSON], and gives those members of the document's object that are named,
+// by their exact names: their bytes as they stand in data. A document that is no object has
+// none.
+func Members[Bytes ~[]byte](data Bytes, depth int, names ...string) (map[string]Bytes, error) {
+	found := make(map[string]Bytes, len(names))
+	d := jsontext.NewDecoder(bytes.NewBuffer(data))
+	var name string
+	var from int64 // the end of the name
+	for open := 1; open > 0; {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil, unreadable(err, len(data))
+		}
+		if open = d.StackDepth(); open > depth {
+			return nil, &PayloadError{Fault: PayloadDepth, Offset: int(d.InputOffset()) - 1}
+		}
+		if open != 1 {
+			continue
+		}
+		switch kind, n := d.StackIndex(open); {
+		case kind != '{' || n == 0:
+		case n%2 == 1:
+			name, from = token.String(), d.InputOffset()
+		case slices.Contains(names, name):
+			found[name] = bytes.TrimLeft(data[from:d.InputOffset()], ": \t\r\n")
+		}
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, &PayloadError{Fault: PayloadSyntax, Offset: int(d.InputOffset())}
+	}
+	return found, nil
+}
+
+// unreadable is why a document of that size breaks off: at its end, or before.
+func unreadable(err error, size int) error {
+	var e *jsontext.SyntacticError
+	switch {
+	case !errors.As(err, &e):
+		return &PayloadError{Fault: PayloadSyntax, Offset: size}
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return &PayloadError{Fault: PayloadDuplicate, Offset: int(e.ByteOffset)}
+	}
+	return &PayloadError{Fault: PayloadSyntax, Offset: int(e.ByteOffset)}
 }
 
 // Check reports whether the parts that the event needs are there.
@@ -166,97 +232,3 @@ func (p PayloadRepository) Repo() Repo { return Repo(p) }
 
 // User is the sender in the words of the role interfaces.
 func (s PayloadSender) User() User { return User(s) }
-
-// The readers of each object's members. A name that they don't know is skipped.
-
-func (p *Payload) member(r *jsonReader) memberFunc {
-	return func(key []byte) error {
-		switch name := string(key); name {
-		case "event":
-			return r.text(name, (*string)(&p.Event))
-		case "action":
-			return r.text(name, &p.Action)
-		case "repository":
-			return r.members(name, p.Repository.member(r))
-		case "sender":
-			return r.members(name, p.Sender.member(r))
-		case "issue":
-			if r.peek() != 'n' {
-				p.Issue = new(PayloadIssue)
-			}
-			return r.members(name, p.Issue.member(r))
-		case "label":
-			return r.text(name, &p.Label)
-		case "comment":
-			if r.peek() != 'n' {
-				p.Comment = new(PayloadText)
-			}
-			return r.members(name, p.Comment.member(r))
-		case "ref":
-			return r.text(name, &p.Ref)
-		case "before":
-			return r.text(name, &p.Before)
-		case "after":
-			return r.text(name, &p.After)
-		case "at_ms":
-			return r.integer(name, &p.AtMS)
-		}
-		return r.skip()
-	}
-}
-
-func (p *PayloadRepository) member(r *jsonReader) memberFunc {
-	return func(key []byte) error {
-		switch string(key) {
-		case "id":
-			return r.integer("repository.id", &p.ID)
-		case "owner":
-			return r.text("repository.owner", &p.Owner)
-		case "name":
-			return r.text("repository.name", &p.Name)
-		}
-		return r.skip()
-	}
-}
-
-func (s *PayloadSender) member(r *jsonReader) memberFunc {
-	return func(key []byte) error {
-		switch string(key) {
-		case "id":
-			return r.integer("sender.id", &s.ID)
-		case "login":
-			return r.text("sender.login", &s.Login)
-		case "kind":
-			return r.text("sender.kind", (*string)(&s.Kind))
-		}
-		return r.skip()
-	}
-}
-
-func (i *PayloadIssue) member(r *jsonReader) memberFunc {
-	return func(key []byte) error {
-		switch string(key) {
-		case "number":
-			return r.integer("issue.number", &i.Number)
-		case "id":
-			return r.integer("issue.id", &i.ID)
-		case "title":
-			return r.text("issue.title", &i.Title)
-		case "body":
-			return r.text("issue.body", &i.Body)
-		}
-		return r.skip()
-	}
-}
-
-func (t *PayloadText) member(r *jsonReader) memberFunc {
-	return func(key []byte) error {
-		switch string(key) {
-		case "id":
-			return r.integer("comment.id", &t.ID)
-		case "body":
-			return r.text("comment.body", &t.Body)
-		}
-		return r.skip()
-	}
-}

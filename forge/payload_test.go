@@ -104,6 +104,26 @@ func TestPayload_Faults(t *testing.T) {
 	}
 }
 
+// TestPayload_Members: the bytes of those members of the document itself that are named.
+func TestPayload_Members(t *testing.T) {
+	const data = " { \"a\" : {\"b\":[1],\"c\":2} ,\t\"\\u0062\":\"\\\"\" ,\"c\": [ {} ], \"d\":null,\"B\":-1.50e3\n} "
+	got, err := forge.Members([]byte(data), 3, "a", "b", "c", "d", "B", "x")
+	want := map[string][]byte{"a": []byte(`{"b":[1],"c":2}`), "b": []byte(`"\""`), "c": []byte(`[ {} ]`), "d": []byte(`null`), "B": []byte(`-1.50e3`)}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	for _, other := range []string{`[{"a":1}]`, `"a"`, ` null `, `{}`, `["a",1]`} {
+		if got, err := forge.Members([]byte(other), 2, "a"); err != nil || len(got) > 0 {
+			t.Errorf("%s: %v, %s", other, err, got)
+		}
+	}
+	for _, bad := range []string{data + "1", `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `{"a":[[[]]]}`} {
+		if got, err := forge.Members([]byte(bad), 3, "a"); err == nil || got != nil {
+			t.Errorf("%s: %s", bad, got)
+		}
+	}
+}
+
 func TestPayload_Check(t *testing.T) {
 	if err := samplePayload().Check(); err != nil {
 		t.Error(err)

@@ -46,7 +46,7 @@ func rulesOf(f Facts) []rule {
 	return append(runRules[:len(runRules):len(runRules)], askedRules...)
 }
 
-// standingRule asks again at the last moment before the start (CASES I5, I12):
+// standingRule asks again at the last moment before the start (cases I5, I12):
 // who approved may still do so, and the target is still eligible.
 func standingRule(f Facts) []Violation {
 	if !f.Run.Starts() {
@@ -61,7 +61,7 @@ func (r RunFacts) Starts() bool {
 	return r.Phase == PhaseClaimed || r.Phase == PhaseSealed && r.Resumes != ""
 }
 
-// ownerRule is what keeps a stale holder out: an output counts as ours only if HEAD is
+// ownerRule keeps a stale holder out: an output counts as ours only if HEAD is
 // the very commit we left there. What else stands there is a takeover or an
 // intruder; neither is fought.
 func ownerRule(f Facts) []Violation {
@@ -242,7 +242,7 @@ func joinViolations(why Reason, names ...string) []Violation {
 }
 
 // completed is what becomes of work that is accepted. With `close_on: merged` the
-// task isn't at its end with it: it waits for the merge (REQUIREMENTS T24). Work that
+// task isn't at its end with it: it waits for the merge. Work that
 // changes guarded paths is delivered to nobody before a person has accepted these.
 func completed(d Decision, f Facts) Decision {
 	if f.Paths.Held() {

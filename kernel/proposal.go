@@ -135,7 +135,7 @@ type GuardedPath struct {
 }
 
 // CheckResult is one check's end. Durations are no part of it: the same tree
-// gives the same bytes (REQUIREMENTS KC46).
+// gives the same bytes (conformance KC46).
 type CheckResult struct {
 	Name   string  `json:"name"`
 	Passed bool    `json:"passed"`

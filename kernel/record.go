@@ -198,7 +198,7 @@ func (c Chain) Seal(now int64, drafts []Draft) ([]SealedRecord, Chain, error) {
 
 // Genesis is the body of a chain's first record. It binds the chain to one
 // world, one key and the first contract, so that a record of another chain
-// never fits (CASES R6).
+// never fits (case R6).
 type Genesis struct {
 	Kind         string       `json:"kind"` // "genesis"
 	World        string       `json:"world_id"`
@@ -329,7 +329,7 @@ func MachineOf(world string, task int64) string { return world + "#" + strconv.F
 
 // KeyRotation is the body of the record after which another key signs: the next
 // checkpoint, and what is pushed from then on. The instance keeps its name, which is
-// the first key's fingerprint (CASES R2). It concerns no task.
+// the first key's fingerprint (case R2). It concerns no task.
 type KeyRotation struct {
 	Kind   string `json:"kind"` // "key_rotation"
 	Actor  string `json:"actor"`
@@ -343,7 +343,7 @@ type KeyRotation struct {
 // Adoption is the body of a person's declaration that a ledger goes on from a
 // store that is older than what its key has signed, or another than that. With
 // this record begins another history under the same key, and it names what it
-// contradicts (CASES R2). It concerns no task.
+// contradicts (case R2). It concerns no task.
 type Adoption struct {
 	Kind   string `json:"kind"` // "adoption"
 	Actor  string `json:"actor"`

@@ -20,7 +20,7 @@ type issueText struct {
 }
 
 // ApprovalDigest returns the digest an approval is bound to: title and raw
-// body, neither labels nor comments (DESIGN §3). Text that isn't UTF-8 is an
+// body, neither labels nor comments. Text that isn't UTF-8 is an
 // error.
 func ApprovalDigest(title, body string) (canon.Digest, error) {
 	return canon.Hash(issueText{Kind: "issue", Title: title, Body: body})
@@ -147,8 +147,7 @@ func (p SeedPack) Told() []string {
 }
 
 // Remark is the text after `/writ retry`, by the very act that the task was claimed
-// on. It is data for the builder, like the issue's own words; no decision reads it
-// (REQUIREMENTS T58).
+// on. It is data for the builder, like the issue's own words; no decision reads it.
 type Remark struct {
 	Act   string `json:"act"`   // id of the act on the forge
 	Actor string `json:"actor"` // as in the approval
@@ -156,7 +155,7 @@ type Remark struct {
 }
 
 // Retry is the data that a retry's dispatch ends with: what the kernel recorded
-// of the attempt before. No decision reads it (REQUIREMENTS T58).
+// of the attempt before. No decision reads it.
 type Retry struct {
 	Attempt    int64        `json:"attempt"` // the failed one
 	Run        string       `json:"run_id"`

@@ -1,8 +1,8 @@
 package kernel
 
-// TaskState is the state of a task (DESIGN §1). It is data that requests
+// TaskState is the state of a task. It is data that requests
 // change; the seven states of the kernel itself are another type, in package
-// machine, and no value of one is a value of the other (REQUIREMENTS T33).
+// machine, and no value of one is a value of the other.
 type TaskState string
 
 // The task's states. TaskClaimed is written in git as `aynig-state: working`.
@@ -64,7 +64,7 @@ func TaskStateOf(head string) (TaskState, bool) {
 	return TaskNone, false
 }
 
-// The trailers that Writ adds to those of seed 000 (DESIGN §4, State ref). The
+// The trailers that Writ adds to those of seed 000. The
 // first six are a commit's [Stamp].
 const (
 	TrailerFormat = "writ-format" // [StateFormat]

@@ -208,23 +208,6 @@ func TestW5_BadJSON(t *testing.T) {
 	}
 }
 
-// careless is a hook that believes in what it is given.
-type careless struct{ webhook.Hook }
-
-func (careless) Parse(http.Header, []byte) (webhook.Event, error) {
-	return webhook.Event{Ignored: kernel.CodeEventUnused}, nil
-}
-
-// TestW5_Checked: a hook needn't defend itself.
-func TestW5_Checked(t *testing.T) {
-	r := start(t, func(c *webhook.Config) { c.Hooks = []webhook.Hook{careless{localHook(t)}} })
-	r.wantRefused(r.post([]byte(`{"a":{"b":1,"b":2}}`), nil), http.StatusBadRequest, kernel.CodeBodyDuplicate)
-	r.wantRefused(r.post([]byte(strings.Repeat("[", 65)+strings.Repeat("]", 65)), nil), http.StatusBadRequest, kernel.CodeBodyDepth)
-	if got := r.post([]byte(strings.Repeat("[", 64)+strings.Repeat("]", 64)), nil); got.status != http.StatusOK {
-		t.Errorf("of the very limit: %d %s", got.status, got.text)
-	}
-}
-
 // TestW5_Unsigned: what a stranger sends isn't even looked at.
 func TestW5_Unsigned(t *testing.T) {
 	r := start(t, nil)

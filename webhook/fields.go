@@ -1,47 +1,32 @@
 package webhook
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/writbot/writ/forge"
 )
 
-// value is one value of a JSON document that [forge.CheckJSON] took: its bytes,
-// nil where it is absent. Nothing is kept of a document but what is asked for.
+// value is one value of a JSON document that [forge.Members] took: its bytes, nil
+// where it is absent. Nothing is kept of a document but what is asked for.
 type value []byte
 
-// document checks a body, and is the value that it holds.
-func document(body []byte) (value, error) {
-	if err := forge.CheckJSON(body, forge.MaxPayloadDepth); err != nil {
+// document checks a body, and gives those members of it that are named.
+func document(body []byte, names ...string) (map[string]value, error) {
+	found, err := forge.Members(value(body), forge.MaxPayloadDepth, names...)
+	if err != nil {
 		return nil, malformed(err)
 	}
-	return bytes.TrimSpace(body), nil
+	return found, nil
 }
 
 // members gives those members of an object that are named, by their exact
 // names. Of anything else than an object it gives none.
 func (v value) members(names ...string) map[string]value {
-	found := make(map[string]value, len(names))
-	if len(v) == 0 || v[0] != '{' {
-		return found
-	}
-	for i := space(v, 1); v[i] != '}'; {
-		end := stringEnd(v, i)
-		key := unquote(v[i:end])
-		from := space(v, space(v, end)+1) // after the colon
-		end = valueEnd(v, from)
-		for _, name := range names {
-			if key == name {
-				found[name] = v[from:end]
-			}
-		}
-		if i = space(v, end); v[i] == ',' {
-			i = space(v, i+1)
-		}
-	}
+	found, _ := forge.Members(v, forge.MaxPayloadDepth, names...) // it was checked, or is absent
 	return found
 }
 
@@ -50,33 +35,33 @@ func (v value) member(name string) value { return v.members(name)[name] }
 
 // items calls f for each item of an array.
 func (v value) items(f func(value)) {
-	if len(v) == 0 || v[0] != '[' {
+	var all []jsontext.Value
+	if v.kind() != '[' || json.Unmarshal(v, &all) != nil {
 		return
 	}
-	for i := space(v, 1); v[i] != ']'; {
-		end := valueEnd(v, i)
-		f(v[i:end])
-		if i = space(v, end); v[i] == ',' {
-			i = space(v, i+1)
-		}
+	for _, item := range all {
+		f(value(item))
 	}
 }
 
+func (v value) kind() jsontext.Kind { return jsontext.Value(v).Kind() }
+
 // there reports whether the value is neither absent nor null.
-func (v value) there() bool { return len(v) > 0 && v[0] != 'n' }
+func (v value) there() bool { return v.kind() != jsontext.KindInvalid && !v.null() }
 
 // null reports whether the value is null.
-func (v value) null() bool { return len(v) > 0 && v[0] == 'n' }
+func (v value) null() bool { return v.kind() == 'n' }
 
 // isTrue reports whether the value is true.
-func (v value) isTrue() bool { return len(v) > 0 && v[0] == 't' }
+func (v value) isTrue() bool { return v.kind() == 't' }
 
 // text is a string's text; false for anything else.
 func (v value) text() (string, bool) {
-	if len(v) == 0 || v[0] != '"' {
+	if v.kind() != '"' {
 		return "", false
 	}
-	return unquote(v), true
+	text, err := jsontext.AppendUnquote(nil, v)
+	return string(text), err == nil
 }
 
 // word is a string's text, "" for anything else.
@@ -105,76 +90,4 @@ func (v value) time() (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// space is the first byte from i on that is none.
-func space(v []byte, i int) int {
-	for v[i] == ' ' || v[i] == '\t' || v[i] == '\r' || v[i] == '\n' {
-		i++
-	}
-	return i
-}
-
-// stringEnd is the byte after a string that begins at i.
-func stringEnd(v []byte, i int) int {
-	for i++; ; {
-		from := i
-		i += bytes.IndexByte(v[i:], '"')
-		escapes := 0
-		for i-escapes > from && v[i-escapes-1] == '\\' {
-			escapes++
-		}
-		if i++; escapes%2 == 0 {
-			return i
-		}
-	}
-}
-
-// valueEnd is the byte after a value that begins at i.
-func valueEnd(v []byte, i int) int {
-	depth := 0
-	for i < len(v) {
-		switch v[i] {
-		case '"':
-			i = stringEnd(v, i)
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\t', '\r', '\n':
-			i++
-		default:
-			i = wordEnd(v, i)
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-	return i
-}
-
-// wordEnd is the byte after a number, true, false or null.
-func wordEnd(v []byte, i int) int {
-	for i < len(v) {
-		switch v[i] {
-		case ',', '}', ']', ' ', '\t', '\r', '\n':
-			return i
-		}
-		i++
-	}
-	return i
-}
-
-// unquote is the text of a string with its quotes.
-func unquote(v []byte) string {
-	if bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1])
-	}
-	var s string
-	if json.Unmarshal(v, &s) != nil {
-		return ""
-	}
-	return s
 }

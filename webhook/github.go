@@ -130,7 +130,7 @@ var githubKind = lazy(`^[a-z][a-z0-9_]{0,63}$`)
 // webhook.event.mismatch, recorded and left alone. Its only errors are those of
 // JSON. Repositories are known by their number; no name and no URL is read.
 func (h *GitHubHook) Parse(head http.Header, body []byte) (Event, error) {
-	doc, err := document(body)
+	top, err := document(body, githubMembers...)
 	if err != nil {
 		return Event{}, err
 	}
@@ -138,7 +138,7 @@ func (h *GitHubHook) Parse(head http.Header, body []byte) (Event, error) {
 	if kind := one(head, HeaderGitHubEvent); githubKind().MatchString(kind) {
 		e.Kind = kind
 	}
-	p := newGitHubPayload(doc)
+	p := newGitHubPayload(top)
 	if word().MatchString(p.action) {
 		e.Action = p.action
 	}
@@ -163,7 +163,7 @@ func (h *GitHubHook) read(e *Event, p githubPayload) kernel.Code {
 	case use.installation:
 		return h.access(e, p)
 	}
-	world, allowed := h.world(p.repository.member("id").id())
+	world, allowed := h.world(p.repository)
 	switch {
 	case !allowed:
 		return kernel.CodeTargetNotAllowed
@@ -302,20 +302,23 @@ var githubEvents = map[string]githubEvent{
 // githubPayload is what is read of a body.
 type githubPayload struct {
 	action       string
-	repository   value
+	repository   int64
 	sender       int64
 	installation int64
-	account      string // of the installation: a name
-	label        value
+	account      string           // of the installation: a name
+	issue        map[string]value // its members
 	parts        map[string]value
 }
 
-func newGitHubPayload(doc value) githubPayload {
-	top := doc.members(append([]string{"action", "repository", "sender", "installation", "label"}, githubParts...)...)
+// githubMembers are the members of a body that are read.
+var githubMembers = slices.Concat(githubParts, []string{"action", "repository", "sender", "installation", "label"})
+
+func newGitHubPayload(top map[string]value) githubPayload {
 	installation := top["installation"].members("id", "account")
 	return githubPayload{
-		action: top["action"].word(), repository: top["repository"], sender: top["sender"].member("id").id(),
-		installation: installation["id"].id(), account: installation["account"].member("login").word(), label: top["label"], parts: top,
+		action: top["action"].word(), repository: top["repository"].member("id").id(), sender: top["sender"].member("id").id(),
+		installation: installation["id"].id(), account: installation["account"].member("login").word(),
+		issue: top["issue"].members("number", "pull_request", "title", "body", "updated_at"), parts: top,
 	}
 }
 
@@ -328,38 +331,35 @@ func (p githubPayload) of(e githubEvent) bool {
 		}
 	}
 	if e.installation {
-		return p.installation != 0 && !p.repository.there()
+		return p.installation != 0 && !p.parts["repository"].there()
 	}
-	return p.repository.member("id").id() != 0 && (e.actions == nil) == (p.action == "")
+	return p.repository != 0 && (e.actions == nil) == (p.action == "")
 }
 
 // issueTask is the issue's number. A pull request has a number of the same row
 // and is no task.
 func (p githubPayload) issueTask() (int64, kernel.Code) {
-	issue := p.parts["issue"].members("number", "pull_request")
-	if issue["pull_request"].there() {
+	if p.issue["pull_request"].there() {
 		return 0, kernel.CodeTargetIneligible
 	}
-	return issue["number"].id(), kernel.CodeEventMismatch
+	return p.issue["number"].id(), kernel.CodeEventMismatch
 }
 
 // commentTask is issueTask, and of a change the task that it says it delivers: GitHub
 // doesn't tell of which branch it is. What the records say goes before, see [GitHubHook.read].
 func (p githubPayload) commentTask() (int64, kernel.Code) {
-	issue := p.parts["issue"].members("pull_request", "body")
-	if !issue["pull_request"].there() {
+	if !p.issue["pull_request"].there() {
 		return p.issueTask()
 	}
-	return TaskOfChange(textOf(nil, issue["body"]).body.word()), kernel.CodeTargetIneligible
+	return TaskOfChange(textOf(nil, p.issue["body"]).body.word()), kernel.CodeTargetIneligible
 }
 
 // changeNumber is that of the change whose conversation an event is of; 0 for an issue's.
 func (p githubPayload) changeNumber() int64 {
-	issue := p.parts["issue"].members("number", "pull_request")
-	if !issue["pull_request"].there() {
+	if !p.issue["pull_request"].there() {
 		return 0
 	}
-	return issue["number"].id()
+	return p.issue["number"].id()
 }
 
 func (p githubPayload) pushTask() (int64, kernel.Code) {
@@ -369,7 +369,7 @@ func (p githubPayload) pushTask() (int64, kernel.Code) {
 // changeTask leaves out what comes from a fork: its branches may have any name.
 func (p githubPayload) changeTask() (int64, kernel.Code) {
 	head := p.parts["pull_request"].member("head").members("ref", "repo")
-	if head["repo"].member("id").id() != p.repository.member("id").id() {
+	if head["repo"].member("id").id() != p.repository {
 		return 0, kernel.CodeEventUnused
 	}
 	return taskOfRef("refs/heads/" + head["ref"].word()), kernel.CodeEventUnused
@@ -390,12 +390,11 @@ func suiteTask(suite value) (int64, kernel.Code) {
 
 // act is what may approve: a label that was set, a comment that was made.
 func (p githubPayload) act(kind string) (act, bool) {
-	issue := p.parts["issue"].members("title", "body", "updated_at")
-	a := act{actor: p.sender, text: textOf(issue["title"], issue["body"])}
+	a := act{actor: p.sender, text: textOf(p.issue["title"], p.issue["body"])}
 	switch {
 	case kind == "issues" && p.action == "labeled":
-		a.kind, a.ref, a.at = EvidenceLabel, p.label.member("name").word(), issue["updated_at"]
-	case kind == "issue_comment" && p.action == "created" && !p.parts["issue"].member("pull_request").there():
+		a.kind, a.ref, a.at = EvidenceLabel, p.parts["label"].member("name").word(), p.issue["updated_at"]
+	case kind == "issue_comment" && p.action == "created" && !p.issue["pull_request"].there():
 		comment := p.parts["comment"].members("id", "created_at")
 		a.kind, a.at = EvidenceComment, comment["created_at"]
 		if id := comment["id"].id(); id != 0 {

@@ -401,6 +401,7 @@ func TestW5_ForgesRefuseBrokenJSON(t *testing.T) {
 		`{"action":"labeled","action":"opened"}`:                          kernel.CodeBodyDuplicate,
 		`{"x":[{"a":1,"\u0061":2}]}`:                                      kernel.CodeBodyDuplicate,
 		strings.Repeat("[", 100_000):                                      kernel.CodeBodyDepth,
+		strings.Repeat("[", 65) + strings.Repeat("]", 65):                 kernel.CodeBodyDepth,
 		`{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`: kernel.CodeBodyDepth,
 		`{"action":`:       kernel.CodeBodyMalformed,
 		`{"a":"\ud800"}`:   kernel.CodeBodyMalformed,
@@ -410,7 +411,7 @@ func TestW5_ForgesRefuseBrokenJSON(t *testing.T) {
 		r.wantRefused(r.deliver("github", []byte(body), githubHead("issues", []byte(body))), http.StatusBadRequest, code)
 		r.wantRefused(r.deliver("gitlab", []byte(body), gitlabHead("Issue Hook")), http.StatusBadRequest, code)
 	}
-	for _, odd := range []string{`[]`, `null`, `1`, `"x"`, `{}`, " \n{} "} {
+	for _, odd := range []string{`[]`, `null`, `1`, `"x"`, `{}`, " \n{} ", strings.Repeat("[", 64) + strings.Repeat("]", 64)} {
 		got := r.deliver("github", []byte(odd), githubHead("issues", []byte(odd)))
 		if got.status != http.StatusOK || got.Code != string(kernel.CodeEventMismatch) {
 			t.Errorf("%s: %d %s", odd, got.status, got.text)

@@ -232,7 +232,7 @@ var gitlabKind = lazy(`^[A-Z][A-Za-z]{0,31}( [A-Z][A-Za-z]{0,31}){0,5}$`)
 // Parse reads one event; see [GitHubHook.Parse]. One about a project that its secret
 // isn't bound to is webhook.sig.project.
 func (h *GitLabHook) Parse(head http.Header, body []byte) (Event, error) {
-	doc, err := document(body)
+	top, err := document(body, gitlabParts...)
 	if err != nil {
 		return Event{}, err
 	}
@@ -243,7 +243,7 @@ func (h *GitLabHook) Parse(head http.Header, body []byte) (Event, error) {
 	if kind := one(head, HeaderGitLabEvent); gitlabKind().MatchString(kind) {
 		e.Kind = kind
 	}
-	p := newGitLabPayload(doc)
+	p := newGitLabPayload(top)
 	if err := h.mayTell(head, body, p.project); err != nil {
 		return Event{}, err
 	}
@@ -332,8 +332,10 @@ type gitlabPayload struct {
 	parts   map[string]value
 }
 
-func newGitLabPayload(doc value) gitlabPayload {
-	top := doc.members("object_kind", "project", "project_id", "user", "user_id", "ref", "object_attributes", "issue", "merge_request", "changes")
+// gitlabParts are the members of a body that are read.
+var gitlabParts = []string{"object_kind", "project", "project_id", "user", "user_id", "ref", "object_attributes", "issue", "merge_request", "changes"}
+
+func newGitLabPayload(top map[string]value) gitlabPayload {
 	p := gitlabPayload{
 		kind: top["object_kind"].word(), project: top["project"].member("id").id(), user: top["user"].member("id").id(), parts: top,
 		object: top["object_attributes"].members("action", "iid", "title", "description", "labels", "created_at", "updated_at",

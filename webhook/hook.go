@@ -21,9 +21,10 @@ type Hook interface {
 	// Verify checks that whoever sent body knows the secret. Nothing is parsed
 	// before it returns nil.
 	Verify(h http.Header, body []byte) error
-	// Parse reads a body that Verify took and that is JSON within the limits.
-	// An event that concerns no task is an Event with Ignored, not an error.
-	// The Event doesn't keep body.
+	// Parse reads a body that Verify took. It refuses what isn't one JSON document,
+	// has a name twice in an object, or is deeper than forge.MaxPayloadDepth: nobody
+	// has looked at that before. An event that concerns no task is an Event with
+	// Ignored, not an error. The Event doesn't keep body.
 	Parse(h http.Header, body []byte) (Event, error)
 }
 

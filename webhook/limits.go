@@ -11,7 +11,6 @@ import (
 type Limits struct {
 	Body        int64         // bytes of one body
 	Memory      int64         // bytes of all bodies in hand; at least twice Body
-	Depth       int           // open objects and arrays of a body
 	InHand      int           // deliveries at once
 	Connections int           // connections of a listener at once
 	PerAddress  int           // connections, and deliveries in hand, of one address; with Proxies only
@@ -30,7 +29,6 @@ func DefaultLimits() Limits {
 	return Limits{
 		Body:        25 << 20,               // the largest that GitHub sends
 		Memory:      128 << 20,              // two of the largest while they grow, thousands of the usual ones
-		Depth:       64,                     // forges stay below ten
 		InHand:      256,                    // four times the connections that are measured
 		Connections: 1024,                   // the usual limit of open files
 		PerAddress:  64,                     // forges send tens at once
@@ -64,7 +62,6 @@ func (l Limits) withDefaults() Limits {
 	}
 	orInt64(&l.Body, d.Body)
 	orInt64(&l.Memory, max(d.Memory, 2*l.Body))
-	orInt(&l.Depth, d.Depth)
 	orInt(&l.InHand, d.InHand)
 	orInt(&l.Connections, d.Connections)
 	orInt(&l.PerAddress, d.PerAddress)

@@ -108,9 +108,6 @@ func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {
 	if d.ID == "" {
 		return d, refuse(kernel.CodeDeliveryInvalid, "")
 	}
-	if err := forge.CheckJSON(body, s.limits.Depth); err != nil {
-		return d, malformed(err)
-	}
 	if d.Event, err = h.Parse(r.Header, body); err != nil {
 		return d, err
 	}

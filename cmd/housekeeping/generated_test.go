@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the documents that are made from code")
 
 // Documents that are made from code say so in their first lines; the code is
-// what counts, and a stale document is a failure (REQUIREMENTS SM52).
+// what counts, and a stale document is a failure (conformance SM52).
 func TestDocs_GeneratedFromCode(t *testing.T) {
 	for name, text := range map[string]string{
 		"docs/states.md":        statesDoc(),

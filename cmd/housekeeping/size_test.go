@@ -14,7 +14,6 @@ const maxLines = 900
 var longFiles = map[string]string{
 	"executor/supervisor/drive.go":          "a drive from its start to its end: when it asks for what, how an act or an outage reaches it, when the issue is told",
 	"executor/supervisor/observer_read.go":  "what the observer reads for one request, in the order in which it is read",
-	"executor/supervisor/worker_effects.go": "the effects on a run, from the claim to its result, one after the other",
 }
 
 // TestSize_LongFilesHaveAReason keeps files short, and the list of exceptions too.

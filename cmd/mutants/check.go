@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/importer"
 	"go/parser"
+	"go/printer"
 	"go/token"
 	"go/types"
 	"io"
@@ -122,7 +123,14 @@ type compiler struct {
 	fset  *token.FileSet
 	imp   types.Importer
 	mu    sync.Mutex
-	files map[string]*ast.File // by their slash paths from the repository's root
+	files map[string]source // by their slash paths from the repository's root
+}
+
+// source is one file of a package.
+type source struct {
+	whole *ast.File
+	bare  *ast.File // without the bodies of its functions
+	shape string    // bare, printed
 }
 
 // listed is what go list says of a package.
@@ -177,7 +185,7 @@ func compilers(ctx context.Context, top string, mutants []mutant) (map[string]*c
 }
 
 func newCompiler(dir string, p listed, exports map[string]string) (*compiler, error) {
-	c := &compiler{fset: token.NewFileSet(), files: map[string]*ast.File{}}
+	c := &compiler{fset: token.NewFileSet(), files: map[string]source{}}
 	c.imp = importer.ForCompiler(c.fset, "gc", func(name string) (io.ReadCloser, error) {
 		if exports[name] == "" {
 			return nil, fmt.Errorf("go list gave no export data of %s", name)
@@ -185,11 +193,13 @@ func newCompiler(dir string, p listed, exports map[string]string) (*compiler, er
 		return os.Open(exports[name])
 	})
 	for _, name := range p.GoFiles {
-		file, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		text, err := os.ReadFile(filepath.Join(p.Dir, name))
 		if err != nil {
 			return nil, err
 		}
-		c.files[path.Join(dir, name)] = file
+		if c.files[path.Join(dir, name)], err = c.read(path.Join(dir, name), string(text)); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.check(nil); err != nil {
 		return nil, fmt.Errorf("%s without any mutant: %w", dir, err)
@@ -197,23 +207,63 @@ func newCompiler(dir string, p listed, exports map[string]string) (*compiler, er
 	return c, nil
 }
 
+func (c *compiler) read(name, text string) (s source, err error) {
+	if s.whole, err = parser.ParseFile(c.fset, name, text, parser.SkipObjectResolution); err != nil {
+		return s, err
+	}
+	bare := *s.whole
+	bare.Decls = slices.Clone(bare.Decls)
+	for i, d := range bare.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			f := *f
+			f.Body, bare.Decls[i] = nil, &f
+		}
+	}
+	var shape strings.Builder
+	s.bare = &bare
+	err = printer.Fprint(&shape, token.NewFileSet(), s.bare)
+	s.shape = shape.String()
+	return s, err
+}
+
 // check compiles the package with these texts instead of the files of the same
 // paths. Files of other packages, and those that aren't built here, are not
-// looked at.
+// looked at. Where only bodies of functions differ, nothing can go wrong in the
+// other files, whose bodies are left out then: they are most of the work.
 func (c *compiler) check(texts map[string]string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	changed, inBodies := map[string]source{}, len(texts) > 0
+	for name, text := range texts {
+		was, ok := c.files[name]
+		if !ok {
+			continue
+		}
+		now, err := c.read(name, text)
+		if err != nil {
+			return err
+		}
+		changed[name], inBodies = now, inBodies && now.shape == was.shape
+	}
 	files := make([]*ast.File, 0, len(c.files))
 	for name, file := range c.files {
-		if text, ok := texts[name]; ok {
-			var err error
-			if file, err = parser.ParseFile(c.fset, name, text, parser.SkipObjectResolution); err != nil {
-				return err
-			}
+		switch now, ok := changed[name]; {
+		case ok:
+			files = append(files, now.whole)
+		case inBodies:
+			files = append(files, file.bare)
+		default:
+			files = append(files, file.whole)
 		}
-		files = append(files, file)
 	}
-	conf := types.Config{Importer: c.imp, Sizes: types.SizesFor("gc", runtime.GOARCH)}
-	_, err := conf.Check("p", c.fset, files, nil)
-	return err
+	var first error
+	conf := types.Config{Importer: c.imp, Sizes: types.SizesFor("gc", runtime.GOARCH), Error: func(err error) {
+		var at types.Error
+		ours := errors.As(err, &at) && changed[c.fset.Position(at.Pos).Filename].whole != nil
+		if first == nil && (ours || !inBodies) {
+			first = err
+		}
+	}}
+	_, _ = conf.Check("p", c.fset, files, nil) // its error is the first one
+	return first
 }

@@ -39,7 +39,7 @@
 // if the pattern names no test, if the test fails without the mutant too, and
 // above all if it passes with it. With -check only the first two and, by the names
 // of the tests, the third are looked at; of what comes out only the types are
-// checked, package by package, so that all of them take about a minute.
+// checked, package by package, so that all of them take less than a minute.
 //
 // With -changed, the mutants of the packages that differ from BASE are tried:
 // those whose test or whose defence is there. Entries that are new or different

@@ -163,13 +163,16 @@ func TestCheck(t *testing.T) {
 		"\nmutant L2-gone\ntest ^TestL1_\nfile m/gone.go\n- return 4\n+ return 0\n" +
 		"\nmutant L9-none\ntest ^TestL9_\n" + uncap +
 		"\nmutant L8-unused\ntest ^TestL1_\nfile m/m.go\n- if n > 3 {\n+ m := n\n+ if n > 3 {\n" +
-		"\nmutant L8-text\ntest ^TestL1_\nfile n/read.txt\n- two\n+ three\n"})
+		"\nmutant L8-shape\ntest ^TestL1_\nfile m/m.go\n- Cap(n int) int {\n+ Cap(n int64) int64 {\n" +
+		"\nmutant L8-text\ntest ^TestL1_\nfile n/read.txt\n- two\n+ three\n",
+		"m/use.go": "package m\n\nimport \"os\"\n\nfunc use() int { return Cap(len(os.Args)) }\n"})
 	ok, out, err := call(t, "-check")
 	if ok || err != nil {
 		t.Errorf("ok %v, error %v, want stale entries", ok, err)
 	}
 	wants(t, out, `STALE   L2-astray: m/mutants.txt:7: m/m.go: the old text occurs 0 times`, `STALE   L2-gone: .*gone.go`,
-		`STALE   L9-none: ./m \^TestL9_ names no test`, `STALE   L8-unused: m/mutants.txt:\d+: what comes out doesn't compile: .*m.go:5:2: declared and not used: m`, `2 of 6 mutants apply`)
+		`STALE   L9-none: ./m \^TestL9_ names no test`, `STALE   L8-unused: m/mutants.txt:\d+: what comes out doesn't compile: .*m.go:5:2: declared and not used: m`,
+		`STALE   L8-shape: m/mutants.txt:\d+: what comes out doesn't compile: .*use.go:5:29: cannot use`, `2 of 7 mutants apply`)
 }
 
 func TestChanged(t *testing.T) {

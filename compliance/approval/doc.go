@@ -1,5 +1,5 @@
 // Package approval says who approved which bytes of an issue, and what speaks
-// against it (DESIGN §3, Approval; CASES I1, I3 to I6, I12, I13).
+// against it (cases I1, I3 to I6, I12, I13).
 //
 // It is pure: [Facts] hold everything that was read of the forge, and [Judge]
 // names the act that counts, the digest it is bound to, and all violations. It

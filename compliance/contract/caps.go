@@ -25,7 +25,7 @@ func (c Contract) Preparation(caps Caps) []kernel.Step {
 }
 
 // Apply returns the budgets and checks under the caps. A value above its cap is
-// lowered, and a sentence says so (REQUIREMENTS D8): it goes into the report.
+// lowered, and a sentence says so (conformance D8): it goes into the report.
 // More checks than may run can't be cut silently: that is
 // policy.budget_exceeded.
 func (c Contract) Apply(caps Caps, checks []kernel.Check) (kernel.Budgets, []kernel.Check, []string, []kernel.Violation) {

@@ -170,7 +170,7 @@ type Commit struct {
 
 // Language says what ambiguous words do; see package instruction.
 type Language struct {
-	Task  string // strict, and nothing else: this part binds (REQUIREMENTS T16)
+	Task  string // strict, and nothing else: this part binds
 	Prose string // warn; strict, off
 }
 

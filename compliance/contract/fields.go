@@ -165,7 +165,7 @@ func (b *Budgets) fields() strictyaml.Fields {
 }
 
 // unbuilt refuses a value whose feature isn't there. It would be ignored, and
-// whoever wrote it would rely on a rule that nobody keeps (CASES I16). A value
+// whoever wrote it would rely on a rule that nobody keeps (case I16). A value
 // that says what is done anyway is taken: asked reports whether the one that was
 // read is another. The sentence says what happens instead, and what to write.
 func unbuilt(read strictyaml.Field, asked func() bool, instead string) strictyaml.Field {

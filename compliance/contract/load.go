@@ -130,7 +130,7 @@ func zero() Contract {
 	}
 }
 
-// badSource refuses what a reader and git may see differently (CASES I11).
+// badSource refuses what a reader and git may see differently (case I11).
 func badSource(data []byte, src Source) string {
 	switch src.Mode {
 	case "", scope.ModeFile, scope.ModeExec:

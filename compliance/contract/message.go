@@ -26,7 +26,7 @@ type Trailer struct{ Key, Value string }
 
 // Message writes the commit message of a task: the template's line and the
 // trailers. The title is data: it becomes one line, and what forges act on is
-// taken out of it (CASES F2): closing keywords keep their words but lose the
+// taken out of it (case F2): closing keywords keep their words but lose the
 // reference, the ids of commits their end, mentions their @, brackets become parentheses so that [skip ci]
 // skips nothing. The result is checked by [CheckMessage].
 func (c Contract) Message(title string, task int64, trailers ...Trailer) (string, []kernel.Violation) {
@@ -121,7 +121,7 @@ var sampleTitles = []string{
 var placeholder = lazyregexp.New(`\{[^{}]*\}?|\}`)
 
 // commitFindings makes sure that pattern and template agree: messages written
-// from sample titles must pass (DESIGN §4).
+// from sample titles must pass.
 func (c *Contract) commitFindings() []Finding {
 	for _, p := range placeholder().FindAllString(c.Commit.Template, -1) {
 		if p != "{title}" && p != "{task}" {

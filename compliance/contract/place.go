@@ -12,7 +12,7 @@ import (
 // Misplaced says what stands in the place of a contract in a tree that has none,
 // given the paths of all its entries: a directory or something else at [Path] or
 // above it, or a contract under a name that only looks like it. Who put it there
-// meant to set rules, so the built-in ones are not what is in force (CASES I11).
+// meant to set rules, so the built-in ones are not what is in force (case I11).
 func Misplaced(paths iter.Seq[string]) []kernel.Violation {
 	for p := range paths {
 		if why := misplaced(p); why != "" {

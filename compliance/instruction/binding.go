@@ -248,7 +248,7 @@ func (p *Parsed) form(md *markdown, sections map[string][]ast.Node, texts map[as
 
 // checkSpec holds the values against rules that no contract changes. An outcome
 // of several lines becomes one: it stands in the frame of the instruction, and
-// no line of it may look like a line of the frame (CASES I8).
+// no line of it may look like a line of the frame (case I8).
 func (p *Parsed) checkSpec() {
 	s := &p.Spec
 	if len(s.ExpectedOutcome) > MaxOutcomeBytes {

@@ -1,6 +1,6 @@
 // Package instruction reads an issue: the binding part (which files, what
 // outcome, which checks, which builder) and the prose around it, which is data
-// (seed 001, "Deterministic Dispatch"; CASES I7 to I9, I14, I15).
+// (seed 001, "Deterministic Dispatch"; cases I7 to I9, I14, I15).
 //
 // The binding part is one fenced block with the info string writ, in strict
 // YAML, or the headings of the issue form ("### Allowed files", "### Expected

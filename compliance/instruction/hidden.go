@@ -12,7 +12,7 @@ import (
 // maxHiddenListed is how many hidden code points are named one by one.
 const maxHiddenListed = 20
 
-// checkHidden lists what a reader of the text can't see (CASES I7).
+// checkHidden lists what a reader of the text can't see (case I7).
 func checkHidden(subject, text string, lineEnds bool) []kernel.Violation {
 	var out []kernel.Violation
 	found, line, column := 0, 1, 0

@@ -8,7 +8,7 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// Limits of an issue. More is instruction.too_large; nothing is cut (CASES I14).
+// Limits of an issue. More is instruction.too_large; nothing is cut (case I14).
 const (
 	// MaxTitleBytes: forges allow some 256 characters.
 	MaxTitleBytes = 1 << 10

@@ -91,7 +91,7 @@ func (r *Resolved) checks(c contract.Contract) {
 }
 
 // language looks for ambiguous words: always in what binds, and in title and
-// prose as the contract says (REQUIREMENTS D10, T16).
+// prose as the contract says (conformance D10).
 func (r *Resolved) language(p Parsed, l contract.Language) {
 	r.Violations = append(r.Violations, checkWords("expected_outcome", plain(r.Spec.ExpectedOutcome))...)
 	if l.Prose == contract.LanguageOff {

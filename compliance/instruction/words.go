@@ -13,7 +13,7 @@ import (
 )
 
 // AmbiguousWords is the list of wordings that leave open what is asked for
-// (REQUIREMENTS D10). Words that are ambiguous only at times (optional, should,
+// (conformance D10). Words that are ambiguous only at times (optional, should,
 // roughly) are not on it: they would hurt honest people more than they help.
 func AmbiguousWords() []string { return slices.Clone(ambiguousWords) }
 

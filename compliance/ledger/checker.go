@@ -145,7 +145,7 @@ func (c *checker) setPrev() {
 	_ = append(b, '"')
 }
 
-// begin checks what the first record binds the chain to (CASES R6).
+// begin checks what the first record binds the chain to (case R6).
 func (c *checker) begin(e envelope) error {
 	if e.kind != kernel.KindGenesis {
 		return breaks("the first record is not a genesis")

@@ -1,6 +1,6 @@
 // Package ledger keeps what one instance saw, decided and did: hash-chained
 // records of each world, under a Merkle tree whose root the instance signs
-// (seed 003 §1 and §3; DESIGN §4, "Whose truth").
+// (seed 003 §1 and §3).
 //
 // It is the only writer of ledger storage. It decides nothing: records are
 // made by the kernel, and a record is stored before the act that it announces.

@@ -158,7 +158,7 @@ func (l *Ledger) prepare(records []kernel.SealedRecord) (*checker, []row, error)
 
 // Write seals drafts at the end of the chain and stores them in one durable
 // append: the way of the supervisor. The time is now, or the chain's if that is
-// later (CASES R9). A context that ends while the write waits doesn't undo it. Returned
+// later (case R9). A context that ends while the write waits doesn't undo it. Returned
 // are the stored records.
 func (l *Ledger) Write(ctx context.Context, now int64, drafts ...kernel.Draft) ([]kernel.SealedRecord, error) {
 	if err := ctx.Err(); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Quarantine takes a tail that doesn't verify out of a world's ledger and keeps
-// its rows aside with the reason, so that the ledger can go on (CASES R4). It is
+// its rows aside with the reason, so that the ledger can go on (case R4). It is
 // never done unasked, and never to a record that a checkpoint signs, the one
 // given or the one kept: that would hide tampering. The report is the one of
 // before; the caller writes a record about it. A ledger that verifies is left

@@ -260,7 +260,7 @@ func (v *verification) given() (out [][]byte) {
 }
 
 // matchCheckpoints holds the chain against the checkpoints. One that it doesn't
-// fulfil must be declared abandoned by a record of it (CASES R2). A contradicted
+// fulfil must be declared abandoned by a record of it (case R2). A contradicted
 // one counts before whatever else is wrong: a ledger that was replaced isn't
 // just damaged.
 func (v *verification) matchCheckpoints() {

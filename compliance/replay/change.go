@@ -130,7 +130,7 @@ func (v *verifier) checkDelivered(f *findings) {
 		v.head.Change.Commit.Tree, id, strings.Join(differ[:min(len(differ), maxNamedPaths)], " "))
 }
 
-// checkBytes hashes every delivered file (REQUIREMENTS KC56).
+// checkBytes hashes every delivered file (conformance KC56).
 func (v *verifier) checkBytes(f *findings) {
 	for _, c := range v.diff.Changes {
 		if c.Op == kernel.OpDelete {

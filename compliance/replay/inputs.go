@@ -43,7 +43,7 @@ func (v *verifier) checkSeedPack(f *findings) string {
 }
 
 // checkPrior holds the data of a retry against what stood in the ref when the
-// run was claimed (REQUIREMENTS T58).
+// run was claimed.
 func (v *verifier) checkPrior(f *findings) {
 	if v.seed.Retry == nil || !v.ofRun() && !v.live() {
 		return

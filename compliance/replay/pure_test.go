@@ -46,7 +46,7 @@ var used = map[string][]string{
 }
 
 // TestR7_NoClockNoSocketNoProcess: replay reads its arguments and its Repo, and
-// nothing else (REQUIREMENTS KC15).
+// nothing else (conformance KC15).
 func TestR7_NoClockNoSocketNoProcess(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {

@@ -55,8 +55,7 @@ func (r Report) Comment(a Around) string {
 }
 
 // Description is the same for the description of the change itself. It mentions the issue,
-// so that the forge links both, and doesn't close it: Writ does, once the task is completed
-// (REQUIREMENTS T25). Nobody writes it anew once the change is merged or closed, so that it
+// so that the forge links both, and doesn't close it: Writ does, once the task is completed. Nobody writes it anew once the change is merged or closed, so that it
 // says only what is true then, too.
 func (r Report) Description(a Around) string {
 	r = r.Finish()

@@ -43,7 +43,7 @@ type Line struct {
 // Cycle derives the line of one run from its records, which may stand among
 // others'. It is false if that run was never dispatched. The same records give
 // the same line, so that the log can be rebuilt (seed 001, "Logging
-// Requirements"; REQUIREMENTS D54).
+// Requirements"; conformance D54).
 func Cycle(records []kernel.Record, run string) (Line, bool, error) {
 	line := Line{ExecutorCommand: []string{}, Codes: []kernel.Code{}, FilesCommitted: []string{}, VerificationOutcome: OutcomeInterrupted}
 	found, pushed := false, true

@@ -10,12 +10,12 @@
 // for CommonMark as well as for forges that look for such lines with a regular
 // expression. References after closing keywords are broken up, because some
 // forges look for them inside code, too. Control characters, escape sequences
-// and invisible code points are shown as escapes (CASES F1), in the names of files
+// and invisible code points are shown as escapes (case F1), in the names of files
 // also blanks that a page would not show, so that no two look alike.
 //
 // # Redaction
 //
 // A [Redactor] knows the secrets of this process and the shapes of common
-// tokens (CASES F3). It is a net under the rule that no secret is written
+// tokens (case F3). It is a net under the rule that no secret is written
 // anywhere, not the rule.
 package report

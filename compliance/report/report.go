@@ -20,7 +20,7 @@ type Report struct {
 	V    int64  `json:"v"`
 
 	// The seed's three. FinalState is absent where no cycle ended, and has
-	// never a fourth value (REQUIREMENTS T26).
+	// never a fourth value.
 	FinalState kernel.TaskState `json:"task_final_state,omitempty"`
 	Dispatched bool             `json:"execution_dispatched"`
 	Verified   bool             `json:"execution_verified"`
@@ -213,8 +213,8 @@ type Error struct{ Reason string }
 // Error is one line.
 func (e *Error) Error() string { return "report: " + e.Reason }
 
-// Validate holds a report against what can occur (REQUIREMENTS D43, D52, T26,
-// T27). A report that fails is a fault of Writ, and is never printed.
+// Validate holds a report against what can occur (conformance D43, D52). A
+// report that fails is a fault of Writ, and is never printed.
 func (r Report) Validate() error {
 	has := func(c kernel.Code) bool { return slices.Contains(r.Codes, c) }
 	ended := r.FinalState != kernel.TaskNone

@@ -1,5 +1,5 @@
 // Package scope computes what a builder changed and whether it was allowed to,
-// from raw bytes (seed 001, "Immutable Instruction Scope"; CASES S1 to S18).
+// from raw bytes (seed 001, "Immutable Instruction Scope"; cases S1 to S18).
 //
 // Nothing that a builder can write is believed: not its report, not its .git,
 // no index, no attributes. The workspace is walked through directory handles

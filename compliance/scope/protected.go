@@ -8,7 +8,7 @@ import (
 
 // DefaultProtected lists the paths that a builder must not change even if the
 // task allows them, unless the contract's paths.unprotect names them
-// (DESIGN §4; CASES S14). The contract's paths.protected adds to the list.
+// (case S14). The contract's paths.protected adds to the list.
 // They are compared without regard to case.
 func DefaultProtected() []string { return slices.Concat(DefaultForbidden(), DefaultGuarded()) }
 
@@ -163,7 +163,7 @@ func (p Protection) Class(path string) Class {
 }
 
 // CheckAllowed lists what is wrong with a task's allowed_files: faulty patterns
-// and patterns that name a path which no task can change (CASES I9): a forbidden one, or
+// and patterns that name a path which no task can change (case I9): a forbidden one, or
 // where nobody accepts it, a guarded one. A wider pattern that merely reaches such a path
 // is fine here; the path itself stays refused.
 func CheckAllowed(patterns []string, p Protection, accepts bool) []kernel.Violation {

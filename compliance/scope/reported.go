@@ -13,7 +13,7 @@ import (
 const MaxReported = 10_000
 
 // CheckReported compares what a builder says it changed with what it changed
-// (seed 001, "Required Executor Output"; CASES S15). The actual set decides in
+// (seed 001, "Required Executor Output"; case S15). The actual set decides in
 // any case; a report that differs makes the result itself invalid. Discarded
 // leftovers may be named or not. A result that the adapter composed has no
 // claim to check.

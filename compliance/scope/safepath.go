@@ -23,7 +23,7 @@ const (
 	MaxDepth = 64
 )
 
-// CheckPath says why a path must not come into a repository, or "" (CASES S12).
+// CheckPath says why a path must not come into a repository, or "" (case S12).
 // The sentence is fit for a violation's detail. Refused are
 //
 //   - what leaves the root or isn't normal: absolute, empty segments, . and ..;
@@ -33,7 +33,7 @@ const (
 //     or one of < > " | ? *: Windows maps them to other names or streams;
 //   - device names of Windows, with any extension;
 //   - segments that begin with a dash, and a tilde at the path's begin: programs
-//     read options and shells somebody's home (CASES G1);
+//     read options and shells somebody's home (case G1);
 //   - control characters, line ends, invisible and bidirectional code points,
 //     invalid UTF-8;
 //   - what is too long or too deep.

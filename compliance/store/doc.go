@@ -1,6 +1,6 @@
 // Package store is an instance's one database: deliveries, the schedule of
 // ticks and the ledger stand in one file, so that one transaction can hold any
-// of them together (DESIGN §7; docs/architecture.md, "Parts").
+// of them together (docs/architecture.md, "Parts").
 //
 // It knows no tasks and no records. It opens the file, brings its tables up to
 // date, runs the callers' functions in transactions, and says honestly whether

@@ -192,7 +192,7 @@ func withProxy(operator map[string]string, gateway bool) map[string]string {
 
 // environment is the complete environment of a process: the sandbox's base, the
 // operator's values, Writ's own. Later ones win. Its order is fixed, so that
-// the same dispatch gives the same bytes (REQUIREMENTS D30).
+// the same dispatch gives the same bytes (conformance D30).
 func environment(operator, own map[string]string) []string {
 	values := map[string]string{}
 	var order []string

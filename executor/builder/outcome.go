@@ -128,7 +128,7 @@ func (b *build) overBudget(e ending) []kernel.Violation {
 
 // late looks at the recorded times: a machine that was suspended let a builder
 // end by itself after its deadline, and what it brings is refused however good
-// it is (REQUIREMENTS D39).
+// it is (conformance D39).
 func (b *build) late(e ending, tookMs int64) []kernel.Violation {
 	over := tookMs - b.job.Budgets.BuildTimeoutMs
 	if over <= 0 || e.exit.Cause != kernel.CauseExited {
@@ -152,7 +152,7 @@ const (
 	// maxResultDepth is more than the format needs.
 	maxResultDepth = 4
 	// maxCommitHash holds an id of git with either hash. The value is recorded
-	// and never used (REQUIREMENTS T20).
+	// and never used.
 	maxCommitHash = 64
 	// maxNameBytes bounds a reported path that is kept: Linux has no longer ones.
 	maxNameBytes = 4 << 10
@@ -251,7 +251,7 @@ func readRegular(path string, limit int64) ([]byte, error) {
 }
 
 // compose makes the result of a program that knows nothing of Writ, from its
-// exit and output (REQUIREMENTS T21). It claims no tests.
+// exit and output. It claims no tests.
 func (b *build) compose(end ending, v scope.Verdict, w *watch, endedMs int64) *kernel.Result {
 	r := &kernel.Result{
 		Status: kernel.ResultFailure, ChangedFiles: []string{}, Logs: b.l.tailOf(&w.stdout.Capture),

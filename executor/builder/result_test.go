@@ -52,7 +52,7 @@ func TestX7_InvalidText(t *testing.T) {
 	}
 }
 
-// TestX7_ResultTable is the table of REQUIREMENTS D34: one row per field and
+// TestX7_ResultTable is the table of conformance D34: one row per field and
 // fault.
 func TestX7_ResultTable(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // API is what may be said to a provider of models, and heard from it: a table of data in
@@ -75,10 +76,8 @@ var APIs = sync.OnceValue(func() map[string]*API {
 
 // readAPI reads a table, and refuses one with a mistake in it.
 func readAPI(data []byte) (*API, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	a := &API{}
-	if err := d.Decode(a); err != nil {
+	if err := json.Unmarshal(data, a, json.RejectUnknownMembers(true)); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Shapes)) {

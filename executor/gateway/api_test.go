@@ -452,6 +452,19 @@ func TestTree_SameBytes(t *testing.T) {
 	}
 }
 
+// TestTree_CutText: agents and we cut texts by their bytes, and half a letter is replaced.
+func TestTree_CutText(t *testing.T) {
+	v, err := readTree([]byte(`["\ud83d"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{v, []any{"\xf0\x9f"[:1]}} {
+		if got := string(writeTree(v)); got != "[\"\ufffd\"]" {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // TestX2_Gemini: what the provider would fetch, search for, run or look up among what it
 // stores is refused by name, in either spelling, and so are other models' places.
 func TestX2_Gemini(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package gateway is the only way out of a sandbox that has no network (DESIGN §7).
+// Package gateway is the only way out of a sandbox that has no network.
 // It knows nothing of tasks, and starts no process. A Server answers on a listener,
 // which comes out of the sandbox's own network, for one run.
 //

@@ -14,7 +14,8 @@ const (
 
 // picker reads JSON of any size as it streams by, and keeps one value at a time. It tells
 // of those near the top: a path through a list has an empty name in it, and what a model
-// writes is text.
+// writes is text. A reader that pulls, as jsontext's does, would need a goroutine beside each
+// answer.
 type picker struct {
 	take func(path, value string, isText bool)
 

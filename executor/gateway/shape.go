@@ -1,12 +1,13 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // shape is what may be in one place of a body. The tables of the interfaces are made of
@@ -21,13 +22,13 @@ type shape struct {
 	Of        map[string]*shape `json:"of,omitempty"`
 	Otherwise string            `json:"otherwise,omitempty"`
 	// One are shapes of which the first is taken that is for the value's kind of JSON.
-	One    []*shape        `json:"one,omitempty"`
-	In     []string        `json:"in,omitempty"`     // texts, of which it is one
-	Begins string          `json:"begins,omitempty"` // a text that begins so
-	Lacks  []string        `json:"lacks,omitempty"`  // a text that has none of these words in it
-	Always json.RawMessage `json:"always,omitempty"` // what is sent, whatever was asked for
-	Drop   bool            `json:"drop,omitempty"`   // it is left out
-	Refuse string          `json:"refuse,omitempty"` // why nothing but null is taken
+	One    []*shape       `json:"one,omitempty"`
+	In     []string       `json:"in,omitempty"`     // texts, of which it is one
+	Begins string         `json:"begins,omitempty"` // a text that begins so
+	Lacks  []string       `json:"lacks,omitempty"`  // a text that has none of these words in it
+	Always jsontext.Value `json:"always,omitempty"` // what is sent, whatever was asked for
+	Drop   bool           `json:"drop,omitempty"`   // it is left out
+	Refuse string         `json:"refuse,omitempty"` // why nothing but null is taken
 }
 
 // sieve lets a body through a shape, and notes what it leaves out.
@@ -130,7 +131,7 @@ func (s *sieve) fits(sh *shape, v any) bool {
 	switch v.(type) {
 	case string:
 		return sh.Named != "" && s.fits(s.shapes[sh.Named], v) || sh.Kind == "text" || sh.Kind == "scalar" || sh.Kind == "data" || sh.In != nil || sh.Begins != "" || sh.Lacks != nil
-	case json.Number:
+	case jsontext.Value: // a number
 		return sh.Kind == "number" || sh.Kind == "scalar" || sh.Kind == "data"
 	case bool:
 		return sh.Kind == "bool" || sh.Kind == "scalar" || sh.Kind == "data" || sh.Kind == "schema"

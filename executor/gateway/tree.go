@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // What a body of JSON may be made of. Agents send some thousand values, and more as a
@@ -37,113 +39,95 @@ func (o object) get(name string) any {
 // errTree is why a body isn't understood.
 var errTree = errors.New("the body isn't one JSON document with each name once")
 
+// MarshalJSONTo writes the members in their order.
+func (o object) MarshalJSONTo(e *jsontext.Encoder) error {
+	err := e.WriteToken(jsontext.BeginObject)
+	for _, m := range o {
+		err = errors.Join(err, e.WriteToken(jsontext.String(m.name)), json.MarshalEncode(e, m.value))
+	}
+	return errors.Join(err, e.WriteToken(jsontext.EndObject))
+}
+
 // readTree reads one JSON document, in which nothing has two meanings: no name comes
 // twice in an object, and nothing follows it. An object becomes an object, a list a
-// []any, a number a json.Number.
+// []any, a number a jsontext.Value with its digits as they were sent. Half a surrogate, which
+// agents send of a text that they cut, becomes U+FFFD.
 func readTree(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, errTree
 	}
-	t := &treeReader{d: json.NewDecoder(bytes.NewReader(data))}
-	t.d.UseNumber()
-	v, err := t.value(0)
+	t := &treeReader{d: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))}
+	v, err := t.value()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errTree, err)
 	}
-	if _, err := t.d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := t.d.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, errTree
 	}
 	return v, nil
 }
 
 type treeReader struct {
-	d      *json.Decoder
+	d      *jsontext.Decoder
 	values int
 }
 
 var errTreeSize = fmt.Errorf("it is deeper than %d, or has more than %d values", maxDepth, maxValues)
 
-func (t *treeReader) value(depth int) (any, error) {
-	if t.values++; depth > maxDepth || t.values > maxValues {
+func (t *treeReader) value() (any, error) {
+	if t.values++; t.d.StackDepth() > maxDepth || t.values > maxValues {
 		return nil, errTreeSize
 	}
-	token, err := t.d.Token()
-	if err != nil {
-		return nil, err
+	token, err := t.d.ReadToken()
+	switch token.Kind() {
+	case '{':
+		return t.object()
+	case '[':
+		return t.list()
+	case '"':
+		return token.String(), nil
+	case '0':
+		return jsontext.Value(token.String()), nil
+	case 't', 'f':
+		return token.Bool(), nil
 	}
-	switch token {
-	case json.Delim('{'):
-		return t.object(depth)
-	case json.Delim('['):
-		list := []any{}
-		for t.d.More() {
-			v, err := t.value(depth + 1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err := t.d.Token()
-		return list, err
-	}
-	return token, nil
+	return nil, err // nil for null
 }
 
-func (t *treeReader) object(depth int) (any, error) {
-	o, seen := object{}, map[string]bool{}
-	for t.d.More() {
-		token, err := t.d.Token()
+func (t *treeReader) object() (any, error) {
+	o := object{}
+	for t.d.PeekKind() != '}' {
+		token, err := t.d.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		name, _ := token.(string) // a decoder takes nothing else there
-		if seen[name] {
-			return nil, fmt.Errorf("%q is there twice", clean(name))
-		}
-		seen[name] = true
-		v, err := t.value(depth + 1)
+		name := token.String()
+		v, err := t.value()
 		if err != nil {
 			return nil, err
 		}
 		o = append(o, member{name, v})
 	}
-	_, err := t.d.Token()
+	_, err := t.d.ReadToken()
 	return o, err
 }
 
-// writeTree writes what readTree has read.
-func writeTree(v any) []byte {
-	var b bytes.Buffer
-	appendTree(&b, v)
-	return b.Bytes()
+func (t *treeReader) list() (any, error) {
+	list := []any{}
+	for t.d.PeekKind() != ']' {
+		v, err := t.value()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := t.d.ReadToken()
+	return list, err
 }
 
-func appendTree(b *bytes.Buffer, v any) {
-	switch v := v.(type) {
-	case object:
-		b.WriteByte('{')
-		for i, m := range v {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			appendTree(b, m.name)
-			b.WriteByte(':')
-			appendTree(b, m.value)
-		}
-		b.WriteByte('}')
-	case []any:
-		b.WriteByte('[')
-		for i, e := range v {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			appendTree(b, e)
-		}
-		b.WriteByte(']')
-	default:
-		e := json.NewEncoder(b)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // a text, a number that was read, true, false or null
-		b.Truncate(b.Len() - 1)
-	}
+// writeTree writes what readTree has read, or words of our own. A letter that was cut in two
+// is replaced.
+func writeTree(v any) []byte {
+	data, _ := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.EscapeForJS(true)) // each name is there once
+	return data
 }

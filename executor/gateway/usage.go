@@ -1,12 +1,13 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Basis says what a [Usage] was taken from.
@@ -156,7 +157,7 @@ func modelName(text string) string {
 // whole is a number of a body; false for one that isn't from 1 to most, or is spelled in
 // another way than by its digits.
 func whole(v any, most int64) (int64, bool) {
-	text, _ := v.(json.Number)
+	text, _ := v.(jsontext.Value)
 	n, err := strconv.ParseInt(text.String(), 10, 64)
 	return n, err == nil && n >= 1 && n <= most
 }

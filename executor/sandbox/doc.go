@@ -1,5 +1,5 @@
 // Package sandbox isolates one tree of untrusted processes: a builder, or the
-// runner of a contract's checks (DESIGN §7, seed 001). It knows nothing of
+// runner of a contract's checks (seed 001). It knows nothing of
 // tasks. It is one of the few packages that may start processes.
 //
 // # What a program finds

@@ -144,11 +144,11 @@ type Deps struct {
 	// nil for nobody.
 	Healed func(tasks []int64)
 	// Ended is called once for every cycle that ended with a report.
-	Ended func(Cycle)
+	Ended func(EndedRun)
 }
 
-// Cycle is one ended execution, for the log of execution cycles.
-type Cycle struct {
+// EndedRun is one ended execution, for the log of execution cycles.
+type EndedRun struct {
 	Task   int64
 	From   int64  // ledger sequence of the cycle's first record
 	Report []byte // canonical JSON of the compliance report
@@ -181,7 +181,7 @@ type ContractFile struct {
 	Read func() ([]byte, error)
 }
 
-// The places of a task's refs (DESIGN §4).
+// The places of a task's refs.
 const (
 	DefaultRefPrefix    = "refs/writ/task/"
 	DefaultChangePrefix = replay.ChangePrefix

@@ -1,5 +1,5 @@
 // Package supervisor drives a task: it observes, asks the kernel, records,
-// acts, and takes the outcome as its next input (DESIGN §3).
+// acts, and takes the outcome as its next input.
 //
 // One call of [Task.Tick] is one request of the task's kernel and at most one
 // effect. The same code runs on the happy path and in recovery: what a process

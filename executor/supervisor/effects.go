@@ -36,7 +36,7 @@ func plain(oid git.OID) string {
 }
 
 // nextDate is the committer date of the commit that follows HEAD: now, and
-// never earlier than what it follows (REQUIREMENTS A28).
+// never earlier than what it follows (conformance A28).
 func (c *observation) nextDate() int64 {
 	return lease.NextCommitterSeconds(c.event.CommitterSeconds, c.clock.WallMs)
 }
@@ -55,7 +55,7 @@ func (c *observation) stateTree(objs *git.Objects) (git.OID, error) {
 }
 
 // prepareIssue composes one effect on the issue. HEAD is read once more right
-// before it: forge writes have no compare-and-swap (DESIGN §3), and what slips
+// before it: forge writes have no compare-and-swap, and what slips
 // through all the same is put right by the next look.
 func (t *Task) prepareIssue(c *cycle) *effect {
 	e, a := *c.decision.Issue, c.decision.Action

@@ -86,8 +86,8 @@ func (o *observer) seedAt(ctx context.Context, tree git.OID) (kernel.SeedPack, e
 	return pack, nil
 }
 
-// revised is what a revision begins with.
-type revised struct {
+// revisionWork is what a revision begins with.
+type revisionWork struct {
 	over     *deliveredWork
 	revision kernel.Revision
 }
@@ -190,7 +190,7 @@ func (o *observer) listComments(ctx context.Context, c *observation, seen *appro
 	if f.Faults, f.Left = list.Faults, list.Left; len(f.Faults) > 0 {
 		return nil
 	}
-	k := &revised{over: d, revision: kernel.Revision{
+	k := &revisionWork{over: d, revision: kernel.Revision{
 		Fix: list.Fix, Fixes: f.Run, Origin: string(d.origin), Text: list.Text, Said: list.Said, Earlier: pack.Told(),
 	}}
 	if err := o.show(ctx, k); err != nil {
@@ -264,7 +264,7 @@ func (o *observer) countComments(ctx context.Context, c *observation, seen *appr
 }
 
 // show renders from git what the comments point at.
-func (o *observer) show(ctx context.Context, k *revised) error {
+func (o *observer) show(ctx context.Context, k *revisionWork) error {
 	for n, at := range k.revision.Fix.Comments {
 		if at.Place == nil {
 			continue
@@ -386,7 +386,7 @@ func (w *worker) revises(c *cycle, r *run) {
 // nothing of its own.
 func (r *run) goesOver(c *cycle) {
 	r.over, r.fixes, r.fix, r.refreshAct = c.fix.over, c.decision.Fixes, c.decision.Fix, c.facts.Fix.Act
-	r.refreshInterruptions, r.was, r.stray = c.decision.RefreshInterruptions, &refreshed{commit: c.head, event: c.event}, c.change
+	r.refreshInterruptions, r.was, r.stray = c.decision.RefreshInterruptions, &replacedResult{commit: c.head, event: c.event}, c.change
 }
 
 // trustedOf is the base that a revision is prepared from; nil where that is the base of the
@@ -417,13 +417,13 @@ func (i *tracker) outdone(ctx context.Context, c *observation, a approval.Asked)
 		if err != nil {
 			return false, nil //nolint:nilerr // what lies below says nothing
 		}
-		switch act := said(ev, kernel.TrailerRefreshAct); {
+		switch act := trailer(ev, kernel.TrailerRefreshAct); {
 		case act == a.ID:
-			return newer && ev.State != kernel.HeadWorking && said(ev, kernel.TrailerRefreshInterruptions) != "", nil
+			return newer && ev.State != kernel.HeadWorking && trailer(ev, kernel.TrailerRefreshInterruptions) != "", nil
 		case !kernel.NewerAct(act, a.ID):
 			return newer, nil
 		}
-		newer = newer || said(ev, kernel.TrailerFixes) != ""
+		newer = newer || trailer(ev, kernel.TrailerFixes) != ""
 	}
 	return false, nil
 }

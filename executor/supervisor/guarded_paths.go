@@ -91,11 +91,11 @@ func (w *worker) prepareSealedWait(ctx context.Context, c *cycle) (*effect, erro
 	if err != nil {
 		return nil, err
 	}
-	e := w.pushed(c, r.id, &push{
+	e := w.pushEffect(c, r.id, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
 		bare: w.bare, unshelves: !w.bare,
 		won: func() {
-			w.ended(r.from, data)
+			w.reportEnd(r.from, data)
 			w.setRun(nil)
 		},
 		failed: func() { w.bare = false },
@@ -122,8 +122,8 @@ func HeldAt(ctx context.Context, repo Repo, world string, at git.OID) (*Held, er
 	switch {
 	case err != nil:
 		return nil, err
-	case said(ev, kernel.TrailerWaitingFor) == kernel.WaitPaths:
-	case ev.State != kernel.HeadWorking && said(ev, kernel.TrailerRefreshInterruptions) != "" && len(commit.Parents) == 1:
+	case trailer(ev, kernel.TrailerWaitingFor) == kernel.WaitPaths:
+	case ev.State != kernel.HeadWorking && trailer(ev, kernel.TrailerRefreshInterruptions) != "" && len(commit.Parents) == 1:
 		at = commit.Parents[0]
 	default:
 		return nil, nil

@@ -176,14 +176,14 @@ func (o *observer) madeAgain(ctx context.Context, c *observation, objs *git.Obje
 	if err != nil || made == c.verified() {
 		return made, err
 	}
-	return o.reapplied(ctx, &refreshed{commit: c.head, event: c.event}, c.head.Tree, objs, c.head.Committer)
+	return o.reapplied(ctx, &replacedResult{commit: c.head, event: c.event}, c.head.Tree, objs, c.head.Committer)
 }
 
 // reapplied adds the commit by which somebody delivers the work that the evidence of a
 // result tells of, on the base of the seed pack in another tree, or in its own; "" where it
 // can't be made. A run that applies delivered work on another base seals nothing: the bytes
 // are in what it replaces.
-func (o *observer) reapplied(ctx context.Context, of *refreshed, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
+func (o *observer) reapplied(ctx context.Context, of *replacedResult, inputs git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
 	work, err := o.workAt(ctx, of.commit.Tree)
 	if err != nil || !work.ok {
 		return "", err
@@ -194,7 +194,7 @@ func (o *observer) reapplied(ctx context.Context, of *refreshed, inputs git.OID,
 			return "", gitTrouble(err)
 		}
 		if v := pack.Revision; v != nil {
-			d, err := o.readDelivered(ctx, git.OID(said(of.event, kernel.TrailerChange)), git.OID(v.Origin))
+			d, err := o.readDelivered(ctx, git.OID(trailer(of.event, kernel.TrailerChange)), git.OID(v.Origin))
 			if err != nil {
 				return "", gitTrouble(err)
 			}
@@ -258,7 +258,7 @@ func (o *observer) mergedAgain(ctx context.Context, list []kernel.MergedFile) (m
 // remade adds the commit by which somebody delivers what lies sealed in a tree, or else
 // in our store; "" where nothing does.
 func (o *observer) remade(ctx context.Context, tree git.OID, objs *git.Objects, who git.Person) (git.OID, error) {
-	l := &left{}
+	l := &leftWork{}
 	err := o.leftAt(ctx, tree, l)
 	if err == nil && l.files == nil {
 		err = o.leftInStore(ctx, "", l)

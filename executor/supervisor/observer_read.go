@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/writbot/writ/compliance/contract"
 	"github.com/writbot/writ/compliance/replay"
@@ -28,70 +26,77 @@ import (
 // observation is what a request goes by: everything that was read for it, and what the
 // kernel decides on. Who composes an effect only reads it.
 type observation struct {
-	id       string
-	request  kernel.Request
-	clock    lease.Clock
-	facts    kernel.Facts
-	intake   *Intake
+	id      string
+	request kernel.Request
+	clock   lease.Clock
+	task    *subject
+	facts   kernel.Facts
+	intake  *Intake
+	staged  []kernel.Draft // proposals and outcomes that are recorded first
+	headSeen
+	runSeen
+	issueSeen
+	changeSeen
+}
+
+// headSeen is what was read at the state ref and below it.
+type headSeen struct {
 	head     git.Commit
-	acts     worldref.Standing // who counts
-	below    git.Commit        // under an unlisted writer's lease: the task's state
 	event    lease.Event
+	acts     worldref.Standing // whose commits count
+	below    git.Commit        // the task's state under the lease of an unlisted writer
+	inputs   []git.Entry       // the tree of the lease at HEAD
 	unpushed map[string][]byte // sealed work of the lease at HEAD that only our store has
-	inputs   []git.Entry       // of that lease's tree
-	change   git.OID           // at the change branch
-	stray    git.OID           // that, where it is what a run of this task delivered and HEAD doesn't tell of
-	unheard  bool              // the issue couldn't be asked before accepted work is pushed
-	noBase   *noBaseError      // why nobody knows the contract: the issue is only told of that
-	onItsWay bool              // see [kernel.Facts]
-	ended    bool              // the issue tells how the task ended
-	inWay    string            // a branch beside which it can't be, "" for none
-	refInWay string            // a ref beside which the state ref, which isn't there, can't be, "" for none
+	was      *replacedResult   // the result below a lease that is to replace it
+	origin   git.OID           // the base that revised work at HEAD was first delivered on, "" of other work
+	waited   *awaitedResult    // the result at HEAD, where its change is merged
 	retry    *kernel.Retry
-	evidence replay.Evidence    // once judged
-	last     *push              // of ours that won, where no look had shown it before
-	again    bool               // it was made again, and taken
-	answer   *kernel.Outcome    // of an own push that was unknown until now
-	staged   []kernel.Draft     // proposals and outcomes to be recorded first
-	shown    *kernel.IssueFacts // the issue, where it was read
-	// What the issue is to say: the text of comment and change, and the change's page.
-	text, changeURL string
-	changeText      string
-	turnedDown      bool              // the work that HEAD tells of
-	waited          *waited           // the result at HEAD, where its change is merged
-	was             *refreshed        // below a lease that is to replace it
-	pages           string            // where the repository's pages are, "" if that isn't known
-	check           forge.Check       // that the change's commit is owed
-	said            replies           // writ's answers to commands, as the issue shows them
-	toldSeq         int64             // the highest number of a state commit that the issue tells of
-	toldWait        string            // the act of which the issue tells why its work waits for room, "" for none
-	replies         map[int64]wording // to be given, by the command's comment
-	left            *left             // what an interrupted run has sealed, where it was asked for
-	fresh           *fresh            // delivered work, made again on the base as it is now, where that was asked for
-	fix             *revised          // what a revision of it begins with, where that was asked for
-	outdone         map[int64]bool    // commands for which a newer one counts, by their comment
-	anewSince       string            // the act that took back what was approved anew since, "" for none
-	reviewed        bool              // what people said of the change was read
-	origin          git.OID           // base that revised work at HEAD was first delivered on, "" of other work
-	task            *subject
+	onItsWay bool         // see [kernel.Facts]
+	refInWay string       // a ref beside which the state ref, which isn't there, can't be, "" for none
+	noBase   *noBaseError // why nobody knows the contract: the issue is only told of that
 }
 
-// cycle is one request in flight: what was seen, what was decided, what came of it.
-type cycle struct {
-	observation
-	sealed   canon.Sealed // the facts, once all is seen
-	judged   *kernel.Judgement
-	late     []kernel.Draft // records that the decision makes
-	broken   error          // the effect's bytes could not be made
-	decision kernel.Decision
-	effect   *effect
-	outcome  *kernel.Outcome
-	wrote    forge.Comment // that the effect wrote
-	forgeErr error
+// runSeen is what was read of our own run, and of the work that a claim begins with.
+type runSeen struct {
+	evidence replay.Evidence // of a run that is judged
+	last     *push           // our push that won, where no look had shown it before
+	again    bool            // a push was made again, and taken
+	answer   *kernel.Outcome // the answer of an own push that was unknown until now
+	left     *leftWork       // what an interrupted run has sealed, where it was asked for
+	fresh    *freshWork      // delivered work, made again on the base as it is now, where that was asked for
+	fix      *revisionWork   // what a revision of delivered work begins with, where that was asked for
 }
 
-// observe reads everything that the decision depends on. HEAD is read over git;
-// issue and contract are read again at every request, so that an edit is seen.
+// issueSeen is what the issue shows, and what it is to say.
+type issueSeen struct {
+	shown     *kernel.IssueFacts // the issue, where it was read
+	unheard   bool               // the issue couldn't be asked before accepted work is pushed
+	ended     bool               // the issue tells how the task ended
+	text      string             // what the status comment is to say
+	pages     string             // where the repository's pages are, "" if that isn't known
+	said      replies            // writ's answers to commands, as the issue shows them
+	replies   map[int64]wording  // answers that are to be given, by the command's comment
+	toldSeq   int64              // the highest number of a state commit that the issue tells of
+	toldWait  string             // the act of which the issue tells why its work waits, "" for none
+	outdone   map[int64]bool     // commands for which a newer one counts, by their comment
+	anewSince string             // the act that took back what was approved anew since, "" for none
+}
+
+// changeSeen is what was read of the change and its branch, and what the change is to say.
+type changeSeen struct {
+	change     git.OID // the commit at the change branch
+	inWay      string  // a branch beside which the change branch can't be, "" for none
+	stray      git.OID // the commit at the change branch, where a run of this task delivered it and HEAD doesn't tell of it
+	changeText string
+	changeURL  string      // the change's page
+	turnedDown bool        // people turned down the work that HEAD tells of
+	check      forge.Check // the check that the change's commit is owed
+	reviewed   bool        // what people said of the change was read
+}
+
+// observe reads everything that the decision depends on. HEAD is read over git. Without a
+// run, issue and contract are read again at every request, so that an edit is seen; with
+// one, as [observer.readPinned] says.
 func (o *observer) observe(ctx context.Context, req kernel.Request, actor string) (*observation, error) {
 	c, err := o.observeOnce(ctx, req, actor)
 	if errors.Is(err, errMovedOn) { // once: a server may show another HEAD for ever
@@ -111,7 +116,7 @@ func (o *observer) observeOnce(ctx context.Context, req kernel.Request, actor st
 	}
 	refs, err := o.look(ctx, c)
 	if c.again {
-		refs, err = o.look(ctx, c) // nothing else is to be waited for
+		refs, err = o.look(ctx, c) // what the first look made again shows in the next
 	}
 	if err != nil {
 		return nil, err
@@ -179,7 +184,7 @@ func (o *observer) noteSecond(ctx context.Context, c *observation) error {
 	return err
 }
 
-// movedSince is [errMovedOn] where the issue tells of a later HEAD because somebody pushed
+// movedSince returns [errMovedOn] if the issue tells of a later HEAD because somebody pushed
 // it and told of it after HEAD was read: then nobody set the task back.
 func (o *observer) movedSince(ctx context.Context, h kernel.HeadFacts) error {
 	if h.Told == 0 {
@@ -188,97 +193,13 @@ func (o *observer) movedSince(ctx context.Context, h kernel.HeadFacts) error {
 	return o.stillAt(ctx, h.OID)
 }
 
-// readWork reads the task, and the work that HEAD or the live run has.
-func (o *observer) readWork(ctx context.Context, c *observation, issue Issue) error {
-	if issue.seen != nil { // what was answered with a no doesn't count later
-		issue.seen.TurnedDown = c.facts.View.TurnedDown
-	}
-	if err := o.readSealed(ctx, c); err != nil {
-		return err
-	}
-	if err := o.readRefresh(ctx, c, issue.seen); err != nil {
-		return err
-	}
-	if err := o.readFix(ctx, c, issue.seen); err != nil {
-		return err
-	}
-	o.readTask(c, issue)
-	if o.worker.run == nil { // the terms decide what is next, and that whether a claim is wanted
-		if err := o.readPaths(ctx, c, issue.seen); err != nil {
-			return err
-		}
-		o.readRoom(ctx, c)
-	}
-	for _, read := range []func(context.Context, *observation) error{o.worker.readUnpushed, o.readStray} {
-		if err := read(ctx, c); err != nil {
-			return err
-		}
-	}
-	c.facts.Policy = append(c.facts.Policy, o.refsFree(c)...)
-	o.changeMoved(ctx, c)
-	if err := o.fixStands(ctx, c, issue.seen); err != nil {
-		return err
-	}
-	if err := o.readRun(ctx, c); err != nil || o.worker.run == nil {
-		return err
-	}
-	return o.readPaths(ctx, c, issue.seen)
-}
-
-// changeMoved: the change whose branch a run is to replace was merged, closed or pushed to
-// while it ran. It is asked once more right before the push.
-func (o *observer) changeMoved(ctx context.Context, c *observation) {
-	r := o.worker.run
-	if r == nil || r.refreshes+r.fixes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
-		return
-	}
-	found, err := o.tracker.findChange(forge.Urgent(ctx), r.intake.baseBranch())
-	switch {
-	case forge.IsReason(err, forge.NotFound), err == nil && found.State != forge.ChangeOpen:
-		r.ruling.refused, r.again = []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: o.tracker.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}, 0
-	case err != nil:
-		c.unheard = true
-		o.say("the change can't be looked at for now: %v", err)
-	}
-}
-
-// readFile reads one file of a state commit's tree; nil if it isn't there.
-func (sj *subject) readFile(ctx context.Context, tree git.OID, name string) ([]byte, error) {
-	list, err := sj.s.deps.Repo.Tree(ctx, tree)
-	if err != nil {
-		return nil, err
-	}
-	var data []byte
-	for _, e := range list.Entries {
-		if e.Path == name && e.Mode == git.ModeFile {
-			err = sj.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, b []byte) error { data = b; return nil })
-		}
-	}
-	return data, err
-}
-
-func closed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
-// runID is the run that a record of this request concerns.
-func (c *cycle) runID() string {
-	switch {
-	case c.facts.Run != nil:
-		return c.facts.Run.RunID
-	case c.effect != nil && c.effect.run != "":
-		return c.effect.run
-	}
-	return c.facts.Head.RunID
-}
-
-func (c *observation) stage(kind kernel.Kind, run string, body any) {
-	c.staged = append(c.staged, kernel.Draft{Kind: kind, Task: c.task.number, Run: run, Body: body})
+// onItsWay reports whether a push of an earlier process may still reach the state ref: its
+// answer wasn't heard, and HEAD is where it found it.
+func (o *observer) onItsWay(head git.OID) bool {
+	return slices.ContainsFunc(o.s.world.UnknownIntents(o.number), func(x world.OpenIntent) bool {
+		i := x.Intent
+		return i.Ref == o.StateRef() && i.New != "" && i.Old == plain(head)
+	})
 }
 
 // readIssue reads the contract, then the task's text, and holds one against the
@@ -404,79 +325,6 @@ func (o *observer) readPinned(ctx context.Context, c *observation, refs git.Refs
 	return issue, err
 }
 
-// readTold reads what the issue tells of the task: of which run, and whether a person
-// asks anew for what was done.
-func (o *observer) readTold(ctx context.Context, c *observation, issue Issue) (err error) {
-	said := o.told(issue.seen)
-	c.facts.Told, c.toldSeq = said.at > 0, said.seq
-	if said.seq > c.facts.Head.Seq && o.worker.run == nil {
-		c.facts.Head.Told = said.seq
-	}
-	if c.facts.Head.Behind, err = o.behind(ctx, c.facts.Head, c.facts.View, said.run); err != nil {
-		return err
-	}
-	if err := o.leaveToTeller(ctx, c, said); err != nil {
-		return err
-	}
-	if err := o.readMissing(ctx, c); err != nil {
-		return err
-	}
-	if c.facts.Undone, err = o.tracker.undone(ctx, c, issue); err != nil {
-		return err
-	}
-	c.facts.Head.Reapproved = o.reapproved(issue, c.facts) || c.facts.Undone
-	if c.facts.Head.Reapproved && o.worker.run == nil && c.urges(issue) {
-		c.facts.Head.Reapproved, c.facts.Head.Urged = false, true
-	}
-	return o.readView(ctx, c, issue, said.at)
-}
-
-// urges reports whether who approved anew only says again that the text is to be done of
-// which HEAD keeps the work: that is for the instance that has it, and for no other.
-func (c *observation) urges(issue Issue) bool {
-	h := c.facts.Head
-	return h.Kept && issue.Said == "" && c.intake.Approval.Digest == h.Approval
-}
-
-// readView reads what the fold knows of the task. Where a person asked on the
-// forge to move on from somebody else's commit, that is recorded first (case
-// L12). Where nothing was seen of a task that the issue tells of, a request that was
-// made before that was told isn't about it.
-func (o *observer) readView(ctx context.Context, c *observation, issue Issue, toldAt int64) (err error) {
-	o.s.locked(func() {
-		c.facts.View, c.facts.Now = o.view(), o.virtualNow(c.clock)
-		if !issue.Retry || issue.ByBot || !kernel.NewerAct(issue.Act, c.facts.View.Act) || !kernel.NeedsRepair(c.facts) && !c.facts.Undone ||
-			c.facts.Head.OID == "" && !kernel.NewerAct(issue.Act, strconv.FormatInt(toldAt, 10)+"/told") {
-			return
-		}
-		err = o.s.resume(ctx, o.number, kernel.OperatorAct{Actor: issue.Actor, Reason: "/writ retry", Head: resumedAt(c.facts.Head.OID), ActID: issue.Act})
-		c.facts.View = o.view()
-	})
-	return err
-}
-
-// reapproved reports whether a person approved anew while HEAD stood where it
-// stands: at the keyboard by running the task again, on a forge by an act after
-// the one that HEAD rests on. A bot's act is none, for bots that answer one
-// another would go on for ever (case I6).
-func (o *observer) reapproved(issue Issue, f kernel.Facts) bool {
-	head := f.Head
-	if r := o.worker.run; r != nil && r.waitsAtHead() {
-		return o.worker.beganAnew(r, issue)
-	}
-	if issue.Act == "" {
-		return issue.Anew && head.WaitingFor == kernel.WaitApproval && head.OID == *o.first
-	}
-	if issue.ByBot || len(issue.Human) > 0 || !f.HeadCounts() || !kernel.NewerAct(issue.Act, head.Act) {
-		return false
-	}
-	switch kernel.TaskState(head.State) {
-	case kernel.TaskWaiting, kernel.TaskBlocked, kernel.TaskRetryPending:
-		return true
-	}
-	return head.State == kernel.HeadStalled
-}
-
 // readTask fills in the facts of issue, contract and environment. A run is
 // judged by what was pinned at its claim; only the digest is compared anew.
 func (o *observer) readTask(c *observation, issue Issue) {
@@ -496,7 +344,7 @@ func (o *observer) readTask(c *observation, issue Issue) {
 	c.facts.TakenBack, c.facts.OnItsWay, c.facts.LagUntil = issue.TakenBack, c.onItsWay, o.lagUntil(c.clock)
 	c.facts.Policy = slices.Concat(c.facts.Policy, o.worker.refused, o.secretsIn(in))
 	c.facts.Mended = o.worker.mendedSince(c) || o.worker.equippedSince(c)
-	c.facts.BaseMoved = c.facts.Head.AwaitsEnvironment() && said(c.event, kernel.TrailerBase) != string(in.BaseCommit)
+	c.facts.BaseMoved = c.facts.Head.AwaitsEnvironment() && trailer(c.event, kernel.TrailerBase) != string(in.BaseCommit)
 	if c.facts.Refused = o.worker.ruling.refused; len(c.facts.Refused) > 0 {
 		c.facts.RuleWait = ruleWait(c.facts.Head, c.headAt())
 	}
@@ -512,21 +360,45 @@ func ruleWait(h kernel.HeadFacts, headAt int64) int64 {
 	return min(wait, ruleAgain.Milliseconds())
 }
 
-// readRoom reads what a run needs, where a claim is wanted.
-func (o *observer) readRoom(ctx context.Context, c *observation) {
-	if in := c.intake; kernel.WantsClaim(c.facts) {
-		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outwardFaults(in), o.baseFaults(c))
-		o.s.locked(func() { o.readBudget(c) })
+// headFacts are HEAD's, with what this installation knows of it.
+func (o *observer) headFacts(ctx context.Context, c *observation, oid git.OID) (head kernel.HeadFacts, err error) {
+	if head, err = o.readHead(ctx, c, oid); err != nil {
+		return head, err
 	}
+	if err := o.worker.keyOver(c); err != nil {
+		return head, err
+	}
+	if err := o.lackingAct(ctx, c, head); err != nil {
+		return head, err
+	}
+	if err := o.own(c, head, c.facts.View); err != nil {
+		return head, err
+	}
+	if head.Lost, err = o.worker.lost(ctx, c, head); err != nil {
+		return head, err
+	}
+	if head.Lost && o.worker.unseen != nil {
+		if head.Owed = o.worker.unseen.owed; o.halted() {
+			head.Owed = cmp.Or(head.Owed, &kernel.OwedFacts{Refused: []kernel.Violation{}})
+		}
+	}
+	if o.first == nil {
+		o.first = &head.OID
+	}
+	if o.worker.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
+		head.Predecessor = true // who had this ledger before is dead
+	}
+	return head, nil
 }
 
-// outwardFaults are the contract's limits on models that nobody would hold, and the hosts that
-// checks and preparation ask for and can't reach. They are said before a builder is paid.
-func (o *observer) outwardFaults(in *Intake) []kernel.Violation {
-	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
-		return append(x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare), x.Unheld(o.s.cfg.Repository, in.Spec.Builder, in.Budgets)...)
+// lackingAct is [Supervisor.LackingAct] where somebody else's HEAD counts: what the ref has
+// is less than others saw, and the act that is lacking may have revoked his key. Who saw it
+// puts it back.
+func (o *observer) lackingAct(ctx context.Context, c *observation, head kernel.HeadFacts) error {
+	if o.s.deps.Acts == nil || !head.Trusted() || head.Trust != kernel.TrustListed {
+		return nil
 	}
-	return nil
+	return o.s.LackingAct(ctx, c.acts, o.s.underAct(o.StateRef(), c.head))
 }
 
 // readHead reads the commit at HEAD and what it says. A commit that can be read
@@ -551,122 +423,6 @@ func (o *observer) readHead(ctx context.Context, c *observation, oid git.OID) (k
 		}
 	}
 	return h, err
-}
-
-// maxRefreshLeases bounds the leases of a run that are looked through for what it is to
-// replace: a day of one every ten seconds.
-const maxRefreshLeases = 8640
-
-// readRefreshed reads the delivered result below a lease that is to replace it, which is
-// put back where that comes to nothing. One that doesn't count any more isn't.
-func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.HeadFacts) error {
-	over := cmp.Or(h.Refreshes, h.Fixes)
-	if h.State != kernel.HeadWorking || over == "" || !h.Trusted() || o.worker.run == nil && !h.LeaseExpired {
-		return nil
-	}
-	var was *refreshed
-	if o.worker.run != nil {
-		was = o.worker.run.was
-	}
-	if was == nil {
-		commit, ev, err := c.head, c.event, error(nil)
-		for range maxRefreshLeases {
-			if err != nil || ev.State != kernel.HeadWorking || ev.RunID != h.RunID || len(commit.Parents) != 1 {
-				break
-			}
-			if commit, err = o.s.deps.Repo.Commit(ctx, commit.Parents[0]); err == nil {
-				ev, err = eventOf(commit, false)
-			}
-		}
-		if err != nil && gitTrouble(err) != nil {
-			return err
-		}
-		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || said(ev, kernel.TrailerRun) != over {
-			h.Unrestorable = &kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: h.OID, Detail: "The result that this lease is to replace can't be read below it."}
-			return nil //nolint:nilerr // which is said
-		}
-		was = &refreshed{commit: commit, event: ev}
-	}
-	if !o.listedHere(c, was.event, was.commit) {
-		_, signer := o.s.trust(was.commit, o.StateRef(), c.acts)
-		h.Unrestorable = &kernel.Violation{Code: kernel.CodeLeaseUntrusted, Subject: h.OID, Detail: "This lease is to replace the result " + string(was.commit.OID) + ", signed by " + signer + ", which isn't listed, or not any more."}
-		return nil
-	}
-	if was.tree.Entries == nil {
-		var err error
-		if was.tree, err = o.s.deps.Repo.Tree(ctx, was.commit.Tree); err != nil {
-			return err
-		}
-	}
-	c.was = was
-	return nil
-}
-
-// sealedAt reads what lies sealed in the tree of a state commit, without its files; zero for
-// nothing that can be read.
-func sealedAt(ctx context.Context, repo Repo, at git.OID) (m sealed.Manifest, err error) {
-	tree, err := repo.Tree(ctx, at)
-	if err != nil {
-		return m, gitTrouble(err)
-	}
-	files, err := filesOf(ctx, repo, slices.DeleteFunc(slices.Clone(tree.Entries), func(e git.Entry) bool { return e.Path != sealed.File }))
-	if err != nil || files[sealed.File] == nil {
-		return m, err
-	}
-	if m, err = sealed.Decode(files[sealed.File]); err != nil {
-		return sealed.Manifest{}, nil //nolint:nilerr // whoever goes on with it says so
-	}
-	return m, nil
-}
-
-// readOrigin reads on which base the work at HEAD was first delivered, where that is a
-// revision: the base that HEAD names is then the commit that was revised.
-func (o *observer) readOrigin(ctx context.Context, c *observation, h kernel.HeadFacts) error {
-	if !h.Trusted() || said(c.event, kernel.TrailerFixes) == "" {
-		return nil
-	}
-	pack, err := o.seedAt(ctx, c.head.Tree)
-	if r := pack.Revision; err == nil && r != nil {
-		c.origin = git.OID(r.Origin)
-	}
-	return err
-}
-
-// witnessed is [Witnessed] of a task that nothing runs of here.
-func (o *observer) witnessed(ctx context.Context, c *observation, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
-	if o.worker.run != nil {
-		return nil, nil
-	}
-	return Witnessed(ctx, o.s.deps.Repo, o.s.standing(c.intake.runners).Witnessed(o.StateRef()), h, c.facts.View)
-}
-
-// Witnessed is the state commit that an act names where HEAD lacks it, and nothing was seen
-// of the task here: what was seen says more.
-func Witnessed(ctx context.Context, repo Repo, named string, h kernel.HeadFacts, v kernel.TaskView) (*kernel.WitnessedFacts, error) {
-	if v.Seen != "" || v.Unshown != "" || named == "" || named == h.OID {
-		return nil, nil
-	}
-	if h.OID != "" {
-		below, more, err := repo.Log(ctx, []git.OID{git.OID(h.OID)}, nil, maxTold)
-		switch code := git.CodeOf(err); {
-		case errors.Is(err, git.ErrWrongType), code == git.CodeObjectMissing, code == git.CodeObjectInvalid, code == git.CodeCommitAmbiguous: // nobody's state
-		case err != nil:
-			return nil, err
-		case len(more) > 0, slices.ContainsFunc(below, func(k git.Commit) bool { return string(k.OID) == named }):
-			return nil, nil
-		}
-	}
-	w := &kernel.WitnessedFacts{OID: named}
-	was, err := repo.Commit(ctx, git.OID(named))
-	if code := git.CodeOf(err); code == git.CodeObjectMissing || code == git.CodeObjectInvalid || code == git.CodeCommitAmbiguous {
-		return w, nil // it is named all the same
-	} else if err != nil {
-		return nil, err
-	}
-	if stamp, err := kernel.ReadStamp(lease.Parse(was.Message).Trailers); err == nil {
-		w.Seq = stamp.Seq
-	}
-	return w, nil
 }
 
 // readCommit reads the commit at HEAD.
@@ -715,23 +471,6 @@ func eventOf(c git.Commit, ambiguous bool) (lease.Event, error) {
 	})
 }
 
-// boundTrailers limits what trailers can do. A due time lies within the largest
-// back-off from its commit (see [subject.dated]), whatever a clock said, and that of an untrusted
-// writer counts for nothing: he could freeze a task.
-func boundTrailers(b kernel.Budgets, committedMs int64, h *kernel.HeadFacts) {
-	if !h.Trusted() {
-		h.NotBefore = 0
-		h.Attempt, h.Interruptions = min(h.Attempt, b.Attempts), min(h.Interruptions, b.Interruptions)
-		return
-	}
-	const rounding = 1000 // trailers are whole seconds, rounded up
-	most := b.RetryBackoffMaxMs
-	if h.AwaitsRule() {
-		most = kernel.RuleLeft
-	}
-	h.NotBefore = min(h.NotBefore, committedMs+most+rounding)
-}
-
 // readParent finds the commit that HEAD was put on, where the numbers leave open
 // whether that is the one seen last.
 func (o *observer) readParent(ctx context.Context, c *observation, commit git.Commit, h *kernel.HeadFacts) error {
@@ -777,8 +516,8 @@ func (o *observer) readBelow(ctx context.Context, c *observation, commit git.Com
 // through: three hours of heartbeats. A task with more of them waits for a person.
 const maxUnlisted = 256
 
-// trustedBelow is the first commit below HEAD that is trusted and bound here; its id
-// is the fact [kernel.HeadFacts.Parent]. None is no error.
+// trustedBelow is the first commit below HEAD that is trusted and bound here, whose id
+// becomes the fact [kernel.HeadFacts.Parent]. None is no error: the fact stays empty.
 func (o *observer) trustedBelow(ctx context.Context, c *observation, commit git.Commit, h *kernel.HeadFacts) (git.Commit, error) {
 	for range maxUnlisted {
 		if len(commit.Parents) == 0 {
@@ -803,6 +542,18 @@ func (o *observer) trustedBelow(ctx context.Context, c *observation, commit git.
 		}
 	}
 	return git.Commit{}, nil
+}
+
+// judgeLease asks lease arithmetic about a lease that isn't our live run's.
+func (o *observer) judgeLease(c *observation, h *kernel.HeadFacts) {
+	if h.State != kernel.HeadWorking || (o.worker.run != nil && h.OID == string(o.worker.run.head)) {
+		return
+	}
+	obs := o.sighting(c, h.OID)
+	h.Predecessor = o.worker.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == o.s.cfg.RunnerID
+	v := lease.Judge(c.event, obs, c.clock, o.s.cfg.Lease, h.Predecessor)
+	h.Unrenewed = o.worker.run == nil && o.worker.lapsed != "" && h.OID == string(o.worker.lapsed)
+	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.MayTakeOver, v.UntilWallMs, string(v.Reason)
 }
 
 // sighting is since when this instance has seen HEAD where it is.
@@ -830,29 +581,27 @@ func (sj *subject) dated(c *observation, seconds int64, head string) int64 {
 	return (c.clock.WallMs - (c.clock.BootMs - seen.FirstSeenBootMs)) / 1000 * 1000
 }
 
-// judgeLease asks lease arithmetic about a lease that isn't our live run's.
-func (o *observer) judgeLease(c *observation, h *kernel.HeadFacts) {
-	if h.State != kernel.HeadWorking || (o.worker.run != nil && h.OID == string(o.worker.run.head)) {
+// boundTrailers limits what trailers can do. A due time lies within the largest
+// back-off from its commit (see [subject.dated]), whatever a clock said, and that of an untrusted
+// writer counts for nothing: he could freeze a task.
+func boundTrailers(b kernel.Budgets, committedMs int64, h *kernel.HeadFacts) {
+	if !h.Trusted() {
+		h.NotBefore = 0
+		h.Attempt, h.Interruptions = min(h.Attempt, b.Attempts), min(h.Interruptions, b.Interruptions)
 		return
 	}
-	obs := o.sighting(c, h.OID)
-	h.Predecessor = o.worker.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == o.s.cfg.RunnerID
-	v := lease.Judge(c.event, obs, c.clock, o.s.cfg.Lease, h.Predecessor)
-	h.Unrenewed = o.worker.run == nil && o.worker.lapsed != "" && h.OID == string(o.worker.lapsed)
-	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.MayTakeOver, v.UntilWallMs, string(v.Reason)
+	const rounding = 1000 // trailers are whole seconds, rounded up
+	most := b.RetryBackoffMaxMs
+	if h.AwaitsRule() {
+		most = kernel.RuleLeft
+	}
+	h.NotBefore = min(h.NotBefore, committedMs+most+rounding)
 }
 
 // readTrailers takes Writ's own trailers. Numbers that can't be read count as
-// zero; a trailer only ever restricts what may be done.
+// zero.
 func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
-	get := func(key string) string {
-		for _, tr := range ev.Extra() {
-			if tr.Key == key {
-				return tr.Value
-			}
-		}
-		return ""
-	}
+	get := func(key string) string { return trailer(ev, key) }
 	number := func(key string) int64 {
 		n, err := strconv.ParseInt(get(key), 10, 64)
 		if err != nil || n < 0 || n > maxTrailerNumber {
@@ -894,9 +643,9 @@ func readTrailers(h *kernel.HeadFacts, ev lease.Event) {
 	}
 }
 
-// maxTrailerNumber bounds numbers in trailers: beyond any count or date, and
+// maxTrailerNumber bounds numbers in trailers: the last second that a date may have. It is
 // small enough to be multiplied by a thousand.
-const maxTrailerNumber = 253402300799
+const maxTrailerNumber = lease.MaxCommitterSeconds
 
 // maxActBytes bounds the id of an act.
 const maxActBytes = 128
@@ -909,82 +658,193 @@ func faultWords(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
-// headFacts are HEAD's, with what this installation knows of it.
-func (o *observer) headFacts(ctx context.Context, c *observation, oid git.OID) (head kernel.HeadFacts, err error) {
-	if head, err = o.readHead(ctx, c, oid); err != nil {
-		return head, err
-	}
-	if err := o.worker.keyOver(c); err != nil {
-		return head, err
-	}
-	if err := o.lackingAct(ctx, c, head); err != nil {
-		return head, err
-	}
-	if err := o.own(c, head, c.facts.View); err != nil {
-		return head, err
-	}
-	if head.Lost, err = o.worker.lost(ctx, c, head); err != nil {
-		return head, err
-	}
-	if head.Lost && o.worker.unseen != nil {
-		if head.Owed = o.worker.unseen.owed; o.halted() {
-			head.Owed = cmp.Or(head.Owed, &kernel.OwedFacts{Refused: []kernel.Violation{}})
-		}
-	}
-	if o.first == nil {
-		o.first = &head.OID
-	}
-	if o.worker.run == nil && head.Kept && head.Trust == kernel.TrustOwn {
-		head.Predecessor = true // who had this ledger before is dead
-	}
-	return head, nil
-}
+// maxRefreshLeases bounds the leases of a run that are looked through for what it is to
+// replace: a day of one every ten seconds.
+const maxRefreshLeases = 8640
 
-// lackingAct is [Supervisor.LackingAct] where somebody else's HEAD counts: what the ref has
-// is less than others saw, and the act that is lacking may have revoked his key. Who saw it
-// puts it back.
-func (o *observer) lackingAct(ctx context.Context, c *observation, head kernel.HeadFacts) error {
-	if o.s.deps.Acts == nil || !head.Trusted() || head.Trust != kernel.TrustListed {
+// readRefreshed reads the delivered result below a lease that is to replace it, which is
+// put back where that comes to nothing. One that doesn't count any more isn't.
+func (o *observer) readRefreshed(ctx context.Context, c *observation, h *kernel.HeadFacts) error {
+	over := cmp.Or(h.Refreshes, h.Fixes)
+	if h.State != kernel.HeadWorking || over == "" || !h.Trusted() || o.worker.run == nil && !h.LeaseExpired {
 		return nil
 	}
-	return o.s.LackingAct(ctx, c.acts, o.s.underAct(o.StateRef(), c.head))
-}
-
-// onItsWay reports whether a push of an earlier process may still reach the state ref: its
-// answer wasn't heard, and HEAD is where it found it.
-func (o *observer) onItsWay(head git.OID) bool {
-	return slices.ContainsFunc(o.s.world.UnknownIntents(o.number), func(x world.OpenIntent) bool {
-		i := x.Intent
-		return i.Ref == o.StateRef() && i.New != "" && i.Old == plain(head)
-	})
-}
-
-// readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
-// dispatch ends with.
-func (o *observer) readRetry(ctx context.Context, c *observation) error {
+	var was *replacedResult
 	if o.worker.run != nil {
+		was = o.worker.run.was
+	}
+	if was == nil {
+		commit, ev, err := c.head, c.event, error(nil)
+		for range maxRefreshLeases {
+			if err != nil || ev.State != kernel.HeadWorking || ev.RunID != h.RunID || len(commit.Parents) != 1 {
+				break
+			}
+			if commit, err = o.s.deps.Repo.Commit(ctx, commit.Parents[0]); err == nil {
+				ev, err = eventOf(commit, false)
+			}
+		}
+		if err != nil && gitTrouble(err) != nil {
+			return err
+		}
+		if state := (kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: trailer(ev, kernel.TrailerWaitingFor)}); err != nil || !state.Accepted() || trailer(ev, kernel.TrailerRun) != over {
+			h.Unrestorable = &kernel.Violation{Code: kernel.CodeEvidenceInvalid, Subject: h.OID, Detail: "The result that this lease is to replace can't be read below it."}
+			return nil //nolint:nilerr // which is said
+		}
+		was = &replacedResult{commit: commit, event: ev}
+	}
+	if !o.listedHere(c, was.event, was.commit) {
+		_, signer := o.s.trust(was.commit, o.StateRef(), c.acts)
+		h.Unrestorable = &kernel.Violation{Code: kernel.CodeLeaseUntrusted, Subject: h.OID, Detail: "This lease is to replace the result " + string(was.commit.OID) + ", signed by " + signer + ", which isn't listed, or not any more."}
 		return nil
 	}
-	switch c.facts.Head.State {
-	case string(kernel.TaskRetryPending), string(kernel.TaskWaiting), kernel.HeadStalled:
-	default:
-		return nil
-	}
-	if !c.facts.HeadCounts() {
-		return nil // a stranger's words don't reach a builder this way
-	}
-	pack := replay.Pack{}
-	var err error
-	for _, name := range []string{replay.FileRetry, replay.FileSeedPack} {
-		if pack[name], err = o.readFile(ctx, c.head.Tree, name); err != nil {
+	if was.tree.Entries == nil {
+		var err error
+		if was.tree, err = o.s.deps.Repo.Tree(ctx, was.commit.Tree); err != nil {
 			return err
 		}
 	}
-	var r kernel.Retry
-	if err := canon.UnmarshalCanonical(replay.PriorRetry(pack), &r); err != nil {
-		return nil //nolint:nilerr // a retry without its data is still a retry
+	c.was = was
+	return nil
+}
+
+// sealedAt reads what lies sealed in the tree of a state commit, without its files; zero for
+// nothing that can be read.
+func sealedAt(ctx context.Context, repo Repo, at git.OID) (m sealed.Manifest, err error) {
+	tree, err := repo.Tree(ctx, at)
+	if err != nil {
+		return m, gitTrouble(err)
 	}
-	c.retry = &r
+	files, err := filesOf(ctx, repo, slices.DeleteFunc(slices.Clone(tree.Entries), func(e git.Entry) bool { return e.Path != sealed.File }))
+	if err != nil || files[sealed.File] == nil {
+		return m, err
+	}
+	if m, err = sealed.Decode(files[sealed.File]); err != nil {
+		return sealed.Manifest{}, nil //nolint:nilerr // whoever goes on with it says so
+	}
+	return m, nil
+}
+
+// readOrigin reads on which base the work at HEAD was first delivered, where that is a
+// revision: the base that HEAD names is then the commit that was revised.
+func (o *observer) readOrigin(ctx context.Context, c *observation, h kernel.HeadFacts) error {
+	if !h.Trusted() || trailer(c.event, kernel.TrailerFixes) == "" {
+		return nil
+	}
+	pack, err := o.seedAt(ctx, c.head.Tree)
+	if r := pack.Revision; err == nil && r != nil {
+		c.origin = git.OID(r.Origin)
+	}
+	return err
+}
+
+// witnessed is [Witnessed] of a task that nothing runs of here.
+func (o *observer) witnessed(ctx context.Context, c *observation, h kernel.HeadFacts) (*kernel.WitnessedFacts, error) {
+	if o.worker.run != nil {
+		return nil, nil
+	}
+	return Witnessed(ctx, o.s.deps.Repo, o.s.standing(c.intake.runners).Witnessed(o.StateRef()), h, c.facts.View)
+}
+
+// Witnessed is the state commit that an act names where HEAD lacks it, and nothing was seen
+// of the task here: what was seen says more.
+func Witnessed(ctx context.Context, repo Repo, named string, h kernel.HeadFacts, v kernel.TaskView) (*kernel.WitnessedFacts, error) {
+	if v.Seen != "" || v.Unshown != "" || named == "" || named == h.OID {
+		return nil, nil
+	}
+	if h.OID != "" {
+		below, more, err := repo.Log(ctx, []git.OID{git.OID(h.OID)}, nil, maxTold)
+		switch code := git.CodeOf(err); {
+		case errors.Is(err, git.ErrWrongType), code == git.CodeObjectMissing, code == git.CodeObjectInvalid, code == git.CodeCommitAmbiguous: // nobody's state
+		case err != nil:
+			return nil, err
+		case len(more) > 0, slices.ContainsFunc(below, func(k git.Commit) bool { return string(k.OID) == named }):
+			return nil, nil
+		}
+	}
+	w := &kernel.WitnessedFacts{OID: named}
+	was, err := repo.Commit(ctx, git.OID(named))
+	if code := git.CodeOf(err); code == git.CodeObjectMissing || code == git.CodeObjectInvalid || code == git.CodeCommitAmbiguous {
+		return w, nil // it is named all the same
+	} else if err != nil {
+		return nil, err
+	}
+	if stamp, err := kernel.ReadStamp(lease.Parse(was.Message).Trailers); err == nil {
+		w.Seq = stamp.Seq
+	}
+	return w, nil
+}
+
+// readWork reads the task, and the work that HEAD or the live run has.
+func (o *observer) readWork(ctx context.Context, c *observation, issue Issue) error {
+	if issue.seen != nil { // what was answered with a no doesn't count later
+		issue.seen.TurnedDown = c.facts.View.TurnedDown
+	}
+	if err := o.readSealed(ctx, c); err != nil {
+		return err
+	}
+	if err := o.readRefresh(ctx, c, issue.seen); err != nil {
+		return err
+	}
+	if err := o.readFix(ctx, c, issue.seen); err != nil {
+		return err
+	}
+	o.readTask(c, issue)
+	if o.worker.run == nil { // the terms decide what is next, and that whether a claim is wanted
+		if err := o.readPaths(ctx, c, issue.seen); err != nil {
+			return err
+		}
+		o.readEnvironment(ctx, c)
+	}
+	for _, read := range []func(context.Context, *observation) error{o.worker.readUnpushed, o.readStray} {
+		if err := read(ctx, c); err != nil {
+			return err
+		}
+	}
+	c.facts.Policy = append(c.facts.Policy, o.refsFree(c)...)
+	if vs := o.endedChange(ctx, c); vs != nil {
+		o.worker.run.ruling.refused, o.worker.run.again = vs, 0
+	}
+	if err := o.fixStands(ctx, c, issue.seen); err != nil {
+		return err
+	}
+	if err := o.readRun(ctx, c); err != nil || o.worker.run == nil {
+		return err
+	}
+	return o.readPaths(ctx, c, issue.seen)
+}
+
+// readEnvironment reads what a run needs, where a claim is wanted.
+func (o *observer) readEnvironment(ctx context.Context, c *observation) {
+	if in := c.intake; kernel.WantsClaim(c.facts) {
+		c.facts.Environment = slices.Concat(o.s.deps.Executor.Environment(ctx, in.Spec.Builder), o.outwardFaults(in), o.baseFaults(c))
+		o.s.locked(func() { o.readBudget(c) })
+	}
+}
+
+// outwardFaults are the contract's limits on models that nobody would hold, and the hosts that
+// checks and preparation ask for and can't reach. They are said before a builder is paid.
+func (o *observer) outwardFaults(in *Intake) []kernel.Violation {
+	if x, ok := o.s.deps.Executor.(executor.Outward); ok {
+		return append(x.Reach(o.s.cfg.Repository, in.Checks, in.Prepare), x.Unheld(o.s.cfg.Repository, in.Spec.Builder, in.Budgets)...)
+	}
+	return nil
+}
+
+// endedChange is the violation of a change that was merged or closed while a run was to
+// replace what is on its branch. It is asked for once more right before the push.
+func (o *observer) endedChange(ctx context.Context, c *observation) []kernel.Violation {
+	r := o.worker.run
+	if r == nil || r.refreshes+r.fixes == "" || r.phase != kernel.PhaseJudged || c.request != kernel.RequestTick || len(r.ruling.refused) > 0 {
+		return nil
+	}
+	found, err := o.tracker.findChange(forge.Urgent(ctx), r.intake.baseBranch())
+	switch {
+	case forge.IsReason(err, forge.NotFound), err == nil && found.State != forge.ChangeOpen:
+		return []kernel.Violation{{Code: kernel.CodeSuperseded, Subject: o.tracker.changeBranch(), Detail: "Its change was merged or closed meanwhile."}}
+	case err != nil:
+		c.unheard = true
+		o.say("the change can't be looked at for now: %v", err)
+	}
 	return nil
 }
 
@@ -1017,7 +877,7 @@ func (o *observer) readRun(ctx context.Context, c *observation) error {
 			return err
 		}
 		if rf.Starts() {
-			rf.Dispatch = r.contractMoved(c)
+			rf.Dispatch = r.movedContract(c)
 		}
 	}
 	c.facts.Run = rf
@@ -1049,116 +909,50 @@ func (o *observer) judgeWhole(ctx context.Context, r *run) ([]kernel.Violation, 
 	return r.whole, nil
 }
 
-const (
-	// tellerTime is how long what only the issue tells of is left to who told it: the
-	// server that is asked for HEAD may be a replica that lags.
-	tellerTime = 10 * time.Minute
-	// tellerMost bounds it where another installation contradicts again and again what this
-	// one then says.
-	tellerMost = 24 * time.Hour
-)
-
-// lastTold is what writ's account wrote last on the issue of how the task stands.
-type lastTold struct {
-	run     string // "" for none: then there was no state
-	at      int64  // on the forge's clock, Unix milliseconds
-	seq     int64  // the highest number of a state commit that was told of
-	kept    string // the run of the comment that is kept where there are several
-	keptSeq int64  // the number that it tells of, 0 for none: it tells of what changes all the time
-	doubt   bool   // they say that the state was set back: nobody vouches for them
-}
-
-// teller is the patience with who told of what HEAD doesn't show.
-type teller struct {
-	at    int64 // of the words, on the forge's clock
-	since int64 // when they count as written, Unix milliseconds
-	wait  time.Duration
-	spoke bool   // it ran out, and this installation went on
-	held  string // HEAD, at which it began
-
-	head, run string // of which was looked up
-	lacks     bool   // the head has the run neither at it nor below
-}
-
-// LagError says that the issue tells of more than the server shows, and that this is left
-// to who told it.
-type LagError struct{ Words string }
-
-func (e *LagError) Error() string { return "supervisor: " + e.Words }
-
-// leaveToTeller is a [LagError] where nothing but the issue says that the task went on, and
-// that was told just now. Whoever reads an old copy of the repository must neither say that
-// somebody set the task back, nor write over what is newer.
-func (o *observer) leaveToTeller(ctx context.Context, c *observation, said lastTold) error {
-	h := c.facts.Head
-	if o.worker.run != nil || said.run == "" || said.doubt || said.kept == h.Run() && said.keptSeq <= h.Seq {
+// readRetry reads, at the HEAD of a failed or interrupted attempt, what the next
+// dispatch ends with.
+func (o *observer) readRetry(ctx context.Context, c *observation) error {
+	if o.worker.run != nil {
 		return nil
 	}
-	ahead, err := o.onlyTold(ctx, c, said)
-	now, w := c.clock.WallMs, &o.worker.teller
-	switch {
-	case err != nil:
-		return err
-	case !ahead && w.held != h.OID:
-		w.wait, w.spoke = 0, false // the server shows what came since
-		return nil
-	case !ahead:
+	switch c.facts.Head.State {
+	case string(kernel.TaskRetryPending), string(kernel.TaskWaiting), kernel.HeadStalled:
+	default:
 		return nil
 	}
-	if w.held = h.OID; w.at != said.at {
-		if w.wait = max(w.wait, tellerTime); w.spoke {
-			w.wait = min(2*w.wait, tellerMost)
+	if !c.facts.HeadCounts() {
+		return nil // a stranger's words don't reach a builder this way
+	}
+	pack := replay.Pack{}
+	var err error
+	for _, name := range []string{replay.FileRetry, replay.FileSeedPack} {
+		if pack[name], err = o.readFile(ctx, c.head.Tree, name); err != nil {
+			return err
 		}
-		w.at, w.since, w.spoke = said.at, min(said.at, now), false
 	}
-	if w.since+w.wait.Milliseconds() <= now {
-		w.spoke = true
-		return nil
+	var r kernel.Retry
+	if err := canon.UnmarshalCanonical(replay.PriorRetry(pack), &r); err != nil {
+		return nil //nolint:nilerr // a retry without its data is still a retry
 	}
-	if err := o.stillAt(ctx, h.OID); err != nil {
-		return err
-	}
-	return &LagError{fmt.Sprintf("the issue tells of run %s, and the server doesn't show it: it lags behind, or the state was set back; it is looked at again", said.run)}
+	c.retry = &r
+	return nil
 }
 
-// onlyTold reports whether HEAD would count, or be gone on with, but for what the issue
-// tells of.
-func (o *observer) onlyTold(ctx context.Context, c *observation, said lastTold) (bool, error) {
-	f := c.facts
-	if kernel.NeedsRepair(f) {
-		f.Told, f.Head.Told, f.Head.Behind = false, 0, false
-		return !kernel.NeedsRepair(f), nil
+// readFile reads one file of a state commit's tree; nil if it isn't there.
+func (sj *subject) readFile(ctx context.Context, tree git.OID, name string) ([]byte, error) {
+	list, err := sj.s.deps.Repo.Tree(ctx, tree)
+	if err != nil {
+		return nil, err
 	}
-	run := said.kept
-	if said.keptSeq > 0 || f.View.Seen == "" || !f.HeadCounts() {
-		return false, nil
-	}
-	if w := &o.worker.teller; w.head != f.Head.OID || w.run != run {
-		has, err := o.hasBelow(ctx, f.Head, func(was kernel.HeadFacts) bool { return was.Run() == run })
-		if err != nil {
-			return false, err
+	var data []byte
+	for _, e := range list.Entries {
+		if e.Path == name && e.Mode == git.ModeFile {
+			err = sj.s.deps.Repo.Blobs(ctx, []git.OID{e.OID}, func(_ git.OID, b []byte) error { data = b; return nil })
 		}
-		if !has {
-			o.s.locked(func() { has = o.s.world.Dispatched(run) }) // our own, which was lost
-		}
-		w.head, w.run, w.lacks = f.Head.OID, run, !has
 	}
-	return o.worker.teller.lacks, nil
+	return data, err
 }
 
-// stillAt is [errMovedOn] where HEAD isn't there any more.
-func (o *observer) stillAt(ctx context.Context, head string) error {
-	refs, err := o.s.deps.Repo.Refs(ctx, o.StateRef())
-	if err == nil && plain(refs.OID(o.StateRef())) != plain(git.OID(head)) {
-		err = errMovedOn
-	}
-	return err
-}
-
-// lagUntil is until when nothing is claimed, Unix milliseconds; 0 for none.
-func (o *observer) lagUntil(now lease.Clock) int64 {
-	if o.worker.lagged.until <= now.BootMs {
-		return 0
-	}
-	return now.WallMs + o.worker.lagged.until - now.BootMs
+func (c *observation) stage(kind kernel.Kind, run string, body any) {
+	c.staged = append(c.staged, kernel.Draft{Kind: kind, Task: c.task.number, Run: run, Body: body})
 }

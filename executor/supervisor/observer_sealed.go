@@ -30,13 +30,13 @@ const (
 	maxBaseMoves = 10_000
 )
 
-// left is what an interrupted run has sealed, as it was read again under one HEAD, base
+// leftWork is what an interrupted run has sealed, as it was read again under one HEAD, base
 // and contract.
-type left struct {
+type leftWork struct {
 	head       string
 	tip        git.OID
 	governance canon.Digest
-	revised    *revised // what a revision would begin with that goes on with it; nil for none
+	revised    *revisionWork // what a revision would begin with that goes on with it; nil for none
 
 	facts    *kernel.SealedFacts // nil where there is none
 	work     sealed.Work
@@ -75,10 +75,10 @@ func (o *observer) readSealedFix(ctx context.Context, c *observation) error {
 }
 
 // leftOf reads what was left, unless that was read under the same terms before.
-func (o *observer) leftOf(ctx context.Context, c *observation, k *revised, read func(context.Context, *observation, *left) error) error {
+func (o *observer) leftOf(ctx context.Context, c *observation, k *revisionWork, read func(context.Context, *observation, *leftWork) error) error {
 	l := o.left
 	if l == nil || l.head != c.facts.Head.OID || l.tip != c.intake.BaseCommit || l.governance != c.intake.Governance || !l.revises(k) {
-		l = &left{head: c.facts.Head.OID, tip: c.intake.BaseCommit, governance: c.intake.Governance, revised: k}
+		l = &leftWork{head: c.facts.Head.OID, tip: c.intake.BaseCommit, governance: c.intake.Governance, revised: k}
 		if err := read(ctx, c, l); err != nil {
 			return err
 		}
@@ -92,20 +92,20 @@ func (o *observer) leftOf(ctx context.Context, c *observation, k *revised, read 
 }
 
 // revises reports whether what was left was read for this very revision, or for none.
-func (l *left) revises(k *revised) bool {
+func (l *leftWork) revises(k *revisionWork) bool {
 	return l.revised == nil && k == nil || l.revised != nil && k != nil && same(l.revised.revision, k.revision)
 }
 
 // readLeftFix fills in what was left of a revision.
-func (o *observer) readLeftFix(ctx context.Context, c *observation, l *left) error {
+func (o *observer) readLeftFix(ctx context.Context, c *observation, l *leftWork) error {
 	below, err := o.s.deps.Repo.Commit(ctx, c.head.Parents[0])
 	if err != nil {
 		return gitTrouble(err)
 	}
 	f := c.facts.Fix
 	under, err := eventOf(below, false)
-	if err != nil || under.State != kernel.HeadWorking || said(under, kernel.TrailerFixes) != f.Run ||
-		said(under, kernel.TrailerFix) != string(f.Digest) || said(under, kernel.TrailerRefreshAct) != f.Act {
+	if err != nil || under.State != kernel.HeadWorking || trailer(under, kernel.TrailerFixes) != f.Run ||
+		trailer(under, kernel.TrailerFix) != string(f.Digest) || trailer(under, kernel.TrailerRefreshAct) != f.Act {
 		return nil //nolint:nilerr // it is the lease of no such revision
 	}
 	if err := o.leftAt(ctx, below.Tree, l); err != nil {
@@ -115,7 +115,7 @@ func (o *observer) readLeftFix(ctx context.Context, c *observation, l *left) err
 }
 
 // readLeft fills in what was left.
-func (o *observer) readLeft(ctx context.Context, c *observation, l *left) error {
+func (o *observer) readLeft(ctx context.Context, c *observation, l *leftWork) error {
 	if err := o.leftAt(ctx, c.head.Tree, l); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (o *observer) readLeft(ctx context.Context, c *observation, l *left) error 
 
 // judgeLeft judges what was left under a lease, which is looked for in our store where no
 // tree had it.
-func (o *observer) judgeLeft(ctx context.Context, c *observation, l *left, under lease.Event, listed bool) error {
+func (o *observer) judgeLeft(ctx context.Context, c *observation, l *leftWork, under lease.Event, listed bool) error {
 	if run := dispatchedOf(under); l.files == nil && run != "" { // the very run that the lease was for
 		if err := o.leftInStore(ctx, run, l); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (o *observer) judgeLeft(ctx context.Context, c *observation, l *left, under
 
 // judgeChecked: what the checks are said to have passed is this very tree, and they are
 // those of the task.
-func (l *left) judgeChecked() error {
+func (l *leftWork) judgeChecked() error {
 	k := l.work.Checked
 	if k == nil {
 		return nil
@@ -184,12 +184,12 @@ func (l *left) judgeChecked() error {
 	return nil
 }
 
-func (l *left) fault(code kernel.Code, detail string) {
+func (l *leftWork) fault(code kernel.Code, detail string) {
 	l.facts.Faults = append(l.facts.Faults, kernel.Violation{Code: code, Subject: l.facts.Run, Detail: detail})
 }
 
 // read takes the work and its seed pack from the bytes.
-func (l *left) read() (err error) {
+func (l *leftWork) read() (err error) {
 	if l.work, err = sealed.Read(l.files); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (l *left) read() (err error) {
 }
 
 // describe are the facts that the work itself gives.
-func (l *left) describe() {
+func (l *leftWork) describe() {
 	d := l.work.Dispatch
 	l.facts.Run, l.facts.Attempt, l.facts.Approval = d.RunID, d.Attempt, l.pack.Approval.Digest
 	l.facts.Governance, l.facts.Base = l.pack.Pins.Governance, l.pack.Pins.BaseCommit
@@ -213,7 +213,7 @@ func (l *left) describe() {
 }
 
 // leftAt reads sealed work from the tree of a state commit.
-func (o *observer) leftAt(ctx context.Context, id git.OID, l *left) error {
+func (o *observer) leftAt(ctx context.Context, id git.OID, l *leftWork) error {
 	tree, err := o.s.deps.Repo.Tree(ctx, id)
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (o *observer) leftAt(ctx context.Context, id git.OID, l *left) error {
 // HEAD is the word that a lease was broken or given back, and copies the tree of that
 // lease: whoever wrote the lease has sealed the work, and must be listed himself. Waits
 // for a rule may stand between them, with the same tree.
-func (o *observer) sealedUnder(ctx context.Context, c *observation, l *left) (ev lease.Event, listed bool, err error) {
+func (o *observer) sealedUnder(ctx context.Context, c *observation, l *leftWork) (ev lease.Event, listed bool, err error) {
 	if c.facts.Head.AwaitsSealed() {
 		return c.event, true, nil // HEAD brought the work itself
 	}
@@ -267,18 +267,18 @@ func (o *observer) sealedUnder(ctx context.Context, c *observation, l *left) (ev
 
 // takenFor reports whether a lease was taken for the run that was dispatched, or for one
 // that went on with it.
-func (l *left) takenFor(ev lease.Event) bool {
-	return said(ev, kernel.TrailerDispatch) == string(l.facts.Dispatch) && dispatchedOf(ev) == l.facts.Run
+func (l *leftWork) takenFor(ev lease.Event) bool {
+	return trailer(ev, kernel.TrailerDispatch) == string(l.facts.Dispatch) && dispatchedOf(ev) == l.facts.Run
 }
 
 // dispatchedOf is the run that was dispatched of those that a lease, or the wait that was
 // put on it, is for.
 func dispatchedOf(ev lease.Event) string {
-	return cmp.Or(said(ev, kernel.TrailerResumes), ev.RunID, said(ev, kernel.TrailerRun))
+	return cmp.Or(trailer(ev, kernel.TrailerResumes), ev.RunID, trailer(ev, kernel.TrailerRun))
 }
 
-// said is what a trailer says, "" where it isn't there.
-func said(ev lease.Event, key string) string {
+// trailer is the value of a trailer, "" where it isn't there.
+func trailer(ev lease.Event, key string) string {
 	for _, tr := range ev.Extra() {
 		if tr.Key == key {
 			return tr.Value
@@ -310,7 +310,7 @@ func gitTrouble(err error) error {
 }
 
 // readWanted reads what was left from its entries.
-func (o *observer) readWanted(ctx context.Context, wanted []git.Entry, l *left) error {
+func (o *observer) readWanted(ctx context.Context, wanted []git.Entry, l *leftWork) error {
 	files, err := filesOf(ctx, o.s.deps.Repo, wanted)
 	if err != nil {
 		return err
@@ -344,7 +344,7 @@ func filesOf(ctx context.Context, repo Repo, wanted []git.Entry) (map[string][]b
 }
 
 // leftInStore takes what we could not push before of a run, "" for any.
-func (o *observer) leftInStore(ctx context.Context, run string, l *left) error {
+func (o *observer) leftInStore(ctx context.Context, run string, l *leftWork) error {
 	kept, err := o.worker.unpushed(ctx, run)
 	if err == nil && kept != nil {
 		l.stored, l.files, l.packData, l.contract = true, kept.Files, kept.SeedPack, kept.Contract
@@ -354,7 +354,7 @@ func (o *observer) leftInStore(ctx context.Context, run string, l *left) error {
 
 // judgeTerms: what the work was made under is what a claim would pin now, and the
 // dispatch is the one that follows from it.
-func (o *observer) judgeTerms(c *observation, l *left) {
+func (o *observer) judgeTerms(c *observation, l *leftWork) {
 	p, in := l.pack, c.intake
 	if p.World != o.s.cfg.World || p.Task != o.number || p.Pins.Governance != canon.Sum(l.contract) {
 		l.fault(kernel.CodeEvidenceInvalid, "It is of another task, or its contract is not the one that it names.")
@@ -392,7 +392,7 @@ func same(a, b any) bool {
 
 // judgeBase: the commit that the work was made on still is the base, or below it. A base
 // that was rewritten holds it no more. That of a revision is the delivered commit.
-func (o *observer) judgeBase(ctx context.Context, c *observation, l *left) error {
+func (o *observer) judgeBase(ctx context.Context, c *observation, l *leftWork) error {
 	pinned := git.OID(l.pack.Pins.BaseCommit)
 	if k := l.revised; k != nil {
 		if l.base = k.over.tree; pinned != k.over.commit {
@@ -426,7 +426,7 @@ func (o *observer) judgeBase(ctx context.Context, c *observation, l *left) error
 
 // judgeSealed judges scope and size again, as if the builder's workspace were read once
 // more. What a change of mode alone leaves is hashed from the base.
-func (o *observer) judgeSealed(ctx context.Context, c *observation, l *left) error {
+func (o *observer) judgeSealed(ctx context.Context, c *observation, l *leftWork) error {
 	rules := o.rulesOf(ctx, c.intake.Scope, l.pack.Budgets)
 	rules.LockSources = l.pack.LockSources // as the run was judged and as a replay does it
 	s, err := scope.New(scopeEntries(l.base), rules)
@@ -452,7 +452,7 @@ func (o *observer) judgeSealed(ctx context.Context, c *observation, l *left) err
 
 // judgeModes hashes the files of which the mode alone was changed: nothing that lies
 // sealed has their bytes.
-func (o *observer) judgeModes(ctx context.Context, l *left) error {
+func (o *observer) judgeModes(ctx context.Context, l *leftWork) error {
 	of := map[git.OID][]kernel.Change{}
 	for _, ch := range l.work.Diff.Changes {
 		if ch.Op == kernel.OpMode {

@@ -50,7 +50,7 @@ func (o Outage) Code() kernel.Code { return cmp.Or(o.Cause, kernel.CodeForgeUnab
 
 // outage knows whether the world's server works, by what all tasks of the world
 // met. While it doesn't, one task tries for all of them, and the first that
-// succeeds wakes the others (DESIGN §5).
+// succeeds wakes the others.
 type outage struct {
 	mu    sync.Mutex
 	down  bool

@@ -134,9 +134,9 @@ func named(paths []string) string {
 	return strings.Join(words, "")
 }
 
-// fresh is the delivered work at HEAD, made again on the base as it is now under one
+// freshWork is the delivered work at HEAD, made again on the base as it is now under one
 // contract.
-type fresh struct {
+type freshWork struct {
 	head, tip  git.OID
 	governance canon.Digest
 
@@ -176,7 +176,7 @@ func (o *observer) readRefresh(ctx context.Context, c *observation, seen *approv
 	}
 	tip := c.intake.BaseCommit
 	if k := o.fresh; k == nil || string(k.head) != h.OID || k.tip != tip || k.governance != c.intake.Governance {
-		k = &fresh{head: git.OID(h.OID), tip: tip, governance: c.intake.Governance}
+		k = &freshWork{head: git.OID(h.OID), tip: tip, governance: c.intake.Governance}
 		if err := o.makeAgain(ctx, c, k); err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func (o *observer) keptFromRefresh(ctx context.Context, c *observation) ([]kerne
 
 // makeAgain makes the delivered work again on the base as it is now, from the evidence at
 // HEAD and the bytes of the change, and judges it as a workspace that holds them.
-func (o *observer) makeAgain(ctx context.Context, c *observation, k *fresh) error {
+func (o *observer) makeAgain(ctx context.Context, c *observation, k *freshWork) error {
 	fault := func(code kernel.Code, subject, detail string) error {
 		k.faults = append(k.faults, kernel.Violation{Code: code, Subject: subject, Detail: detail})
 		return nil
@@ -283,7 +283,7 @@ func (o *observer) makeAgain(ctx context.Context, c *observation, k *fresh) erro
 		return err
 	}
 	k.dispatch, k.dispatchBytes = work.dispatch, work.dispatchBytes
-	if !work.ok || string(canon.Sum(work.dispatchBytes)) != said(c.event, kernel.TrailerDispatch) || work.diff.Run != k.dispatch.RunID {
+	if !work.ok || string(canon.Sum(work.dispatchBytes)) != trailer(c.event, kernel.TrailerDispatch) || work.diff.Run != k.dispatch.RunID {
 		return fault(kernel.CodeEvidenceInvalid, c.facts.Head.LastRun, "The evidence at HEAD doesn't hold the verified work, or can't be read.")
 	}
 	changes := work.diff.Changes
@@ -348,7 +348,7 @@ func (o *observer) workAt(ctx context.Context, tree git.OID) (w verifiedWork, er
 }
 
 // judgeAgain judges scope and size, as for work that is made now.
-func (o *observer) judgeAgain(ctx context.Context, c *observation, k *fresh, on replay.Rebase) error {
+func (o *observer) judgeAgain(ctx context.Context, c *observation, k *freshWork, on replay.Rebase) error {
 	s, err := scope.New(scopeEntries(c.intake.base), o.rulesOf(ctx, c.intake.Scope, c.intake.Budgets))
 	if err != nil {
 		k.faults = append(k.faults, kernel.Violation{Code: kernel.CodeEnvBase, Detail: err.Error()})
@@ -402,8 +402,8 @@ func (o *observer) contentsOf(ctx context.Context, on replay.Rebase) (map[string
 	return out, err
 }
 
-// refreshed is a delivered result that a run is to replace.
-type refreshed struct {
+// replacedResult is a delivered result that a run is to replace.
+type replacedResult struct {
 	commit git.Commit
 	event  lease.Event
 	tree   git.Tree
@@ -415,7 +415,7 @@ type refreshed struct {
 func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	was, h, d := c.was, c.facts.Head, c.decision
 	data, err := canon.Marshal(replay.RefreshRecord{
-		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: cmp.Or(h.Refreshes, h.Fixes), Fix: h.Fix, Base: said(c.event, kernel.TrailerBase), Act: h.RefreshAct,
+		Kind: replay.KindRefresh, Run: h.RunID, Refreshes: cmp.Or(h.Refreshes, h.Fixes), Fix: h.Fix, Base: trailer(c.event, kernel.TrailerBase), Act: h.RefreshAct,
 		Interrupted: d.AsksAgain && d.RefreshWaits == "" || slices.Contains(d.Codes, kernel.CodeInterruptionsSpent), Codes: d.Codes, Violations: boundViolations(d.Violations),
 	})
 	if err != nil {
@@ -431,7 +431,7 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	tr.ledger, tr.refreshAct = string(w.s.deps.Ledger.Chain().Head.Hash), h.RefreshAct
 	tr.refreshOwed, tr.refreshInterruptions, tr.refreshWaits, tr.notBefore = d.AsksAgain, d.RefreshInterruptions, d.RefreshWaits, d.NotBefore
 	head, run := git.OID(h.OID), w.run
-	parent, seq, late := head, c.facts.NextSeq(), stated{}
+	parent, seq, late := head, c.facts.NextSeq(), madeCommit{}
 	if d.AsksAgain {
 		inputs, work := c.inputs, c.unpushed
 		if run != nil && run.fixes != "" && d.RefreshWaits == kernel.WaitPaths { // with the word of the checks that it passed
@@ -451,9 +451,9 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := w.pushed(c, h.RunID, &push{
+	e := w.pushEffect(c, h.RunID, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		unshelves: late.oid != "", won: func() { w.gaveUp(run) },
+		unshelves: late.oid != "", won: func() { w.forgetRun(run) },
 	})
 	if run == nil {
 		return e, nil
@@ -464,17 +464,17 @@ func (w *worker) prepareRestore(c *cycle) (*effect, error) {
 // resultTrailers are those of a delivered result.
 func resultTrailers(ev lease.Event) trailers {
 	number := func(key string) int64 {
-		n, _ := strconv.ParseInt(said(ev, key), 10, 64) // 0 where there is none, as it was written
+		n, _ := strconv.ParseInt(trailer(ev, key), 10, 64) // 0 where there is none, as it was written
 		return n
 	}
 	w := trailers{
-		base: said(ev, kernel.TrailerBase), approval: said(ev, kernel.TrailerApproval), governance: said(ev, kernel.TrailerGovernance),
-		dispatch: said(ev, kernel.TrailerDispatch), plan: said(ev, kernel.TrailerPlan), change: said(ev, kernel.TrailerChange),
-		run: said(ev, kernel.TrailerRun), act: said(ev, kernel.TrailerAct), resumes: said(ev, kernel.TrailerResumes), accepts: said(ev, kernel.TrailerAccepts),
-		refreshes: said(ev, kernel.TrailerRefreshes), fixes: said(ev, kernel.TrailerFixes), fix: said(ev, kernel.TrailerFix), refreshAct: said(ev, kernel.TrailerRefreshAct),
+		base: trailer(ev, kernel.TrailerBase), approval: trailer(ev, kernel.TrailerApproval), governance: trailer(ev, kernel.TrailerGovernance),
+		dispatch: trailer(ev, kernel.TrailerDispatch), plan: trailer(ev, kernel.TrailerPlan), change: trailer(ev, kernel.TrailerChange),
+		run: trailer(ev, kernel.TrailerRun), act: trailer(ev, kernel.TrailerAct), resumes: trailer(ev, kernel.TrailerResumes), accepts: trailer(ev, kernel.TrailerAccepts),
+		refreshes: trailer(ev, kernel.TrailerRefreshes), fixes: trailer(ev, kernel.TrailerFixes), fix: trailer(ev, kernel.TrailerFix), refreshAct: trailer(ev, kernel.TrailerRefreshAct),
 		attempt: number(kernel.TrailerAttempt), interruptions: number(kernel.TrailerInterruptions),
 	}
-	for _, k := range strings.Fields(said(ev, kernel.TrailerCodes)) {
+	for _, k := range strings.Fields(trailer(ev, kernel.TrailerCodes)) {
 		w.codes = append(w.codes, kernel.Code(k))
 	}
 	return w

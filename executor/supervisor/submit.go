@@ -7,10 +7,36 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/machine"
 )
+
+// cycle is one request in flight: what was seen, what was decided, what came of it.
+type cycle struct {
+	observation
+	sealed   canon.Sealed // the facts, once all is seen
+	judged   *kernel.Judgement
+	late     []kernel.Draft // records that the decision makes
+	broken   error          // the effect's bytes could not be made
+	decision kernel.Decision
+	effect   *effect
+	outcome  *kernel.Outcome
+	wrote    forge.Comment // that the effect wrote
+	forgeErr error
+}
+
+// runID is the run that a record of this request concerns.
+func (c *cycle) runID() string {
+	switch {
+	case c.facts.Run != nil:
+		return c.facts.Run.RunID
+	case c.effect != nil && c.effect.run != "":
+		return c.effect.run
+	}
+	return c.facts.Head.RunID
+}
 
 // submit leads one request through the machine: validate, decide, compose the effect,
 // append, act, append what came of it. Each is done while the machine is in the state for
@@ -300,7 +326,7 @@ func (s *Supervisor) boot(ctx context.Context, number, epoch int64, loading func
 }
 
 // closeIntents records, at the start of a process, that the outcome of what a
-// dead one had begun is unknown (REQUIREMENTS T37).
+// dead one had begun is unknown.
 func (s *Supervisor) closeIntents(ctx context.Context, task int64) error {
 	var drafts []kernel.Draft
 	for _, o := range s.world.OpenIntents(task) {

@@ -199,8 +199,8 @@ type observer struct {
 	contracts *contractReader
 	intake    *Intake // of the pair (base commit, text) last assessed
 	stray     stray
-	fresh     *fresh // delivered work, as it was made again last
-	left      *left  // that an interrupted run has sealed, as it was read last
+	fresh     *freshWork // delivered work, as it was made again last
+	left      *leftWork  // that an interrupted run has sealed, as it was read last
 	over      *deliveredWork
 	seed      struct { // as it was read last
 		tree git.OID
@@ -229,7 +229,7 @@ type run struct {
 	phase   kernel.Phase
 	intake  *Intake
 	pack    kernel.SeedPack
-	plan    planned
+	plan    claimPlan
 	event   lease.Event // at HEAD
 	head    git.OID     // the last commit this run pushed
 	date    int64       // its committer date
@@ -257,7 +257,7 @@ type run struct {
 	fix                   canon.Digest       // of that revision's list
 	over                  *deliveredWork     // that work, of a revision
 	whole                 []kernel.Violation // of the two together, once judged
-	was                   *refreshed         // that result
+	was                   *replacedResult    // that result
 	refreshInterruptions  int64              // of runs for that act
 	sealed                []byte             // manifest of what lies sealed in its leases
 	vetted                bool               // what lies sealed comes with the word of its checks
@@ -338,7 +338,7 @@ func (t *Task) kernelEnded() (is bool) {
 }
 
 // virtualNow is the time decisions are taken at: the wall clock, but never
-// earlier than what is recorded already (CASES R9).
+// earlier than what is recorded already (case R9).
 func (sj *subject) virtualNow(c lease.Clock) int64 {
 	return max(c.WallMs, sj.s.deps.Ledger.Chain().Time)
 }

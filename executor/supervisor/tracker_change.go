@@ -204,7 +204,7 @@ func (c *observation) builtOn() git.OID  { return cmp.Or(c.origin, c.named(kerne
 // replaced is the commit that HEAD's result replaced on the change branch, "" for none. A
 // forge may show it for a while, and somebody may have merged it just before.
 func (c *observation) replaced() git.OID {
-	if said(c.event, kernel.TrailerRefreshes)+said(c.event, kernel.TrailerFixes) == "" {
+	if trailer(c.event, kernel.TrailerRefreshes)+trailer(c.event, kernel.TrailerFixes) == "" {
 		return ""
 	}
 	return c.named(kernel.TrailerBranch)

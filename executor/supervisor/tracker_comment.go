@@ -634,7 +634,7 @@ func (i *tracker) ruleText(ctx context.Context, c *observation) (message, error)
 		attempt = fmt.Sprintf("%d of %d", h.Attempt, c.facts.Budgets.Attempts)
 	}
 	stands, code, words := waitsForRule, kernel.CodePushRefused, ruleWords(ruleSaid(c.head), h.Kept)
-	if slices.Contains(strings.Fields(said(c.event, kernel.TrailerCodes)), string(kernel.CodeBranchTaken)) {
+	if slices.Contains(strings.Fields(trailer(c.event, kernel.TrailerCodes)), string(kernel.CodeBranchTaken)) {
 		stands, code, words = waitsForBranch, kernel.CodeBranchTaken, branchWords(ruleSaid(c.head))
 	}
 	return i.headed(stands, coded(code, words)+i.worker.outageWords(), [][2]string{

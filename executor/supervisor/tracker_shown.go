@@ -291,16 +291,16 @@ func shows(f kernel.IssueFacts, said replies, i kernel.Intent) bool {
 	return false
 }
 
-// waited is a result at HEAD that waited for the merge of its change: what its tree
+// awaitedResult is a result at HEAD that awaitedResult for the merge of its change: what its tree
 // holds, and its report.
-type waited struct {
+type awaitedResult struct {
 	entries []git.Entry
 	report  report.Report
 }
 
 // readWaited reads the result at HEAD. A merge that can't be reported is no end of the
 // task: it is looked at again.
-func (i *tracker) readWaited(ctx context.Context, c *observation) (*waited, error) {
+func (i *tracker) readWaited(ctx context.Context, c *observation) (*awaitedResult, error) {
 	tree, err := i.s.deps.Repo.Tree(ctx, c.head.Tree)
 	if err != nil {
 		return nil, err
@@ -309,7 +309,7 @@ func (i *tracker) readWaited(ctx context.Context, c *observation) (*waited, erro
 	if err == nil && !ok {
 		err = &executor.Error{Code: kernel.CodeEvidenceInvalid, Detail: "the report at HEAD, " + c.facts.Head.OID + ", can't be read"}
 	}
-	return &waited{tree.Entries, r}, err
+	return &awaitedResult{tree.Entries, r}, err
 }
 
 const (
@@ -437,7 +437,7 @@ func (i *tracker) goesOnWithSealed(ctx context.Context, c *observation) (bool, e
 	case !h.Trusted():
 		return false, nil
 	case h.State == kernel.HeadWorking:
-		return said(c.event, kernel.TrailerResumes) != "", nil
+		return trailer(c.event, kernel.TrailerResumes) != "", nil
 	case h.State != kernel.HeadStalled:
 		return false, nil
 	}
@@ -582,7 +582,7 @@ func (i *tracker) refreshAnswer(c *observation, a approval.Asked) (forge.Reactio
 func (i *tracker) acceptAnswer(c *observation, a approval.Asked) (forge.Reaction, string) {
 	p, why := c.facts.Paths, c.facts.RefusesReplacement()
 	switch {
-	case said(c.event, kernel.TrailerAccepts) == a.ID:
+	case trailer(c.event, kernel.TrailerAccepts) == a.ID:
 		return forge.ReactionDone, ""
 	case p != nil && a.Command.Digest == p.Digest && len(why) > 0:
 		return forge.ReactionConfused, "It isn't delivered, and the change stays as it is:\n\n" + bullets(why)

@@ -20,8 +20,8 @@ type stateCommit struct {
 	message func([]lease.Trailer) ([]byte, error)
 }
 
-// stated is a state commit that was made.
-type stated struct {
+// madeCommit is a state commit that was made.
+type madeCommit struct {
 	oid     git.OID
 	message []byte
 	seq     int64
@@ -29,10 +29,10 @@ type stated struct {
 
 // stateCommit makes a signed commit of the state ref. It is the only place that
 // does, so that each of them says under its signature where it belongs.
-func (w *worker) stateCommit(c *observation, o *git.Objects, s stateCommit) (stated, error) {
+func (w *worker) stateCommit(c *observation, o *git.Objects, s stateCommit) (madeCommit, error) {
 	stamp := w.place(c.facts.Head).At(s.seq)
 	if err := stamp.Check(); err != nil {
-		return stated{}, err
+		return madeCommit{}, err
 	}
 	all := stamp.Trailers()
 	if act := c.acts.Last(); act != "" {
@@ -46,14 +46,14 @@ func (w *worker) stateCommit(c *observation, o *git.Objects, s stateCommit) (sta
 	}
 	msg, err := s.message(all)
 	if err != nil {
-		return stated{}, err
+		return madeCommit{}, err
 	}
 	spec := git.CommitSpec{Tree: s.tree, Author: w.person(s.date), Committer: w.person(s.date), Message: msg}
 	if !s.parent.IsZero() {
 		spec.Parents = []git.OID{s.parent}
 	}
 	oid, err := o.Commit(spec, w.s.deps.Signer)
-	return stated{oid: oid, message: msg, seq: s.seq}, err
+	return madeCommit{oid: oid, message: msg, seq: s.seq}, err
 }
 
 // place is where the task's state belongs. An issue that is gone can't be asked for
@@ -62,8 +62,8 @@ func (sj *subject) place(head kernel.HeadFacts) kernel.Stamp {
 	return kernel.Stamp{World: sj.s.cfg.World, Ref: sj.StateRef(), Task: sj.number, Issue: sj.issueAt(head.Issue)}
 }
 
-// trailers are Writ's own but for the stamp, in the order of DESIGN §4; empty ones
-// are left out.
+// trailers are Writ's own but for the stamp; empty ones are left
+// out.
 type trailers struct {
 	base, approval, governance, dispatch, plan, ledger, waiting, change, run, act, resumes, accepts string
 

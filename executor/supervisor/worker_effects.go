@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,7 +19,7 @@ import (
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 	"github.com/writbot/writ/kernel/lease"
-	"github.com/writbot/writ/kernel/plan"
+	"github.com/writbot/writ/kernel/tick"
 )
 
 // prepareRun composes the effect of a decision on a run: on its lease, its builder, its
@@ -34,11 +33,11 @@ func (w *worker) prepareRun(ctx context.Context, c *cycle) (*effect, error) {
 	case kernel.ActionHeartbeat:
 		return w.prepareHeartbeat(c)
 	case kernel.ActionDispatch:
-		return w.prepareDispatch(&c.observation)
+		return w.prepareDispatch()
 	case kernel.ActionSeal:
 		return w.prepareSeal(c)
 	case kernel.ActionChecks:
-		return w.prepareChecks(&c.observation)
+		return w.prepareChecks()
 	case kernel.ActionJudge:
 		return nil, w.judge(ctx, c)
 	case kernel.ActionResult:
@@ -57,333 +56,113 @@ func (w *worker) prepareRun(ctx context.Context, c *cycle) (*effect, error) {
 	return nil, nil
 }
 
-// prepareSeal renews our lease with what the builder left in its tree.
-func (w *worker) prepareSeal(c *cycle) (*effect, error) {
-	r := w.run
-	files, err := workOf(r).Files()
-	if err != nil {
-		return nil, err
+// prepareStalled breaks a dead lease, or gives our own back.
+func (w *worker) prepareStalled(c *cycle) (*effect, error) {
+	tr := trailers{
+		attempt: c.facts.Head.Attempt, approval: string(c.facts.Head.Approval),
+		interruptions: c.decision.Interruptions, notBefore: c.decision.NotBefore, codes: c.decision.Codes,
+		act: c.facts.Head.Act, ledger: string(w.s.deps.Ledger.Chain().Head.Hash),
 	}
 	objs := git.NewObjects()
-	tree, err := evidence(objs, slices.Clone(r.entries), files)
+	head := git.OID(c.facts.Head.OID)
+	tree, err := c.stateTree(objs)
 	if err != nil {
 		return nil, err
 	}
-	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
+	parent, seq := head, c.facts.NextSeq()
+	late, work, err := w.sealLate(&c.observation, objs, c.inputs, c.unpushed)
+	if err != nil {
+		return nil, err
+	}
+	if late.oid != "" {
+		parent, tree, seq = late.oid, work, seq+1
+	}
 	made, err := w.stateCommit(&c.observation, objs, stateCommit{
-		tree: tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
-		message: func(stamp []lease.Trailer) ([]byte, error) {
-			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
+		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
+		message: func(all []lease.Trailer) ([]byte, error) {
+			extra := append([]lease.Trailer{{Key: tick.KeyOrigin, Value: originOf(c.event)}}, all...)
+			return lease.Stalled(c.event, lease.Break{Extra: extra})
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	renewed, before := c.clock, r.due
-	return w.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
-		won: func() {
-			w.renewed(r, made.oid, date, made.message, renewed)
-			r.tree, r.sealed, r.phase = tree, files[sealed.File], kernel.PhaseSealed
-		},
-	}), nil
-}
-
-// planned is the spec and plan of a claim, with the plan's hash.
-type planned struct {
-	interpretation plan.Interpretation
-	spec           plan.Spec
-	plan           plan.Plan
-	hash           canon.Digest
-}
-
-// derive makes interpretation, spec and plan of a seed pack: in this simplest
-// form of the pipeline nobody has to propose them.
-func derive(pack kernel.SeedPack) (planned, error) {
-	var p planned
-	var err error
-	p.interpretation = plan.Derive(pack)
-	if p.spec, err = plan.Commit(p.interpretation, pack); err != nil {
-		return p, err
-	}
-	if p.plan, err = plan.DerivePlan(p.spec, pack); err != nil {
-		return p, err
-	}
-	if vs := plan.Verify(p.plan, pack); len(vs) > 0 {
-		return p, fmt.Errorf("supervisor: derived plan doesn't verify: %v", vs)
-	}
-	p.hash, err = canon.Hash(p.plan)
-	return p, err
-}
-
-// claimObjects is what the claim pushed, kept to rebuild the dispatch from.
-type claimObjects struct {
-	pack    []byte // seed_pack.json
-	lease   []byte // message of the claim commit
-	seconds int64  // its committer date
-}
-
-// prepareClaim composes the first push of a run: the event, where HEAD is none
-// for this approval, and our lease on it. HEAD becomes the lease.
-func (w *worker) prepareClaim(c *cycle) (*effect, error) {
-	switch {
-	case c.decision.Refreshes != "":
-		return w.prepareRefresh(c)
-	case c.decision.Resumes != "":
-		return w.prepareResume(c)
-	}
-	r := &run{
-		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseClaimed,
-		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: w.s.deps.Ledger.Chain().Head.Seq + 1, spend: allowedFor(c.facts),
-	}
-	r.pack = w.seedPack(c)
-	if c.decision.Fixes != "" {
-		w.revises(c, r)
-	}
-	var err error
-	if r.plan, err = derive(r.pack); err != nil {
-		return nil, err
-	}
-	r.dispatch = kernel.BuildDispatch(r.pack, kernel.Claim{
-		RunID: r.id, Attempt: r.attempt, PlanHash: r.plan.hash, CommitterSeconds: r.date,
+	run := c.facts.Head.RunID
+	own := w.run
+	e := w.pushEffect(c, run, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: late.oid == "",
+		unshelves: late.oid != "",
+		won:       func() { w.forgetRun(own) },
+		failed:    func() { w.bare = false },
 	})
-	if r.dispatchBytes, err = canon.Marshal(r.dispatch); err != nil {
-		return nil, err
+	if own == nil {
+		return e, nil
 	}
-	r.dispatchHash = canon.Sum(r.dispatchBytes)
-	objs := git.NewObjects()
-	if err := w.inputTree(objs, r); err != nil {
-		return nil, err
-	}
-	e, err := w.pushClaim(c, objs, r)
-	if err != nil {
-		return nil, err
-	}
-	return w.prefetchedMeanwhile(e, r), nil
+	return w.killFirst(e), nil
 }
 
-// prepareRefresh composes a claim that applies the delivered work on the base as it is now:
-// a run of its own, with a seed pack of its own, and the dispatch, result and bytes of the
-// run that was dispatched. The change branch is what a run of this task delivered, and may
-// be replaced as long as it is just that.
-func (w *worker) prepareRefresh(c *cycle) (*effect, error) {
-	k := c.fresh
-	r := &run{
-		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: k.dispatch.RunID, refreshes: c.decision.Refreshes,
-		refreshAct: c.facts.Refresh.Act, refreshInterruptions: c.decision.RefreshInterruptions, was: &refreshed{commit: c.head, event: c.event},
-		intake: c.intake, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: c.intake.base,
-		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: k.dispatch, dispatchBytes: k.dispatchBytes, dispatchHash: canon.Sum(k.dispatchBytes),
-		built: k.built,
-	}
-	r.pack = w.seedPack(c)
-	r.pack.Retry, r.pack.Remark, r.pack.Hosts = nil, nil, nil // nobody is told
-	r.pack.Covered = k.covered
-	var err error
-	if r.plan, err = derive(r.pack); err != nil {
-		return nil, err
-	}
-	objs := git.NewObjects()
-	if err := w.inputTree(objs, r); err != nil {
-		return nil, err
-	}
-	r.stray = c.change
-	w.say("the verified change of run %s is applied on the base %.12s", r.refreshes, r.pack.Pins.BaseCommit)
-	return w.pushClaim(c, objs, r)
-}
-
-// pushClaim composes the push that begins a run. What an earlier one left in the store
-// is of no more use once it is won, unless this one goes on with it from there.
-func (w *worker) pushClaim(c *cycle, objs *git.Objects, r *run) (*effect, error) {
-	r.stray = cmp.Or(r.stray, c.stray)
-	made, err := w.claimCommits(c, objs, r)
-	if err != nil {
-		return nil, err
-	}
-	at := c.clock
-	return w.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: w.StateRef(), Old: git.OID(c.facts.Head.OID), New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		stored: r.resumes != "" && r.refreshes == "" && c.left.stored && !r.shelved, unshelves: !r.shelved,
-		won: func() {
-			r.claim = made.oid
-			w.renewed(r, made.oid, r.date, made.message, at)
-			w.setRun(r)
-			w.ruling = ruling{}
-		},
-	}, w.claimDrafts(r)...), nil
-}
-
-// prefetchedMeanwhile has the executor lay out the base while the claim is pushed:
-// most claims are won, and what was laid out for a lost one is thrown away.
-func (w *worker) prefetchedMeanwhile(e *effect, r *run) *effect {
-	p, ok := w.s.deps.Executor.(executor.Prefetcher)
-	if !ok {
-		return e
-	}
+// killFirst makes an effect end our processes before it tells the world that
+// nobody works on the task.
+func (w *worker) killFirst(e *effect) *effect {
 	push := e.do
 	e.do = func(ctx context.Context) kernel.Outcome {
-		p.Prefetch(r.pack.Spec.Builder, w.baseOf(r))
+		w.kill()
 		return push(ctx)
 	}
 	return e
 }
 
-// claimDrafts are the records that a claim rests on, in the order of seed 003.
-func (w *worker) claimDrafts(r *run) []kernel.Draft {
-	d := func(k kernel.Kind, body any) kernel.Draft {
-		return kernel.Draft{Kind: k, Task: w.number, Run: r.id, Body: body}
+func originOf(ev lease.Event) string {
+	if ev.OriginState != "" {
+		return ev.OriginState
 	}
-	return []kernel.Draft{
-		d(kernel.KindSeedPack, r.pack),
-		d(kernel.KindInterpretation, r.plan.interpretation),
-		d(kernel.KindSpec, r.plan.spec),
-		d(kernel.KindPlan, r.plan.plan),
-	}
+	return string(kernel.TaskOpen)
 }
 
-func (w *worker) seedPack(c *cycle) kernel.SeedPack {
-	in := c.intake
-	retry := c.retry
-	if c.decision.Attempt == 1 {
-		retry = nil // a new approval starts over
-	}
-	var hosts []string
-	if x, ok := w.s.deps.Executor.(executor.Outward); ok {
-		hosts = x.Hosts(w.s.cfg.Repository, in.Spec.Builder)
-	}
-	return kernel.SeedPack{
-		Kind: string(kernel.KindSeedPack), V: kernel.SeedPackVersion, World: w.s.cfg.World, Repository: w.s.cfg.Repository, Task: w.number,
-		Title: in.Title, Body: in.Body, Prose: in.Prose, Cuts: in.Cuts, Approval: in.Approval, Spec: in.Spec,
-		Checks: in.Checks, Prepare: in.Prepare, Hosts: hosts, LockSources: in.Scope.LockSources, Budgets: in.Budgets,
-		Pins: kernel.Pins{
-			BaseCommit: string(in.BaseCommit), Governance: in.Governance,
-			Kernel: kernel.Version(), Policy: in.PolicyVersion,
-		},
-		ContractSource: in.Source, CommitMessage: in.CommitMessage, Retry: retry, Remark: in.Remark,
-		Warnings: append([]string{}, in.Warnings...), Notes: append([]string{}, in.Notes...),
-	}
-}
-
-// inputTree makes the tree of a claim: what its dispatch is built from.
-func (w *worker) inputTree(objs *git.Objects, r *run) error {
-	pack, err := canon.Marshal(r.pack)
-	if err != nil {
-		return err
-	}
-	r.objects = &claimObjects{pack: pack}
-	r.entries = []git.Entry{
-		{Path: replay.FileContract, Mode: git.ModeFile, OID: objs.Blob(r.intake.Contract)},
-		{Path: replay.FileSeedPack, Mode: git.ModeFile, OID: objs.Blob(pack)},
-	}
-	r.tree, err = objs.Tree(r.entries)
-	return err
-}
-
-// claimCommits adds the event, if HEAD is none for this approval, and the lease.
-func (w *worker) claimCommits(c *cycle, objs *git.Objects, r *run) (stated, error) {
-	parent, origin, seq := c.head.OID, c.facts.Head.State, c.facts.NextSeq() // no commit is no parent
-	if w.needsEvent(&c.observation) {
-		event, err := w.openEvent(&c.observation, objs, r, seq)
-		if err != nil {
-			return stated{}, err
-		}
-		parent, origin, seq = event.oid, string(kernel.TaskOpen), seq+1
-	}
-	tr := w.runTrailers(r)
-	tr.interruptions, tr.branch = c.decision.Interruptions, r.stray
-	made, err := w.stateCommit(&c.observation, objs, stateCommit{
-		tree: r.tree, parent: parent, date: r.date, seq: seq, trailers: &tr,
-		message: func(extra []lease.Trailer) ([]byte, error) {
-			return lease.Working(lease.Claim{
-				OriginState: origin, RunID: r.id, RunnerID: w.s.cfg.RunnerID, LeaseSeconds: w.s.cfg.LeaseSeconds,
-				Title: fmt.Sprintf("writ: attempt %d at task %d", r.attempt, w.number),
-				Body:  r.dispatch.Instruction, Extra: extra,
-			})
-		},
-	})
-	r.objects.lease, r.objects.seconds = made.message, r.date
-	return made, err
-}
-
-// openEvent adds the event that a claim is made on.
-func (w *worker) openEvent(c *observation, objs *git.Objects, r *run, seq int64) (stated, error) {
-	return w.stateCommit(c, objs, stateCommit{
-		tree: r.tree, parent: c.head.OID, date: r.date, seq: seq,
-		trailers: &trailers{base: string(r.intake.BaseCommit), approval: string(r.pack.Approval.Digest), governance: string(r.pack.Pins.Governance)},
-		message: func(extra []lease.Trailer) ([]byte, error) {
-			return lease.Format(lease.Message{
-				Title:    fmt.Sprintf("writ: task %d is open", w.number),
-				Body:     r.dispatch.Instruction,
-				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: string(kernel.TaskOpen)}}, extra...),
-			})
-		},
-	})
-}
-
-// needsEvent: the ref is new, or a person begins the task anew (REQUIREMENTS T13).
-func (w *worker) needsEvent(c *observation) bool {
-	h := c.facts.Head
-	return h.OID == "" || h.State == "" || h.Approval != c.facts.Approved || c.facts.BeginsAnew()
-}
-
-// checkDispatch builds the dispatch again from what was pushed, at the last
-// moment before the start (seed 001, principle 1; cases I2, I10).
-func (w *worker) checkDispatch(c *observation) []kernel.Violation {
+// prepareHeartbeat renews the lease: one commit, same tree, same run id.
+func (w *worker) prepareHeartbeat(c *cycle) (*effect, error) {
 	r := w.run
-	vs := kernel.ValidateDispatch(r.dispatch)
-	again, err := rebuildDispatch(*r.objects, r.plan.hash)
-	if err != nil || !bytes.Equal(again, r.dispatchBytes) {
-		vs = append(vs, kernel.Violation{
-			Code: kernel.CodeDispatchNondeterministic, Subject: r.id,
-			Detail: "Built again from the claim, the dispatch differs.",
-		})
-	}
-	vs = append(vs, r.contractMoved(c)...)
-	if at, err := time.Parse(time.RFC3339, r.dispatch.Deadline); err == nil && c.clock.WallMs > at.UnixMilli() {
-		vs = append(vs, kernel.Violation{
-			Code: kernel.CodeTaskInterrupted, Subject: r.id,
-			Detail: "The dispatch's deadline, " + r.dispatch.Deadline + ", was over before its builder could be started.",
-		})
-	}
-	if r.build != nil {
-		vs = append(vs, kernel.Violation{Code: kernel.CodeDispatchInvalid, Subject: r.id, Detail: "This run was dispatched already."})
-	}
-	if c.facts.Head.OID != string(r.head) {
-		vs = append(vs, kernel.Violation{Code: kernel.CodeDispatchInvalid, Subject: r.id, Detail: "There is no claim of this run at HEAD."})
-	}
-	return vs
-}
-
-// contractMoved: the contract in force at the start is the pinned one.
-func (r *run) contractMoved(c *observation) []kernel.Violation {
-	if c.intake.Governance == r.intake.Governance {
-		return nil
-	}
-	return []kernel.Violation{{
-		Code: kernel.CodeGovernanceMismatch, Subject: r.intake.Source,
-		Detail: fmt.Sprintf("Pinned at the claim was %s, the file now has %s.", r.intake.Governance, c.intake.Governance),
-	}}
-}
-
-// rebuildDispatch makes a dispatch from a claim's pushed bytes alone.
-func rebuildDispatch(o claimObjects, planHash canon.Digest) ([]byte, error) {
-	var pack kernel.SeedPack
-	if err := canon.UnmarshalCanonical(o.pack, &pack); err != nil {
-		return nil, err
-	}
-	ev, err := lease.ReadEvent(lease.Head{Message: o.lease, CommitterSeconds: o.seconds, CommitterOK: true})
+	objs := git.NewObjects()
+	made, date, err := w.renewal(c, objs, r.tree)
 	if err != nil {
 		return nil, err
 	}
-	var h kernel.HeadFacts
-	readTrailers(&h, ev)
-	return canon.Marshal(kernel.BuildDispatch(pack, kernel.Claim{
-		RunID: ev.RunID, Attempt: h.Attempt, PlanHash: planHash, CommitterSeconds: o.seconds,
-	}))
+	renewed, before := c.clock, r.due
+	return w.pushEffect(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
+		won: func() { w.noteRenewed(r, made.oid, date, made.message, renewed) },
+	}), nil
+}
+
+// renewal makes the lease commit that follows our own, with its committer date.
+func (w *worker) renewal(c *cycle, objs *git.Objects, tree git.OID) (made madeCommit, date int64, err error) {
+	r := w.run
+	date = lease.NextCommitterSeconds(r.date, c.clock.WallMs)
+	made, err = w.stateCommit(&c.observation, objs, stateCommit{
+		tree: tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
+		message: func(stamp []lease.Trailer) ([]byte, error) {
+			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
+		},
+	})
+	return made, date, err
+}
+
+// noteRenewed notes a lease commit that stands. The clock is the one that was read
+// before the commit was made: others count from there at the earliest.
+func (w *worker) noteRenewed(r *run, oid git.OID, date int64, msg []byte, at lease.Clock) {
+	ev, err := lease.ReadEvent(lease.Head{OID: string(oid), Message: msg, CommitterSeconds: date, CommitterOK: true})
+	if err != nil {
+		w.log().Error("own lease can't be read back", "error", err)
+		return
+	}
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	r.event, r.head, r.date = ev, oid, date
+	r.due = lease.NewDeadlines(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
 }
 
 // prepareDispatch starts the builder: one effect call, which returns its handle.
-func (w *worker) prepareDispatch(_ *observation) (*effect, error) {
+func (w *worker) prepareDispatch() (*effect, error) {
 	r := w.run
 	key := "dispatch:" + r.id
 	job := executor.BuildJob{
@@ -452,206 +231,35 @@ func (w *worker) tail() func(line string) {
 	return func(line string) { to(w.number, line) }
 }
 
-// prepareResume composes a claim that goes on with sealed work: a run of its own, with
-// the earlier one's seed pack and dispatch, and the work in its tree. What only our store
-// has stays there where the server doesn't take it.
-func (w *worker) prepareResume(c *cycle) (*effect, error) {
-	l := c.left
-	in := *c.intake
-	in.BaseCommit, in.Contract, in.base = git.OID(l.pack.Pins.BaseCommit), l.contract, l.base
-	in.Approval, in.Spec, in.Checks, in.Prepare, in.Budgets = l.pack.Approval, l.pack.Spec, l.pack.Checks, l.pack.Prepare, l.pack.Budgets
-	r := &run{
-		id: w.s.deps.NewRunID(), attempt: c.decision.Attempt, phase: kernel.PhaseSealed, resumes: l.facts.Run,
-		intake: &in, act: c.facts.Act, date: c.nextDate(), claimed: c.clock.WallMs, base: l.base, pack: l.pack,
-		from: w.s.deps.Ledger.Chain().Head.Seq + 1, dispatch: l.work.Dispatch, dispatchHash: l.facts.Dispatch,
-		built: executor.BuildOutcome{Result: l.work.Result, Diff: l.work.Diff, Contents: l.work.Contents},
-	}
-	if c.decision.Fixes != "" {
-		r.goesOver(c)
-	}
-	if l.work.Checked != nil {
-		r.vetted, r.checked.Run = true, *l.work.Checked
-		r.checked.Run.Run = r.id
-	}
-	var err error
-	if r.plan, err = derive(r.pack); err != nil {
-		return nil, err
-	}
-	if r.dispatchBytes, err = canon.Marshal(r.dispatch); err != nil {
-		return nil, err
-	}
-	objs := git.NewObjects()
-	if err := w.inputTree(objs, r); err != nil {
-		return nil, err
-	}
-	if r.shelved = l.stored && w.bare; !r.shelved {
-		if r.tree, err = evidence(objs, slices.Clone(r.entries), l.files); err != nil {
-			return nil, err
-		}
-		r.sealed = l.files[sealed.File]
-	}
-	w.say("the builder of run %s had ended: its sealed work is gone on with", r.resumes)
-	return w.pushClaim(c, objs, r)
-}
-
-// prepareHeartbeat renews the lease: one commit, same tree, same run id.
-func (w *worker) prepareHeartbeat(c *cycle) (*effect, error) {
+// prepareSeal renews our lease with what the builder left in its tree.
+func (w *worker) prepareSeal(c *cycle) (*effect, error) {
 	r := w.run
-	date := lease.NextCommitterSeconds(r.date, c.clock.WallMs)
+	files, err := workOf(r).Files()
+	if err != nil {
+		return nil, err
+	}
 	objs := git.NewObjects()
-	made, err := w.stateCommit(&c.observation, objs, stateCommit{
-		tree: r.tree, parent: r.head, date: date, seq: c.facts.NextSeq(),
-		message: func(stamp []lease.Trailer) ([]byte, error) {
-			return lease.Renew(r.event, lease.Renewal{RunID: r.id, Replace: stamp})
-		},
-	})
+	tree, err := evidence(objs, slices.Clone(r.entries), files)
+	if err != nil {
+		return nil, err
+	}
+	made, date, err := w.renewal(c, objs, tree)
 	if err != nil {
 		return nil, err
 	}
 	renewed, before := c.clock, r.due
-	return w.pushed(c, r.id, &push{
-		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
-		won: func() { w.renewed(r, made.oid, date, made.message, renewed) },
+	return w.pushEffect(c, r.id, &push{
+		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
+		won: func() {
+			w.noteRenewed(r, made.oid, date, made.message, renewed)
+			r.tree, r.sealed, r.phase = tree, files[sealed.File], kernel.PhaseSealed
+		},
 	}), nil
-}
-
-// renewed notes a lease commit that stands. The clock is the one that was read
-// before the commit was made: others count from there at the earliest.
-func (w *worker) renewed(r *run, oid git.OID, date int64, msg []byte, at lease.Clock) {
-	ev, err := lease.ReadEvent(lease.Head{OID: string(oid), Message: msg, CommitterSeconds: date, CommitterOK: true})
-	if err != nil {
-		w.log().Error("own lease can't be read back", "error", err)
-		return
-	}
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	r.event, r.head, r.date = ev, oid, date
-	r.due = lease.NewDeadlines(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
-}
-
-// prepareStalled breaks a dead lease, or gives our own back.
-func (w *worker) prepareStalled(c *cycle) (*effect, error) {
-	tr := trailers{
-		attempt: c.facts.Head.Attempt, approval: string(c.facts.Head.Approval),
-		interruptions: c.decision.Interruptions, notBefore: c.decision.NotBefore, codes: c.decision.Codes,
-		act: c.facts.Head.Act, ledger: string(w.s.deps.Ledger.Chain().Head.Hash),
-	}
-	objs := git.NewObjects()
-	head := git.OID(c.facts.Head.OID)
-	tree, err := c.stateTree(objs)
-	if err != nil {
-		return nil, err
-	}
-	parent, seq := head, c.facts.NextSeq()
-	late, work, err := w.sealLate(&c.observation, objs, c.inputs, c.unpushed)
-	if err != nil {
-		return nil, err
-	}
-	if late.oid != "" {
-		parent, tree, seq = late.oid, work, seq+1
-	}
-	made, err := w.stateCommit(&c.observation, objs, stateCommit{
-		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
-		message: func(all []lease.Trailer) ([]byte, error) {
-			extra := append([]lease.Trailer{{Key: "writ-origin-state", Value: originOf(c.event)}}, all...)
-			return lease.Stalled(c.event, lease.Break{Extra: extra})
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	run := c.facts.Head.RunID
-	own := w.run
-	e := w.pushed(c, run, &push{
-		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: late.oid == "",
-		unshelves: late.oid != "",
-		won:       func() { w.gaveUp(own) },
-		failed:    func() { w.bare = false },
-	})
-	if own == nil {
-		return e, nil
-	}
-	return w.killFirst(e), nil
-}
-
-// killFirst makes an effect end our processes before it tells the world that
-// nobody works on the task.
-func (w *worker) killFirst(e *effect) *effect {
-	push := e.do
-	e.do = func(ctx context.Context) kernel.Outcome {
-		w.kill()
-		return push(ctx)
-	}
-	return e
-}
-
-func originOf(ev lease.Event) string {
-	if ev.OriginState != "" {
-		return ev.OriginState
-	}
-	return string(kernel.TaskOpen)
-}
-
-// prepareAbandon ends our processes and forgets the run; nothing is pushed, for
-// HEAD isn't ours any more.
-func (w *worker) prepareAbandon(c *observation) (*effect, error) {
-	r := w.run
-	return &effect{
-		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon},
-		do: func(context.Context) kernel.Outcome {
-			w.kill()
-			if _, unable := w.s.outage.of(w.number); r.hidden || (unable || w.wasLate(r)) && c.facts.Head.OID == string(r.head) {
-				w.lapsed = r.head
-			}
-			w.gaveUp(r)
-			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon, Status: kernel.OutcomeDone}
-		},
-	}, nil
-}
-
-// wasLate reports whether a run's lease ended while an answer was waited for.
-func (w *worker) wasLate(r *run) bool {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	return r.late
-}
-
-const (
-	// lagSoon is how long a claim waits at most [outageFar] after one whose lease couldn't
-	// be kept, and lagFar the wait after that: each costs the server two pushes.
-	lagSoon = time.Hour
-	lagFar  = 10 * time.Minute
-)
-
-// lagged counts leases in a row that ended because the server showed too late what was
-// pushed for them: a replica that lags by more than a renewal takes. Nothing is counted
-// against the task, and the next claim waits ever longer, as any try at a server that
-// can't.
-type lagged struct {
-	n            int
-	began, until int64 // Clock.BootMs
-}
-
-// gaveUp forgets a run that ended without a result.
-func (w *worker) gaveUp(r *run) {
-	if r != nil && r.hidden {
-		l, now := &w.lagged, w.s.now().BootMs
-		if l.n++; l.n == 1 {
-			l.began = now
-		}
-		wait := outageWait(l.n)
-		if now-l.began > lagSoon.Milliseconds() {
-			wait = lagFar
-		}
-		l.until = now + w.s.cfg.LeaseSeconds*1000 + wait.Milliseconds() // nobody can claim before the lease ends
-		w.say("the server shows too late what was pushed for a lease to be renewed in time: the next claim waits %s", wait)
-	}
-	w.setRun(nil)
 }
 
 // prepareChecks starts the checks on the proposed change: a fresh tree, built
 // from the hashed bytes.
-func (w *worker) prepareChecks(_ *observation) (*effect, error) {
+func (w *worker) prepareChecks() (*effect, error) {
 	r := w.run
 	tree, err := changedTree(git.NewObjects(r.base), r)
 	if err != nil {
@@ -707,12 +315,13 @@ func changedTree(objs *git.Objects, r *run) (git.OID, error) {
 		}
 		entries[ch.Path] = git.Entry{Path: ch.Path, Mode: mode, OID: id}
 	}
-	list := make([]git.Entry, 0, len(entries))
-	for _, e := range entries {
-		list = append(list, e)
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
+	list := slices.Collect(maps.Values(entries))
+	sortEntries(list)
 	return objs.Tree(list)
+}
+
+func sortEntries(list []git.Entry) {
+	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
 }
 
 // fileMode admits what a change may leave behind: regular files.
@@ -765,27 +374,14 @@ func (c *cycle) stageLate(kind kernel.Kind, run string, body any) {
 	c.late = append(c.late, kernel.Draft{Kind: kind, Task: c.task.number, Run: run, Body: body})
 }
 
-// changeCommit adds the one clean commit by which somebody delivers the work. Its date is
-// the dispatch's, so that it is the same whoever goes on with the work.
-func changeCommit(objs *git.Objects, r *run, who git.Person) (git.OID, error) {
-	tree, err := changedTree(objs, r)
-	if err != nil {
-		return "", err
-	}
-	at, err := time.Parse(time.RFC3339, r.dispatch.Timestamp)
-	if err != nil {
-		return "", err
-	}
-	who.Seconds = at.Unix()
-	return objs.Commit(git.CommitSpec{
-		Tree: tree, Parents: []git.OID{git.OID(r.pack.Pins.BaseCommit)}, Author: who, Committer: who,
-		Message: []byte(r.pack.CommitMessage),
-	}, nil)
+// accepted reports whether a decision makes a run's work the task's result.
+func accepted(d kernel.Decision) bool {
+	return kernel.Judgement{State: d.State, WaitingFor: d.WaitingFor}.Accepted()
 }
 
 // prepareResult composes the commit point of a result: one request with the
 // state ref (old = our lease) and, where the work is accepted, the change
-// branch (old = none), all or none (DESIGN §4).
+// branch (old = what it had when it was observed, none for a new one), all or none.
 func (w *worker) prepareResult(ctx context.Context, c *cycle) (*effect, error) {
 	if w.run == nil {
 		return w.prepareBlocked(ctx, c)
@@ -816,8 +412,8 @@ func (w *worker) prepareResult(ctx context.Context, c *cycle) (*effect, error) {
 		cmds = append(cmds, git.Command{Ref: w.ChangeRef(), Old: old(c.change), New: r.change})
 	}
 	rep := r.report
-	e := w.pushed(c, r.id, &push{cmds: cmds, pack: objs.Pack(), seq: made.seq, unshelves: r.shelved && r.sealed == nil, accepted: r.judgement.Accepted(), won: func() {
-		w.ended(r.from, rep)
+	e := w.pushEffect(c, r.id, &push{cmds: cmds, pack: objs.Pack(), seq: made.seq, unshelves: r.shelved && r.sealed == nil, accepted: r.judgement.Accepted(), won: func() {
+		w.reportEnd(r.from, rep)
 		w.setRun(nil)
 		w.s.gotThrough()
 	}})
@@ -836,25 +432,22 @@ func (s *Supervisor) gotThrough() {
 	}
 }
 
-// output adds a commit of the state ref that is neither lease nor stalled.
-func (w *worker) output(objs *git.Objects, tree, parent git.OID, c *cycle, tr trailers, body string) (stated, error) {
-	return w.outputAt(objs, tree, parent, c.facts.NextSeq(), c, tr, body)
-}
-
-// outputAt is output with a number of its own.
-func (w *worker) outputAt(objs *git.Objects, tree, parent git.OID, seq int64, c *cycle, tr trailers, body string) (stated, error) {
-	tr.waiting = c.decision.WaitingFor
-	state := string(c.decision.State)
-	return w.stateCommit(&c.observation, objs, stateCommit{
-		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
-		message: func(extra []lease.Trailer) ([]byte, error) {
-			return lease.Format(lease.Message{
-				Title:    fmt.Sprintf("writ: task %d is %s", w.number, state),
-				Body:     body,
-				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: state}}, extra...),
-			})
-		},
-	})
+// changeCommit adds the one clean commit by which somebody delivers the work. Its date is
+// the dispatch's, so that it is the same whoever goes on with the work.
+func changeCommit(objs *git.Objects, r *run, who git.Person) (git.OID, error) {
+	tree, err := changedTree(objs, r)
+	if err != nil {
+		return "", err
+	}
+	at, err := time.Parse(time.RFC3339, r.dispatch.Timestamp)
+	if err != nil {
+		return "", err
+	}
+	who.Seconds = at.Unix()
+	return objs.Commit(git.CommitSpec{
+		Tree: tree, Parents: []git.OID{git.OID(r.pack.Pins.BaseCommit)}, Author: who, Committer: who,
+		Message: []byte(r.pack.CommitMessage),
+	}, nil)
 }
 
 // evidenceTree makes the tree of a result: inputs, records, proofs and report.
@@ -897,6 +490,30 @@ func (w *worker) retryOf(r *run) kernel.Retry {
 		Tail: r.checked.Tail, Source: r.judgement.Report,
 	}
 }
+
+// output adds a commit of the state ref that is neither lease nor stalled.
+func (w *worker) output(objs *git.Objects, tree, parent git.OID, c *cycle, tr trailers, body string) (madeCommit, error) {
+	return w.outputAt(objs, tree, parent, c.facts.NextSeq(), c, tr, body)
+}
+
+// outputAt is output with a number of its own.
+func (w *worker) outputAt(objs *git.Objects, tree, parent git.OID, seq int64, c *cycle, tr trailers, body string) (madeCommit, error) {
+	tr.waiting = c.decision.WaitingFor
+	state := string(c.decision.State)
+	return w.stateCommit(&c.observation, objs, stateCommit{
+		tree: tree, parent: parent, date: c.nextDate(), seq: seq, trailers: &tr,
+		message: func(extra []lease.Trailer) ([]byte, error) {
+			return lease.Format(lease.Message{
+				Title:    fmt.Sprintf("writ: task %d is %s", w.number, state),
+				Body:     body,
+				Trailers: append([]lease.Trailer{{Key: lease.KeyState, Value: state}}, extra...),
+			})
+		},
+	})
+}
+
+// old is what a command says of a ref at a commit, be it none.
+func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
 
 // prepareBlocked ends a task at whose HEAD nobody works any more: the budget of
 // attempts or interruptions is spent.
@@ -962,36 +579,79 @@ func (w *worker) endWithoutRun(c *cycle, rep report.Report) (*effect, error) {
 	if w.run != nil {
 		from = w.run.from
 	}
-	e := w.pushed(c, c.facts.Head.RunID, &push{
+	e := w.pushEffect(c, c.facts.Head.RunID, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: w.bare,
-		won:    func() { w.ended(from, data); w.setRun(nil) },
+		won:    func() { w.reportEnd(from, data); w.setRun(nil) },
 		failed: func() { w.bare = false },
 	}, kernel.Draft{Kind: kernel.KindReport, Task: w.number, Run: c.facts.Head.RunID, Body: rep})
 	return e, nil
 }
 
-// ended tells the process around us that a cycle is over.
-func (w *worker) ended(from int64, rep []byte) {
+// reportEnd tells the process around us that a run, or a task without one, ended with a
+// report.
+func (w *worker) reportEnd(from int64, rep []byte) {
 	if w.s.deps.Ended != nil {
-		w.s.deps.Ended(Cycle{Task: w.number, From: from, Report: rep})
+		w.s.deps.Ended(EndedRun{Task: w.number, From: from, Report: rep})
 	}
 }
 
-func sortEntries(list []git.Entry) {
-	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
+// prepareAbandon ends our processes and forgets the run. Nothing is pushed: HEAD is
+// somebody else's, or our time to push is over.
+func (w *worker) prepareAbandon(c *observation) (*effect, error) {
+	r := w.run
+	return &effect{
+		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon},
+		do: func(context.Context) kernel.Outcome {
+			w.kill()
+			if _, unable := w.s.outage.of(w.number); r.hidden || (unable || w.wasLate(r)) && c.facts.Head.OID == string(r.head) {
+				w.lapsed = r.head
+			}
+			w.forgetRun(r)
+			return kernel.Outcome{Kind: string(kernel.KindOutcome), Key: "abandon:" + r.id, Effect: kernel.ActionAbandon, Status: kernel.OutcomeDone}
+		},
+	}, nil
 }
 
-// prepareRedeliver composes the push of a change branch that a result lacks.
-func (w *worker) prepareRedeliver(c *cycle) (*effect, error) {
-	m := w.missing
-	return w.pushed(c, c.facts.Head.Run(), &push{
-		cmds: []git.Command{{Ref: w.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
-		won: func() { m.rest(w.s.now().WallMs, nil) }, // until a look shows it
-	}), nil
+// wasLate reports whether a run's lease ended while an answer was waited for.
+func (w *worker) wasLate(r *run) bool {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return r.late
 }
 
-// old is what a command says of a ref at a commit, be it none.
-func old(oid git.OID) git.OID { return cmp.Or(oid, git.ZeroOID) }
+const (
+	// lagPatience is for how long each next claim waits [outageFar] at most, after leases
+	// that couldn't be renewed in time. After that it waits lagFar: each costs the server
+	// two pushes.
+	lagPatience = time.Hour
+	lagFar      = 10 * time.Minute
+)
+
+// lagCount counts leases in a row that ended because the server showed too late what was
+// pushed for them: a replica that lags by more than a renewal takes. Nothing is counted
+// against the task, and the next claim waits ever longer, as any try at a server that
+// can't.
+type lagCount struct {
+	n            int
+	began, until int64 // Clock.BootMs
+}
+
+// forgetRun forgets a run that ended without a result.
+func (w *worker) forgetRun(r *run) {
+	if r != nil && r.hidden {
+		l, now := &w.lagged, w.s.now().BootMs
+		if l.n++; l.n == 1 {
+			l.began = now
+		}
+		wait := outageWait(l.n)
+		if now-l.began > lagPatience.Milliseconds() {
+			wait = lagFar
+		}
+		l.until = now + w.s.cfg.LeaseSeconds*1000 + wait.Milliseconds() // nobody can claim before the lease ends
+		w.say("the server shows too late what was pushed for a lease to be renewed in time: the next claim waits %s", wait)
+	}
+	w.setRun(nil)
+}
 
 // prepareComplete composes the end of a task whose change is merged: the tree of the
 // result that waited, with its report brought to its final state and the facts that the
@@ -1026,13 +686,17 @@ func (w *worker) prepareComplete(c *cycle) (*effect, error) {
 		return nil, err
 	}
 	from, run := w.s.deps.Ledger.Chain().Head.Seq+1, c.facts.Head.LastRun
-	return w.pushed(c, run, &push{
+	return w.pushEffect(c, run, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: head, New: made.oid}}, pack: objs.Pack(), seq: made.seq,
-		won: func() { w.ended(from, data) },
+		won: func() { w.reportEnd(from, data) },
 	}, kernel.Draft{Kind: kernel.KindReport, Task: w.number, Run: run, Body: final}), nil
 }
 
-// accepted reports whether a decision makes a run's work the task's result.
-func accepted(d kernel.Decision) bool {
-	return kernel.Judgement{State: d.State, WaitingFor: d.WaitingFor}.Accepted()
+// prepareRedeliver composes the push of a change branch that a result lacks.
+func (w *worker) prepareRedeliver(c *cycle) (*effect, error) {
+	m := w.missing
+	return w.pushEffect(c, c.facts.Head.Run(), &push{
+		cmds: []git.Command{{Ref: w.ChangeRef(), Old: old(c.change), New: m.change}}, pack: m.pack,
+		won: func() { m.rest(w.s.now().WallMs, nil) }, // until a look shows it
+	}), nil
 }

@@ -81,6 +81,15 @@ func (w *worker) runs() bool {
 	return done != nil && !closed(done)
 }
 
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
 // giveUpIfOverdue forgets a run whose lease can't be kept because nothing can be
 // read: its processes are dead, and HEAD decides what becomes of the task. What a builder
 // left meanwhile is kept.
@@ -89,7 +98,7 @@ func (w *worker) giveUpIfOverdue() {
 	if w.run != nil && !w.judged() && w.run.due.Overdue(w.s.now()) {
 		w.kill()
 		w.lapsed = w.run.head
-		w.gaveUp(w.run)
+		w.forgetRun(w.run)
 		w.say("the lease could not be renewed; the run is given up")
 	}
 }

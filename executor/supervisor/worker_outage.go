@@ -243,7 +243,7 @@ type carried struct {
 	untaken untaken // the last push with content that the server was unable to take
 	missing *missing
 	teller  teller
-	lagged  lagged
+	lagged  lagCount
 }
 
 // empty reports whether there is nothing to carry.

@@ -194,9 +194,9 @@ func (e *UnsettledError) Error() string {
 // Is makes it an ErrUnsettled.
 func (e *UnsettledError) Is(target error) bool { return target == ErrUnsettled }
 
-// pushed wraps a push as an effect. Its key is the new commit: no two effects
+// pushEffect wraps a push as an effect. Its key is the new commit: no two effects
 // share one, for every state commit bears a run id or a parent of its own.
-func (w *worker) pushed(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
+func (w *worker) pushEffect(c *cycle, run string, p *push, drafts ...kernel.Draft) *effect {
 	p.action = c.decision.Action
 	p.key = string(p.action) + ":" + string(p.to())
 	if c.facts.Repairs() {
@@ -486,7 +486,7 @@ func (w *worker) confirm() {
 		w.unshelve()
 	}
 	if p.hidden == 0 && p.action != kernel.ActionClaim && p.action != kernel.ActionTakeOver { // the server keeps up
-		if w.lagged = (lagged{}); w.run != nil {
+		if w.lagged = (lagCount{}); w.run != nil {
 			w.run.hidden = false
 		}
 	}
@@ -573,7 +573,7 @@ func (w *worker) readKept(ctx context.Context, p *push) error {
 		return err
 	}
 	if ev, err := eventOf(head, false); err == nil && p.result() {
-		p.accepted = kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: said(ev, kernel.TrailerWaitingFor)}.Accepted()
+		p.accepted = kernel.Judgement{State: kernel.TaskState(ev.State), WaitingFor: trailer(ev, kernel.TrailerWaitingFor)}.Accepted()
 	}
 	for _, m := range way[0].Moves[1:] {
 		p.cmds = append(p.cmds, git.Command{Ref: m.Ref, Old: git.OID(m.Old), New: git.OID(m.New)})

@@ -253,7 +253,7 @@ func (w *worker) mendedSince(c *observation) (is bool) {
 // it: the contract is another, or of this installation the process or its configuration.
 func (w *worker) equippedSince(c *observation) (is bool) {
 	h := c.facts.Head
-	if !h.AwaitsEnvironment() || said(c.event, kernel.TrailerGovernance) != string(c.facts.Governance) {
+	if !h.AwaitsEnvironment() || trailer(c.event, kernel.TrailerGovernance) != string(c.facts.Governance) {
 		return h.AwaitsEnvironment()
 	}
 	w.s.locked(func() {
@@ -276,7 +276,7 @@ func (st Status) Rule() (words string, is bool) {
 }
 
 // prepareRuleWait composes the wait for a rule. There is no new blob in it, and its tree
-// is HEAD's: a server that doesn't take it is unable to take anything (DESIGN §5).
+// is HEAD's: a server that doesn't take it is unable to take anything.
 func (w *worker) prepareRuleWait(c *cycle) (*effect, error) {
 	objs := git.NewObjects()
 	tree, err := c.stateTree(objs)
@@ -304,7 +304,7 @@ func (w *worker) prepareRuleWait(c *cycle) (*effect, error) {
 	if r == nil {
 		p.won = func() { w.ruling = ruling{shownAt: w.s.now().BootMs} }
 		p.failed = func() { w.ruling.refused = nil } // the claim is tried again
-		return w.pushed(c, h.Run(), p), nil
+		return w.pushEffect(c, h.Run(), p), nil
 	}
 	p.keeps = true
 	p.won = func() {
@@ -317,7 +317,7 @@ func (w *worker) prepareRuleWait(c *cycle) (*effect, error) {
 		}
 	}
 	p.failed = func() { r.ruling.refused = nil } // it isn't known to be a rule
-	return w.pushed(c, r.id, p), nil
+	return w.pushEffect(c, r.id, p), nil
 }
 
 // ruleBody is what the commit says to people.
@@ -370,7 +370,7 @@ func (w *worker) ruleSince(ctx context.Context, c *observation) (int64, error) {
 // Unix milliseconds.
 func ruleWaitAt(c git.Commit) (since int64, is bool) {
 	ev, err := eventOf(c, false)
-	is = err == nil && ev.State == string(kernel.TaskWaiting) && said(ev, kernel.TrailerWaitingFor) == kernel.WaitRule
+	is = err == nil && ev.State == string(kernel.TaskWaiting) && trailer(ev, kernel.TrailerWaitingFor) == kernel.WaitRule
 	return max(ev.CommitterSeconds, 0) * 1000, is
 }
 

@@ -109,7 +109,7 @@ func (w *worker) readUnpushed(ctx context.Context, c *observation) error {
 // what only our store has of a dead lease of ours, or what ends unpushed. It is not there
 // where nothing is to be sealed, or the lease can't be renewed, or the server doesn't take it:
 // then it stays in the store, for a claim to bring it.
-func (w *worker) sealLate(c *observation, objs *git.Objects, inputs []git.Entry, work map[string][]byte) (made stated, tree git.OID, err error) {
+func (w *worker) sealLate(c *observation, objs *git.Objects, inputs []git.Entry, work map[string][]byte) (made madeCommit, tree git.OID, err error) {
 	if work == nil || w.bare {
 		return made, "", nil
 	}

@@ -3,7 +3,7 @@ package git
 import "strings"
 
 // guess is what a server's words say at first sight. Words are no proof: who
-// pushes looks further, at what else the server takes (DESIGN §5).
+// pushes looks further, at what else the server takes.
 type guess struct {
 	status Status
 	// space says that the words are about space, size or quota. A small push

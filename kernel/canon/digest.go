@@ -20,7 +20,7 @@ func Sum(b []byte) Digest {
 
 // Hash is SHA-256 of the canonical bytes of v, which must be an object with a
 // non-empty string member "kind", the tag that keeps one kind of object from
-// being read as another (seed 002, "Receipt Hashing"; DESIGN §4). The same
+// being read as another (seed 002, "Receipt Hashing"). The same
 // bytes given to [Sum] give the same digest. Besides the errors of [Marshal]
 // it fails with [ErrKind].
 func Hash(v any) (Digest, error) {

@@ -30,7 +30,7 @@
 // before the state is assigned; only BOOTING to IDLE has none. Seed 004 and T31 ask for
 // two things here that two durable appends a request can't both give to the letter: that
 // an entry is durable before its change, and that validation is done in VALIDATING and
-// the decision in ARBITRATING, though they are pure and share one append (DESIGN §3).
+// the decision in ARBITRATING, though they are pure and share one append.
 // What a state can do outside decides: an entry into EXECUTING, IDLE or HALTED is durable
 // and acknowledged before the change, so that nothing is done, answered or given up that
 // the ledger doesn't tell of. An entry into VALIDATING, ARBITRATING or AUDITING is handed

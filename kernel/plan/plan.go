@@ -79,7 +79,7 @@ type Expect struct {
 }
 
 // Safety is what a step asks for beyond the fixed frame, in which builder and
-// checks of the contract run in the sandbox (REQUIREMENTS T51). The strict
+// checks of the contract run in the sandbox. The strict
 // value is the only one that is granted today: [StrictSafety].
 type Safety struct {
 	Network    bool     `json:"network"`     // needs a host beyond the gateway's

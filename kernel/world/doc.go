@@ -25,7 +25,7 @@
 // sealed ([canon.Sealed]).
 //
 // A round belongs to one instance; its number counts that instance's settled
-// rounds (REQUIREMENTS T53). Drafts of several appends may share a round, and a
+// rounds. Drafts of several appends may share a round, and a
 // ledger that ends inside a round is gone on with.
 //
 // # What a round changes
@@ -86,7 +86,7 @@
 // of the act, its agent "person:" and who acted. Land is the path space: what live
 // runs of this instance may change. Contracts are the governance contract in
 // force. Constraints are bounds that nothing in the world moves. The schemas
-// say the meaning and unit of each field (REQUIREMENTS T49); all numbers are
+// say the meaning and unit of each field; all numbers are
 // integers.
 //
 // The package calls no model, no network, no file and no clock, and starts

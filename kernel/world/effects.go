@@ -39,7 +39,7 @@ func (f *fold) intent(e entry) error {
 }
 
 // retriedBy reports whether the other is this very effect again, which is what
-// may be tried while its outcome is unknown (CASES L7).
+// may be tried while its outcome is unknown (case L7).
 func (o OpenIntent) retriedBy(other OpenIntent) bool {
 	return o.Unknown && o.Intent == other.Intent && o.Run == other.Run
 }

@@ -15,14 +15,14 @@ type Fault string
 const (
 	// ErrConfig: the world can't be made from this configuration.
 	ErrConfig Fault = "config"
-	// ErrOrder: a call or record out of turn (REQUIREMENTS WK28).
+	// ErrOrder: a call or record out of turn (conformance WK28).
 	ErrOrder Fault = "order"
 	// ErrBody: a record's body is not what its kind says, or names something
 	// else than its envelope.
 	ErrBody Fault = "body"
-	// ErrForeign: a record of another world, instance or genesis (CASES R6).
+	// ErrForeign: a record of another world, instance or genesis (case R6).
 	ErrForeign Fault = "foreign"
-	// ErrChain: sequence, previous hash or time don't follow (CASES R1, R9).
+	// ErrChain: sequence, previous hash or time don't follow (cases R1, R9).
 	ErrChain Fault = "chain"
 	// ErrReceipt: a receipt says something else than the fold.
 	ErrReceipt Fault = "receipt"

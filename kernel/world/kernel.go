@@ -109,7 +109,7 @@ func (k *Kernel) passed(r kernel.Record, hash canon.Digest) error {
 }
 
 // follows holds the envelope against the chain. Only recorded time counts, and
-// the sequence is the order (CASES R9).
+// the sequence is the order (case R9).
 func (k *Kernel) follows(r kernel.Record) error {
 	c := k.fold.config
 	switch {
@@ -214,7 +214,7 @@ func (k *Kernel) Admit(task int64, allowedFiles []string) []kernel.Violation {
 }
 
 // OpenIntents are the task's effects that have no outcome at all: a process
-// that finds some at its start closes each as unknown (REQUIREMENTS T37).
+// that finds some at its start closes each as unknown.
 func (k *Kernel) OpenIntents(task int64) []OpenIntent { return k.fold.intents(task, false) }
 
 // UnknownIntents are the task's effects whose outcome is unknown: each is

@@ -172,7 +172,7 @@ func (f *fold) answered(i ActionIntent) (r ActionResult, is bool) {
 }
 
 // AcceptMechanisms answers proposals of rules, one result each, in order. None
-// is executed yet: nothing outside the kernel has judged one (REQUIREMENTS
+// is executed yet: nothing outside the kernel has judged one (conformance
 // WK29), and what isn't approved is not taken.
 func (r *Round) AcceptMechanisms(list []MechanismProposal) ([]MechanismResult, error) {
 	if r.phase > acted {

@@ -8,7 +8,7 @@ import "github.com/writbot/writ/kernel/canon"
 // comes in as recorded proposals and is never asked for during a fold.
 //
 // Agent code is a builder's work and never runs in this process; mechanism
-// code is CEL and does, bounded and without side effects (REQUIREMENTS T48).
+// code is CEL and does, bounded and without side effects.
 // An implementation that can't run one of the kinds answers with an error in
 // the result, not by running it unguarded.
 type ExecutionSandbox interface {

@@ -45,7 +45,7 @@ type ActionIntent struct {
 	V              int64        `json:"v"`               // Version
 	WorldID        string       `json:"world_id"`        // the world it is for
 	AgentID        string       `json:"agent_id"`        // builder's name, or person:<who acts>: an index would change its meaning with the list
-	RoundID        int64        `json:"round_id"`        // number of the round in which the outcome is taken in (REQUIREMENTS T53)
+	RoundID        int64        `json:"round_id"`        // number of the round in which the outcome is taken in
 	Code           canon.Digest `json:"code"`            // hash of the body of the diff record, or of the act; "" where there was none to take
 	IdempotencyKey string       `json:"idempotency_key"` // run id, or the act's key; scoped to the agent, a duplicate has the first answer
 }
@@ -101,7 +101,7 @@ type MechanismResult struct {
 }
 
 // RoundReceipt is the record of a settled round (seed 002, schemas). A round
-// and its receipt belong to one instance (REQUIREMENTS T53).
+// and its receipt belong to one instance.
 type RoundReceipt struct {
 	Kind                  string           `json:"kind"`                    // "receipt"
 	V                     int64            `json:"v"`                       // Version

@@ -9,7 +9,7 @@ import (
 )
 
 // stages are the settlement of a round in its order (seed 002, data flow;
-// REQUIREMENTS WK30).
+// conformance WK30).
 func stages() []func(*fold) { return []func(*fold){produce, consume, environment} }
 
 // produce lets work enter the world: what came to be of effects, the accepted

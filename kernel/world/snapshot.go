@@ -7,7 +7,7 @@ import (
 
 // WorldSnapshot is the whole state of a world as one instance knows it (seed
 // 002, schemas). Lists are sorted by their first field. StateHash is SHA-256
-// over the canonical JSON of everything else (REQUIREMENTS T44): see
+// over the canonical JSON of everything else: see
 // [WorldSnapshot.Hash].
 type WorldSnapshot struct {
 	Kind               string       `json:"kind"`                 // KindSnapshot

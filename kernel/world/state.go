@@ -9,7 +9,7 @@ import (
 )
 
 // fold is the engine: the state of a world and the round it is in. Facade and
-// direct fold are both this and nothing else (REQUIREMENTS WK35).
+// direct fold are both this and nothing else (conformance WK35).
 //
 // What is behind a pointer or in a list is replaced, never written to, so that a fork
 // shares it.

@@ -372,8 +372,7 @@ var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 func (s *Dir) File(name string) string { return filepath.Join(s.Path, name) }
 
 // RunnerID names this directory on this machine: a copy of it elsewhere, or
-// beside it, is another runner and no predecessor of this one (REQUIREMENTS
-// T56). It needs the lock.
+// beside it, is another runner and no predecessor of this one. It needs the lock.
 func (s *Dir) RunnerID() (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(s.lock.Fd()), &st); err != nil {

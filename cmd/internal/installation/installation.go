@@ -230,7 +230,7 @@ func (g *Governed) BaseRef() string {
 }
 
 // checkRollback holds the store against the checkpoint that lies beside it: a
-// chain can't show that its end was cut off (CASES R2). A checkpoint that the
+// chain can't show that its end was cut off (case R2). A checkpoint that the
 // ledger declares abandoned is none to keep to.
 func (g *Governed) checkRollback(ctx context.Context) error {
 	signed, err := ledger.KeptCheckpoint(g.Dir.Path, g.World)

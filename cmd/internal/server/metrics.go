@@ -252,7 +252,7 @@ func (m *serverMetrics) leases() float64 {
 }
 
 // attempt counts one that ended. The last of a report's codes is the finest.
-func (m *serverMetrics) attempt(c supervisor.Cycle) {
+func (m *serverMetrics) attempt(c supervisor.EndedRun) {
 	var r struct {
 		State string          `json:"task_final_state"`
 		Codes []string        `json:"codes"`

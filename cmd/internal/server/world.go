@@ -130,9 +130,9 @@ func (g *generation) cachedEach() int64 {
 }
 
 // logCycle is the CLI's, one cycle at a time: all worlds write one log.
-func (s *server) logCycle(g *installation.Governed) func(supervisor.Cycle) {
+func (s *server) logCycle(g *installation.Governed) func(supervisor.EndedRun) {
 	write := s.process.LogCycle(g)
-	return func(c supervisor.Cycle) {
+	return func(c supervisor.EndedRun) {
 		s.cycles.Lock()
 		defer s.cycles.Unlock()
 		write(c)

@@ -12,8 +12,8 @@ import (
 
 // LogCycle writes the line of an ended cycle (seed 001, logging requirements)
 // and keeps a checkpoint of what led to it.
-func (proc *Process) LogCycle(in *installation.Governed) func(supervisor.Cycle) {
-	return func(c supervisor.Cycle) {
+func (proc *Process) LogCycle(in *installation.Governed) func(supervisor.EndedRun) {
+	return func(c supervisor.EndedRun) {
 		ctx := context.Background()
 		proc.LogCycles(ctx, in, c.Task)
 		in.Checkpoint(ctx)
@@ -21,7 +21,7 @@ func (proc *Process) LogCycle(in *installation.Governed) func(supervisor.Cycle) 
 }
 
 // LogCycles writes the lines that the log lacks: of cycles that ended just now,
-// and of those whose process was killed or lost its lease (REQUIREMENTS D53).
+// and of those whose process was killed or lost its lease (conformance D53).
 // The log is derived from the ledger, so a line that can't be written loses
 // nothing and comes the next time.
 func (proc *Process) LogCycles(ctx context.Context, in *installation.Governed, task int64) {

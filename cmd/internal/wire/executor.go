@@ -30,7 +30,7 @@ type Supervision struct {
 	File     *supervisor.ContractFile      // instead of the repository's contract
 	Progress func(line string)             // told of each step; nil: nobody watches
 	Forge    *supervisor.Forge             // nil: tasks come from files
-	Ended    func(supervisor.Cycle)        // nil: the execution log
+	Ended    func(supervisor.EndedRun)     // nil: the execution log
 	Repo     supervisor.Repo               // nil: the world's own
 	Healed   func(tasks []int64)           // nil: nobody waits
 	Tail     func(task int64, line string) // nil: nobody looks on
