@@ -77,7 +77,7 @@ func anyFacts(t *rapid.T) kernel.Facts {
 func anyRun(t *rapid.T) *kernel.RunFacts {
 	r := &kernel.RunFacts{
 		RunID: ourRun, LeaseOID: rapid.SampledFrom(oids[1:]).Draw(t, "our lease"), Attempt: rapid.Int64Range(1, 4).Draw(t, "our attempt"),
-		Phase: rapid.SampledFrom(phases).Draw(t, "phase"), RenewDue: rapid.Bool().Draw(t, "renew"), FenceDue: rapid.IntRange(0, 4).Draw(t, "fence") == 0,
+		Phase: rapid.SampledFrom(phases).Draw(t, "phase"), RenewDue: rapid.Bool().Draw(t, "renew"), Overdue: rapid.IntRange(0, 4).Draw(t, "fence") == 0,
 		Build: violations(t, "build"), Scope: violations(t, "scope"), CheckFails: violations(t, "checks"),
 		Message: violations(t, "message"), Dispatch: violations(t, "dispatch"), Refused: violations(t, "refused"),
 	}
@@ -157,7 +157,7 @@ func brokenByRun(f kernel.Facts, d kernel.Decision) []string {
 		}
 	}
 	r := f.Run
-	ours := f.Head.OID == r.LeaseOID && (!r.FenceDue || r.Phase == kernel.PhaseJudged)
+	ours := f.Head.OID == r.LeaseOID && (!r.Overdue || r.Phase == kernel.PhaseJudged)
 	effect := d.Action != kernel.ActionNone && d.Action != kernel.ActionAbandon
 	need(!effect || ours, "a run acts only while HEAD is the commit it left there")
 	need(d.Action != kernel.ActionClaim && d.Action != kernel.ActionTakeOver, "a run claims nothing")

@@ -5,7 +5,7 @@ import "slices"
 // Rules of a task whose run this process holds, in their fixed order.
 const (
 	ruleOwner    = "owner"    // HEAD is the commit this run left there
-	ruleFence    = "fence"    // the lease can still be renewed in time
+	ruleDeadline = "fence"    // the lease can still be renewed in time
 	ruleApproved = "approved" // the text is the approved one
 	ruleDispatch = "dispatch" // the dispatch is whole and admissible
 	ruleBuild    = "build"    // exit, timeouts, result
@@ -20,7 +20,7 @@ const (
 var runRules = []rule{
 	{ruleKernel, kernelRule},
 	{ruleOwner, ownerRule},
-	{ruleFence, fenceRule},
+	{ruleDeadline, deadlineRule},
 	{rulePolicy, func(f Facts) []Violation { return halting(f.Policy) }},
 	{ruleApproved, approvedRule},
 	{ruleDispatch, func(f Facts) []Violation { return f.Run.Dispatch }},
@@ -61,7 +61,7 @@ func (r RunFacts) Starts() bool {
 	return r.Phase == PhaseClaimed || r.Phase == PhaseSealed && r.Resumes != ""
 }
 
-// ownerRule is the fence of a run: an output counts as ours only if HEAD is
+// ownerRule keeps a stale holder out: an output counts as ours only if HEAD is
 // the very commit we left there. What else stands there is a takeover or an
 // intruder; neither is fought.
 func ownerRule(f Facts) []Violation {
@@ -79,10 +79,10 @@ func ownerRule(f Facts) []Violation {
 	return one(CodeLeaseLost, f.Run.RunID, "HEAD is now %s with state %s of run %s.", h.OID, h.State, h.RunID)
 }
 
-// fenceRule: a builder or a check whose lease can't be renewed is killed. What was
+// deadlineRule: a builder or a check past its renew deadline is killed. What was
 // judged before may still be pushed onto our own expired lease, if HEAD is it.
-func fenceRule(f Facts) []Violation {
-	if f.Run.FenceDue && f.Run.Phase != PhaseJudged {
+func deadlineRule(f Facts) []Violation {
+	if f.Run.Overdue && f.Run.Phase != PhaseJudged {
 		return one(CodeLeaseLost, f.Run.RunID, "The lease could not be renewed in time.")
 	}
 	return nil
@@ -112,7 +112,7 @@ func decideRun(f Facts) Decision {
 		d.Standing, d.Action, d.Violations = StandHalted, ActionAbandon, vs
 		return d
 	}
-	if vs := append(why.of(ruleOwner), why.of(ruleFence)...); len(vs) > 0 {
+	if vs := append(why.of(ruleOwner), why.of(ruleDeadline)...); len(vs) > 0 {
 		d.Standing, d.Action, d.Violations = StandAbandoned, ActionAbandon, vs
 		d.Interruptions = f.Head.Interruptions
 		return d

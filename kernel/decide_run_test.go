@@ -101,8 +101,8 @@ func TestDecide_Run(t *testing.T) {
 		{"HEAD moved", set(kernel.PhaseChecked, func(f *kernel.Facts) { f.Head.OID, f.Head.State = head2, "stalled" }), abandon(kernel.CodeLeaseLost)},
 		{"the ref was deleted", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Head = kernel.HeadFacts{} }), abandon(kernel.CodeLeaseLost)},
 		{"somebody pushed a commit", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.Head.OID, f.Head.State = head2, "" }), abandon(kernel.CodeLockViolation)},
-		{"the fence", set(kernel.PhaseChecking, func(f *kernel.Facts) { f.Run.FenceDue = true }), abandon(kernel.CodeLeaseLost)},
-		{"the fence, and the work is judged", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.FenceDue, f.Run.RenewDue = true, true }), act(kernel.ActionResult, kernel.TaskCompleted)},
+		{"the fence", set(kernel.PhaseChecking, func(f *kernel.Facts) { f.Run.Overdue = true }), abandon(kernel.CodeLeaseLost)},
+		{"the fence, and the work is judged", set(kernel.PhaseJudged, func(f *kernel.Facts) { f.Run.Overdue, f.Run.RenewDue = true, true }), act(kernel.ActionResult, kernel.TaskCompleted)},
 		{"halted", set(kernel.PhaseBuilding, func(f *kernel.Facts) { f.View.Halted = true }), func() verdict {
 			v := abandon(kernel.CodeTaskHalted)
 			v.standing = kernel.StandHalted
@@ -144,7 +144,7 @@ func TestDecide_RunPrecedence(t *testing.T) {
 	f := running(kernel.PhaseBuilt)
 	f.Policy = breaks(kernel.CodeLedgerFork)
 	f.View.Halted = true
-	f.Head.OID, f.Run.FenceDue = head2, true
+	f.Head.OID, f.Run.Overdue = head2, true
 	f.Request, f.Current, f.Run.RenewDue = kernel.RequestStop, digest("d"), true
 	f.Run.Build = breaks(kernel.CodeTimeout)
 	steps := []struct {
@@ -155,7 +155,7 @@ func TestDecide_RunPrecedence(t *testing.T) {
 		{kernel.ActionNone, kernel.CodeLedgerFork, func() { f.Policy = nil }},
 		{kernel.ActionAbandon, kernel.CodeTaskHalted, func() { f.View.Halted = false }},
 		{kernel.ActionAbandon, kernel.CodeLeaseLost, func() { f.Head.OID = head1 }},
-		{kernel.ActionAbandon, kernel.CodeLeaseLost, func() { f.Run.FenceDue = false }},
+		{kernel.ActionAbandon, kernel.CodeLeaseLost, func() { f.Run.Overdue = false }},
 		{kernel.ActionWait, kernel.CodeTaskStopped, func() { f.Request = kernel.RequestShutdown }},
 		{kernel.ActionRelease, kernel.CodeTaskInterrupted, func() { f.Request = kernel.RequestTick }},
 		{kernel.ActionWait, kernel.CodeInstructionChanged, func() { f.Current = digest("a") }},

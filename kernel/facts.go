@@ -334,7 +334,7 @@ type RunFacts struct {
 	Attempt    int64       `json:"attempt"`
 	Phase      Phase       `json:"phase"`
 	RenewDue   bool        `json:"renew_due"`
-	FenceDue   bool        `json:"fence_due"`
+	Overdue    bool        `json:"fence_due"`
 	ClaimedAt  int64       `json:"claimed_at"`
 	Exit       *Exit       `json:"exit"`        // the builder's, once built
 	Build      []Violation `json:"build"`       // exit, timeout, result

@@ -69,12 +69,12 @@ func (b *bubble) open(builds int) {
 		World: bubbleWorld, RunnerID: "host/state", Lease: lease.DefaultPolicy(), LeaseSeconds: lease.DefaultLeaseSeconds,
 		MarginSeconds: lease.DefaultMarginSeconds, Name: "writ", Email: "writ@localhost",
 	}, supervisor.Deps{
-		Repo: b.repo, Ledger: b.ledger, Executor: b, Clock: bubbleClock{}, Observations: noObservations{}, NewRunID: uuid.NewString,
+		Repo: b.repo, Ledger: b.ledger, Executor: b, Clock: bubbleClock{}, Sightings: noSightings{}, NewRunID: uuid.NewString,
 		Signer: signer, Log: slog.New(slog.DiscardHandler), Forge: b.forge,
 	}, history)
 	b.schedule = schedulertest.NewMemory()
 	b.sched, err = scheduler.New(b.schedule, b.schedule, b, scheduler.Options{
-		NewID: uuid.NewString, Builds: builds, WorldBuilds: builds,
+		NewID: uuid.NewString, BuildSlots: builds, WorldBuildSlots: builds,
 	})
 	b.must(err)
 }
@@ -86,8 +86,8 @@ func (b *bubble) must(err error) {
 	}
 }
 
-// Run implements scheduler.Runner as `writ serve` does.
-func (b *bubble) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+// Drive implements scheduler.Driver as `writ serve` does.
+func (b *bubble) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	task, err := b.sup.Open(ctx, j.Key().Task, nil)
 	if err != nil {
 		return scheduler.Result{}, err
@@ -183,10 +183,10 @@ func (bubbleClock) Now() lease.Clock {
 	return lease.Clock{WallMs: now, BootMs: now, BootID: "bubble"}
 }
 
-type noObservations struct{}
+type noSightings struct{}
 
-func (noObservations) Load(string) (lease.Observation, bool) { return lease.Observation{}, false }
-func (noObservations) Save(lease.Observation) error          { return nil }
+func (noSightings) Load(string) (lease.Sighting, bool) { return lease.Sighting{}, false }
+func (noSightings) Save(lease.Sighting) error          { return nil }
 
 // modelLedger is a ledger in memory.
 type modelLedger struct {

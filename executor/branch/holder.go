@@ -222,7 +222,7 @@ func (h *Holder) Hold(ctx context.Context, seconds int64, spec command.Spec, log
 	if _, err := h.Renew(ctx, seconds); err != nil {
 		return 0, err
 	}
-	tenure := lease.Fence(at, seconds, margin)
+	deadlines := lease.NewDeadlines(at, seconds, margin)
 	p, err := command.Start(spec)
 	if err != nil {
 		return 0, err
@@ -239,17 +239,17 @@ func (h *Holder) Hold(ctx context.Context, seconds int64, spec command.Spec, log
 		case <-look.C:
 		}
 		at := h.Now()
-		if tenure.MustFence(at) {
+		if deadlines.Overdue(at) {
 			p.Stop(0)
 			return p.Wait(), lost("the lease couldn't be renewed in time")
 		}
-		if !tenure.RenewDue(at) {
+		if !deadlines.RenewDue(at) {
 			continue
 		}
-		left := time.Duration(tenure.FenceBootMs-at.BootMs) * time.Millisecond
+		left := time.Duration(deadlines.RenewDeadlineBootMs-at.BootMs) * time.Millisecond
 		switch err := h.renewWithin(ctx, left, seconds); {
 		case err == nil:
-			tenure = lease.Fence(at, seconds, margin)
+			deadlines = lease.NewDeadlines(at, seconds, margin)
 		case isLost(err):
 			p.Stop(0)
 			return p.Wait(), err

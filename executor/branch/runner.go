@@ -289,7 +289,7 @@ func (r *Runner) evaluate(ctx context.Context, h head, d tick.Decision, res *Res
 		r.deps.Log.Info("lease taken over", "branch", res.Branch, "run", res.TakenOver, "reason", string(d.Verdict.Reason))
 		h.commit = next
 		now := r.deps.Now()
-		if d = tick.Decide(h.lease(), lease.Observation{}, now, r.policy); r.settled(res, d) {
+		if d = tick.Decide(h.lease(), lease.Sighting{}, now, r.policy); r.settled(res, d) {
 			return
 		}
 	}

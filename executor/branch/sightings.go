@@ -12,13 +12,13 @@ import (
 	"github.com/writbot/writ/kernel/lease"
 )
 
-// sightings is what runners of this clone have seen of leases. They are kept below
+// sightings is since when runners of this clone have seen leases. They are kept below
 // the git directory, so that runners that start, look and end add up (case L15).
 type sightings struct {
 	file  string
 	place string // the remote, "" for the clone
-	known map[string]map[string]lease.Observation
-	now   map[string]lease.Observation
+	known map[string]map[string]lease.Sighting
+	now   map[string]lease.Sighting
 }
 
 func openSightings(c *clone.Clone, remote string) (*sightings, error) {
@@ -26,12 +26,12 @@ func openSightings(c *clone.Clone, remote string) (*sightings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sightings{file: filepath.Join(state, "seen.json"), place: remote, now: map[string]lease.Observation{}}
+	s := &sightings{file: filepath.Join(state, "seen.json"), place: remote, now: map[string]lease.Sighting{}}
 	return s, s.read()
 }
 
 func (s *sightings) read() error {
-	s.known = map[string]map[string]lease.Observation{}
+	s.known = map[string]map[string]lease.Sighting{}
 	data, err := os.ReadFile(s.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -40,14 +40,14 @@ func (s *sightings) read() error {
 		return &git.Error{Code: git.CodeLocal, Msg: "what was seen of leases can't be read: " + s.file, Remedy: "check its permissions", Err: err}
 	}
 	if json.Unmarshal(data, &s.known) != nil || s.known == nil {
-		s.known = map[string]map[string]lease.Observation{} // seen anew: that takes longer, never less
+		s.known = map[string]map[string]lease.Sighting{} // seen anew: that takes longer, never less
 	}
 	return nil
 }
 
 // observe notes a HEAD. Only leases are remembered: nothing else ends by being seen.
-func (s *sightings) observe(h head, now lease.Clock) lease.Observation {
-	var prev *lease.Observation
+func (s *sightings) observe(h head, now lease.Clock) lease.Sighting {
+	var prev *lease.Sighting
 	if o, ok := s.known[s.place][h.ref]; ok {
 		prev = &o
 	}

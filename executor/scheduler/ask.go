@@ -8,13 +8,14 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// Ask asks an act of a task. A stop or a halt of a task that runs first kills
+// Ask asks an act of a task. A stop or a halt of a task that is driven first kills
 // what it runs, on a goroutine of its own, and hands the act over; then the act
 // is stored, and the task is due. It returns when both are done, or when ctx
 // ends: the kill goes on then.
 //
-// An error means that the act may not survive a restart; what was to be killed
-// is killed all the same.
+// An error is the store's, and the act may not survive a restart, or that of ctx.
+// What was to be killed is killed all the same. Where the drive has left no
+// function with [Job.OnKill] there is no kill to wait for.
 func (s *Scheduler) Ask(ctx context.Context, k Key, kind, actor, reason string) error {
 	o := &order{
 		act:    Act{ID: s.o.NewID(), Kind: kind, Actor: actor, Reason: reason},
@@ -28,17 +29,18 @@ func (s *Scheduler) Ask(ctx context.Context, k Key, kind, actor, reason string) 
 	if err == nil {
 		err = within(ctx, func(ctx context.Context) error { return s.schedule.Mark(ctx, k, time.Now().UnixMilli()) })
 	}
-	s.hurry(k)
+	stored := err == nil
+	s.putFirst(k)
 	select {
 	case <-killed:
 	case <-ctx.Done():
 		err = errors.Join(err, ctx.Err())
 	}
-	s.log.Info("a person's act", "world", k.World, "task", k.Task, "act", kind, "actor", actor, "stored", err == nil)
+	s.log.Info("a person's act", "world", k.World, "task", k.Task, "act", kind, "actor", actor, "stored", stored)
 	return err
 }
 
-// reach hands the act to a running task and begins the kill it asks for. The
+// reach hands the act to the drive of the task and begins the kill it asks for. The
 // channel is closed when nothing is left to wait for.
 func (s *Scheduler) reach(k Key, o *order) <-chan struct{} {
 	killed := make(chan struct{})
@@ -65,8 +67,8 @@ func (s *Scheduler) reach(k Key, o *order) <-chan struct{} {
 // the same.
 const maxUrgent = 1024
 
-// hurry lets a task with an act go before the others that are due.
-func (s *Scheduler) hurry(k Key) {
+// putFirst has a task with an act started before the others that are due.
+func (s *Scheduler) putFirst(k Key) {
 	s.mu.Lock()
 	if len(s.urgent) < maxUrgent {
 		s.urgent = append(s.urgent, k)

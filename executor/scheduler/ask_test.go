@@ -1,8 +1,11 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +15,7 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// machine is a fake builder of one task, and what its Runner was told.
+// machine is a fake builder of one task, and what its Driver was told.
 type machine struct {
 	killed chan struct{} // closed by the kill
 	at     time.Time     // when
@@ -66,11 +69,7 @@ func TestX5_StopReachesTheBuilderOfAHangingTask(t *testing.T) {
 					return nil
 				})
 				asked := time.Now()
-				ask := b.s.Stop
-				if kind == kernel.ActHalt {
-					ask = b.s.Halt
-				}
-				b.must(ask(context.Background(), k, "17", "wrong branch"))
+				b.must(b.s.Ask(context.Background(), k, kind, "17", "wrong branch"))
 				select {
 				case <-m.killed:
 				default:
@@ -98,7 +97,8 @@ func TestX5_StopReachesTheBuilderOfAHangingTask(t *testing.T) {
 
 // A kill that hangs or panics holds up neither the act nor the others.
 func TestX5_AKillThatHangsOrPanics(t *testing.T) {
-	inBubble(t, scheduler.Options{}, func(b *bench) {
+	var log bytes.Buffer
+	inBubble(t, scheduler.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, func(b *bench) {
 		free := make(chan struct{})
 		time.AfterFunc(time.Minute, func() { close(free) })
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
@@ -120,10 +120,13 @@ func TestX5_AKillThatHangsOrPanics(t *testing.T) {
 		b.pass(time.Second)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		if err := b.s.Stop(ctx, key("w", 1), "17", ""); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.s.Ask(ctx, key("w", 1), kernel.ActStop, "17", ""); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a kill that hangs is answered %v", err)
 		}
-		b.must(b.s.Stop(context.Background(), key("w", 2), "17", ""))
+		if text := log.String(); !strings.Contains(text, "stored=true") || strings.Contains(text, "stored=false") {
+			t.Errorf("the act is stored, and the log has %s", text)
+		}
+		b.must(b.s.Ask(context.Background(), key("w", 2), kernel.ActStop, "17", ""))
 		b.pass(time.Second)
 		for n := range int64(2) {
 			if got := b.outcome(key("w", n+1)); got != "final" {
@@ -137,7 +140,7 @@ func TestX5_AKillThatHangsOrPanics(t *testing.T) {
 // An act on a task that nobody drives is stored, makes the task due at once,
 // goes before the others, and is carried out once.
 func TestX5_AnActOnATaskThatStandsStill(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 1}, func(b *bench) {
 		m := &machine{}
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if err := wait(ctx, time.Second); err != nil {
@@ -150,7 +153,7 @@ func TestX5_AnActOnATaskThatStandsStill(t *testing.T) {
 		}
 		b.pass(time.Second)
 		b.start()
-		b.must(b.s.Stop(context.Background(), key("w", 500), "17", "no"))
+		b.must(b.s.Ask(context.Background(), key("w", 500), kernel.ActStop, "17", "no"))
 		b.pass(6500 * time.Millisecond)
 		if len(m.acts) != 1 || m.acts[0] != (scheduler.Act{ID: m.acts[0].ID, Kind: kernel.ActStop, Actor: "17", Reason: "no"}) {
 			t.Fatalf("after a few of a hundred turns it was told %+v", m.acts)
@@ -178,7 +181,7 @@ func TestX5_AnActIsKeptUntilItIsCarriedOut(t *testing.T) {
 			return scheduler.Result{Outcome: "waiting"}, nil
 		})
 		b.start()
-		b.must(b.s.Stop(context.Background(), k, "17", ""))
+		b.must(b.s.Ask(context.Background(), k, kernel.ActStop, "17", ""))
 		b.pass(10 * time.Second)
 		if n := b.note(k); told < 3 || told > 6 || n.Failures != told || len(n.Acts) != 1 {
 			t.Errorf("told %d times, remembered %+v", told, n)
@@ -221,7 +224,7 @@ func TestX5_CarriedOutBeforeItIsStored(t *testing.T) {
 			}
 			return nil
 		})
-		b.must(b.s.Stop(context.Background(), key("w", 1), "17", ""))
+		b.must(b.s.Ask(context.Background(), key("w", 1), kernel.ActStop, "17", ""))
 		b.pass(time.Hour)
 		if len(m.acts) != 1 {
 			t.Errorf("carried out %d times", len(m.acts))
@@ -244,7 +247,7 @@ func TestX5_AnActThatCantBeStored(t *testing.T) {
 			}
 			return nil
 		})
-		if err := b.s.Stop(context.Background(), key("w", 1), "17", ""); !errors.Is(err, full) {
+		if err := b.s.Ask(context.Background(), key("w", 1), kernel.ActStop, "17", ""); !errors.Is(err, full) {
 			t.Errorf("answered %v", err)
 		}
 		select {
@@ -271,7 +274,7 @@ func TestX5_ManyActs(t *testing.T) {
 		b.mark(key("w", 1))
 		b.pass(time.Second)
 		for range 40 {
-			b.must(b.s.Stop(context.Background(), key("w", 1), "17", ""))
+			b.must(b.s.Ask(context.Background(), key("w", 1), kernel.ActStop, "17", ""))
 		}
 		b.pass(20 * time.Minute)
 		if len(m.acts) != 40 || len(b.note(key("w", 1)).Acts) != 0 {

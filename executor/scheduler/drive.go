@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// outcome is what a run came to.
+// outcome is what a drive came to.
 type outcome struct {
 	res Result
 	err error
 }
 
-// drive takes a task, has it run, and gives it back with its next time. It is
+// drive takes a task, has it driven, and gives it back with its next time. It is
 // the only goroutine of the task while it is in the table.
 func (s *Scheduler) drive(ctx context.Context, j *Job) {
-	defer s.contain(ctx, "the scheduler panicked with a task in hand: the others go on")
+	defer s.contain(ctx, "the scheduler panicked in a task's drive: the others go on")
 	defer s.remove(j)
 	t, note, ok := s.take(ctx, j)
 	if !ok {
@@ -25,38 +25,38 @@ func (s *Scheduler) drive(ctx context.Context, j *Job) {
 	}
 	out := outcome{err: errGone}
 	defer func() { s.finish(ctx, j, t, note, out) }()
-	s.o.Observer.Started(j.key)
+	s.o.Metrics.Started(j.key)
 	j.log.Debug("task taken", "failures", note.Failures, "acts", len(note.Acts))
-	out.res, out.err = j.run(ctx)
+	out.res, out.err = j.callDriver(ctx)
 }
 
-// contain is deferred where what isn't the task's own may panic: whoever observes,
-// or the scheduler itself. It goes on after a while, later each time.
+// contain is deferred where what isn't the task's own may panic: the metrics, or the
+// scheduler itself. The scheduler goes on after a while, later each time.
 func (s *Scheduler) contain(ctx context.Context, what string) {
 	if p := recover(); p != nil {
 		s.log.Error(what, "panic", p, "stack", string(debug.Stack()))
-		s.troubled(ctx, &PanicError{p})
+		s.storeFailed(ctx, &PanicError{p})
 	}
 }
 
-// run calls the Runner. Its panic is the run's error.
-func (j *Job) run(ctx context.Context) (res Result, err error) {
+// callDriver has the task driven. A panic of the Driver is the drive's error.
+func (j *Job) callDriver(ctx context.Context) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			j.log.Error("the task's run panicked: the others go on", "panic", p, "stack", string(debug.Stack()))
+			j.log.Error("the task's drive panicked: the others go on", "panic", p, "stack", string(debug.Stack()))
 			err = &PanicError{p}
 		}
 	}()
-	return j.s.runner.Run(ctx, j)
+	return j.s.driver.Drive(ctx, j)
 }
 
 // take takes the task from the schedule and hands over the acts it was asked
 // before. Not ok: somebody else has it, it isn't due any more (the list was read
-// before its last run ended), it was paused meanwhile, or the store doesn't
-// answer.
+// before its last drive ended), its world was paused meanwhile, or the store
+// doesn't answer.
 func (s *Scheduler) take(ctx context.Context, j *Job) (t Ticket, note Note, ok bool) {
 	err := within(ctx, func(ctx context.Context) (err error) {
-		if j.kept { // it waited for a slot; its own due time may be far off
+		if j.granted { // it waited for a slot; its own due time may be far off
 			if err = s.schedule.Mark(ctx, j.key, time.Now().UnixMilli()); err != nil {
 				return err
 			}
@@ -65,30 +65,31 @@ func (s *Scheduler) take(ctx context.Context, j *Job) (t Ticket, note Note, ok b
 		return err
 	})
 	if err != nil {
-		s.troubled(ctx, err)
+		s.storeFailed(ctx, err)
 		return t, note, false
 	}
 	if !ok {
-		s.pass(j.key)
+		s.skip(j.key)
 		return t, note, false
 	}
-	if note, ok = s.fit(ctx, j, t); !ok {
+	if note, ok = s.loadNote(ctx, j, t); !ok {
 		s.persist(ctx, j, func(ctx context.Context) error { return s.schedule.Done(ctx, t, t.Due) })
 	}
 	return t, note, ok
 }
 
-// pass leaves a task alone for a moment that can't be taken though it was listed.
-func (s *Scheduler) pass(k Key) {
+// skip leaves a task alone for a moment that can't be taken though it was listed.
+func (s *Scheduler) skip(k Key) {
 	s.mu.Lock()
-	s.passed[k] = time.Now().Add(passTime)
+	s.skipped[k] = time.Now().Add(skipTime)
 	s.mu.Unlock()
 }
 
-// fit reads what is remembered of a task in hand and says whether it may run.
-func (s *Scheduler) fit(ctx context.Context, j *Job, t Ticket) (note Note, ok bool) {
+// loadNote reads what is remembered of a task that was taken. Not ok: the task may
+// not be driven now.
+func (s *Scheduler) loadNote(ctx context.Context, j *Job, t Ticket) (note Note, ok bool) {
 	if t.Due > time.Now().UnixMilli() {
-		s.pass(j.key)
+		s.skip(j.key)
 		return note, false
 	}
 	err := within(ctx, func(ctx context.Context) (err error) {
@@ -96,35 +97,33 @@ func (s *Scheduler) fit(ctx context.Context, j *Job, t Ticket) (note Note, ok bo
 		return err
 	})
 	if err != nil {
-		s.troubled(ctx, err)
+		s.storeFailed(ctx, err)
 		return note, false
 	}
-	s.calm()
-	return note, s.mayRun(ctx, j, note)
+	s.storeAnswered()
+	if p := s.readPauses(ctx); ctx.Err() != nil || j.granted && p.Has(j.key.World) {
+		return note, false
+	}
+	j.handStored(note)
+	return note, true
 }
 
-// mayRun is the last look before the run: at pauses, where a build slot was kept for
-// it, and at the end of ctx.
-func (s *Scheduler) mayRun(ctx context.Context, j *Job, note Note) bool {
-	p := s.readPauses(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ctx.Err() != nil || j.kept && (p.Has(j.key.World) || s.paused.Has(j.key.World)) {
-		return false
-	}
+// handStored hands over the acts that a task was asked before this drive.
+func (j *Job) handStored(note Note) {
 	stored := make(chan struct{})
 	close(stored)
+	j.s.mu.Lock()
+	defer j.s.mu.Unlock()
 	for _, a := range note.Acts {
 		j.more = !j.hand(&order{act: a, done: make(chan error, 1), stored: stored}) || j.more
 	}
-	return true
 }
 
 // finish gives a task back: slots first, then what is to be remembered, then
 // its next time.
 func (s *Scheduler) finish(ctx context.Context, j *Job, t Ticket, note Note, out outcome) {
 	took := time.Since(j.since)
-	s.leave(j, out.err == nil && !out.res.Ended)
+	s.giveBackSlot(j, out.err == nil && !out.res.Ended)
 	carried, left := j.collect(ctx)
 	if left && out.err == nil && !out.res.Unable {
 		out.err = errUnanswered
@@ -137,20 +136,20 @@ func (s *Scheduler) finish(ctx context.Context, j *Job, t Ticket, note Note, out
 		s.persist(ctx, j, func(ctx context.Context) error { return s.notes.Settle(ctx, j.key, v.failures, carried) })
 	}
 	s.persist(ctx, j, func(ctx context.Context) error { return s.schedule.Done(ctx, t, v.next) })
-	s.o.Observer.Ended(j.key, v.outcome, took)
-	j.tell(out, v, took)
+	s.o.Metrics.Ended(j.key, v.outcome, took)
+	j.logEnd(out, v, took)
 }
 
-// leave gives the run's build slot back and its place in the line, unless it
-// still wants one.
-func (s *Scheduler) leave(j *Job, mayWait bool) {
+// giveBackSlot gives the drive's build slot back, and the task's place in the line
+// unless it still wants one.
+func (s *Scheduler) giveBackSlot(j *Job, mayWait bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.over = true
-	s.toTick(j)
+	s.toDriveSlot(j)
 	j.wants = j.wants && mayWait
-	if j.kept && j.wants { // it wants something else than was kept: not in circles
-		s.passed[j.key] = time.Now().Add(passTime)
+	if j.granted && j.wants { // it wants something else than was granted: not in circles
+		s.skipped[j.key] = time.Now().Add(skipTime)
 	}
 	if q := s.queue[j.key]; q != nil && !j.wants {
 		if q.granted {
@@ -166,56 +165,56 @@ func (s *Scheduler) leave(j *Job, mayWait bool) {
 func (s *Scheduler) remove(j *Job) {
 	s.mu.Lock()
 	w := s.worldOf(j.key.World)
-	if j.slot != nil { // it never ran
+	if j.slot != nil { // it was never driven
 		s.dropSlot(w, j.key)
 		j.slot = nil
 		s.grantSlots()
 	} else {
-		s.ticks--
-		w.ticks--
+		s.usedDriveSlots--
+		w.usedDriveSlots--
 	}
 	delete(s.running, j.key)
 	s.mu.Unlock()
 	s.Nudge()
 }
 
-// verdict is what becomes of a task after a run.
+// verdict is what becomes of a task after a drive.
 type verdict struct {
 	outcome  string
 	next     int64 // 0: nothing until it is marked
 	failures int
 }
 
-// judge gives every task its next time.
+// judge says when a task is driven next: 0 for one that ended.
 func (s *Scheduler) judge(ctx context.Context, j *Job, note Note, out outcome) verdict {
 	now := time.Now()
 	in := func(d time.Duration) int64 { return now.Add(d).UnixMilli() }
-	sweep := s.o.Sweep - spread(j.key, 0, s.o.Sweep/10)
+	resync := s.o.Resync - spread(j.key, 0, s.o.Resync/10)
 	switch {
 	case out.err == nil && out.res.Ended:
 		return verdict{out.res.Outcome, 0, 0}
 	case out.err == nil && out.res.Unable:
-		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(sweep)), note.Failures}
+		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(resync)), note.Failures}
 	case out.err == nil && j.wants:
 		next := in(s.o.Recheck)
 		if out.res.Next > 0 { // it has something to do before
 			next = min(max(out.res.Next, in(soonest)), next)
 		}
 		return verdict{OutcomeQueued, next, 0}
-	case out.err == nil && j.outbid: // its place in the line ends with this run
+	case out.err == nil && j.outbid: // its place in the line ends with this drive
 		return verdict{OutcomeQueued, in(soonest), 0}
 	case out.err == nil && out.res.Next <= 0:
-		return verdict{out.res.Outcome, in(sweep), 0}
+		return verdict{out.res.Outcome, in(resync), 0}
 	case out.err == nil:
-		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(sweep)), 0}
+		return verdict{out.res.Outcome, min(max(out.res.Next, in(soonest)), in(resync)), 0}
 	case ctx.Err() != nil: // due at once where the next process starts
-		return verdict{OutcomeParted, now.UnixMilli(), note.Failures}
+		return verdict{OutcomeShutdown, now.UnixMilli(), note.Failures}
 	case errors.Is(out.err, ErrHalted):
-		return verdict{OutcomeHalted, in(sweep), note.Failures}
+		return verdict{OutcomeHalted, in(resync), note.Failures}
 	}
 	n := note.Failures + 1
 	if n >= s.o.PoisonAfter {
-		return verdict{OutcomePoison, in(sweep), n}
+		return verdict{OutcomePoison, in(resync), n}
 	}
 	v := verdict{OutcomeError, in(backoff(j.key, n, s.o.BackoffFirst, s.o.BackoffMost)), n}
 	if errors.As(out.err, new(*PanicError)) {
@@ -224,17 +223,17 @@ func (s *Scheduler) judge(ctx context.Context, j *Job, note Note, out outcome) v
 	return v
 }
 
-// tell logs how a run ended: loud where a person should look.
-func (j *Job) tell(out outcome, v verdict, took time.Duration) {
+// logEnd logs how a drive ended: loud where a person should look.
+func (j *Job) logEnd(out outcome, v verdict, took time.Duration) {
 	log := j.log.With("run", out.res.RunID, "outcome", v.outcome, "took", took, "next", v.next)
 	switch v.outcome {
 	case OutcomePoison:
 		log.Error("the task failed too often in a row and leaves the rotation: mend the cause, then mark it",
 			"failures", v.failures, "error", out.err)
 	case OutcomeError, OutcomePanic:
-		log.Warn("the task's run failed: it is tried again", "failures", v.failures, "error", out.err)
+		log.Warn("the task's drive failed: it is tried again", "failures", v.failures, "error", out.err)
 	default:
-		log.Debug("the task's run ended")
+		log.Debug("the task's drive ended")
 	}
 }
 
@@ -242,13 +241,13 @@ func (j *Job) tell(out outcome, v verdict, took time.Duration) {
 // tries once more: what isn't stored then is due when the next process starts.
 func (s *Scheduler) persist(ctx context.Context, j *Job, write func(context.Context) error) {
 	for n := 1; ; n++ {
-		parting := ctx.Err() != nil
+		shutdown := ctx.Err() != nil
 		err := within(context.WithoutCancel(ctx), write)
 		if err == nil {
 			return
 		}
 		j.log.Warn("the task can't be given back to the schedule", "tries", n, "error", err)
-		if parting {
+		if shutdown {
 			return
 		}
 		timer := time.NewTimer(backoff(j.key, n, storeFirst, storeMost))
@@ -260,42 +259,42 @@ func (s *Scheduler) persist(ctx context.Context, j *Job, write func(context.Cont
 	}
 }
 
-// Job is one run of one task, as the Runner sees it.
+// Job is one drive of one task, as the Driver sees it.
 type Job struct {
-	s     *Scheduler
-	key   Key
-	log   *slog.Logger
-	acts  chan Order
-	looks chan struct{}
-	since time.Time
-	kept  bool // it began with a build slot kept for it
+	s       *Scheduler
+	key     Key
+	log     *slog.Logger
+	acts    chan Order
+	looks   chan struct{}
+	since   time.Time
+	granted bool // it began with a build slot that was granted to it
 
 	// Guarded by s.mu.
 	orders []*order
 	onKill func()
-	slot   *slot // nil: it holds a tick slot
+	slot   *slot // nil: it holds a drive slot
 	lent   bool  // others may have that slot, see [Job.Idle]
 	wants  bool  // asked for a build slot in vain
 	outbid bool  // others have the slot that it lent
-	over   bool  // Run has returned
+	over   bool  // Drive has returned
 	more   bool  // there are more acts than it was handed
 }
 
-// Order is a person's act in the hands of the Runner.
+// Order is a person's act, handed to the Driver to be carried out.
 type Order struct {
 	Act
 	// Done takes one answer and never blocks: nil when the act is carried out.
-	// An act without that answer is handed over again by the next run, and one
+	// An act without that answer is handed over again by the next drive, and one
 	// with it may be, after a crash: carrying it out twice must do no harm.
 	Done chan<- error
 }
 
-// order is an act that was handed to a run.
+// order is an act that was handed to a drive.
 type order struct {
 	act    Act
 	done   chan error
 	stored chan struct{} // closed when it is in the notes, or could not be stored
-	fresh  bool          // asked while the run went on
+	fresh  bool          // asked while the drive went on
 }
 
 func newJob(s *Scheduler, k Key) *Job {
@@ -308,15 +307,15 @@ func newJob(s *Scheduler, k Key) *Job {
 // Key is the task.
 func (j *Job) Key() Key { return j.key }
 
-// Log is a logger whose lines bear world and task. The Runner adds its run id.
+// Log is a logger whose lines bear world and task. The Driver adds the run's id.
 func (j *Job) Log() *slog.Logger { return j.log }
 
 // Acts has the acts that persons ask of the task, those first that were asked
-// before the run. It is never closed.
+// before the drive. It is never closed.
 func (j *Job) Acts() <-chan Order { return j.acts }
 
-// Nudges has a token when the task was marked while it runs: something outside
-// may have changed. Whoever takes no notice is run once more all the same.
+// Nudges has a token when the task was marked while it is driven: something
+// outside may have changed. It is driven once more at the end all the same.
 func (j *Job) Nudges() <-chan struct{} { return j.looks }
 
 // nudge leaves a token in Nudges.
@@ -327,17 +326,17 @@ func (j *Job) nudge() {
 	}
 }
 
-// OnKill leaves the function that ends all that the run has started and returns
+// OnKill leaves the function that ends all that the drive has started and returns
 // when nothing of it runs. It is called by other goroutines, maybe several at
 // once, whenever an act says so; the act follows by [Job.Acts]. It must not wait
-// for the goroutine of Run.
+// for the goroutine of Drive.
 func (j *Job) OnKill(kill func()) {
 	j.s.mu.Lock()
 	j.onKill = kill
 	j.s.mu.Unlock()
 }
 
-// kill ends what the run has started. A panic in there is contained.
+// kill ends what the drive has started. A panic in there is contained.
 func (j *Job) kill() {
 	j.s.mu.Lock()
 	kill := j.onKill
@@ -353,7 +352,7 @@ func (j *Job) kill() {
 	kill()
 }
 
-// hand gives an act to the run, unless it has it; s.mu is held. Not ok: it has
+// hand gives an act to the drive, unless it has it; s.mu is held. False: it has
 // too many already, or is over.
 func (j *Job) hand(o *order) bool {
 	for _, other := range j.orders {
@@ -369,7 +368,7 @@ func (j *Job) hand(o *order) bool {
 	return true
 }
 
-// collect returns the acts that the run carried out, and whether it left one
+// collect returns the acts that the drive carried out, and whether it left one
 // that it had from the beginning.
 func (j *Job) collect(ctx context.Context) (carried []string, left bool) {
 	j.s.mu.Lock()

@@ -101,7 +101,7 @@ func TestK8_FailuresAreCountedOverRestarts(t *testing.T) {
 		total := 0
 		var b *bench
 		for range 5 {
-			b = newBench(t, mem, scheduler.Options{PoisonAfter: 8, Sweep: 4 * time.Hour})
+			b = newBench(t, mem, scheduler.Options{PoisonAfter: 8, Resync: 4 * time.Hour})
 			b.do(fails)
 			if total == 0 {
 				b.mark(k)
@@ -140,7 +140,7 @@ func TestK8_FailuresAreCountedOverRestarts(t *testing.T) {
 
 // A halted task is not tried until somebody moves on; that is no failure.
 func TestM2_AHaltedTaskLeavesTheRotation(t *testing.T) {
-	inBubble(t, scheduler.Options{Sweep: 2 * time.Hour}, func(b *bench) {
+	inBubble(t, scheduler.Options{Resync: 2 * time.Hour}, func(b *bench) {
 		b.do(func(context.Context, *scheduler.Job) (scheduler.Result, error) {
 			return scheduler.Result{}, fmt.Errorf("epoch 3: %w", scheduler.ErrHalted)
 		})
@@ -166,7 +166,7 @@ func TestM2_AHaltedTaskLeavesTheRotation(t *testing.T) {
 // A panic costs its own task a failure, and nobody else anything.
 func TestX8_APanicIsContained(t *testing.T) {
 	var log strings.Builder
-	o := scheduler.Options{Ticks: 1, Builds: 1, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	o := scheduler.Options{DriveSlots: 1, BuildSlots: 1, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	inBubble(t, o, func(b *bench) {
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			switch j.Key().Task {
@@ -275,8 +275,8 @@ func TestJ2_APanicOfTheStore(t *testing.T) {
 	}
 }
 
-// panicky is an observer that panics.
-type panicky struct{ scheduler.Observer }
+// panicky are metrics that panic.
+type panicky struct{ scheduler.Metrics }
 
 func (panicky) Load(scheduler.Load)                        { panic("no metrics") }
 func (panicky) Started(scheduler.Key)                      { panic("no metrics") }
@@ -291,7 +291,7 @@ func TestJ2_APanicOfTheObserver(t *testing.T) {
 			ran++
 			return scheduler.Result{Ended: true}, nil
 		})
-		s, err := scheduler.New(mem, mem, run, scheduler.Options{NewID: func() string { return "id" }, Observer: panicky{}})
+		s, err := scheduler.New(mem, mem, run, scheduler.Options{NewID: func() string { return "id" }, Metrics: panicky{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,4 +308,6 @@ func TestJ2_APanicOfTheObserver(t *testing.T) {
 
 type runs func(context.Context, *scheduler.Job) (scheduler.Result, error)
 
-func (r runs) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) { return r(ctx, j) }
+func (r runs) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+	return r(ctx, j)
+}

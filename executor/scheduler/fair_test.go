@@ -12,7 +12,7 @@ import (
 // A world with a thousand due tasks delays a world with one by one turn, also
 // where its tasks are due for longer.
 func TestX8_AWorldOfAThousandAndAWorldOfOne(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 1, WorldTicks: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 1, WorldDriveSlots: 1}, func(b *bench) {
 		b.do(takes(time.Second))
 		for n := range int64(1000) {
 			b.mark(key("big", n+1))
@@ -38,7 +38,7 @@ func TestX8_AWorldOfAThousandAndAWorldOfOne(t *testing.T) {
 
 // Worlds with much to do are served in turn.
 func TestX8_WorldsInTurn(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 2, WorldTicks: 2}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 2, WorldDriveSlots: 2}, func(b *bench) {
 		b.do(takes(time.Second))
 		for n := range int64(400) {
 			b.mark(key("a", n+1))
@@ -63,7 +63,7 @@ func TestX8_WorldsInTurn(t *testing.T) {
 
 // A world whose tasks all hang keeps within its bound.
 func TestX8_AHangingWorldLeavesRoom(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 6, WorldTicks: 4}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 6, WorldDriveSlots: 4}, func(b *bench) {
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key().World == "sick" {
 				<-ctx.Done()
@@ -199,7 +199,7 @@ func TestF7_AMarkReachesARunningTask(t *testing.T) {
 
 // What is due later runs then, and not before; what gives no time, at the sweep.
 func TestW12_EveryOpenTaskHasItsNextTime(t *testing.T) {
-	inBubble(t, scheduler.Options{Sweep: time.Hour}, func(b *bench) {
+	inBubble(t, scheduler.Options{Resync: time.Hour}, func(b *bench) {
 		b.do(func(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			switch j.Key().Task {
 			case 1:

@@ -17,16 +17,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// behaviour is what a fake Runner does with a task.
+// behaviour is what a fake Driver does with a task.
 type behaviour func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error)
 
 // bench is a scheduler over a schedule in memory, in virtual time.
 type bench struct {
-	t     *testing.T
-	mem   *schedulertest.Memory
-	s     *scheduler.Scheduler
-	begun time.Time
-	end   func() []scheduler.Key // nil while it doesn't run
+	t      *testing.T
+	mem    *schedulertest.Memory
+	s      *scheduler.Scheduler
+	begun  time.Time
+	end    func() []scheduler.Key // nil while it doesn't run
+	paused pauseSet
 
 	mu        sync.Mutex
 	does      behaviour
@@ -62,7 +63,8 @@ func newBench(t *testing.T, mem *schedulertest.Memory, o scheduler.Options) *ben
 		ids++
 		return time.Now().String() + strconv.Itoa(ids)
 	}
-	o.Observer = b
+	o.Metrics = b
+	o.Pauses = append(o.Pauses, &b.paused)
 	var err error
 	if b.s, err = scheduler.New(mem, mem, b, o); err != nil {
 		t.Fatal(err)
@@ -90,8 +92,8 @@ func (b *bench) stop() []scheduler.Key {
 	return end()
 }
 
-// Run implements scheduler.Runner: it watches, and does what was set.
-func (b *bench) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+// Drive implements scheduler.Driver: it watches, and does what was set.
+func (b *bench) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	k := j.Key()
 	b.mu.Lock()
 	b.live[k]++
@@ -117,7 +119,7 @@ func (b *bench) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, er
 	return does(ctx, j)
 }
 
-// do says what the Runner does from now on.
+// do says what the Driver does from now on.
 func (b *bench) do(f behaviour) {
 	b.mu.Lock()
 	b.does = f
@@ -179,6 +181,33 @@ func (b *bench) must(err error) {
 func (b *bench) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+// pause pauses a world, or all of them for "", and unpause ends that.
+func (b *bench) pause(world string)   { b.paused.set(b.s, world, true) }
+func (b *bench) unpause(world string) { b.paused.set(b.s, world, false) }
+
+// pauseSet is a place where a test writes pauses down. The zero value is ready.
+type pauseSet struct {
+	mu     sync.Mutex
+	worlds map[string]bool
+}
+
+// Paused implements scheduler.PauseSource.
+func (p *pauseSet) Paused(context.Context) (scheduler.Paused, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return scheduler.Paused{All: p.worlds[""], Worlds: maps.Clone(p.worlds)}, nil
+}
+
+func (p *pauseSet) set(s *scheduler.Scheduler, world string, on bool) {
+	p.mu.Lock()
+	if p.worlds == nil {
+		p.worlds = map[string]bool{}
+	}
+	p.worlds[world] = on
+	p.mu.Unlock()
+	s.Nudge()
 }
 
 // note is what is remembered of a task.

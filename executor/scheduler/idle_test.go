@@ -32,7 +32,7 @@ func TestG7_HangingWorldsHoldUpThemselves(t *testing.T) {
 	for _, build := range []bool{false, true} {
 		t.Run(fmt.Sprintf("builds %v", build), func(t *testing.T) {
 			c := newBuilder()
-			inBubble(t, scheduler.Options{Ticks: 3, WorldTicks: 2, Builds: 2, WorldBuilds: 2}, func(b *bench) {
+			inBubble(t, scheduler.Options{DriveSlots: 3, WorldDriveSlots: 2, BuildSlots: 2, WorldBuildSlots: 2}, func(b *bench) {
 				b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 					if strings.HasPrefix(j.Key().World, "well") {
 						return c.build(time.Minute, nobody)(ctx, j)
@@ -73,7 +73,7 @@ func TestG7_HangingWorldsHoldUpThemselves(t *testing.T) {
 // keeps his paths meanwhile, and no pause holds up what runs.
 func TestG7_ALentSlotIsReclaimedInTurn(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		heard := make(chan struct{})
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key() != key("w", 1) {
@@ -94,14 +94,14 @@ func TestG7_ALentSlotIsReclaimedInTurn(t *testing.T) {
 			if _, ok := j.Build([]string{"src/**"}); ok {
 				t.Error("the slot is his again while another builds")
 			}
-			b.s.Pause("w")
+			b.pause("w")
 			select {
 			case <-j.Nudges():
 				close(heard)
 			case <-ctx.Done():
 				return scheduler.Result{}, ctx.Err()
 			}
-			b.s.Unpause("w")
+			b.unpause("w")
 			return c.build(10*time.Minute, func(scheduler.Key) []string { return []string{"src/**"} })(ctx, j)
 		})
 		b.start()
@@ -131,7 +131,7 @@ func TestG7_WhatIsKeptForWhoHangsIsGivenOn(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		t.Run(fmt.Sprintf("hangs again %v", again), func(t *testing.T) {
 			c := newBuilder()
-			inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+			inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 				b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 					if j.Key().World != "hangs" {
 						return c.build(10*time.Minute, nobody)(ctx, j)
@@ -170,7 +170,7 @@ func TestG7_WhatIsKeptForWhoHangsIsGivenOn(t *testing.T) {
 // can use it.
 func TestG7_NoSlotForALookThatHangs(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		build := c.build(10*time.Minute, nobody)
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key().World == "hangs" && b.count(j.Key()) == 2 {
@@ -195,7 +195,7 @@ func TestG7_NoSlotForALookThatHangs(t *testing.T) {
 // TestG7_WhoLentItsSlotComesBack: a run that ends while others have the slot that it lent
 // stands in no line any more. It is run again soon.
 func TestG7_WhoLentItsSlotComesBack(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		lender, refused := key("w", 1), 0
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key() != lender {

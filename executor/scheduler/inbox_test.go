@@ -97,7 +97,7 @@ type once struct {
 	full chan struct{}
 }
 
-func (o *once) Run(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
+func (o *once) Drive(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	release, ok := j.Build([]string{fmt.Sprintf("d%d/**", j.Key().Task%5)})
 	if !ok {
 		return scheduler.Result{Outcome: "due"}, nil

@@ -7,46 +7,46 @@ import (
 )
 
 // look reads pauses and schedule once and starts what may start. It returns how
-// long nothing has to be done, unless something wakes the scheduler.
-func (s *Scheduler) look(ctx context.Context) (rest time.Duration) {
-	rest = storeFirst //nolint:wastedassign // it counts if lookNow panics; then it rests longer by itself
+// long to wait until the next look, unless something wakes the scheduler.
+func (s *Scheduler) look(ctx context.Context) (wait time.Duration) {
+	wait = storeFirst //nolint:wastedassign // it counts if lookNow panics; storeRetryAt is later then
 	defer s.contain(ctx, "a look at the schedule panicked: it is looked at again")
 	return s.lookNow(ctx)
 }
 
 func (s *Scheduler) lookNow(ctx context.Context) time.Duration {
 	s.mu.Lock()
-	rest := time.Until(s.restUntil)
+	wait := time.Until(s.storeRetryAt)
 	s.mu.Unlock()
-	if rest > 0 {
-		return rest
+	if wait > 0 {
+		return wait
 	}
 	s.readPauses(ctx)
-	s.startKept(ctx)
+	s.startGranted(ctx)
 	shown := 0
-	for depth := firstDepth; s.room() && ctx.Err() == nil; depth *= 4 {
+	for depth := firstDepth; s.driveSlotFree() && ctx.Err() == nil; depth *= 4 {
 		var keys []Key
 		err := within(ctx, func(ctx context.Context) (err error) {
 			keys, err = s.schedule.Due(ctx, time.Now().UnixMilli(), depth)
 			return err
 		})
 		if err != nil {
-			return s.troubled(ctx, err)
+			return s.storeFailed(ctx, err)
 		}
 		shown = len(keys)
-		if deepest := s.start(ctx, keys); shown < depth || depth >= mostDepth || deepest > s.o.WorldTicks+s.o.WorldBuilds {
+		if deepest := s.start(ctx, keys); shown < depth || depth >= mostDepth || deepest > s.o.WorldDriveSlots+s.o.WorldBuildSlots {
 			break
 		}
 	}
-	s.observe(shown)
-	rest, err := s.untilNext(ctx)
+	s.reportLoad(shown)
+	wait, err := s.untilNext(ctx)
 	if err != nil {
-		return s.troubled(ctx, err)
+		return s.storeFailed(ctx, err)
 	}
 	if shown == 0 { // otherwise it is a take that shows whether the store takes
-		s.calm()
+		s.storeAnswered()
 	}
-	return rest
+	return wait
 }
 
 // untilNext is the time to the next due task, at most poll. What is due already
@@ -60,8 +60,8 @@ func (s *Scheduler) untilNext(ctx context.Context) (time.Duration, error) {
 	})
 	most := poll
 	s.mu.Lock()
-	if len(s.passed) > 0 {
-		most = passTime
+	if len(s.skipped) > 0 {
+		most = skipTime
 	}
 	s.mu.Unlock()
 	left := time.Duration(at-time.Now().UnixMilli()) * time.Millisecond
@@ -71,48 +71,48 @@ func (s *Scheduler) untilNext(ctx context.Context) (time.Duration, error) {
 	return min(left, most), err
 }
 
-// troubled notes that the store could not be asked and returns how long to leave
-// it alone: longer each time.
-func (s *Scheduler) troubled(ctx context.Context, err error) time.Duration {
+// storeFailed notes that the store didn't answer, or that a look at it failed, and
+// returns how long to leave it alone: longer each time.
+func (s *Scheduler) storeFailed(ctx context.Context, err error) time.Duration {
 	s.mu.Lock()
-	s.trouble++
-	rest := backoff(Key{}, s.trouble, storeFirst, storeMost)
-	s.restUntil = time.Now().Add(rest)
+	s.storeFailures++
+	wait := backoff(Key{}, s.storeFailures, storeFirst, storeMost)
+	s.storeRetryAt = time.Now().Add(wait)
 	s.mu.Unlock()
 	if ctx.Err() == nil {
-		s.log.Warn("the schedule can't be read: it is asked again", "after", rest, "error", err)
+		s.log.Warn("the schedule can't be read: it is asked again", "after", wait, "error", err)
 	}
-	return rest
+	return wait
 }
 
-// calm notes that the store answers.
-func (s *Scheduler) calm() {
+// storeAnswered notes that the store answers.
+func (s *Scheduler) storeAnswered() {
 	s.mu.Lock()
-	s.trouble = 0
+	s.storeFailures = 0
 	s.mu.Unlock()
 }
 
-func (s *Scheduler) observe(shown int) {
-	s.mu.Lock()
-	l := Load{Due: shown, Ticks: s.ticks, Builds: s.builds, Waiting: len(s.queue)}
-	s.mu.Unlock()
-	s.o.Observer.Load(l)
+// reportLoad tells the metrics of a look that was shown so many due tasks.
+func (s *Scheduler) reportLoad(shown int) {
+	l := s.Load()
+	l.Due = shown
+	s.o.Metrics.Load(l)
 }
 
-// room reports whether a tick slot is free.
-func (s *Scheduler) room() bool {
+// driveSlotFree reports whether a task can be started without a build slot.
+func (s *Scheduler) driveSlotFree() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ticks < s.o.Ticks
+	return s.usedDriveSlots < s.o.DriveSlots
 }
 
-// startKept starts the tasks for which a build slot is kept, and those with a
+// startGranted starts the tasks that a build slot is granted to, and those with a
 // person's act.
-func (s *Scheduler) startKept(ctx context.Context) {
+func (s *Scheduler) startGranted(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, q := range s.queue {
-		if q.granted && s.rests(k.World) { // others need the slot now
+		if q.granted && s.inOutage(k.World) { // others need the slot now
 			s.revoke(q)
 		}
 	}
@@ -126,15 +126,15 @@ func (s *Scheduler) startKept(ctx context.Context) {
 		return s.running[k] == nil && s.begin(ctx, k)
 	})
 	now := time.Now()
-	for k, until := range s.passed {
+	for k, until := range s.skipped {
 		if !now.Before(until) {
-			delete(s.passed, k)
+			delete(s.skipped, k)
 		}
 	}
 }
 
 // start starts due tasks: one of each world in turn, the world served longest
-// ago first, while there is room. It returns how many tasks the list has of the
+// ago first, while drive slots are free. It returns how many tasks the list has of the
 // world it has most of.
 func (s *Scheduler) start(ctx context.Context, keys []Key) (deepest int) {
 	s.mu.Lock()
@@ -150,14 +150,14 @@ func (s *Scheduler) start(ctx context.Context, keys []Key) (deepest int) {
 	}
 	slices.SortStableFunc(order, func(a, b *world) int {
 		switch {
-		case a.served < b.served:
+		case a.startTurn < b.startTurn:
 			return -1
-		case a.served > b.served:
+		case a.startTurn > b.startTurn:
 			return 1
 		}
 		return 0
 	})
-	for len(order) > 0 && s.ticks < s.o.Ticks {
+	for len(order) > 0 && s.usedDriveSlots < s.o.DriveSlots {
 		order = slices.DeleteFunc(order, func(w *world) bool {
 			lines[w.name] = s.startOne(ctx, lines[w.name])
 			return len(lines[w.name]) == 0
@@ -178,35 +178,35 @@ func (s *Scheduler) startOne(ctx context.Context, line []Key) []Key {
 	return nil
 }
 
-// rests reports whether the server of a world can't serve its tasks now.
-func (s *Scheduler) rests(world string) bool { return s.o.Rest != nil && s.o.Rest(world) > 0 }
+// inOutage reports whether the server of a world can't serve its tasks now.
+func (s *Scheduler) inOutage(world string) bool { return s.o.Outage != nil && s.o.Outage(world) }
 
 // begin puts a task into the table of running tasks and starts it, if it isn't
-// there and there is a slot for it; s.mu is held. What is paused is looked at all
-// the same, for persons' acts are obeyed: it gets no build slot.
+// there and there is a slot for it; s.mu is held. What is paused is driven all the
+// same, for persons' acts are obeyed: it gets no build slot.
 func (s *Scheduler) begin(ctx context.Context, k Key) bool {
 	if s.running[k] != nil || ctx.Err() != nil {
 		return false
 	}
-	if s.rests(k.World) && !slices.Contains(s.urgent, k) {
+	if s.inOutage(k.World) && !slices.Contains(s.urgent, k) {
 		return false
 	}
-	if until, ok := s.passed[k]; ok && time.Now().Before(until) {
+	if until, ok := s.skipped[k]; ok && time.Now().Before(until) {
 		return false
 	}
 	w := s.worldOf(k.World)
 	j := newJob(s, k)
 	if q := s.queue[k]; q != nil && q.granted {
 		s.dequeue(q)
-		j.slot, j.kept = &slot{scope: q.scope}, true
-	} else if s.ticks >= s.o.Ticks || w.ticks >= s.o.WorldTicks {
+		j.slot, j.granted = &slot{scope: q.scope}, true
+	} else if s.usedDriveSlots >= s.o.DriveSlots || w.usedDriveSlots >= s.o.WorldDriveSlots {
 		return false
 	} else {
-		s.ticks++
-		w.ticks++
+		s.usedDriveSlots++
+		w.usedDriveSlots++
 	}
 	s.turn++
-	w.served = s.turn
+	w.startTurn = s.turn
 	s.running[k] = j
 	go s.drive(ctx, j)
 	return true

@@ -11,24 +11,24 @@ import (
 
 // Defaults of [Options].
 const (
-	// DefaultTicks: a tick waits for the network most of its time.
-	DefaultTicks = 16
-	// DefaultWorldTicks leaves room for three other worlds when one is slow.
-	DefaultWorldTicks = 4
-	// DefaultBuilds: builders use cores and memory, and a laptop has few.
-	DefaultBuilds = 4
-	// DefaultWorldBuilds leaves half of them to the others.
-	DefaultWorldBuilds = 2
+	// DefaultDriveSlots: a drive waits for the network most of its time.
+	DefaultDriveSlots = 16
+	// DefaultWorldDriveSlots leaves slots to three other worlds when one is slow.
+	DefaultWorldDriveSlots = 4
+	// DefaultBuildSlots: builders use cores and memory, and a laptop has few.
+	DefaultBuildSlots = 4
+	// DefaultWorldBuildSlots leaves half of them to the others.
+	DefaultWorldBuildSlots = 2
 	// DefaultBackoffFirst and DefaultBackoffMost bound the wait after an error.
 	DefaultBackoffFirst = time.Second
 	DefaultBackoffMost  = 10 * time.Minute
 	// DefaultPoisonAfter is reached after about an hour and a quarter of failing.
 	DefaultPoisonAfter = 16
-	// DefaultSweep is the longest that an open task is not looked at.
-	DefaultSweep = 6 * time.Hour
-	// DefaultRecheck is how often a task that waits for a slot is looked at
-	// nevertheless. Who has something new of it marks it; a long line that is
-	// looked at often asks more of a forge than the forge allows.
+	// DefaultResync: what no webhook told is found by the sweep of a server, which
+	// comes more often.
+	DefaultResync = 6 * time.Hour
+	// DefaultRecheck: a task of which something is new is marked, and a long line
+	// that is driven often asks more of a forge than the forge allows.
 	DefaultRecheck = 30 * time.Minute
 	// DefaultShutdownTime is longer than a task's last push may take.
 	DefaultShutdownTime = 25 * time.Second
@@ -38,10 +38,10 @@ const (
 	// poll bounds the wait between two looks at the schedule: others may mark
 	// tasks without waking us, a pause may end, a clock may jump.
 	poll = 2 * time.Second
-	// passTime is how long a task is left alone that was listed as due and then
-	// could not be taken: mostly the list was read before its last run ended.
-	passTime = 100 * time.Millisecond
-	// soonest is the shortest wait that a Runner may ask for, so that one which
+	// skipTime is how long a task is left alone that was listed as due and then
+	// could not be taken: mostly the list was read before its last drive ended.
+	skipTime = 100 * time.Millisecond
+	// soonest is the shortest wait that a Driver may ask for, so that one which
 	// always asks for `now` doesn't turn in circles.
 	soonest = time.Second
 	// storeTime bounds one write to schedule or notes.
@@ -54,8 +54,8 @@ const (
 	// firstDepth and mostDepth bound how many due tasks a look asks for.
 	firstDepth = 256
 	mostDepth  = 1 << 16
-	// maxOrders bounds the acts that wait in memory for one running task; more
-	// are kept in the notes and handed over by the next run.
+	// maxOrders bounds the acts that wait in memory for one drive; more are kept in
+	// the notes and handed over by the next drive.
 	maxOrders = 16
 	// lookahead bounds how many waiting tasks of one world are compared with
 	// each other's paths; those behind them wait until one of them goes.
@@ -65,21 +65,31 @@ const (
 // Options say how much at once, and how long to wait. What is zero has the
 // default of its name.
 type Options struct {
-	Ticks, WorldTicks         int // tasks that run without a build slot, in all and of one world
-	Builds, WorldBuilds       int // builders
-	BackoffFirst, BackoffMost time.Duration
-	PoisonAfter               int // failures in a row
-	Sweep, Recheck            time.Duration
-	ShutdownTime              time.Duration
+	DriveSlots, WorldDriveSlots int // tasks driven at once without a build slot, in all and of one world
+	BuildSlots, WorldBuildSlots int // tasks driven at once that may run a builder, in all and of one world
 
-	// Rest is how long tasks of a world need not be begun, since its server can't
-	// serve them and somebody's try comes first; nil for never. It must return at
-	// once. A person's act is handed over all the same.
-	Rest     func(world string) time.Duration
-	Pauses   []Pauses      // besides Scheduler.Pause
-	NewID    func() string // a fresh id for each act; required
-	Observer Observer      // nil for nobody
-	Log      *slog.Logger  // nil is silent
+	// BackoffFirst is the wait after a task's first failure. It doubles with each
+	// further one in a row, up to BackoffMost.
+	BackoffFirst, BackoffMost time.Duration
+	// PoisonAfter is the number of failures in a row from which on a task is left
+	// alone until it is marked, an act is asked of it, or Resync is over.
+	PoisonAfter int
+	// Resync is the longest time between two drives of an open task.
+	Resync time.Duration
+	// Recheck is the longest time between two drives of a task that waits for a
+	// build slot.
+	Recheck time.Duration
+	// ShutdownTime is how long drives have to end by themselves once Run is to end.
+	ShutdownTime time.Duration
+
+	// Outage reports whether the server of a world can't serve its tasks now: none
+	// of them is started then, but for a person's act. nil: no server is known to
+	// be in an outage. It must return at once.
+	Outage  func(world string) bool
+	Pauses  []PauseSource
+	NewID   func() string // a fresh id for each act; required
+	Metrics Metrics       // nil: nobody hears of anything
+	Log     *slog.Logger  // nil is silent
 }
 
 func (o *Options) complete() error {
@@ -91,8 +101,8 @@ func (o *Options) complete() error {
 		value *int
 		usual int
 	}{
-		{"Ticks", &o.Ticks, DefaultTicks}, {"WorldTicks", &o.WorldTicks, DefaultWorldTicks},
-		{"Builds", &o.Builds, DefaultBuilds}, {"WorldBuilds", &o.WorldBuilds, DefaultWorldBuilds},
+		{"DriveSlots", &o.DriveSlots, DefaultDriveSlots}, {"WorldDriveSlots", &o.WorldDriveSlots, DefaultWorldDriveSlots},
+		{"BuildSlots", &o.BuildSlots, DefaultBuildSlots}, {"WorldBuildSlots", &o.WorldBuildSlots, DefaultWorldBuildSlots},
 		{"PoisonAfter", &o.PoisonAfter, DefaultPoisonAfter},
 	} {
 		if err := complete(n.name, n.value, n.usual); err != nil {
@@ -105,15 +115,15 @@ func (o *Options) complete() error {
 		usual time.Duration
 	}{
 		{"BackoffFirst", &o.BackoffFirst, DefaultBackoffFirst}, {"BackoffMost", &o.BackoffMost, DefaultBackoffMost},
-		{"Sweep", &o.Sweep, DefaultSweep}, {"Recheck", &o.Recheck, DefaultRecheck},
+		{"Resync", &o.Resync, DefaultResync}, {"Recheck", &o.Recheck, DefaultRecheck},
 		{"ShutdownTime", &o.ShutdownTime, DefaultShutdownTime},
 	} {
 		if err := complete(d.name, d.value, d.usual); err != nil {
 			return err
 		}
 	}
-	if o.Observer == nil {
-		o.Observer = quiet{}
+	if o.Metrics == nil {
+		o.Metrics = noMetrics{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

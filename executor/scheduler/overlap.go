@@ -5,9 +5,10 @@ import (
 )
 
 const (
-	// maxScope bounds the patterns of a scope that are compared, and maxDepth the
-	// segments of one: what is larger overlaps with everything. Comparing must
-	// stay cheap, for nothing else moves meanwhile.
+	// maxScope bounds the patterns of a scope: a larger one overlaps with every
+	// other. maxDepth bounds the segments of a pattern that are compared: two that
+	// agree so far overlap. Comparing must stay cheap, for nothing else moves
+	// meanwhile.
 	maxScope = 32
 	maxDepth = 32
 )
@@ -33,7 +34,8 @@ const (
 //	**/a.go     docs/**      overlap, although no path need match both
 //
 // A scope without patterns overlaps with none, one with more than 32 with every
-// other.
+// other. Of a pattern the first 32 segments are compared: two that agree so far
+// overlap, whatever follows.
 func Overlap(a, b []string) bool { return parseScope(a).overlaps(parseScope(b)) }
 
 // scope is a list of patterns, split once.

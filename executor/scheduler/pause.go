@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Paused says of what nothing is to be started now.
+// Paused says which worlds are paused: their tasks get no build slot.
 type Paused struct {
 	All    bool
 	Worlds map[string]bool
@@ -21,9 +21,6 @@ type Paused struct {
 
 // Has reports whether tasks of the world are paused.
 func (p Paused) Has(world string) bool { return p.All || p.Worlds[world] }
-
-// Any reports whether anything is paused.
-func (p Paused) Any() bool { return p.All || len(p.Worlds) > 0 }
 
 func (p Paused) with(q Paused) Paused {
 	out := Paused{All: p.All || q.All, Worlds: maps.Clone(p.Worlds)}
@@ -34,35 +31,11 @@ func (p Paused) with(q Paused) Paused {
 	return out
 }
 
-// Pauses is somewhere a pause is written down, such as the store or a file. It
-// is read before each take; an error counts as a pause of everything (P8).
-type Pauses interface {
+// PauseSource is a place where pauses are written down, such as the store or a
+// file. It is read at each look at the schedule, and again between a take and its
+// drive; an error counts as a pause of everything.
+type PauseSource interface {
 	Paused(ctx context.Context) (Paused, error)
-}
-
-// Pause gives no build slot to tasks of the world, or of any world for "". What runs
-// goes on. Due times stay as they are. It lasts until Unpause or the end of the
-// process; what shall last longer is written down in one of Options.Pauses.
-func (s *Scheduler) Pause(world string) { s.setPause(world, true) }
-
-// Unpause ends what Pause began, and nothing else.
-func (s *Scheduler) Unpause(world string) { s.setPause(world, false) }
-
-func (s *Scheduler) setPause(world string, on bool) {
-	s.mu.Lock()
-	p := Paused{All: s.paused.All, Worlds: map[string]bool{}}
-	maps.Copy(p.Worlds, s.paused.Worlds)
-	switch {
-	case world == "":
-		p.All = on
-	case on:
-		p.Worlds[world] = true
-	default:
-		delete(p.Worlds, world)
-	}
-	s.paused = p
-	s.mu.Unlock()
-	s.Nudge()
 }
 
 // readPauses asks all sources and remembers the answer.
@@ -81,15 +54,14 @@ func (s *Scheduler) readPauses(ctx context.Context) Paused {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all = all.with(s.paused)
 	if blind != nil && !s.blind && ctx.Err() == nil {
 		s.log.Error("what is paused can't be read: everything is paused until it can", "error", blind)
 	}
 	s.blind = blind != nil
-	if all.All != s.seen.All || !maps.Equal(all.Worlds, s.seen.Worlds) {
+	if all.All != s.paused.All || !maps.Equal(all.Worlds, s.paused.Worlds) {
 		s.log.Info("pauses changed", "all", all.All, "worlds", len(all.Worlds))
 	}
-	s.seen = all
+	s.paused = all
 	return all
 }
 
@@ -101,7 +73,7 @@ type PauseFile string
 // maxPauseFile is more than any list of worlds; a longer file is an error.
 const maxPauseFile = 1 << 20
 
-// Paused implements Pauses.
+// Paused implements PauseSource.
 func (f PauseFile) Paused(context.Context) (Paused, error) {
 	file, err := os.OpenFile(string(f), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for its writer, and is there, too
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/kernel"
 )
 
 // starts counts what got a build slot.
@@ -69,7 +70,7 @@ func TestX5_APausedWorld(t *testing.T) {
 		b.start()
 		b.mark(key("w", 1))
 		b.pass(time.Second)
-		b.s.Pause("w")
+		b.pause("w")
 		b.mark(key("w", 2), key("v", 1))
 		b.pass(5 * time.Minute)
 		if b.count(key("w", 2)) == 0 || st.of(key("w", 2)) != 0 || st.of(key("v", 1)) != 1 {
@@ -81,10 +82,10 @@ func TestX5_APausedWorld(t *testing.T) {
 		if len(b.s.Running()) != 1 {
 			t.Errorf("running: %v", b.s.Running())
 		}
-		b.must(b.s.Stop(context.Background(), key("w", 1), "17", ""))
+		b.must(b.s.Ask(context.Background(), key("w", 1), kernel.ActStop, "17", ""))
 		<-m.killed
 		b.pass(10 * time.Minute)
-		b.s.Unpause("w")
+		b.unpause("w")
 		b.pass(time.Second)
 		if st.of(key("w", 2)) != 1 || len(m.acts) != 1 {
 			t.Errorf("after the pause: %d starts, %d acts", st.of(key("w", 2)), len(m.acts))
@@ -95,7 +96,7 @@ func TestX5_APausedWorld(t *testing.T) {
 // A person's act reaches a task of a paused world that doesn't run.
 func TestX5_AnActInAPause(t *testing.T) {
 	inBubble(t, scheduler.Options{}, func(b *bench) {
-		b.s.Pause("")
+		b.pause("")
 		var acts []scheduler.Act
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			for {
@@ -110,7 +111,7 @@ func TestX5_AnActInAPause(t *testing.T) {
 			}
 		})
 		b.start()
-		b.must(b.s.Stop(context.Background(), key("w", 1), "17", ""))
+		b.must(b.s.Ask(context.Background(), key("w", 1), kernel.ActStop, "17", ""))
 		b.pass(time.Minute)
 		if len(acts) != 1 {
 			t.Errorf("%d acts", len(acts))
@@ -121,15 +122,15 @@ func TestX5_AnActInAPause(t *testing.T) {
 func TestX5_APauseOfEverything(t *testing.T) {
 	inBubble(t, scheduler.Options{}, func(b *bench) {
 		st := newStarts(b)
-		b.s.Pause("")
-		b.s.Pause("w")
+		b.pause("")
+		b.pause("w")
 		b.start()
 		b.mark(key("w", 1), key("v", 1))
 		b.pass(time.Minute)
 		if n := st.all(); n != 0 {
 			t.Errorf("%d starts", n)
 		}
-		b.s.Unpause("")
+		b.unpause("")
 		b.pass(time.Second)
 		if st.of(key("v", 1)) != 1 || st.of(key("w", 1)) != 0 {
 			t.Errorf("starts: %v", st.n)
@@ -141,7 +142,7 @@ func TestX5_APauseOfEverything(t *testing.T) {
 // for which a slot was kept is given back as it was.
 func TestX5_APauseInTheMiddleOfATake(t *testing.T) {
 	for _, kept := range []bool{false, true} {
-		inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+		inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 			st := newStarts(b)
 			b.mem.SetFault(func(op string, k scheduler.Key) error {
 				if op == "Take" && k == key("w", 1) && (!kept || b.count(k) > 0) {
@@ -168,12 +169,12 @@ func TestX5_APauseInTheMiddleOfATake(t *testing.T) {
 				b.pass(59 * time.Second)
 			}
 			b.pass(time.Second)
-			b.s.Pause("w")
+			b.pause("w")
 			b.pass(time.Minute)
 			if st.all() != 0 {
 				t.Errorf("kept=%t: %d starts", kept, st.all())
 			}
-			b.s.Unpause("w")
+			b.unpause("w")
 			b.pass(5 * time.Second)
 			if st.of(k) != 1 {
 				t.Errorf("kept=%t: %d starts after the pause", kept, st.of(k))
@@ -202,7 +203,7 @@ func (s *source) Paused(context.Context) (scheduler.Paused, error) {
 // and pauses everything while it can't be read.
 func TestX5_PausesAreReadBeforeEachTake(t *testing.T) {
 	one, two := &source{}, &source{}
-	inBubble(t, scheduler.Options{Ticks: 1, Pauses: []scheduler.Pauses{one, two}}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 1, Pauses: []scheduler.PauseSource{one, two}}, func(b *bench) {
 		st := newStarts(b)
 		b.start()
 		n := int64(0)
@@ -258,7 +259,7 @@ func TestX5_ThePauseFile(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := f.Paused(context.Background()); err != nil || p.Any() {
+	if p, err := f.Paused(context.Background()); err != nil || p.All || len(p.Worlds) > 0 {
 		t.Errorf("no file: %+v, %v", p, err)
 	}
 	if _, err := scheduler.PauseFile(t.TempDir()).Paused(context.Background()); err == nil {

@@ -24,7 +24,7 @@ type step struct {
 	Key   scheduler.Key
 }
 
-// plan is a history: what happens, and what chance the Runner acts by.
+// plan is a history: what happens, and what chance the Driver acts by.
 type plan struct {
 	Steps   []step
 	Seed    uint64
@@ -47,8 +47,8 @@ func drawPlan(t *rapid.T) plan {
 	return plan{
 		Steps: rapid.SliceOfN(steps, 1, 40).Draw(t, "steps"), Seed: rapid.Uint64().Draw(t, "seed"),
 		Options: scheduler.Options{
-			Ticks: size("ticks"), WorldTicks: size("world ticks"), Builds: size("builds"), WorldBuilds: size("world builds"),
-			PoisonAfter: rapid.IntRange(2, 20).Draw(t, "poison"), Sweep: 10 * time.Minute, BackoffMost: time.Minute, ShutdownTime: 5 * time.Second,
+			DriveSlots: size("ticks"), WorldDriveSlots: size("world ticks"), BuildSlots: size("builds"), WorldBuildSlots: size("world builds"),
+			PoisonAfter: rapid.IntRange(2, 20).Draw(t, "poison"), Resync: 10 * time.Minute, BackoffMost: time.Minute, ShutdownTime: 5 * time.Second,
 		},
 	}
 }
@@ -63,10 +63,10 @@ type model struct {
 	building map[scheduler.Key][]string
 	owed     map[scheduler.Key]bool // marked, and no run began since
 	asked    map[string]bool        // ids of acts, whether carried out
-	paused   map[string]bool
+	paused   pauseSet
 	broken   bool // the store is away
 	again    bool // a process ended while it was: what it carried out may come again
-	calm     bool // the Runner behaves
+	calm     bool // the Driver behaves
 	faults   []string
 }
 
@@ -74,8 +74,8 @@ func (m *model) fault(format string, args ...any) {
 	m.faults = append(m.faults, fmt.Sprintf(format, args...))
 }
 
-// Run implements scheduler.Runner by chance.
-func (m *model) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+// Drive implements scheduler.Driver by chance.
+func (m *model) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	m.mu.Lock()
 	k := j.Key()
 	m.live[k]++
@@ -83,7 +83,7 @@ func (m *model) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, er
 	if m.live[k] > 1 {
 		m.fault("%s runs twice at once", k)
 	}
-	if n := len(m.live); n > m.o.Ticks+m.o.Builds {
+	if n := len(m.live); n > m.o.DriveSlots+m.o.BuildSlots {
 		m.fault("%d tasks run at once", n)
 	}
 	took := time.Duration(m.rand.IntN(3000)) * time.Millisecond
@@ -155,7 +155,7 @@ func (m *model) build(ctx context.Context, j *scheduler.Job, paths []string) (sc
 		}
 	}
 	m.building[k] = paths
-	if len(m.building) > m.o.Builds || world > m.o.WorldBuilds {
+	if len(m.building) > m.o.BuildSlots || world > m.o.WorldBuildSlots {
 		m.fault("%d build at once, %d of one world", len(m.building), world)
 	}
 	took := time.Duration(m.rand.IntN(60)) * time.Second
@@ -176,11 +176,12 @@ func (m *model) build(ctx context.Context, j *scheduler.Job, paths []string) (sc
 func history(t *testing.T, p plan) []string {
 	m := &model{
 		rand: rand.New(rand.NewPCG(p.Seed, 1)), o: p.Options, live: map[scheduler.Key]int{}, building: map[scheduler.Key][]string{},
-		owed: map[scheduler.Key]bool{}, asked: map[string]bool{}, paused: map[string]bool{},
+		owed: map[scheduler.Key]bool{}, asked: map[string]bool{},
 	}
 	mem := schedulertest.NewMemory()
 	ids := 0
 	p.Options.NewID = func() string { ids++; return fmt.Sprint(ids) }
+	p.Options.Pauses = []scheduler.PauseSource{&m.paused}
 	var s *scheduler.Scheduler
 	var cancel context.CancelFunc
 	left := make(chan []scheduler.Key)
@@ -188,9 +189,6 @@ func history(t *testing.T, p plan) []string {
 		var err error
 		if s, err = scheduler.New(mem, mem, m, p.Options); err != nil {
 			t.Fatal(err)
-		}
-		for w := range m.paused {
-			s.Pause(w)
 		}
 		var ctx context.Context
 		ctx, cancel = context.WithCancel(context.Background())
@@ -215,8 +213,8 @@ func history(t *testing.T, p plan) []string {
 	m.mu.Lock()
 	m.calm = true
 	m.mu.Unlock()
-	for w := range m.paused {
-		s.Unpause(w)
+	for _, w := range []string{"a", "b", "c"} {
+		m.paused.set(s, w, false)
 	}
 	<-time.After(25 * time.Minute)
 	synctest.Wait()
@@ -255,11 +253,9 @@ func (m *model) step(t *testing.T, mem *schedulertest.Memory, s *scheduler.Sched
 	case "ask":
 		m.ask(mem, s, st.Key)
 	case "pause":
-		m.paused[st.Key.World] = true
-		s.Pause(st.Key.World)
+		m.paused.set(s, st.Key.World, true)
 	case "unpause":
-		delete(m.paused, st.Key.World)
-		s.Unpause(st.Key.World)
+		m.paused.set(s, st.Key.World, false)
 	case "break":
 		m.broken = true
 		mem.SetFault(func(op string, _ scheduler.Key) error {

@@ -12,7 +12,7 @@ const (
 	WaitPaths  = "overlap"  // another task holds some of its paths
 	WaitPause  = "pause"    // a person wants nothing started
 	WaitServer = "server"   // its git server, or its forge, can't be asked now
-	WaitTurn   = "starting" // a slot is kept for it
+	WaitTurn   = "starting" // a slot is granted to it
 )
 
 // Waiting is a task that asked for a build slot in vain.
@@ -54,7 +54,7 @@ func (s *Scheduler) Why(k Key) string {
 func (s *Scheduler) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{Ticks: s.ticks, Builds: s.builds, Waiting: len(s.queue)}
+	return Load{DriveSlots: s.usedDriveSlots, BuildSlots: s.usedBuildSlots, Waiting: len(s.queue)}
 }
 
 // why says what keeps a waiter; s.mu is held.
@@ -64,11 +64,11 @@ func (s *Scheduler) why(w *world, q *waiter) string {
 		return WaitTurn
 	case s.isPaused(w):
 		return WaitPause
-	case s.rests(w.name) || s.idles(q.key) && !q.back:
+	case s.inOutage(w.name) || s.idles(q.key) && !q.back:
 		return WaitServer
 	case !q.back && s.inTheWay(w, q.key, q.scope):
 		return WaitPaths
-	case !q.back && w.builds >= s.o.WorldBuilds && s.builds < s.o.Builds:
+	case !q.back && w.usedBuildSlots >= s.o.WorldBuildSlots && s.usedBuildSlots < s.o.BuildSlots:
 		return WaitWorld
 	}
 	return WaitSlots

@@ -13,8 +13,8 @@ import (
 // and its place, and leaves the list when it starts.
 func TestQueue_SaysWhy(t *testing.T) {
 	const long = 30 * time.Minute
-	rests := map[string]time.Duration{}
-	inBubble(t, scheduler.Options{Builds: 3, WorldBuilds: 2, Ticks: 9, WorldTicks: 9, Rest: func(world string) time.Duration { return rests[world] }}, func(b *bench) {
+	down := map[string]bool{}
+	inBubble(t, scheduler.Options{BuildSlots: 3, WorldBuildSlots: 2, DriveSlots: 9, WorldDriveSlots: 9, Outage: func(world string) bool { return down[world] }}, func(b *bench) {
 		b.do(builds(long, "same/**"))
 		b.start()
 		b.mark(key("paths", 1))
@@ -38,12 +38,12 @@ func TestQueue_SaysWhy(t *testing.T) {
 			return scheduler.Waiting{Key: key(world, task), Why: why, Place: 1}
 		}
 		want(paths, at("v", 3, scheduler.WaitSlots), at("w", 1, scheduler.WaitSlots), at("x", 1, scheduler.WaitSlots))
-		b.s.Pause("w")
-		rests["x"] = time.Hour
+		b.pause("w")
+		down["x"] = true
 		b.pass(time.Second)
 		want(paths, at("v", 3, scheduler.WaitSlots), at("w", 1, scheduler.WaitPause), at("x", 1, scheduler.WaitServer))
-		delete(rests, "x")
-		b.s.Unpause("w")
+		delete(down, "x")
+		b.unpause("w")
 		b.pass(3 * long)
 		want([]scheduler.Waiting(nil)...)
 	})
@@ -52,7 +52,7 @@ func TestQueue_SaysWhy(t *testing.T) {
 // TestQueue_TheWorldsOwnSlots: a world with all of its own slots in use waits for those,
 // though the server has others.
 func TestQueue_TheWorldsOwnSlots(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 3, WorldBuilds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 3, WorldBuildSlots: 1}, func(b *bench) {
 		b.do(builds(time.Hour))
 		b.start()
 		b.mark(key("w", 1), key("w", 2))

@@ -11,9 +11,9 @@ type Schedule interface {
 	Due(ctx context.Context, now int64, limit int) ([]Key, error)
 	// Next is the earliest due time of the tasks that are not taken.
 	Next(ctx context.Context) (at int64, ok bool, err error)
-	// Take hands a task out, whatever the time of its due time. Not ok: it has
-	// none, or somebody has the task. What a dead process had taken is free again
-	// before the scheduler starts.
+	// Take takes a task, also before its due time. Not ok: the task has no due
+	// time, or was taken before. What a dead process had taken is free again before
+	// the scheduler starts.
 	Take(ctx context.Context, k Key) (t Ticket, ok bool, err error)
 	// Done gives it back with its next due time, 0 for none. If it was marked
 	// since, the earlier of the two counts, and the mark is never lost. A ticket
@@ -30,7 +30,7 @@ type Schedule interface {
 	Wake() <-chan struct{}
 }
 
-// Ticket is a task in hand.
+// Ticket is a task that was taken.
 type Ticket struct {
 	Key        Key
 	Generation int64 // of this take: no other take of the task has it
@@ -51,7 +51,7 @@ type Note struct {
 	Acts     []Act // not carried out yet, oldest first
 }
 
-// Notes keeps them, durably. Each method is one transaction.
+// Notes keeps the notes of tasks, durably. Each method is one transaction.
 type Notes interface {
 	Load(ctx context.Context, k Key) (Note, error)
 	// Add keeps an act. The same ID twice is kept once.

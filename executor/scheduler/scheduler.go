@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/writbot/writ/kernel"
 )
 
 // Scheduler drives what is due. All its methods may be called at any time by
@@ -16,55 +14,58 @@ import (
 type Scheduler struct {
 	schedule Schedule
 	notes    Notes
-	runner   Runner
+	driver   Driver
 	o        Options
 	log      *slog.Logger
 	nudge    chan struct{} // something changed: look again
 
-	mu        sync.Mutex
-	running   map[Key]*Job
-	worlds    map[string]*world
-	queue     map[Key]*waiter   // who waits for a build slot
-	urgent    []Key             // tasks with a person's act, taken before the others
-	passed    map[Key]time.Time // not to be taken again before then
-	paused    Paused            // by Pause
-	seen      Paused            // by all sources, when they were read last
-	blind     bool              // a source could not be read then
-	ticks     int               // tick slots held, and not lent
-	builds    int               // build slots held or granted, and not lent
-	turn      uint64            // counts what was started and granted
-	trouble   int               // times in a row that the store didn't answer
-	restUntil time.Time         // the store is left alone until then
+	mu      sync.Mutex
+	running map[Key]*Job
+	worlds  map[string]*world
+	queue   map[Key]*waiter   // who waits for a build slot
+	urgent  []Key             // tasks with a person's act, taken before the others
+	skipped map[Key]time.Time // not to be taken again before then
+	paused  Paused            // by all sources, when they were read last
+	blind   bool              // a source could not be read then
+	// Slots in use: granted ones count, lent ones don't.
+	usedDriveSlots int
+	usedBuildSlots int
+	turn           uint64    // counts what was started and granted
+	storeFailures  int       // times in a row that the store didn't answer
+	storeRetryAt   time.Time // the store is left alone until then
 }
 
-// world is what is known of one world while it has something to do.
+// world is what is known of one world since the process started. It is kept while
+// the world has nothing to do: a world that came back without its turns would go
+// before all others.
 type world struct {
-	name    string
-	ticks   int
-	builds  int
-	served  uint64        // the turn when a task of it was last started
-	granted uint64        // the turn when a build slot was last granted
-	waiting []*waiter     // in the order they came
-	held    map[Key]scope // the scopes of those who hold a build slot
+	name string
+	// Slots of the world's tasks, lent ones included.
+	usedDriveSlots int
+	usedBuildSlots int
+	startTurn      uint64        // the turn when a task of it was last started
+	grantTurn      uint64        // the turn when a build slot was last granted
+	waiting        []*waiter     // in the order they came
+	held           map[Key]scope // the scopes of tasks with a build slot, granted ones included
 }
 
 // New makes a scheduler. Nothing happens before Run.
-func New(schedule Schedule, notes Notes, r Runner, o Options) (*Scheduler, error) {
+func New(schedule Schedule, notes Notes, d Driver, o Options) (*Scheduler, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
 	return &Scheduler{
-		schedule: schedule, notes: notes, runner: r, o: o, log: o.Log, nudge: make(chan struct{}, 1),
-		running: map[Key]*Job{}, worlds: map[string]*world{}, queue: map[Key]*waiter{}, passed: map[Key]time.Time{},
+		schedule: schedule, notes: notes, driver: d, o: o, log: o.Log, nudge: make(chan struct{}, 1),
+		running: map[Key]*Job{}, worlds: map[string]*world{}, queue: map[Key]*waiter{}, skipped: map[Key]time.Time{},
 	}, nil
 }
 
-// Run drives what is due until ctx ends. Then nothing more is taken, each
-// running task parts, and Run returns when all have, or after ShutdownTime and
-// a last kill: what is left then is listed, by world and number, and may still
-// run.
+// Run has driven what is due until ctx ends. Then nothing more is taken, each
+// drive gives its lease back and ends, and Run returns when all have, or after
+// ShutdownTime and a last kill: what is left then is listed, by world and
+// number, and may still run.
 func (s *Scheduler) Run(ctx context.Context) (left []Key) {
-	s.hasten(ctx)
+	s.hastenWaiting(ctx)
 	for {
 		timer := time.NewTimer(s.look(ctx))
 		select {
@@ -79,9 +80,9 @@ func (s *Scheduler) Run(ctx context.Context) (left []Key) {
 	}
 }
 
-// hasten looks at once at what waited for a build slot in the process before:
-// the line was in its memory. Recheck is how far off their due times are.
-func (s *Scheduler) hasten(ctx context.Context) {
+// hastenWaiting makes due what waited for a build slot in the process before: the
+// line was in its memory. Recheck is how far off the due times of those tasks are.
+func (s *Scheduler) hastenWaiting(ctx context.Context) {
 	now := time.Now()
 	err := within(ctx, func(ctx context.Context) error {
 		return s.schedule.Hasten(ctx, now.UnixMilli(), now.Add(s.o.Recheck).UnixMilli())
@@ -100,8 +101,8 @@ func (s *Scheduler) Nudge() {
 }
 
 // Marked says which tasks somebody in this process has just marked in the
-// schedule. It is a courtesy: those that run hear of it by [Job.Nudges] at once,
-// instead of by one more run at the end.
+// schedule. Those that are driven hear of it by [Job.Nudges] at once; without it
+// each is driven once more at the end.
 func (s *Scheduler) Marked(keys ...Key) {
 	s.mu.Lock()
 	for _, k := range keys {
@@ -113,11 +114,11 @@ func (s *Scheduler) Marked(keys ...Key) {
 	s.Nudge()
 }
 
-// shutdown waits for the running tasks, and kills what doesn't end in time.
+// shutdown waits for the drives to end, and kills what runs of those that don't in time.
 func (s *Scheduler) shutdown() []Key {
 	if !s.emptied(s.o.ShutdownTime) {
 		for _, j := range s.jobs() {
-			j.log.Warn("the task did not part in time: what it runs is killed")
+			j.log.Warn("the task's drive did not end in time: what it runs is killed")
 			go j.kill()
 		}
 		s.emptied(killTime)
@@ -135,7 +136,7 @@ func (s *Scheduler) shutdown() []Key {
 	return left
 }
 
-// emptied waits until nothing runs, at most that long.
+// emptied waits until no task is driven, at most that long.
 func (s *Scheduler) emptied(most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -159,14 +160,14 @@ func (s *Scheduler) jobs() []*Job {
 	return out
 }
 
-// Running is a task that runs now.
+// Running is a task that is driven now.
 type Running struct {
 	Key   Key
 	Since time.Time
-	Build bool // holds a build slot
+	Build bool // has a build slot, in use or lent, see [Job.Idle]
 }
 
-// Running lists what runs, in no order.
+// Running lists the tasks that are driven, in no order.
 func (s *Scheduler) Running() []Running {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,18 +176,6 @@ func (s *Scheduler) Running() []Running {
 		out = append(out, Running{Key: j.key, Since: j.since, Build: j.slot != nil})
 	}
 	return out
-}
-
-// Stop stops a task: what it runs is killed at once, then the task hands itself
-// over. It returns when the act is stored and nothing of the task runs; the
-// error is that of the store, or of ctx.
-func (s *Scheduler) Stop(ctx context.Context, k Key, actor, reason string) error {
-	return s.Ask(ctx, k, kernel.ActStop, actor, reason)
-}
-
-// Halt halts a task for good, as Stop stops it.
-func (s *Scheduler) Halt(ctx context.Context, k Key, actor, reason string) error {
-	return s.Ask(ctx, k, kernel.ActHalt, actor, reason)
 }
 
 // worldOf finds or makes a world; s.mu is held.

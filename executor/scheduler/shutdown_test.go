@@ -42,7 +42,7 @@ func TestK10_TenDeploysInTheMiddleOfABuild(t *testing.T) {
 			if due, taken := mem.At(k); taken || due != time.Now().UnixMilli() {
 				t.Errorf("due at %d, taken %v", due, taken)
 			}
-			if got := b.outcome(k); got != scheduler.OutcomeParted || b.note(k).Failures != 0 {
+			if got := b.outcome(k); got != scheduler.OutcomeShutdown || b.note(k).Failures != 0 {
 				t.Errorf("%q, %d failures", got, b.note(k).Failures)
 			}
 		}
@@ -51,7 +51,7 @@ func TestK10_TenDeploysInTheMiddleOfABuild(t *testing.T) {
 
 // When it shuts down nothing more is taken.
 func TestK10_NothingIsTakenWhenItShutsDown(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 1}, func(b *bench) {
 		b.do(func(ctx context.Context, _ *scheduler.Job) (scheduler.Result, error) {
 			<-ctx.Done()
 			<-time.After(5 * time.Second)
@@ -157,7 +157,7 @@ func TestK10_ItEndsWithTheLastTask(t *testing.T) {
 // The line for a build slot is in memory only. Who stood in it when the process
 // ended is looked at as soon as the next one starts, in the same order.
 func TestK10_TheLineForASlotOutlivesTheProcess(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 1, WorldBuilds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1, WorldBuildSlots: 1}, func(b *bench) {
 		b.do(builds(time.Minute))
 		for n := range int64(4) {
 			b.mark(key("w", n+1))
@@ -167,7 +167,7 @@ func TestK10_TheLineForASlotOutlivesTheProcess(t *testing.T) {
 		b.pass(time.Second)
 		b.stop()
 		b.mem.Restart()
-		next := newBench(t, b.mem, scheduler.Options{Builds: 1, WorldBuilds: 1})
+		next := newBench(t, b.mem, scheduler.Options{BuildSlots: 1, WorldBuildSlots: 1})
 		next.do(builds(time.Second))
 		next.start()
 		next.pass(5 * time.Second)

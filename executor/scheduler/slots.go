@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// slot is a build slot in somebody's hand.
+// slot is a build slot that a drive holds, or has lent.
 type slot struct{ scope scope }
 
 // waiter is a task that asked for a build slot in vain.
 type waiter struct {
 	key     Key
 	scope   scope
-	granted bool // the slot is kept for it; it counts as held
-	back    bool // its run has lent the slot, and keeps all of it but the right to run something
+	granted bool // a free slot is granted to it, and counts as in use
+	back    bool // it asks for a slot that its drive has lent, and that still counts for its world
 }
 
 // Build asks for a build slot and, for a scope with patterns, for the paths that
-// they match. With ok the builder may start, and release gives both back; it may
-// be called more than once, and what is not released is when Run returns.
+// they match. With ok the builder may start, and release gives both back. It may
+// be called more than once; the scheduler releases both when Drive returns.
 //
-// Not ok means that all slots are held, or some of the paths, or that the world is
-// paused: Run must then
-// return soon, with what is true of the task now, and is called again when its
-// turn has come. Slot and paths are kept for it from then until that run ends;
-// so a task that waits for both never holds one of them in vain.
+// Not ok means that all slots are in use, or some of the paths, or that the world
+// is paused: Drive must then return soon, with what is true of the task now, and is
+// called again when its turn has come. Slot and paths are granted to the task from
+// then until that drive ends; so a task that waits for both never holds one of them
+// in vain.
 //
 // A slot that was lent, see [Job.Idle], is reclaimed in the same way. Not ok then
-// means that others have it: Run may go on with what needs no slot, has a token in
+// means that others have it: Drive may go on with what needs no slot, has a token in
 // [Job.Nudges] when its turn has come, and asks again.
 //
 // An empty scope stands for `overlap: allow`: it is in nobody's way.
@@ -39,19 +39,19 @@ func (j *Job) Build(scope []string) (release func(), ok bool) {
 	switch {
 	case j.over:
 		return nil, false
-	case j.slot != nil && j.slot.scope.equal(wanted): // kept for this run, or asked for again
+	case j.slot != nil && j.slot.scope.equal(wanted): // granted to this drive, or asked for again
 		if j.outbid = j.lent && !s.reclaim(w, j); j.outbid {
 			return nil, false
 		}
 		mine := j.slot
 		return func() { j.release(mine) }, true
 	}
-	s.toTick(j)
+	s.toDriveSlot(j)
 	q := s.queue[j.key]
 	if q != nil && q.granted {
 		s.revoke(q)
 	}
-	if !s.free(w) || s.isPaused(w) || s.inTheWay(w, j.key, wanted) {
+	if !s.buildSlotFree(w) || s.isPaused(w) || s.inTheWay(w, j.key, wanted) {
 		s.enqueue(w, j.key, wanted)
 		j.wants = true
 		s.grantSlots()
@@ -62,18 +62,18 @@ func (j *Job) Build(scope []string) (release func(), ok bool) {
 		s.dequeue(q)
 	}
 	s.holdSlot(w, j.key, wanted)
-	s.ticks--
-	w.ticks--
+	s.usedDriveSlots--
+	w.usedDriveSlots--
 	j.wants = false
 	mine := &slot{scope: wanted}
 	j.slot = mine
-	s.Nudge() // a tick slot is free
+	s.Nudge() // a drive slot is free
 	return func() { j.release(mine) }, true
 }
 
 func (s scope) equal(o scope) bool { return slices.Equal(s.text, o.text) }
 
-// release gives a build slot back; the run goes on with a tick slot.
+// release gives a build slot back; the drive goes on with a drive slot.
 func (j *Job) release(mine *slot) {
 	s := j.s
 	s.mu.Lock()
@@ -81,16 +81,16 @@ func (j *Job) release(mine *slot) {
 	if j.slot != mine {
 		return
 	}
-	s.toTick(j)
+	s.toDriveSlot(j)
 	s.grantSlots()
 	s.Nudge()
 }
 
-// Idle lends the run's slot to other worlds: nothing of it runs, and it waits for a
-// server. The slot still counts for its own world, and the paths are kept, so that a
-// world whose server hangs holds up nobody but itself, and no more of its tasks than
-// ever wait at once. It may be called again while the run waits, and gives up what was
-// kept for the run meanwhile.
+// Idle lends the drive's slot to other worlds: nothing of it runs, and it waits for a
+// server. The slot still counts for its own world, and the paths stay held, so that a
+// world whose server hangs holds up nobody but itself, and has no more drives at once
+// than its bounds allow. It may be called again while the drive waits, and gives up
+// what was granted to the task meanwhile.
 func (j *Job) Idle() {
 	s := j.s
 	s.mu.Lock()
@@ -110,25 +110,25 @@ func (j *Job) Idle() {
 	s.Nudge()
 }
 
-// counter counts the slots of the run's kind that are held by whoever uses them.
+// counter is the field that counts the slots in use of the kind that the drive has.
 func (s *Scheduler) counter(j *Job) *int {
 	if j.slot != nil {
-		return &s.builds
+		return &s.usedBuildSlots
 	}
-	return &s.ticks
+	return &s.usedDriveSlots
 }
 
-// reclaim has a lent build slot again, or has the run stand first in its world's line.
+// reclaim takes a lent build slot back, or puts the task first in its world's line.
 func (s *Scheduler) reclaim(w *world, j *Job) bool {
 	q := s.queue[j.key]
-	if q == nil && s.builds >= s.o.Builds {
+	if q == nil && s.usedBuildSlots >= s.o.BuildSlots {
 		q = &waiter{key: j.key, scope: j.slot.scope, back: true}
 		s.queue[j.key] = q
 		w.waiting = slices.Insert(w.waiting, 0, q)
 	}
 	switch {
 	case q == nil:
-		s.builds++
+		s.usedBuildSlots++
 	case !q.granted:
 		return false
 	default:
@@ -138,7 +138,7 @@ func (s *Scheduler) reclaim(w *world, j *Job) bool {
 	return true
 }
 
-// unqueue takes a run out of the line that stands there for what it has lent.
+// unqueue takes a task out of the line that stands there for what its drive has lent.
 func (s *Scheduler) unqueue(j *Job) {
 	q := s.queue[j.key]
 	if q == nil || !q.back {
@@ -150,8 +150,8 @@ func (s *Scheduler) unqueue(j *Job) {
 	s.dequeue(q)
 }
 
-// toTick leaves a run with a tick slot, whatever it has.
-func (s *Scheduler) toTick(j *Job) {
+// toDriveSlot leaves a drive with a drive slot, whatever it has.
+func (s *Scheduler) toDriveSlot(j *Job) {
 	s.unqueue(j)
 	if j.lent {
 		j.lent = false
@@ -163,29 +163,30 @@ func (s *Scheduler) toTick(j *Job) {
 	w := s.worldOf(j.key.World)
 	s.dropSlot(w, j.key)
 	j.slot = nil
-	s.ticks++
-	w.ticks++
+	s.usedDriveSlots++
+	w.usedDriveSlots++
 }
 
 // isPaused reports whether a person wants nothing of the world started.
-func (s *Scheduler) isPaused(w *world) bool { return s.seen.Has(w.name) || s.paused.Has(w.name) }
+func (s *Scheduler) isPaused(w *world) bool { return s.paused.Has(w.name) }
 
-// free reports whether a build slot is free for the world.
-func (s *Scheduler) free(w *world) bool {
-	return s.builds < s.o.Builds && w.builds < s.o.WorldBuilds
+// buildSlotFree reports whether a build slot is free for the world.
+func (s *Scheduler) buildSlotFree(w *world) bool {
+	return s.usedBuildSlots < s.o.BuildSlots && w.usedBuildSlots < s.o.WorldBuildSlots
 }
 
 func (s *Scheduler) holdSlot(w *world, k Key, sc scope) {
-	s.builds++
-	w.builds++
+	s.usedBuildSlots++
+	w.usedBuildSlots++
 	w.held[k] = sc
 }
 
-// keep keeps a free slot for who waits, and revoke gives it to the others.
-func (s *Scheduler) keep(q *waiter) {
+// grant gives a free slot to a task that waits, from when it counts as in use;
+// revoke frees it again.
+func (s *Scheduler) grant(q *waiter) {
 	q.granted = true
 	if q.back {
-		s.builds++
+		s.usedBuildSlots++
 		return
 	}
 	s.holdSlot(s.worldOf(q.key.World), q.key, q.scope)
@@ -194,15 +195,15 @@ func (s *Scheduler) keep(q *waiter) {
 func (s *Scheduler) revoke(q *waiter) {
 	q.granted = false
 	if q.back {
-		s.builds--
+		s.usedBuildSlots--
 		return
 	}
 	s.dropSlot(s.worldOf(q.key.World), q.key)
 }
 
 func (s *Scheduler) dropSlot(w *world, k Key) {
-	s.builds--
-	w.builds--
+	s.usedBuildSlots--
+	w.usedBuildSlots--
 	delete(w.held, k)
 }
 
@@ -242,7 +243,7 @@ func (s *Scheduler) enqueue(w *world, k Key, sc scope) {
 	w.waiting = append(w.waiting, q)
 }
 
-// dequeue takes a task out of the line. A slot granted to it is still held.
+// dequeue takes a task out of the line. A slot granted to it stays in use.
 func (s *Scheduler) dequeue(q *waiter) {
 	delete(s.queue, q.key)
 	w := s.worldOf(q.key.World)
@@ -251,19 +252,19 @@ func (s *Scheduler) dequeue(q *waiter) {
 	}
 }
 
-// grantSlots keeps free build slots for those who wait: worlds in turn, within a
+// grantSlots grants free build slots to tasks that wait: worlds in turn, within a
 // world the first whose paths are free. It must follow every change that frees
 // a slot, a path or a place in a line, before anybody else can ask, and be
 // followed by a look; s.mu is held.
 func (s *Scheduler) grantSlots() {
-	for s.builds < s.o.Builds {
+	for s.usedBuildSlots < s.o.BuildSlots {
 		q := s.nextWaiter()
 		if q == nil {
 			return
 		}
-		s.keep(q)
+		s.grant(q)
 		s.turn++
-		s.worldOf(q.key.World).granted = s.turn
+		s.worldOf(q.key.World).grantTurn = s.turn
 		if j := s.running[q.key]; q.back && j != nil {
 			j.nudge()
 		}
@@ -273,15 +274,15 @@ func (s *Scheduler) grantSlots() {
 func (s *Scheduler) nextWaiter() *waiter {
 	var order []*world
 	for _, w := range s.worlds {
-		if len(w.waiting) > 0 && !s.rests(w.name) {
+		if len(w.waiting) > 0 && !s.inOutage(w.name) {
 			order = append(order, w)
 		}
 	}
 	slices.SortFunc(order, func(a, b *world) int {
-		return cmp.Or(cmp.Compare(a.granted, b.granted), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.grantTurn, b.grantTurn), cmp.Compare(a.name, b.name))
 	})
 	for _, w := range order {
-		open := s.free(w) && !s.isPaused(w)
+		open := s.buildSlotFree(w) && !s.isPaused(w)
 		for _, q := range w.waiting[:min(len(w.waiting), lookahead)] {
 			if !q.granted && (q.back || open && !s.idles(q.key) && !s.inTheWay(w, q.key, q.scope)) {
 				return q
@@ -291,8 +292,8 @@ func (s *Scheduler) nextWaiter() *waiter {
 	return nil
 }
 
-// idles reports whether a task is being looked at, and waits for a server: it can't use
-// a slot now.
+// idles reports whether a task is driven and waits for a server: it can't use a slot
+// now.
 func (s *Scheduler) idles(k Key) bool {
 	j := s.running[k]
 	return j != nil && j.lent

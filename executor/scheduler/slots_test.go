@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/writbot/writ/executor/scheduler"
+	"github.com/writbot/writ/kernel"
 )
 
 // Short ticks don't wait behind long builds, nor behind those who wait for one.
 func TestX8_TicksDontWaitBehindBuilds(t *testing.T) {
-	inBubble(t, scheduler.Options{Ticks: 2, WorldTicks: 2, Builds: 2, WorldBuilds: 2}, func(b *bench) {
+	inBubble(t, scheduler.Options{DriveSlots: 2, WorldDriveSlots: 2, BuildSlots: 2, WorldBuildSlots: 2}, func(b *bench) {
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key().Task <= 50 {
 				return builds(30*time.Minute)(ctx, j)
@@ -95,7 +96,7 @@ func nobody(scheduler.Key) []string { return nil }
 // to who came first; a freed slot is used at once.
 func TestX8_BuildSlotsInTurn(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 2, WorldBuilds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 2, WorldBuildSlots: 1}, func(b *bench) {
 		b.do(c.build(10*time.Minute, nobody))
 		b.start()
 		for n := range int64(20) {
@@ -128,7 +129,7 @@ func TestX8_BuildSlotsInTurn(t *testing.T) {
 // fails, is over, or waits for something else now.
 func TestX8_AKeptSlotThatIsNotUsed(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 1, WorldBuilds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1, WorldBuildSlots: 1}, func(b *bench) {
 		long := c.build(10*time.Minute, nobody)
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if b.count(j.Key()) == 2 {
@@ -159,7 +160,7 @@ func TestX8_AKeptSlotThatIsNotUsed(t *testing.T) {
 // when that run has no use for it.
 func TestX8_AGrantedSlotOfATaskThatRuns(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		long := c.build(10*time.Minute, nobody)
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if j.Key().Task == 2 && b.count(j.Key()) == 2 {
@@ -182,7 +183,7 @@ func TestX8_AGrantedSlotOfATaskThatRuns(t *testing.T) {
 
 // A slot that somebody waits for can't be snatched by who gives it back.
 func TestX8_AFreedSlotIsForTheFirstInLine(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			release, ok := j.Build(nil)
 			if !ok {
@@ -214,7 +215,7 @@ func TestX8_OverlappingScopesTakeTurns(t *testing.T) {
 	scopes := map[int64][]string{
 		1: {"calc/**"}, 2: {"calc/a.go", "docs/**"}, 3: {"docs/x.md"}, 4: {"web/**"}, 5: nil, 6: {"calc/b.go"},
 	}
-	inBubble(t, scheduler.Options{Builds: 6, WorldBuilds: 6}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 6, WorldBuildSlots: 6}, func(b *bench) {
 		b.do(c.build(10*time.Minute, func(k scheduler.Key) []string { return scopes[k.Task] }))
 		b.start()
 		for n := range int64(6) {
@@ -247,7 +248,7 @@ func byTask(a, b scheduler.Key) int { return int(a.Task - b.Task) }
 // Many tasks of one path: one at a time, none forgotten, none passed over.
 func TestX8_ManyTasksOfOnePath(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 4, WorldBuilds: 4, Recheck: time.Hour}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 4, WorldBuildSlots: 4, Recheck: time.Hour}, func(b *bench) {
 		b.do(c.build(10*time.Second, func(scheduler.Key) []string { return []string{"go.mod"} }))
 		b.start()
 		for n := range int64(100) {
@@ -263,7 +264,7 @@ func TestX8_ManyTasksOfOnePath(t *testing.T) {
 
 // While a task waits for a slot a stop reaches it at once.
 func TestX5_StopReachesATaskThatWaitsForASlot(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		m := &machine{}
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			if len(j.Acts()) > 0 {
@@ -276,7 +277,7 @@ func TestX5_StopReachesATaskThatWaitsForASlot(t *testing.T) {
 		b.pass(time.Second)
 		b.mark(key("w", 2))
 		b.pass(time.Second)
-		b.must(b.s.Stop(context.Background(), key("w", 2), "17", ""))
+		b.must(b.s.Ask(context.Background(), key("w", 2), kernel.ActStop, "17", ""))
 		b.pass(time.Second)
 		if len(m.acts) != 1 || b.outcome(key("w", 2)) != "waiting" {
 			t.Errorf("told %+v, %q", m.acts, b.outcome(key("w", 2)))
@@ -291,7 +292,7 @@ func TestX5_StopReachesATaskThatWaitsForASlot(t *testing.T) {
 // Paused worlds get no slots; the others get them instead, and at once.
 func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		b.do(c.build(10*time.Minute, nobody))
 		b.start()
 		worlds := []string{"a", "b", "c", "d"}
@@ -302,7 +303,7 @@ func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 		b.mark(key("a", 9))
 		b.pass(time.Second)
 		for _, w := range worlds {
-			b.s.Pause(w)
+			b.pause(w)
 		}
 		b.pass(10*time.Minute - 6*time.Second + 100*time.Millisecond)
 		if got := c.built(); !slices.Equal(got, []scheduler.Key{key("a", 1), key("v", 5)}) {
@@ -310,7 +311,7 @@ func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 		}
 		b.pass(25 * time.Minute)
 		for _, w := range worlds {
-			b.s.Unpause(w)
+			b.unpause(w)
 		}
 		b.pass(time.Second)
 		if got := c.built(); len(got) != 3 {
@@ -323,7 +324,7 @@ func TestX5_NoSlotsForAPausedWorld(t *testing.T) {
 // is paused before the task could start.
 func TestX5_NoSlotIsKeptForAPausedWorld(t *testing.T) {
 	c := newBuilder()
-	inBubble(t, scheduler.Options{Builds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1}, func(b *bench) {
 		b.do(c.build(10*time.Minute, nobody))
 		b.start()
 		for _, k := range []scheduler.Key{key("w", 1), key("a", 2), key("v", 3)} {
@@ -338,7 +339,7 @@ func TestX5_NoSlotIsKeptForAPausedWorld(t *testing.T) {
 			return nil
 		})
 		b.pass(2*time.Minute - 3*time.Second + time.Millisecond) // the first has just ended
-		b.s.Pause("a")
+		b.pause("a")
 		b.mem.SetFault(nil)
 		b.pass(time.Minute)
 		if got := c.built(); !slices.Equal(got, []scheduler.Key{key("w", 1), key("v", 3)}) {
@@ -350,7 +351,7 @@ func TestX5_NoSlotIsKeptForAPausedWorld(t *testing.T) {
 // release may be called early and twice; a second question in one run is
 // answered like the first.
 func TestX8_BuildTwiceInARun(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 1, WorldBuilds: 1}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1, WorldBuildSlots: 1}, func(b *bench) {
 		var one *scheduler.Job
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 			one = j
@@ -391,7 +392,7 @@ func TestX8_BuildTwiceInARun(t *testing.T) {
 
 // A task that stands in line is looked at when it has something to do, and keeps its place.
 func TestX8_WhoWaitsMayBeLookedAtBefore(t *testing.T) {
-	inBubble(t, scheduler.Options{Builds: 1, Recheck: time.Hour}, func(b *bench) {
+	inBubble(t, scheduler.Options{BuildSlots: 1, Recheck: time.Hour}, func(b *bench) {
 		var looks []time.Duration
 		began := time.Now()
 		b.do(func(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {

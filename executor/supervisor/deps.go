@@ -89,11 +89,11 @@ type Clock interface {
 	Now() lease.Clock
 }
 
-// Observations keeps what this installation has seen of others' leases, so that
-// one-shot runs add up.
-type Observations interface {
-	Load(ref string) (lease.Observation, bool)
-	Save(o lease.Observation) error
+// Sightings keeps since when this instance has seen others' leases, so that the
+// time counts on for processes that end.
+type Sightings interface {
+	Load(ref string) (lease.Sighting, bool)
+	Save(s lease.Sighting) error
 }
 
 // Shelf keeps one sealed work of each task in the instance's store, until it is pushed
@@ -114,14 +114,14 @@ type Pushes interface {
 
 // Deps are the parts that a supervisor works with.
 type Deps struct {
-	Repo         Repo
-	Ledger       Ledger
-	Executor     executor.Executor
-	Clock        Clock
-	Observations Observations
-	NewRunID     func() string // a fresh UUID at each call
-	Signer       git.Signer
-	Log          *slog.Logger
+	Repo      Repo
+	Ledger    Ledger
+	Executor  executor.Executor
+	Clock     Clock
+	Sightings Sightings
+	NewRunID  func() string // a fresh UUID at each call
+	Signer    git.Signer
+	Log       *slog.Logger
 	// Acts are what was said of keys and worlds; nil where nothing can have been.
 	Acts Acts
 	// Shelf keeps sealed work that the server doesn't take; nil keeps none.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// guardEvery is how often the fence is looked at while something runs: a
+	// guardEvery is how often the renew deadline is looked at while something runs: a
 	// suspended machine kills its stale builder this soon after waking.
 	guardEvery = 250 * time.Millisecond
 	// outageFirst and outageMost bound the wait after something outside could
@@ -183,7 +183,7 @@ func (d *drive) afterFailure(ctx context.Context, err error) bool {
 	}
 	d.outages++
 	t.say("can't look at the task: %v", err)
-	t.worker.giveUpIfFenced()
+	t.worker.giveUpIfOverdue()
 	if !unreadable(err) {
 		_ = d.pause(ctx, backoff(d.outages), nil)
 	}
@@ -272,7 +272,7 @@ func (d *drive) giveBack(ctx context.Context, err error) {
 	t := d.task
 	var fe *forge.Error
 	if t.worker.run == nil || t.worker.run.phase != kernel.PhaseClaimed || !errors.As(err, &fe) || fe.Reason != forge.Limited ||
-		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.worker.run.tenure.FenceBootMs {
+		t.s.now().BootMs+fe.RetryAfter.Milliseconds() < t.worker.run.due.RenewDeadlineBootMs {
 		return
 	}
 	t.say("the forge can't be asked for %s: the lease is given back", fe.RetryAfter)
@@ -458,7 +458,7 @@ func (t *Task) renewIn() time.Duration {
 	if t.worker.run == nil {
 		return 0
 	}
-	return time.Duration(t.worker.run.tenure.RenewBootMs-t.s.now().BootMs) * time.Millisecond
+	return time.Duration(t.worker.run.due.RenewBootMs-t.s.now().BootMs) * time.Millisecond
 }
 
 // jobDone is closed when what runs has ended; nil when nothing runs.
@@ -713,7 +713,7 @@ func (d *drive) awaitAdmission(ctx context.Context) error {
 // mayTry waits until this task may ask something of the server. Where nothing of
 // ours runs and the driver wants its place back, yield says so; d.resting is then
 // when to come back. A build or check that ends is taken in meanwhile, a person's
-// act is obeyed, and the fence holds.
+// act is obeyed, and the renew deadline holds.
 func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 	t := d.task
 	d.resting, t.worker.resting = 0, false
@@ -734,7 +734,7 @@ func (d *drive) mayTry(ctx context.Context) (now, yield bool) {
 		done = nil
 	}
 	_ = d.pause(ctx, time.Duration(until-clock.BootMs)*time.Millisecond, done)
-	t.worker.giveUpIfFenced()
+	t.worker.giveUpIfOverdue()
 	return false, false
 }
 

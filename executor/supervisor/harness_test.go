@@ -58,10 +58,10 @@ func (c *testClock) advance(ms int64) {
 	c.now.BootMs += ms
 }
 
-type keptObservations map[string]lease.Observation
+type keptSightings map[string]lease.Sighting
 
-func (k keptObservations) Load(ref string) (lease.Observation, bool) { o, ok := k[ref]; return o, ok }
-func (k keptObservations) Save(o lease.Observation) error            { k[o.Ref] = o; return nil }
+func (k keptSightings) Load(ref string) (lease.Sighting, bool) { o, ok := k[ref]; return o, ok }
+func (k keptSightings) Save(o lease.Sighting) error            { k[o.Ref] = o; return nil }
 
 // forgetful keeps nothing of the acts that were seen.
 type forgetful struct{}
@@ -69,16 +69,16 @@ type forgetful struct{}
 func (forgetful) Load() ([]byte, error) { return nil, nil }
 func (forgetful) Save([]byte) error     { return nil }
 
-// fileObservations keeps them in a state directory.
-type fileObservations struct{ path string }
+// fileSightings keeps them in a state directory.
+type fileSightings struct{ path string }
 
-func (f fileObservations) Load(ref string) (lease.Observation, bool) {
-	var o lease.Observation
+func (f fileSightings) Load(ref string) (lease.Sighting, bool) {
+	var o lease.Sighting
 	data, err := os.ReadFile(f.path)
 	return o, err == nil && json.Unmarshal(data, &o) == nil && o.Ref == ref
 }
 
-func (f fileObservations) Save(o lease.Observation) error {
+func (f fileSightings) Save(o lease.Sighting) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ type place struct {
 	terms string // the contract; "" for the repository's own
 	cfg   Config
 	clock Clock
-	obs   Observations
+	obs   Sightings
 	exec  executor.Executor
 	issue Issues
 	fault func(Point)
@@ -174,7 +174,7 @@ func (p place) open(ctx context.Context) (o *opened, err error) {
 		return o, err
 	}
 	deps := Deps{
-		Repo: o.repo, Ledger: evidenceLedger{o.led, o.seen}, Executor: p.exec, Clock: p.clock, Observations: p.obs,
+		Repo: o.repo, Ledger: evidenceLedger{o.led, o.seen}, Executor: p.exec, Clock: p.clock, Sightings: p.obs,
 		NewRunID: func() string { return uuid.Must(uuid.NewRandomFromReader(rand.Reader)).String() },
 		Signer:   git.NewSigner(key.SSHSigner()), Log: slog.New(slog.DiscardHandler), Fault: p.fault, Progress: p.say, Tail: p.tail,
 	}
@@ -231,7 +231,7 @@ func newBench(t *testing.T, bare string, change func(*bench)) *bench {
 		exec: &fakeExecutor{build: writes(map[string]string{"out.txt": "hello\n"})}}
 	dir := t.TempDir()
 	b.place = place{
-		url: bare, dir: dir, cfg: testConfig(filepath.Base(filepath.Dir(dir)) + filepath.Base(dir)), clock: b.clock, obs: keptObservations{},
+		url: bare, dir: dir, cfg: testConfig(filepath.Base(filepath.Dir(dir)) + filepath.Base(dir)), clock: b.clock, obs: keptSightings{},
 		exec: b.exec, issue: b.issue, say: func(s string) { b.lines = append(b.lines, s) },
 	}
 	if change != nil {

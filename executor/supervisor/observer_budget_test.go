@@ -253,7 +253,7 @@ func TestBudget_KilledCostsWhatItUsed(t *testing.T) {
 		},
 		"its lease can't be renewed": func(b *bench) {
 			b.clock.advance(119_000)
-			b.task.worker.giveUpIfFenced()
+			b.task.worker.giveUpIfOverdue()
 			b.ask(kernel.RequestLook)
 		},
 		"the task is closed": func(b *bench) { b.task.Close() },

@@ -549,25 +549,25 @@ func (o *observer) judgeLease(c *observation, h *kernel.HeadFacts) {
 	if h.State != kernel.HeadWorking || (o.worker.run != nil && h.OID == string(o.worker.run.head)) {
 		return
 	}
-	obs := o.observed(c, h.OID)
+	obs := o.sighting(c, h.OID)
 	h.Predecessor = o.worker.run == nil && h.Trust == kernel.TrustOwn && h.Trusted() && h.RunnerID == o.s.cfg.RunnerID
 	v := lease.Judge(c.event, obs, c.clock, o.s.cfg.Lease, h.Predecessor)
 	h.Unrenewed = o.worker.run == nil && o.worker.lapsed != "" && h.OID == string(o.worker.lapsed)
-	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.Expired, v.UntilWallMs, string(v.Reason)
+	h.LeaseExpired, h.LeaseUntil, h.LeaseReason = v.MayTakeOver, v.UntilWallMs, string(v.Reason)
 }
 
-// observed is since when this installation has seen HEAD where it is.
-func (sj *subject) observed(c *observation, head string) lease.Observation {
-	var prev *lease.Observation
-	if o, ok := sj.s.deps.Observations.Load(sj.StateRef()); ok {
+// sighting is since when this instance has seen HEAD where it is.
+func (sj *subject) sighting(c *observation, head string) lease.Sighting {
+	var prev *lease.Sighting
+	if o, ok := sj.s.deps.Sightings.Load(sj.StateRef()); ok {
 		prev = &o
 	}
-	obs := lease.Observe(prev, sj.StateRef(), head, c.clock)
-	if err := sj.s.deps.Observations.Save(obs); err != nil {
-		// Without the kept observation what waits for it only comes later.
-		sj.log().Warn("observation not kept", "error", err)
+	seen := lease.Observe(prev, sj.StateRef(), head, c.clock)
+	if err := sj.s.deps.Sightings.Save(seen); err != nil {
+		// Without the kept sighting what waits for it only comes later.
+		sj.log().Warn("since when HEAD stands could not be kept", "error", err)
 	}
-	return obs
+	return seen
 }
 
 // dated is the date of HEAD, or of what it stands on, in Unix milliseconds. One that lies
@@ -577,7 +577,7 @@ func (sj *subject) dated(c *observation, seconds int64, head string) int64 {
 	if seconds = max(seconds, 0); seconds <= c.clock.WallMs/1000 {
 		return seconds * 1000
 	}
-	seen := sj.observed(c, head)
+	seen := sj.sighting(c, head)
 	return (c.clock.WallMs - (c.clock.BootMs - seen.FirstSeenBootMs)) / 1000 * 1000
 }
 
@@ -860,7 +860,7 @@ func (o *observer) readRun(ctx context.Context, c *observation) error {
 	o.changeBranchTaken(c)
 	rf := &kernel.RunFacts{
 		RunID: r.id, LeaseOID: string(r.head), Attempt: r.attempt, Phase: r.phase,
-		RenewDue: r.tenure.RenewDue(c.clock) && !o.worker.unrenewable(), FenceDue: r.tenure.MustFence(c.clock),
+		RenewDue: r.due.RenewDue(c.clock) && !o.worker.unrenewable(), Overdue: r.due.Overdue(c.clock),
 		ClaimedAt: r.claimed, Resumes: r.resumes, Refreshes: r.refreshes, Fixes: r.fixes, Refused: r.ruling.refused, Judgement: r.judgement, Again: r.again, Unheard: c.unheard, Checked: r.vetted,
 	}
 	switch r.phase {

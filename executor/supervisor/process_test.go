@@ -159,7 +159,7 @@ func (c *child) start() error {
 	var err error
 	c.opened, err = place{
 		url: s.URL, dir: s.Dir, terms: s.Terms, cfg: cfg, clock: fileClock{s.Clock},
-		obs: fileObservations{filepath.Join(s.Dir, "observations.json")}, exec: run, issue: sayHello(), fault: c.fault,
+		obs: fileSightings{filepath.Join(s.Dir, "observations.json")}, exec: run, issue: sayHello(), fault: c.fault,
 		tail: func(_ int64, line string) { c.lines <- line },
 	}.open(context.Background())
 	return err

@@ -97,7 +97,7 @@ func soakOutages(t testing.TB, tasks, each, well, turns int) *moody {
 		return writes(map[string]string{fmt.Sprintf("out%d.txt", job.Task): "hello\n"})(job)
 	}
 	p := place{
-		url: m.URL, dir: t.TempDir(), terms: checkTerms, cfg: testConfig("soak"), clock: realClock{time.Now()}, obs: &lockedObservations{kept: keptObservations{}},
+		url: m.URL, dir: t.TempDir(), terms: checkTerms, cfg: testConfig("soak"), clock: realClock{time.Now()}, obs: &lockedSightings{kept: keptSightings{}},
 		exec: exec, issue: issueOf(1),
 	}
 	o, err := p.open(t.Context())
@@ -151,19 +151,19 @@ func issueOf(n int64) *fixedIssue {
 	return i
 }
 
-// lockedObservations are shared by tasks that are driven at once.
-type lockedObservations struct {
+// lockedSightings are shared by tasks that are driven at once.
+type lockedSightings struct {
 	mu   sync.Mutex
-	kept keptObservations
+	kept keptSightings
 }
 
-func (l *lockedObservations) Load(ref string) (lease.Observation, bool) {
+func (l *lockedSightings) Load(ref string) (lease.Sighting, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kept.Load(ref)
 }
 
-func (l *lockedObservations) Save(o lease.Observation) error {
+func (l *lockedSightings) Save(o lease.Sighting) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kept.Save(o)

@@ -332,7 +332,7 @@ func TestG7_LeasesThatCantBeKept(t *testing.T) {
 				case err != nil && !Passing(err):
 					t.Fatal(err)
 				case err != nil:
-					f.task.worker.giveUpIfFenced()
+					f.task.worker.giveUpIfOverdue()
 				case st.Decision.Action == kernel.ActionClaim:
 					claims = append(claims, (f.clock.Now().BootMs-began)/1000)
 				}

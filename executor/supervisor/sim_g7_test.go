@@ -19,7 +19,7 @@ func (r *simRunner) step() bool {
 	now := r.clock.Now()
 	if until, ok := t.s.outage.take(t.number, now); !ok {
 		r.s.advance(min(until-now.BootMs, 1000))
-		t.worker.giveUpIfFenced()
+		t.worker.giveUpIfOverdue()
 		return false
 	}
 	d := &drive{task: t}
@@ -31,7 +31,7 @@ func (r *simRunner) step() bool {
 	if err != nil && unreadable(err) {
 		t.worker.unable(words(err), errors.Is(err, ErrUnsettled), false)
 	}
-	t.worker.giveUpIfFenced()
+	t.worker.giveUpIfOverdue()
 	if st.Decision.Standing == kernel.StandRunning {
 		r.s.advance(1000)
 	}

@@ -582,7 +582,7 @@ func TestSim_K11_EndedUnread(t *testing.T) {
 	a := s.runners[0]
 	s.built(a)
 	a.proc.task.worker.run.heeded.Human = []kernel.Violation{{Code: kernel.CodeTaskStopped}}
-	a.proc.task.worker.giveUpIfFenced()
+	a.proc.task.worker.giveUpIfOverdue()
 	if a.shelf.run != "" {
 		s.fail("what a person stopped is kept")
 	}

@@ -48,7 +48,7 @@ func TestSim_L2_IdenticalCommits(t *testing.T) {
 	a := s.runners[0]
 	twin := *a
 	twin.ledger = &memLedger{r: &twin, chain: a.ledger.chain, records: a.ledger.records}
-	twin.disks, twin.obs = 7, keptObservations{}
+	twin.disks, twin.obs = 7, keptSightings{}
 	for _, r := range a.ledger.records {
 		s.check.Stored(twin.instance(), r)
 	}

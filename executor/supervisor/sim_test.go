@@ -75,7 +75,7 @@ func (r *simRunner) idle() bool {
 		return d.Wake == 0 || r.clock.Now().WallMs < d.Wake
 	case kernel.StandRunning:
 		run := r.proc != nil && r.proc.task != nil && r.proc.task.worker.run != nil
-		return run && !r.proc.task.worker.run.tenure.RenewDue(r.clock.Now()) && len(r.building()) > 0
+		return run && !r.proc.task.worker.run.due.RenewDue(r.clock.Now()) && len(r.building()) > 0
 	}
 	return false
 }

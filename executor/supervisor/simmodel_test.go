@@ -89,7 +89,7 @@ func simOf(t testing.TB, seed int64, terms string, rules kerneltest.Rules) *sim 
 // startSim adds the runners and starts them.
 func startSim(s *sim, skews ...int64) *sim {
 	for i, skew := range skews {
-		s.runners = append(s.runners, &simRunner{s: s, name: string(rune('A' + i)), clock: kerneltest.NewClock(s.time, skew), obs: keptObservations{}})
+		s.runners = append(s.runners, &simRunner{s: s, name: string(rune('A' + i)), clock: kerneltest.NewClock(s.time, skew), obs: keptSightings{}})
 	}
 	for _, r := range s.runners {
 		r.newDisk()
@@ -153,7 +153,7 @@ type simRunner struct {
 	s      *sim
 	name   string
 	clock  *kerneltest.Clock
-	obs    keptObservations
+	obs    keptSightings
 	disks  int        // how many it had
 	snap   *memLedger // a copy of its disk, as it was some time ago
 	ledger *memLedger
@@ -211,7 +211,7 @@ func (r *simRunner) newDisk() {
 			o.others, r.others = append(o.others, r.signer.PublicKey()), append(r.others, o.signer.PublicKey())
 		}
 	}
-	r.obs, r.shelf, r.kept = keptObservations{}, &memShelf{}, &memPushes{}
+	r.obs, r.shelf, r.kept = keptSightings{}, &memShelf{}, &memPushes{}
 	r.ledger = &memLedger{r: r, chain: kernel.Chain{World: "forge.example/owner/repo", Instance: git.Fingerprint(r.signer.PublicKey()), Head: kernel.NoHead()}}
 	_, err = r.ledger.Write(context.Background(), r.clock.Now().WallMs, kernel.Draft{Kind: kernel.KindGenesis, Body: kernel.Genesis{
 		Kind: string(kernel.KindGenesis), World: r.ledger.chain.World, InstanceKey: string(ssh.MarshalAuthorizedKey(key.PublicKey())),
@@ -241,7 +241,7 @@ func (r *simRunner) start() {
 		Name: "writ", Email: "writ@localhost", Trusted: r.others,
 		Contract: &ContractFile{Name: "contract.yaml", Read: func() ([]byte, error) { return []byte(r.s.terms), nil }},
 	}, Deps{
-		Repo: repo, Ledger: r.ledger, Shelf: r.shelf, Pushes: r.kept, Executor: &simExecutor{p}, Clock: r.clock, Observations: r.obs,
+		Repo: repo, Ledger: r.ledger, Shelf: r.shelf, Pushes: r.kept, Executor: &simExecutor{p}, Clock: r.clock, Sightings: r.obs,
 		NewRunID: r.newID, Signer: r.signer, Log: slog.New(slog.DiscardHandler), Fault: p.fault, Forge: p.forge(),
 	}, h)
 	r.ledger.seen = witness{}

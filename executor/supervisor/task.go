@@ -234,7 +234,7 @@ type run struct {
 	head    git.OID     // the last commit this run pushed
 	date    int64       // its committer date
 	claimed int64       // Unix milliseconds
-	tenure  lease.Tenure
+	due     lease.Deadlines
 	tree    git.OID // of the claim
 	entries []git.Entry
 	objects *claimObjects

@@ -127,7 +127,7 @@ func (w *worker) prepareHeartbeat(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	renewed, before := c.clock, r.tenure
+	renewed, before := c.clock, r.due
 	return w.pushEffect(c, r.id, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, bare: true, before: &before,
 		won: func() { w.noteRenewed(r, made.oid, date, made.message, renewed) },
@@ -158,7 +158,7 @@ func (w *worker) noteRenewed(r *run, oid git.OID, date int64, msg []byte, at lea
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	r.event, r.head, r.date = ev, oid, date
-	r.tenure = lease.Fence(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
+	r.due = lease.NewDeadlines(at, w.s.cfg.LeaseSeconds, w.s.cfg.MarginSeconds)
 }
 
 // prepareDispatch starts the builder: one effect call, which returns its handle.
@@ -247,7 +247,7 @@ func (w *worker) prepareSeal(c *cycle) (*effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	renewed, before := c.clock, r.tenure
+	renewed, before := c.clock, r.due
 	return w.pushEffect(c, r.id, &push{
 		cmds: []git.Command{{Ref: w.StateRef(), Old: r.head, New: made.oid}}, pack: objs.Pack(), seq: made.seq, before: &before, unshelves: true,
 		won: func() {

@@ -15,7 +15,7 @@ import (
 func (w *worker) Guard(now lease.Clock) bool {
 	w.guard.Lock()
 	r := w.run
-	due := r != nil && (r.build != nil || r.checks != nil) && r.tenure.MustFence(now)
+	due := r != nil && (r.build != nil || r.checks != nil) && r.due.Overdue(now)
 	if due && (w.telling || w.asking.unanswered() > w.s.patience) { // nobody renews meanwhile
 		r.late = true
 	}
@@ -26,7 +26,7 @@ func (w *worker) Guard(now lease.Clock) bool {
 	return due
 }
 
-// startGuard looks at the fence on its own, for a tick may hang in the network.
+// startGuard looks at the renew deadline on its own, for a tick may hang in the network.
 func (w *worker) startGuard() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -90,12 +90,12 @@ func closed(ch <-chan struct{}) bool {
 	}
 }
 
-// giveUpIfFenced forgets a run whose lease can't be kept because nothing can be
+// giveUpIfOverdue forgets a run whose lease can't be kept because nothing can be
 // read: its processes are dead, and HEAD decides what becomes of the task. What a builder
 // left meanwhile is kept.
-func (w *worker) giveUpIfFenced() {
+func (w *worker) giveUpIfOverdue() {
 	w.keepEnded()
-	if w.run != nil && !w.judged() && w.run.tenure.MustFence(w.s.now()) {
+	if w.run != nil && !w.judged() && w.run.due.Overdue(w.s.now()) {
 		w.kill()
 		w.lapsed = w.run.head
 		w.forgetRun(w.run)

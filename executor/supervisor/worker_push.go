@@ -34,7 +34,7 @@ type push struct {
 	failed    func()            // what it knows where the server didn't take it; nil for nothing
 	repair    string            // HEAD that a person moved on from by it; "" for none, see [resumedAt]
 	hidden    int64             // when a look first didn't show it, though it won, Clock.BootMs; 0 for never
-	before    *lease.Tenure     // of a renewal: what the run had without it
+	before    *lease.Deadlines  // of a renewal: what the run had without it
 	owed      *kernel.OwedFacts // of a result that was lost, and that a rule refuses now
 	accepted  bool              // it brings work that was accepted
 }
@@ -439,21 +439,21 @@ func (w *worker) took(p *push) {
 	case p.action != kernel.ActionClaim && p.action != kernel.ActionHeartbeat && p.action != kernel.ActionSeal:
 	case w.run == nil:
 		w.lapsed = p.to() // it was given up while the answer was waited for
-	case w.run.tenure.MustFence(w.s.now()):
+	case w.run.due.Overdue(w.s.now()):
 		w.guard.Lock()
 		w.run.late = true
 		w.guard.Unlock()
 	}
 }
 
-// tooLate looks at a renewal whose answer came after the fence had killed what ran: the run
+// tooLate looks at a renewal whose answer came after the renew deadline had killed what ran: the run
 // is over, as if the lease were, and nothing of it failed.
 func (w *worker) tooLate(p *push) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	r := w.run
-	if r != nil && p.before != nil && p.before.MustFence(w.s.now()) && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking) {
-		r.tenure = *p.before
+	if r != nil && p.before != nil && p.before.Overdue(w.s.now()) && (r.phase == kernel.PhaseBuilding || r.phase == kernel.PhaseChecking) {
+		r.due = *p.before
 	}
 }
 
@@ -472,7 +472,7 @@ func (w *worker) hide(p *push, at int64) {
 	}
 	r.hidden = true
 	if p.before != nil && r.head == p.to() {
-		r.tenure = *p.before
+		r.due = *p.before
 	}
 }
 

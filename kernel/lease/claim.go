@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Claim is what a runner says when it takes a branch.
+// Claim is what a runner says when it takes a state ref.
 type Claim struct {
 	OriginState string // the state at HEAD that is claimed
 	// RunID is a fresh UUID for every claim. Two claims of the same second are
@@ -20,8 +20,9 @@ type Claim struct {
 	Extra        []Trailer
 }
 
-// Working writes the message of the lease commit that takes the branch (seed
-// 000, §4). Extra may hold no reserved trailer.
+// Working writes the message of the lease commit that takes the state ref (seed
+// 000, §4). Extra may hold no reserved trailer. What can't be written is an
+// [*Error] with [CodeUnwritable].
 func Working(c Claim) ([]byte, error) {
 	switch {
 	case !ValidState(c.OriginState) || c.OriginState == StateWorking:
@@ -53,7 +54,8 @@ type Renewal struct {
 // Renew writes the message of a heartbeat (seed 000, §5): the event's run id,
 // runner, origin state, prompt and extra trailers, so that HEAD alone says all
 // there is to say (A37). If ev isn't a lease of r.RunID the error has
-// [CodeLost]: the caller no longer holds the branch.
+// [CodeLost]: the caller no longer holds the state ref. What can't be written is
+// an [*Error] with [CodeUnwritable].
 func Renew(ev Event, r Renewal) ([]byte, error) {
 	if ev.State != StateWorking || ev.Malformed() || ev.RunID != r.RunID {
 		return nil, &Error{Code: CodeLost, Detail: "HEAD isn't a lease of this run", Remedy: "stop the run; the owner at HEAD goes on"}
@@ -82,7 +84,8 @@ type Break struct {
 
 // Stalled writes the message of the commit that ends the lease ev (seed 000,
 // §7), whatever its faults. The caller asks [Judge] first, or holds the lease
-// itself. An event that isn't a lease is an [*Error] with [CodeLost].
+// itself. An event that isn't a lease is an [*Error] with [CodeLost], what can't
+// be written one with [CodeUnwritable].
 func Stalled(ev Event, b Break) ([]byte, error) {
 	if ev.State != StateWorking {
 		return nil, &Error{Code: CodeLost, Detail: "HEAD is no lease", Remedy: "read HEAD again"}
@@ -94,7 +97,7 @@ func Stalled(ev Event, b Break) ([]byte, error) {
 	return formatOwn(b.Title, TitleStalled, b.Body, []Trailer{{KeyState, StateStalled}, {KeyStalledRun, run}}, b.Extra)
 }
 
-// formatOwn writes one of the kernel's own messages and reads it back.
+// formatOwn writes a message with a reserved state and reads it back.
 func formatOwn(title, defaultTitle, body string, own, extra []Trailer) ([]byte, error) {
 	for _, t := range extra {
 		if Reserved(t.Key) {

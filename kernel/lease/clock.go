@@ -12,35 +12,36 @@ type Clock struct {
 	BootID string `json:"boot_id"`
 }
 
-// Observation is what one installation remembers of the HEAD it saw at a ref.
-// The caller keeps it where its state is kept, so that the sightings of runners
-// that start, look and end add up (case L15).
-type Observation struct {
+// Sighting is since when one instance has seen the same HEAD at a ref. The caller
+// keeps it where its state is kept, so that the time counts on for runners that
+// start, look and end (case L15).
+type Sighting struct {
 	Ref string `json:"ref"`
 	OID string `json:"oid"`
 	// FirstSeenBootMs is the boot clock at the first sighting in this boot.
 	FirstSeenBootMs int64  `json:"first_seen_boot_ms"`
 	BootID          string `json:"boot_id"`
-	// FirstSeenWallMs is the wall clock at the same moment, for people.
+	// FirstSeenWallMs is the wall clock at the same moment. It is for people who
+	// read the stored sighting: no code does.
 	FirstSeenWallMs int64 `json:"first_seen_wall_ms"`
 }
 
 // Observe records that oid stands at ref now. Every reading of HEAD goes
-// through it: a sighting of another commit, another ref or another boot starts
+// through it: another commit, another ref or another boot starts a sighting
 // anew. Starting anew after a reboot costs at most one more lease time and
 // never takes a live lease: how long the machine was off is known to the wall
 // clock only, and that one isn't trusted with this. So a runner whose machine
 // reboots more often than the lease time takes nothing over by itself.
-func Observe(prev *Observation, ref, oid string, now Clock) Observation {
+func Observe(prev *Sighting, ref, oid string, now Clock) Sighting {
 	if prev != nil && prev.Ref == ref && prev.unchangedMs(oid, now) >= 0 {
 		return *prev
 	}
-	return Observation{Ref: ref, OID: oid, FirstSeenBootMs: now.BootMs, BootID: now.BootID, FirstSeenWallMs: now.WallMs}
+	return Sighting{Ref: ref, OID: oid, FirstSeenBootMs: now.BootMs, BootID: now.BootID, FirstSeenWallMs: now.WallMs}
 }
 
-// unchangedMs is for how long oid has been seen at HEAD, or -1 if this
-// observation says nothing about it.
-func (o Observation) unchangedMs(oid string, now Clock) int64 {
+// unchangedMs is for how long oid has been seen at HEAD, or -1 if this sighting
+// says nothing about it.
+func (o Sighting) unchangedMs(oid string, now Clock) int64 {
 	if oid == "" || o.OID != oid || now.BootID == "" || o.BootID != now.BootID {
 		return -1
 	}

@@ -1,7 +1,7 @@
 // Package lease reads and writes the state events of seed 000 and decides who
-// may take a branch over. It is pure: bytes, clock readings and run ids go in,
-// messages and verdicts come out. It knows no task, contract or forge, branches
-// on no state but `working`, and carries trailers that it doesn't know through.
+// may take a state ref over. It is pure: bytes, clock readings and run ids go in,
+// messages and verdicts come out. It knows no task, contract or forge, gives no
+// state but `working` a meaning, and carries trailers that it doesn't know through.
 // This comment is the specification of the message format.
 //
 // # The message
@@ -43,10 +43,10 @@
 //     title and all its lines are trailers; or if one of its lines begins with
 //     "Signed-off-by: " or "(cherry picked from commit " and for each three
 //     other lines there is a trailer. Lines beginning with # don't count.
-//   - A trailer is a key of letters, digits and hyphens, blanks or none, a
-//     colon, and a value, which is trimmed. A following line that begins with
-//     white space continues it; unfolding leaves one blank.
-//   - A line `---` has no meaning. White space is blank, tab, CR and LF.
+//   - A trailer is a key of letters, digits and hyphens, spaces or tabs or none,
+//     a colon, and a value, which is trimmed. A following line that begins with
+//     white space continues it; unfolding leaves one space.
+//   - A line `---` has no meaning. White space is space, tab, CR and LF.
 //
 // # The event
 //
@@ -67,7 +67,7 @@
 //
 // # Writing
 //
-// [Working], [Renew] and [Stalled] write the kernel's two states. [Format]
+// [Working], [Renew] and [Stalled] write the two reserved states. [Format]
 // writes the messages of the layers above, which choose their states; it
 // refuses these two and every reserved trailer but `aynig-state` (A17, A24).
 // All of them write title, empty line, body, empty line, trailers; they refuse
@@ -80,10 +80,11 @@
 //
 // A lease is liveness, not safety: a stale holder's result is refused by
 // compare-and-swap, whatever the clocks say. [Judge] lets a lease be broken
-// when its date has passed *and* this installation saw HEAD unchanged for the
+// when its date has passed *and* this instance saw HEAD unchanged for the
 // lease time on a clock that counts suspend ([Observe]). A holder renews after
-// a third of the lease and kills its executor before the end ([Fence]). Its
-// commits are dated by its wall clock, never backwards ([NextCommitterSeconds]).
+// a third of the lease, and past its renew deadline, some time before the end, it
+// has killed its executor ([NewDeadlines]). Its commits are dated by its wall
+// clock, never backwards ([NextCommitterSeconds]).
 // Wall times are Unix milliseconds; git's dates and lease times are seconds and
 // say so in their names.
 package lease

@@ -34,18 +34,19 @@ const (
 	FaultFarFuture  FaultKind = "far_future"   // a date later than the skew allows
 )
 
-// Subjects of faults that aren't trailer keys.
+// Subjects of faults that are neither trailer keys nor numbers of a [Policy].
 const (
 	SubjectCommitterDate = "committer-date"
+	SubjectKey           = "key" // of a trailer
 	SubjectTitle         = "title"
 	SubjectBody          = "body"
 	SubjectMessage       = "message"
 )
 
-// Fault is one thing wrong with a message.
+// Fault is one thing wrong with a message or a [Policy].
 type Fault struct {
 	Kind    FaultKind `json:"kind"`
-	Subject string    `json:"subject"` // trailer key or one of the Subject words
+	Subject string    `json:"subject"` // a trailer's key, a number of a Policy, or one of the Subject words
 }
 
 // String is "subject kind", for a reader.
@@ -57,7 +58,7 @@ func (f Fault) String() string {
 // what the reader can do.
 type Error struct {
 	Code   string
-	Fault  Fault  // the zero Fault where no part of a message is to blame
+	Fault  Fault  // the zero Fault where no part of a message or policy is to blame
 	Detail string // a sentence, without quoting foreign text
 	Remedy string
 }

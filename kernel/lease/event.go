@@ -46,7 +46,7 @@ type Event struct {
 // lease is a lock all the same; it ends by the observation rule alone.
 func (e Event) Malformed() bool { return e.State == StateWorking && len(e.Faults) > 0 }
 
-// Extra returns the trailers that aren't the kernel's, in their order.
+// Extra returns the trailers that aren't reserved, in their order.
 func (e Event) Extra() []Trailer {
 	return slices.DeleteFunc(slices.Clone(e.Trailers), func(t Trailer) bool { return Reserved(t.Key) })
 }

@@ -230,7 +230,7 @@ func TestA12_StatesAreNames(t *testing.T) {
 		}
 		evA, evB := read(a), read(b)
 		now := Clock{WallMs: 1 << 50, BootMs: 1 << 50, BootID: "b"}
-		obs := Observation{OID: oidA, BootID: "b"}
+		obs := Sighting{OID: oidA, BootID: "b"}
 		if diff := cmp.Diff(Verdict{Reason: ReasonNotWorking}, Judge(evA, obs, now, DefaultPolicy(), true)); diff != "" {
 			t.Fatalf("state %q (-want +got):\n%s", a, diff)
 		}

@@ -85,7 +85,7 @@ func checkParts(m Message) error {
 	}
 	for _, t := range m.Trailers {
 		if !validKey(t.Key) {
-			return unwritable(FaultInvalid, "key", "a trailer's key isn't of letters, digits and hyphens, or is longer than 64 bytes", "rename it")
+			return unwritable(FaultInvalid, SubjectKey, "a trailer's key isn't of letters, digits and hyphens, or is longer than 64 bytes", "rename it")
 		}
 		if len(t.Value) > MaxValueBytes || !validLine(t.Value) {
 			return unwritable(FaultInvalid, t.Key, "a trailer's value isn't one line of at most 4096 bytes of text", "shorten it, or put it into the tree")

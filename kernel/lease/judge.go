@@ -10,7 +10,7 @@ type Reason string
 
 // The reasons for which a lease may be taken over.
 const (
-	// ReasonOwnPredecessor: the lease is of this installation's own dead run.
+	// ReasonOwnPredecessor: the lease is of this instance's own dead run.
 	ReasonOwnPredecessor Reason = "own_predecessor"
 	// ReasonExpired: the date has passed and HEAD was seen unchanged.
 	ReasonExpired Reason = "expired"
@@ -24,22 +24,22 @@ const (
 	ReasonNotWorking Reason = "not_working"
 	// ReasonDate: committer date, lease and grace lie ahead.
 	ReasonDate Reason = "date"
-	// ReasonUnobserved: the date has passed, but this installation hasn't seen
-	// HEAD unchanged for the lease time.
+	// ReasonUnobserved: the date has passed, but this instance hasn't seen HEAD
+	// unchanged for the lease time.
 	ReasonUnobserved Reason = "unobserved"
 	// ReasonMalformed: malformed, and not seen unchanged for long enough.
 	ReasonMalformed Reason = "malformed"
-	// ReasonPolicyInvalid: the policy doesn't validate, so nothing is expired.
+	// ReasonPolicyInvalid: the policy doesn't validate, so nothing is taken over.
 	ReasonPolicyInvalid Reason = "policy_invalid"
 )
 
 // Verdict is what [Judge] makes of a HEAD.
 type Verdict struct {
-	Expired bool // the lease may be broken by compare-and-swap onto this HEAD
-	Reason  Reason
+	MayTakeOver bool // the lease may be broken by compare-and-swap onto this HEAD
+	Reason      Reason
 	// UntilWallMs is, for a lease that is held, the best estimate of when it
 	// may be taken over if its holder stays silent, in Unix milliseconds of
-	// this runner's clock. 0 otherwise.
+	// this runner's clock. 0 otherwise, and where the policy is invalid.
 	UntilWallMs int64
 	// LeaseSeconds is the lease time that was applied, after cap and default.
 	LeaseSeconds int64
@@ -47,9 +47,9 @@ type Verdict struct {
 	Faults []Fault
 }
 
-// Judge decides whether the lease at HEAD may be taken over (seed 000, §5, T5,
-// T6, T56). ev is HEAD and obs what [Observe] returned for it. Two things must
-// hold, in two clock domains, since the committer date is chosen by whoever
+// Judge decides whether the lease at HEAD may be taken over (seed 000,
+// §5). ev is HEAD and obs what [Observe] returned for it. Two things must hold,
+// in two clock domains, since the committer date is chosen by whoever
 // commits and this machine's wall clock may be wrong:
 //
 //	now > committer date + lease seconds + grace   (wall clock, whole seconds)
@@ -61,12 +61,12 @@ type Verdict struct {
 // whose clock is slow sees every honest lease in the future and may not take it
 // early. own is the caller's proof, by an exclusive lock, that the lease is its
 // own dead predecessor's: such a lease ends at once.
-func Judge(ev Event, obs Observation, now Clock, pol Policy, own bool) Verdict {
+func Judge(ev Event, obs Sighting, now Clock, pol Policy, own bool) Verdict {
 	switch {
 	case ev.State != StateWorking:
 		return Verdict{Reason: ReasonNotWorking}
 	case own:
-		return Verdict{Expired: true, Reason: ReasonOwnPredecessor}
+		return Verdict{MayTakeOver: true, Reason: ReasonOwnPredecessor}
 	case pol.Validate() != nil:
 		return Verdict{Reason: ReasonPolicyInvalid}
 	}
@@ -87,11 +87,11 @@ func Judge(ev Event, obs Observation, now Clock, pol Policy, own bool) Verdict {
 
 	switch {
 	case malformed && seen:
-		v.Expired, v.Reason = true, ReasonExpiredUnchanged
+		v.MayTakeOver, v.Reason = true, ReasonExpiredUnchanged
 	case malformed:
 		v.Reason, v.UntilWallMs = ReasonMalformed, addCapped(now.WallMs, unseenMs)
 	case seen && passed:
-		v.Expired, v.Reason = true, ReasonExpired
+		v.MayTakeOver, v.Reason = true, ReasonExpired
 	case passed:
 		v.Reason, v.UntilWallMs = ReasonUnobserved, addCapped(now.WallMs, unseenMs)
 	default:

@@ -21,8 +21,8 @@ func leaseEvent(committer, seconds int64) Event {
 }
 
 // seenFor is an observation of oidA that is `seconds` old at now.
-func seenFor(seconds int64, now Clock) Observation {
-	return Observation{Ref: "r", OID: oidA, BootID: now.BootID, FirstSeenBootMs: now.BootMs - seconds*1000}
+func seenFor(seconds int64, now Clock) Sighting {
+	return Sighting{Ref: "r", OID: oidA, BootID: now.BootID, FirstSeenBootMs: now.BootMs - seconds*1000}
 }
 
 func at(wallSeconds int64) Clock {
@@ -59,7 +59,7 @@ func TestL8_TakeoverTable(t *testing.T) {
 			t.Run(fmt.Sprintf("grace %d, %s", grace, c.name), func(t *testing.T) {
 				now := at(c.now)
 				v := Judge(leaseEvent(epoch, ttl), seenFor(c.seen, now), now, pol, false)
-				if v.Expired != c.expired || v.Reason != c.reason || v.UntilWallMs != c.untilSec*1000 {
+				if v.MayTakeOver != c.expired || v.Reason != c.reason || v.UntilWallMs != c.untilSec*1000 {
 					t.Errorf("%+v; want expired %v, reason %s, until %d s", v, c.expired, c.reason, c.untilSec)
 				}
 			})
@@ -74,7 +74,7 @@ func TestL8_WholeSeconds(t *testing.T) {
 	deadlineMs := int64(epoch+100+DefaultGraceSeconds) * 1000
 	for ms, want := range map[int64]bool{deadlineMs: false, deadlineMs + 999: false, deadlineMs + 1000: true} {
 		now := Clock{WallMs: ms, BootMs: 1_000_000_000, BootID: "b"}
-		if v := Judge(leaseEvent(epoch, 100), seenFor(100, now), now, pol, false); v.Expired != want {
+		if v := Judge(leaseEvent(epoch, 100), seenFor(100, now), now, pol, false); v.MayTakeOver != want {
 			t.Errorf("%d ms past the deadline: %+v", ms-deadlineMs, v)
 		}
 	}
@@ -104,11 +104,11 @@ func TestL8_DatesOutOfThisWorld(t *testing.T) {
 			}
 			now := at(epoch)
 			held := Judge(ev, seenFor(119, now), now, DefaultPolicy(), false)
-			if held.Expired || held.Reason != ReasonMalformed || held.UntilWallMs != (epoch+1)*1000 || len(held.Faults) != 1 {
+			if held.MayTakeOver || held.Reason != ReasonMalformed || held.UntilWallMs != (epoch+1)*1000 || len(held.Faults) != 1 {
 				t.Errorf("seen for 119 s: %+v", held)
 			}
 			v := Judge(ev, seenFor(120, now), now, DefaultPolicy(), false)
-			if !v.Expired || v.Reason != ReasonExpiredUnchanged || len(v.Faults) != 1 || v.Faults[0].Subject != SubjectCommitterDate {
+			if !v.MayTakeOver || v.Reason != ReasonExpiredUnchanged || len(v.Faults) != 1 || v.Faults[0].Subject != SubjectCommitterDate {
 				t.Errorf("seen for 120 s: %+v", v)
 			}
 		})
@@ -125,7 +125,7 @@ func TestL8_SlowClockRespectsLongLeases(t *testing.T) {
 	now := at(epoch - hour)
 	ev := leaseEvent(epoch, 1800)
 	for seen, want := range map[int64]bool{DefaultLeaseSeconds: false, 1799: false, 1800: true} {
-		if v := Judge(ev, seenFor(seen, now), now, DefaultPolicy(), false); v.Expired != want || v.LeaseSeconds != 1800 {
+		if v := Judge(ev, seenFor(seen, now), now, DefaultPolicy(), false); v.MayTakeOver != want || v.LeaseSeconds != 1800 {
 			t.Errorf("seen for %d s: %+v", seen, v)
 		}
 	}
@@ -139,11 +139,11 @@ func TestL8_ExtremesDoNotOverflow(t *testing.T) {
 		for _, committer := range extremes {
 			for _, first := range extremes {
 				now := Clock{WallMs: wall, BootMs: 5000, BootID: "b"}
-				obs := Observation{OID: oidA, BootID: "b", FirstSeenBootMs: first}
+				obs := Sighting{OID: oidA, BootID: "b", FirstSeenBootMs: first}
 				for _, seconds := range []int64{math.MinInt64, 0, 6, math.MaxInt64} {
 					// The boot clock shows 5 s: nothing can have been seen for longer.
 					v := Judge(leaseEvent(committer, seconds), obs, now, DefaultPolicy(), false)
-					if v.Expired || v.UntilWallMs < wall {
+					if v.MayTakeOver || v.UntilWallMs < wall {
 						t.Fatalf("wall %d, date %d, first %d, lease %d: %+v", wall, committer, first, seconds, v)
 					}
 				}
@@ -168,7 +168,7 @@ func TestA30_OtherStatesAreNeverTakenOver(t *testing.T) {
 	}
 }
 
-// holder is an honest runner of the simulation: it takes the branch at second
+// holder is an honest runner of the simulation: it takes the state ref at second
 // 0, renews after a third of its lease and falls silent at second dies.
 type holder struct{ ttl, dies, clockOff int64 }
 
@@ -197,7 +197,7 @@ func TestL8_NeitherTheftNorEndlessLock(t *testing.T) {
 		}
 		before, after := offset.Draw(t, "clock before the jump"), offset.Draw(t, "clock after")
 		jump, poll := rapid.Int64Range(0, 2000).Draw(t, "jump"), rapid.Int64Range(1, 40).Draw(t, "poll")
-		var obs *Observation
+		var obs *Sighting
 		// One lease time, grace and skew; again if the clock jumps in between.
 		bound := h.dies + 2*(max(h.ttl, pol.DefaultLeaseSeconds)+pol.GraceSeconds+pol.FutureSkewSeconds+2*poll)
 		for s := int64(0); ; s += poll {
@@ -209,7 +209,7 @@ func TestL8_NeitherTheftNorEndlessLock(t *testing.T) {
 			ev := h.head(s)
 			o := Observe(obs, "r", ev.OID, now)
 			obs = &o
-			if Judge(ev, o, now, pol, false).Expired {
+			if Judge(ev, o, now, pol, false).MayTakeOver {
 				if s < h.lastRenewal()+h.ttl {
 					t.Fatalf("taken at %d s, alive until %d s", s, h.lastRenewal()+h.ttl)
 				}
@@ -223,12 +223,12 @@ func TestL8_NeitherTheftNorEndlessLock(t *testing.T) {
 }
 
 // TestA31_EveryMalformedLeaseEnds: whatever is wrong with a lease, another
-// runner owns the branch within the default lease time of looking, or the
+// runner owns the state ref within the default lease time of looking, or the
 // lease's own, if that can be read.
 func TestA31_EveryMalformedLeaseEnds(t *testing.T) {
 	for _, c := range malformedLeases(t, epoch) {
 		t.Run(c.name, func(t *testing.T) {
-			var obs *Observation
+			var obs *Sighting
 			for s := int64(0); s <= DefaultLeaseSeconds; s += 5 {
 				now := Clock{WallMs: (epoch + s) * 1000, BootMs: 77 + s*1000, BootID: "b"}
 				ev, err := ReadEvent(c.head)
@@ -238,10 +238,10 @@ func TestA31_EveryMalformedLeaseEnds(t *testing.T) {
 				o := Observe(obs, "r", ev.OID, now)
 				obs = &o
 				v := Judge(ev, o, now, DefaultPolicy(), false)
-				if v.Expired != (s == DefaultLeaseSeconds) {
+				if v.MayTakeOver != (s == DefaultLeaseSeconds) {
 					t.Fatalf("after %d s: %+v", s, v)
 				}
-				if !v.Expired && v.UntilWallMs != (epoch+DefaultLeaseSeconds)*1000 {
+				if !v.MayTakeOver && v.UntilWallMs != (epoch+DefaultLeaseSeconds)*1000 {
 					t.Fatalf("after %d s: until %d", s, v.UntilWallMs)
 				}
 			}
@@ -254,9 +254,9 @@ func TestA31_EveryMalformedLeaseEnds(t *testing.T) {
 func TestL15_ObservationsAddUp(t *testing.T) {
 	var kept []byte
 	for minute := int64(0); ; minute++ {
-		var prev *Observation
+		var prev *Sighting
 		if kept != nil {
-			prev = new(Observation)
+			prev = new(Sighting)
 			if err := json.Unmarshal(kept, prev); err != nil {
 				t.Fatal(err)
 			}
@@ -264,10 +264,10 @@ func TestL15_ObservationsAddUp(t *testing.T) {
 		now := Clock{WallMs: (epoch + hour + minute*60) * 1000, BootMs: 5000 + minute*60_000, BootID: "b"}
 		obs := Observe(prev, "r", oidA, now)
 		v := Judge(leaseEvent(epoch, 600), obs, now, DefaultPolicy(), false)
-		if v.Expired != (minute == 10) {
+		if v.MayTakeOver != (minute == 10) {
 			t.Fatalf("minute %d: %+v", minute, v)
 		}
-		if v.Expired {
+		if v.MayTakeOver {
 			return
 		}
 		if v.Reason != ReasonUnobserved || v.UntilWallMs != (epoch+hour+600)*1000 {
@@ -286,7 +286,7 @@ func TestL15_ObserveStartsAnew(t *testing.T) {
 	first := Clock{WallMs: 1000, BootMs: 50_000, BootID: "b"}
 	later := Clock{WallMs: 2000, BootMs: 60_000, BootID: "b"}
 	prev := Observe(nil, "r", oidA, first)
-	if diff := cmp.Diff(Observation{Ref: "r", OID: oidA, FirstSeenBootMs: 50_000, BootID: "b", FirstSeenWallMs: 1000}, prev); diff != "" {
+	if diff := cmp.Diff(Sighting{Ref: "r", OID: oidA, FirstSeenBootMs: 50_000, BootID: "b", FirstSeenWallMs: 1000}, prev); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(prev, Observe(&prev, "r", oidA, later)); diff != "" {
@@ -298,7 +298,7 @@ func TestL15_ObserveStartsAnew(t *testing.T) {
 	damaged.FirstSeenBootMs = -1 << 62
 	for _, c := range []struct {
 		name     string
-		prev     Observation
+		prev     Sighting
 		ref, oid string
 		now      Clock
 	}{
@@ -310,7 +310,7 @@ func TestL15_ObserveStartsAnew(t *testing.T) {
 		{"damaged record", damaged, "r", oidA, later},
 	} {
 		got := Observe(&c.prev, c.ref, c.oid, c.now)
-		want := Observation{Ref: c.ref, OID: c.oid, FirstSeenBootMs: c.now.BootMs, BootID: c.now.BootID, FirstSeenWallMs: c.now.WallMs}
+		want := Sighting{Ref: c.ref, OID: c.oid, FirstSeenBootMs: c.now.BootMs, BootID: c.now.BootID, FirstSeenWallMs: c.now.WallMs}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
@@ -319,7 +319,7 @@ func TestL15_ObserveStartsAnew(t *testing.T) {
 	now := at(epoch + hour)
 	foreign := seenFor(hour, now)
 	foreign.OID = oidB
-	if v := Judge(leaseEvent(epoch, 10), foreign, now, DefaultPolicy(), false); v.Expired {
+	if v := Judge(leaseEvent(epoch, 10), foreign, now, DefaultPolicy(), false); v.MayTakeOver {
 		t.Errorf("an observation of another commit: %+v", v)
 	}
 }
@@ -332,28 +332,28 @@ func TestL15_ForeignLeaseIsCapped(t *testing.T) {
 	}
 	deadline := int64(epoch + MaxLeaseSeconds + DefaultGraceSeconds)
 	for now, want := range map[int64]bool{deadline: false, deadline + 1: true} {
-		if v := Judge(ev, seenFor(MaxLeaseSeconds, at(now)), at(now), DefaultPolicy(), false); v.Expired != want || v.LeaseSeconds != MaxLeaseSeconds {
+		if v := Judge(ev, seenFor(MaxLeaseSeconds, at(now)), at(now), DefaultPolicy(), false); v.MayTakeOver != want || v.LeaseSeconds != MaxLeaseSeconds {
 			t.Errorf("%d s: %+v", now-epoch, v)
 		}
 	}
 	ev.CommitterSeconds = epoch * 2 // malformed besides: the cap holds as well
-	if v := Judge(ev, seenFor(MaxLeaseSeconds, at(epoch)), at(epoch), DefaultPolicy(), false); !v.Expired {
+	if v := Judge(ev, seenFor(MaxLeaseSeconds, at(epoch)), at(epoch), DefaultPolicy(), false); !v.MayTakeOver {
 		t.Errorf("far future: %+v", v)
 	}
 }
 
-// TestL15_OwnPredecessor: a restarted installation takes its dead run's lease
+// TestL15_OwnPredecessor: a restarted instance takes its dead run's lease
 // at once, whatever clocks and observations say, a malformed one too.
 func TestL15_OwnPredecessor(t *testing.T) {
 	now := at(epoch)
 	spoilt := leaseEvent(epoch, 100)
 	spoilt.Faults = []Fault{{FaultMissing, KeyRunnerID}}
 	for _, ev := range []Event{leaseEvent(epoch, 100), leaseEvent(epoch*2, 100), spoilt} {
-		want := Verdict{Expired: true, Reason: ReasonOwnPredecessor}
-		if diff := cmp.Diff(want, Judge(ev, Observation{}, now, DefaultPolicy(), true)); diff != "" {
+		want := Verdict{MayTakeOver: true, Reason: ReasonOwnPredecessor}
+		if diff := cmp.Diff(want, Judge(ev, Sighting{}, now, DefaultPolicy(), true)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if v := Judge(ev, Observation{}, now, DefaultPolicy(), false); v.Expired {
+		if v := Judge(ev, Sighting{}, now, DefaultPolicy(), false); v.MayTakeOver {
 			t.Errorf("somebody else's: %+v", v)
 		}
 	}

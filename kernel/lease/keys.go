@@ -11,8 +11,8 @@ const (
 	KeyStalledRun   = "aynig-stalled-run"
 )
 
-// The two states that the kernel writes itself. `working` is the only one that
-// it reads anything into (A12).
+// The two reserved states, which this package alone writes. `working` is the only
+// one that it gives a meaning (A12).
 const (
 	StateWorking = "working"
 	StateStalled = "stalled"
@@ -27,7 +27,7 @@ const (
 	TitleStalled = "writ: stalled"
 )
 
-// Reserved reports whether key is one of the kernel's, in any case, since git
+// Reserved reports whether key is a reserved one, in any case, since git
 // looks keys up without regard to it. Other `aynig-` keys are conventions of
 // the layers above and pass through like any unknown trailer.
 func Reserved(key string) bool {

@@ -4,10 +4,10 @@ package lease
 const (
 	// MaxLeaseSeconds is the longest lease that a claim may ask for, and what
 	// foreign leases are capped by unless a [Policy] says otherwise: an hour is
-	// how long a writer that nobody knows may keep a branch (T6, T57).
+	// how long a writer that nobody knows may keep a state ref.
 	MaxLeaseSeconds = 3600
 	// DefaultLeaseSeconds is the lease time of a lease that doesn't say one. It
-	// survives two lost heartbeats and keeps a dead machine's branch two
+	// survives two lost heartbeats and keeps a dead machine's state ref for two
 	// minutes.
 	DefaultLeaseSeconds = 120
 	// DefaultGraceSeconds covers clocks that differ a little.

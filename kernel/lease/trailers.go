@@ -18,9 +18,9 @@ const conflicts = "Conflicts:\n"
 // that git writes itself.
 const minTrailerShare = 3
 
-// recognised begin the lines that git writes itself. One of them in a block
-// makes it a trailer block by the rule of [minTrailerShare].
-func recognised(line string) bool {
+// gitWrites reports whether a line begins as one that git writes itself. One such
+// line lets other text stand in a trailer block, see [minTrailerShare].
+func gitWrites(line string) bool {
 	return strings.HasPrefix(line, "Signed-off-by: ") ||
 		strings.HasPrefix(line, "(cherry picked from commit ")
 }
@@ -31,7 +31,7 @@ type lineKind int
 const (
 	blankLine     lineKind = iota // white space only
 	commentLine                   // begins with #
-	trailerLine                   // key and colon, or a recognised line
+	trailerLine                   // key and colon, or a line that git writes
 	continuedLine                 // begins with white space
 	textLine                      // anything else
 )
@@ -42,7 +42,7 @@ func kindOf(line string) lineKind {
 		return blankLine
 	case line[0] == commentMark:
 		return commentLine
-	case recognised(line):
+	case gitWrites(line):
 		return trailerLine
 	case isSpace(line[0]):
 		return continuedLine
@@ -60,7 +60,8 @@ const gitSpaces = " \t\r\n"
 func isBlank(line string) bool { return strings.Trim(line, gitSpaces) == "" }
 
 // keyEnd returns the index of the colon that ends the line's key, or -1. A key
-// is of letters, digits and hyphens; blanks may stand between it and the colon.
+// is of letters, digits and hyphens; spaces and tabs may stand between it and the
+// colon.
 func keyEnd(line string) int {
 	i := 0
 	for i < len(line) && isKeyByte(line[i]) {
@@ -124,7 +125,7 @@ func isTrailerParagraph(lines []string) bool {
 		case trailerLine:
 			trailers++
 			inTrailer = true
-			git = git || recognised(l)
+			git = git || gitWrites(l)
 		case continuedLine:
 			if !inTrailer {
 				others++
@@ -161,7 +162,7 @@ func parseBlock(lines []string) []Trailer {
 	return out
 }
 
-// unfold joins the lines of a folded value with one blank each.
+// unfold joins the lines of a folded value with one space each.
 func unfold(v string) string {
 	parts := strings.Split(strings.Trim(v, gitSpaces), "\n")
 	for i := range parts[1:] {

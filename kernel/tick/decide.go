@@ -30,7 +30,7 @@ type Decision struct {
 // Decide says what is to be done with a branch whose HEAD is h. obs is what
 // [lease.Observe] returned for that HEAD. Nothing but its arguments counts, so two
 // machines that are told the same decide the same (A50).
-func Decide(h lease.Head, obs lease.Observation, now lease.Clock, pol lease.Policy) Decision {
+func Decide(h lease.Head, obs lease.Sighting, now lease.Clock, pol lease.Policy) Decision {
 	ev, err := lease.ReadEvent(h)
 	if err != nil {
 		if len(lease.Parse(h.Message).Values(lease.KeyState)) == 0 {
@@ -42,7 +42,7 @@ func Decide(h lease.Head, obs lease.Observation, now lease.Clock, pol lease.Poli
 		return Decision{Step: StepRun, Event: ev}
 	}
 	v := lease.Judge(ev, obs, now, pol, false)
-	if v.Expired {
+	if v.MayTakeOver {
 		return Decision{Step: StepTakeOver, Event: ev, Verdict: v}
 	}
 	return Decision{Step: StepHeld, Event: ev, Verdict: v}

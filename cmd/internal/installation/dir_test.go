@@ -110,17 +110,17 @@ func TestStateDir_RefusesOthers(t *testing.T) {
 // TestL15_ObservationsAreKept: what one process saw, the next one knows.
 func TestL15_ObservationsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ObservedFile)
-	obs := lease.Observation{Ref: "refs/writ/task/1", OID: "abc", FirstSeenBootMs: 5, BootID: "b", FirstSeenWallMs: 6}
-	if err := openObservations(path).Of("w/1").Save(obs); err != nil {
+	obs := lease.Sighting{Ref: "refs/writ/task/1", OID: "abc", FirstSeenBootMs: 5, BootID: "b", FirstSeenWallMs: 6}
+	if err := openSightings(path).Of("w/1").Save(obs); err != nil {
 		t.Fatal(err)
 	}
 	other := obs
 	other.OID = "def"
-	if err := openObservations(path).Of("w/2").Save(other); err != nil {
+	if err := openSightings(path).Of("w/2").Save(other); err != nil {
 		t.Fatal(err)
 	}
-	for world, want := range map[string]lease.Observation{"w/1": obs, "w/2": other} {
-		got, ok := openObservations(path).Of(world).Load(obs.Ref)
+	for world, want := range map[string]lease.Sighting{"w/1": obs, "w/2": other} {
+		got, ok := openSightings(path).Of(world).Load(obs.Ref)
 		if diff := cmp.Diff(want, got); !ok || diff != "" {
 			t.Errorf("%s: %v %s", world, ok, diff)
 		}
@@ -128,7 +128,7 @@ func TestL15_ObservationsAreKept(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := openObservations(path).Of("w/1")
+	o := openSightings(path).Of("w/1")
 	if _, ok := o.Load(obs.Ref); ok {
 		t.Error("a torn file says something")
 	}

@@ -38,7 +38,7 @@ type Installation struct {
 	Key   *instancekey.Key
 	DB    *store.DB
 	Store *ledger.Store // in db
-	Seen  *observations
+	Seen  *sightings
 	Cfg   config.Config
 	Log   *slog.Logger
 
@@ -83,7 +83,7 @@ func (in *Installation) open(ctx context.Context, statePath string, use Use) (er
 			return err
 		}
 	}
-	in.Seen = openObservations(in.Dir.File(ObservedFile))
+	in.Seen = openSightings(in.Dir.File(ObservedFile))
 	if in.DB, err = store.Open(ctx, in.Dir.File(store.FileName), store.Options{Logger: in.Log}); err != nil {
 		return err
 	}

@@ -12,49 +12,49 @@ import (
 	"github.com/writbot/writ/kernel/lease"
 )
 
-// observations keeps what this installation has seen of others' leases in one
-// file, so that short runs add up (case L15). It belongs to the process that
+// sightings keeps since when this instance has seen others' leases in one file, so
+// that the time counts on for short processes (case L15). It belongs to the process that
 // holds the state directory, and is safe for concurrent use.
-type observations struct {
+type sightings struct {
 	path string
 
 	mu   sync.Mutex
-	seen map[string]map[string]lease.Observation // by world and ref
+	seen map[string]map[string]lease.Sighting // by world and ref
 }
 
-// maxObservations is in bytes: more than the refs of all worlds need.
-const maxObservations = 64 << 20
+// maxSightings is in bytes: more than the refs of all worlds need.
+const maxSightings = 64 << 20
 
-// openObservations reads the file. One that can't be read counts as none: a
+// openSightings reads the file. One that can't be read counts as none: a
 // takeover then only comes later.
-func openObservations(path string) *observations {
-	o := &observations{path: path}
-	data, err := ReadLimited(path, maxObservations)
+func openSightings(path string) *sightings {
+	o := &sightings{path: path}
+	data, err := ReadLimited(path, maxSightings)
 	if err != nil || json.Unmarshal(data, &o.seen) != nil || o.seen == nil {
-		o.seen = map[string]map[string]lease.Observation{}
+		o.seen = map[string]map[string]lease.Sighting{}
 	}
 	return o
 }
 
 // Of is what was seen in one world.
-func (o *observations) Of(world string) seenInWorld { return seenInWorld{o, world} }
+func (o *sightings) Of(world string) seenInWorld { return seenInWorld{o, world} }
 
-// seenInWorld implements supervisor.Observations.
+// seenInWorld implements supervisor.Sightings.
 type seenInWorld struct {
-	all   *observations
+	all   *sightings
 	world string
 }
 
-// Load implements supervisor.Observations.
-func (s seenInWorld) Load(ref string) (lease.Observation, bool) {
+// Load implements supervisor.Sightings.
+func (s seenInWorld) Load(ref string) (lease.Sighting, bool) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	obs, ok := s.all.seen[s.world][ref]
 	return obs, ok
 }
 
-// Save implements supervisor.Observations. What hasn't changed isn't written.
-func (s seenInWorld) Save(obs lease.Observation) error {
+// Save implements supervisor.Sightings. What hasn't changed isn't written.
+func (s seenInWorld) Save(obs lease.Sighting) error {
 	o := s.all
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +62,7 @@ func (s seenInWorld) Save(obs lease.Observation) error {
 		return nil
 	}
 	if o.seen[s.world] == nil {
-		o.seen[s.world] = map[string]lease.Observation{}
+		o.seen[s.world] = map[string]lease.Sighting{}
 	}
 	o.seen[s.world][obs.Ref] = obs
 	data, err := json.Marshal(o.seen)

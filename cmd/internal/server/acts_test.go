@@ -21,7 +21,7 @@ import (
 // killed it to a look that never comes.
 type lastLook struct{ began chan struct{} }
 
-func (l lastLook) Run(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
+func (l lastLook) Drive(_ context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	killed := make(chan struct{})
 	j.OnKill(sync.OnceFunc(func() { close(killed) }))
 	close(l.began)
@@ -37,7 +37,7 @@ func TestM2_HaltsWhereTheLookEnded(t *testing.T) {
 	w, n := s.worlds.open()[0], p.File("default")
 	k := scheduler.Key{World: w.World, Task: n}
 	look := lastLook{make(chan struct{})}
-	sched, err := scheduler.New(schedule{s.inbox}, notes{s.inbox}, look, scheduler.Options{NewID: uuid.NewString, Pauses: []scheduler.Pauses{pauses{s.inbox}}})
+	sched, err := scheduler.New(schedule{s.inbox}, notes{s.inbox}, look, scheduler.Options{NewID: uuid.NewString, Pauses: []scheduler.PauseSource{pauses{s.inbox}}})
 	must(t, err)
 	s.sched = sched
 	ctx, cancel := context.WithCancel(t.Context())

@@ -141,15 +141,13 @@ func onOneLine(words string) string {
 	return cmp.Or(strings.TrimSuffix(strings.Join(lines, "; "), "."), supervisor.NoWords)
 }
 
-// rest is how long no task of a world need be begun.
-func (ws *worlds) rest(world string) time.Duration {
+// outage reports whether the server of a world can't serve its tasks now, and another
+// task's try comes first.
+func (ws *worlds) outage(world string) bool {
 	ws.mu.Lock()
 	w := ws.find(world)
 	ws.mu.Unlock()
-	if w == nil || w.sup == nil {
-		return 0
-	}
-	return w.sup.Rest()
+	return w != nil && w.sup != nil && w.sup.Rest() > 0
 }
 
 // healedTime bounds the marking: each task is due within a minute by itself.

@@ -73,7 +73,7 @@ func (s *server) tellQueue() installation.Answer {
 	list := s.waiting()
 	q := Queue{Kind: "queue", Of: s.cfg.Server.Builds, Total: len(list), Waiting: list[:min(len(list), maxQueued)]}
 	if s.sched != nil {
-		q.Builds = s.sched.Load().Builds
+		q.Builds = s.sched.Load().BuildSlots
 	}
 	data, err := json.Marshal(q)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // serverMetrics is what /metrics shows beside what the receiver counts. It
-// implements scheduler.Observer.
+// implements scheduler.Metrics.
 type serverMetrics struct {
 	s       *server
 	ticks   *prometheus.CounterVec
@@ -272,19 +272,19 @@ func (m *serverMetrics) attempt(c supervisor.EndedRun) {
 	m.tries.WithLabelValues(r.State, code).Inc()
 }
 
-// Started implements scheduler.Observer.
+// Started implements scheduler.Metrics.
 func (m *serverMetrics) Started(scheduler.Key) { m.running.Inc() }
 
-// Ended implements scheduler.Observer.
+// Ended implements scheduler.Metrics.
 func (m *serverMetrics) Ended(_ scheduler.Key, outcome string, took time.Duration) {
 	m.running.Dec()
 	m.ticks.WithLabelValues(outcome).Inc()
 	m.took.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// Load implements scheduler.Observer.
+// Load implements scheduler.Metrics.
 func (m *serverMetrics) Load(l scheduler.Load) {
-	m.slots.WithLabelValues("tick").Set(float64(l.Ticks))
-	m.slots.WithLabelValues("build").Set(float64(l.Builds))
+	m.slots.WithLabelValues("tick").Set(float64(l.DriveSlots))
+	m.slots.WithLabelValues("build").Set(float64(l.BuildSlots))
 	m.slots.WithLabelValues("waiting").Set(float64(l.Waiting))
 }

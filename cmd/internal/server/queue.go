@@ -120,7 +120,7 @@ func (s *server) numbers() map[string]int64 {
 		return out
 	}
 	l := s.sched.Load()
-	out["builds"], out["waiting_for_build"], out["waiting"] = int64(l.Builds), int64(l.Waiting), int64(len(s.waiting()))
+	out["builds"], out["waiting_for_build"], out["waiting"] = int64(l.BuildSlots), int64(l.Waiting), int64(len(s.waiting()))
 	return out
 }
 

@@ -32,18 +32,18 @@ const outcomeUnable = "unable"
 // outcomeLimited is a look that the forge's limits kept from reading the issue.
 const outcomeLimited = "limited"
 
-// Run implements scheduler.Runner: it drives one task until it stands still, and notes
+// Drive implements scheduler.Driver: it drives one task until it stands still, and notes
 // what it waits for then.
-func (s *server) Run(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+func (s *server) Drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	s.waits.note(j.Key(), scheduler.Result{})
-	r, err := s.drive(ctx, j)
+	r, err := s.driveTask(ctx, j)
 	if err == nil {
 		s.waits.note(j.Key(), r)
 	}
 	return r, err
 }
 
-func (s *server) drive(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
+func (s *server) driveTask(ctx context.Context, j *scheduler.Job) (scheduler.Result, error) {
 	w := s.worlds.enter(j.Key().World)
 	if w == nil { // it is due again when the world opens, see tryAgain
 		return scheduler.Result{Outcome: outcomeClosed}, nil

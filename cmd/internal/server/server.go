@@ -271,10 +271,10 @@ func (s *server) wire() (err error) {
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c := s.cfg.Server
 	s.sched, err = scheduler.New(schedule{s.inbox}, notes{s.inbox}, s, scheduler.Options{
-		Builds: int(c.Builds), WorldBuilds: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
-		Pauses: []scheduler.Pauses{named{s.pauseFile(), s.worlds}, named{pauses{s.inbox}, s.worlds}, s.worlds},
-		Rest:   s.worlds.rest,
-		NewID:  uuid.NewString, Observer: s.metrics, Log: s.log,
+		BuildSlots: int(c.Builds), WorldBuildSlots: int(c.BuildsPerWorld), ShutdownTime: c.Drain,
+		Pauses: []scheduler.PauseSource{named{s.pauseFile(), s.worlds}, named{pauses{s.inbox}, s.worlds}, s.worlds},
+		Outage: s.worlds.outage,
+		NewID:  uuid.NewString, Metrics: s.metrics, Log: s.log,
 	})
 	if err != nil {
 		return err

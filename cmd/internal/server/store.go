@@ -70,7 +70,7 @@ func (n notes) Settle(ctx context.Context, k scheduler.Key, failures int, carrie
 // pauses are those that `writ pause` wrote down.
 type pauses struct{ *inbox.Inbox }
 
-// Paused implements scheduler.Pauses.
+// Paused implements scheduler.PauseSource.
 func (p pauses) Paused(ctx context.Context) (scheduler.Paused, error) {
 	list, err := p.Pauses(ctx)
 	out := scheduler.Paused{Worlds: map[string]bool{}}

@@ -146,13 +146,13 @@ func (ws *worlds) called(world string) (name string) {
 
 // named are pauses in which a person may have named a world by what it is called.
 type named struct {
-	scheduler.Pauses
+	scheduler.PauseSource
 	worlds *worlds
 }
 
-// Paused implements scheduler.Pauses.
+// Paused implements scheduler.PauseSource.
 func (n named) Paused(ctx context.Context) (scheduler.Paused, error) {
-	p, err := n.Pauses.Paused(ctx)
+	p, err := n.PauseSource.Paused(ctx)
 	for _, name := range slices.Collect(maps.Keys(p.Worlds)) {
 		p.Worlds[n.worlds.meant(name)] = true
 	}
@@ -225,7 +225,7 @@ func (l *lifetime) close() {
 	}
 }
 
-// Paused implements scheduler.Pauses: nothing is started in a listed world that is
+// Paused implements scheduler.PauseSource: nothing is started in a listed world that is
 // closed, and what is due there stays due.
 func (ws *worlds) Paused(context.Context) (scheduler.Paused, error) {
 	p := scheduler.Paused{Worlds: map[string]bool{}}

@@ -74,7 +74,7 @@ func (proc *Process) Supervision(in *installation.Governed, ex executor.Executor
 	l := in.Cfg.Lease
 	deps = supervisor.Deps{
 		Repo: in.Repo, Ledger: installation.Evidence{Ledger: in.Ledger}, Executor: ex, Clock: installation.NewClock().Lag(proc.Behind),
-		Observations: in.Seen.Of(in.World), Shelf: shelf.Of(in.DB, in.World), Pushes: pushed.Of(in.DB, in.World),
+		Sightings: in.Seen.Of(in.World), Shelf: shelf.Of(in.DB, in.World), Pushes: pushed.Of(in.DB, in.World),
 		NewRunID: uuid.NewString, Signer: git.NewSigner(in.Key.SSHSigner()), Log: in.Log, Fault: proc.Fault,
 		Ended: o.Ended, Forge: o.Forge, Healed: o.Healed, Acts: acts,
 		Holds: proc.Redactor.Holds,
