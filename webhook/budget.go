@@ -122,18 +122,6 @@ func (s *slot) hold(n int64) error {
 	return nil
 }
 
-// setVerified notes that the signature holds. It is too late for a delivery that was
-// evicted meanwhile.
-func (s *slot) setVerified() error {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	if s.released {
-		return evictedError()
-	}
-	s.verified = true
-	return nil
-}
-
 // release gives everything back. Only the first call counts.
 func (s *slot) release() {
 	s.of.mu.Lock()

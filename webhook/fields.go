@@ -52,9 +52,6 @@ func (v value) there() bool { return v.kind() != jsontext.KindInvalid && !v.null
 // null reports whether the value is null.
 func (v value) null() bool { return v.kind() == 'n' }
 
-// isTrue reports whether the value is true.
-func (v value) isTrue() bool { return v.kind() == 't' }
-
 // text is a string's text; false for anything else.
 func (v value) text() (string, bool) {
 	if v.kind() != '"' {

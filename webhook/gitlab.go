@@ -410,6 +410,9 @@ func (p gitlabPayload) approvals() []approvingEvent {
 	return nil
 }
 
+// isTrue reports whether the value is true.
+func (v value) isTrue() bool { return v.kind() == 't' }
+
 // maxLabels bounds the labels of one event that are taken for evidence.
 const maxLabels = 100
 

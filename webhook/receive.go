@@ -119,6 +119,18 @@ func (s *Server) read(c echo.Context, h Hook, slot *slot) (Delivery, error) {
 	return d, nil
 }
 
+// setVerified notes that the signature holds. It is too late for a delivery that was
+// evicted meanwhile.
+func (s *slot) setVerified() error {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.released {
+		return evictedError()
+	}
+	s.verified = true
+	return nil
+}
+
 // evicted reports whether the delivery was.
 func (s *slot) evicted() bool {
 	s.of.mu.Lock()

@@ -558,9 +558,6 @@ func also(said string) string {
 // of each key whose place it took.
 func (v *verifier) instances() []string { return append(v.acts.Former(v.signer), v.signer) }
 
-// instance reports whether a name is one of them.
-func (v *verifier) instance(name string) bool { return slices.Contains(v.instances(), name) }
-
 // here reports whether a world is the one that the evidence must be of: by its name,
 // or because it goes on as that one up to this HEAD.
 func (v *verifier) here(world string) bool {

@@ -230,6 +230,9 @@ func (v *verifier) checkEnvelopes(f *findings) {
 	}
 }
 
+// instance reports whether a name is one of them.
+func (v *verifier) instance(name string) bool { return slices.Contains(v.instances(), name) }
+
 // ofThisRun reports whether a record is of the run, or of the one whose work it went on
 // with. What an earlier run's effect came to may be told late.
 func (v *verifier) ofThisRun(r record) bool {

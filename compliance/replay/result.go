@@ -44,16 +44,6 @@ func (v *verifier) lastVerdict(f *findings) *verdict {
 	return out
 }
 
-// runsDiff is the diff record of the run, if it can be read.
-func (v *verifier) runsDiff() *kernel.Diff {
-	list := v.of(kernel.KindDiff)
-	if len(list) == 0 {
-		return nil
-	}
-	d, _ := decoded[kernel.Diff](list[len(list)-1].Body)
-	return d
-}
-
 // checkResult holds HEAD against the verdict, and the verdict's facts against
 // the proposals that they were taken from. A completed run is judged again.
 func (v *verifier) checkResult(f *findings) string {

@@ -268,6 +268,16 @@ func newVerifier(pack Pack, head HeadInfo, o Options) *verifier {
 	return v
 }
 
+// runsDiff is the diff record of the run, if it can be read.
+func (v *verifier) runsDiff() *kernel.Diff {
+	list := v.of(kernel.KindDiff)
+	if len(list) == 0 {
+		return nil
+	}
+	d, _ := decoded[kernel.Diff](list[len(list)-1].Body)
+	return d
+}
+
 // readContract loads the contract once; several checks use its words.
 func (v *verifier) readContract() {
 	c, _, bad := contract.Load(v.pack[FileContract], contract.Source{Name: FileContract})

@@ -59,10 +59,3 @@ func (x *exchange) whileThere(ctx context.Context) (there context.Context, leave
 		return there.Err()
 	}
 }
-
-// settle ends what was reserved.
-func (x *exchange) settle() {
-	if x.reserved {
-		x.server.c.Purse.Settle(x.meter.reserved, x.record.Usage)
-	}
-}

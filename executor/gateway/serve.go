@@ -78,6 +78,13 @@ func (x *exchange) measured() {
 	x.settle()
 }
 
+// settle ends what was reserved.
+func (x *exchange) settle() {
+	if x.reserved {
+		x.server.c.Purse.Settle(x.meter.reserved, x.record.Usage)
+	}
+}
+
 // judged ends a request that would go out now.
 func (x *exchange) judged(req *http.Request) error {
 	if x.meter != nil {

@@ -2,8 +2,11 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"strings"
 
+	"github.com/writbot/writ/executor"
+	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/lease"
@@ -96,4 +99,24 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 			return outcome(status, code, words(c.forgeErr))
 		},
 	}
+}
+
+// reviewSays is what the start of a review came to. What is wrong with the sandbox,
+// the repository or the builder's place is no trouble of the forge.
+func reviewSays(err error) (kernel.OutcomeStatus, kernel.Code) {
+	var ours *executor.Error
+	var fe *forge.Error
+	switch code := kernel.Code(git.CodeOf(err)); {
+	case err == nil:
+		return kernel.OutcomeDone, ""
+	case errors.As(err, &ours):
+		return kernel.OutcomeFailed, ours.Code
+	case errors.As(err, &fe):
+		return forgeSays(err)
+	case code == "":
+		return kernel.OutcomeFailed, kernel.CodeMachineEffect
+	case code.Known():
+		return kernel.OutcomeFailed, code
+	}
+	return kernel.OutcomeFailed, kernel.CodeEnvRepository
 }

@@ -350,6 +350,14 @@ func (o *observer) readTask(c *observation, issue Issue) {
 	}
 }
 
+// lagUntil is until when nothing is claimed, Unix milliseconds; 0 for none.
+func (o *observer) lagUntil(now lease.Clock) int64 {
+	if o.worker.lagged.until <= now.BootMs {
+		return 0
+	}
+	return now.WallMs + o.worker.lagged.until - now.BootMs
+}
+
 // ruleWait is how long a claim that is refused waits at HEAD, in milliseconds: twice as
 // long as it did before.
 func ruleWait(h kernel.HeadFacts, headAt int64) int64 {

@@ -62,18 +62,6 @@ func (o *observer) readSealed(ctx context.Context, c *observation) error {
 	return o.leftOf(ctx, c, nil, o.readLeft)
 }
 
-// readSealedFix reads what a revision has sealed that was cut off, where the very act that
-// asked for it is to be done again. It lies in the lease right below the result that was put
-// back, or in our store, and is judged as that of any interrupted run.
-func (o *observer) readSealedFix(ctx context.Context, c *observation) error {
-	h := c.facts.Head
-	asked := c.request == kernel.RequestTick || c.request == kernel.RequestTell
-	if !asked || c.fix == nil || !h.RefreshOwed || h.RefreshAct != c.facts.Fix.Act || len(c.head.Parents) != 1 {
-		return nil
-	}
-	return o.leftOf(ctx, c, c.fix, o.readLeftFix)
-}
-
 // leftOf reads what was left, unless that was read under the same terms before.
 func (o *observer) leftOf(ctx context.Context, c *observation, k *revisionWork, read func(context.Context, *observation, *leftWork) error) error {
 	l := o.left
@@ -94,24 +82,6 @@ func (o *observer) leftOf(ctx context.Context, c *observation, k *revisionWork, 
 // revises reports whether what was left was read for this very revision, or for none.
 func (l *leftWork) revises(k *revisionWork) bool {
 	return l.revised == nil && k == nil || l.revised != nil && k != nil && same(l.revised.revision, k.revision)
-}
-
-// readLeftFix fills in what was left of a revision.
-func (o *observer) readLeftFix(ctx context.Context, c *observation, l *leftWork) error {
-	below, err := o.s.deps.Repo.Commit(ctx, c.head.Parents[0])
-	if err != nil {
-		return gitTrouble(err)
-	}
-	f := c.facts.Fix
-	under, err := eventOf(below, false)
-	if err != nil || under.State != kernel.HeadWorking || trailer(under, kernel.TrailerFixes) != f.Run ||
-		trailer(under, kernel.TrailerFix) != string(f.Digest) || trailer(under, kernel.TrailerRefreshAct) != f.Act {
-		return nil //nolint:nilerr // it is the lease of no such revision
-	}
-	if err := o.leftAt(ctx, below.Tree, l); err != nil {
-		return err
-	}
-	return o.judgeLeft(ctx, c, l, under, o.listedHere(c, under, below))
 }
 
 // readLeft fills in what was left.

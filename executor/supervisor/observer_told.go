@@ -8,7 +8,6 @@ import (
 
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
-	"github.com/writbot/writ/kernel/lease"
 )
 
 const (
@@ -188,12 +187,4 @@ func (o *observer) stillAt(ctx context.Context, head string) error {
 		err = errMovedOn
 	}
 	return err
-}
-
-// lagUntil is until when nothing is claimed, Unix milliseconds; 0 for none.
-func (o *observer) lagUntil(now lease.Clock) int64 {
-	if o.worker.lagged.until <= now.BootMs {
-		return 0
-	}
-	return now.WallMs + o.worker.lagged.until - now.BootMs
 }

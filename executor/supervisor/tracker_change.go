@@ -3,7 +3,6 @@ package supervisor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -453,26 +452,6 @@ func (i *tracker) stopReview(by string) bool {
 	i.s.locked(func() { i.s.stopped[i.number] = r })
 	i.say("the review of %s is stopped by %s", head, by)
 	return true
-}
-
-// reviewSays is what the start of a review came to. What is wrong with the sandbox,
-// the repository or the builder's place is no trouble of the forge.
-func reviewSays(err error) (kernel.OutcomeStatus, kernel.Code) {
-	var ours *executor.Error
-	var fe *forge.Error
-	switch code := kernel.Code(git.CodeOf(err)); {
-	case err == nil:
-		return kernel.OutcomeDone, ""
-	case errors.As(err, &ours):
-		return kernel.OutcomeFailed, ours.Code
-	case errors.As(err, &fe):
-		return forgeSays(err)
-	case code == "":
-		return kernel.OutcomeFailed, kernel.CodeMachineEffect
-	case code.Known():
-		return kernel.OutcomeFailed, code
-	}
-	return kernel.OutcomeFailed, kernel.CodeEnvRepository
 }
 
 // reviewCheck is what stands on a pushed commit once it was reviewed.
