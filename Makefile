@@ -31,11 +31,13 @@ PKG          ?= ./...
 # One package more than there are processors is tested at a time, since some wait.
 GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json)
 # The race detector makes five times of a test's time, and finds only what goroutines
-# of one process do to each other. So each test runs once, and of those that start some
-# one in RACE_OF is drawn by lot to run under it (make race: all of them). LOT decides,
-# and is printed, so that a failure can be had again: make test LOT=…
+# of one process do to each other. So of the tests of packages that start some one in RACE_OF
+# is drawn by lot to run under it, and the others run without it (make race draws all).
+# LOT decides, and is printed, so that a failure can be had again: make test LOT=…
 RACE_OF      ?= 3
-LOT          ?= $(shell date -u +%Y%m%d%H)
+ifeq ($(origin LOT),undefined)
+LOT          := $(shell date -u +%Y%m%d%H)
+endif
 # These are in no lot, and whole:
 # PLAIN are packages that start no goroutine, and cmd/e2e, whose servers are processes.
 # WHOLE are tests that enumerate (each point, each byte, each lie) or simulate, one step
@@ -59,10 +61,13 @@ named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(pa
 # LONGEST begin first, so that none of them runs alone at the end.
 LONGEST      := cmd/writ cmd/internal/server executor/supervisor executor/builder compliance/ledger
 RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/writbot/writ/%),$(shell go list ./...))
-# drawn are the names of the tests that LOT draws, with | between them.
+# drawn are the names of the tests that LOT draws, with | between them: by a hash of both, so
+# that one that comes or goes changes nothing of the others.
 drawn         = go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}}{{"\n"}}{{end}}' $(RACED) | \
-                xargs grep -ohE '^func Test[A-Za-z0-9_]+' | sed 's/^func //' | sort -u | grep -vE '$(WHOLE)|^TestMain$$' | \
-                awk -v lot=$(LOT) 'BEGIN { srand(lot) } rand() * $(RACE_OF) < 1' | paste -sd '|'
+                xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u | grep -vE '$(WHOLE)|^TestMain$$' | \
+                while read -r name; do printf '%s %s\n' "$$name" "$(LOT)$$name"; done | awk -v of=$(RACE_OF) \
+                '{ h = 7; for (i = 1; i <= length($$2); i++) h = (h * 31 + index("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", substr($$2, i, 1))) % 1000003; if (h % of == 0) print $$1 }' | \
+                paste -sd '|'
 # COMPILE_RACED compiles what the race detector needs while cmd/e2e waits for its servers, of
 # whose tests twice as many run at a time. A test that can't be compiled is told of by its
 # own run.
@@ -87,7 +92,7 @@ build: ## build bin/writ, static, with its version
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
 
 .PHONY: test
-test: setup ## vet, then every test once: one in three by lot under the race detector, of those that start goroutines
+test: setup ## vet, then every test: one in three by lot under the race detector, of packages that start goroutines
 	go vet $(PKG)
 	$(if $(filter ./...,$(PKG)$(TEST_FLAGS)),@echo "under the race detector: one test in $(RACE_OF) by LOT=$(LOT)")
 	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
@@ -101,7 +106,7 @@ test: setup ## vet, then every test once: one in three by lot under the race det
 	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: race
-race: ## every test that starts goroutines under the race detector, and the others without it: twice the time of make test
+race: ## make test with every test that a lot could draw under the race detector: twice its time
 	$(MAKE) test RACE_OF=1
 
 .PHONY: instruction

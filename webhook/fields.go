@@ -1,10 +1,11 @@
 package webhook
 
 import (
+	"bytes"
+	"iter"
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/writbot/writ/forge"
@@ -26,6 +27,9 @@ func document(body []byte, names ...string) (map[string]value, error) {
 // members gives those members of an object that are named, by their exact
 // names. Of anything else than an object it gives none.
 func (v value) members(names ...string) map[string]value {
+	if v.kind() != '{' {
+		return nil
+	}
 	found, _ := forge.Members(v, forge.MaxPayloadDepth, names...) // it was checked, or is absent
 	return found
 }
@@ -33,14 +37,20 @@ func (v value) members(names ...string) map[string]value {
 // member is one member of an object.
 func (v value) member(name string) value { return v.members(name)[name] }
 
-// items calls f for each item of an array.
-func (v value) items(f func(value)) {
-	var all []jsontext.Value
-	if v.kind() != '[' || json.Unmarshal(v, &all) != nil {
-		return
-	}
-	for _, item := range all {
-		f(value(item))
+// items are those of an array, one after the other: a body may have millions, of which
+// nothing is kept. An item holds until the next.
+func (v value) items() iter.Seq[value] {
+	return func(yield func(value) bool) {
+		d := jsontext.NewDecoder(bytes.NewBuffer(v))
+		if _, err := d.ReadToken(); err != nil || v.kind() != '[' {
+			return
+		}
+		for d.PeekKind() != ']' {
+			item, err := d.ReadValue()
+			if err != nil || !yield(value(item)) {
+				return
+			}
+		}
 	}
 }
 

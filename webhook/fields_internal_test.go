@@ -62,7 +62,9 @@ func sameItems(t *testing.T, v value) {
 		t.Fatalf("%q", v)
 	}
 	var got []value
-	v.items(func(item value) { got = append(got, item) })
+	for item := range v.items() {
+		got = append(got, item)
+	}
 	if len(got) != len(want) {
 		t.Fatalf("%q has %d items, want %d", v, len(got), len(want))
 	}
@@ -70,6 +72,26 @@ func sameItems(t *testing.T, v value) {
 		if !bytes.Equal(got[i], want[i]) {
 			t.Fatalf("item %d of %q is %q", i, v, got[i])
 		}
+	}
+}
+
+// TestW5_ManyItems: what a body's bytes are counted for isn't taken many times over by the
+// items of a list, and of labels no more are read than count.
+func TestW5_ManyItems(t *testing.T) {
+	const many = 1 << 20
+	list := value("[" + strings.Repeat("0,", many-1) + "{}]")
+	n := 0
+	if allocs := testing.AllocsPerRun(1, func() {
+		n = 0
+		for item := range list.items() {
+			item.member("title")
+			n++
+		}
+	}); n != many || allocs > 100 {
+		t.Errorf("%d items of %d take %v allocations", n, many, allocs)
+	}
+	if names := labels(list); len(names) != maxLabels+1 {
+		t.Errorf("%d labels are read, want one more than %d", len(names), maxLabels)
 	}
 }
 

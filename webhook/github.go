@@ -208,11 +208,11 @@ func (h *GitHubHook) listedWorlds(p githubPayload) (worlds []string) {
 		}
 	}
 	for _, list := range []string{"repositories_added", "repositories_removed"} {
-		p.parts[list].items(func(repository value) {
+		for repository := range p.parts[list].items() {
 			if world, allowed := h.world(repository.member("id").id()); allowed {
 				add(world)
 			}
-		})
+		}
 	}
 	if h.installed != nil {
 		for _, world := range h.installed(0, p.account) {

@@ -441,13 +441,15 @@ func (p gitlabPayload) labeled() []approvingEvent {
 	return set
 }
 
-// labels are the names of a list of labels.
+// labels are the names of a list of labels, and one more than [maxLabels] where there are
+// more.
 func labels(list value) (names []string) {
-	list.items(func(label value) {
-		if len(names) <= maxLabels {
-			names = append(names, label.member("title").word())
+	for label := range list.items() {
+		if len(names) > maxLabels {
+			break
 		}
-	})
+		names = append(names, label.member("title").word())
+	}
 	return names
 }
 

@@ -38,7 +38,7 @@ const (
 
 	// maxTask is the largest number that a record holds, see package canon.
 	maxTask = 1<<53 - 1
-	// maxSeq is the largest number of a state commit: whoever may edit a comment must not
+	// maxSeq is the largest number of a state commit, as in its trailers: whoever may edit a comment must not
 	// bring the task to the end of its numbers.
 	maxSeq = lease.MaxCommitterSeconds
 )
@@ -112,7 +112,7 @@ func (m Marker) Seq(text string) int64 {
 	line, _, _ := strings.Cut(below, "\n")
 	digits, _ := m.value(line, "at", " seq=")
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 || n > maxSeq {
+	if err != nil || n <= 0 || n > maxSeq || strconv.FormatInt(n, 10) != digits {
 		return 0
 	}
 	return n

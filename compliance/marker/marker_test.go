@@ -109,3 +109,14 @@ func FuzzF5_Marker(f *testing.F) {
 		}
 	})
 }
+
+// TestF5_SeqAsWritten: a number is one only as it would be written.
+func TestF5_SeqAsWritten(t *testing.T) {
+	m := marker.Marker{World: "github:github.com:1", Task: 7}
+	for digits, want := range map[string]int64{"12": 12, "+12": 0, "012": 0, "0": 0, "-1": 0, "253402300800": 0} {
+		text := "x\n" + strings.Replace(m.SeqLine(12), "seq=12", "seq="+digits, 1)
+		if got := m.Seq(text); got != want {
+			t.Errorf("%s is read as %d, want %d", digits, got, want)
+		}
+	}
+}

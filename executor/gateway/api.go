@@ -175,7 +175,9 @@ func (x *exchange) admit(req *http.Request, a *API) (out *http.Request, left []s
 		return nil, s.left, err
 	}
 	tree = e.askUsage(tree)
-	data = writeTree(tree)
+	if data, err = writeTree(tree); err != nil {
+		return nil, nil, &fault{Denied, CodeBody, "body: " + errTree.Error(), err}
+	}
 	x.meter = e.meterOf(tree, len(data), req.URL.EscapedPath())
 	out.Header.Set("Content-Type", "application/json")
 	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
@@ -371,5 +373,6 @@ func replaceBody(answer *http.Response, body []byte) {
 
 // providersError is an error in the form in which clients of all tables read one.
 func providersError(kind, code, why string) []byte {
-	return writeTree(object{{"type", "error"}, {"error", object{{"type", kind}, {"code", code}, {"message", code + ": " + why}}}})
+	data, _ := writeTree(object{{"type", "error"}, {"error", object{{"type", kind}, {"code", code}, {"message", code + ": " + why}}}})
+	return data
 }

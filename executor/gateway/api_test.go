@@ -447,7 +447,7 @@ func TestTree_SameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(writeTree(v)); got != data {
+	if got, err := writeTree(v); err != nil || string(got) != data {
 		t.Errorf("%s", got)
 	}
 }
@@ -459,9 +459,16 @@ func TestTree_CutText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []any{v, []any{"\xf0\x9f"[:1]}} {
-		if got := string(writeTree(v)); got != "[\"\ufffd\"]" {
+		if got, err := writeTree(v); err != nil || string(got) != "[\"\ufffd\"]" {
 			t.Errorf("%q", got)
 		}
+	}
+}
+
+// TestTree_NameTwice: a body in which a name would have two meanings isn't sent.
+func TestTree_NameTwice(t *testing.T) {
+	if got, err := writeTree(object{{"model", "a"}, {"model", "b"}}); err == nil {
+		t.Errorf("%q is written", got)
 	}
 }
 

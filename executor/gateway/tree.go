@@ -127,7 +127,7 @@ func (t *treeReader) list() (any, error) {
 
 // writeTree writes what readTree has read, or words of our own. A letter that was cut in two
 // is replaced.
-func writeTree(v any) []byte {
-	data, _ := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.EscapeForJS(true)) // each name is there once
-	return data
+// An object with a name twice is an error: whoever adds a name looks for it first.
+func writeTree(v any) ([]byte, error) {
+	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.EscapeForJS(true))
 }
