@@ -213,7 +213,7 @@ func TestG7_AServerThatDoesNotAnswer(t *testing.T) {
 }
 
 // TestG7_ARenewalThatIsNotAnswered: what runs keeps its place, whatever the server does;
-// once the fence has killed it, the place goes to others.
+// once the guard has killed it, the place goes to others.
 func TestG7_ARenewalThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{}, 10)
