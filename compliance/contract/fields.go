@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/writbot/writ/compliance/internal/strictyaml"
+	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/compliance/scope"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/writbot/writ/compliance/internal/strictyaml"
+	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
 	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/scope"

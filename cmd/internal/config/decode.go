@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/compliance/strictyaml"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -23,12 +24,8 @@ var (
 // value reads one node into dst; tag holds the bounds of the field.
 func (r *reader) value(n *yaml.Node, dst reflect.Value, key string, tag reflect.StructTag) {
 	r.lines[key] = n.Line
-	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		r.fail(n.Line, key, "Anchors and aliases are not read; write the value out.")
-		return
-	}
-	if n.Style&yaml.TaggedStyle != 0 || n.Tag == "!!null" {
-		r.fail(n.Line, key, "It has no plain value; write one or leave the key out.")
+	if odd := strictyaml.Odd(n); odd != "" {
+		r.fail(n.Line, key, "%s", odd)
 		return
 	}
 	switch {
@@ -81,25 +78,15 @@ func (r *reader) named(n *yaml.Node, dst reflect.Value, key string) {
 // pairs goes through a mapping, each key once.
 func (r *reader) pairs(n *yaml.Node, key string, f func(name string, k, v *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		r.fail(n.Line, key, "It must be a mapping of keys to values.")
+		r.fail(n.Line, key, "%s", strictyaml.NoMapping)
 		return
 	}
 	if len(n.Content) > 2*maxItems {
 		r.fail(n.Line, key, "It has more than %d keys.", maxItems)
 		return
 	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		switch {
-		case k.Kind != yaml.ScalarNode || k.Tag != "!!str" || k.Anchor != "":
-			r.fail(k.Line, key, "A key must be a plain word.")
-		case seen[k.Value]:
-			r.fail(k.Line, join(key, k.Value), "The key is there twice; delete one.")
-		default:
-			f(k.Value, k, v)
-		}
-		seen[k.Value] = true
+	for k, v := range strictyaml.Pairs(n, func(k *yaml.Node, why string) { r.fail(k.Line, join(key, k.Value), "%s", why) }) {
+		f(k.Value, k, v)
 	}
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,11 +9,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/writbot/writ/compliance/yamlfault"
+	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -126,28 +124,9 @@ func (r *reader) doubt(key, detail string) {
 // document finds the one mapping of a file. An empty file is the default.
 func (r *reader) document(data []byte) *yaml.Node {
 	r.lines = map[string]int{}
-	switch {
-	case len(data) > MaxBytes:
-		r.fail(0, "", "It has more than %d bytes; shorten it.", MaxBytes)
-		return nil
-	case !utf8.Valid(data):
-		r.fail(0, "", "It is not valid UTF-8; save it as UTF-8.")
-		return nil
+	n, fault := strictyaml.Document(data, MaxBytes)
+	if fault != nil {
+		r.fail(fault.Line, "", "%s", fault.Detail)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, next yaml.Node
-	err := dec.Decode(&doc)
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
-		line, detail := yamlfault.Explain(err, data)
-		r.fail(line, "", "%s", detail)
-		return nil
-	}
-	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
-		r.fail(0, "", "It holds more than one document; leave one.")
-		return nil
-	}
-	return doc.Content[0]
+	return n
 }

@@ -1,6 +1,4 @@
-// Package yamlfault says of a text that isn't YAML what is wrong with it, where, and
-// what is written instead.
-package yamlfault
+package strictyaml
 
 import (
 	"fmt"
@@ -11,9 +9,10 @@ import (
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): (.*)$`)
 
-// Explain is the line of a parser's error, from 1, and a sentence; line is 0 where
-// the parser doesn't say.
-func Explain(err error, data []byte) (line int, detail string) {
+// explain says of a text that isn't YAML what is wrong with it, where, and what is written
+// instead: the line of a parser's error, from 1, and a sentence; line is 0 where the parser
+// doesn't say.
+func explain(err error, data []byte) (line int, detail string) {
 	detail = strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1]) // digits

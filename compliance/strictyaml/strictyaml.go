@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/writbot/writ/compliance/yamlfault"
 )
 
 // Fault is one thing that is wrong.
@@ -47,32 +46,46 @@ func Parse(data []byte, maxBytes int, fields Fields) []Fault {
 
 func (r *Reader) document(data []byte, maxBytes int) *yaml.Node {
 	switch {
-	case len(data) > maxBytes:
-		return r.whole("It has %d bytes; at most %d are read.", len(data), maxBytes)
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return r.whole("It begins with a byte order mark; save it as plain UTF-8.")
-	case !utf8.Valid(data):
-		return r.whole("It is not valid UTF-8.")
 	case bytes.IndexByte(data, '\r') >= 0:
 		return r.whole("It has carriage returns; save it with line feeds only.")
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, next yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return r.whole("It is empty.")
-		}
-		line, detail := yamlfault.Explain(err, data)
-		r.Faults = append(r.Faults, Fault{Line: line, Detail: detail})
-		return nil
-	}
-	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
-		return r.whole("It holds more than one document.")
-	}
-	if len(doc.Content) != 1 {
+	n, fault := Document(data, maxBytes)
+	switch {
+	case fault != nil:
+		r.Faults = append(r.Faults, *fault)
+	case n == nil:
 		return r.whole("It is empty.")
 	}
-	return doc.Content[0]
+	return n
+}
+
+// Document finds the one value of a text of at most maxBytes bytes; nil without a fault
+// where it is empty.
+func Document(data []byte, maxBytes int) (*yaml.Node, *Fault) {
+	switch {
+	case len(data) > maxBytes:
+		return nil, &Fault{Detail: fmt.Sprintf("It has more than %d bytes; shorten it.", maxBytes)}
+	case !utf8.Valid(data):
+		return nil, &Fault{Detail: "It is not valid UTF-8; save it as UTF-8."}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, next yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		line, detail := explain(err, data)
+		return nil, &Fault{Line: line, Detail: detail}
+	}
+	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
+		return nil, &Fault{Detail: "It holds more than one document; leave one."}
+	}
+	if len(doc.Content) != 1 {
+		return nil, nil
+	}
+	return doc.Content[0], nil
 }
 
 func (r *Reader) whole(format string, args ...any) *yaml.Node {
@@ -85,20 +98,27 @@ func (r *Reader) Fail(n *yaml.Node, path, format string, args ...any) {
 	r.Faults = append(r.Faults, Fault{Line: n.Line, Path: path, Detail: fmt.Sprintf(format, args...)})
 }
 
-// plain refuses what no value here may be: an alias, an anchor, a tag that was
-// written out, null.
+// plain notes what [Odd] says.
 func (r *Reader) plain(n *yaml.Node, path string) bool {
+	odd := Odd(n)
+	if odd != "" {
+		r.Fail(n, path, "%s", odd)
+	}
+	return odd == ""
+}
+
+// Odd says of a node what no value may be, "" of a plain one: an alias, an anchor, a tag
+// that was written out, null.
+func Odd(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		r.Fail(n, path, "Anchors and aliases are not read; write the value out.")
+		return "Anchors and aliases are not read; write the value out."
 	case n.Style&yaml.TaggedStyle != 0:
-		r.Fail(n, path, "Tags are not read.")
+		return "Tags are not read; leave it out."
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
-		r.Fail(n, path, "It has no value; write one or leave the key out.")
-	default:
-		return true
+		return "It has no value; write one or leave the key out."
 	}
-	return false
+	return ""
 }
 
 // Mapping reads a mapping with known keys.
@@ -108,23 +128,37 @@ func Mapping(fields Fields) Field {
 			return
 		}
 		if n.Kind != yaml.MappingNode {
-			r.Fail(n, path, "It must be a mapping of keys to values.")
+			r.Fail(n, path, NoMapping)
 			return
 		}
+		for key, value := range Pairs(n, func(key *yaml.Node, why string) { r.Fail(key, join(path, key.Value), "%s", why) }) {
+			at := join(path, key.Value)
+			if field, known := fields[key.Value]; known {
+				field(r, value, at)
+			} else {
+				r.Fail(key, at, "The key is unknown; known are %s.", names(fields))
+			}
+		}
+	}
+}
+
+// NoMapping is said of what isn't a mapping where one belongs.
+const NoMapping = "It must be a mapping of keys to values."
+
+// Pairs are the keys of a mapping with their values, each key once. Fail is told of the
+// others.
+func Pairs(n *yaml.Node, fail func(key *yaml.Node, why string)) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
 		seen := map[string]bool{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			key, value := n.Content[i], n.Content[i+1]
-			at := join(path, key.Value)
-			field, known := fields[key.Value]
+			key := n.Content[i]
 			switch {
-			case key.Kind != yaml.ScalarNode || !r.plain(key, at) || key.Tag != "!!str":
-				r.Fail(key, at, "A key must be a plain word.")
+			case key.Kind != yaml.ScalarNode || Odd(key) != "" || key.Tag != "!!str":
+				fail(key, "A key must be a plain word.")
 			case seen[key.Value]:
-				r.Fail(key, at, "The key is there twice.")
-			case !known:
-				r.Fail(key, at, "The key is unknown; known are %s.", names(fields))
-			default:
-				field(r, value, at)
+				fail(key, "The key is there twice; delete one.")
+			case !yield(key, n.Content[i+1]):
+				return
 			}
 			seen[key.Value] = true
 		}
