@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/compliance/strictyaml"
 )
 
 // Bounds of numbers. They keep a slip of the pen from becoming a limit that is

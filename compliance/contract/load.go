@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
 	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )

@@ -9,10 +9,10 @@ import (
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 
-	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/compliance/internal/visible"
 	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/scope"
+	"github.com/writbot/writ/compliance/strictyaml"
 	"github.com/writbot/writ/kernel"
 )
 
