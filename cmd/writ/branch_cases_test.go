@@ -124,7 +124,7 @@ func TestK2_KilledBehindTheLeasePush(t *testing.T) {
 func TestK3_KilledAsTheCommandBegins(t *testing.T) {
 	work := t.TempDir()
 	goOn, ended := filepath.Join(work, "go"), filepath.Join(work, "ended")
-	for _, pipe := range []string{goOn, ended} {
+	for _, pipe := range []string{goOn, ended, filepath.Join(work, "away")} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,8 @@ func TestK3_KilledAsTheCommandBegins(t *testing.T) {
 if mkdir %[1]s/first 2>/dev/null; then
   git commit -q --allow-empty -m orphan -m "aynig-state: orphan"
   orphan=$(git rev-parse HEAD) clone=$(git rev-parse --path-format=absolute --git-common-dir)
-  setsid sh -c 'read -r _ < %[1]s/go; cd /; git --git-dir="$1" push -q origin "$0:$2"; echo $? > %[1]s/ended' "$orphan" "$clone" "$AYNIG_BRANCH" &
+  setsid sh -c 'echo > %[1]s/away; read -r _ < %[1]s/go; cd /; git --git-dir="$1" push -q origin "$0:$2"; echo $? > %[1]s/ended' "$orphan" "$clone" "$AYNIG_BRANCH" &
+  read -r _ < %[1]s/away # it is in a session of its own, and dies with nobody
   kill -9 $PPID
   sleep 1000
 fi
