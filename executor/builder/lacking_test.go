@@ -106,6 +106,15 @@ func TestCheck_LackedHost(t *testing.T) {
 	if got := k.lacks(c, end, "lookup other.example.org: no such host", nil); len(got) > 0 {
 		t.Errorf("a check with a network lacks %+v", got)
 	}
+	crowd, words := &kernel.Egress{}, ""
+	for i := range 3 * maxLacks {
+		host := "h" + strings.Repeat("a", i+1) + ".example.org"
+		crowd.Denied = append(crowd.Denied, kernel.Denied{Host: host, Rule: "contract"})
+		words += host + ": 403 Forbidden\n"
+	}
+	if got := k.lacks(c, end, words, crowd); len(got) != maxLacks {
+		t.Errorf("of those that were denied %d are noted", len(got))
+	}
 	many := strings.Repeat("x", 10)
 	for i := range 3 * maxLacks {
 		many += "\nlookup h" + strings.Repeat("a", i+1) + ".example.org: no such host"
