@@ -118,7 +118,7 @@ func ParsePayload(data []byte) (Payload, error) {
 	if len(data) > MaxPayloadBytes {
 		return Payload{}, &PayloadError{Fault: PayloadSize, Offset: MaxPayloadBytes}
 	}
-	if err := CheckJSON(data, MaxPayloadDepth); err != nil {
+	if _, err := Members(data, MaxPayloadDepth); err != nil {
 		return Payload{}, err
 	}
 	var p Payload
@@ -139,17 +139,11 @@ func wrongType(err error) error {
 	return &PayloadError{Fault: PayloadType, Member: cmp.Or(name, "the document")}
 }
 
-// CheckJSON reports whether data is exactly one JSON document with at most
-// depth open objects and arrays, and no key twice in any object. It keeps names
-// and no values, so it may go before a decoder that looks at less.
-func CheckJSON(data []byte, depth int) error {
-	_, err := Members(data, depth)
-	return err
-}
-
-// Members is [CheckJSON], and gives those members of the document's object that are named,
-// by their exact names: their bytes as they stand in data. A document that is no object has
-// none.
+// Members checks that data is exactly one JSON document with at most depth open objects and
+// arrays, and no key twice in any object, and gives those members of its object that are
+// named, by their exact names: their bytes as they stand in data. A document that is no
+// object has none. It keeps names and no values, so it may go before a decoder that looks
+// at less.
 func Members[Bytes ~[]byte](data Bytes, depth int, names ...string) (map[string]Bytes, error) {
 	found := make(map[string]Bytes, len(names))
 	d := jsontext.NewDecoder(bytes.NewBuffer(data))

@@ -164,7 +164,7 @@ func FuzzPayload(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := forge.ParsePayload(data)
-		checked := forge.CheckJSON(data, forge.MaxPayloadDepth)
+		_, checked := forge.Members(data, forge.MaxPayloadDepth)
 		var e *forge.PayloadError
 		if err != nil && !errors.As(err, &e) {
 			t.Fatalf("an error of another type: %v", err)
