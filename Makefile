@@ -67,8 +67,8 @@ RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/wri
 drawn         = go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}}{{"\n"}}{{end}}' $(RACED) | \
                 xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u | grep -vE '$(WHOLE)|^TestMain$$' | \
                 grep -vxF -f <(grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' $(PLAIN:%=%/*_test.go) | sed 's/^func //') | \
-                while read -r name; do printf '%s %s\n' "$$name" "$(LOT)$$name"; done | awk -v of=$(RACE_OF) \
-                '{ h = 7; for (i = 1; i <= length($$2); i++) h = (h * 31 + index("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", substr($$2, i, 1))) % 1000003; if (h % of == 0) print $$1 }' | \
+                awk '{ s = "$(LOT)" $$1; h = 7; for (i = 1; i <= length(s); i++) \
+                  h = (h * 31 + index("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", substr(s, i, 1))) % 1000003 } h % $(RACE_OF) == 0' | \
                 paste -sd '|'
 # COMPILE_RACED compiles what the race detector needs while the other tests wait, for servers
 # above all. A test that can't be compiled is told of by its own run.
