@@ -38,8 +38,8 @@ const (
 
 	// maxTask is the largest number that a record holds, see package canon.
 	maxTask = 1<<53 - 1
-	// maxSeq is the largest number of a state commit, as in its trailers: whoever may edit a comment must not
-	// bring the task to the end of its numbers.
+	// maxSeq is the largest number of a state commit, as in its trailers: whoever may edit
+	// a comment must not bring the task to the end of its numbers.
 	maxSeq = lease.MaxCommitterSeconds
 )
 
