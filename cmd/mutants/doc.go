@@ -29,7 +29,13 @@
 //
 // # Runs
 //
-// The tree stays as it is: go test gets an overlay (go help build, -overlay), by
+// The mutants of a package's table are compiled together where they can be: a function
+// that some of them change calls the copy of the one that the environment names, so that
+// the tests are built once. What changes more than the bodies of functions is built by
+// itself. So is what the test didn't notice, for a process that doesn't get the environment
+// has no mutant: what survives there, too, is a survivor.
+//
+// The tree stays as it is: the go command gets an overlay (go help build, -overlay), by
 // GOFLAGS, so that a program which a test builds has the mutant in it too. A
 // test that reads a file of the tree by itself, as cmd/housekeeping does, finds
 // the overlay's file through cmd/internal/treetest. Who edits the tree

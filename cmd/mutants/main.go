@@ -106,6 +106,10 @@ func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool,
 		return false, err
 	}
 	b := &bench{top: top, dir: dir, once: map[any]func() (string, error){}}
+	if b.together, err = putTogether(ctx, top, dir, mutants, o.workers); err != nil {
+		return false, errors.Join(err, os.RemoveAll(dir))
+	}
+	fmt.Fprintf(stdout, "%d of %d mutants are compiled together\n", len(b.together.has), len(mutants))
 	ok, err := tryAll(ctx, mutants, o, b.try, stdout)
 	return ok, errors.Join(err, os.RemoveAll(dir))
 }

@@ -124,6 +124,45 @@ func TestMutate(t *testing.T) {
 	}
 }
 
+// TestTogether: functions of each form have their mutants in one program, which has none of
+// them unless it is told; what can't be in it, and what it doesn't show, is built by itself.
+func TestTogether(t *testing.T) {
+	repository(t, map[string]string{
+		"k/k.go": "package k\n\nimport \"runtime\"\n\nconst limit = 3\n\n// Box holds one.\ntype Box[T any] struct{ v T }\n\n" +
+			"func (Box[T]) Size(int, ...T) int { return 1 }\n\nfunc (b *Box[T]) Put(_ int, v T) { b.v = v }\n\n" +
+			"func Least[K comparable, V any](_ map[K]V, _, floor int, n ...int) (least int) {\n\tleast = floor\n\tfor _, n := range n {\n\t\tif n < least {\n\t\t\tleast = n\n\t\t}\n\t}\n\treturn least\n}\n\n" +
+			"func Line() int { _, _, line, _ := runtime.Caller(1); return line }\n\nfunc Over(n int) bool { return n > limit }\n",
+		"k/k_test.go": "package k\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"testing\"\n)\n\n" +
+			"func TestBox(t *testing.T) {\n\tvar b Box[string]\n\tif b.Put(1, \"x\"); b.v != \"x\" || b.Size(2, \"a\", \"b\") != 1 {\n\t\tt.Error(b)\n\t}\n}\n\n" +
+			"func TestLeast(t *testing.T) {\n\tif Least(map[string]int{}, 0, 9, 7, 8) != 7 || Line() != 17 {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
+			"func TestOver(t *testing.T) {\n\tif Over(3) || !Over(4) {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
+			"func TestElsewhere(t *testing.T) {\n\tif os.Getenv(\"K_CHILD\") != \"\" {\n\t\tTestOver(t)\n\t\treturn\n\t}\n" +
+			"\tcmd := exec.Command(os.Args[0], \"-test.run=^TestElsewhere$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\tif cmd.Run() != nil {\n\t\tt.Error(\"no\")\n\t}\n}\n",
+		"k/mutants.txt": "mutant S1-size\ntest ^TestBox$\nfile k/k.go\n- return 1\n+ return 2\n" +
+			"\nmutant S1-put\ntest ^TestBox$\nfile k/k.go\n- b.v = v\n+ _ = v\n" +
+			"\nmutant S1-least\ntest ^TestLeast$\nfile k/k.go\n- n < least\n+ n > least\n" +
+			"\nmutant S1-floor\ntest ^TestLeast$\nfile k/k.go\n- least = floor\n+ least = 1\n" +
+			"\nmutant S1-two\ntest ^TestBox$\nfile k/k.go\n- b.v = v\n+ _ = v\n- least = floor\n+ least = 1\n" +
+			"\nmutant S1-over\ntest ^TestOver$\nfile k/k.go\n- n > limit\n+ n >= limit\n" +
+			"\nmutant S2-caller\ntest ^TestLeast$\nfile k/k.go\n- Caller(1)\n+ Caller(0)\n" +
+			"\nmutant S2-const\ntest ^TestOver$\nfile k/k.go\n- limit = 3\n+ limit = 4\n" +
+			"\nmutant S2-race\ntest ^TestOver$ -race\nfile k/k.go\n- n > limit\n+ true\n" +
+			"\nmutant S2-broken\ntest ^TestOver$\nfile k/k.go\n- n > limit\n+ n > nothing\n" +
+			"\nmutant S3-elsewhere\ntest ^TestElsewhere$\nfile k/k.go\n- n > limit\n+ n == limit\n",
+	})
+	_, out, err := call(t)
+	if err != nil {
+		t.Error(err)
+	}
+	wants(t, out, `7 of 11 mutants are compiled together`, `10 of 11 mutants killed`, `ALIVE   S2-broken .*doesn't compile`)
+	for _, name := range []string{"S1-size", "S1-put", "S1-least", "S1-floor", "S1-two", "S1-over"} {
+		wants(t, out, `killed  `+name+` .*: test failed\n`)
+	}
+	for _, name := range []string{"S2-caller", "S2-const", "S2-race", "S3-elsewhere"} {
+		wants(t, out, `killed  `+name+` .*: test failed, built by itself`)
+	}
+}
+
 func TestMutateSome(t *testing.T) {
 	repository(t, map[string]string{
 		"m/mutants.txt":   "mutant L1-cap\ntest ^TestL1_\n" + uncap + "\nmutant L2-blind\ntest ^TestL2_\n" + uncap,

@@ -48,7 +48,16 @@ func replace(text string, edits []edit) (string, error) {
 		}
 		places = append(places, p)
 	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.from, b.from) })
+	out, err := splice(text, places)
+	if err == nil && out == text {
+		return "", errors.New("the new text is the old one")
+	}
+	return out, err
+}
+
+// splice puts new texts in their places.
+func splice(text string, places []place) (string, error) {
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.from, b.from) })
 	var out strings.Builder
 	done := 0
 	for _, p := range places {
@@ -59,9 +68,6 @@ func replace(text string, edits []edit) (string, error) {
 		done = p.to
 	}
 	out.WriteString(text[done:])
-	if out.String() == text {
-		return "", errors.New("the new text is the old one")
-	}
 	return out.String(), nil
 }
 
@@ -92,13 +98,8 @@ func (e edit) find(text string) (place, error) {
 	return place{found[0], found[0] + len(old), strings.Join(e.new, "\n")}, nil
 }
 
-// writeOverlay puts the mutant's files below dir, and gives the file that tells
-// the go command of them.
-func (m mutant) writeOverlay(top, dir string) (string, error) {
-	texts, err := m.apply(top)
-	if err != nil {
-		return "", err
-	}
+// writeOverlay puts texts below dir, and gives the file that tells the go command of them.
+func writeOverlay(top, dir string, texts map[string]string) (string, error) {
 	instead := map[string]string{}
 	for file, text := range texts {
 		to := filepath.Join(dir, strconv.Itoa(len(instead))+"-"+filepath.Base(file))

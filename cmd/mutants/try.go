@@ -35,6 +35,7 @@ type verdict struct {
 // bench is where mutants are tried.
 type bench struct {
 	top, dir string // the repository and a directory for what is built
+	together *together
 	mu       sync.Mutex
 	once     map[any]func() (string, error)
 }
@@ -51,15 +52,66 @@ func (b *bench) do(key any, f func() (string, error)) (string, error) {
 	return g()
 }
 
-// try runs a mutant's test without the mutant, and then with it.
+// try runs a mutant's test without the mutant, and then with it. That the test passes
+// with the mutant is believed only of a program that is the mutant's own: a process
+// that a test starts without the variable has no mutant.
 func (b *bench) try(ctx context.Context, m mutant) verdict {
+	if b.together.has[m.name] {
+		if why := b.tryTogether(ctx, m.test, m.name); why != "" {
+			return verdict{mutant: m, killed: true, detail: why}
+		}
+	}
+	v := b.tryAlone(ctx, m)
+	if v.killed {
+		v.detail += ", built by itself"
+	}
+	return v
+}
+
+// tryTogether says how the test noticed the mutant, or nothing.
+func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string {
+	binary, err := b.binary(ctx, t, b.together.overlay)
+	if err != nil {
+		return ""
+	}
+	test := func(mutant string) (string, error) {
+		cmd := b.command(ctx, t, binary)
+		cmd.Env = append(withOverlay(b.together.overlay), variable+"="+mutant)
+		return run(cmd)
+	}
+	if _, err := b.do([2]any{t, b.together}, func() (string, error) { return test("") }); err != nil {
+		return ""
+	}
+	out, err := test(name)
+	if err == nil || ctx.Err() != nil {
+		return ""
+	}
+	return noticed(out)
+}
+
+// noticed says how a test that ended with this output failed.
+func noticed(out string) string {
+	switch {
+	case strings.Contains(out, "--- FAIL: "):
+		return "test failed"
+	case strings.Contains(out, "panic: test timed out"):
+		return "test timed out"
+	}
+	return ""
+}
+
+func (b *bench) tryAlone(ctx context.Context, m mutant) verdict {
 	dir, err := os.MkdirTemp(b.dir, "")
 	if err != nil {
 		return verdict{mutant: m, detail: err.Error()}
 	}
-	overlay, err := m.writeOverlay(b.top, dir)
+	texts, err := m.apply(b.top)
 	if err != nil {
 		return verdict{mutant: m, detail: "doesn't apply: " + err.Error()}
+	}
+	overlay, err := writeOverlay(b.top, dir, texts)
+	if err != nil {
+		return verdict{mutant: m, detail: err.Error()}
 	}
 	if _, err := b.do(m.test, func() (string, error) { return "", b.baseline(ctx, m.test) }); err != nil {
 		return verdict{mutant: m, detail: err.Error()}
@@ -72,10 +124,8 @@ func (b *bench) try(ctx context.Context, m mutant) verdict {
 		return verdict{mutant: m, detail: "SURVIVED: its test passes without the defence"}
 	case strings.Contains(out, " [build failed]"), strings.Contains(out, " [setup failed]"):
 		return verdict{mutant: m, detail: "doesn't compile: " + err.Error()}
-	case strings.Contains(out, "--- FAIL: "):
-		return verdict{mutant: m, killed: true, detail: "test failed"}
-	case strings.Contains(out, "panic: test timed out"):
-		return verdict{mutant: m, killed: true, detail: "test timed out"}
+	case noticed(out) != "":
+		return verdict{mutant: m, killed: true, detail: noticed(out)}
 	}
 	// TestMain may build a program; that it can't proves nothing either.
 	if _, err := b.goTest(ctx, m.test, "^$", overlay); err != nil {
@@ -89,20 +139,24 @@ func (b *bench) goTest(ctx context.Context, t testRun, pattern, overlay string) 
 	args := []string{"test", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-v", "-run", pattern}
 	cmd := exec.CommandContext(ctx, "go", append(t.raceFlag(args), "./"+t.pkg)...)
 	cmd.Dir = b.top
-	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" '-overlay="+overlay+"'", treetest.Variable+"="+overlay)
+	cmd.Env = append(withOverlay(overlay), treetest.Variable+"="+overlay)
 	return run(cmd)
+}
+
+// withOverlay is the environment of a go command that has an overlay, and of a test that
+// calls one.
+func withOverlay(overlay string) []string {
+	return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" '-overlay="+overlay+"'")
 }
 
 // baseline runs a test without any mutant: one that fails anyway, and a pattern
 // that names none, would kill every mutant.
 func (b *bench) baseline(ctx context.Context, t testRun) error {
-	binary, err := b.binary(ctx, t)
+	binary, err := b.binary(ctx, t, "")
 	if err != nil {
 		return fmt.Errorf("%s doesn't compile without any mutant: %w", t, err)
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout", testTimeout.String(), "-test.run", t.pattern)
-	cmd.Dir = filepath.Join(b.top, filepath.FromSlash(t.pkg))
-	out, err := run(cmd)
+	out, err := run(b.command(ctx, t, binary))
 	if err != nil {
 		return fmt.Errorf("%s fails without any mutant: %w", t, err)
 	}
@@ -112,19 +166,30 @@ func (b *bench) baseline(ctx context.Context, t testRun) error {
 	return nil
 }
 
+// command runs a test in a package's built tests.
+func (b *bench) command(ctx context.Context, t testRun, binary string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout", testTimeout.String(), "-test.run", t.pattern)
+	cmd.Dir = filepath.Join(b.top, filepath.FromSlash(t.pkg))
+	return cmd
+}
+
 // binary builds a package's tests once, for all of its patterns.
-func (b *bench) binary(ctx context.Context, t testRun) (string, error) {
+func (b *bench) binary(ctx context.Context, t testRun, overlay string) (string, error) {
 	type built struct {
-		pkg  string
-		race bool
+		pkg, overlay string
+		race         bool
 	}
-	return b.do(built{t.pkg, t.race}, func() (string, error) {
+	return b.do(built{t.pkg, overlay, t.race}, func() (string, error) {
 		dir, err := os.MkdirTemp(b.dir, "")
 		if err != nil {
 			return "", err
 		}
 		to := filepath.Join(dir, path.Base(t.pkg)+".test")
-		_, err = output(ctx, b.top, "go", append(t.raceFlag([]string{"test", "-c", "-vet=off", "-o", to}), "./"+t.pkg)...)
+		args := t.raceFlag([]string{"test", "-c", "-vet=off", "-o", to})
+		if overlay != "" {
+			args = append(args, "-overlay", overlay)
+		}
+		_, err = output(ctx, b.top, "go", append(args, "./"+t.pkg)...)
 		return to, err
 	})
 }
