@@ -431,5 +431,5 @@ func (i issueRules) closes() bool {
 	told := len(is.Comments) == 1 && is.Want != "" && is.Comments[0].Digest == is.Want
 	stands := is.Change == nil || is.Change.Number != 0 && !is.Change.Old
 	return is.Open && !is.Reopened && told && i.f.Run == nil && stands && !is.Change.Undone() &&
-		i.state == TaskCompleted && h.WaitingFor != WaitMerge && i.f.HeadCounts() && i.f.SameIssue
+		i.state == TaskCompleted && h.WaitingFor != WaitMerge && i.f.SameIssue
 }

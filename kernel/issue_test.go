@@ -158,6 +158,25 @@ func shownAfter(is kernel.IssueFacts, d kernel.Decision) *kernel.IssueFacts {
 	return &is
 }
 
+// TestE2_IssueOfUntrusted: a completed HEAD whose report the status comment shows closes its
+// issue, and none that doesn't count does.
+func TestE2_IssueOfUntrusted(t *testing.T) {
+	done := at("completed")
+	done.Request, done.SameIssue = kernel.RequestTell, true
+	done.Issue = &kernel.IssueFacts{Open: true, Want: digest("a"), Comments: []kernel.CommentFacts{{ID: 1, Run: ourRun, Digest: digest("a")}}, Touched: kernel.StateLabels()}
+	for name, change := range map[string]func(*kernel.Facts){
+		"":                         func(*kernel.Facts) {},
+		"signed by nobody we know": func(f *kernel.Facts) { f.Head.Trust = kernel.TrustUnlisted },
+		"another task's":           func(f *kernel.Facts) { f.Head.Binding, f.Head.Named = kernel.BindElsewhere, "task 1 of elsewhere" },
+		"set back":                 func(f *kernel.Facts) { f.View.Seen, f.View.SeenSeq = head2, f.Head.Seq+1 },
+		"another issue":            func(f *kernel.Facts) { f.SameIssue = false },
+	} {
+		if d := decide(t, with(done, change)); (d.Action == kernel.ActionClose) != (name == "") {
+			t.Errorf("%s: %s %+v", name, d.Action, d.Issue)
+		}
+	}
+}
+
 // TestP7_OldFactsKeepTheirBytes: facts without a forge have the form, and their
 // decisions the bytes, that they had before there were any.
 func TestP7_OldFactsKeepTheirBytes(t *testing.T) {

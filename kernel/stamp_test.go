@@ -123,6 +123,10 @@ func TestL18_Decide_Foreign(t *testing.T) {
 			t.Errorf("%s: attempt %d", tt.name, d.Attempt)
 		}
 	}
+	later := with(seen("", 4), func(f *kernel.Facts) { foreign(f); f.Head.State, f.Head.Seq = "completed", 5 })
+	if d := decide(t, later); later.Head.Trusted() || later.HeadCounts() || d.Action != kernel.ActionNone || !contains(d.Codes, kernel.CodeStateForeign) {
+		t.Errorf("it says that it is completed, with a later number: %s %v, trusted: %v", d.Action, d.Codes, later.Head.Trusted())
+	}
 	run := with(running(kernel.PhaseChecked), foreign)
 	if d := decide(t, run); d.Action != kernel.ActionAbandon || !contains(d.Codes, kernel.CodeStateForeign) {
 		t.Errorf("our own lease is another issue's now: %s %v", d.Action, d.Codes)
