@@ -9,6 +9,11 @@ MAKEFLAGS   += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo "v$$(cat kernel/VERSION)-nogit")
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
+# Everything is compiled in the same way, as the program itself is, so that its libraries
+# are compiled once for tests, linters and the program, wherever the checkout is.
+export CGO_ENABLED ?= 0
+export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+
 # Tools are pinned in a module file of their own, so that go.mod names only what
 # writ itself needs. Nothing is installed: `go tool` builds and caches them.
 TOOL := go tool -modfile=.ci/tools.mod
@@ -31,10 +36,12 @@ PKG          ?= ./...
 # One package more than there are processors is tested at a time, since some wait.
 GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json)
 # The race detector makes five times of a test's time, and finds only what goroutines
-# of one process do to each other. So of the tests of packages that start some one in RACE_OF
-# is drawn by lot to run under it, and the others run without it (make race draws all).
-# LOT decides, and is printed, so that a failure can be had again: make test LOT=…
-RACE_OF      ?= 3
+# of one process do to each other. So of the packages that start some, one in RACE_ROOMS is
+# drawn by lot, and of its tests one in RACE_OF, to run under it; the others run without it
+# (make race draws all). LOT decides, and is printed, so that a failure can be had again:
+# make test LOT=…
+RACE_ROOMS   ?= 3
+RACE_OF      ?= 2
 ifeq ($(origin LOT),undefined)
 LOT          := $(shell date -u +%Y%m%d%H)
 endif
@@ -60,19 +67,17 @@ SAMPLE       := ^(TestF4_(TwoHundredTasks|RefusedInTheMiddle)|TestSim_(F5_LyingF
 named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(patsubst ^%$$,%,$(1))\>' .)))
 # LONGEST begin first, so that none of them runs alone at the end.
 LONGEST      := cmd/writ cmd/internal/server executor/supervisor executor/builder compliance/ledger
-RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(PLAIN:%=github.com/writbot/writ/%),$(shell go list ./...))
-# drawn are the names of the tests that LOT draws, with | between them: by a hash of both, so
-# that one that comes or goes changes nothing of the others. A name that one of PLAIN has too
-# is in no lot.
-drawn         = go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}}{{"\n"}}{{end}}' $(RACED) | \
-                xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u | grep -vE '$(WHOLE)|^TestMain$$' | \
-                grep -vxF -f <(grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' $(PLAIN:%=%/*_test.go) | sed 's/^func //') | \
-                awk '{ s = "$(LOT)" $$1; h = 7; for (i = 1; i <= length(s); i++) \
-                  h = (h * 31 + index("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", substr(s, i, 1))) % 1000003 } h % $(RACE_OF) == 0' | \
-                paste -sd '|'
+RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(LONGEST:%=./%) $(PLAIN:%=./%),$(patsubst github.com/writbot/writ/%,./%,$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)))
+# lot passes one line in $(1), by a hash of LOT and the line, so that one that comes or goes
+# changes nothing of the others.
+lot           = awk '{ s = "$(LOT)" $$0; h = 7; for (i = 1; i <= length(s); i++) \
+                  h = (h * 31 + index("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_/", substr(s, i, 1))) % 1000003; \
+                  h = (h * h + h + 1) % 1000003; h = (h * h + h + 1) % 1000003 } h % $(1) == 0'
+# names are those of the tests in the packages that it is given.
+names         = sed 's|.*|ls &/*_test.go 2> /dev/null|' | sh | xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u
 # COMPILE_RACED compiles what the race detector needs while the other tests wait, for servers
 # above all. A test that can't be compiled is told of by its own run.
-COMPILE_RACED = nice -n 19 go list -export -test -deps $(RACE) $(RACED) > /dev/null 2>&1
+COMPILE_RACED = nice -n 19 env CGO_ENABLED=1 go list -export -test -deps $(RACE) $$rooms $(call named,$(SAMPLE)) > /dev/null 2>&1
 
 .DEFAULT_GOAL := help
 
@@ -90,24 +95,30 @@ setup-run: ## install what writ itself needs: git and bubblewrap
 
 .PHONY: build
 build: ## build bin/writ, static, with its version
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
+	go build -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
+
+# EVERY runs every test, those that are drawn under the race detector.
+define EVERY
+rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS))); \
+others=$$(printf '%s\n' $(PLAIN:%=./%) $(RACED) | sort -u | grep -vxF "$$rooms"); \
+drawn=$$(echo "$$rooms" | $(names) | grep -vE '$(WHOLE)|^TestMain$$' | grep -vxF -f <(echo "$$others" | $(names)) | $(call lot,$(RACE_OF)) | paste -sd '|'); \
+echo "under the race detector, by LOT=$(LOT): one test in $(RACE_OF) of" $$rooms >&2; \
+$(COMPILE_RACED) & trap "kill $$! 2> /dev/null || true" EXIT; \
+$(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip "^($$drawn|TestF4_TwoHundredTasks)$$" $(PLAIN:%=./%) $(RACED) || failed=1; \
+export CGO_ENABLED=1; \
+$(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)) || failed=1; \
+$(GO_TEST) $(RACE) -run "^($$drawn)$$" $$rooms
+endef
 
 .PHONY: test
-test: setup ## vet, then every test: one in three by lot under the race detector, of packages that start goroutines
+test: setup ## vet, then every test: one in six by lot under the race detector, of packages that start goroutines
 	go vet $(PKG)
-	$(if $(filter ./...,$(PKG)$(TEST_FLAGS)),@echo "under the race detector: one test in $(RACE_OF) by LOT=$(LOT)")
-	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)), \
-	  $(COMPILE_RACED) & trap "kill $$! 2> /dev/null || true" EXIT; \
-	  drawn=$$($(drawn)); \
-	  $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip "^($$drawn|TestF4_TwoHundredTasks)$$" $(PLAIN:%=./%) $(RACED) || failed=1; \
-	  $(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)) || failed=1; \
-	  $(GO_TEST) $(RACE) -run "^($$drawn)$$" $(RACED), \
-	  $(GO_TEST) $(RACE) $(PKG)) || failed=1; exit $$failed; \
+	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)),$(EVERY),CGO_ENABLED=1 $(GO_TEST) $(RACE) $(PKG)) || failed=1; exit $$failed; \
 	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: race
-race: ## make test with every test that a lot could draw under the race detector: twice its time
-	$(MAKE) test RACE_OF=1
+race: ## make test with every test that a lot could draw under the race detector: four times its time
+	$(MAKE) test RACE_ROOMS=1 RACE_OF=1
 
 .PHONY: instruction
 instruction: setup ## what builders are told, held against cmark-gfm on 10,000 generated documents

@@ -139,7 +139,7 @@ func (b *bench) goTest(ctx context.Context, t testRun, pattern, overlay string) 
 	args := []string{"test", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-v", "-run", pattern}
 	cmd := exec.CommandContext(ctx, "go", append(t.raceFlag(args), "./"+t.pkg)...)
 	cmd.Dir = b.top
-	cmd.Env = append(withOverlay(overlay), treetest.Variable+"="+overlay)
+	cmd.Env = append(withOverlay(overlay), treetest.Variable+"="+overlay, "CGO_ENABLED="+t.cgo())
 	return run(cmd)
 }
 
@@ -189,7 +189,9 @@ func (b *bench) binary(ctx context.Context, t testRun, overlay string) (string, 
 		if overlay != "" {
 			args = append(args, "-overlay", overlay)
 		}
-		_, err = output(ctx, b.top, "go", append(args, "./"+t.pkg)...)
+		cmd := exec.CommandContext(ctx, "go", append(args, "./"+t.pkg)...)
+		cmd.Dir, cmd.Env = b.top, append(os.Environ(), "CGO_ENABLED="+t.cgo())
+		_, err = run(cmd)
 		return to, err
 	})
 }
@@ -199,6 +201,14 @@ func (t testRun) raceFlag(args []string) []string {
 		args = append(args, "-race")
 	}
 	return args
+}
+
+// cgo says whether C is linked, which the race detector needs and nothing else does.
+func (t testRun) cgo() string {
+	if t.race {
+		return "1"
+	}
+	return "0"
 }
 
 // output runs a program in dir and returns what it printed.

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,7 +44,9 @@ const startLimit = 2 * time.Minute
 func Start(t testing.TB) *Emulator {
 	t.Helper()
 	dir := Tools(t)
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node(t, dir), filepath.Join(here(), "emulator.mjs"), filepath.Join(dir, "node_modules", "emulate", "dist"))
+	here, err := here()
+	must(t, err)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node(t, dir), filepath.Join(here, "emulator.mjs"), filepath.Join(dir, "node_modules", "emulate", "dist"))
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
@@ -94,7 +97,11 @@ func Tools(t testing.TB) string {
 }
 
 func toolsDir() (string, error) {
-	lock, err := os.ReadFile(filepath.Join(here(), "..", "..", "..", ".ci", "npm", "package-lock.json"))
+	here, err := here()
+	if err != nil {
+		return "", err
+	}
+	lock, err := os.ReadFile(filepath.Join(here, "..", "..", "..", ".ci", "npm", "package-lock.json"))
 	if err != nil {
 		return "", err
 	}
@@ -125,9 +132,20 @@ func node(t testing.TB, dir string) string {
 	return path
 }
 
-func here() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(file)
+// here is this package's directory in the module that the test belongs to, which runs in its
+// own package's. A program that was built with -trimpath doesn't know it by runtime.Caller.
+func here() (string, error) {
+	root, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			return filepath.Join(root, "forge", "github", "githubtest"), nil
+		}
+		if root == filepath.Dir(root) {
+			return "", errors.New("no go.mod is above the test's directory")
+		}
+		root = filepath.Dir(root)
+	}
+	return "", err
 }
 
 func newKey(t testing.TB) []byte {
