@@ -117,7 +117,7 @@ test: setup ## vet, then every test: one in six by lot under the race detector, 
 	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: race
-race: ## make test with every test that a lot could draw under the race detector: four times its time
+race: ## make test with every test that a lot could draw under the race detector: several times its time
 	$(MAKE) test RACE_ROOMS=1 RACE_OF=1
 
 .PHONY: instruction
@@ -176,7 +176,7 @@ agents-smoke: setup-run ## each of the published agents does one task, and hosti
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
 
-# All of them take hours: each builds and runs a test of its own. A whole run
+# All of them take an hour or two: each runs a test of its own. A whole run
 # belongs before a release, and a package's (make mutants PKG=./kernel/...)
 # before a defence in it is changed. CI tries those that a change touches.
 .PHONY: mutants
@@ -185,9 +185,9 @@ mutants: setup ## take each defence out; its test must then fail (PKG= narrows i
 
 # BASE is a commit to compare with, BUDGET how long to go on.
 BASE   ?= auto
-BUDGET ?= 3m
+BUDGET ?= 2m
 .PHONY: mutants-changed
-mutants-changed: setup ## mutants of the packages that the last change touches, for three minutes
+mutants-changed: setup ## mutants of the packages that the last change touches, for two minutes
 	go run ./cmd/mutants -changed $(BASE) -budget $(BUDGET)
 
 .PHONY: mutants-check

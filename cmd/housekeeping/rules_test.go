@@ -30,7 +30,7 @@ const starting = "os/exec name:os.StartProcess name:syscall.StartProcess name:sy
 
 // testOnly is what only tests need, ours and other people's.
 const testOnly = "./...test testing testing/... net/http/httptest pgregory.net/rapid github.com/google/go-cmp/... " +
-	"github.com/anishathalye/porcupine go.uber.org/goleak github.com/rogpeppe/go-internal/... github.com/gowebpki/jcs " +
+	"go.uber.org/goleak github.com/rogpeppe/go-internal/... github.com/gowebpki/jcs " +
 	"github.com/chromedp/... github.com/getkin/kin-openapi/..."
 
 // pure is the part of the standard library that computes and does nothing else.

@@ -63,7 +63,7 @@ type Config struct {
 type Server struct {
 	StateDir       string        `key:"state_dir" restart:"yes" doc:"The directory that holds store, key and logs of this installation. It is yours alone (mode 0700)."`
 	Listen         string        `key:"listen" restart:"yes" doc:"Address and port for webhooks, and for health and metrics where probes is empty."`
-	Probes         string        `key:"probes" restart:"yes" doc:"Address and port for /healthz, /readyz and /metrics alone, such as 127.0.0.1:8716, out of reach of whoever floods the other one. Empty: they are at listen."`
+	Probes         string        `key:"probes" restart:"yes" doc:"Address and port for /healthz, /readyz and /metrics alone, such as 127.0.0.1:8716, out of reach of a flood of the other one. Empty: they are at listen."`
 	Hosts          []string      `key:"hosts" restart:"yes" doc:"Names under which /readyz and /metrics may be asked for, beside addresses and localhost."`
 	TrustedProxies []string      `key:"trusted_proxies" restart:"yes" doc:"Addresses or networks of your own proxies. Whom they name in X-Forwarded-For is believed, and no address may then hold more than 64 connections, or deliveries that aren't received yet. Empty: everybody may come from one proxy's address, so nobody is counted by address."`
 	Builds         int64         `key:"builds" restart:"yes" min:"1" max:"256" doc:"How many tasks may have a builder or checks running at once."`
