@@ -24,6 +24,7 @@ import (
 // TestM2_ActsOnWhatIsNotThere: a running server carries out what a person asks of
 // a task, and says so where there is no such task or nothing to do.
 func TestM2_ActsOnWhatIsNotThere(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	p.UntilReady()
@@ -63,6 +64,7 @@ func TestM2_ActsOnWhatIsNotThere(t *testing.T) {
 // TestM2_HaltsWhilePaused: a halt is recorded at once, also where a pause keeps
 // everything from being looked at.
 func TestM2_HaltsWhilePaused(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	p.UntilReady()
@@ -75,6 +77,7 @@ func TestM2_HaltsWhilePaused(t *testing.T) {
 // TestM2_ShowNamesTheStop: who asks how a task stands is told of a stop on its issue,
 // until a person has it begun anew.
 func TestM2_ShowNamesTheStop(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	n := p.File("hangs")
@@ -103,6 +106,7 @@ func TestM2_ShowNamesTheStop(t *testing.T) {
 // TestM2_ShowNamesAStopThatWaits: a stop that the server can't be told of is shown, and by
 // whom, until it is carried out.
 func TestM2_ShowNamesAStopThatWaits(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	n := p.File("hangs")
@@ -127,6 +131,7 @@ func TestM2_ShowNamesAStopThatWaits(t *testing.T) {
 // TestP10_StopOfAResultOnItsWay: who stops a task whose result is being pushed isn't told
 // that it was stopped: git decides which comes first.
 func TestP10_StopOfAResultOnItsWay(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	p.UntilReady()
@@ -144,6 +149,7 @@ func TestP10_StopOfAResultOnItsWay(t *testing.T) {
 // TestP10_StopOfALostResult: who stops a task whose result the server took and lost isn't
 // told that nothing was stopped.
 func TestP10_StopOfALostResult(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	p.UntilReady()
@@ -166,6 +172,7 @@ test -z "$branch" || { git update-ref -d $branch && git update-ref $state $head 
 // TestPause_SaysWhatIsSo: a pause that is there stays and is named, one that isn't
 // can't be ended, and log and metrics know of it, with and without a server.
 func TestPause_SaysWhatIsSo(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	p.UntilReady()
@@ -251,6 +258,7 @@ func (p *forgePlace) pausesRecorded() string {
 // TestM2_ShowOfADeadLease: a lease that ended without being renewed is nobody's, and shown
 // as that.
 func TestM2_ShowOfADeadLease(t *testing.T) {
+	t.Parallel()
 	for until, want := range map[time.Duration]string{time.Hour: "task 1 of o/n is held by A, until ", -time.Minute: "task 1 of o/n was held by A until "} {
 		s := status.Task{Number: 1, Repository: "o/n", Head: "c0ffee", State: kernel.HeadWorking, Holder: "A", HeldUntil: kernel.Timestamp(time.Now().Add(until).Unix())}
 		if got := taskPlain(s); !strings.HasPrefix(got, want) {
@@ -263,6 +271,7 @@ func TestM2_ShowOfADeadLease(t *testing.T) {
 // told that both are stored, and the task goes on when the look ends. Where a process dies
 // between the two, the next one resumes.
 func TestM2_ResumeBehindAHalt(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	p.UntilReady()

@@ -57,6 +57,7 @@ func (p *forgePlace) want(exit int, says string, args ...string) {
 // until somebody adopts the older store; then HEAD decides: nothing is dispatched,
 // told or closed again, and new work is done.
 func TestR2_RestoredServerGoesOnFromHead(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	before, running := p.File("default"), p.File("waits")

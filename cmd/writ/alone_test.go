@@ -41,6 +41,7 @@ func leftBehind(t *testing.T, repos map[string]string, worlds ...string) string 
 // directory knows, of the world that is named; what it doesn't know is said, and
 // nothing is recorded by halves.
 func TestM2_ActsWhereNoServerRuns(t *testing.T) {
+	t.Parallel()
 	bare := filepath.Join(t.TempDir(), "b.git")
 	gittest.Git(t, t.TempDir(), "init", "-q", "--bare", "-b", "main", bare)
 	dir := leftBehind(t, map[string]string{"local/o/b": bare}, "local/o/a", "local/o/b")
@@ -77,6 +78,7 @@ func TestM2_ActsWhereNoServerRuns(t *testing.T) {
 // TestR1_LedgerThatBreaksItsWorldsRules: the chain of a ledger is sound, and what stands
 // in it can't be: its first record that breaks a rule is named.
 func TestR1_LedgerThatBreaksItsWorldsRules(t *testing.T) {
+	t.Parallel()
 	dir := leftBehind(t, nil, "local/o/a")
 	p := forgePlace{&servertest.Place{T: t}}
 	p.want(problem.ExitDone, "task 4 is halted", "task", "halt", "4", "--state-dir", dir)
@@ -96,6 +98,7 @@ func TestR1_LedgerThatBreaksItsWorldsRules(t *testing.T) {
 // TestActs_AnswersNameTheAct: what a running process answered is told as the act
 // that was asked for, with the command that takes it back.
 func TestActs_AnswersNameTheAct(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ act, world, want string }{
 		{kernel.ActStop, "", "task 3 was stopped; to go on, run it again or say `/writ run` on its issue\n"},
 		{kernel.ActHalt, "", "task 3 is halted; `writ task resume 3` goes on\n"},
@@ -129,6 +132,7 @@ func anyConfig(t *testing.T) string {
 // TestM2_HaltedWhileTheServerIsDown: a task that was halted while no server ran is
 // not taken up by the next one; one that was resumed so, is.
 func TestM2_HaltedWhileTheServerIsDown(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	n := p.File("waits")
@@ -157,6 +161,7 @@ func TestM2_HaltedWhileTheServerIsDown(t *testing.T) {
 // TestStateDir_RemembersWorlds: uses add up, and one that names nothing leaves
 // word of the one before.
 func TestStateDir_RemembersWorlds(t *testing.T) {
+	t.Parallel()
 	server := installation.Use{Server: true, Refs: "writ"}.After(installation.Use{})
 	server = installation.Use{Repos: map[string]string{"a": "http://a"}}.After(server)
 	if !server.Server || server.Repos["a"] != "http://a" {

@@ -85,6 +85,7 @@ func killedAtItsPush(t *testing.T, dir string, srv *gittest.HTTP, acts bool) {
 
 // TestK1_KilledBeforeTheLeasePush: there is no lease, and the next tick begins anew.
 func TestK1_KilledBeforeTheLeasePush(t *testing.T) {
+	t.Parallel()
 	marker := filepath.Join(t.TempDir(), "marker")
 	hub, dir, srv := servedHub(t, map[string]string{"build": "echo x >> " + marker + "\n\"$WRIT\" state set done"})
 	branchEvent(t, hub, "job", "build")
@@ -104,6 +105,7 @@ func TestK1_KilledBeforeTheLeasePush(t *testing.T) {
 // TestK2_KilledBehindTheLeasePush: the lease stands and nothing runs. It ends, and is
 // taken over.
 func TestK2_KilledBehindTheLeasePush(t *testing.T) {
+	t.Parallel()
 	marker := filepath.Join(t.TempDir(), "marker")
 	hub, dir, srv := servedHub(t, map[string]string{
 		"build": "echo x >> " + marker + "\n\"$WRIT\" state set done", "stalled": `"$WRIT" state set "$AYNIG_TRAILER_WRIT_ORIGIN_STATE"`,
@@ -122,6 +124,7 @@ func TestK2_KilledBehindTheLeasePush(t *testing.T) {
 // TestK3_KilledAsTheCommandBegins: what got away from the command's group pushes later,
 // and in vain: HEAD is somebody else's by then, and one result is accepted.
 func TestK3_KilledAsTheCommandBegins(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	goOn, ended := filepath.Join(work, "go"), filepath.Join(work, "ended")
 	for _, pipe := range []string{goOn, ended, filepath.Join(work, "away")} {
@@ -160,6 +163,7 @@ fi
 
 // TestG1_RemoteURLs: a remote whose URL would have git run a program is refused.
 func TestG1_RemoteURLs(t *testing.T) {
+	t.Parallel()
 	hub, dir, _ := servedHub(t, map[string]string{"build": `"$WRIT" state set done`})
 	branchEvent(t, hub, "job", "build")
 	canary := filepath.Join(t.TempDir(), "canary")
@@ -175,6 +179,7 @@ func TestG1_RemoteURLs(t *testing.T) {
 // TestG2_HostileBranch: a working tree of a branch that somebody else pushed runs
 // nothing of it, fetches nothing for it, and writes nowhere else.
 func TestG2_HostileBranch(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,7 @@ func executions(t testing.TB, marker string) int {
 // TestA48_EightRunnersOneExecution: eight processes at once, in a clone each over
 // smart HTTP, and in one clone without a remote: each round has one execution.
 func TestA48_EightRunnersOneExecution(t *testing.T) {
+	t.Parallel()
 	const runners = 8
 	for _, mode := range []string{"remote", "local"} {
 		t.Run(mode, func(t *testing.T) {
@@ -134,6 +135,7 @@ func TestA48_EightRunnersOneExecution(t *testing.T) {
 // TestK2_KilledAtAnyMoment: kill -9 of the runner, at a random moment: the branch ends
 // in the command's state, with one completion.
 func TestK2_KilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	hub, url := branchHub(t, map[string]string{
 		"build":   `for n in 1 2 3; do "$WRIT" lease renew >/dev/null; done; "$WRIT" state set done`,
 		"stalled": `"$WRIT" state set "$AYNIG_TRAILER_WRIT_ORIGIN_STATE"`,
@@ -196,6 +198,7 @@ var guide, _ = filepath.Abs(filepath.Join("..", "..", "docs", "branch-runner.md"
 
 // TestDocs_BranchRunnerGuide runs what the guide tells its reader to type, in order.
 func TestDocs_BranchRunnerGuide(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
@@ -225,6 +228,7 @@ func TestDocs_BranchRunnerGuide(t *testing.T) {
 // TestTick_Detached: the call returns when the command runs, and a process of its own
 // judges what that leaves, after the call has ended.
 func TestTick_Detached(t *testing.T) {
+	t.Parallel()
 	begun, goOn := filepath.Join(t.TempDir(), "begun"), filepath.Join(t.TempDir(), "go")
 	for _, pipe := range []string{begun, goOn} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -281,6 +285,7 @@ func endOf(t *testing.T, number string) func() {
 
 // TestTick_ExitStatuses tell the cases apart, and --json says the same.
 func TestTick_ExitStatuses(t *testing.T) {
+	t.Parallel()
 	_, url := branchHub(t, map[string]string{
 		"good": `"$WRIT" state set done`, "bad": "exit 3", "nothing": "exit 0",
 		"reserved": `"$WRIT" state set working && exit 9; "$WRIT" state set x --trailer aynig-run-id=y && exit 9; "$WRIT" state set done`,

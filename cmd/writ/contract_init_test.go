@@ -19,6 +19,7 @@ import (
 // TestContractInit_AtForge: with the configuration of the server the files are
 // proposed, once.
 func TestContractInit_AtForge(t *testing.T) {
+	t.Parallel()
 	p := localtest.New(t)
 	config := filepath.Join(t.TempDir(), "writ.yaml")
 	must(t, os.WriteFile(config, []byte("forges: {local: {dir: "+p.Dir+", url: '"+p.URL+"', repositories: [o/n]}}\n"), 0o600))
@@ -49,6 +50,7 @@ func TestContractInit_AtForge(t *testing.T) {
 // the contract is merged writ says what it would do; once its line is changed it
 // works; and the issue is closed at the merge.
 func TestOnboarding_WatchesThenWorks(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	if exit, out := p.cli("contract", "init", "--config", p.Config(), "--repo", "o/n"); exit != problem.ExitDone {
 		t.Fatalf("exit %d: %s", exit, out)

@@ -13,6 +13,7 @@ import (
 // TestF3_NoCoreFiles: a process that dies leaves no file of its memory, nor does one
 // that it starts.
 func TestF3_NoCoreFiles(t *testing.T) {
+	t.Parallel()
 	var l unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_CORE, &l))
 	l.Cur = l.Max

@@ -91,6 +91,7 @@ func (c *clinic) doctor(t *testing.T, want int, args ...string) (out examined) {
 // TestDoctor_ForgesBesideAServer: GitHub and GitLab are looked at while writ
 // serves both. Nothing fails, no ref is left, and what then breaks is seen.
 func TestDoctor_ForgesBesideAServer(t *testing.T) {
+	t.Parallel()
 	c := newClinic(t)
 	log := &servertest.Buffer{}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -66,6 +66,7 @@ func snapshot(t *testing.T, dir string) map[string]canon.Digest {
 // TestDoctor_BesideAServer: while writ serves, everything is looked at, nothing
 // fails, the server goes on, and neither store nor repository is changed.
 func TestDoctor_BesideAServer(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.More = ", intake: poll, poll: 1s"
 	p.Serve()
@@ -96,6 +97,7 @@ func TestDoctor_BesideAServer(t *testing.T) {
 // TestDoctor_WithoutAServer: nothing is written into a state directory that
 // nobody uses, and none is made.
 func TestDoctor_WithoutAServer(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Env = append(p.Env, strongSecret)
 	got := p.doctor(problem.ExitDone)
@@ -127,6 +129,7 @@ func TestDoctor_WithoutAServer(t *testing.T) {
 // TestDoctor_EachFault: what is wrong is a failed check with its remedy, the exit
 // status says so, and what stands on it is skipped.
 func TestDoctor_EachFault(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	got := p.doctor(problem.ExitRefused) // its secret is a short one
 	if c := got.find(t, doctor.NameSecrets); c.Subject != "WRIT_LOCAL_TOKEN" || c.Status != doctor.OK {
@@ -158,6 +161,7 @@ func TestDoctor_EachFault(t *testing.T) {
 
 // TestDoctor_NoSecretIsShown: whatever is said, no secret is in it.
 func TestDoctor_NoSecretIsShown(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	for _, args := range [][]string{{"doctor"}, {"doctor", "--json"}} {
 		_, text := p.cli(append(args, "--config", p.Config())...)

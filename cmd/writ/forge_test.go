@@ -109,6 +109,7 @@ func (y *typist) leaves(block string) *servertest.Buffer {
 
 // TestForge_TheManual types docs/local-forge.md: what it promises comes about.
 func TestForge_TheManual(t *testing.T) {
+	t.Parallel()
 	y := newTypist(t, filepath.Join("..", "..", "docs", "local-forge.md"))
 	if len(y.blocks) != 6 {
 		t.Fatalf("the page has %d blocks", len(y.blocks))
@@ -153,6 +154,7 @@ func TestForge_TheManual(t *testing.T) {
 
 // TestForge_Refuses: what can't be done is said, and nothing is overwritten.
 func TestForge_Refuses(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "f")
 	writ := func(want int, says string, args ...string) {
 		t.Helper()
@@ -208,6 +210,7 @@ func TestForge_Refuses(t *testing.T) {
 // Each command waits, with the old list in its hands, until the other has come as
 // far, which it can't, or for a moment.
 func TestForge_HooksAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "f")
 	const moment = 500 * time.Millisecond
 	ctx, both := context.WithTimeout(t.Context(), moment)
@@ -244,6 +247,7 @@ func TestForge_HooksAtOnce(t *testing.T) {
 // TestR4_ForgeOnAFullDisk: an embedded forge whose file system is full or read-only says a
 // code and what helps.
 func TestR4_ForgeOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for err, helps := range map[error]string{unix.ENOSPC: "Make room", unix.EDQUOT: "Make room", unix.EROFS: "remount,rw"} {
 		var p *problem.Error
 		if got := wire.FailedForge(t.TempDir(), fmt.Errorf("store: %w", err)); !errors.As(got, &p) || p.Code != kernel.CodeEnvStore || !strings.Contains(p.Remedy, helps) {

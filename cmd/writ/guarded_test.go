@@ -13,6 +13,7 @@ import (
 // command shows what the path would hold as the issue does, and once a maintainer accepts
 // that in a comment, the next server delivers it.
 func TestP1_GuardedPathServed(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	bare := p.Store.GitDir(p.Repo.ID)
 	main := strings.TrimSpace(gittest.Git(t, bare, "rev-parse", "refs/heads/main"))

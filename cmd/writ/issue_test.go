@@ -12,6 +12,7 @@ import (
 
 // TestIssueFile_EditAndLoss: an edit shows, a lost file doesn't.
 func TestIssueFile_EditAndLoss(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "1.md")
 	write := func(text string) {
 		t.Helper()

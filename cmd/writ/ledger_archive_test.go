@@ -16,6 +16,7 @@ import (
 // with and without them. A server goes on without the archive, also on an issue whose
 // records are archived, and says what isn't there.
 func TestLedgerArchive(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	const tasks = 9 // of some 170 records each

@@ -14,6 +14,7 @@ import (
 // TestLogs_ShowsARunningBuilder: what a builder prints is shown while it runs, to who
 // follows up to its end, without secrets and control characters.
 func TestLogs_ShowsARunningBuilder(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Builders = fmt.Sprintf(`  talks: {argv: [sh, -c, 'printf "one \033[2J%s\n"; echo two >&2; until test -e /gate/open; do sleep 0.05; done; echo three; echo hello > out.txt'], ro: ['%s/gate:/gate']}
 `, localtest.Secret, p.Root)

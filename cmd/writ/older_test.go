@@ -31,6 +31,7 @@ func copyState(t *testing.T, from, to string) {
 // back, and stays ended, also where other work is due; adopt --head is the way back, and
 // so is the newer directory. Nothing is done twice.
 func TestR10_ServeOlder(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	first := p.File("default")

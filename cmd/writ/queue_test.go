@@ -21,6 +21,7 @@ import (
 // TestQueue_SaysWhoWaits: a task for which there is no slot is listed with what it waits
 // for and its place, is counted by the metric, and is gone from both once it has one.
 func TestQueue_SaysWhoWaits(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.More = ", builds: 1"
 	p.want(problem.ExitRefused, "is not there", "queue", "--state-dir", p.State())

@@ -48,6 +48,7 @@ func servedOnce(t *testing.T) (p *forgePlace, file string, records int64) {
 // folded, verifies the rest behind, does a task, and leaves a ledger that verifies. What
 // was saved and changed since is of no use and does no harm.
 func TestServe_GoesOnFromWhatItSaved(t *testing.T) {
+	t.Parallel()
 	p, file, _ := servedOnce(t)
 	s := p.Serve()
 	p.Until("the ledger is verified behind", func() bool { return strings.Contains(s.Log.String(), "the whole ledger is verified") })
@@ -82,6 +83,7 @@ func TestServe_GoesOnFromWhatItSaved(t *testing.T) {
 // TestR1_ServeFindsBehind: a record of before that was changed while no server ran is
 // found behind the start: the server ends, and no next one starts.
 func TestR1_ServeFindsBehind(t *testing.T) {
+	t.Parallel()
 	p, file, records := servedOnce(t)
 	db, err := sql.Open("sqlite", filepath.Join(p.State(), ledger.FileName))
 	must(t, err)
@@ -113,6 +115,7 @@ func TestR1_ServeFindsBehind(t *testing.T) {
 // TestShow_SavedOfAnotherStore: what a server saved is gone on from only where its last
 // record is the ledger's.
 func TestShow_SavedOfAnotherStore(t *testing.T) {
+	t.Parallel()
 	p, _, records := servedOnce(t)
 	show := func(want int) {
 		t.Helper()

@@ -21,6 +21,7 @@ import (
 // TestServe_DoesWhatIsApproved: an approved issue is done once, one that nobody
 // approved is left alone, and the records verify.
 func TestServe_DoesWhatIsApproved(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	approved, other := p.File("default"), p.File("default")
@@ -52,6 +53,7 @@ func TestServe_DoesWhatIsApproved(t *testing.T) {
 // TestX5_StopReachesTheBuilder: a stop from the command line ends a builder that
 // a server runs, and a pause keeps new ones from being started.
 func TestX5_StopReachesTheBuilder(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	n := p.File("hangs")
@@ -78,6 +80,7 @@ func TestX5_StopReachesTheBuilder(t *testing.T) {
 // TestP10_StopInAPause: a stop of approved work that hasn't begun is written to git also
 // where nothing is to be started, so that it holds for every installation.
 func TestP10_StopInAPause(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	p.UntilReady()
@@ -101,6 +104,7 @@ func TestP10_StopInAPause(t *testing.T) {
 
 // TestServe_Metrics: leases and attempts are counted, each name once.
 func TestServe_Metrics(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Serve()
 	n := p.File("hangs")
@@ -129,6 +133,7 @@ func TestServe_Metrics(t *testing.T) {
 // TestServe_RefusesWhatItWouldNotObey: a standard variable that says where
 // traces go beside the configuration stops the start; its value isn't shown.
 func TestServe_RefusesWhatItWouldNotObey(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Env = append(p.Env, "OTEL_EXPORTER_OTLP_HEADERS=key=hush")
 	p.More = ", traces: {endpoint: 'http://127.0.0.1:1'}"
@@ -146,6 +151,7 @@ func TestServe_RefusesWhatItWouldNotObey(t *testing.T) {
 // TestM2_HaltedIsNoWaitingWork: a task that waits for a rule or for its server is halted,
 // which its issue says, and /readyz doesn't count it any more.
 func TestM2_HaltedIsNoWaitingWork(t *testing.T) {
+	t.Parallel()
 	for words, refs := range map[string]string{"policy 7: bots may not make branches": "refs/heads/writ/*", "closed for today": "*"} {
 		t.Run(words, func(t *testing.T) {
 			p := newForgePlace(t)
@@ -170,6 +176,7 @@ func TestM2_HaltedIsNoWaitingWork(t *testing.T) {
 // token, or a token that is none, leaves that world closed, with the reason in
 // words and no secret; the server runs, and its receiver is ready.
 func TestI13_OnlyWhatIsListedAndThere(t *testing.T) {
+	t.Parallel()
 	lab := gitlabtest.New(t, gitlabtest.Options{})
 	id := lab.AddProject("acme", "shop")
 	_, token := lab.ProjectToken(id, gitlabtest.Developer)

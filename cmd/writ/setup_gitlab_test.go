@@ -15,6 +15,7 @@ import (
 // TestSetupGitLab_Token: it comes from a file, standard input or the environment,
 // and never from an argument; without one nothing is done.
 func TestSetupGitLab_Token(t *testing.T) {
+	t.Parallel()
 	lab := gitlabtest.New(t, gitlabtest.Options{})
 	_, token := lab.ProjectToken(lab.AddProject("acme", "shop"), gitlabtest.Developer)
 	dir := t.TempDir()

@@ -22,6 +22,7 @@ import (
 
 // TestExit_EachStanding: no way of standing is without its status (T26).
 func TestExit_EachStanding(t *testing.T) {
+	t.Parallel()
 	d := func(s kernel.Standing, st kernel.TaskState) kernel.Decision {
 		return kernel.Decision{Standing: s, State: st}
 	}
@@ -52,6 +53,7 @@ func TestExit_EachStanding(t *testing.T) {
 
 // TestExit_OfErrors: an error's code decides, before a kernel was asked.
 func TestExit_OfErrors(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		err  error
 		code kernel.Code
@@ -78,6 +80,7 @@ func TestExit_OfErrors(t *testing.T) {
 
 // TestMain_NoPanicReachesAUser: a fault of writ's own is told like any error.
 func TestMain_NoPanicReachesAUser(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	a := newApp(strings.NewReader(""), &stdout, &stderr, nil)
 	a.json, a.notice = true, &report.Report{World: "a/b", TaskID: 1}
@@ -96,6 +99,7 @@ func TestMain_NoPanicReachesAUser(t *testing.T) {
 
 // TestErrors_OnceWithRemedy: code, sentence, what to do, and nothing twice.
 func TestErrors_OnceWithRemedy(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	exit := Main([]string{"task", "show", "1", "--state-dir", filepath.Join(t.TempDir(), "none")}, strings.NewReader(""), &stdout, &stderr, nil)
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
@@ -114,6 +118,7 @@ func TestErrors_OnceWithRemedy(t *testing.T) {
 
 // TestQuiet keeps the status of a run that was told already.
 func TestQuiet(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	a := newApp(nil, &stdout, &stderr, nil)
 	if exit := a.fail(fmt.Errorf("x: %w", problem.Quiet(problem.ExitHeld))); exit != problem.ExitHeld || stderr.Len()+stdout.Len() > 0 {

@@ -16,6 +16,7 @@ import (
 // exit statuses: what mends itself, or is mended outside of writ, is tried again for
 // ever, and what only another configuration mends is not.
 func TestUnitFile_RestartsWhereItMust(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -73,6 +73,7 @@ func refOf(lines []string, ref string) string {
 // command shows what it would do, is killed at each of its points, and puts back exactly
 // what is still the same task. The server then does nothing twice.
 func TestL19_ForgeRestored(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	before, running := p.File("default"), p.File("waits")
@@ -160,6 +161,7 @@ func TestL19_ForgeRestored(t *testing.T) {
 // never at HEAD, for its push brought the next one with it. The server leaves it alone, and
 // the command puts the last one back.
 func TestL19_SetBackInsideAPush(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	n := p.File("default")

@@ -17,6 +17,7 @@ import (
 // TestL18_RotationBesideAServer: while a server runs nothing is said in its name; a key
 // that is replaced between two lives of a task takes neither its state nor its work.
 func TestL18_RotationBesideAServer(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	p.Drain = "1s"
 	s := p.Serve()
@@ -56,6 +57,7 @@ func TestL18_RotationBesideAServer(t *testing.T) {
 // issues, but one has another text. What was done goes on, that one doesn't unless
 // somebody names it, and what OLD's records don't know isn't taken for theirs.
 func TestL18_RebindAfterAMigration(t *testing.T) {
+	t.Parallel()
 	p := newForgePlace(t)
 	s := p.Serve()
 	var all [3]int64
@@ -110,6 +112,7 @@ func TestL18_RebindAfterAMigration(t *testing.T) {
 // configuration has only the name is known. It can be verified, and its first line
 // says so; no task is run there over the state of a world.
 func TestL18_UnknownIdentityOfAURL(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "r.git")
 	gittest.Git(t, dir, "init", "-q", "--bare", "-b", "main", repo)
