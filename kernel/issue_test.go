@@ -177,6 +177,30 @@ func TestE2_IssueOfUntrusted(t *testing.T) {
 	}
 }
 
+// TestE2_CompletedByTheMerge: HEAD that waits for the merge of its change is completed by that
+// merge, and by none of another change.
+func TestE2_CompletedByTheMerge(t *testing.T) {
+	for name, change := range map[string]func(*kernel.Facts){
+		"":                 func(*kernel.Facts) {},
+		"no change":        func(f *kernel.Facts) { f.Issue.Change = nil },
+		"not there yet":    func(f *kernel.Facts) { f.Issue.Change.Number = 0 },
+		"an older one":     func(f *kernel.Facts) { f.Issue.Change.Old = true },
+		"not merged":       func(f *kernel.Facts) { f.Issue.Change.Merged = "" },
+		"another issue":    func(f *kernel.Facts) { f.SameIssue = false },
+		"waits for others": func(f *kernel.Facts) { f.Head.WaitingFor = kernel.WaitApproval },
+		"untrusted":        func(f *kernel.Facts) { f.Head.Trust = kernel.TrustUnlisted },
+		"set back":         func(f *kernel.Facts) { f.View.Seen, f.View.SeenSeq = head2, f.Head.Seq+1 },
+		"halted":           func(f *kernel.Facts) { f.View.Halted = true },
+	} {
+		f := at("waiting")
+		f.Request, f.SameIssue, f.Head.WaitingFor = kernel.RequestTell, true, kernel.WaitMerge
+		f.Issue = &kernel.IssueFacts{Open: true, Change: &kernel.ChangeFacts{Number: 1, Merged: "m"}}
+		if d := decide(t, with(f, change)); (d.Action == kernel.ActionComplete) != (name == "") {
+			t.Errorf("%s: %s %s", name, d.Action, d.State)
+		}
+	}
+}
+
 // TestP7_OldFactsKeepTheirBytes: facts without a forge have the form, and their
 // decisions the bytes, that they had before there were any.
 func TestP7_OldFactsKeepTheirBytes(t *testing.T) {

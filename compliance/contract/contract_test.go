@@ -215,6 +215,8 @@ func TestI16_OutOfBounds(t *testing.T) {
 		{"overlap: none", "overlap"},
 		{"evidence: none", "evidence"},
 		{"mechanisms: {x: 1}", "mechanisms"},
+		{"plan: {approval: never}", "plan.approval"},
+		{"paths: {tests: [a, a]}", "paths.tests.1"},
 		{"prepare: [x]", "prepare.0"},
 	} {
 		_, _, faults := Load([]byte("version: 1\n"+row.line+"\n"), Source{Name: Path})

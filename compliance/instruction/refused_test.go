@@ -103,6 +103,7 @@ func TestI8_ToldValues(t *testing.T) {
 		"### Expected outcome\n\n```mermaid\n%% x\n```\n":                                    "",
 		"### Expected outcome\n\n```text\nIt works\n```\n\n### Checks\n\na":                  "It works",
 		"### Expected outcome\n\n```\nIt works" + strings.Repeat(" ", 101) + "x\nnow\n```\n": "It works now",
+		"### Expected outcome\n\n__It__ *works* _now_\n":                                     "__It__ *works* _now_",
 		"### Expected outcome\n\nIt works[^1]\n\n[^1]: x\n":                                  "It works[^1]",
 		"### Expected outcome\n\n<!-- x -->\nIt works\n\n### Other\n\n<span>x</span>":        "It works",
 		"### Expected outcome\n\nIt works\n\n<details>\n<p>x</p>\n</details>\n\n## More":     "It works",

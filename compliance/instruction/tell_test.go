@@ -25,6 +25,7 @@ var constructs = []struct{ name, body, told string }{
 	{"code block by indentation", "V\n\n    <!-- V -->\n    V", "V\n\n```\n<!-- V -->\nV\n```"},
 	{"code block without end", "```text\nV", "```text\nV\n```"},
 	{"escapes", "\\*V\\* \\<V\\> &lt;V&gt; &amp; &#40; &V; &notV;", "*V* <V> <V> & ( &V; &notV;"},
+	{"blanks by number and name", "V&#10;# V&#x9;V&nbsp;V", "V # V V V"},
 	{"addresses", "https://e.example/V?V=V#V <https://e.example/V> www.e.example/V a@e.example", "https://e.example/V?V=V#V https://e.example/V www.e.example/V a@e.example"},
 	{"mentions and emoji", "@V #1 :tada: V@V", "@V #1 :tada: V@V"},
 	{"less than", "V < V and V > V, V<-V, 1<2, <3, Map<V, V>", "V < V and V > V, V<-V, 1<2, <3, Map<V, V>"},

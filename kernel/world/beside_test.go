@@ -101,14 +101,16 @@ func TestObserve_AllOrNone(t *testing.T) {
 	b := open(t, config())
 	j := b.job(1, "r1")
 	r := b.k.Begin(b.now)
-	if err := r.Observe(j.decided(j.facts("open", ""), kernel.ActionNone, kernel.TaskOpen)...); err != nil {
+	facts := j.facts("open", "")
+	if err := r.Observe(j.decided(facts, kernel.ActionNone, kernel.TaskOpen)...); err != nil {
 		t.Fatal(err)
 	}
+	halting := j.decided(facts, kernel.ActionNone, kernel.TaskOpen, func(d *kernel.Decision) { d.Verdict = kernel.Halt })[1]
 	before, err := r.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants(t, r.Observe(j.act(kernel.ActHalt, 0), j.draft("gossip", map[string]string{})), world.ErrOrder)
+	wants(t, r.Observe(j.act(kernel.ActHalt, 0), halting, j.draft("gossip", map[string]string{})), world.ErrOrder)
 	after, err := r.Snapshot()
 	if err != nil {
 		t.Fatal(err)
