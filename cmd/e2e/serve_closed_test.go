@@ -32,6 +32,7 @@ import (
 // open is found by the sweep; of one that was, the webhooks are kept with what they
 // prove, so that the approval counts.
 func TestServe_ForgeAwayAtStart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	lab := gitlabtest.New(t, gitlabtest.Options{})
 	w := worldtest.GitLab(t, lab, "http://"+s.hook+"/hooks/gitlab")
@@ -163,6 +164,7 @@ builders: {default: {argv: ['true']}}
 // the old name gets none of them, and once it is listed beside the first it is a
 // world of its own.
 func TestI12_RenamedGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newReloading(t)
 	r.put("o/n", "done", "")
 	v := launch(t, program, r.file, r.env)
@@ -195,6 +197,7 @@ func TestI12_RenamedGoesOn(t *testing.T) {
 // TestServe_DefaultBranchRenamed: after a rename of the default branch the world
 // goes on, with the contract that is there.
 func TestServe_DefaultBranchRenamed(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	v := s.serve()
 	first := s.File("default")

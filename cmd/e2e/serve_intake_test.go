@@ -75,6 +75,7 @@ func connections(t *testing.T) (address string, count func() int64) {
 // TestW11_LateAndOutOfOrder: what happened to an issue is told late and in the
 // wrong order. What the issue is now decides.
 func TestW11_LateAndOutOfOrder(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	taken, closed, late := s.File("default"), s.File("default"), s.File("default")
 	for _, n := range []int64{taken, closed} {
@@ -187,6 +188,7 @@ func (s *site) holdsStore() (release func()) {
 // TestServe_Intake holds what a receiver is told against what a server then does:
 // the event is a hint, and what is read afresh decides.
 func TestServe_Intake(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	n := s.File("default")
 	s.Approve(n)

@@ -76,6 +76,7 @@ func (s *site) wantWaiting(t *testing.T, n int64, code string) {
 // TestServe_BetweenClaimAndDispatch: what changes at the last moment keeps a
 // builder from being started.
 func TestServe_BetweenClaimAndDispatch(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	edited, revoked, locked, pinned := s.File("default"), s.File("default"), s.File("default"), s.File("default")
 	helper, err := s.Store.CreateUser(t.Context(), "helper", forge.Person)
@@ -122,6 +123,7 @@ func TestServe_BetweenClaimAndDispatch(t *testing.T) {
 // name, to which every address now leads. Its number isn't ours, so nothing is
 // done in either.
 func TestI12_I13_MadeAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	v := s.serve()
 	s.listens()
@@ -143,6 +145,7 @@ func TestI12_I13_MadeAgain(t *testing.T) {
 
 // TestServe_DuringARun: what people, and other bots, do while builders run.
 func TestServe_DuringARun(t *testing.T) {
+	t.Parallel()
 	var s *site
 	var stale forge.User
 	var turns atomic.Int64

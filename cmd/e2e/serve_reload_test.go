@@ -124,6 +124,7 @@ func (r *reloading) hup(v *server, result string) {
 // no longer listed is left as if the server had ended, and taken up again when it
 // is listed again.
 func TestServe_Reload(t *testing.T) {
+	t.Parallel()
 	r := newReloading(t)
 	other := r.another("m")
 	r.put("o/n", "old", "")
@@ -174,6 +175,7 @@ func TestServe_Reload(t *testing.T) {
 // TestServe_ReloadTakesAway: a repository that is no longer listed is handed over
 // as in a shutdown, and the file is noticed without a signal.
 func TestServe_ReloadTakesAway(t *testing.T) {
+	t.Parallel()
 	r := newReloading(t)
 	other := r.another("m")
 	r.put("o/n, o/m", "done", "")
