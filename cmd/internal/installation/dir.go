@@ -188,7 +188,7 @@ func (s *Dir) take(use Use) error {
 	if err != nil {
 		return FailedState(s.Path, err, "has a lock that can't be opened")
 	}
-	self, free := s.tryBoth(f)
+	self, free := s.lockBoth(f)
 	if !free {
 		defer f.Close()
 		return InUse(s.Path, readUse(f))
@@ -235,6 +235,22 @@ func (s *Dir) Remember(world, display, url string) error {
 	}
 	return nil
 }
+
+// startLimit bounds the wait for a program that a process was starting when it was killed.
+const startLimit = 2 * time.Second
+
+// lockBoth takes both locks. Those of a process that is gone are waited for: a program
+// that it was starting has a copy of them until it runs.
+func (s *Dir) lockBoth(f *os.File) (self *os.File, free bool) {
+	self, free = s.tryBoth(f)
+	for until := time.Now().Add(startLimit); !free && isGone(readUse(f).PID) && time.Now().Before(until); self, free = s.tryBoth(f) {
+		time.Sleep(startLimit / 100)
+	}
+	return self, free
+}
+
+// isGone reports whether no process has this id.
+func isGone(pid int) bool { return pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // tryBoth takes the lock of the open file and that of the directory, which ends with
 // self. A file system that can't lock a directory is left with the file's.
@@ -422,7 +438,7 @@ func (s *Dir) Probe() error {
 		return nil // without the file nobody ever ran here
 	}
 	defer f.Close()
-	self, free := s.tryBoth(f)
+	self, free := s.lockBoth(f)
 	if !free {
 		return InUse(s.Path, readUse(f))
 	}

@@ -3,9 +3,11 @@ package installation
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -90,6 +92,26 @@ func TestStateDir_OneHolder(t *testing.T) {
 	if u := two.LastUse(); u.Task != 9 || u.Repo != "/r" {
 		t.Errorf("last use %+v", u)
 	}
+}
+
+// TestStateDir_HolderWasKilled: the lock of a process that is gone is waited for, since a
+// program that it was starting has a copy for a moment.
+func TestStateDir_HolderWasKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	one, err := OpenDir(path, true)
+	must(t, err)
+	must(t, one.take(Use{Server: true}))
+	dead := exec.CommandContext(t.Context(), "true")
+	must(t, dead.Run())
+	u := one.LastUse()
+	u.PID = dead.Process.Pid
+	must(t, writeUse(one.lock, u))
+	released := time.AfterFunc(startLimit/10, one.release)
+	defer released.Stop()
+	two, err := OpenDir(path, false)
+	must(t, err)
+	must(t, two.take(Use{}))
+	two.release()
 }
 
 func TestStateDir_RefusesOthers(t *testing.T) {
