@@ -25,6 +25,7 @@ const flaky = `flaky: {argv: [sh, -c, 'if grep -q ''"attempt":1,'' "$WRIT_DISPAT
 // verify. An issue has one effect after the other: a death before it is done
 // leaves the next life the same one.
 func TestK5_K6_K7_EveryPointUnderServe(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ actions, builder, backoff string }{
 		{"claim dispatch take_over result", "default", "0s"},
 		{"comment label change close", "default", "0s"},

@@ -27,7 +27,7 @@ func pick(ctx context.Context, top, base, seed string, all []mutant) ([]mutant, 
 		dirs[packageOf(file)] = true
 		if path.Base(file) == tableName {
 			// A table that wasn't there, or that nobody could read, has no old entries.
-			text, _ := output(ctx, top, "git", "show", base+":"+file)
+			text, _ := gitOutput(ctx, top, "show", base+":"+file)
 			before, _ := parseTable(file, text)
 			for _, m := range before {
 				old[m.name] = m
@@ -82,11 +82,11 @@ func draw(mutants []mutant, seed string) {
 // changedFiles lists the slash paths of the files in which the working tree
 // differs from base.
 func changedFiles(ctx context.Context, top, base string) ([]string, error) {
-	known, err := output(ctx, top, "git", "diff", "--name-only", "--no-renames", "-z", base, "--")
+	known, err := gitOutput(ctx, top, "diff", "--name-only", "--no-renames", "-z", base, "--")
 	if err != nil {
 		return nil, err
 	}
-	added, err := output(ctx, top, "git", "ls-files", "-z", "--others", "--exclude-standard")
+	added, err := gitOutput(ctx, top, "ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func changedFiles(ctx context.Context, top, base string) ([]string, error) {
 // changed: then everything did.
 func lastChange(ctx context.Context, top string) string {
 	ask := func(args ...string) string {
-		out, err := output(ctx, top, "git", args...)
+		out, err := gitOutput(ctx, top, args...)
 		if err != nil {
 			return ""
 		}

@@ -76,7 +76,7 @@ func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool,
 	if err != nil {
 		return false, err
 	}
-	top, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
+	top, err := gitOutput(ctx, ".", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return false, err
 	}

@@ -58,7 +58,7 @@ func write(t *testing.T, files map[string]string) {
 func gitDo(t *testing.T, args ...string) {
 	t.Helper()
 	args = append([]string{"-c", "user.name=Test", "-c", "user.email=test@example.test", "-c", "commit.gpgsign=false"}, args...)
-	if _, err := output(t.Context(), ".", "git", args...); err != nil {
+	if _, err := gitOutput(t.Context(), ".", args...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -40,7 +40,7 @@ var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // loadTables reads all tables that git knows or would add below top.
 func loadTables(ctx context.Context, top string) ([]mutant, error) {
-	list, err := output(ctx, top, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--",
+	list, err := gitOutput(ctx, top, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--",
 		tableName, ":(glob)**/"+tableName)
 	if err != nil {
 		return nil, err

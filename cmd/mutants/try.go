@@ -211,9 +211,9 @@ func (t testRun) cgo() string {
 	return "0"
 }
 
-// output runs a program in dir and returns what it printed.
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+// gitOutput runs git in dir and returns what it printed.
+func gitOutput(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
 	return run(cmd)
 }
