@@ -37,8 +37,9 @@
 //
 // The tree stays as it is: the go command gets an overlay (go help build, -overlay), by
 // GOFLAGS, so that a program which a test builds has the mutant in it too. A
-// test that reads a file of the tree by itself, as cmd/housekeeping does, finds
-// the overlay's file through cmd/internal/treetest. Who edits the tree
+// test that reads the sources of its own package embeds them, which the overlay
+// reaches. One that reads another file of the tree by itself, as cmd/housekeeping does,
+// finds the overlay's file through cmd/internal/treetest. Who edits the tree
 // meanwhile tests what he edits.
 //
 // It is an error if an entry doesn't apply, if what comes out doesn't compile,

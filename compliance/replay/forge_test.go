@@ -55,9 +55,6 @@ func TestR7_InstanceLies(t *testing.T) {
 		{"check that contradicted itself", kernel.KindRunResult, 0, "result", func(b map[string]any) { first(b, "checks")["stable"] = false }},
 		{"check of another tree", kernel.KindRunResult, 0, "result", func(b map[string]any) { b["tree"] = strings.Repeat("1", 40) }},
 		{"no check", kernel.KindRunResult, 0, "result", func(b map[string]any) { b["checks"] = []any{} }},
-		{"diff outside the allowed files", kernel.KindDiff, 0, "result", func(b map[string]any) { first(b, "changes")["path"] = "cmd/main.go" }},
-		{"diff of a protected path", kernel.KindDiff, 0, "result", func(b map[string]any) { first(b, "changes")["path"] = "calc/AGENTS.md" }},
-		{"diff over the budget", kernel.KindDiff, 0, "result", func(b map[string]any) { first(b, "changes")["size"] = 1 << 40 }},
 		{"diff with fewer changes", kernel.KindDiff, 0, "result", func(b map[string]any) { b["changes"] = b["changes"].([]any)[1:] }},
 		{"diff of other bytes", kernel.KindDiff, 0, "change", func(b map[string]any) { other(first(b, "changes"), "after_hash") }},
 		{"diff of another base", kernel.KindDiff, 0, "change", func(b map[string]any) { first(b, "changes")["before_id"] = strings.Repeat("1", 40) }},
@@ -79,6 +76,25 @@ func TestR7_InstanceLies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestR7_DiffIsMatchedAgain: a diff that breaks a rule, and says that it breaks none, is held
+// against the rules again.
+func TestR7_DiffIsMatchedAgain(t *testing.T) {
+	x := completed(t)
+	for says, edit := range map[string]func(map[string]any){
+		"cmd/main.go: No allowed pattern covers it.": func(c map[string]any) { c["path"] = "cmd/main.go" },
+		"calc/AGENTS.md: It is protected.":           func(c map[string]any) { c["path"] = "calc/AGENTS.md" },
+		"budgets: The change is over its budget.":    func(c map[string]any) { c["size"] = 1 << 40 },
+	} {
+		y := x.clone()
+		y.forge(change(kernel.KindDiff, 0, func(b map[string]any) { edit(b["changes"].([]any)[0].(map[string]any)) }))
+		r := y.verify()
+		wantFailed(t, r, "result")
+		if !strings.Contains(r.Plain(), "Matched again, "+says) {
+			t.Errorf("want %q in\n%s", says, r.Plain())
+		}
 	}
 }
 

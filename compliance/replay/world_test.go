@@ -277,6 +277,41 @@ func TestR1_AnAdoptionIsARequest(t *testing.T) {
 	}
 }
 
+// TestR1_AnAdoptionSaysWhatAloneShowsIt: also where the entries of the world's kernel are of
+// the adoption as it is recorded.
+func TestR1_AnAdoptionSaysWhatAloneShowsIt(t *testing.T) {
+	good := adopted(t, "heads")
+	for name, c := range map[string]struct {
+		lie  func(*kernel.Record, *kernel.Adoption)
+		fine bool
+	}{
+		"a commit":             {func(*kernel.Record, *kernel.Adoption) {}, true},
+		"a commit and no mark": {func(_ *kernel.Record, a *kernel.Adoption) { a.Unsigned = true }, false},
+		"what is no commit":    {func(_ *kernel.Record, a *kernel.Adoption) { a.Heads = []string{"main"} }, false},
+		"a run":                {func(r *kernel.Record, _ *kernel.Adoption) { r.Run = "x" }, false},
+	} {
+		list := slices.Clone(good)
+		said, err := decoded[kernel.Adoption](list[1].Body)
+		if err == nil {
+			c.lie(&list[1], said)
+			list[1].Body, err = canon.Marshal(said)
+		}
+		var made asked
+		if err == nil {
+			err = made.begin(list[1])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range made.due {
+			list[2+i].Body = e.Bytes()
+		}
+		if why := noticed(t, list, -1, nil); (why == "") != c.fine || !c.fine && !strings.Contains(why, "what alone shows") {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
 // rotated are the records of a ledger whose key was replaced.
 func rotated(t *testing.T) []kernel.Record {
 	t.Helper()

@@ -1,34 +1,33 @@
 package machine_test
 
 import (
-	"cmp"
-	"encoding/json"
+	"embed"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
+//go:embed *.go
+var compiled embed.FS
+
 // sources are the package's files without its tests.
 func sources(t *testing.T) []*ast.File {
 	t.Helper()
-	entries, err := os.ReadDir(".")
+	entries, err := compiled.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	replaced := overlay(t)
 	var files []*ast.File
 	for _, e := range entries {
 		if name := e.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
-			path, err := filepath.Abs(name)
+			text, err := compiled.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := parser.ParseFile(token.NewFileSet(), cmp.Or(replaced[path], path), nil, 0)
+			f, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,22 +35,6 @@ func sources(t *testing.T) []*ast.File {
 		}
 	}
 	return files
-}
-
-// overlay is what cmd/mutants gives the go command instead of files of the tree.
-func overlay(t *testing.T) map[string]string {
-	t.Helper()
-	var o struct{ Replace map[string]string }
-	if name := os.Getenv("WRIT_MUTANT_OVERLAY"); name != "" {
-		data, err := os.ReadFile(name)
-		if err == nil {
-			err = json.Unmarshal(data, &o)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return o.Replace
 }
 
 // SM53, SM54: one variable holds a state, Machine's. No other struct has one but what is
