@@ -43,6 +43,7 @@ func elsewhere(t *testing.T) (dir, binary string) {
 // TestOrdinaryUser runs them again without root's privileges. Run by an
 // ordinary user they have already shown it.
 func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Log("not root: the other tests ran as an ordinary user")
 		return
