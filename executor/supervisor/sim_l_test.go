@@ -50,7 +50,9 @@ func TestSim_L2_IdenticalCommits(t *testing.T) {
 	twin.ledger = &memLedger{r: &twin, chain: a.ledger.chain, records: a.ledger.records}
 	twin.disks, twin.obs = 7, keptSightings{}
 	for _, r := range a.ledger.records {
-		s.check.Stored(twin.instance(), r)
+		sealed, err := r.Sealed()
+		must(t, err)
+		s.check.Stored(twin.instance(), sealed)
 	}
 	twin.start()
 	a.fixedID, twin.fixedID = "33333333-3333-4333-8333-333333333333", "33333333-3333-4333-8333-333333333333"

@@ -73,7 +73,7 @@ func (l *memLedger) Write(_ context.Context, now int64, drafts ...kernel.Draft) 
 	if err != nil {
 		return nil, err
 	}
-	for _, rec := range kernel.Records(records) {
+	for _, rec := range records {
 		l.r.s.check.Stored(l.r.instance(), rec)
 	}
 	l.chain, l.records = next, append(l.records, kernel.Records(records)...)

@@ -43,7 +43,7 @@ func (s *scene) record(instance, run string, kind kernel.Kind, body any) {
 		s.t.Fatal(err)
 	}
 	s.chain[instance] = next
-	s.c.Stored(instance, records[0].Record())
+	s.c.Stored(instance, records[0])
 }
 
 // commit makes a commit of the state ref with these trailers on HEAD.
