@@ -2,58 +2,66 @@ package gittest
 
 import (
 	"bytes"
-	"compress/zlib"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // Commit makes a commit of the files, moves ref to it whatever it was, and returns its
-// id. Its parent is parent, if not "". The objects are those that git would make, and
-// are written here: of its own programs it would take four.
+// id. Its parent is parent, if not "". It takes none of git's programs, of which it would
+// be four.
 func Commit(t testing.TB, dir, ref, parent string, files map[string]string) string {
 	t.Helper()
-	store := filepath.Join(dir, "objects")
-	if _, err := os.Stat(store); err != nil {
-		store = filepath.Join(dir, ".git", "objects")
+	gitDir := filepath.Join(dir, ".git")
+	if _, err := os.Stat(gitDir); err != nil {
+		gitDir = dir // it is bare
 	}
-	tree, err := writeTree(store, files)
-	if err != nil {
+	store := filesystem.NewStorage(osfs.New(gitDir), cache.NewObjectLRUDefault())
+	at := time.Unix(1_700_000_000, 0).UTC()
+	commit := object.Commit{
+		Author:    object.Signature{Name: "A U Thor", Email: "author@example.com", When: at},
+		Committer: object.Signature{Name: "C O Mitter", Email: "committer@example.com", When: at},
+		Message:   "test\n",
+	}
+	var err error
+	if commit.TreeHash, err = storeTree(store, files); err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "tree %s\n", hex.EncodeToString(tree))
 	if parent != "" {
-		if _, err := hex.DecodeString(parent); err != nil || len(parent) != 2*sha1.Size {
+		if !plumbing.IsHash(parent) {
 			parent = Git(t, dir, "rev-parse", parent+"^{commit}")
 		}
-		fmt.Fprintf(&b, "parent %s\n", parent)
+		commit.ParentHashes = []plumbing.Hash{plumbing.NewHash(parent)}
 	}
-	b.WriteString("author A U Thor <author@example.com> 1700000000 +0000\n")
-	b.WriteString("committer C O Mitter <committer@example.com> 1700000000 +0000\n\ntest\n")
-	id, err := writeObject(store, "commit", []byte(b.String()))
+	id, err := stored(store, &commit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit := hex.EncodeToString(id)
-	moveRef(t, dir, ref, commit)
-	return commit
+	moveRef(t, dir, ref, id.String())
+	return id.String()
 }
 
-// writeTree writes the tree of files, whose names are paths in it.
-func writeTree(store string, files map[string]string) ([]byte, error) {
-	type entry struct {
-		mode, sortsAs string
-		id            []byte
+// storeTree stores the tree of files, whose names are paths in it.
+func storeTree(s storer.EncodedObjectStorer, files map[string]string) (plumbing.Hash, error) {
+	var tree object.Tree
+	below := map[string]map[string]string{}
+	add := func(name string, mode filemode.FileMode, id plumbing.Hash, err error) error {
+		tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: mode, Hash: id})
+		return err
 	}
-	entries, below := map[string]entry{}, map[string]map[string]string{}
 	for path, text := range files {
 		if dir, rest, ok := strings.Cut(path, "/"); ok {
 			if below[dir] == nil {
@@ -62,53 +70,50 @@ func writeTree(store string, files map[string]string) ([]byte, error) {
 			below[dir][rest] = text
 			continue
 		}
-		id, err := writeObject(store, "blob", []byte(text))
-		if err != nil {
-			return nil, err
+		id, err := stored(s, blob(text))
+		if err := add(path, filemode.Regular, id, err); err != nil {
+			return plumbing.ZeroHash, err
 		}
-		entries[path] = entry{"100644", path, id}
 	}
-	for dir, files := range below {
-		id, err := writeTree(store, files)
-		if err != nil {
-			return nil, err
+	for _, dir := range slices.Sorted(maps.Keys(below)) {
+		id, err := storeTree(s, below[dir])
+		if err := add(dir, filemode.Dir, id, err); err != nil {
+			return plumbing.ZeroHash, err
 		}
-		entries[dir] = entry{"40000", dir + "/", id}
 	}
-	var b bytes.Buffer
-	for _, name := range slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
-		return strings.Compare(entries[a].sortsAs, entries[b].sortsAs)
-	}) {
-		fmt.Fprintf(&b, "%s %s\x00%s", entries[name].mode, name, entries[name].id)
-	}
-	return writeObject(store, "tree", b.Bytes())
+	slices.SortFunc(tree.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortsAs(a), sortsAs(b)) })
+	return stored(s, &tree)
 }
 
-// writeObject writes a loose object, if it isn't one yet, and returns its id.
-func writeObject(store, kind string, body []byte) ([]byte, error) {
-	whole := append(fmt.Appendf(nil, "%s %d\x00", kind, len(body)), body...)
-	sum := sha1.Sum(whole)
-	name := hex.EncodeToString(sum[:])
-	path := filepath.Join(store, name[:2], name[2:])
-	if _, err := os.Stat(path); err == nil {
-		return sum[:], nil
+// sortsAs is what git sorts an entry of a tree by.
+func sortsAs(e object.TreeEntry) string {
+	if e.Mode == filemode.Dir {
+		return e.Name + "/"
 	}
-	var b bytes.Buffer
-	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
+	return e.Name
+}
+
+type blob string
+
+func (b blob) Encode(o plumbing.EncodedObject) error {
+	o.SetType(plumbing.BlobObject)
+	w, err := o.Writer()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, _ = z.Write(whole) // a buffer takes it
-	_ = z.Close()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+	_, err = w.Write([]byte(b))
+	return errors.Join(err, w.Close())
+}
+
+// stored stores an object of git and returns its id.
+func stored(s storer.EncodedObjectStorer, what interface {
+	Encode(plumbing.EncodedObject) error
+}) (plumbing.Hash, error) {
+	o := s.NewEncodedObject()
+	if err := what.Encode(o); err != nil {
+		return plumbing.ZeroHash, err
 	}
-	f, err := os.CreateTemp(store, "tmp_obj_")
-	if err != nil {
-		return nil, err
-	}
-	_ = f.Chmod(0o444) // as git has them; nothing depends on it
-	return sum[:], fill(f, b.Bytes(), path)
+	return s.SetEncodedObject(o)
 }
 
 // moveRef moves a ref whatever it was, as git does: by a lock file that takes its
