@@ -30,8 +30,12 @@ func TestUnmatched(t *testing.T) {
 			t.Errorf("%s: %q, want %q", pattern, said, want)
 		}
 	}
-	far := slices.Repeat([]string{strings.Repeat("a/", 2000)}, 10_000)
-	if got := scope.Unmatched([]string{"**/" + strings.Repeat("*b", 2000)}, slices.Values(far)); got != nil {
+	long := "**/" + strings.Repeat("*b", (scope.MaxPatternBytes-3)/2)
+	if got := scope.Unmatched([]string{long}, slices.Values(base)); len(got) != 1 {
+		t.Errorf("a long pattern in a small base: %q", got)
+	}
+	far := slices.Repeat([]string{strings.Repeat("a/", 2000)}, 100)
+	if got := scope.Unmatched([]string{long}, slices.Values(far)); got != nil {
 		t.Errorf("a comparison without an end came to one: %q", got)
 	}
 	both := scope.Unmatched([]string{"lib/**", "calc/*.go", "docs/*"}, slices.Values(base))
