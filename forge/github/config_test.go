@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -16,11 +15,7 @@ import (
 	"github.com/writbot/writ/forge"
 )
 
-// TestMain lets garbage lie longer: thousands of lies are told to calls that hold little.
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConfig_Addresses(t *testing.T) {
 	for _, c := range []struct{ url, api, rest, graphql string }{
