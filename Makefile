@@ -11,8 +11,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # Everything is compiled in the same way, as the program itself is, so that its libraries
 # are compiled once for tests, linters and the program, wherever the checkout is.
-export CGO_ENABLED ?= 0
-export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+export CGO_ENABLED      := 0
+override export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
 
 # Tools are pinned in a module file of their own, so that go.mod names only what
 # writ itself needs. Nothing is installed: `go tool` builds and caches them.
@@ -63,8 +63,8 @@ WHOLE        := ^($(subst $(empty) ,|,$(strip $(SCRIPTS) $(ENUMERATIONS) $(ELSEW
 # SAMPLE are those of them that go through all the rest by lot, or run everything in one
 # process: with fewer seeds and tasks they run under the race detector, too.
 SAMPLE       := ^(TestF4_(TwoHundredTasks|RefusedInTheMiddle)|TestSim_(F5_LyingForge|F5_F6_LyingForges|K7_Seeds|P10_TakenBack))$$
-# named lists the directories of the tests that a pattern names.
-named         = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(patsubst ^%$$,%,$(1))\>' .)))
+# dirs_of lists the directories of the tests that a pattern names.
+dirs_of       = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(patsubst ^%$$,%,$(1))\>' .)))
 # LONGEST begin first, so that none of them runs alone at the end.
 LONGEST      := cmd/writ cmd/internal/server executor/supervisor executor/builder compliance/ledger
 RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(LONGEST:%=./%) $(PLAIN:%=./%),$(patsubst github.com/writbot/writ/%,./%,$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)))
@@ -73,11 +73,12 @@ RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(LONGEST:%=./%) $(PLAIN
 lot           = awk '{ s = "$(LOT)" $$0; h = 7; for (i = 1; i <= length(s); i++) \
                   h = (h * 31 + index("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_/", substr(s, i, 1))) % 1000003; \
                   h = (h * h + h + 1) % 1000003; h = (h * h + h + 1) % 1000003 } h % $(1) == 0'
-# names are those of the tests in the packages that it is given.
-names         = sed 's|.*|ls &/*_test.go 2> /dev/null|' | sh | xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u
+# tests_in are the names of the tests in the packages that it is given. One that a package has,
+# too, which isn't drawn is in no lot.
+tests_in      = sed 's|.*|ls &/*_test.go 2> /dev/null|' | sh | xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u
 # COMPILE_RACED compiles what the race detector needs while the other tests wait, for servers
 # above all. A test that can't be compiled is told of by its own run.
-COMPILE_RACED = nice -n 19 env CGO_ENABLED=1 go list -export -test -deps $(RACE) $$rooms $(call named,$(SAMPLE)) > /dev/null 2>&1
+COMPILE_RACED = nice -n 19 env CGO_ENABLED=1 go list -export -test -deps $(RACE) $$rooms $(call dirs_of,$(SAMPLE)) > /dev/null 2>&1
 
 .DEFAULT_GOAL := help
 
@@ -100,14 +101,14 @@ build: ## build bin/writ, static, with its version
 # EVERY runs every test, those that are drawn under the race detector. Programs that hold
 # little collect garbage more seldom here than by themselves, which is a tenth of their time.
 define EVERY
-rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS))); \
-others=$$(printf '%s\n' $(PLAIN:%=./%) $(RACED) | sort -u | grep -vxF "$$rooms"); \
-drawn=$$(echo "$$rooms" | $(names) | grep -vE '$(WHOLE)|^TestMain$$' | grep -vxF -f <(echo "$$others" | $(names)) | $(call lot,$(RACE_OF)) | paste -sd '|'); \
+rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS)) || true); \
+others=$$(printf '%s\n' $(PLAIN:%=./%) $(RACED) | sort -u | grep -vxF "$$rooms" || true); \
+drawn=$$(echo "$$rooms" | $(tests_in) | grep -vE '$(WHOLE)|^TestMain$$' | grep -vxF -f <(echo "$$others" | $(tests_in)) | $(call lot,$(RACE_OF)) | paste -sd '|' || true); \
 echo "under the race detector, by LOT=$(LOT): one test in $(RACE_OF) of" $$rooms >&2; \
 $(COMPILE_RACED) & trap "kill $$! 2> /dev/null || true" EXIT; \
 GOGC=400 $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip "^($$drawn|TestF4_TwoHundredTasks)$$" $(PLAIN:%=./%) $(RACED) || failed=1; \
 export CGO_ENABLED=1; \
-$(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call named,$(SAMPLE)) || failed=1; \
+$(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call dirs_of,$(SAMPLE)) || failed=1; \
 $(GO_TEST) $(RACE) -run "^($$drawn)$$" $$rooms
 endef
 

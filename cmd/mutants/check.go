@@ -128,6 +128,7 @@ type compiler struct {
 
 // source is one file of a package.
 type source struct {
+	text  string
 	whole *ast.File
 	bare  *ast.File // without the bodies of its functions
 	shape string    // bare, printed
@@ -157,7 +158,7 @@ func compilers(ctx context.Context, top string, mutants []mutant) (map[string]*c
 	}
 	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles"}, dirs...)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = top
+	cmd.Dir, cmd.Env = top, append(os.Environ(), "CGO_ENABLED=0") // as the tests are built
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
@@ -211,6 +212,7 @@ func (c *compiler) read(name, text string) (s source, err error) {
 	if s.whole, err = parser.ParseFile(c.fset, name, text, parser.SkipObjectResolution); err != nil {
 		return s, err
 	}
+	s.text = text
 	bare := *s.whole
 	bare.Decls = slices.Clone(bare.Decls)
 	for i, d := range bare.Decls {

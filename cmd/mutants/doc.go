@@ -31,9 +31,10 @@
 //
 // The mutants of a package's table are compiled together where they can be: a function
 // that some of them change calls the copy of the one that the environment names, so that
-// the tests are built once. What changes more than the bodies of functions is built by
-// itself. So is what the test didn't notice, for a process that doesn't get the environment
-// has no mutant: what survives there, too, is a survivor.
+// the tests are built once. Built by itself is what changes more than the bodies of
+// functions, an init function, or one that recovers or looks at its callers; what asks for
+// the race detector; what a test shows by a process that doesn't get its environment; and
+// what wasn't noticed: what survives there, too, is a survivor.
 //
 // The tree stays as it is: the go command gets an overlay (go help build, -overlay), by
 // GOFLAGS, so that a program which a test builds has the mutant in it too. A

@@ -105,11 +105,15 @@ func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool,
 	if err != nil {
 		return false, err
 	}
-	b := &bench{top: top, dir: dir, once: map[any]func() (string, error){}}
-	if b.together, err = putTogether(ctx, top, dir, mutants, o.workers); err != nil {
+	b := &bench{top: top, dir: dir, once: map[any]func() (string, error){}, stderr: stderr}
+	likely := mutants
+	if o.budget > 0 { // nobody waits for what isn't tried
+		likely = mutants[:min(len(mutants), o.workers*int(1+o.budget/time.Second))]
+	}
+	if b.together, err = putTogether(ctx, top, dir, likely, o.workers); err != nil {
 		return false, errors.Join(err, os.RemoveAll(dir))
 	}
-	fmt.Fprintf(stdout, "%d of %d mutants are compiled together\n", len(b.together.has), len(mutants))
+	fmt.Fprintf(stdout, "%d of %d mutants are compiled together\n", len(b.together.has), len(likely))
 	ok, err := tryAll(ctx, mutants, o, b.try, stdout)
 	return ok, errors.Join(err, os.RemoveAll(dir))
 }

@@ -137,7 +137,10 @@ func TestTogether(t *testing.T) {
 			"func TestLeast(t *testing.T) {\n\tif Least(map[string]int{}, 0, 9, 7, 8) != 7 || Line() != 17 {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
 			"func TestOver(t *testing.T) {\n\tif Over(3) || !Over(4) {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
 			"func TestElsewhere(t *testing.T) {\n\tif os.Getenv(\"K_CHILD\") != \"\" {\n\t\tTestOver(t)\n\t\treturn\n\t}\n" +
-			"\tcmd := exec.Command(os.Args[0], \"-test.run=^TestElsewhere$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\tif cmd.Run() != nil {\n\t\tt.Error(\"no\")\n\t}\n}\n",
+			"\tcmd := exec.Command(os.Args[0], \"-test.run=^TestElsewhere$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\tif cmd.Run() != nil {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
+			"func TestSame(t *testing.T) {\n\tif os.Getenv(\"K_CHILD\") != \"\" {\n\t\tif Over(4) {\n\t\t\tos.Exit(4)\n\t\t}\n\t\tos.Exit(5)\n\t}\n" +
+			"\tcmd := exec.Command(os.Args[0], \"-test.run=^TestSame$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\t_ = cmd.Run()\n" +
+			"\tif (cmd.ProcessState.ExitCode() == 4) != Over(4) {\n\t\tt.Error(\"no\")\n\t}\n}\n",
 		"k/mutants.txt": "mutant S1-size\ntest ^TestBox$\nfile k/k.go\n- return 1\n+ return 2\n" +
 			"\nmutant S1-put\ntest ^TestBox$\nfile k/k.go\n- b.v = v\n+ _ = v\n" +
 			"\nmutant S1-least\ntest ^TestLeast$\nfile k/k.go\n- n < least\n+ n > least\n" +
@@ -148,13 +151,14 @@ func TestTogether(t *testing.T) {
 			"\nmutant S2-const\ntest ^TestOver$\nfile k/k.go\n- limit = 3\n+ limit = 4\n" +
 			"\nmutant S2-race\ntest ^TestOver$ -race\nfile k/k.go\n- n > limit\n+ true\n" +
 			"\nmutant S2-broken\ntest ^TestOver$\nfile k/k.go\n- n > limit\n+ n > nothing\n" +
-			"\nmutant S3-elsewhere\ntest ^TestElsewhere$\nfile k/k.go\n- n > limit\n+ n == limit\n",
+			"\nmutant S3-elsewhere\ntest ^TestElsewhere$\nfile k/k.go\n- n > limit\n+ n == limit\n" +
+			"\nmutant S3-same\ntest ^TestSame$\nfile k/k.go\n- n > limit\n+ n == limit\n",
 	})
 	_, out, err := call(t)
 	if err != nil {
 		t.Error(err)
 	}
-	wants(t, out, `7 of 11 mutants are compiled together`, `10 of 11 mutants killed`, `ALIVE   S2-broken .*doesn't compile`)
+	wants(t, out, `8 of 12 mutants are compiled together`, `10 of 12 mutants killed`, `ALIVE   S2-broken .*doesn't compile`, `ALIVE   S3-same .*SURVIVED`)
 	for _, name := range []string{"S1-size", "S1-put", "S1-least", "S1-floor", "S1-two", "S1-over"} {
 		wants(t, out, `killed  `+name+` .*: test failed\n`)
 	}

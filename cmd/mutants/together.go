@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +19,10 @@ const (
 	variable = "WRIT_MUTANT"
 	// switchFile is added to each package that has some.
 	switchFile = "zz_writ_mutant.go"
-	switchText = "package %s\n\nimport writOS \"os\"\n\nvar writMutant = writOS.Getenv(%q)\n"
+	// A process that isn't told doesn't know what the one that started it is, so that
+	// together they would show nothing.
+	switchText = "package %s\n\nimport writOS \"os\"\n\nvar writMutant = func() string {\n\tname, told := writOS.LookupEnv(%q)\n" +
+		"\tif !told {\n\t\tpanic(\"which mutant it has is not told\")\n\t}\n\treturn name\n}()\n"
 )
 
 // together is a set of mutants that are compiled into one program. A function that some
@@ -78,7 +79,7 @@ func putTogether(ctx context.Context, top, dir string, mutants []mutant, workers
 			return cmp.Or(cmp.Compare(a.of.Pos(), b.of.Pos()), cmp.Compare(a.mutant, b.mutant))
 		})
 		c := byDir[path.Dir(file)]
-		if texts[file], err = c.dispatch(top, file, copies); err != nil {
+		if texts[file], err = c.dispatch(file, copies); err != nil {
 			return nil, err
 		}
 		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable)
@@ -88,11 +89,11 @@ func putTogether(ctx context.Context, top, dir string, mutants []mutant, workers
 }
 
 // callerCounts are bodies that mean something else where a call stands between them and
-// their caller.
-var callerCounts = regexp.MustCompile(`\brecover\(\)|\bruntime\.Callers?\(`)
+// their caller. That a function which they call looks at its callers isn't seen.
+var callerCounts = regexp.MustCompile(`\brecover\(\)|\bruntime\.Callers?\(|\bdebug\.(Print)?Stack\(`)
 
-// errUnfit is why a mutant is compiled by itself.
-var errUnfit = errors.New("it changes more than the bodies of functions")
+// errUnfit is why a mutant doesn't compile with the others.
+var errUnfit = errors.New("it is compiled by itself")
 
 // copies gives the functions that a mutant changes, by their files.
 func (m mutant) copies(top string, byDir map[string]*compiler) (map[string][]copied, error) {
@@ -106,16 +107,11 @@ func (m mutant) copies(top string, byDir map[string]*compiler) (map[string][]cop
 		if c == nil || c.files[file].whole == nil {
 			return nil, errUnfit
 		}
-		old, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(file)))
-		if err != nil {
-			return nil, err
-		}
 		is, err := c.read(file, text)
 		if err != nil {
 			return nil, err
 		}
-		was := c.functions(c.files[file].whole, string(old))
-		now := c.functions(is.whole, text)
+		was, now := c.functions(c.files[file]), c.functions(is)
 		if was.rest != now.rest || len(was.decls) != len(now.decls) {
 			return nil, errUnfit
 		}
@@ -123,7 +119,7 @@ func (m mutant) copies(top string, byDir map[string]*compiler) (map[string][]cop
 			if was.texts[i] == now.texts[i] {
 				continue
 			}
-			if was.heads[i] != now.heads[i] || d.Body == nil || d.Name.Name == "init" || d.Name.Name == "_" ||
+			if was.heads[i] != now.heads[i] || d.Body == nil || d.Name.Name == "init" || d.Name.Name == "_" || nameless(d.Type.TypeParams) ||
 				callerCounts.MatchString(was.texts[i]) || callerCounts.MatchString(now.texts[i]) {
 				return nil, errUnfit
 			}
@@ -131,6 +127,13 @@ func (m mutant) copies(top string, byDir map[string]*compiler) (map[string][]cop
 		}
 	}
 	return found, nil
+}
+
+// nameless reports whether one of the type parameters can't be named by a call.
+func nameless(types *ast.FieldList) bool {
+	return types != nil && slices.ContainsFunc(types.List, func(f *ast.Field) bool {
+		return slices.ContainsFunc(f.Names, func(n *ast.Ident) bool { return n.Name == "_" })
+	})
 }
 
 // functions are those of a file, their texts, the parts of these before their bodies, and
@@ -141,9 +144,9 @@ type functions struct {
 	rest         string
 }
 
-func (c *compiler) functions(file *ast.File, text string) (f functions) {
-	done := 0
-	for _, d := range file.Decls {
+func (c *compiler) functions(file source) (f functions) {
+	text, done := file.text, 0
+	for _, d := range file.whole.Decls {
 		d, ok := d.(*ast.FuncDecl)
 		if !ok {
 			continue
@@ -166,11 +169,7 @@ func (c *compiler) offset(p token.Pos) int { return c.fset.Position(p).Offset }
 
 // dispatch gives a file's text with a switch in each function that has copies, and the
 // copies at the end. No line of the file becomes another one.
-func (c *compiler) dispatch(top, file string, copies []copied) (string, error) {
-	data, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(file)))
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) dispatch(file string, copies []copied) (string, error) {
 	var places []place
 	var end strings.Builder
 	for len(copies) > 0 {
@@ -182,10 +181,10 @@ func (c *compiler) dispatch(top, file string, copies []copied) (string, error) {
 		call, renamed := c.call(of)
 		places = append(places, renamed...)
 		var cases strings.Builder
-		for _, m := range copies[:n] {
-			name := "writMutant_" + identifier(m.mutant) + "_" + of.Name.Name
+		for i, m := range copies[:n] {
+			name := fmt.Sprintf("writMutant_%d_%d_%s", of.Pos(), i, of.Name.Name)
 			statement := fmt.Sprintf(call, name)
-			if of.Type.Results == nil {
+			if of.Type.Results.NumFields() == 0 {
 				statement += "; return"
 			} else {
 				statement = "return " + statement
@@ -197,13 +196,9 @@ func (c *compiler) dispatch(top, file string, copies []copied) (string, error) {
 		places = append(places, place{at, at, " switch writMutant {" + cases.String() + " };"})
 		copies = copies[n:]
 	}
-	text, err := splice(string(data), places)
+	text, err := splice(c.files[file].text, places)
 	return text + end.String(), err
 }
-
-// identifier gives a mutant's name letters that Go's names have. Two names may give the
-// same one only where they differ in punctuation alone, which doesn't compile.
-func identifier(name string) string { return strings.NewReplacer("-", "_", ".", "_").Replace(name) }
 
 // call is how a function calls its copy, with %s for the name, and where what it has no
 // name for gets one.

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,6 +38,8 @@ type verdict struct {
 type bench struct {
 	top, dir string // the repository and a directory for what is built
 	together *together
+	stderr   io.Writer
+	told     sync.Once // of mutants that don't compile together
 	mu       sync.Mutex
 	once     map[any]func() (string, error)
 }
@@ -53,8 +57,7 @@ func (b *bench) do(key any, f func() (string, error)) (string, error) {
 }
 
 // try runs a mutant's test without the mutant, and then with it. That the test passes
-// with the mutant is believed only of a program that is the mutant's own: a process
-// that a test starts without the variable has no mutant.
+// with the mutant is believed only of a program that is the mutant's own.
 func (b *bench) try(ctx context.Context, m mutant) verdict {
 	if b.together.has[m.name] {
 		if why := b.tryTogether(ctx, m.test, m.name); why != "" {
@@ -72,6 +75,9 @@ func (b *bench) try(ctx context.Context, m mutant) verdict {
 func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string {
 	binary, err := b.binary(ctx, t, b.together.overlay)
 	if err != nil {
+		b.told.Do(func() {
+			fmt.Fprintf(b.stderr, "mutants: built by itself is each of ./%s, for together they don't compile: %v\n", t.pkg, err)
+		})
 		return ""
 	}
 	test := func(mutant string) (string, error) {
@@ -100,6 +106,9 @@ func noticed(out string) string {
 	return ""
 }
 
+// notBuilt is how the go command ends where there is nothing to run.
+var notBuilt = regexp.MustCompile(`(?m)^FAIL\t.* \[(build|setup) failed\]$`)
+
 func (b *bench) tryAlone(ctx context.Context, m mutant) verdict {
 	dir, err := os.MkdirTemp(b.dir, "")
 	if err != nil {
@@ -122,7 +131,7 @@ func (b *bench) tryAlone(ctx context.Context, m mutant) verdict {
 		return verdict{mutant: m, detail: "interrupted"}
 	case err == nil:
 		return verdict{mutant: m, detail: "SURVIVED: its test passes without the defence"}
-	case strings.Contains(out, " [build failed]"), strings.Contains(out, " [setup failed]"):
+	case notBuilt.MatchString(out):
 		return verdict{mutant: m, detail: "doesn't compile: " + err.Error()}
 	case noticed(out) != "":
 		return verdict{mutant: m, killed: true, detail: noticed(out)}

@@ -110,7 +110,7 @@ func TestR6_ContractAndRepositoryAreBound(t *testing.T) {
 	}
 }
 
-func TestR6_FieldBoundaries(t *testing.T) {
+func TestR6_FieldBoundariesInStore(t *testing.T) {
 	chain := kernel.Chain{World: worldA, Instance: testKey(t, 1).Fingerprint(), Head: kernel.Head{Seq: 4, Hash: "sha256:00"}}
 	seen := map[string]string{}
 	for _, c := range []struct{ run, body string }{{"ab", "c"}, {"a", "bc"}, {"", "abc"}, {`ab","x":"`, "c"}, {"abc", ""}} {
@@ -153,7 +153,7 @@ func TestR6_LeafIsNoNode(t *testing.T) {
 	}
 }
 
-func TestR9_TimeNeverGoesBack(t *testing.T) {
+func TestR9_TimeNeverGoesBackInStore(t *testing.T) {
 	_, l, _ := sample(t, 1)
 	last := l.Chain().Time
 	for i, now := range []int64{5000, 4000, 0, -7, 5001, 5000} {

@@ -53,9 +53,9 @@ func wantAnswer(t *testing.T, err error, want Status) {
 	}
 }
 
-// TestA27_RenewKeepsTheRun: run id, origin state and other trailers, on what the
+// TestA27_AHolderKeepsTheRun: run id, origin state and other trailers, on what the
 // command has committed so far, which goes with it.
-func TestA27_RenewKeepsTheRun(t *testing.T) {
+func TestA27_AHolderKeepsTheRun(t *testing.T) {
 	h, holder, claim := holding(t, newClock())
 	for range 2 {
 		oid, err := holder.Renew(t.Context(), 0)

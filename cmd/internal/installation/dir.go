@@ -236,7 +236,8 @@ func (s *Dir) Remember(world, display, url string) error {
 	return nil
 }
 
-// startLimit bounds the wait for a program that a process was starting when it was killed.
+// startLimit bounds the wait for a program that a process was starting when it was killed. A
+// holder whose process can't be seen from here, in another container, is refused after it.
 const startLimit = 2 * time.Second
 
 // lockBoth takes both locks. Those of a process that is gone are waited for: a program
@@ -260,10 +261,12 @@ func (s *Dir) tryBoth(f *os.File) (self *os.File, free bool) {
 	}
 	self, err := os.Open(s.Path)
 	if err != nil {
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		return nil, false
 	}
 	if err := unix.Flock(int(self.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		_ = self.Close() // nothing is buffered
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		return nil, false
 	}
 	return self, true

@@ -101,10 +101,8 @@ func TestStateDir_HolderWasKilled(t *testing.T) {
 	one, err := OpenDir(path, true)
 	must(t, err)
 	must(t, one.take(Use{Server: true}))
-	dead := exec.CommandContext(t.Context(), "true")
-	must(t, dead.Run())
 	u := one.LastUse()
-	u.PID = dead.Process.Pid
+	u.PID = deadPID(t)
 	must(t, writeUse(one.lock, u))
 	released := time.AfterFunc(startLimit/10, one.release)
 	defer released.Stop()
@@ -112,6 +110,23 @@ func TestStateDir_HolderWasKilled(t *testing.T) {
 	must(t, err)
 	must(t, two.take(Use{}))
 	two.release()
+}
+
+// TestStateDir_IsGone: only of a process that isn't there is anything waited for.
+func TestStateDir_IsGone(t *testing.T) {
+	for pid, want := range map[int]bool{0: false, os.Getpid(): false, 1: false, deadPID(t): true} {
+		if isGone(pid) != want {
+			t.Errorf("process %d: %v", pid, !want)
+		}
+	}
+}
+
+// deadPID is the id of a process that has ended.
+func deadPID(t *testing.T) int {
+	t.Helper()
+	dead := exec.CommandContext(t.Context(), "true")
+	must(t, dead.Run())
+	return dead.Process.Pid
 }
 
 func TestStateDir_RefusesOthers(t *testing.T) {

@@ -76,9 +76,9 @@ func TestGitLab_Tries(t *testing.T) {
 	}
 }
 
-// TestGitLab_Developer: who can't make hooks says what to do by hand and goes on;
+// TestGitLab_SetupByADeveloper: who can't make hooks says what to do by hand and goes on;
 // a Maintainer's token, given beside, makes them and isn't kept.
-func TestGitLab_Developer(t *testing.T) {
+func TestGitLab_SetupByADeveloper(t *testing.T) {
 	l := newLab(t, gitlabtest.Options{}, gitlabtest.Developer)
 	said := l.run()
 	for _, word := range []string{l.URL + "/acme/tools/shop/-/hooks", l.listener.URL + "/hooks/gitlab", "gitlab-hook-acme-tools-shop.secret", "Merge request events", "--maintainer-token-file"} {

@@ -9,9 +9,9 @@ import (
 	"github.com/writbot/writ/cmd/internal/problem"
 )
 
-// TestResolve: --resolve gives a host the address that it names, leaves all other hosts to
+// TestResolve_GivenAddresses: --resolve gives a host the address that it names, leaves all other hosts to
 // who looked them up before, and refuses what is no address by the host's name.
-func TestResolve(t *testing.T) {
+func TestResolve_GivenAddresses(t *testing.T) {
 	proc := &Process{}
 	var p *problem.Error
 	if err := proc.Resolve(map[string]string{"models.example": "localhost"}); !errors.As(err, &p) || p.Exit != problem.ExitUsage || !strings.Contains(err.Error(), `no address for "models.example"`) || proc.Resolver != nil {

@@ -44,9 +44,9 @@ const startLimit = 2 * time.Minute
 func Start(t testing.TB) *Emulator {
 	t.Helper()
 	dir := Tools(t)
-	here, err := here()
+	at, err := here()
 	must(t, err)
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node(t, dir), filepath.Join(here, "emulator.mjs"), filepath.Join(dir, "node_modules", "emulate", "dist"))
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node(t, dir), filepath.Join(at, "emulator.mjs"), filepath.Join(dir, "node_modules", "emulate", "dist"))
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
@@ -97,11 +97,11 @@ func Tools(t testing.TB) string {
 }
 
 func toolsDir() (string, error) {
-	here, err := here()
+	at, err := here()
 	if err != nil {
 		return "", err
 	}
-	lock, err := os.ReadFile(filepath.Join(here, "..", "..", "..", ".ci", "npm", "package-lock.json"))
+	lock, err := os.ReadFile(filepath.Join(at, "..", "..", "..", ".ci", "npm", "package-lock.json"))
 	if err != nil {
 		return "", err
 	}

@@ -73,8 +73,8 @@ func (p *place) file(t *testing.T) {
 	}
 }
 
-// TestStrict: what GitLab doesn't publish is refused, and complained of.
-func TestStrict(t *testing.T) {
+// TestStrict_LikeGitLab: what GitLab doesn't publish is refused, and complained of.
+func TestStrict_LikeGitLab(t *testing.T) {
 	p := newPlace(t, Options{})
 	p.file(t)
 	for path, body := range map[string]map[string]any{
