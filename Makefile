@@ -115,7 +115,7 @@ endef
 .PHONY: test
 test: setup ## vet, then every test: one in six by lot under the race detector, of packages that start goroutines
 	go vet $(PKG)
-	{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)),$(EVERY),CGO_ENABLED=1 $(GO_TEST) $(RACE) $(PKG)) || failed=1; exit $$failed; \
+	@{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)),$(EVERY),CGO_ENABLED=1 $(GO_TEST) $(RACE) $(PKG)) || failed=1; exit $$failed; \
 	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 .PHONY: race
