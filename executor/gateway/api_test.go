@@ -465,8 +465,13 @@ func TestTree_CutText(t *testing.T) {
 	}
 }
 
-// TestTree_NameTwice: a body in which a name would have two meanings isn't sent.
+// TestTree_NameTwice: a body in which a name has two meanings is neither read nor sent.
 func TestTree_NameTwice(t *testing.T) {
+	for _, body := range []string{`{"model":"a","model":"b"}`, `[{"a":{"b":1,"\u0062":2}}]`} {
+		if v, err := readTree([]byte(body)); err == nil {
+			t.Errorf("%s is read as %v", body, v)
+		}
+	}
 	if got, err := writeTree(object{{"model", "a"}, {"model", "b"}}); err == nil {
 		t.Errorf("%q is written", got)
 	}
