@@ -112,10 +112,13 @@ func lookedAt(t *testing.T, p *serverPlace, change string, denied ...string) (*u
 		if _, err = r.FindChange(ctx, p.Repo, branch, ""); !forge.IsReason(err, forge.NotFound) {
 			t.Fatal(err)
 		}
-	case openChange, unreadChange, unheardChange:
+	case openChange, closedChange, unreadChange, unheardChange:
 		gittest.Commit(t, p.Store.GitDir(p.Repo.ID), "refs/heads/"+branch, "refs/heads/main", map[string]string{"x": "y"})
-		_, err = p.Store.As(p.Bot).OpenChange(ctx, p.Repo, forge.Change{Title: "Say hello", Head: branch, Base: "main"})
+		opened, err := p.Store.As(p.Bot).OpenChange(ctx, p.Repo, forge.Change{Title: "Say hello", Head: branch, Base: "main"})
 		must(t, err)
+		if change == closedChange {
+			must(t, p.Maintainer.CloseChange(ctx, p.Repo, opened.Number))
+		}
 		if change == unreadChange {
 			break
 		}
@@ -134,7 +137,7 @@ func lookedAt(t *testing.T, p *serverPlace, change string, denied ...string) (*u
 }
 
 // What a look found of a change.
-const noChange, missingChange, openChange, unreadChange, unheardChange = "none", "missing", "open", "unread", "unheard"
+const noChange, missingChange, openChange, closedChange, unreadChange, unheardChange = "none", "missing", "open", "closed", "unread", "unheard"
 
 // What a look asks of a change.
 const toFind, toReview = "find a change", "read what was said of a change"
@@ -156,11 +159,16 @@ func TestRestful_CountsItsRequests(t *testing.T) {
 }
 
 // TestRestful_WhatWasUnreadIsLookedAt: what a look could not read it doesn't know, so that
-// the task doesn't rest.
+// the task doesn't rest: not where the change's branch is gone, nor where the change is closed.
 func TestRestful_WhatWasUnreadIsLookedAt(t *testing.T) {
 	for _, denied := range []string{toFind, toReview} {
 		p := newServerPlace(t)
-		r, _, repo, n := lookedAt(t, p, openChange, denied)
+		change := openChange
+		if denied == toReview {
+			change = closedChange
+		}
+		r, _, repo, n := lookedAt(t, p, change, denied)
+		gittest.Git(t, p.Store.GitDir(p.Repo.ID), "update-ref", "-d", fmt.Sprintf("refs/heads/writ/change/%d", n))
 		if r.rests(t.Context(), repo, installation.StateRef("", n), n) {
 			t.Errorf("the look was denied to %s, and the task rests", denied)
 		}
