@@ -10,6 +10,7 @@ import (
 
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/forgetest"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
@@ -359,19 +360,33 @@ func TestL9_FalseClose(t *testing.T) {
 // close, nothing is closed.
 func TestE2_HeadIsReadBeforeTheClose(t *testing.T) {
 	t.Parallel()
-	f := newTold(t, nil)
 	moved := false
-	f.place.wrap = func(r Repo) Repo { return r }
-	f.scene.Bot.After(forgetest.On(forgetest.AddLabel), forgetest.Always, func(forgetest.Call) {
-		if i := f.forgeIssue(); !moved && slices.Contains(i.Labels, kernel.LabelCompleted) {
-			moved = true
-			gittest.Commit(t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "y"})
+	f := newTold(t, func(f *forged) {
+		f.place.wrap = func(r Repo) Repo {
+			return read{r, func() {
+				if !moved && slices.Contains(f.forgeIssue().Labels, kernel.LabelCompleted) { // the close is next
+					moved = true
+					gittest.Commit(t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "y"})
+				}
+			}}
 		}
 	})
 	f.drive()
 	if n := f.acts(f.scene.Robot, forge.EventClosed); !moved || n != 0 {
 		t.Errorf("HEAD moved: %v, closed %d times", moved, n)
 	}
+}
+
+// read does something each time that refs were read.
+type read struct {
+	Repo
+	after func()
+}
+
+func (r read) Refs(ctx context.Context, names ...string) (git.Refs, error) {
+	refs, err := r.Repo.Refs(ctx, names...)
+	r.after()
+	return refs, err
 }
 
 // TestK8_BlockedAlertsOnce: those whom the contract names are told once, whatever
