@@ -178,7 +178,7 @@ agents-smoke: setup-run ## each of the published agents does one task, and hosti
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
 
-# All of them take an hour or two: each runs a test of its own. A whole run
+# All of them take some hours: each runs a test of its own. A whole run
 # belongs before a release, and a package's (make mutants PKG=./kernel/...)
 # before a defence in it is changed. CI tries those that a change touches.
 .PHONY: mutants

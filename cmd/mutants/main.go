@@ -158,14 +158,14 @@ func tryAll(ctx context.Context, mutants []mutant, o options, try tryFunc, stdou
 	return killed == tried, ctx.Err()
 }
 
-// runAll gives the verdicts as they come. What the time cuts short has none.
-func runAll(ctx context.Context, mutants []mutant, workers int, try tryFunc) <-chan verdict {
+// runAll gives what becomes of the mutants as it comes. What the time cuts short isn't given.
+func runAll[T any](ctx context.Context, mutants []mutant, workers int, try func(context.Context, mutant) T) <-chan T {
 	queue := make(chan mutant, len(mutants))
 	for _, m := range mutants {
 		queue <- m
 	}
 	close(queue)
-	verdicts := make(chan verdict)
+	verdicts := make(chan T)
 	var wg sync.WaitGroup
 	for range min(max(workers, 1), len(mutants)) {
 		wg.Go(func() {

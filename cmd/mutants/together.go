@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 const (
@@ -51,24 +50,16 @@ func putTogether(ctx context.Context, top, dir string, mutants []mutant, workers
 	}
 	t := &together{has: map[string]bool{}}
 	byFile := map[string][]copied{}
-	var mu sync.Mutex // of byFile
-	for v := range runAll(ctx, mutants, workers, func(_ context.Context, m mutant) verdict {
+	for copies := range runAll(ctx, mutants, workers, func(_ context.Context, m mutant) map[string][]copied {
 		found, err := m.copies(top, byDir)
-		if err == nil {
-			err = m.compiles(top, byDir)
+		if err != nil || m.compiles(top, byDir) != nil {
+			return nil
 		}
-		if err != nil {
-			return verdict{mutant: m}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for file, copies := range found {
-			byFile[file] = append(byFile[file], copies...)
-		}
-		return verdict{mutant: m, killed: true}
+		return found
 	}) {
-		if v.killed {
-			t.has[v.mutant.name] = true
+		for file, list := range copies {
+			byFile[file] = append(byFile[file], list...)
+			t.has[list[0].mutant] = true
 		}
 	}
 	texts := map[string]string{}

@@ -39,7 +39,6 @@ type bench struct {
 	top, dir string // the repository and a directory for what is built
 	together *together
 	stderr   io.Writer
-	told     sync.Once // of mutants that don't compile together
 	mu       sync.Mutex
 	once     map[any]func() (string, error)
 }
@@ -75,9 +74,6 @@ func (b *bench) try(ctx context.Context, m mutant) verdict {
 func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string {
 	binary, err := b.binary(ctx, t, b.together.overlay)
 	if err != nil {
-		b.told.Do(func() {
-			fmt.Fprintf(b.stderr, "mutants: built by itself is each of ./%s, for together they don't compile: %v\n", t.pkg, err)
-		})
 		return ""
 	}
 	test := func(mutant string) (string, error) {
@@ -201,6 +197,9 @@ func (b *bench) binary(ctx context.Context, t testRun, overlay string) (string, 
 		cmd := exec.CommandContext(ctx, "go", append(args, "./"+t.pkg)...)
 		cmd.Dir, cmd.Env = b.top, append(os.Environ(), "CGO_ENABLED="+t.cgo())
 		_, err = run(cmd)
+		if err != nil && overlay != "" && ctx.Err() == nil {
+			fmt.Fprintf(b.stderr, "mutants: built by itself is each of ./%s, for together they don't compile: %v\n", t.pkg, err)
+		}
 		return to, err
 	})
 }
