@@ -36,6 +36,10 @@
 // the race detector; what a test shows by a process that doesn't get its environment; and
 // what wasn't noticed: what survives there, too, is a survivor.
 //
+// A mutant may hang, where a deadline or a kill is what it takes out. It is ended, and
+// counts as noticed, half a minute and five times what its test takes without it after its
+// start, or three minutes at most.
+//
 // The tree stays as it is: the go command gets an overlay (go help build, -overlay), by
 // GOFLAGS, so that a program which a test builds has the mutant in it too. A
 // test that reads the sources of its own package embeds them, which the overlay

@@ -19,10 +19,12 @@ import (
 )
 
 const (
-	// testTimeout ends a mutant that hangs. Taking out a deadline or a kill is
-	// such a mutant, so a test that runs into it counts as failed. The slowest
-	// single case takes some twenty seconds on two busy cores.
+	// testTimeout ends a test that hangs without any mutant.
 	testTimeout = 3 * time.Minute
+	// A mutant that hangs ends after hangs and slower times what its test takes without
+	// it. Taking out a deadline or a kill is such a mutant, so a test that runs into it
+	// counts as failed. The program that a test starts may have to be built first.
+	hangs, slower = 30 * time.Second, 5
 	// waitDelay is how long a killed go command may keep its pipes open.
 	waitDelay = 5 * time.Second
 )
@@ -76,19 +78,29 @@ func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string 
 	if err != nil {
 		return ""
 	}
-	test := func(mutant string) (string, error) {
-		cmd := b.command(ctx, t, binary)
+	test := func(mutant, limit string) (string, error) {
+		cmd := b.command(ctx, t, binary, limit)
 		cmd.Env = append(withOverlay(b.together.overlay), variable+"="+mutant)
 		return run(cmd)
 	}
-	if _, err := b.do([2]any{t, b.together}, func() (string, error) { return test("") }); err != nil {
+	limit, err := b.do([2]any{t, b.together}, func() (string, error) {
+		begin := time.Now()
+		_, err := test("", testTimeout.String())
+		return limitAfter(begin), err
+	})
+	if err != nil {
 		return ""
 	}
-	out, err := test(name)
+	out, err := test(name, limit)
 	if err == nil || ctx.Err() != nil {
 		return ""
 	}
 	return noticed(out)
+}
+
+// limitAfter is how long a mutant may take whose test took the time since begin.
+func limitAfter(begin time.Time) string {
+	return min(testTimeout, hangs+slower*time.Since(begin)).String()
 }
 
 // noticed says how a test that ended with this output failed.
@@ -118,10 +130,11 @@ func (b *bench) tryAlone(ctx context.Context, m mutant) verdict {
 	if err != nil {
 		return verdict{mutant: m, detail: err.Error()}
 	}
-	if _, err := b.do(m.test, func() (string, error) { return "", b.baseline(ctx, m.test) }); err != nil {
+	limit, err := b.do(m.test, func() (string, error) { return b.baseline(ctx, m.test) })
+	if err != nil {
 		return verdict{mutant: m, detail: err.Error()}
 	}
-	out, err := b.goTest(ctx, m.test, m.test.pattern, overlay)
+	out, err := b.goTest(ctx, m.test, m.test.pattern, limit, overlay)
 	switch {
 	case ctx.Err() != nil:
 		return verdict{mutant: m, detail: "interrupted"}
@@ -133,15 +146,15 @@ func (b *bench) tryAlone(ctx context.Context, m mutant) verdict {
 		return verdict{mutant: m, killed: true, detail: noticed(out)}
 	}
 	// TestMain may build a program; that it can't proves nothing either.
-	if _, err := b.goTest(ctx, m.test, "^$", overlay); err != nil {
+	if _, err := b.goTest(ctx, m.test, "^$", limit, overlay); err != nil {
 		return verdict{mutant: m, detail: "doesn't run even without a test: " + err.Error()}
 	}
 	return verdict{mutant: m, killed: true, detail: "test process died"}
 }
 
 // goTest runs go test over an overlay. Its output comes back whether it passed or not.
-func (b *bench) goTest(ctx context.Context, t testRun, pattern, overlay string) (string, error) {
-	args := []string{"test", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-v", "-run", pattern}
+func (b *bench) goTest(ctx context.Context, t testRun, pattern, limit, overlay string) (string, error) {
+	args := []string{"test", "-count=1", "-vet=off", "-timeout", limit, "-v", "-run", pattern}
 	cmd := exec.CommandContext(ctx, "go", append(t.raceFlag(args), "./"+t.pkg)...)
 	cmd.Dir = b.top
 	cmd.Env = append(withOverlay(overlay), treetest.Variable+"="+overlay, "CGO_ENABLED="+t.cgo())
@@ -155,25 +168,26 @@ func withOverlay(overlay string) []string {
 }
 
 // baseline runs a test without any mutant: one that fails anyway, and a pattern
-// that names none, would kill every mutant.
-func (b *bench) baseline(ctx context.Context, t testRun) error {
+// that names none, would kill every mutant. It gives how long these may take.
+func (b *bench) baseline(ctx context.Context, t testRun) (limit string, err error) {
 	binary, err := b.binary(ctx, t, "")
 	if err != nil {
-		return fmt.Errorf("%s doesn't compile without any mutant: %w", t, err)
+		return "", fmt.Errorf("%s doesn't compile without any mutant: %w", t, err)
 	}
-	out, err := run(b.command(ctx, t, binary))
+	begin := time.Now()
+	out, err := run(b.command(ctx, t, binary, testTimeout.String()))
 	if err != nil {
-		return fmt.Errorf("%s fails without any mutant: %w", t, err)
+		return "", fmt.Errorf("%s fails without any mutant: %w", t, err)
 	}
 	if !strings.Contains(out, "--- PASS: ") {
-		return fmt.Errorf("%s names no test that passes", t)
+		return "", fmt.Errorf("%s names no test that passes", t)
 	}
-	return nil
+	return limitAfter(begin), nil
 }
 
 // command runs a test in a package's built tests.
-func (b *bench) command(ctx context.Context, t testRun, binary string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout", testTimeout.String(), "-test.run", t.pattern)
+func (b *bench) command(ctx context.Context, t testRun, binary, limit string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout", limit, "-test.run", t.pattern)
 	cmd.Dir = filepath.Join(b.top, filepath.FromSlash(t.pkg))
 	return cmd
 }
