@@ -83,7 +83,11 @@ func TestI4_ReactionRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newTold(t, nil)
 			f.scene.Bot.Fail(forgetest.On(forgetest.ReactToIssue), forgetest.Always, fault)
-			f.wants(f.drive(), kernel.StandFinal)
+			st := f.drive()
+			f.wants(st, kernel.StandFinal)
+			if st.Ended() != (name == "refused") {
+				t.Errorf("it has ended: %v, and looks again at %d", st.Ended(), st.Wake)
+			}
 			f.shows("task 1 completed", kernel.LabelCompleted, false)
 			if n := len(f.scene.Bot.Calls(forgetest.On(forgetest.ReactToIssue))); n != 1 {
 				t.Errorf("it was asked for %d times", n)
@@ -203,7 +207,9 @@ func revisionWaits(t *testing.T, terms, ends, label string, open bool) {
 	was, run := f.ref(changeRef), f.trailer("writ-run-id")
 	f.says(f.scene.Owner, "/writ fix")
 	f.clock.advance(queuedAfter)
-	f.crowdedDrive(&full, &why)
+	if st := f.crowdedDrive(&full, &why); st.Ended() {
+		t.Error("a task whose revision waits for room has ended")
+	}
 	body := f.marked("task")[0].Body
 	if !strings.Contains(body, "is verified, and what was asked of its change waits for its turn ([") || !strings.Contains(body, why+" That starts by itself") {
 		t.Errorf("it says %s", body)
@@ -221,6 +227,9 @@ func revisionWaits(t *testing.T, terms, ends, label string, open bool) {
 	f.later()
 	f.revisedOn(was, run, "hello, world\n")
 	f.shows(ends, label, open)
+	if st := f.crowdedDrive(&full, &why); st.Ended() == open {
+		t.Errorf("it has ended: %v, and looks again at %d", st.Ended(), st.Wake)
+	}
 }
 
 // TestX8_TriedAgainInSilence: a further attempt for the same act waits for room without a

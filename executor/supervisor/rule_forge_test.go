@@ -76,6 +76,7 @@ func TestG6_PeopleAndTheRule(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			f := newTold(t, nil)
 			f.toRule()
+			run := f.trailer(kernel.TrailerRun)
 			gittest.Hook(t, f.bare, "pre-receive", "exit 0")
 			f.comment(f.scene.Owner, c.says)
 			for range 30 {
@@ -86,6 +87,9 @@ func TestG6_PeopleAndTheRule(t *testing.T) {
 			}
 			if f.started() != c.builds || f.trailer("aynig-state") != c.state || f.trailer("writ-attempt") != "1" {
 				t.Errorf("%d builds, HEAD is %s, attempt %s", f.started(), f.trailer("aynig-state"), f.trailer("writ-attempt"))
+			}
+			if same := f.trailer(kernel.TrailerRun) == run; same != (c.builds == 1) {
+				t.Errorf("HEAD is of the run that waited: %v", same)
 			}
 			if c.state == "completed" {
 				f.verify(stateRef)

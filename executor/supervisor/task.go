@@ -375,9 +375,11 @@ type Status struct {
 	noBase   bool // the issue was told only that the base branch isn't there
 }
 
-// Queued reports whether something would be claimed if there were room for it: of a task
-// that is final, a refresh or a revision of its work. Whoever drives it comes back.
-func (st Status) Queued() bool { return st.queued.is }
+// Ended reports whether a task rests until something is done to it. One that is final may
+// have something due later, or have no room for a refresh or a revision of its work.
+func (st Status) Ended() bool {
+	return st.Decision.Standing == kernel.StandFinal && st.Wake == 0 && !st.queued.is
+}
 
 // Tick is one request: observe, decide, record, act, take the outcome. An error
 // means that no request came about (something outside can't be read; the tick

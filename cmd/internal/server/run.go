@@ -85,7 +85,7 @@ func (s *server) driveTask(ctx context.Context, j *scheduler.Job) (scheduler.Res
 	s.metrics.lease(key, false)
 	span.SetAttributes(tracing.Outcome.String(string(st.Decision.Standing)), tracing.Run.String(s.runs.run(key)))
 	r := scheduler.Result{Outcome: string(st.Decision.Standing), RunID: s.runs.run(key), Next: st.Wake}
-	r.Ended = err == nil && st.Decision.Standing == kernel.StandFinal && st.Wake == 0 && !st.Queued()
+	r.Ended = err == nil && st.Ended()
 	w.unchanged.end(j.Key().Task, r.Ended, st.Facts.Head.OID)
 	switch {
 	case w.life.ctx.Err() != nil && asked.Err() == nil: // handed over, as in a shutdown
