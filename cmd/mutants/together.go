@@ -18,10 +18,32 @@ const (
 	variable = "WRIT_MUTANT"
 	// switchFile is added to each package that has some.
 	switchFile = "zz_writ_mutant.go"
-	// A process that isn't told doesn't know what the one that started it is, so that
-	// together they would show nothing.
-	switchText = "package %s\n\nimport writOS \"os\"\n\nvar writMutant = func() string {\n\tname, told := writOS.LookupEnv(%q)\n" +
-		"\tif !told {\n\t\tpanic(\"which mutant it has is not told\")\n\t}\n\treturn name\n}()\n"
+	// A process that is started without the variable has the mutant of the one that
+	// started it: two different ones would show nothing. Where none of those above it is
+	// told, it ends.
+	switchText = `package %s
+
+import (
+	writBytes "bytes"
+	writOS "os"
+)
+
+var writMutant = func() string {
+	for pid := "self"; ; {
+		environ, err := writOS.ReadFile("/proc/" + pid + "/environ")
+		if err != nil {
+			panic("which mutant it has is not told: " + err.Error())
+		}
+		for v := range writBytes.SplitSeq(environ, []byte{0}) {
+			if name, told := writBytes.CutPrefix(v, []byte(%q)); told {
+				return string(name)
+			}
+		}
+		stat, _ := writOS.ReadFile("/proc/" + pid + "/stat")
+		pid = string(writBytes.Fields(stat[writBytes.LastIndexByte(stat, ')')+1:])[1])
+	}
+}()
+`
 )
 
 // together is a set of mutants that are compiled into one program. A function that some
@@ -73,7 +95,7 @@ func putTogether(ctx context.Context, top, dir string, mutants []mutant, workers
 		if texts[file], err = c.dispatch(file, copies); err != nil {
 			return nil, err
 		}
-		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable)
+		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable+"=")
 	}
 	t.overlay, err = writeOverlay(top, dir, texts)
 	return t, errors.Join(err, ctx.Err())
