@@ -30,11 +30,12 @@
 // # Runs
 //
 // The mutants of a package's table are compiled together where they can be: a function
-// that some of them change calls the copy of the one that the environment names, so that
-// the tests are built once. A process that a test starts without that environment has the
-// mutant of its parent. Built by itself is what changes more than the bodies of functions,
-// an init function, or one that recovers or looks at its callers; what asks for the race
-// detector; and what wasn't noticed: what survives there, too, is a survivor.
+// that some of them change calls the copy of the one that the environment names, or the
+// end of the program's own file, so that the tests are built once. Built by itself is what
+// changes more than the bodies of functions, an init function, or one that recovers or
+// looks at its callers; what asks for the race detector; what a test shows by a process
+// that is told neither way; and what wasn't noticed: what survives there, too, is a
+// survivor.
 //
 // A mutant may hang, where a deadline or a kill is what it takes out. It is ended, and
 // counts as noticed, half a minute and five times what its test takes without it after its

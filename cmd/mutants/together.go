@@ -18,30 +18,32 @@ const (
 	variable = "WRIT_MUTANT"
 	// switchFile is added to each package that has some.
 	switchFile = "zz_writ_mutant.go"
-	// A process that is started without the variable has the mutant of the one that
-	// started it: two different ones would show nothing. Where none of those above it is
-	// told, it ends.
+	// What a program starts may not get its environment, so that the end of its file says
+	// it as well. A process that isn't told either way may be a child of one that has
+	// another mutant, so that together they would show nothing: it ends.
 	switchText = `package %s
 
 import (
-	writBytes "bytes"
 	writOS "os"
+	writStrings "strings"
 )
 
 var writMutant = func() string {
-	for pid := "self"; ; {
-		environ, err := writOS.ReadFile("/proc/" + pid + "/environ")
-		if err != nil {
-			panic("which mutant it has is not told: " + err.Error())
-		}
-		for v := range writBytes.SplitSeq(environ, []byte{0}) {
-			if name, told := writBytes.CutPrefix(v, []byte(%q)); told {
-				return string(name)
-			}
-		}
-		stat, _ := writOS.ReadFile("/proc/" + pid + "/stat")
-		pid = string(writBytes.Fields(stat[writBytes.LastIndexByte(stat, ')')+1:])[1])
+	const variable = %q
+	if name, told := writOS.LookupEnv(variable); told {
+		return name
 	}
+	end := make([]byte, 256)
+	if file, err := writOS.Open("/proc/self/exe"); err == nil {
+		info, _ := file.Stat()
+		_, _ = file.ReadAt(end, info.Size()-int64(len(end)))
+		_ = file.Close()
+	}
+	_, name, told := writStrings.Cut(string(end), "\x00"+variable+"=")
+	if !told {
+		panic("which mutant it has is not told")
+	}
+	return name
 }()
 `
 )
@@ -95,7 +97,7 @@ func putTogether(ctx context.Context, top, dir string, mutants []mutant, workers
 		if texts[file], err = c.dispatch(file, copies); err != nil {
 			return nil, err
 		}
-		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable+"=")
+		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable)
 	}
 	t.overlay, err = writeOverlay(top, dir, texts)
 	return t, errors.Join(err, ctx.Err())

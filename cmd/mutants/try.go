@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,7 +80,12 @@ func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string 
 		return ""
 	}
 	test := func(mutant, limit string) (string, error) {
-		cmd := b.command(ctx, t, binary, limit)
+		own, err := tellAtEnd(binary, mutant)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = os.Remove(own) }()
+		cmd := b.command(ctx, t, own, limit)
 		cmd.Env = append(withOverlay(b.together.overlay), variable+"="+mutant)
 		return run(cmd)
 	}
@@ -96,6 +102,21 @@ func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string 
 		return ""
 	}
 	return noticed(out)
+}
+
+// tellAtEnd copies a program, which has the mutant in whatever process runs the copy.
+func tellAtEnd(binary, mutant string) (own string, err error) {
+	from, err := os.Open(binary)
+	if err != nil {
+		return "", err
+	}
+	to, err := os.CreateTemp(filepath.Dir(binary), "*.test")
+	if err != nil {
+		return "", errors.Join(err, from.Close())
+	}
+	_, err = io.Copy(to, from)
+	_, err2 := to.WriteString("\x00" + variable + "=" + mutant)
+	return to.Name(), errors.Join(err, err2, to.Chmod(0o755), to.Close(), from.Close())
 }
 
 // limitAfter is how long a mutant may take whose test took the time since begin.
