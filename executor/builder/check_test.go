@@ -75,10 +75,16 @@ func TestT59_IgnoredFileIsAbsent(t *testing.T) {
 	}
 }
 
-// TestCheck_FreshTreeEachRun has checks that would see each other's traces.
+// TestCheck_FreshTreeEachRun has checks that would see each other's traces, above layers and
+// in workspaces that are laid out whole, and ahead.
 func TestCheck_FreshTreeEachRun(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	t.Run("above layers", func(t *testing.T) { checkTraces(t, newBed(t)) })
+	t.Run("laid out", func(t *testing.T) { checkTraces(t, newBed(t, func(c *Config) { c.Layers = Layers{} })) })
+}
+
+func checkTraces(t *testing.T, b *bed) {
+	t.Helper()
 	trace := shCheck("trace", "test ! -e trace && test ! -e /tmp/trace && test ! -e ~/trace && echo x > trace && echo x > /tmp/trace && echo x > ~/trace && echo x > calc/add.go")
 	trace.Repeat = 3
 	c := b.check(changed(b), trace, shCheck("another", "test ! -e trace && ./check.sh"))

@@ -57,7 +57,7 @@ func TestCheck_LackedByTheChangeAlone(t *testing.T) {
 		"./new-script.sh",
 		"/workspace/new-script.sh",
 		"echo 'lookup localhost: no such host'; exit 1",
-		"no-such-lint; test -e calc/new && exit 3 || exit 4",
+		`echo 'exec: "no-such-lint": executable file not found in $PATH'; test -e calc/new && exit 3 || exit 4`,
 	} {
 		out := b.check(changed(b), shCheck("c", text))
 		if c := out.Run.Checks[0]; c.Passed || c.Lacks != nil || words(out.Violations) != "execution.check.failed" {
