@@ -421,14 +421,20 @@ func TestL12_RetryCommand(t *testing.T) {
 	f.comment(f.scene.Owner, "/writ run")
 	f.wants(f.tick(), kernel.StandWaiting, kernel.CodeLockViolation)
 	f.comment(f.scene.Owner, "/writ retry")
-	f.exec.hold = false
-	f.until(kernel.StandFinal)
+	newer := f.says(f.scene.Owner, "/writ retry")
+	f.reach(kernel.ActionDispatch)
 	act := body[kernel.OperatorAct](f.bench, kernel.KindOperatorAct)
 	if act.Act != kernel.ActResume || act.Head != foreign || !strings.HasSuffix(act.Actor, ":ana") || act.ActID == "" {
 		t.Errorf("recorded %+v", act)
 	}
 	gittest.Commit(t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "z"})
+	f.wants(f.tick(), kernel.StandAbandoned, kernel.CodeLockViolation)
 	f.wants(f.tick(), kernel.StandWaiting, kernel.CodeLockViolation) // that retry is spent
+	must(t, f.scene.Owner.DeleteComment(t.Context(), f.scene.Repo, newer))
+	f.wants(f.tick(), kernel.StandWaiting, kernel.CodeLockViolation) // and so is each that came before it
+	f.comment(f.scene.Owner, "/writ retry")
+	f.exec.hold = false
+	f.until(kernel.StandFinal)
 }
 
 // TestK8_RetryAfterBlocked: a person's act after the task was blocked begins
