@@ -30,18 +30,18 @@ CASES_IN     ?=
 # is not seen. RACE=-race checks everything.
 UNRACED      := modernc.org/... crypto/internal/fips140/... compress/... hash/... regexp/... go.yaml.in/... github.com/pjbgf/...
 RACE         ?= -race $(UNRACED:%=-gcflags=%=-race=false)
-# TEST_FLAGS and PKG narrow a run by hand, which is under the race detector then: make test PKG=./kernel/... TEST_FLAGS='-run L2'
+# TEST_FLAGS and PKG narrow a run by hand: make race PKG=./kernel/... TEST_FLAGS='-run L2'
 TEST_FLAGS   ?=
 PKG          ?= ./...
 # One package more than there are processors is tested at a time, since some wait.
 GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json)
 # The race detector makes five times of a test's time, and finds only what goroutines
-# of one process do to each other. So of the packages that start some, one in RACE_ROOMS is
-# drawn by lot, and of its tests one in RACE_OF, to run under it; the others run without it
-# (make race draws all). LOT decides, and is printed, so that a failure can be had again:
-# make test LOT=…
-RACE_ROOMS   ?= 3
-RACE_OF      ?= 2
+# of one process do to each other. So CI draws, of the packages that start some, one in
+# RACE_ROOMS by lot, and of its tests one in RACE_OF, to run under it a second time (make race
+# draws all). LOT decides, and is printed, so that a failure can be had again:
+# make race-lot LOT=…
+RACE_ROOMS   := 3
+RACE_OF      := 2
 ifeq ($(origin LOT),undefined)
 LOT          := $(shell date -u +%Y%m%d%H)
 endif
@@ -76,10 +76,6 @@ lot           = awk '{ s = "$(LOT)" $$0; h = 7; for (i = 1; i <= length(s); i++)
 # tests_in are the names of the tests in the packages that it is given. One that a package has,
 # too, which isn't drawn is in no lot.
 tests_in      = sed 's|.*|ls &/*_test.go 2> /dev/null|' | sh | xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u
-# COMPILE_RACED compiles what the race detector needs while the other tests wait, for servers
-# above all. A test that can't be compiled is told of by its own run.
-COMPILE_RACED = nice -n 19 env CGO_ENABLED=1 go list -export -test -deps $(RACE) $$rooms $(call dirs_of,$(SAMPLE)) > /dev/null 2>&1
-
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -98,29 +94,31 @@ setup-run: ## install what writ itself needs: git and bubblewrap
 build: ## build bin/writ, static, with its version
 	go build -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
 
-# EVERY runs every test, those that are drawn under the race detector. Programs that hold
-# little collect garbage more seldom here than by themselves, which is a tenth of their time.
-define EVERY
+# NARROWED is something where a run is narrowed by hand.
+NARROWED      = $(filter-out ./...,$(PKG) $(TEST_FLAGS))
+
+# Programs that hold little collect garbage more seldom here than by themselves, which is a
+# tenth of their time. Two hundred tasks at once are for make limits.
+.PHONY: test
+test: setup ## every test
+	@GOGC=400 $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) $(if $(NARROWED),$(PKG),-skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%) $(RACED)) \
+	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
+
+define DRAWN
 rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS)) || true); \
 others=$$(printf '%s\n' $(PLAIN:%=./%) $(RACED) | sort -u | grep -vxF "$$rooms" || true); \
 drawn=$$(echo "$$rooms" | $(tests_in) | grep -vE '$(WHOLE)|^TestMain$$' | grep -vxF -f <(echo "$$others" | $(tests_in)) | $(call lot,$(RACE_OF)) | paste -sd '|' || true); \
 echo "under the race detector, by LOT=$(LOT): one test in $(RACE_OF) of" $$rooms >&2; \
-$(COMPILE_RACED) & trap "kill $$! 2> /dev/null || true" EXIT; \
-GOGC=400 $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip "^($$drawn|TestF4_TwoHundredTasks)$$" $(PLAIN:%=./%) $(RACED) || failed=1; \
-export CGO_ENABLED=1; \
-$(GO_TEST) $(RACE) -run '$(SAMPLE)' $(call dirs_of,$(SAMPLE)) || failed=1; \
-$(GO_TEST) $(RACE) -run "^($$drawn)$$" $$rooms
+$(GO_TEST) $(RACE) -run "^($$drawn)$$|$(SAMPLE)" $$(printf '%s\n' $$rooms $(patsubst %/,%,$(call dirs_of,$(SAMPLE))) | sort -u)
 endef
 
-.PHONY: test
-test: setup ## vet, then every test: one in six by lot under the race detector, of packages that start goroutines
-	go vet $(PKG)
-	@{ failed=0; $(if $(filter ./...,$(PKG)$(TEST_FLAGS)),$(EVERY),CGO_ENABLED=1 $(GO_TEST) $(RACE) $(PKG)) || failed=1; exit $$failed; \
-	} $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
+.PHONY: race-lot
+race-lot: setup ## some tests under the race detector, by lot: one in six of packages that start goroutines
+	@export CGO_ENABLED=1; $(if $(NARROWED),$(GO_TEST) $(RACE) $(PKG),$(DRAWN))
 
 .PHONY: race
-race: ## make test with every test that a lot could draw under the race detector: several times its time
-	$(MAKE) test RACE_ROOMS=1 RACE_OF=1
+race: ## every test under the race detector that a lot could draw: many times the time of make test (PKG= narrows it)
+	$(MAKE) race-lot RACE_ROOMS=1 RACE_OF=1
 
 .PHONY: instruction
 instruction: setup ## what builders are told, held against cmark-gfm on 10,000 generated documents

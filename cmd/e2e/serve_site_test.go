@@ -135,7 +135,7 @@ type server struct {
 // crashing is the program with fault points, which the shipped one doesn't have.
 var crashing = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(program), "crashing")
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-trimpath", "-o", path, "github.com/writbot/writ/cmd/writ")
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/writbot/writ/cmd/writ")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go test -c: %w\n%s", err, out)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRace_PlainStartsNoGoroutine: the packages that make test runs without the race
+// TestRace_PlainStartsNoGoroutine: the packages that no lot draws for the race
 // detector start no goroutine, and their tests don't run beside each other. cmd/e2e alone
 // does: what it tests are processes, and what it runs in its own is in the Makefile's
 // SAMPLE.

@@ -225,7 +225,7 @@ func (b *bench) binary(ctx context.Context, t testRun, overlay string) (string, 
 			return "", err
 		}
 		to := filepath.Join(dir, path.Base(t.pkg)+".test")
-		args := t.raceFlag([]string{"test", "-c", "-vet=off", "-o", to})
+		args := t.raceFlag([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", to})
 		if overlay != "" {
 			args = append(args, "-overlay", overlay)
 		}
