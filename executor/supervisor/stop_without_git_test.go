@@ -298,8 +298,8 @@ func TestP10_StopWhileBothAreAway(t *testing.T) {
 }
 
 // TestP10_StopIsNotForgotten: a stop that was seen takes the approval back for good,
-// also where no run was live: whatever becomes of its comment or of who wrote it, and
-// after a restart. What is approved after it starts.
+// also where no run was live: whatever becomes of its comment or of who wrote it, after a
+// restart, and where no push brought it to HEAD. What is approved after it starts.
 func TestP10_StopIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	for name, undo := range map[string]func(*forged, int64){
@@ -312,9 +312,13 @@ func TestP10_StopIsNotForgotten(t *testing.T) {
 		"deleted": func(f *forged, id int64) { must(t, f.scene.Owner.DeleteComment(t.Context(), f.scene.Repo, id)) },
 		"revoked": func(f *forged, _ int64) { f.scene.Grant(f.scene.Repo, f.scene.Triage.ID, forge.Read) },
 	} {
-		for _, when := range []string{"before the claim", "in the back-off"} {
+		for _, when := range []string{"before the claim", "in the back-off", "while no push is taken"} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				f := newForged(t, func(f *forged) { f.exec.build = failing })
+				server := &denier{moot: true}
+				f := newForged(t, func(f *forged) {
+					f.exec.build = failing
+					f.place.wrap = func(r Repo) Repo { server.Repo = r; return server }
+				})
 				f.scene.Grant(f.scene.Repo, f.scene.Triage.ID, forge.Write)
 				f.label(f.scene.Owner)
 				if when == "in the back-off" {
@@ -324,9 +328,17 @@ func TestP10_StopIsNotForgotten(t *testing.T) {
 				f.clock.advance(1000)
 				k, err := f.scene.Triage.AddComment(t.Context(), f.scene.Repo, 1, "/writ stop")
 				must(t, err)
+				if when == "while no push is taken" {
+					server.says = git.Unable
+				}
 				f.wants(f.tick(), kernel.StandActing, kernel.CodeTaskStopped)
 				f.clock.advance(1000)
 				undo(f, k.ID)
+				if server.says != "" {
+					server.says = ""
+					f.open()
+					f.wants(f.tick(), kernel.StandActing, kernel.CodeTaskStopped)
+				}
 				for range 3 {
 					f.open()
 					f.wants(f.tick(), kernel.StandWaiting)
