@@ -54,6 +54,24 @@ func TestX5_HandedOverAndShown(t *testing.T) {
 	}
 }
 
+// TestX5_HaltedAtTheEnd: a process that is to end just as it halts a task looks at nothing
+// any more, and gives the lease back all the same.
+func TestX5_HaltedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, func(f *forged) { f.exec.hold = true })
+	f.reach(kernel.ActionDispatch)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	d := &drive{task: f.task, o: DriveOptions{Actor: "writ"}, came: make(chan struct{}, 1)}
+	d.take(Act{Kind: kernel.ActHalt, Actor: "local:0:ana", Reason: "enough"})
+	if _, err := d.run(ctx); !errors.Is(err, context.Canceled) || !f.sup.View(1).Halted {
+		t.Errorf("halted %v, %v", f.sup.View(1).Halted, err)
+	}
+	if !f.exec.builds[0].killed || f.trailer("aynig-state") != kernel.HeadStalled {
+		t.Errorf("killed %v, HEAD is %s", f.exec.builds[0].killed, f.trailer("aynig-state"))
+	}
+}
+
 // TestX5_HaltedThoughNothingAnswers: neither git nor the forge keeps a task from being
 // halted.
 func TestX5_HaltedThoughNothingAnswers(t *testing.T) {
