@@ -281,6 +281,7 @@ func TestE2_MergedElsewhere(t *testing.T) {
 			}
 			f.merge("Merge it", map[string]string{"out.txt": "hello\n"})
 			f.wants(f.later(), kernel.StandFinal)
+			f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
 		})
 	}
 	t.Run("and then onto the base", func(t *testing.T) {
@@ -338,6 +339,7 @@ func TestE2_ChangeFromBefore(t *testing.T) {
 			}
 			f.merge("Merge it", map[string]string{"out.txt": "hello\n"})
 			f.wants(f.later(), kernel.StandFinal)
+			f.shows("merged_as_verified: `true`", kernel.LabelCompleted, false)
 		})
 	}
 }
