@@ -89,18 +89,27 @@ func TestA5_HalfAResultToAnother(t *testing.T) {
 	}
 }
 
-// TestA5_HalfAResultComesBack: what nobody has is there again once somebody pushes it.
+// TestA5_HalfAResultComesBack: what nobody has is there again once somebody pushes it: the
+// process that made it, or the one after it.
 func TestA5_HalfAResultComesBack(t *testing.T) {
 	t.Parallel()
-	b := newHalf(t, "", true)
-	other := b.joins(t)
-	other.until(kernel.StandWaiting)
-	b.open()
-	b.redelivers()
-	if st := other.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted {
-		t.Errorf("it stands %s", st.Decision.State)
+	for _, restarted := range []bool{false, true} {
+		b := newHalf(t, "", true)
+		other := b.joins(t)
+		other.until(kernel.StandWaiting)
+		if restarted {
+			b.open()
+		} else {
+			var err error
+			b.task, err = b.sup.Open(t.Context(), 1, b.issue)
+			must(t, err)
+		}
+		b.redelivers()
+		if st := other.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted {
+			t.Errorf("restarted %v, it stands %s", restarted, st.Decision.State)
+		}
+		delivered(t, b.bare)
 	}
-	delivered(t, b.bare)
 }
 
 // TestA5_HalfAResultOnAForge: the same where the issue is on a forge, closed with the result
