@@ -158,6 +158,29 @@ func TestL19_PutBackIsWatched(t *testing.T) {
 	lookedAgain(t, s, w, "the later one was put back", 1)
 }
 
+// TestL14_StrangersLeaseIsWatched: a task that an unlisted writer holds is looked at again
+// once its lease is gone.
+func TestL14_StrangersLeaseIsWatched(t *testing.T) {
+	p := newServerPlace(t)
+	dir := p.Store.GitDir(p.Repo.ID)
+	const ref = "refs/writ/task/1"
+	s := p.server()
+	w := s.worlds.open()[0]
+	key := inbox.Key{World: w.World, Task: 1}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	gittest.Git(t, dir, "update-ref", ref, "main")
+	st := supervisor.Status{Facts: kernel.Facts{Kind: string(kernel.KindObservation), Task: 1, Head: kernel.HeadFacts{
+		OID: strings.TrimSpace(gittest.Git(t, dir, "rev-parse", ref)), State: kernel.HeadWorking, Trust: kernel.TrustUnlisted,
+	}}}
+	if !st.Facts.StrangersLease() || kernel.NeedsRepair(st.Facts) {
+		t.Fatalf("%+v is no lease of a stranger", st.Facts.Head)
+	}
+	s.noteLacking(t.Context(), key, st)
+	lookedAgain(t, s, w, "it is there", 0)
+	gittest.Git(t, dir, "update-ref", "-d", ref)
+	lookedAgain(t, s, w, "it is gone", 1)
+}
+
 // TestL12_BranchInTheWayIsTold: the whole server says on the issue which branch is in the
 // way, and does the task once it is gone, though nobody says anything.
 func TestL12_BranchInTheWayIsTold(t *testing.T) {
