@@ -496,8 +496,8 @@ func TestA5_HalfARefresh(t *testing.T) {
 }
 
 // TestA5_BranchOfARefreshWithoutItsResult: the server took the change branch of a refresh's
-// result alone. Whoever comes puts the result back that stood, the branch with it, and then
-// does what was asked for.
+// result alone. Whoever comes puts the result back that stood, the branch with it, of the very
+// commit though its committer is another, and then does what was asked for.
 func TestA5_BranchOfARefreshWithoutItsResult(t *testing.T) {
 	t.Parallel()
 	f, second, base, was := newHalfRefresh(t, &forgetter{branch: true})
@@ -506,6 +506,7 @@ func TestA5_BranchOfARefreshWithoutItsResult(t *testing.T) {
 		t.Fatalf("the branch is at %s, HEAD is %s", stray, f.trailer("aynig-state"))
 	}
 	back := ""
+	second.place.cfg.Name = "writ there"
 	second.place.fault = func(at Point) {
 		if at == PointOf(kernel.ActionRedeliver, StageDone) {
 			back = f.ref(changeRef)
