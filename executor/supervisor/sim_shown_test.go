@@ -235,6 +235,28 @@ func TestSim_E8_WonAndLostToAnother(t *testing.T) {
 	}
 }
 
+// TestSim_E8_LostToAnotherIsOver: a result that was lost to another's push isn't on its way
+// any more, though its change branch isn't there and the other still works.
+func TestSim_E8_LostToAnotherIsOver(t *testing.T) {
+	t.Parallel()
+	s := newSim(t, 1, 0, 0)
+	s.check.Outage = true
+	a, b := s.runners[0], s.runners[1]
+	s.wonAndLost(a, kernel.ActionResult, kerneltest.Forgotten)
+	onItsWay, _ := a.proc.sup.Unsettled(1)
+	a.asleep = true
+	for n := 0; n < 40 && b.last.Decision.Action != kernel.ActionClaim; n++ {
+		if b.step(); b.last.Decision.Standing == kernel.StandHeld {
+			s.advance(20_000)
+		}
+	}
+	a.up()
+	st := a.tick()
+	if still, _ := a.proc.sup.Unsettled(1); !onItsWay || still || st.Decision.Standing != kernel.StandHeld {
+		s.fail("it was on its way: %v, and is: %v; the task is %s", onItsWay, still, st.Decision.Standing)
+	}
+}
+
 // TestSim_L19_ShownAndGone: what a look did show and is then gone was rolled back, and
 // waits for a person.
 func TestSim_L19_ShownAndGone(t *testing.T) {
