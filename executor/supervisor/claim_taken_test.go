@@ -58,3 +58,23 @@ func TestP10_UnansweredClaimIsTakenBack(t *testing.T) {
 		}
 	}
 }
+
+// TestP10_TakenBackAndMovedOn: a process writes at HEAD that a person took the approval back,
+// and dies before it tells. The issue hears of it though somebody moved on from that HEAD.
+func TestP10_TakenBackAndMovedOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range withdrawals {
+		t.Run(name, func(t *testing.T) {
+			f := newTold(t, func(f *forged) { f.exec.hold = true })
+			f.reach(kernel.ActionDispatch)
+			c.act(f)
+			f.reach(kernel.ActionWait)
+			f.open()
+			must(t, f.sup.Resume(t.Context(), 1, "local:0:ana", "go on"))
+			f.wants(f.later(), kernel.StandRefused, c.code)
+			if list := f.marked("task"); len(list) != 1 || !strings.Contains(list[0].Body, "`"+string(c.code)+"`") {
+				t.Errorf("the issue says %+v", list)
+			}
+		})
+	}
+}

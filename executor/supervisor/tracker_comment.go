@@ -31,8 +31,8 @@ var quietCodes = []kernel.Code{
 }
 
 // spoken reports whether a code is told to who was told nothing yet. That a person took back
-// what was claimed is: the claim may have been left without an answer, and who made it died
-// before it told of it.
+// what was claimed is: who wrote that at HEAD may have died before it told of it, and a person
+// may have moved on from there since.
 func (c *observation) spoken(k kernel.Code) bool {
 	claimed := c.facts.HeadCounts() && c.facts.Head.Run() != ""
 	return !slices.Contains(quietCodes, k) || claimed && (k == kernel.CodeTaskStopped || k == kernel.CodeSuperseded)
