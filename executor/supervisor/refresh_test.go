@@ -67,7 +67,8 @@ func (f *forged) refreshed(base, of string, files ...string) {
 
 // TestE1_RefreshedOnTheMovedBase: the verified change is applied on the base as it is now,
 // judged and checked again there, without a builder, as often as somebody asks. The earlier
-// result is replaced, and all of it verifies offline, also once it is merged.
+// result is replaced, which is nobody's push while the forge shows it still, and all of it
+// verifies offline, also once it is merged.
 func TestE1_RefreshedOnTheMovedBase(t *testing.T) {
 	t.Parallel()
 	for _, terms := range []string{checkedTerms, checkedTerms + "close_on: merged\n"} {
@@ -90,6 +91,9 @@ func TestE1_RefreshedOnTheMovedBase(t *testing.T) {
 			}
 			asked := f.says(f.scene.Owner, "/writ refresh")
 			f.later()
+			if body := f.marked("task")[0].Body; strings.Contains(body, "Somebody pushed") {
+				t.Errorf("the forge still shows the replaced commit, and the issue says %s", body)
+			}
 			f.showBranch()
 			f.later()
 			f.reacted(asked, forge.ReactionDone)
