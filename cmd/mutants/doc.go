@@ -30,16 +30,16 @@
 // # Runs
 //
 // The mutants of a package's table are compiled together where they can be: a function
-// that some of them change calls the copy of the one that the environment names, or the
-// end of the program's own file, so that the tests are built once. Built by itself is what
+// that some of them change calls the copy of one of them, so that the tests are built once.
+// The environment says which, or else the end of the program's own file. Built by itself is what
 // changes more than the bodies of functions, an init function, or one that recovers or
 // looks at its callers; what asks for the race detector; what a test shows by a process
 // that is told neither way; and what wasn't noticed: what survives there, too, is a
 // survivor.
 //
-// A mutant may hang, where a deadline or a kill is what it takes out. It is ended, and
-// counts as noticed, half a minute and five times what its test takes without it after its
-// start, or three minutes at most.
+// A test with a mutant ends after 30 seconds and five times what it takes without one, at
+// most three minutes. If it didn't end before, the mutant counts as noticed: it took out a
+// deadline or a kill.
 //
 // The tree stays as it is: the go command gets an overlay (go help build, -overlay), by
 // GOFLAGS, so that a program which a test builds has the mutant in it too. A

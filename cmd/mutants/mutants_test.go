@@ -128,10 +128,10 @@ func TestMutate(t *testing.T) {
 // them unless it is told; what can't be in it, and what it doesn't show, is built by itself.
 func TestTogether(t *testing.T) {
 	repository(t, map[string]string{
-		"k/k.go": "package k\n\nimport \"runtime\"\n\nconst limit = 3\n\n// Box holds one.\ntype Box[T any] struct{ v T }\n\n" +
+		"k/k.go": "package k\n\nimport (\n\t\"os\"\n\t\"runtime\"\n)\n\nconst limit = 3\n\n// Box holds one.\ntype Box[T any] struct{ v T }\n\n" +
 			"func (Box[T]) Size(int, ...T) int { return 1 }\n\nfunc (b *Box[T]) Put(_ int, v T) { b.v = v }\n\n" +
 			"func Least[K comparable, V any](_ map[K]V, _, floor int, n ...int) (least int) {\n\tleast = floor\n\tfor _, n := range n {\n\t\tif n < least {\n\t\t\tleast = n\n\t\t}\n\t}\n\treturn least\n}\n\n" +
-			"func Line() int { _, _, line, _ := runtime.Caller(1); return line }\n\nfunc Over(n int) bool { return n > limit }\n",
+			"func Line() int { _, _, line, _ := runtime.Caller(1); return line }\n\nfunc Over(n int) bool { return n > limit }\n\nfunc Told() []string { return os.Environ() }\n",
 		"k/k_test.go": "package k\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"testing\"\n)\n\n" +
 			"func TestBox(t *testing.T) {\n\tvar b Box[string]\n\tif b.Put(1, \"x\"); b.v != \"x\" || b.Size(2, \"a\", \"b\") != 1 {\n\t\tt.Error(b)\n\t}\n}\n\n" +
 			"func TestLeast(t *testing.T) {\n\tif Least(map[string]int{}, 0, 9, 7, 8) != 7 || Line() != 17 {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
@@ -139,10 +139,11 @@ func TestTogether(t *testing.T) {
 			"func TestElsewhere(t *testing.T) {\n\tif os.Getenv(\"K_CHILD\") != \"\" {\n\t\tTestOver(t)\n\t\treturn\n\t}\n" +
 			"\tcmd := exec.Command(os.Args[0], \"-test.run=^TestElsewhere$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\tif cmd.Run() != nil {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
 			"func TestSame(t *testing.T) {\n\tif os.Getenv(\"K_CHILD\") != \"\" {\n\t\tif Over(4) {\n\t\t\tos.Exit(4)\n\t\t}\n\t\tos.Exit(5)\n\t}\n" +
-			"\tself, _ := os.ReadFile(os.Args[0])\n\tfor i := len(self) - 99; i < len(self); i++ {\n\t\tif self[i] == 0 && i+1 < len(self) && self[i+1] == 'W' {\n\t\t\tself = self[:i]\n\t\t}\n\t}\n" +
-			"\tother := t.TempDir() + \"/k\"\n\t_ = os.WriteFile(other, self, 0o700)\n" +
-			"\tcmd := exec.Command(other, \"-test.run=^TestSame$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\t_ = cmd.Run()\n" +
-			"\tif (cmd.ProcessState.ExitCode() == 4) != Over(4) {\n\t\tt.Error(\"no\")\n\t}\n}\n",
+			"\tcmd := exec.Command(untold(t), \"-test.run=^TestSame$\")\n\tcmd.Env = []string{\"K_CHILD=1\"}\n\t_ = cmd.Run()\n" +
+			"\tif (cmd.ProcessState.ExitCode() == 4) != Over(4) {\n\t\tt.Error(\"no\")\n\t}\n}\n\n" +
+			"func TestTold(t *testing.T) {\n\tcmd := exec.Command(untold(t), \"-test.run=^$\")\n\tcmd.Env = Told()\n\tif out, err := cmd.CombinedOutput(); err != nil {\n\t\tt.Errorf(\"%s\", out)\n\t}\n}\n\n" +
+			"func untold(t *testing.T) string {\n\tself, _ := os.ReadFile(os.Args[0])\n\tfor i := len(self) - 99; i < len(self)-1; i++ {\n\t\tif self[i] == 0 && self[i+1] == 'M' {\n\t\t\tself = self[:i]\n\t\t}\n\t}\n" +
+			"\tother := t.TempDir() + \"/k\"\n\t_ = os.WriteFile(other, self, 0o700)\n\treturn other\n}\n",
 		"k/mutants.txt": "mutant S1-size\ntest ^TestBox$\nfile k/k.go\n- return 1\n+ return 2\n" +
 			"\nmutant S1-put\ntest ^TestBox$\nfile k/k.go\n- b.v = v\n+ _ = v\n" +
 			"\nmutant S1-least\ntest ^TestLeast$\nfile k/k.go\n- n < least\n+ n > least\n" +
@@ -154,18 +155,30 @@ func TestTogether(t *testing.T) {
 			"\nmutant S2-race\ntest ^TestOver$ -race\nfile k/k.go\n- n > limit\n+ true\n" +
 			"\nmutant S2-broken\ntest ^TestOver$\nfile k/k.go\n- n > limit\n+ n > nothing\n" +
 			"\nmutant S3-elsewhere\ntest ^TestElsewhere$\nfile k/k.go\n- n > limit\n+ n == limit\n" +
-			"\nmutant S3-same\ntest ^TestSame$\nfile k/k.go\n- n > limit\n+ n == limit\n",
+			"\nmutant S3-same\ntest ^TestSame$\nfile k/k.go\n- n > limit\n+ n == limit\n" +
+			"\nmutant S3-untold\ntest ^TestTold$\nfile k/k.go\n- return os.Environ()\n+ return os.Environ()[:1:1]\n",
 	})
 	_, out, err := call(t)
 	if err != nil {
 		t.Error(err)
 	}
-	wants(t, out, `8 of 12 mutants are compiled together`, `10 of 12 mutants killed`, `ALIVE   S2-broken .*doesn't compile`, `ALIVE   S3-same .*SURVIVED`)
+	wants(t, out, `9 of 13 mutants are compiled together`, `10 of 13 mutants killed`, `ALIVE   S2-broken .*doesn't compile`, `ALIVE   S3-same .*SURVIVED`, `ALIVE   S3-untold .*SURVIVED`)
 	for _, name := range []string{"S1-size", "S1-put", "S1-least", "S1-floor", "S1-two", "S1-over", "S3-elsewhere"} {
 		wants(t, out, `killed  `+name+` .*: test failed\n`)
 	}
 	for _, name := range []string{"S2-caller", "S2-const", "S2-race"} {
 		wants(t, out, `killed  `+name+` .*: test failed, built by itself`)
+	}
+}
+
+// TestLimitAfter: a test with a mutant may take some times what it takes without, and never
+// longer than any test.
+func TestLimitAfter(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: hangTime, 10 * time.Second: hangTime + hangFactor*10*time.Second, time.Hour: testTimeout} {
+		got, err := time.ParseDuration(limitAfter(time.Now().Add(-took)))
+		if err != nil || got.Round(time.Second) != want {
+			t.Errorf("what took %s may take %s, %v; want %s", took, got, err, want)
+		}
 	}
 }
 

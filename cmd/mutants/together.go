@@ -15,12 +15,14 @@ import (
 
 const (
 	// variable says which of the mutants that a program is compiled with it has.
-	variable = "WRIT_MUTANT"
+	variable = "MUTANT_OF_WRIT"
 	// switchFile is added to each package that has some.
 	switchFile = "zz_writ_mutant.go"
+	// untold is what a program panics with that isn't told. It might run without the mutant
+	// that the process which started it has, and a test would compare two programs.
+	untold = "which mutant it has is not told"
 	// What a program starts may not get its environment, so that the end of its file says
-	// it as well. A process that isn't told either way may be a child of one that has
-	// another mutant, so that together they would show nothing: it ends.
+	// it as well.
 	switchText = `package %s
 
 import (
@@ -41,7 +43,7 @@ var writMutant = func() string {
 	}
 	_, name, told := writStrings.Cut(string(end), "\x00"+variable+"=")
 	if !told {
-		panic("which mutant it has is not told")
+		panic(%q)
 	}
 	return name
 }()
@@ -97,7 +99,7 @@ func putTogether(ctx context.Context, top, dir string, mutants []mutant, workers
 		if texts[file], err = c.dispatch(file, copies); err != nil {
 			return nil, err
 		}
-		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable)
+		texts[path.Join(path.Dir(file), switchFile)] = fmt.Sprintf(switchText, c.files[file].whole.Name.Name, variable, untold)
 	}
 	t.overlay, err = writeOverlay(top, dir, texts)
 	return t, errors.Join(err, ctx.Err())
