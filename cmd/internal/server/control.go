@@ -144,7 +144,9 @@ func (s *server) obeyAct(ctx context.Context, w *served, r installation.Request)
 	case kernel.ActStop:
 		out.Said, err = s.stopTask(ctx, w, k, r)
 	case kernel.ActHalt:
-		out.Said, err = s.haltTask(ctx, w, k, r)
+		if out.Said, err = s.haltTask(ctx, w, k, r); err == nil {
+			s.lacking.note(inbox.Key(k), refusedFor{}) // it waits for a person, whenever it is looked at
+		}
 	case kernel.ActResume:
 		out.Said, err = s.resumeTask(ctx, w, k, r)
 	default:

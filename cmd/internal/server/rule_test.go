@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/cmd/internal/installation"
 	"github.com/writbot/writ/cmd/internal/server/servertest"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
@@ -156,6 +157,20 @@ func TestL19_PutBackIsWatched(t *testing.T) {
 	lookedAgain(t, s, w, "that is still there", 0)
 	gittest.Commit(t, dir, ref, strings.TrimSpace(gittest.Git(t, dir, "rev-parse", ref)), map[string]string{"later": "x"})
 	lookedAgain(t, s, w, "the later one was put back", 1)
+}
+
+// TestM2_HaltedWaitsForNoRule: a task that is halted waits for a person from then on, though
+// nothing can be looked at.
+func TestM2_HaltedWaitsForNoRule(t *testing.T) {
+	p := newServerPlace(t)
+	s := p.server()
+	w := s.worlds.open()[0]
+	n := p.File("default")
+	s.lacking.note(inbox.Key{World: w.World, Task: n}, refusedFor{ruled: true, rule: "policy 7"})
+	answer := s.obeyAct(t.Context(), w, installation.Request{Act: kernel.ActHalt, Task: n, Actor: "ana", Reason: "no"})
+	if err := s.lacking.ruled(w.World); !answer.OK || err != nil {
+		t.Errorf("the halt is answered %+v, and %v", answer, err)
+	}
 }
 
 // TestL14_StrangersLeaseIsWatched: a task that an unlisted writer holds is looked at again
