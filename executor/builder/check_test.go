@@ -79,7 +79,7 @@ func TestT59_IgnoredFileIsAbsent(t *testing.T) {
 // in workspaces that are laid out whole, and ahead.
 func TestCheck_FreshTreeEachRun(t *testing.T) {
 	t.Parallel()
-	t.Run("above layers", func(t *testing.T) { checkTraces(t, newBed(t)) })
+	t.Run("above layers, where the host shows them", func(t *testing.T) { checkTraces(t, newBed(t)) })
 	t.Run("laid out", func(t *testing.T) { checkTraces(t, newBed(t, func(c *Config) { c.Layers = Layers{} })) })
 }
 
@@ -247,8 +247,10 @@ func TestKC46_SameDiffSameHash(t *testing.T) {
 
 // TestCheck_TreeIsReadOnce: a base that fits in memory is read once for the
 // builder's workspace, its .git and the runner's tree.
+//
+// It runs alone: a check may get another user than its builder had where others run, and
+// each has a layer of its own.
 func TestCheck_TreeIsReadOnce(t *testing.T) {
-	t.Parallel()
 	b := newBed(t)
 	reads := countReads(b)
 	c := b.check(changed(b), shCheck("c", "./check.sh"))
