@@ -93,22 +93,25 @@ func TestA5_HalfAResultToAnother(t *testing.T) {
 // process that made it, or the one after it.
 func TestA5_HalfAResultComesBack(t *testing.T) {
 	t.Parallel()
-	for _, restarted := range []bool{false, true} {
-		b := newHalf(t, "", true)
-		other := b.joins(t)
-		other.until(kernel.StandWaiting)
-		if restarted {
-			b.open()
-		} else {
-			var err error
-			b.task, err = b.sup.Open(t.Context(), 1, b.issue)
-			must(t, err)
-		}
-		b.redelivers()
-		if st := other.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted {
-			t.Errorf("restarted %v, it stands %s", restarted, st.Decision.State)
-		}
-		delivered(t, b.bare)
+	for name, restarted := range map[string]bool{"the process that made it": false, "the one after it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHalf(t, "", true)
+			other := b.joins(t)
+			other.until(kernel.StandWaiting)
+			if restarted {
+				b.open()
+			} else {
+				var err error
+				b.task, err = b.sup.Open(t.Context(), 1, b.issue)
+				must(t, err)
+			}
+			b.redelivers()
+			if st := other.until(kernel.StandFinal); st.Decision.State != kernel.TaskCompleted {
+				t.Errorf("it stands %s", st.Decision.State)
+			}
+			delivered(t, b.bare)
+		})
 	}
 }
 
