@@ -19,7 +19,7 @@ override export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS
 TOOL := go tool -modfile=.ci/tools.mod
 
 # TEST_TIMEOUT bounds one package's tests. The slowest ones kill and restart
-# real processes under the race detector; a hang must still end within a CI run.
+# real processes; a hang must still end within a CI run.
 TEST_TIMEOUT ?= 25m
 # TEST_JSON=FILE also keeps the run's events, for `make cases CASES_IN=FILE`.
 TEST_JSON    ?=
@@ -34,10 +34,10 @@ RACE         ?= -race $(UNRACED:%=-gcflags=%=-race=false)
 TEST_FLAGS   ?=
 PKG          ?= ./...
 # One package more than there are processors is tested at a time, since some wait.
-GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(TEST_JSON),-json)
+GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOUT)
 # The race detector makes five times of a test's time, and finds only what goroutines
 # of one process do to each other. So CI draws, of the packages that start some, one in
-# RACE_ROOMS by lot, and of its tests one in RACE_OF, to run under it a second time (make race
+# RACE_ROOMS by lot, and of its tests one in RACE_OF, to run again under it (make race
 # draws all). LOT decides, and is printed, so that a failure can be had again:
 # make race-lot LOT=…
 RACE_ROOMS   := 3
@@ -76,6 +76,7 @@ lot           = awk '{ s = "$(LOT)" $$0; h = 7; for (i = 1; i <= length(s); i++)
 # tests_in are the names of the tests in the packages that it is given. One that a package has,
 # too, which isn't drawn is in no lot.
 tests_in      = sed 's|.*|ls &/*_test.go 2> /dev/null|' | sh | xargs grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' | sed 's/^func //' | sort -u
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -94,31 +95,32 @@ setup-run: ## install what writ itself needs: git and bubblewrap
 build: ## build bin/writ, static, with its version
 	go build -ldflags '$(LDFLAGS)' -o bin/writ ./cmd/writ
 
-# NARROWED is something where a run is narrowed by hand.
+# NARROWED is empty unless PKG or TEST_FLAGS is given.
 NARROWED      = $(filter-out ./...,$(PKG) $(TEST_FLAGS))
 
 # Programs that hold little collect garbage more seldom here than by themselves, which is a
-# tenth of their time. Two hundred tasks at once are for make limits.
+# tenth of their time.
 .PHONY: test
-test: setup ## every test
-	@GOGC=400 $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) $(if $(NARROWED),$(PKG),-skip '^TestF4_TwoHundredTasks$$' $(PLAIN:%=./%) $(RACED)) \
-	  $(if $(TEST_JSON),| tee $(TEST_JSON) | go run ./cmd/cases -follow)
+test: setup ## every test but that of two hundred tasks at once (make limits), without the race detector
+	@GOGC=400 $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip '^TestF4_TwoHundredTasks$$' $(TEST_FLAGS) \
+	  $(if $(NARROWED),$(PKG),$(PLAIN:%=./%) $(RACED)) $(if $(TEST_JSON),-json | tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
 define DRAWN
-rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS)) || true); \
+rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS))); \
 others=$$(printf '%s\n' $(PLAIN:%=./%) $(RACED) | sort -u | grep -vxF "$$rooms" || true); \
-drawn=$$(echo "$$rooms" | $(tests_in) | grep -vE '$(WHOLE)|^TestMain$$' | grep -vxF -f <(echo "$$others" | $(tests_in)) | $(call lot,$(RACE_OF)) | paste -sd '|' || true); \
-echo "under the race detector, by LOT=$(LOT): one test in $(RACE_OF) of" $$rooms >&2; \
-$(GO_TEST) $(RACE) -run "^($$drawn)$$|$(SAMPLE)" $$(printf '%s\n' $$rooms $(patsubst %/,%,$(call dirs_of,$(SAMPLE))) | sort -u)
+drawn=$$(echo "$$rooms" | $(tests_in) | grep -vE '$(WHOLE)|^TestMain$$' | grep -vxF -f <(echo "$$others" | $(tests_in)) | $(call lot,$(RACE_OF)) || true); \
+[ -n "$$drawn" ] || { echo "LOT=$(LOT) draws no test" >&2; exit 1; }; \
+echo "under the race detector, by LOT=$(LOT): $$(echo "$$drawn" | wc -l) tests of" $$rooms; \
+$(GO_TEST) $(RACE) -run "^($$(echo "$$drawn" | paste -sd '|'))$$|$(SAMPLE)" $$(printf '%s\n' $$rooms $(patsubst %/,%,$(call dirs_of,$(SAMPLE))) | sort -u)
 endef
 
 .PHONY: race-lot
 race-lot: setup ## some tests under the race detector, by lot: one in six of packages that start goroutines
-	@export CGO_ENABLED=1; $(if $(NARROWED),$(GO_TEST) $(RACE) $(PKG),$(DRAWN))
+	@export CGO_ENABLED=1; $(DRAWN)
 
 .PHONY: race
-race: ## every test under the race detector that a lot could draw: many times the time of make test (PKG= narrows it)
-	$(MAKE) race-lot RACE_ROOMS=1 RACE_OF=1
+race: setup ## all tests that a lot could draw, under the race detector: many times the time of make test (PKG= runs all of that package)
+	@export CGO_ENABLED=1; $(if $(NARROWED),$(GO_TEST) $(RACE) $(TEST_FLAGS) $(PKG),$(MAKE) race-lot RACE_ROOMS=1 RACE_OF=1)
 
 .PHONY: instruction
 instruction: setup ## what builders are told, held against cmark-gfm on 10,000 generated documents
@@ -150,7 +152,7 @@ seeds: setup ## GitHub and GitLab that lie, 500 seeds through the real adapters:
 	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_(F5_F6_LyingForges|G7_E8_OnForges|K6_EveryPointOfTheIssueSealed|K7_EveryPointSealed)$$' -args -hosted-seeds $(SEEDS) \
 	  | grep -v -e '=== ' -e '--- PASS.*seeds/'
 
-# Under the race detector, as in the suite, they are fewer.
+# Under the race detector, in make race-lot, they are fewer.
 .PHONY: limits
 limits: setup ## two hundred tasks at once within the limits that forges publish; ten thousand slow connections
 	go test -count=1 -timeout 15m -v ./cmd/e2e -run '^TestF4_TwoHundredTasks$$' | grep -v '=== '
@@ -176,7 +178,7 @@ agents-smoke: setup-run ## each of the published agents does one task, and hosti
 cases: setup ## run the tests and print which case is held by which test
 	go run ./cmd/cases $(if $(CASES_IN),-in $(CASES_IN),-- -timeout $(TEST_TIMEOUT) ./...)
 
-# All of them take some hours: each runs a test of its own. A whole run
+# All of them take two hours on two processors: each runs a test of its own. A whole run
 # belongs before a release, and a package's (make mutants PKG=./kernel/...)
 # before a defence in it is changed. CI tries those that a change touches.
 .PHONY: mutants
