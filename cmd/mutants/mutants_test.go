@@ -72,9 +72,9 @@ func commit(t *testing.T) {
 // call runs the command and gives what it printed.
 func call(t *testing.T, args ...string) (bool, string, error) {
 	t.Helper()
-	var out bytes.Buffer
-	ok, err := mutate(t.Context(), args, &out, &out)
-	return ok, out.String(), err
+	var out, said bytes.Buffer
+	ok, err := mutate(t.Context(), args, &out, &said)
+	return ok, out.String() + said.String(), err
 }
 
 // wants looks for lines that match.

@@ -58,6 +58,13 @@ func (b *bench) do(key any, f func() (string, error)) (string, error) {
 	return g()
 }
 
+// say tells the user what is no verdict, one worker after the other.
+func (b *bench) say(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(b.stderr, "mutants: "+format+"\n", args...)
+}
+
 // try runs a mutant's test without the mutant, and then with it. That the test passes
 // with the mutant is believed only of a program that is the mutant's own.
 func (b *bench) try(ctx context.Context, m mutant) verdict {
@@ -92,12 +99,12 @@ func (b *bench) tryTogether(ctx context.Context, t testRun, name string) string 
 	limit, err := b.do([2]any{t, b.together}, func() (string, error) {
 		begin := time.Now()
 		_, err := test("", testTimeout.String())
+		if err != nil && ctx.Err() == nil {
+			b.say("built by itself is each of %s, for together it fails without any: %s", t, lastLine(err.Error()))
+		}
 		return limitAfter(begin), err
 	})
 	if err != nil {
-		if ctx.Err() == nil {
-			fmt.Fprintf(b.stderr, "mutants: built by itself is each of %s, for together it fails without any: %s\n", t, lastLine(err.Error()))
-		}
 		return ""
 	}
 	out, err := test(name, limit)
@@ -247,7 +254,7 @@ func (b *bench) binary(ctx context.Context, t testRun, overlay string) (string, 
 		cmd.Dir, cmd.Env = b.top, append(os.Environ(), "CGO_ENABLED="+t.cgo())
 		_, err = run(cmd)
 		if err != nil && overlay != "" && ctx.Err() == nil {
-			fmt.Fprintf(b.stderr, "mutants: built by itself is each of ./%s, for together they don't compile: %v\n", t.pkg, err)
+			b.say("built by itself is each of ./%s, for together they don't compile: %v", t.pkg, err)
 		}
 		return to, err
 	})
