@@ -99,7 +99,7 @@ func TestX8_FullDiskIsFreed(t *testing.T) {
 		cause   string
 		freed   bool
 	}{
-		"by itself":               {"i=0; while :; do i=$((i+1)); head -c 16777216 /dev/zero > big$i; done", free - 64<<20, "execution.resource", kernel.CauseResource, true},
+		"by itself":               {"i=0; while :; do i=$((i+1)); head -c 16777216 /dev/zero > big$i; done", free - 512<<20, "execution.resource", kernel.CauseResource, true},
 		"by others":               {"echo '// changed' >> calc/add.go", free + 1<<30, "", kernel.CauseExited, false},
 		"by others, and it fails": {"echo '// changed' >> calc/add.go; exit 1", free + 1<<30, "environment.disk.low", kernel.CauseStopped, true},
 		"by others, all of it":    {"sleep 1000", 1 << 60, "environment.disk.low", kernel.CauseStopped, true},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -197,13 +198,37 @@ func FreeAddress(t testing.TB) string {
 			continue
 		}
 		t.Cleanup(func() { _ = reserved.Close() })
-		address := net.JoinHostPort("127.0.0.1", port)
-		if l, err := listen.Listen(t.Context(), "tcp", address); err == nil && l.Close() == nil {
+		if address := net.JoinHostPort("127.0.0.1", port); isFree(t, address) {
 			return address
 		}
 	}
 	t.Fatal("a hundred ports in vain")
 	return ""
+}
+
+// AwaitAddress waits for a while until nobody listens on an address: a program that began
+// just before a server of this process ended has the server's listener, too, until it has
+// become another program.
+func AwaitAddress(t testing.TB, address string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for over := time.After(2 * time.Second); !isFree(t, address); {
+		select {
+		case <-tick.C:
+		case <-over:
+			return // the server says who has it
+		}
+	}
+}
+
+// isFree listens for a moment, in which no program begins that would have the listener.
+func isFree(t testing.TB, address string) bool {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	return err == nil && l.Close() == nil
 }
 
 // Until looks again and again until a condition holds, for a while.

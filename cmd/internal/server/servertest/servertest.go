@@ -150,6 +150,7 @@ func (p *Place) UntilReady() {
 // Serve starts `writ serve`. It has ended when the test ends.
 func (p *Place) Serve() *Serving {
 	p.T.Helper()
+	localtest.AwaitAddress(p.T, p.Hook)
 	s := &Serving{Log: &Buffer{}, Exit: make(chan int, 1)}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
