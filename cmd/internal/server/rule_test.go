@@ -109,15 +109,10 @@ func TestG6_ReadyzNamesTheRule(t *testing.T) {
 // its change branch, and goes on by itself once that is gone, before and after a restart.
 func TestL12_BranchInTheWayIsWatched(t *testing.T) {
 	for _, name := range []string{"refs/heads/writ", "refs/heads/writ/change/1", "refs/heads/writ/change/1/x"} {
-		p := newServerPlace(t)
-		dir := p.Store.GitDir(p.Repo.ID)
+		s, w, key, dir := leftAside(t)
 		gittest.Git(t, dir, "update-ref", name, "main")
-		s := p.server()
-		w := s.worlds.open()[0]
-		key := inbox.Key{World: w.World, Task: 1}
 		st := supervisor.Status{}
 		st.Decision.Violations = []kernel.Violation{{Code: kernel.CodeBranchTaken, Subject: name}}
-		must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
 		s.noteLacking(t.Context(), key, st)
 		lookedAgain(t, s, w, name+" is there", 0)
 		gittest.Git(t, dir, "update-ref", "-d", name)
@@ -128,16 +123,22 @@ func TestL12_BranchInTheWayIsWatched(t *testing.T) {
 	}
 }
 
+// leftAside is a server whose task 1 is due in an hour, and the directory of its repository.
+func leftAside(t *testing.T) (s *server, w *served, key inbox.Key, dir string) {
+	t.Helper()
+	p := newServerPlace(t)
+	s = p.server()
+	w = s.worlds.open()[0]
+	key = inbox.Key{World: w.World, Task: 1}
+	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	return s, w, key, p.Store.GitDir(p.Repo.ID)
+}
+
 // TestL19_PutBackIsWatched: a state ref that was removed, or set back, has its task looked
 // at again once something else is there, though nobody says anything on the issue.
 func TestL19_PutBackIsWatched(t *testing.T) {
-	p := newServerPlace(t)
-	dir := p.Store.GitDir(p.Repo.ID)
 	const ref = "refs/writ/task/1"
-	s := p.server()
-	w := s.worlds.open()[0]
-	key := inbox.Key{World: w.World, Task: 1}
-	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	s, w, key, dir := leftAside(t)
 	waits := func(head string) {
 		t.Helper()
 		st := supervisor.Status{Facts: kernel.Facts{Kind: string(kernel.KindObservation), Task: 1, Told: true}}
@@ -176,13 +177,8 @@ func TestM2_HaltedWaitsForNoRule(t *testing.T) {
 // TestL14_StrangersLeaseIsWatched: a task that an unlisted writer holds is looked at again
 // once its lease is gone.
 func TestL14_StrangersLeaseIsWatched(t *testing.T) {
-	p := newServerPlace(t)
-	dir := p.Store.GitDir(p.Repo.ID)
 	const ref = "refs/writ/task/1"
-	s := p.server()
-	w := s.worlds.open()[0]
-	key := inbox.Key{World: w.World, Task: 1}
-	must(t, s.inbox.Mark(t.Context(), []inbox.Key{key}, time.Now().Add(time.Hour).UnixMilli()))
+	s, w, key, dir := leftAside(t)
 	gittest.Git(t, dir, "update-ref", ref, "main")
 	st := supervisor.Status{Facts: kernel.Facts{Kind: string(kernel.KindObservation), Task: 1, Head: kernel.HeadFacts{
 		OID: strings.TrimSpace(gittest.Git(t, dir, "rev-parse", ref)), State: kernel.HeadWorking, Trust: kernel.TrustUnlisted,
