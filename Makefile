@@ -105,6 +105,7 @@ test: setup ## every test but that of two hundred tasks at once (make limits), w
 	@GOGC=400 $(GO_TEST) -parallel $$(( 2 * $$(nproc) )) -skip '^TestF4_TwoHundredTasks$$' $(TEST_FLAGS) \
 	  $(if $(NARROWED),$(PKG),$(PLAIN:%=./%) $(RACED)) $(if $(TEST_JSON),-json | tee $(TEST_JSON) | go run ./cmd/cases -follow)
 
+# DRAWN runs what the lot draws, and SAMPLE.
 define DRAWN
 rooms=$$(printf '%s\n' $(RACED) | sort -u | $(call lot,$(RACE_ROOMS))); \
 others=$$(printf '%s\n' $(PLAIN:%=./%) $(RACED) | sort -u | grep -vxF "$$rooms" || true); \
