@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -71,10 +72,17 @@ func Parse(title, body string) Parsed {
 	return p
 }
 
+// plainLine is a line of which Markdown hides nothing: a page shows all its bytes.
+var plainLine = lazyregexp.New(`^[A-Za-z/][A-Za-z0-9 ,./;-]*\n?$`)
+
 // ShowsFirstLine reports whether a page shows all of the first line of a text,
-// which begins a paragraph.
+// which begins a paragraph. Each look at an issue asks that of each command again, so a
+// paragraph that is a plain line isn't read as Markdown.
 func ShowsFirstLine(body string) bool {
 	paragraph, _, _ := strings.Cut(strings.ReplaceAll(body, "\r\n", "\n"), "\n\n")
+	if len(paragraph) <= MaxBodyBytes && plainLine().MatchString(paragraph) {
+		return true
+	}
 	p := Parse("t", paragraph)
 	hides := func(c Cut) bool { return slices.Contains(c.Lines, 1) }
 	return len(p.Bad) == 0 && !slices.ContainsFunc(p.Left, hides)

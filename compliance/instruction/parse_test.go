@@ -302,3 +302,28 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestI15_PlainLine: what isn't read as Markdown, for it is a plain line, hides nothing
+// where it is read.
+func TestI15_PlainLine(t *testing.T) {
+	var lines []string
+	for _, piece := range pieces {
+		lines = append(lines, "/writ fix a"+piece+"b", "/writ fix "+piece+" b")
+	}
+	for seed := range uint64(200) {
+		lines = append(lines, strings.Split(generate(seed), "\n")...)
+	}
+	plain := 0
+	for _, line := range lines {
+		if !plainLine().MatchString(line) {
+			continue
+		}
+		plain++
+		if p := Parse("t", line); len(p.Bad)+len(p.Left) > 0 {
+			t.Errorf("%q is taken for a plain line; read, it has %v and %v", line, p.Bad, p.Left)
+		}
+	}
+	if plain < 20 || ShowsFirstLine(strings.Repeat("a", MaxBodyBytes+1)) || !ShowsFirstLine("/writ fix tidy it, please\n\n<!-- and more -->") || ShowsFirstLine("/writ fix tidy\n<!-- it -->\n<!-- ") {
+		t.Errorf("%d lines are plain", plain)
+	}
+}
