@@ -167,7 +167,6 @@ func callNumbers(t *testing.T) map[string]uint32 {
 const underProfile = "writ-under-profile"
 
 func TestMain(m *testing.M) {
-	sandbox.MaybeInit()
 	if len(os.Args) == 3 && os.Args[1] == underProfile {
 		if err := tryLevel(os.Args[2]); err != nil {
 			fmt.Println(err)

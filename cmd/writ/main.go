@@ -14,7 +14,6 @@ import (
 	"github.com/writbot/writ/cmd/internal/problem"
 	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/report"
-	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -22,7 +21,6 @@ import (
 var version = "dev"
 
 func main() {
-	sandbox.MaybeInit() // inside a sandbox this is another program
 	// A command lives shortly on a small heap: collecting it as often as a
 	// server's, which sets this back, costs a fifth of a task's time. GOGC, where
 	// set, is obeyed.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/executor/supervisor"
 )
 
@@ -30,7 +29,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.MaybeInit()
 	if os.Getenv(envMain) != "" {
 		os.Exit(crashingMain())
 	}

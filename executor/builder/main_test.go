@@ -24,7 +24,6 @@ import (
 // The test binary itself is found inside, as /run/writ/init: a hostile script
 // can go on as one of the programs below.
 func TestMain(m *testing.M) {
-	sandbox.MaybeInit()
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "act-network":

@@ -206,10 +206,6 @@ func (c Config) inner() (path string, err error) {
 	if c.Init != "" {
 		return c.Init, nil
 	}
-	if !initInstalled.Load() {
-		return "", &Error{Code: CodeSpec, Msg: "this program does not call sandbox.MaybeInit",
-			Remedy: "Make it the first statement of main, or of TestMain."}
-	}
 	if path, err = os.Executable(); err != nil {
 		return "", unavailable("writ can't find its own executable", err)
 	}

@@ -265,7 +265,7 @@ func (n *Landlocked) initConfig(l *launch, dir, inner string, uid int, places []
 		c.Argv = append(c.Argv, onHost(word, places))
 	}
 	if c.Program != "" {
-		c.Argv[0] = initPath // by which MaybeInit knows it
+		c.Argv[0] = initPath // by which the inner stage is known
 	}
 	// A file that exists and can't be read is an error to git. Java knows neither
 	// TMPDIR nor HOME; it says at each start that it heard this.

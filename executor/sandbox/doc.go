@@ -24,7 +24,7 @@
 //   - Input. Its arguments, the environment of Spec.Env, three descriptors. No
 //     terminal.
 //
-// Then the inner stage, which is this same executable (see MaybeInit), sets what
+// Then the inner stage, which is this same executable, sets what
 // the program and all its children keep: no_new_privs; Landlock, so that the
 // same paths and no others are writable whatever happens to the mounts, and
 // signals and abstract sockets stay inside; a seccomp filter without ptrace,

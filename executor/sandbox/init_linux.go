@@ -12,14 +12,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// What MaybeInit looks at. The program is run inside as initPath with one of
-// the words.
+// The words by which init knows what to do. The program is run inside as initPath with one
+// of them.
 const (
 	wordInit  = "init"  // restrict this process, then become the program
 	wordHold  = "hold"  // keep a user namespace open until standard input ends
@@ -44,10 +43,6 @@ const layersStep = "layers"
 // initExit is the exit code of an inner stage that failed; the status pipe has
 // the reason.
 const initExit = 125
-
-// initInstalled remembers that this process called MaybeInit. Without that
-// call the inner stage would be the whole program again, sandbox and all.
-var initInstalled atomic.Bool
 
 // initConfig is what the outer stage tells the inner one.
 type initConfig struct {
@@ -85,15 +80,15 @@ type initFailure struct {
 	Text  string `json:"text"`
 }
 
-// MaybeInit must be the first statement of main in each program that starts
-// sandboxes, and of TestMain in tests that do: inside the sandbox that same
-// program is the first to run, restricts itself and turns into the program
-// wanted. In any other process MaybeInit returns at once.
+// init is the beginning of a process inside: the same executable is the first to run
+// there, restricts itself and turns into the program that is wanted. In any other
+// process it does nothing. It is not a call in main: before that the program's other
+// packages would be set up, which takes as long as all that is done here. So nothing here
+// may rely on a package that this one doesn't import.
 //
 // These processes end by syscall.Exit: there is nothing to flush, and os.Exit waits a
 // second in a binary with the race detector.
-func MaybeInit() {
-	initInstalled.Store(true)
+func init() { //nolint:gochecknoinits // main is too late
 	if len(os.Args) != 2 || os.Args[0] != initPath {
 		return
 	}

@@ -15,7 +15,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	MaybeInit()
 	if len(os.Args) > 1 {
 		if act, ok := acts()[os.Args[1]]; ok {
 			act(os.Args[2:])

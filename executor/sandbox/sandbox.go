@@ -31,7 +31,7 @@ const ProxyAddress = "127.0.0.1:3128"
 // userName is the one user that exists inside.
 const userName = "writ"
 
-// initPath is where the inner stage is mounted; see MaybeInit.
+// initPath is where the inner stage is mounted.
 const initPath = RunDir + "/init"
 
 // Sandbox starts untrusted programs.
@@ -54,8 +54,8 @@ type Sandbox interface {
 type Config struct {
 	// Bubblewrap is the path of the bwrap program. Empty: "bwrap" on PATH.
 	Bubblewrap string
-	// Init is the path of the program that is run inside first and that calls
-	// MaybeInit: writ itself. Empty: the running executable.
+	// Init is the path of the program that is run inside first, one that imports
+	// this package: writ itself. Empty: the running executable.
 	Init string
 	// WithoutLandlock allows kernels that lack Landlock. Without this consent
 	// such a kernel is sandbox.unavailable.

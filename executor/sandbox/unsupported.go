@@ -7,9 +7,6 @@ import (
 	"os"
 )
 
-// MaybeInit does nothing on this system.
-func MaybeInit() {}
-
 // NewBubblewrap gives a level that is unavailable on this system.
 func NewBubblewrap(Config) Sandbox { return unsupported("bubblewrap") }
 

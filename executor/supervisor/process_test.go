@@ -27,10 +27,8 @@ import (
 	"github.com/writbot/writ/kernel/lease"
 )
 
-// TestMain makes the test binary the init of its own sandboxes, and a runner's
-// process where a test starts it as one.
+// TestMain makes the test binary a runner's process where a test starts it as one.
 func TestMain(m *testing.M) {
-	sandbox.MaybeInit()
 	if text := os.Getenv(runnerEnv); text != "" {
 		os.Exit(runnerMain(text))
 	}
