@@ -22,11 +22,15 @@ func PointOf(a kernel.Action, stage string) Point { return Point(string(a) + ":"
 
 // Points lists every fault point, in the order of a run.
 func Points() []Point {
-	actions := []kernel.Action{
+	return pointsOf(
 		kernel.ActionTakeOver, kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionHeartbeat,
 		kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRelease, kernel.ActionWait,
 		kernel.ActionAbandon, kernel.ActionNone,
-	}
+	)
+}
+
+// pointsOf are the fault points of these actions.
+func pointsOf(actions ...kernel.Action) []Point {
 	var out []Point
 	for _, a := range actions {
 		for _, s := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
@@ -46,13 +50,7 @@ const RepairSaid Point = "repair:said"
 // IssuePoints lists the fault points of the effects on an issue, and of the one on the
 // task that the issue's change brings about.
 func IssuePoints() []Point {
-	var out []Point
-	for _, a := range append(kernel.ForgeActions(), kernel.ActionComplete) {
-		for _, s := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
-			out = append(out, PointOf(a, s))
-		}
-	}
-	return out
+	return pointsOf(append(kernel.ForgeActions(), kernel.ActionComplete)...)
 }
 
 func (t *Task) fault(a kernel.Action, stage string) {

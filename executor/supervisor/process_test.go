@@ -36,15 +36,15 @@ func TestMain(m *testing.M) {
 	os.Exit(sealedFacts(inMemory(m.Run)))
 }
 
-// collectLess spends memory instead of time: every collection would also visit all that
-// the memory profile has sampled, which nobody reads here.
+// collectLess spends memory instead of time, below some 2 GB: every collection would also visit
+// all that the memory profile has sampled, which nobody reads here.
 func collectLess() {
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(1000)
+	debug.SetMemoryLimit(2 << 30)
 	runtime.MemProfileRate = 0
 }
 
-// disk is where temporary directories are on disk, as a sandbox needs them: it hides
-// /dev/shm.
+// disk is where temporary directories are that a sandbox sees: it hides /dev/shm.
 var disk = os.TempDir()
 
 // inMemory has the tests' repositories and stores in memory, which takes half the time.

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/writbot/writ/kernel"
@@ -46,9 +47,10 @@ func TestSim_K7_FixEveryPoint(t *testing.T) {
 		s, was := newSimReviewed(t)
 		return s, func(at died) {
 			s.expectRevised(at.holds(), was)
-			pushed := at.stage == StageDone || at.stage == StageSettled
+			_, stage, _ := strings.Cut(string(at.at), ":")
+			pushed := stage == StageDone || stage == StageSettled
 			builders := 2
-			if at.at == kernel.ActionDispatch && pushed || at.at == kernel.ActionSeal && at.other && !pushed {
+			if at.at.of(kernel.ActionDispatch) && pushed || at.at.of(kernel.ActionSeal) && at.other && !pushed {
 				builders++ // died with its process, or lies where nobody else looks
 			}
 			if n := s.check.Dispatched(); at.holds() && n != builders {

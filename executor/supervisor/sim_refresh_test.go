@@ -85,51 +85,39 @@ func TestSim_K7_RefreshEveryPoint(t *testing.T) {
 
 // died says where a process was killed, and whether another installation went on.
 type died struct {
-	at    kernel.Action
-	stage string
+	at    Point
 	other bool
 }
 
 // holds reports whether the run's work was to be delivered.
-func (d died) holds() bool { return d.at != kernel.ActionRestore }
+func (d died) holds() bool { return !d.at.of(kernel.ActionRestore) }
 
 // eachPointOf kills the process at each point of these effects of a run over delivered work,
 // while the forge tells the truth or loses its answer, and the same installation goes on or
 // another. Begin makes the simulation, and what must hold at its end: that the run's work was
 // delivered, or where its checks fail, that what was delivered before stands.
 func eachPointOf(t *testing.T, actions []kernel.Action, begin func(t *testing.T) (s *sim, expect func(died))) {
-	for _, a := range actions {
-		for _, stage := range []string{StageDecided, StageRecorded, StageDone, StageSettled} {
-			if !a.External() && (stage == StageDone || stage == StageSettled) {
-				continue
-			}
-			for n := range 4 {
-				other, lost := n&1 > 0, n&2 > 0
-				t.Run(fmt.Sprintf("%s/other=%v/lost=%v", PointOf(a, stage), other, lost), func(t *testing.T) {
-					t.Parallel()
-					s, expect := begin(t)
-					first, next := s.runners[0], s.runners[0]
-					if a == kernel.ActionRestore {
-						s.runners[0].build, s.runners[1].build = "fails", "fails"
-					}
-					if lost {
-						first.client.Fail(forgetest.Writes(), 2, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
-					}
-					first.dieAtPoint(PointOf(a, stage))
-					first.client.Clear()
-					if other {
-						next = s.runners[1]
-						s.pastLease(next)
-					}
-					s.settledBy(next)
-					expect(died{a, stage, other})
-					s.settledBy(s.runners[0])
-					s.settledBy(s.runners[1])
-					expect(died{a, stage, other})
-				})
-			}
+	takeTurns(t, pointsOf(actions...), func(t *testing.T, at Point, other, lost bool) {
+		s, expect := begin(t)
+		first, next := s.runners[0], s.runners[0]
+		if at.of(kernel.ActionRestore) {
+			s.runners[0].build, s.runners[1].build = "fails", "fails"
 		}
-	}
+		if lost {
+			first.client.Fail(forgetest.Writes(), 2, forgetest.Fault{Reason: forge.Unavailable, Applied: true})
+		}
+		first.dieAtPoint(at)
+		first.client.Clear()
+		if other {
+			next = s.runners[1]
+			s.pastLease(next)
+		}
+		s.settledBy(next)
+		expect(died{at, other})
+		s.settledBy(s.runners[0])
+		s.settledBy(s.runners[1])
+		expect(died{at, other})
+	})
 }
 
 // TestSim_G7_RefreshWhileTheServerIsUnable: a server that can't take a push of a refresh, for
