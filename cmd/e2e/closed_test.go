@@ -72,7 +72,7 @@ func TestX4_ClosedContainer(t *testing.T) {
 	}
 	runLandlocked(t, dir, append([]string{bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--uid", "1000", "--gid", "1000",
 		"--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", dir, dir,
-		"--die-with-parent", "--setenv", "HOME", dir, "--"}, argv...))
+		"--die-with-parent", "--setenv", "HOME", dir, "--setenv", "TMPDIR", dir, "--"}, argv...))
 }
 
 // The same level outside of one. As root each program has a user of its own,

@@ -100,13 +100,14 @@ func newWalk(s *forgeSite, by hands) *walk {
 }
 
 // TestI17_LabelToMerge: label, reaction, queue, status, a guarded path refused and accepted,
-// review, fix, moved base, refresh and merge on each forge, and with close_on: verified a fix
+// review, fix, moved base, refresh and merge on GitHub and GitLab, and with close_on: verified a fix
 // after the issue was closed, with a kill -9 between each two, and others in the middle of
 // what is revised, delivered or refreshed. What people say while
 // no server runs is found by the sweep. Nothing is done twice: after each death the builders
-// that were started are counted, the comments, changes and closings.
+// that were started are counted, the comments, changes and closings. The embedded forge's
+// walk is TestI17_LabelToMergeInABrowser.
 func TestI17_LabelToMerge(t *testing.T) {
-	onForges(t, func(_ *testing.T, s *forgeSite) { newWalk(s, byAPI{s}).walk() })
+	onForges(t, func(_ *testing.T, s *forgeSite) { newWalk(s, byAPI{s}).walk() }, "github", "gitlab")
 }
 
 func (w *walk) walk() {
