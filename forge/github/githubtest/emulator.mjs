@@ -3,6 +3,7 @@
 // its URL as a line of JSON; ends when standard input does.
 import { createHash, randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { Server } from 'node:http'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { acts, manifest } from './manifest.mjs'
@@ -14,6 +15,15 @@ const chunk = readdirSync(dist).find((f) => /^dist-.*\.js$/.test(f) && readFileS
 const load = (f) => import(pathToFileURL(join(dist, f)).href)
 const { githubPlugin, getGitHubStore, seedFromConfig } = await load(chunk)
 const { createEmulator } = await load('api.js')
+
+// Node closes an idle connection after five seconds. A request that is sent at that moment is
+// lost, and its client can't know whether it was done. So connections stay open longer than
+// clients keep them, 90 seconds; what ends them in tests is forgetest's liar.
+const listen = Server.prototype.listen
+Server.prototype.listen = function (...where) {
+  this.keepAliveTimeout = 120_000
+  return listen.apply(this, where)
+}
 
 const reactions = ['+1', '-1', 'laugh', 'confused', 'heart', 'hooray', 'rocket', 'eyes']
 
