@@ -278,7 +278,11 @@ func (s *forgeSite) done(n int64) bool {
 	if !shown {
 		return false
 	}
-	checks := s.Checks(s.t, s.trailer(n, "writ-change"))
+	change := s.trailer(n, "writ-change")
+	if change == "" {
+		return false // it was gone on with meanwhile
+	}
+	checks := s.Checks(s.t, change)
 	return len(checks) > 0 && checks[0].State != forge.CheckRunning
 }
 

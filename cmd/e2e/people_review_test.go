@@ -367,11 +367,12 @@ func (w *walk) complete() {
 // completed waits until the late issue is, with another commit than before.
 func (w *walk) completed(after string) {
 	w.t.Helper()
+	change := ""
 	w.until("it is completed, "+after, func() bool {
-		change := w.trailer(w.late, "writ-change")
-		return w.done(w.late) && !slices.Contains(w.commits, change) && strings.Contains(w.report(w.late), change)
+		change = w.trailer(w.late, "writ-change")
+		return change != "" && w.done(w.late) && !slices.Contains(w.commits, change) && strings.Contains(w.report(w.late), change)
 	})
-	w.commits = append(w.commits, w.trailer(w.late, "writ-change"))
+	w.commits = append(w.commits, change)
 }
 
 // fixLate is said in the conversation of the change of a completed task that the server has
