@@ -26,7 +26,7 @@ func TestX4_ClosedContainer(t *testing.T) {
 	dir, binary := elsewhere(t)
 	cmd := exec.Command("bwrap", "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", dir, dir, "--chdir", dir, "--die-with-parent",
-		"--setenv", confinedVar, "yes", "--setenv", "HOME", dir, "--", binary, "-test.run", hostileTests, "-test.v")
+		"--setenv", confinedVar, "yes", "--setenv", "HOME", dir, "--setenv", "TMPDIR", dir, "--", binary, "-test.run", hostileTests, "-test.v")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("in a closed container: %v\n%s", err, out)
