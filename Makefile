@@ -66,7 +66,7 @@ SAMPLE       := ^(TestF4_(TwoHundredTasks|RefusedInTheMiddle)|TestSim_(F5_LyingF
 # dirs_of lists the directories of the tests that a pattern names.
 dirs_of       = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(patsubst ^%$$,%,$(1))\>' .)))
 # LONGEST begin first, so that none of them runs alone at the end.
-LONGEST      := cmd/writ cmd/internal/server executor/supervisor executor/builder compliance/ledger
+LONGEST      := executor/supervisor cmd/writ executor/sandbox cmd/internal/server executor/builder compliance/ledger
 RACED         = $(addprefix ./,$(LONGEST)) $(filter-out $(LONGEST:%=./%) $(PLAIN:%=./%),$(patsubst github.com/writbot/writ/%,./%,$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)))
 # lot passes one line in $(1), by a hash of LOT and the line, so that one that comes or goes
 # changes nothing of the others.
@@ -149,9 +149,9 @@ soak: setup ## 50 worlds, 2,000 issues, five crashes, and a server that can't in
 # The ordinary suite runs the first few of them.
 SEEDS ?= 500
 .PHONY: seeds
-seeds: setup ## GitHub and GitLab that lie, 500 seeds through the real adapters: E1 to E8 hold
-	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_(F5_F6_LyingForges|G7_E8_OnForges|K6_EveryPointOfTheIssueSealed|K7_EveryPointSealed)$$' -args -hosted-seeds $(SEEDS) \
-	  | grep -v -e '=== ' -e '--- PASS.*seeds/'
+seeds: setup ## simulations at length: GitHub and GitLab that lie, 500 seeds through the real adapters, ten times the suite's of the others, each point with each end
+	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_(F5_F6_LyingForges|F5_LyingForge|G7_E8_OnForges|P10_TakenBack|K6_EveryPoint\w*|K7_\w*EveryPoint\w*|K7_Seeds)$$' -args -hosted-seeds $(SEEDS) -seeds $$(( 3 * $(SEEDS) )) \
+	  | grep -v -e '=== ' -e '--- PASS.*seeds/' -e '--- PASS: .*/[0-9]* (' -e '--- PASS.*/lost='
 
 # Under the race detector, in make race-lot, they are fewer.
 .PHONY: limits
