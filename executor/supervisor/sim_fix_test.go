@@ -45,15 +45,15 @@ func TestSim_K7_FixEveryPoint(t *testing.T) {
 	actions := []kernel.Action{kernel.ActionClaim, kernel.ActionDispatch, kernel.ActionSeal, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore}
 	eachPointOf(t, actions, func(t *testing.T) (*sim, func(died)) {
 		s, was := newSimReviewed(t)
-		return s, func(at died) {
-			s.expectRevised(at.holds(), was)
-			_, stage, _ := strings.Cut(string(at.at), ":")
+		return s, func(d died) {
+			s.expectRevised(d.holds(), was)
+			_, stage, _ := strings.Cut(string(d.at), ":")
 			pushed := stage == StageDone || stage == StageSettled
 			builders := 2
-			if at.at.of(kernel.ActionDispatch) && pushed || at.at.of(kernel.ActionSeal) && at.other && !pushed {
+			if d.at.of(kernel.ActionDispatch) && pushed || d.at.of(kernel.ActionSeal) && d.other && !pushed {
 				builders++ // died with its process, or lies where nobody else looks
 			}
-			if n := s.check.Dispatched(); at.holds() && n != builders {
+			if n := s.check.Dispatched(); d.holds() && n != builders {
 				s.fail("%d builders, want %d", n, builders)
 			}
 		}

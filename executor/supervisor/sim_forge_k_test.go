@@ -60,7 +60,7 @@ func takeTurns(t *testing.T, points []Point, test func(t *testing.T, at Point, o
 	for i, at := range points {
 		for n := range 4 {
 			other, lost := n&1 > 0, n&2 > 0
-			if *simHostedSeeds <= defaultHostedSeeds && (i+i/4+n+n/2)%2 > 0 {
+			if !noTurns() && (i+i/4+n+n/2)%2 > 0 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/other=%v/lost=%v", at, other, lost), func(t *testing.T) {

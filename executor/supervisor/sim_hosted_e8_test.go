@@ -81,13 +81,13 @@ func (s *sim) goes(r *simRunner, most time.Duration, on func() bool) {
 func TestSim_G7_E8_OnForges(t *testing.T) {
 	t.Parallel()
 	pushes := []kernel.Action{kernel.ActionClaim, kernel.ActionHeartbeat, kernel.ActionSeal, kernel.ActionWait, kernel.ActionResult, kernel.ActionTakeOver, kernel.ActionAbandon}
-	worlds, all := hostedWorlds(t), *simHostedSeeds > defaultHostedSeeds
+	worlds := hostedWorlds(t)
 	for i, at := range pushes {
 		for j, how := range outOfOrders {
 			turn := i + j
 			for f, name := range slices.Sorted(maps.Keys(worlds)) {
 				for l, lasts := range []time.Duration{time.Second, time.Minute, time.Hour} {
-					if !all && (turn%2 != f || turn%3 != l) {
+					if !noTurns() && (turn%2 != f || turn%3 != l) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%s %s %s", name, at, lasts, how.name), func(t *testing.T) {

@@ -77,11 +77,11 @@ func TestSim_K5_K9_K10_L11_Sealed(t *testing.T) {
 // going on or another, and with answers of the forge that are lost or not. The suite
 // takes turns; make seeds does all of them.
 func turnsOn(t *testing.T, points []Point, test func(t *testing.T, place hostedPlace, at Point, other, lost bool)) {
-	worlds, all := hostedWorlds(t), *simHostedSeeds > defaultHostedSeeds
+	worlds := hostedWorlds(t)
 	for i, at := range points {
 		for n := range 8 {
 			name, other, lost := slices.Sorted(maps.Keys(worlds))[n%2], n&2 > 0, n&4 > 0
-			if !all && (i+i/4)%8 != n { // of an action's four stages, too
+			if !noTurns() && (i+i/4)%8 != n { // of an action's four stages, too
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s/other=%v/lost=%v", name, at, other, lost), func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestSim_K7_RefreshEveryPoint(t *testing.T) {
 	actions := []kernel.Action{kernel.ActionClaim, kernel.ActionChecks, kernel.ActionJudge, kernel.ActionResult, kernel.ActionRestore}
 	eachPointOf(t, actions, func(t *testing.T) (*sim, func(died)) {
 		s := newSimDelivered(t)
-		return s, func(at died) { s.expectRefreshed(at.holds()) }
+		return s, func(d died) { s.expectRefreshed(d.holds()) }
 	})
 }
 

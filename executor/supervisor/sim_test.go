@@ -17,6 +17,9 @@ var (
 	simHostedSeeds = flag.Int("hosted-seeds", defaultHostedSeeds, "how many seeds it runs over the adapters of GitHub and GitLab")
 )
 
+// noTurns reports whether everything is run of which the suite takes turns, as make seeds does.
+func noTurns() bool { return *simHostedSeeds > defaultHostedSeeds }
+
 func leasePolicy() lease.Policy { return lease.DefaultPolicy() }
 
 // TestSim_K7_Seeds lets three runners with clocks that disagree work on one task
