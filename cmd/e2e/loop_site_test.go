@@ -306,7 +306,7 @@ func (s *forgeSite) wantDoneOf(n int64, closings int) {
 	if labels := s.ours(n); !slices.Equal(labels, []string{"writ:completed"}) || !slices.Contains(s.issue(n).Labels, worldtest.Label) {
 		s.t.Errorf("#%d is labelled %v", n, s.issue(n).Labels)
 	}
-	change, err := s.Maintainer.FindChange(s.t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), "")
+	change, err := s.findChange(n)
 	if err != nil || change.State != forge.ChangeOpen || change.HeadOID != s.trailer(n, "writ-change") {
 		s.t.Errorf("#%d has the change %+v, %v", n, change, err)
 		return
@@ -326,7 +326,7 @@ func (s *forgeSite) replays(n int64) {
 // wantNothing fails if anything of a task was claimed or shown.
 func (s *forgeSite) wantNothing(n int64) {
 	s.t.Helper()
-	_, err := s.Maintainer.FindChange(s.t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), "")
+	_, err := s.findChange(n)
 	if s.ref(n) != "" || len(s.said(n, "")) > 0 || len(s.ours(n)) > 0 || !forge.IsReason(err, forge.NotFound) {
 		s.t.Errorf("#%d is at %q, says %q, is labelled %v, and its change: %v", n, s.head(n), s.said(n, ""), s.ours(n), err)
 	}

@@ -94,7 +94,7 @@ func (h byPage) look(step string, issue int64, says string) {
 			h.t.Errorf("after %s the page of #%d doesn't say %q:\n%s", step, n, says, h.text())
 		}
 		h.picture(fmt.Sprintf("walk-%s-issue-%d", name, n))
-		c, err := h.site.Maintainer.FindChange(h.t.Context(), h.site.Repo, fmt.Sprintf("writ/change/%d", n), "")
+		c, err := h.site.findChange(n)
 		if err != nil {
 			continue // there is none yet
 		}

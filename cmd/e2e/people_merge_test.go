@@ -16,9 +16,14 @@ import (
 // change is the change of a task, whatever became of it.
 func (s *forgeSite) change(n int64) forge.Change {
 	s.t.Helper()
-	c, err := s.Maintainer.FindChange(s.t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), "")
+	c, err := s.findChange(n)
 	s.must(err)
 	return c
+}
+
+// findChange is the same, where there may be none.
+func (s *forgeSite) findChange(n int64) (forge.Change, error) {
+	return s.Maintainer.FindChange(s.t.Context(), s.Repo, fmt.Sprintf("writ/change/%d", n), "")
 }
 
 // writers are builders that each write one file.
