@@ -64,9 +64,9 @@ func TestF3_ServeShowsNoSecret(t *testing.T) {
 
 // TestW12_Cursor: a cursor reads back, and a spoilt one means everything.
 func TestW12_Cursor(t *testing.T) {
-	c := swept{until: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), seen: []int64{3, 12}}
+	c := swept{until: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), shown: time.Date(2026, 1, 2, 3, 4, 6, 7, time.UTC), seen: []int64{3, 12}}
 	got := parseSwept(c.String())
-	if !got.until.Equal(c.until) || !slices.Equal(got.seen, c.seen) {
+	if !got.until.Equal(c.until) || !got.shown.Equal(c.shown) || !slices.Equal(got.seen, c.seen) {
 		t.Errorf("%v came back as %v", c, got)
 	}
 	for _, text := range []string{"", "yesterday 3", " 3"} {

@@ -207,15 +207,23 @@ func worthALook(i forge.Issue, now time.Time) bool {
 // set a date: everything is looked through once more.
 const clocksDiffer = time.Hour
 
+// forgeTick is how exactly GitHub tells when an issue was updated. A second update in the
+// same tick can't be told from the first.
+const forgeTick = time.Second
+
 // changed are the issues that changed since the last sweep, or whose change did, those of
-// the very same moment that it did not see included. Which task a change delivers is what
+// the very same moment included that no sweep saw once that moment was over. Which task a change delivers is what
 // the records say; of a change that they don't know, its description says so, which is a
 // hint like any other. They come by their time: with an error they are those up to a moment.
 func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
 	if before.until.After(time.Now().Add(clocksDiffer)) {
 		before = swept{}
 	}
-	now = swept{until: before.until, seen: before.seen}
+	began := time.Now()
+	now = swept{until: before.until, shown: before.shown, seen: before.seen}
+	if now.shown.After(began) { // this clock was set back
+		now.shown = began
+	}
 	listed := map[inbox.Key]bool{} // in keys
 	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
 		if i.UpdatedAt.Equal(before.until) && slices.Contains(before.seen, i.Number) {
@@ -229,8 +237,8 @@ func (s *server) changed(ctx context.Context, w *served, before swept) (keys []i
 			}
 			now.look(i)
 		case i.UpdatedAt.After(now.until):
-			now.until, now.seen = i.UpdatedAt, []int64{i.Number}
-		case i.UpdatedAt.Equal(now.until):
+			now.until, now.shown, now.seen = i.UpdatedAt, time.Now(), nil
+		case i.UpdatedAt.Equal(now.until) && began.Sub(now.shown) >= forgeTick:
 			now.seen = append(slices.Clone(now.seen), i.Number)
 		}
 		task := i.Number
@@ -324,13 +332,17 @@ func endedLongAgo(c git.Commit, now time.Time) bool {
 }
 
 // swept is how far the sweeps have come: the time of the newest change that was
-// seen, and the issues that changed right then. Forges count in seconds.
+// seen, and the issues that changed right then and needn't be looked at again. These are
+// the ones that a sweep saw which began a [forgeTick] after the forge had first shown that
+// time: by then nothing else could get it, whatever the two clocks say. So the newest
+// issue is looked at by two sweeps.
 //
 // An issue may say that it changes in years to come: owners of a GitLab project may
 // set that date. It never moves the cursor, or nothing would be found until then; it
 // is looked at once, and found and left out in each sweep.
 type swept struct {
 	until time.Time
+	shown time.Time // by this clock, when the forge first showed until
 	seen  []int64
 	ahead map[int64]time.Time // issues that changed after now
 }
@@ -348,8 +360,8 @@ func (s *swept) look(i forge.Issue) {
 	}
 }
 
-// String is a cursor: the time, the numbers with commas between them, and those
-// that are ahead, each with its time.
+// String is a cursor: the time and, after a slash, when it was first shown; the numbers with
+// commas between them; and those that are ahead, each with its time.
 func (s swept) String() string {
 	if s.until.IsZero() && len(s.ahead) == 0 {
 		return ""
@@ -358,7 +370,7 @@ func (s swept) String() string {
 	for i, n := range s.seen {
 		numbers[i] = strconv.FormatInt(n, 10)
 	}
-	text := s.until.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
+	text := s.until.UTC().Format(time.RFC3339Nano) + "/" + s.shown.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
 	for _, n := range slices.Sorted(maps.Keys(s.ahead)) {
 		text += " " + strconv.FormatInt(n, 10) + "@" + s.ahead[n].UTC().Format(time.RFC3339Nano)
 	}
@@ -369,7 +381,9 @@ func (s swept) String() string {
 // once more.
 func parseSwept(text string) (s swept) {
 	at, list, _ := strings.Cut(text, " ")
-	s.until, _ = time.Parse(time.RFC3339Nano, at) // zero if it is none
+	at, shown, _ := strings.Cut(at, "/")
+	s.until, _ = time.Parse(time.RFC3339Nano, at)    // zero if it is none
+	s.shown, _ = time.Parse(time.RFC3339Nano, shown) // zero, which is long ago, in a cursor that lacks it
 	list, ahead, _ := strings.Cut(list, " ")
 	for _, word := range strings.Fields(ahead) {
 		number, at, _ := strings.Cut(word, "@")
