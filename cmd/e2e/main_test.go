@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/git/gittest"
 )
@@ -28,10 +29,13 @@ const beside = "8"
 func TestMain(m *testing.M) {
 	maybeAgent()
 	_ = flag.Set("test.parallel", beside) // it is there, and takes numbers
-	os.Exit(buildAndRun(m))
+	os.Exit(filesystemtest.InMemory(built{m}).Run())
 }
 
-func buildAndRun(m *testing.M) int {
+// built are the tests, for which the program is built.
+type built struct{ *testing.M }
+
+func (m built) Run() int {
 	dir, err := os.MkdirTemp("", "writ-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -45,7 +49,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	return m.M.Run()
 }
 
 // dependOnSources looks at every source file, so that go test doesn't take the

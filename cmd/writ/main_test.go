@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/executor/supervisor"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(crashingMain())
 	}
 	_ = os.Setenv(envRace, endAtOnce) // for the programs that are started; there is no NUL in it
-	testscript.Main(m, map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
+	testscript.Main(filesystemtest.InMemory(m), map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
 }
 
 // crashingMain is Main with a fault point, and with the settings of tests.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/sandbox"
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 			actDescriptors()
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(filesystemtest.InMemory(m).Run())
 }
 
 // actNetwork tries to reach a TCP address and an abstract socket of the host,

@@ -290,6 +290,7 @@ func TestLandlock_ClosedWayToTheWorkspace(t *testing.T) {
 }
 
 func TestX8_ResourcesWithoutNamespaces(t *testing.T) {
+	t.Parallel()
 	n := NewLandlocked(Config{Init: passable(t), Cgroup: filepath.Join(t.TempDir(), "none")})
 	for _, c := range resources(t) {
 		t.Run(c.name, func(t *testing.T) { c.isHeld(t, n) })

@@ -107,6 +107,7 @@ func freeBytes(t *testing.T) int64 {
 }
 
 func TestX8_Resources(t *testing.T) {
+	t.Parallel()
 	for _, c := range resources(t) {
 		t.Run(c.name, func(t *testing.T) { c.isHeld(t, withoutCgroup(t)) })
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,9 +33,12 @@ func TestMain(m *testing.M) {
 // it is a failure, so its size costs nothing.
 const waitLimit = 2 * time.Minute
 
-// ordinaryUser is the user id without privileges that tests use when run by
-// root; nothing else runs as it.
+// ordinaryUser is the first of the user ids without privileges that tests use when run by
+// root; nothing else runs as one.
 const ordinaryUser = 23456
+
+// ordinaryUsers counts those in use: the memory and the processes of each are summed up.
+var ordinaryUsers atomic.Uint32
 
 // newSandbox gives the real thing, or says how to get it.
 func newSandbox(t *testing.T) *Bubblewrap {
@@ -227,15 +231,24 @@ func processesWith(t *testing.T, marker string) []int {
 // TestOrdinaryUser runs the cases again without root's privileges, since the
 // two levels differ. Run by an ordinary user the cases have already shown that.
 func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Log("not root: the other tests ran as an ordinary user")
 		return
 	}
-	asOrdinaryUser(t, "^Test(X[1-6]_|X8_|X10_(EachSystemCall|ForeignInterface)|K4|Start|Inside|Landlock)",
-		"TestX1_", "TestX2_", "TestX3_", "TestX8_", "TestX10_", "TestK4_", "TestLandlock_")
+	for pattern, names := range map[string][]string{
+		"^TestX8_Resources$":              {"TestX8_Resources"},
+		"^TestX8_(ResourcesWithout|[^R])": {"TestX8_ResourcesWithoutNamespaces", "TestX8_ProgramsStillWork"},
+		"^Test(X[1-6]_|X10_(EachSystemCall|ForeignInterface)|K4|Start|Inside|Landlock)": {"TestX1_", "TestX2_", "TestX3_", "TestX10_", "TestK4_", "TestLandlock_"},
+	} {
+		t.Run(names[0], func(t *testing.T) {
+			t.Parallel()
+			asOrdinaryUser(t, pattern, names...)
+		})
+	}
 }
 
-// asOrdinaryUser runs tests as a user who owns nothing else. Those of names must be
+// asOrdinaryUser runs tests as a user of their own, who owns nothing else. Those of names must be
 // among them.
 func asOrdinaryUser(t *testing.T, pattern string, names ...string) {
 	t.Helper()
@@ -244,25 +257,18 @@ func asOrdinaryUser(t *testing.T, pattern string, names ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "sandbox.test")
-	if err := os.WriteFile(binary, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, ordinaryUser, ordinaryUser); err != nil {
+	user := ordinaryUser + ordinaryUsers.Add(1)
+	if err := os.Chown(dir, int(user), int(user)); err != nil {
 		t.Fatal(err)
 	}
 	swept, err := sweeper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-test.run", pattern, "-test.v")
+	cmd := exec.Command(passable(t), "-test.run", pattern, "-test.v")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir, sweeperVar+"="+swept, elsewhereVar+"=yes")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("as an ordinary user: %v\n%s", err, out)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
@@ -49,7 +50,7 @@ func configure(dir string) (string, error) {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := filesystemtest.InMemory(m).Run()
 	if dir, err := benchDir(); err == nil && dir != "" {
 		_ = os.RemoveAll(filepath.Dir(dir))
 	}

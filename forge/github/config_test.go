@@ -12,10 +12,11 @@ import (
 
 	api "github.com/google/go-github/v60/github"
 
+	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(filesystemtest.InMemory(m)) }
 
 func TestConfig_Addresses(t *testing.T) {
 	for _, c := range []struct{ url, api, rest, graphql string }{

@@ -35,6 +35,7 @@ func (p *serverPlace) onBase(message string) {
 // though nobody told of the push, nor of the merge before it, and nothing changed on
 // the issue. A person's closing then stands.
 func TestF7_RevertOnTheBase(t *testing.T) {
+	t.Parallel()
 	for name, told := range map[string]bool{"told of the merge": true, "told of nothing": false} {
 		t.Run(name, func(t *testing.T) {
 			p := newServerPlace(t)
@@ -90,6 +91,7 @@ func TestF7_PushIsAHint(t *testing.T) {
 // that mends it, of which no hook tells, has the task done, also where the server
 // was started anew between the two.
 func TestK12_BaseMoves(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]bool{"one process": false, "a new one": true} {
 		t.Run(name, func(t *testing.T) {
 			p := newServerPlace(t)
@@ -166,6 +168,7 @@ func (p *serverPlace) terms(contract string) {
 // mended, though nobody tells of the push and nothing changes on the issue; also where
 // the server was started anew between the two.
 func TestI8_ContractMended(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		contract string
 		code     kernel.Code
@@ -247,6 +250,7 @@ func TestI8_MovedContractWakesTasks(t *testing.T) {
 // the configuration is read again, by itself where only the machine was mended, and at
 // a start.
 func TestK12_BuilderMended(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"reload", "machine", "start"} {
 		t.Run(name, func(t *testing.T) {
 			p := newServerPlace(t)
@@ -432,6 +436,7 @@ func TestK12_WhatChecksLackIsNoted(t *testing.T) {
 // issue says which one and where it is given, and once the contract asks for another, the
 // work is done.
 func TestK11_LackingUntilTheContractMoves(t *testing.T) {
+	t.Parallel()
 	p := newServerPlace(t)
 	p.terms("version: 1\nchecks:\n  - {name: lint, run: [sh, -c, no-such-lint]}\n")
 	s := p.Serve()

@@ -84,6 +84,7 @@ func TestG6_RulesAreTriedAgain(t *testing.T) {
 // shows in /readyz, with the server's words, what waits; once it is mended, a start has
 // the work delivered that there is.
 func TestG6_ReadyzNamesTheRule(t *testing.T) {
+	t.Parallel()
 	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	gittest.Hook(t, dir, "pre-receive", `while read old new ref; do case $ref in refs/heads/writ/*) echo "policy 7: bots may not make branches" >&2; exit 1;; esac; done; exit 0`)
@@ -195,6 +196,7 @@ func TestL14_StrangersLeaseIsWatched(t *testing.T) {
 // TestL12_BranchInTheWayIsTold: the whole server says on the issue which branch is in the
 // way, and does the task once it is gone, though nobody says anything.
 func TestL12_BranchInTheWayIsTold(t *testing.T) {
+	t.Parallel()
 	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	gittest.Git(t, dir, "update-ref", "refs/heads/writ", "main")
@@ -213,6 +215,7 @@ func TestL12_BranchInTheWayIsTold(t *testing.T) {
 // TestL14_StrangersLeaseIsTold: the whole server says who holds an approved task, and does
 // it once the lease is gone, though nobody says anything.
 func TestL14_StrangersLeaseIsTold(t *testing.T) {
+	t.Parallel()
 	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	s := p.Serve()
@@ -236,6 +239,7 @@ func TestL14_StrangersLeaseIsTold(t *testing.T) {
 // TestG7_ReadyzNamesTheOutage: a server that takes nothing leaves writ ready and shows in
 // /readyz for its world, with its words; once it is healed all is done by itself.
 func TestG7_ReadyzNamesTheOutage(t *testing.T) {
+	t.Parallel()
 	p := newServerPlace(t)
 	dir := p.Store.GitDir(p.Repo.ID)
 	gittest.Hook(t, dir, "pre-receive", `echo "closed for today" >&2; exit 1`)
@@ -256,6 +260,7 @@ func TestG7_ReadyzNamesTheOutage(t *testing.T) {
 // answers keeps no other from its builds, shows in /readyz as one that doesn't answer, is
 // warned of once, and is done soon after it answers again, with nothing twice or counted.
 func TestG7_AHangingServerHoldsUpItself(t *testing.T) {
+	t.Parallel()
 	p := newServerPlace(t)
 	p.More, p.Others = ", builds: 1", ", o/well"
 	well, err := p.Store.CreateRepo(t.Context(), local.RepoSpec{Owner: "o", Name: "well", Author: p.account(p.Maintainer), Files: map[string][]byte{"README": []byte("hi\n")}})

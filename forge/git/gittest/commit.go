@@ -3,6 +3,7 @@ package gittest
 import (
 	"bytes"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,11 +26,7 @@ import (
 // be four.
 func Commit(t testing.TB, dir, ref, parent string, files map[string]string) string {
 	t.Helper()
-	gitDir := filepath.Join(dir, ".git")
-	if _, err := os.Stat(gitDir); err != nil {
-		gitDir = dir // it is bare
-	}
-	store := filesystem.NewStorage(osfs.New(gitDir), cache.NewObjectLRUDefault())
+	store := storeOf(dir)
 	at := time.Unix(1_700_000_000, 0).UTC()
 	commit := object.Commit{
 		Author:    object.Signature{Name: "A U Thor", Email: "author@example.com", When: at},
@@ -54,6 +51,15 @@ func Commit(t testing.TB, dir, ref, parent string, files map[string]string) stri
 	return id.String()
 }
 
+// storeOf is where a repository has its objects.
+func storeOf(dir string) storer.EncodedObjectStorer {
+	gitDir := filepath.Join(dir, ".git")
+	if _, err := os.Stat(gitDir); err != nil {
+		gitDir = dir // it is bare
+	}
+	return filesystem.NewStorage(osfs.New(gitDir), cache.NewObjectLRUDefault())
+}
+
 // storeTree stores the tree of files, whose names are paths in it.
 func storeTree(s storer.EncodedObjectStorer, files map[string]string) (plumbing.Hash, error) {
 	var tree object.Tree
@@ -70,7 +76,7 @@ func storeTree(s storer.EncodedObjectStorer, files map[string]string) (plumbing.
 			below[dir][rest] = text
 			continue
 		}
-		id, err := stored(s, blob(text))
+		id, err := stored(s, raw{plumbing.BlobObject, text})
 		if err := add(path, filemode.Regular, id, err); err != nil {
 			return plumbing.ZeroHash, err
 		}
@@ -93,15 +99,19 @@ func sortsAs(e object.TreeEntry) string {
 	return e.Name
 }
 
-type blob string
+// raw is an object of which nothing is checked.
+type raw struct {
+	kind plumbing.ObjectType
+	text string
+}
 
-func (b blob) Encode(o plumbing.EncodedObject) error {
-	o.SetType(plumbing.BlobObject)
+func (r raw) Encode(o plumbing.EncodedObject) error {
+	o.SetType(r.kind)
 	w, err := o.Writer()
 	if err != nil {
 		return err
 	}
-	_, err = w.Write([]byte(b))
+	_, err = io.WriteString(w, r.text)
 	return errors.Join(err, w.Close())
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // Env is a clean environment for git: no configuration of the machine or the
@@ -121,7 +123,11 @@ func RawTree(t testing.TB, dir string, entries ...TreeEntry) string {
 		}
 		b.WriteString(e.Mode + " " + e.Name + "\x00" + string(raw))
 	}
-	return GitInput(t, dir, b.String(), "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+	id, err := stored(storeOf(dir), raw{plumbing.TreeObject, b.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
 }
 
 // CommitTree commits a tree to a ref, on what is there, and returns the commit.
