@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/executor/sandbox"
 	"github.com/writbot/writ/forge/git/gittest"
 )
@@ -29,7 +28,7 @@ const beside = "8"
 func TestMain(m *testing.M) {
 	maybeAgent()
 	_ = flag.Set("test.parallel", beside) // it is there, and takes numbers
-	os.Exit(filesystemtest.InMemory(built{m}).Run())
+	os.Exit(gittest.InMemory(built{m}).Run())
 }
 
 // built are the tests, for which the program is built.

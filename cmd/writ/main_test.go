@@ -9,8 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/executor/supervisor"
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
 const (
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(crashingMain())
 	}
 	_ = os.Setenv(envRace, endAtOnce) // for the programs that are started; there is no NUL in it
-	testscript.Main(filesystemtest.InMemory(m), map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
+	testscript.Main(gittest.InMemory(m), map[string]func(){"writ": func() { os.Exit(crashingMain()) }})
 }
 
 // crashingMain is Main with a fault point, and with the settings of tests.

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/compliance/scope"
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 			actDescriptors()
 		}
 	}
-	os.Exit(filesystemtest.InMemory(m).Run())
+	os.Exit(gittest.InMemory(m).Run())
 }
 
 // actNetwork tries to reach a TCP address and an abstract socket of the host,

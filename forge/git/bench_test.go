@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
@@ -50,7 +49,7 @@ func configure(dir string) (string, error) {
 }
 
 func TestMain(m *testing.M) {
-	code := filesystemtest.InMemory(m).Run()
+	code := gittest.InMemory(m).Run()
 	if dir, err := benchDir(); err == nil && dir != "" {
 		_ = os.RemoveAll(filepath.Dir(dir))
 	}

@@ -12,11 +12,11 @@ import (
 
 	api "github.com/google/go-github/v60/github"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(filesystemtest.InMemory(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(gittest.InMemory(m)) }
 
 func TestConfig_Addresses(t *testing.T) {
 	for _, c := range []struct{ url, api, rest, graphql string }{

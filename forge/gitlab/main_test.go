@@ -13,13 +13,13 @@ import (
 	gitlab "github.com/xanzy/go-gitlab"
 	"go.uber.org/goleak"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/forge/gitlab/gitlabtest"
 	"github.com/writbot/writ/forge/internal/transport"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(filesystemtest.InMemory(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(gittest.InMemory(m)) }
 
 func ok(t *testing.T, err error) {
 	t.Helper()

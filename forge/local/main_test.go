@@ -12,13 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(filesystemtest.InMemory(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(gittest.InMemory(m)) }
 
 // world is a forge with one repository and its people.
 type world struct {

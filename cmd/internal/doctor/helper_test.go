@@ -16,13 +16,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(filesystemtest.InMemory(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(gittest.InMemory(m)) }
 
 // fakeHost is a forge of one repository, which answers as a test says.
 type fakeHost struct {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/writbot/writ/compliance/filesystem/filesystemtest"
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
-func TestMain(m *testing.M) { os.Exit(filesystemtest.InMemory(m).Run()) }
+func TestMain(m *testing.M) { os.Exit(gittest.InMemory(m).Run()) }

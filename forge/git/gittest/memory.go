@@ -1,5 +1,4 @@
-// Package filesystemtest says where tests have their files.
-package filesystemtest
+package gittest
 
 import (
 	"errors"
@@ -8,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +15,9 @@ import (
 
 // envAt is set for the process that runs the tests: where its file system in memory belongs.
 const envAt = "WRIT_TEST_IN_MEMORY"
+
+// fuzzWorker is the argument of a process that the fuzzer started, with descriptors that it needs.
+const fuzzWorker = "-test.fuzzworker"
 
 // Tests are a package's, as [testing.M] has them.
 type Tests interface{ Run() int }
@@ -36,7 +39,7 @@ func (m inMemory) Run() int {
 		}
 		return m.Tests.Run()
 	}
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 || slices.Contains(os.Args, fuzzWorker) {
 		return m.Tests.Run()
 	}
 	dir, err := os.MkdirTemp("", "w")
@@ -49,7 +52,7 @@ func (m inMemory) Run() int {
 
 // inside runs this program again, in a mount namespace of its own.
 func inside(dir string) int {
-	defer os.Remove(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is empty outside
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), envAt+"="+dir)
