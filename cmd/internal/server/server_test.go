@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,10 +65,13 @@ func TestF3_ServeShowsNoSecret(t *testing.T) {
 
 // TestW12_Cursor: a cursor reads back, and a spoilt one means everything.
 func TestW12_Cursor(t *testing.T) {
-	c := swept{until: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), shown: time.Date(2026, 1, 2, 3, 4, 6, 7, time.UTC), seen: []int64{3, 12}}
-	got := parseSwept(c.String())
-	if !got.until.Equal(c.until) || !got.shown.Equal(c.shown) || !slices.Equal(got.seen, c.seen) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
+	c := swept{until: at, shown: map[int64]update{3: {at, at.Add(1)}, 4: {at: at}, 12: {at.AddDate(9, 0, 0), at.Add(time.Hour)}}}
+	if got := parseSwept(c.String()); !got.until.Equal(at) || !maps.Equal(got.shown, c.shown) {
 		t.Errorf("%v came back as %v", c, got)
+	}
+	if old := parseSwept("2026-01-02T03:04:05Z 3,12 5@2027-01-02T03:04:05Z"); !old.until.Equal(at.Truncate(time.Second)) || len(old.shown) != 0 {
+		t.Errorf("an older version's comes back as %v", old)
 	}
 	for _, text := range []string{"", "yesterday 3", " 3"} {
 		if !parseSwept(text).until.IsZero() {

@@ -207,50 +207,41 @@ func worthALook(i forge.Issue, now time.Time) bool {
 // set a date: everything is looked through once more.
 const clocksDiffer = time.Hour
 
-// forgeTick is how exactly GitHub tells when an issue was updated. A second update in the
-// same tick can't be told from the first.
+// forgeTick is how exactly GitHub tells when an issue was updated: a second update in the
+// same tick has the same time.
 const forgeTick = time.Second
 
-// changed are the issues that changed since the last sweep, or whose change did, those of
-// the very same moment included that no sweep saw once that moment was over. Which task a change delivers is what
-// the records say; of a change that they don't know, its description says so, which is a
-// hint like any other. They come by their time: with an error they are those up to a moment.
+// overlap is how far before the newest update that was seen a sweep begins: an update may
+// show later than one that came after it.
+const overlap = 10 * time.Second
+
+// changed are the issues that changed since the last sweep, or whose change did. Which task a
+// change delivers is what the records say; of a change that they don't know, its description
+// says so, which is a hint like any other. They come by their time: with an error they are
+// those up to a moment.
 func (s *server) changed(ctx context.Context, w *served, before swept) (keys []inbox.Key, now swept, err error) {
-	if before.until.After(time.Now().Add(clocksDiffer)) {
+	began := time.Now()
+	if before.until.After(began.Add(clocksDiffer)) {
 		before = swept{}
 	}
-	began := time.Now()
-	now = swept{until: before.until, shown: before.shown, seen: before.seen}
-	if now.shown.After(began) { // this clock was set back
-		now.shown = began
-	}
+	now = swept{until: before.until, shown: maps.Clone(before.shown)}
 	listed := map[inbox.Key]bool{} // in keys
-	err = w.client.ListIssues(ctx, w.at, before.until, func(i forge.Issue) error {
-		if i.UpdatedAt.Equal(before.until) && slices.Contains(before.seen, i.Number) {
+	err = w.client.ListIssues(ctx, w.at, before.since(), func(i forge.Issue) error {
+		clock := time.Now()
+		if !now.isNews(i, began, clock) {
 			return nil
-		}
-		switch clock := time.Now(); {
-		case i.UpdatedAt.After(clock):
-			if before.ahead[i.Number].Equal(i.UpdatedAt) {
-				now.look(i)
-				return nil
-			}
-			now.look(i)
-		case i.UpdatedAt.After(now.until):
-			now.until, now.shown, now.seen = i.UpdatedAt, time.Now(), nil
-		case i.UpdatedAt.Equal(now.until) && began.Sub(now.shown) >= forgeTick:
-			now.seen = append(slices.Clone(now.seen), i.Number)
 		}
 		task := i.Number
 		if i.IsChange {
 			task = cmp.Or(w.sup.TaskOfChange(i.Number), marker.Task(i.Body))
 		}
-		if key := (inbox.Key{World: w.World, Task: task}); task > 0 && worthALook(i, time.Now()) && !listed[key] {
+		if key := (inbox.Key{World: w.World, Task: task}); task > 0 && worthALook(i, clock) && !listed[key] {
 			listed[key] = true
 			keys = append(keys, key)
 		}
 		return nil
 	})
+	now.forget()
 	return keys, now, err
 }
 
@@ -331,70 +322,105 @@ func endedLongAgo(c git.Commit, now time.Time) bool {
 	return !waits && (ev.State == string(kernel.TaskCompleted) || ev.State == string(kernel.TaskBlocked))
 }
 
-// swept is how far the sweeps have come: the time of the newest change that was
-// seen, and the issues that changed right then and needn't be looked at again. These are
-// the ones that a sweep saw which began a [forgeTick] after the forge had first shown that
-// time: by then nothing else could get it, whatever the two clocks say. So the newest
-// issue is looked at by two sweeps.
+// swept is how far the sweeps have come: the time of the newest update that was seen, and the
+// issues that were updated in the [overlap] before it.
 //
-// An issue may say that it changes in years to come: owners of a GitLab project may
-// set that date. It never moves the cursor, or nothing would be found until then; it
-// is looked at once, and found and left out in each sweep.
+// An issue may say that it changes in years to come: owners of a GitLab project may set that
+// date. It never moves the time, or nothing would be found until then; it is one of those
+// issues as long as it lies ahead.
 type swept struct {
 	until time.Time
-	shown time.Time // by this clock, when the forge first showed until
-	seen  []int64
-	ahead map[int64]time.Time // issues that changed after now
+	shown map[int64]update
 }
 
-// maxAhead bounds how many such issues are remembered; others are looked at in each
+// update is an update of an issue: the forge's time of it, and when the forge first showed it,
+// by this clock. That is zero once the issue needn't be looked at for this update any more.
+type update struct{ at, shown time.Time }
+
+// maxAhead bounds how many issues that lie ahead are remembered; others are looked at in each
 // sweep.
 const maxAhead = 1000
 
-func (s *swept) look(i forge.Issue) {
-	if s.ahead == nil {
-		s.ahead = map[int64]time.Time{}
+// since is where the next sweep begins.
+func (s *swept) since() time.Time {
+	if s.until.IsZero() {
+		return s.until
 	}
-	if len(s.ahead) < maxAhead {
-		s.ahead[i.Number] = i.UpdatedAt
-	}
+	return s.until.Add(-overlap)
 }
 
-// String is a cursor: the time and, after a slash, when it was first shown; the numbers with
-// commas between them; and those that are ahead, each with its time.
+// isNews takes in what a sweep that began at a time sees of an issue, and reports whether the
+// issue is to be looked at. It is until a sweep looks that began a [forgeTick] after the forge
+// first showed the update: by then no other update could get the same time any more. So each
+// of these issues is looked at by two sweeps.
+func (s *swept) isNews(i forge.Issue, began, clock time.Time) bool {
+	ahead := i.UpdatedAt.After(clock)
+	if !ahead && i.UpdatedAt.After(s.until) {
+		s.until = i.UpdatedAt
+	}
+	u, known := s.shown[i.Number]
+	switch {
+	case !known || !u.at.Equal(i.UpdatedAt):
+		u = update{at: i.UpdatedAt, shown: clock}
+	case u.shown.IsZero():
+		return false
+	case u.shown.After(began): // this clock was set back
+		u.shown = began
+	case began.Sub(u.shown) >= forgeTick:
+		u.shown = time.Time{}
+	}
+	if known || !ahead || len(s.shown) < maxAhead {
+		s.note(i.Number, u)
+	}
+	return true
+}
+
+func (s *swept) note(number int64, u update) {
+	if s.shown == nil {
+		s.shown = map[int64]update{}
+	}
+	s.shown[number] = u
+}
+
+// forget leaves out the issues that the next sweep isn't shown.
+func (s *swept) forget() {
+	maps.DeleteFunc(s.shown, func(_ int64, u update) bool { return u.at.Before(s.since()) })
+}
+
+// String is a cursor: the time, and each of the issues with the time of its update, a slash
+// and, if it is to be looked at once more, when that update was shown.
 func (s swept) String() string {
-	if s.until.IsZero() && len(s.ahead) == 0 {
+	if s.until.IsZero() && len(s.shown) == 0 {
 		return ""
 	}
-	numbers := make([]string, len(s.seen))
-	for i, n := range s.seen {
-		numbers[i] = strconv.FormatInt(n, 10)
-	}
-	text := s.until.UTC().Format(time.RFC3339Nano) + "/" + s.shown.UTC().Format(time.RFC3339Nano) + " " + strings.Join(numbers, ",")
-	for _, n := range slices.Sorted(maps.Keys(s.ahead)) {
-		text += " " + strconv.FormatInt(n, 10) + "@" + s.ahead[n].UTC().Format(time.RFC3339Nano)
+	text := s.until.UTC().Format(time.RFC3339Nano)
+	for _, n := range slices.Sorted(maps.Keys(s.shown)) {
+		u := s.shown[n]
+		text += " " + strconv.FormatInt(n, 10) + "@" + u.at.UTC().Format(time.RFC3339Nano) + "/"
+		if !u.shown.IsZero() {
+			text += u.shown.UTC().Format(time.RFC3339Nano)
+		}
 	}
 	return text
 }
 
-// parseSwept reads a cursor. From one that is spoilt everything is looked at
-// once more.
+// parseSwept reads a cursor. From one that is spoilt everything is looked at once more, and
+// what an older version noted of single issues is left out, so that they are.
 func parseSwept(text string) (s swept) {
-	at, list, _ := strings.Cut(text, " ")
-	at, shown, _ := strings.Cut(at, "/")
-	s.until, _ = time.Parse(time.RFC3339Nano, at)    // zero if it is none
-	s.shown, _ = time.Parse(time.RFC3339Nano, shown) // zero, which is long ago, in a cursor that lacks it
-	list, ahead, _ := strings.Cut(list, " ")
-	for _, word := range strings.Fields(ahead) {
-		number, at, _ := strings.Cut(word, "@")
+	until, issues, _ := strings.Cut(text, " ")
+	s.until, _ = time.Parse(time.RFC3339Nano, until) // zero if it is none
+	for _, word := range strings.Fields(issues) {
+		number, times, _ := strings.Cut(word, "@")
+		at, shown, whole := strings.Cut(times, "/")
+		var u update
+		var err2, err3 error
 		n, err := strconv.ParseInt(number, 10, 64)
-		if at, err2 := time.Parse(time.RFC3339Nano, at); err == nil && err2 == nil {
-			s.look(forge.Issue{Number: n, UpdatedAt: at})
+		u.at, err2 = time.Parse(time.RFC3339Nano, at)
+		if shown != "" {
+			u.shown, err3 = time.Parse(time.RFC3339Nano, shown)
 		}
-	}
-	for _, word := range strings.Split(list, ",") {
-		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
-			s.seen = append(s.seen, n)
+		if whole && errors.Join(err, err2, err3) == nil {
+			s.note(n, u)
 		}
 	}
 	return s
