@@ -3,6 +3,7 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +98,24 @@ func resources(t *testing.T) []resource {
 	}
 }
 
+// diskAlone keeps other tests that fill the disk from running until this one ends, also those
+// of the processes that run as ordinary users. The lock is on a directory that each of them may
+// open.
+func diskAlone(t *testing.T) {
+	t.Helper()
+	dir, err := os.Open("/tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // freeBytes is what is free where workspaces are.
 func freeBytes(t *testing.T) int64 {
 	var st unix.Statfs_t
@@ -115,6 +134,9 @@ func TestX8_Resources(t *testing.T) {
 
 // isHeld sees that only the one tree ends, and by its limit.
 func (c resource) isHeld(t *testing.T, s Sandbox) {
+	if c.want == LimitDisk {
+		diskAlone(t)
+	}
 	neighbour := start(t, s, script(t, "echo up; read line; exit 0"))
 	c.spec.Limits = c.limits
 	var r *running
@@ -266,6 +288,7 @@ func TestX8_NoAllocation(t *testing.T) {
 // ends before the first. Whatever else runs on the machine may write more than it
 // meanwhile, and then it is none of its fault.
 func TestX8_DiskAtTheEnd(t *testing.T) {
+	diskAlone(t)
 	var e Exit
 	for range 20 {
 		spec := script(t, "head -c 1048576 /dev/zero > big")
@@ -282,6 +305,7 @@ func TestX8_DiskAtTheEnd(t *testing.T) {
 // TestX8_OthersFillTheDisk: who didn't write what lacks goes on to its own end, until
 // so little is left that nobody may; and that isn't its fault either.
 func TestX8_OthersFillTheDisk(t *testing.T) {
+	diskAlone(t)
 	const mib = 1 << 20
 	others := filepath.Join(t.TempDir(), "others")
 	isHarmless := func(e Exit) {

@@ -34,10 +34,11 @@ func TestMain(m *testing.M) {
 const waitLimit = 2 * time.Minute
 
 // ordinaryUser is the first of the user ids without privileges that tests use when run by
-// root; nothing else runs as one.
+// root; no other program runs as one of them.
 const ordinaryUser = 23456
 
-// ordinaryUsers counts those in use: the memory and the processes of each are summed up.
+// ordinaryUsers is how many of these ids were given out. Each run has one of its own, because
+// some limits are on all processes of a user.
 var ordinaryUsers atomic.Uint32
 
 // newSandbox gives the real thing, or says how to get it.
@@ -257,7 +258,7 @@ func asOrdinaryUser(t *testing.T, pattern string, names ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	user := ordinaryUser + ordinaryUsers.Add(1)
+	user := ordinaryUser + ordinaryUsers.Add(1) - 1
 	if err := os.Chown(dir, int(user), int(user)); err != nil {
 		t.Fatal(err)
 	}
