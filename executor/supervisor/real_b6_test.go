@@ -35,7 +35,7 @@ func TestB6_ARuleAndAKill(t *testing.T) {
 				r.a.place.terms = terms
 				r.a.open()
 				r.toWait(rule)
-				for range 4 {
+				for range 2 { // the second time from what the first one left
 					r.a.clock.advance(away.Milliseconds())
 					r.a.open()
 					if st := r.a.tick(); st.Decision.Action != kernel.ActionClaim || st.Decision.Resumes == "" || st.Decision.Interruptions != 0 {

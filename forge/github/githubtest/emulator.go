@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,9 +78,11 @@ func Start(t testing.TB) *Emulator {
 		}
 		u, err := url.Parse(ready.URL)
 		must(t, err)
+		key, err := appKey()
+		must(t, err)
 		// Node ends an idle connection after five seconds, at which moment a request on it
 		// fails: each has its own.
-		e := &Emulator{URL: "http://127.0.0.1:" + u.Port(), http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, key: newKey(t)}
+		e := &Emulator{URL: "http://127.0.0.1:" + u.Port(), http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, key: key}
 		e.next.Store(firstID)
 		return e
 	case <-time.After(startLimit):
@@ -148,12 +151,14 @@ func here() (string, error) {
 	return "", err
 }
 
-func newKey(t testing.TB) []byte {
-	t.Helper()
+// appKey is the key of each emulator's Apps: making one takes more than a test that needs it.
+var appKey = sync.OnceValues(func() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-}
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
+})
 
 func must(t testing.TB, err error) {
 	t.Helper()
