@@ -902,13 +902,22 @@ func speaksAt(st Status) bool {
 	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
 }
 
-// tellOnce is one effect, or the finding that none is due.
+// tellOnce is one effect, or the finding that none is due. Where that rests on refs from the
+// past, HEAD is still there, or it is looked at anew. An ended task is in any case.
 func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
 	if t.worker.run != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, min(tellRunning, max(t.renewIn(), tellLeast)))
 		defer cancel()
 	}
+	st, err := t.Tick(ctx, kernel.RequestTell, actor)
+	if err != nil || st.Decision.Action != kernel.ActionNone || st.Decision.Standing == kernel.StandFinal || !st.past {
+		return st, err
+	}
+	if t.observer.stillAt(t.worker.on(ctx), st.Facts.Head.OID) == nil {
+		return st, nil
+	}
+	t.tracker.dropRefs()
 	return t.Tick(ctx, kernel.RequestTell, actor)
 }
 
@@ -950,7 +959,7 @@ func (d *drive) tellOf(ctx context.Context, actor string, most int) bool {
 	defer cancel()
 	defer t.tells()()
 	for range most {
-		told, err := t.Tick(ctx, kernel.RequestTell, actor)
+		told, err := t.tellOnce(ctx, actor)
 		if err != nil || told.Outcome == nil || told.Outcome.Status != kernel.OutcomeDone {
 			return err == nil && told.Decision.Action == kernel.ActionNone
 		}

@@ -59,7 +59,8 @@ func (c *observation) stateTree(objs *git.Objects) (git.OID, error) {
 
 // prepareIssue composes one effect on the issue. HEAD is read once more right
 // before it: forge writes have no compare-and-swap, and what slips
-// through all the same is put right by the next look.
+// through all the same is put right by a later look. The next one of the pass goes by
+// what is read here.
 func (t *Task) prepareIssue(c *cycle) *effect {
 	e, a := *c.decision.Issue, c.decision.Action
 	target := ""
@@ -73,7 +74,7 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
 		do: func(ctx context.Context) kernel.Outcome {
-			refs, err := t.s.deps.Repo.Refs(ctx, t.StateRef())
+			refs, err := t.s.deps.Repo.Refs(ctx, t.observer.lookedAt()...)
 			switch {
 			case err != nil:
 				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
@@ -89,7 +90,7 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 				status, code = reviewSays(c.forgeErr)
 			}
 			if status == kernel.OutcomeDone {
-				t.tracker.moved(c, a, e)
+				t.tracker.moved(c, a, e, refs)
 			} else {
 				t.tracker.kept = nil
 			}

@@ -41,6 +41,7 @@ type observation struct {
 
 // headSeen is what was read at the state ref and below it.
 type headSeen struct {
+	refs     *readRefs
 	head     git.Commit
 	event    lease.Event
 	acts     worldref.Standing // whose commits count
@@ -100,6 +101,7 @@ type changeSeen struct {
 func (o *observer) observe(ctx context.Context, req kernel.Request, actor string) (*observation, error) {
 	c, err := o.observeOnce(ctx, req, actor)
 	if errors.Is(err, errMovedOn) { // once: a server may show another HEAD for ever
+		o.tracker.dropRefs()
 		c, err = o.observeOnce(ctx, req, actor)
 	}
 	return c, err

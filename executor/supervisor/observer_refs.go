@@ -95,14 +95,17 @@ func inTheWay(vs []kernel.Violation) bool {
 	return len(vs) > 0 && vs[0].Code == kernel.CodeBranchTaken
 }
 
-// look reads the refs, and holds them against what was pushed.
+// look reads the refs, or takes those that are kept, and holds them against what was pushed.
 func (o *observer) look(ctx context.Context, c *observation) (git.Refs, error) {
-	refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
-	if err != nil {
-		return refs, err
+	if c.refs = o.tracker.takeRefs(c); c.refs == nil {
+		refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
+		if err == nil {
+			err = o.s.lookAtActs(ctx, refs)
+		}
+		if err != nil {
+			return refs, err
+		}
+		c.refs = &readRefs{Refs: refs, at: c.clock.BootMs}
 	}
-	if err := o.s.lookAtActs(ctx, refs); err != nil {
-		return refs, err
-	}
-	return refs, o.shows(ctx, c, refs)
+	return c.refs.Refs, o.shows(ctx, c, c.refs.Refs)
 }

@@ -62,6 +62,63 @@ func TestF4_RequestsOfATask(t *testing.T) {
 	}
 }
 
+// TestF4_RefsAreReadOncePerEffect: while the issue is moved, refs are read once for each effect,
+// and once before and after them. Where there is nothing to do, they are read once.
+func TestF4_RefsAreReadOncePerEffect(t *testing.T) {
+	t.Parallel()
+	reads := 0
+	f := newTold(t, func(f *forged) {
+		f.exec.build = failing
+		f.place.wrap = func(r Repo) Repo { return read{r, func() { reads++ }} }
+	})
+	f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
+	reads = 0
+	f.drive()
+	f.shows("retry_pending", kernel.LabelRetryPending, true)
+	done := f.effects(kernel.ActionSee, kernel.OutcomeDone) + f.effects(kernel.ActionComment, kernel.OutcomeDone) + f.effects(kernel.ActionLabel, kernel.OutcomeDone)
+	if done != 3 || reads > 1+done+1 {
+		t.Errorf("refs are read %d times for %d effects, want no more than %d", reads, done, 1+done+1)
+	}
+	reads = 0
+	f.drive()
+	if reads != 1 {
+		t.Errorf("refs are read %d times where there is nothing to do", reads)
+	}
+}
+
+// TestF4_WhichRefsAreKept: a look goes by refs that are kept only while the issue is moved,
+// once, and where nothing of ours is on its way to them. Those of some time ago count as past.
+func TestF4_WhichRefsAreKept(t *testing.T) {
+	t.Parallel()
+	type place struct {
+		*tracker
+		c *observation
+	}
+	for name, want := range map[string]struct {
+		change     func(place)
+		kept, past bool
+	}{
+		"while the issue is moved":   {func(place) {}, true, false},
+		"after an effect":            {func(p place) { p.kept.refs.past = true }, true, true},
+		"a second later":             {func(p place) { p.c.clock.BootMs += pastAfter }, true, true},
+		"long after":                 {func(p place) { p.c.clock.BootMs += keptFor }, false, false},
+		"a tick":                     {func(p place) { p.c.request = kernel.RequestTick }, false, false},
+		"outside of a pass":          {func(p place) { p.worker.telling = false }, false, false},
+		"a push that may be applied": {func(p place) { p.worker.pending = &push{} }, false, false},
+		"after a push":               {func(p place) { p.dropRefs() }, false, false},
+		"a second time":              {func(p place) { p.takeRefs(p.c) }, false, false},
+		"nothing kept":               {func(p place) { p.kept = nil; p.dropRefs() }, false, false},
+	} {
+		c := &observation{request: kernel.RequestTell}
+		p := place{&tracker{worker: &worker{telling: true}, kept: &kept{refs: &readRefs{}}}, c}
+		want.change(p)
+		got := p.takeRefs(c)
+		if (got != nil) != want.kept || got != nil && got.past != want.past {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestF4_HeartbeatsAskNothing: while nobody says that there is something to see, a
 // long build asks the forge once in a while, and renews its lease all the same. Who
 // says so is heard at once.

@@ -373,6 +373,7 @@ type Status struct {
 	crowded  bool  // there is no room for what is due
 	queued   queued
 	noBase   bool // the issue was told only that the base branch isn't there
+	past     bool // it rests on refs from before the last effect, or from some time ago
 }
 
 // Ended reports whether a task rests until something is done to it. One that is final may
@@ -440,13 +441,16 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	if c.effect != nil {
 		t.worker.noteRefusal(c.outcome, c.effect.push)
+		if !c.decision.Action.OnForge() {
+			t.tracker.dropRefs()
+		}
 	}
 	if c.judged != nil && t.worker.run != nil {
 		t.worker.run.judgement, t.worker.run.phase = c.judged, kernel.PhaseJudged
 	}
 	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)
-	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil}, nil
+	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil, past: c.refs.past}, nil
 }
 
 // untrusted has the kernel halt where a look shows that the ledger can't be trusted: the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/writbot/writ/compliance/approval"
 	"github.com/writbot/writ/forge"
+	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -14,6 +15,8 @@ const (
 	// keptFor is how long what the issue showed may be gone by while it is being
 	// moved, in milliseconds. HEAD is read before each effect all the same.
 	keptFor = 10_000
+	// pastAfter is when refs count as read before now, in milliseconds.
+	pastAfter = 1000
 	// lookEvery is how often a run looks at its issue where somebody says at once
 	// that there is something to see, in milliseconds.
 	lookEvery = 300_000
@@ -30,6 +33,7 @@ type kept struct {
 	at     int64                 // Clock.BootMs
 	since  bool                  // something was done since it was read
 	live   bool                  // a look that held a run read it
+	refs   *readRefs             // nil once a look went by them, or something was pushed
 }
 
 // serves reports whether a request may go by what is kept: one that moves the issue,
@@ -48,6 +52,9 @@ func (k *kept) serves(i *tracker, c *observation, terms Terms) bool {
 func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Issue, error) {
 	f, remote := i.issues.(*forgeIssues)
 	if k := i.kept; remote && k.serves(i, c, terms) {
+		if c.request == kernel.RequestTick {
+			k.refs = c.refs
+		}
 		facts := k.facts
 		facts.Trigger, facts.Prior, facts.Live = terms.Trigger, terms.Prior, terms.Live
 		return f.judged(facts, terms), nil
@@ -58,10 +65,38 @@ func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Is
 		i.nameIssue(issue.seen)
 	}
 	if err == nil && remote && issue.seen.Issue.ID != 0 {
-		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.worker.run != nil && c.request == kernel.RequestTick}
+		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.worker.run != nil && c.request == kernel.RequestTick, refs: c.refs}
 		i.looked = c.clock.BootMs
 	}
 	return issue, err
+}
+
+// readRefs are the refs as they were read for a look, or right before an effect.
+type readRefs struct {
+	git.Refs
+	at   int64 // Clock.BootMs
+	past bool  // an effect was done since
+}
+
+// takeRefs are the refs that are kept for a look of the pass that moves the issue, nil where
+// there are none. Nothing is done by them alone: HEAD is read before each effect, and when
+// the pass ends.
+func (i *tracker) takeRefs(c *observation) *readRefs {
+	k := i.kept
+	if k == nil || k.refs == nil || c.request != kernel.RequestTell || !i.worker.telling || i.worker.pending != nil || c.clock.BootMs-k.at >= keptFor {
+		return nil
+	}
+	refs := *k.refs
+	refs.past = refs.past || c.clock.BootMs-refs.at >= pastAfter
+	k.refs = nil
+	return &refs
+}
+
+// dropRefs has the next look read the refs.
+func (i *tracker) dropRefs() {
+	if i.kept != nil {
+		i.kept.refs = nil
+	}
 }
 
 // nameIssue keeps which of the forge's issues this one is.
@@ -122,13 +157,14 @@ func (i *tracker) readReviews(ctx context.Context, c *observation) (found forge.
 	return found, said, true, err
 }
 
-// moved takes an effect that was done into what is kept of the issue.
-func (i *tracker) moved(c *cycle, a kernel.Action, e kernel.IssueEffect) {
+// moved takes an effect that was done into what is kept of the issue, with the refs as they
+// were right before it.
+func (i *tracker) moved(c *cycle, a kernel.Action, e kernel.IssueEffect, refs git.Refs) {
 	k := i.kept
 	if k == nil {
 		return
 	}
-	k.since = true
+	k.since, k.refs = true, &readRefs{Refs: refs, at: c.clock.BootMs, past: true}
 	issue := &k.facts.Issue
 	switch a {
 	case kernel.ActionReopen:

@@ -377,16 +377,39 @@ func TestE2_HeadIsReadBeforeTheClose(t *testing.T) {
 	}
 }
 
-// read does something each time that refs were read.
+// read does something each time before refs are read.
 type read struct {
 	Repo
-	after func()
+	before func()
 }
 
 func (r read) Refs(ctx context.Context, names ...string) (git.Refs, error) {
-	refs, err := r.Repo.Refs(ctx, names...)
-	r.after()
-	return refs, err
+	r.before()
+	return r.Repo.Refs(ctx, names...)
+}
+
+// TestE2_HeadMovesDuringAnEffect: HEAD moves while the forge carries an effect out, whichever
+// of a pass it is, and the issue tells of the new HEAD once the pass is over.
+func TestE2_HeadMovesDuringAnEffect(t *testing.T) {
+	t.Parallel()
+	failed := func(f *forged) { f.exec.build = failing }
+	f := newTold(t, failed)
+	f.drive()
+	f.shows("retry_pending", kernel.LabelRetryPending, true)
+	for _, last := range []forgetest.Op{forgetest.AddComment, forgetest.AddLabel} {
+		t.Run(string(last), func(t *testing.T) {
+			t.Parallel()
+			f := newTold(t, failed)
+			f.scene.Bot.After(forgetest.On(last), 1, func(forgetest.Call) {
+				gittest.Commit(t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "y"})
+			})
+			f.drive()
+			f.shows("waits for somebody to look at its state", "", true)
+			if last == forgetest.AddComment && f.effects(kernel.ActionLabel, kernel.OutcomeDone) > 0 {
+				t.Error("the label of what HEAD said before was set")
+			}
+		})
+	}
 }
 
 // TestK8_BlockedAlertsOnce: those whom the contract names are told once, whatever
