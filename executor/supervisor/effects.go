@@ -74,7 +74,7 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
 		do: func(ctx context.Context) kernel.Outcome {
-			refs, err := t.s.deps.Repo.Refs(ctx, t.observer.lookedAt()...)
+			refs, err := t.observer.listRefs(ctx)
 			switch {
 			case err != nil:
 				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))

@@ -310,19 +310,26 @@ func (r *readFirst) Issue(ctx context.Context, repo forge.Repo, n int64) (forge.
 // at HEAD and the one at the issue. Nobody set anything back.
 func TestL19_ToldSinceTheLook(t *testing.T) {
 	t.Parallel()
-	f := newTold(t, nil)
-	f.reach(kernel.ActionClaim)
-	lease := f.ref(stateRef)
-	f.drive()
-	last := f.ref(stateRef)
-	gittest.Git(t, f.bare, "update-ref", stateRef, lease)
-	other := newBench(t, f.bare, func(b *bench) {
-		b.clock, b.issue = f.clock, nil
-		p := *f.place.forge
-		p.Client = &readFirst{p.Client, func() { gittest.Git(t, f.bare, "update-ref", stateRef, last) }}
-		b.place.clock, b.place.issue, b.place.forge, b.place.cfg.Trusted = f.clock, nil, &p, []ssh.PublicKey{f.key}
-	})
-	f.wants(other.tick(), kernel.StandFinal)
+	for _, req := range []kernel.Request{kernel.RequestTick, kernel.RequestTell} {
+		t.Run(string(req), func(t *testing.T) {
+			f := newTold(t, nil)
+			f.reach(kernel.ActionClaim)
+			lease := f.ref(stateRef)
+			f.drive()
+			last := f.ref(stateRef)
+			gittest.Git(t, f.bare, "update-ref", stateRef, lease)
+			other := newBench(t, f.bare, func(b *bench) {
+				b.clock, b.issue = f.clock, nil
+				p := *f.place.forge
+				p.Client = &readFirst{p.Client, func() { gittest.Git(t, f.bare, "update-ref", stateRef, last) }}
+				b.place.clock, b.place.issue, b.place.forge, b.place.cfg.Trusted = f.clock, nil, &p, []ssh.PublicKey{f.key}
+			})
+			defer other.task.tells()()
+			st, err := other.task.Tick(t.Context(), req, "writ")
+			must(t, err)
+			f.wants(st, kernel.StandFinal)
+		})
+	}
 }
 
 // TestE1_SecondResultIsSaid: where the issue's comment is gone, too, one who never saw the

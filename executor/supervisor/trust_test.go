@@ -14,6 +14,7 @@ import (
 	"github.com/writbot/writ/compliance/ledger/instancekey"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/worldref"
+	"github.com/writbot/writ/forge/forgetest"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
@@ -53,6 +54,34 @@ func TestL18_UnreadActsDecideNothing(t *testing.T) {
 	b.until(kernel.StandFinal)
 	if n := strings.Count(log.String(), string(kernel.CodeWorldRollback)); n != 1 || len(b.exec.builds) != 1 {
 		t.Errorf("it was told %d times, after %d builds\n%s", n, len(b.exec.builds), log.String())
+	}
+}
+
+// looks lets the acts be looked at so often, and no more.
+type looks struct {
+	told
+	left *int
+}
+
+func (l looks) Look(context.Context, git.OID) error {
+	if *l.left--; *l.left < 0 {
+		return l.err
+	}
+	return nil
+}
+
+// TestL18_ActsAreLookedAtBeforeAnEffect: nothing is written to the forge where the acts can't
+// be read any more since the look that asked for it.
+func TestL18_ActsAreLookedAtBeforeAnEffect(t *testing.T) {
+	t.Parallel()
+	f := newTold(t, nil)
+	f.reach(kernel.ActionDispatch)
+	left, before := 1, len(f.scene.Bot.Calls(forgetest.Writes()))
+	f.sup.deps.Acts = looks{told{err: errors.New("the server doesn't answer")}, &left}
+	st, err := f.task.Tick(t.Context(), kernel.RequestTell, "writ")
+	must(t, err)
+	if writes := f.scene.Bot.Calls(forgetest.Writes())[before:]; st.Outcome == nil || st.Outcome.Status != kernel.OutcomeFailed || len(writes) > 0 {
+		t.Errorf("%s came to %+v, and the forge was asked for %v", st.Decision.Action, st.Outcome, writes)
 	}
 }
 
