@@ -40,7 +40,7 @@ GO_TEST       = go test -vet=off -p $$(( $$(nproc) + 1 )) -timeout $(TEST_TIMEOU
 # RACE_ROOMS by lot, and of its tests one in RACE_OF, to run again under it (make race
 # draws all). LOT decides, and is printed, so that a failure can be had again:
 # make race-lot LOT=…
-RACE_ROOMS   := 3
+RACE_ROOMS   := 4
 RACE_OF      := 2
 ifeq ($(origin LOT),undefined)
 LOT          := $(shell date -u +%Y%m%d%H)
@@ -116,7 +116,7 @@ $(GO_TEST) $(RACE) -run "^($$(echo "$$drawn" | paste -sd '|'))$$|$(SAMPLE)" $$(p
 endef
 
 .PHONY: race-lot
-race-lot: setup ## some tests under the race detector, by lot: one in six of packages that start goroutines
+race-lot: setup ## some tests under the race detector, by lot: one in eight of packages that start goroutines
 	@export CGO_ENABLED=1; $(DRAWN)
 
 .PHONY: race
@@ -188,9 +188,9 @@ mutants: setup ## take each defence out; its test must then fail (PKG= narrows i
 
 # BASE is a commit to compare with, BUDGET how long to go on.
 BASE   ?= auto
-BUDGET ?= 2m
+BUDGET ?= 90s
 .PHONY: mutants-changed
-mutants-changed: setup ## mutants of the packages that the last change touches, for two minutes
+mutants-changed: setup ## mutants of the packages that the last change touches, for a minute and a half
 	go run ./cmd/mutants -changed $(BASE) -budget $(BUDGET)
 
 .PHONY: mutants-check
