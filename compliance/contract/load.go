@@ -122,7 +122,7 @@ func zero() Contract {
 			Interpretations: 8, Nodes: 64, Steps: 16, Depth: 8,
 		}, Refreshes: 5},
 		Paths:    Paths{Protected: []string{}, Forbidden: []string{}, Guarded: []string{}, Accept: "maintain", Unprotect: []string{}, Tests: []string{}, Ignored: IgnoredDiscard},
-		Commit:   Commit{Pattern: `^writ: [^ ].* \(#[1-9][0-9]*\)$`, Template: "writ: {title} (#{task})"},
+		Commit:   defaultCommit,
 		Language: Language{Task: LanguageStrict, Prose: LanguageWarn},
 		Evidence: EvidenceFull,
 		Notify:   []string{}, Runners: []string{},

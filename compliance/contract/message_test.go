@@ -16,6 +16,13 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+func TestDefaultCommit(t *testing.T) {
+	c := Default()
+	if f := c.sampleFindings(); c.Commit != defaultCommit || len(f) > 0 {
+		t.Errorf("%+v: %v", c.Commit, f)
+	}
+}
+
 func TestF2_HostileTitles(t *testing.T) {
 	c := Default()
 	for _, title := range []string{
