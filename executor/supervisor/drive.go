@@ -902,8 +902,8 @@ func speaksAt(st Status) bool {
 	return st.Facts.Request == kernel.RequestTick || st.Facts.Request == kernel.RequestStop
 }
 
-// tellOnce is one effect, or the finding that none is due. Where that rests on refs from the
-// past, HEAD is still there, or it is looked at anew. An ended task is in any case.
+// tellOnce is one effect, or the finding that none is due. A finding by refs that are stale
+// holds if they are the same still; otherwise there is another look.
 func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
 	if t.worker.run != nil {
 		var cancel context.CancelFunc
@@ -911,13 +911,13 @@ func (t *Task) tellOnce(ctx context.Context, actor string) (Status, error) {
 		defer cancel()
 	}
 	st, err := t.Tick(ctx, kernel.RequestTell, actor)
-	if err != nil || st.Decision.Action != kernel.ActionNone || st.Decision.Standing == kernel.StandFinal || !st.past {
+	if err != nil || st.Decision.Action != kernel.ActionNone || st.refs == nil || !st.refs.stale {
 		return st, err
 	}
-	if t.observer.stillAt(t.worker.on(ctx), st.Facts.Head.OID) == nil {
-		return st, nil
+	now, err := t.s.deps.Repo.Refs(t.worker.on(ctx), t.observer.lookedAt()...)
+	if err != nil || now.Equal(st.refs.Refs) {
+		return st, err
 	}
-	t.tracker.dropRefs()
 	return t.Tick(ctx, kernel.RequestTell, actor)
 }
 

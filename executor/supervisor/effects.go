@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/writbot/writ/executor"
@@ -57,8 +58,8 @@ func (c *observation) stateTree(objs *git.Objects) (git.OID, error) {
 	return objs.Tree(nil)
 }
 
-// prepareIssue composes one effect on the issue. HEAD is read once more right
-// before it: forge writes have no compare-and-swap, and what slips
+// prepareIssue composes one effect on the issue. HEAD, and where the world's acts are, is read
+// once more right before it: forge writes have no compare-and-swap, and what slips
 // through all the same is put right by a later look. The next one of the pass goes by
 // what is read here.
 func (t *Task) prepareIssue(c *cycle) *effect {
@@ -74,12 +75,14 @@ func (t *Task) prepareIssue(c *cycle) *effect {
 	return &effect{
 		intent: kernel.Intent{Kind: string(kernel.KindIntent), Key: key, Effect: a, Digest: e.Digest, Ref: e.Label, New: target},
 		do: func(ctx context.Context) kernel.Outcome {
-			refs, err := t.observer.listRefs(ctx)
+			refs, err := t.s.deps.Repo.Refs(ctx, t.observer.lookedAt()...)
 			switch {
 			case err != nil:
 				return outcome(kernel.OutcomeFailed, kernel.CodeForgeUnreachable, "HEAD can't be read: "+words(err))
 			case plain(refs.OID(t.StateRef())) != c.facts.Head.OID:
 				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "HEAD moved meanwhile")
+			case slices.ContainsFunc(t.s.actsRef(), func(ref string) bool { return refs.OID(ref) != c.refs.OID(ref) }):
+				return outcome(kernel.OutcomeFailed, kernel.CodeLeaseLost, "the world's acts moved meanwhile")
 			}
 			if a == kernel.ActionSee { // once, whatever comes of it: the comment follows
 				t.s.locked(func() { t.s.seenActs[t.number] = c.facts.Act })

@@ -136,6 +136,7 @@ func (o *observer) observeOnce(ctx context.Context, req kernel.Request, actor st
 	if err != nil {
 		return nil, err
 	}
+	o.tracker.keepRefs(c)
 	o.s.locked(func() { c.facts.View = o.view() })
 	head, err := o.headFacts(ctx, c, refs.OID(o.StateRef()))
 	if err != nil {

@@ -98,20 +98,14 @@ func inTheWay(vs []kernel.Violation) bool {
 // look reads the refs, or takes those that are kept, and holds them against what was pushed.
 func (o *observer) look(ctx context.Context, c *observation) (git.Refs, error) {
 	if c.refs = o.tracker.takeRefs(c); c.refs == nil {
-		refs, err := o.listRefs(ctx)
+		refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
+		if err == nil {
+			err = o.s.lookAtActs(ctx, refs)
+		}
 		if err != nil {
 			return refs, err
 		}
 		c.refs = &readRefs{Refs: refs, at: c.clock.BootMs}
 	}
 	return c.refs.Refs, o.shows(ctx, c, c.refs.Refs)
-}
-
-// listRefs reads the refs that a look needs, and looks at the world's acts where they are.
-func (o *observer) listRefs(ctx context.Context) (git.Refs, error) {
-	refs, err := o.s.deps.Repo.Refs(ctx, o.lookedAt()...)
-	if err == nil {
-		err = o.s.lookAtActs(ctx, refs)
-	}
-	return refs, err
 }

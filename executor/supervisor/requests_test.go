@@ -87,7 +87,7 @@ func TestF4_RefsAreReadOncePerEffect(t *testing.T) {
 }
 
 // TestF4_WhichRefsAreKept: a look goes by refs that are kept only while the issue is moved,
-// once, and where nothing of ours is on its way to them. Those of some time ago count as past.
+// once, and where nothing was pushed since. Those of some time ago are stale.
 func TestF4_WhichRefsAreKept(t *testing.T) {
 	t.Parallel()
 	type place struct {
@@ -95,25 +95,24 @@ func TestF4_WhichRefsAreKept(t *testing.T) {
 		c *observation
 	}
 	for name, want := range map[string]struct {
-		change     func(place)
-		kept, past bool
+		change      func(place)
+		kept, stale bool
 	}{
-		"while the issue is moved":   {func(place) {}, true, false},
-		"after an effect":            {func(p place) { p.kept.refs.past = true }, true, true},
-		"a second later":             {func(p place) { p.c.clock.BootMs += pastAfter }, true, true},
-		"long after":                 {func(p place) { p.c.clock.BootMs += keptFor }, false, false},
-		"a tick":                     {func(p place) { p.c.request = kernel.RequestTick }, false, false},
-		"outside of a pass":          {func(p place) { p.worker.telling = false }, false, false},
-		"a push that may be applied": {func(p place) { p.worker.pending = &push{} }, false, false},
-		"after a push":               {func(p place) { p.dropRefs() }, false, false},
-		"a second time":              {func(p place) { p.takeRefs(p.c) }, false, false},
-		"nothing kept":               {func(p place) { p.kept = nil; p.dropRefs() }, false, false},
+		"while the issue is moved": {func(place) {}, true, false},
+		"after an effect":          {func(p place) { p.kept.refs.stale = true }, true, true},
+		"a second later":           {func(p place) { p.c.clock.BootMs += staleAfter }, true, true},
+		"long after":               {func(p place) { p.c.clock.BootMs += keptFor }, false, false},
+		"a tick":                   {func(p place) { p.c.request = kernel.RequestTick }, false, false},
+		"outside of a pass":        {func(p place) { p.worker.telling = false }, false, false},
+		"after a push":             {func(p place) { p.dropRefs() }, false, false},
+		"a second time":            {func(p place) { p.c.refs = p.takeRefs(p.c); p.keepRefs(p.c) }, false, false},
+		"nothing kept":             {func(p place) { p.kept = nil; p.dropRefs() }, false, false},
 	} {
 		c := &observation{request: kernel.RequestTell}
 		p := place{&tracker{worker: &worker{telling: true}, kept: &kept{refs: &readRefs{}}}, c}
 		want.change(p)
 		got := p.takeRefs(c)
-		if (got != nil) != want.kept || got != nil && got.past != want.past {
+		if (got != nil) != want.kept || got != nil && got.stale != want.stale {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -372,8 +372,8 @@ type Status struct {
 	forgeErr error // of an effect on the issue
 	crowded  bool  // there is no room for what is due
 	queued   queued
-	noBase   bool // the issue was told only that the base branch isn't there
-	past     bool // it rests on refs from before the last effect, or from some time ago
+	noBase   bool      // the issue was told only that the base branch isn't there
+	refs     *readRefs // that it rests on
 }
 
 // Ended reports whether a task rests until something is done to it. One that is final may
@@ -450,7 +450,7 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	tick.SetAttributes(attribute.String("writ.standing", string(c.decision.Standing)), attribute.String("writ.action", string(c.decision.Action)))
 	t.narrate(c)
-	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil, past: c.refs.past}, nil
+	return Status{Decision: c.decision, Facts: c.facts, Intake: c.intake, Outcome: c.outcome, Head: c.head, forgeErr: c.forgeErr, noBase: c.noBase != nil, refs: c.refs}, nil
 }
 
 // untrusted has the kernel halt where a look shows that the ledger can't be trusted: the

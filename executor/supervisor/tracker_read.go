@@ -15,8 +15,9 @@ const (
 	// keptFor is how long what the issue showed may be gone by while it is being
 	// moved, in milliseconds. HEAD is read before each effect all the same.
 	keptFor = 10_000
-	// pastAfter is when refs count as read before now, in milliseconds.
-	pastAfter = 1000
+	// staleAfter is when refs that were read are read again before a pass ends by them, in
+	// milliseconds: as long as an effect takes.
+	staleAfter = 1000
 	// lookEvery is how often a run looks at its issue where somebody says at once
 	// that there is something to see, in milliseconds.
 	lookEvery = 300_000
@@ -33,7 +34,7 @@ type kept struct {
 	at     int64                 // Clock.BootMs
 	since  bool                  // something was done since it was read
 	live   bool                  // a look that held a run read it
-	refs   *readRefs             // nil once a look went by them, or something was pushed
+	refs   *readRefs             // for the next look; nil once one took them, or something was pushed
 }
 
 // serves reports whether a request may go by what is kept: one that moves the issue,
@@ -52,9 +53,6 @@ func (k *kept) serves(i *tracker, c *observation, terms Terms) bool {
 func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Issue, error) {
 	f, remote := i.issues.(*forgeIssues)
 	if k := i.kept; remote && k.serves(i, c, terms) {
-		if c.request == kernel.RequestTick {
-			k.refs = c.refs
-		}
 		facts := k.facts
 		facts.Trigger, facts.Prior, facts.Live = terms.Trigger, terms.Prior, terms.Live
 		return f.judged(facts, terms), nil
@@ -65,7 +63,7 @@ func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Is
 		i.nameIssue(issue.seen)
 	}
 	if err == nil && remote && issue.seen.Issue.ID != 0 {
-		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.worker.run != nil && c.request == kernel.RequestTick, refs: c.refs}
+		i.kept = &kept{facts: *issue.seen, full: !terms.Brief, at: c.clock.BootMs, live: i.worker.run != nil && c.request == kernel.RequestTick}
 		i.looked = c.clock.BootMs
 	}
 	return issue, err
@@ -74,22 +72,30 @@ func (i *tracker) askIssue(ctx context.Context, c *observation, terms Terms) (Is
 // readRefs are the refs as they were read for a look, or right before an effect.
 type readRefs struct {
 	git.Refs
-	at   int64 // Clock.BootMs
-	past bool  // an effect was done since
+	at    int64 // Clock.BootMs
+	stale bool  // an effect was done since, or it is some time ago
+	taken bool  // they were kept
 }
 
 // takeRefs are the refs that are kept for a look of the pass that moves the issue, nil where
-// there are none. Nothing is done by them alone: HEAD is read before each effect, and when
-// the pass ends.
+// there are none. No effect on the issue rests on them alone: HEAD and the world's acts are
+// read before each, and all of them when the pass ends. A push is a compare-and-swap.
 func (i *tracker) takeRefs(c *observation) *readRefs {
 	k := i.kept
-	if k == nil || k.refs == nil || c.request != kernel.RequestTell || !i.worker.telling || i.worker.pending != nil || c.clock.BootMs-k.at >= keptFor {
+	if k == nil || k.refs == nil || c.request != kernel.RequestTell || !i.worker.telling || c.clock.BootMs-k.at >= keptFor {
 		return nil
 	}
 	refs := *k.refs
-	refs.past = refs.past || c.clock.BootMs-refs.at >= pastAfter
+	refs.stale, refs.taken = refs.stale || c.clock.BootMs-refs.at >= staleAfter, true
 	k.refs = nil
 	return &refs
+}
+
+// keepRefs keeps the refs that a look has read for the next one.
+func (i *tracker) keepRefs(c *observation) {
+	if i.kept != nil && !c.refs.taken {
+		i.kept.refs = c.refs
+	}
 }
 
 // dropRefs has the next look read the refs.
@@ -164,7 +170,7 @@ func (i *tracker) moved(c *cycle, a kernel.Action, e kernel.IssueEffect, refs gi
 	if k == nil {
 		return
 	}
-	k.since, k.refs = true, &readRefs{Refs: refs, at: c.clock.BootMs, past: true}
+	k.since, k.refs = true, &readRefs{Refs: refs, at: c.clock.BootMs, stale: true}
 	issue := &k.facts.Issue
 	switch a {
 	case kernel.ActionReopen:

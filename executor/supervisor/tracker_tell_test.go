@@ -392,23 +392,51 @@ func (r read) Refs(ctx context.Context, names ...string) (git.Refs, error) {
 // of a pass it is, and the issue tells of the new HEAD once the pass is over.
 func TestE2_HeadMovesDuringAnEffect(t *testing.T) {
 	t.Parallel()
-	failed := func(f *forged) { f.exec.build = failing }
-	f := newTold(t, failed)
-	f.drive()
-	f.shows("retry_pending", kernel.LabelRetryPending, true)
-	for _, last := range []forgetest.Op{forgetest.AddComment, forgetest.AddLabel} {
-		t.Run(string(last), func(t *testing.T) {
+	drives := func(f *forged) { f.drive() }
+	for _, when := range []struct {
+		name string
+		tell func(*forged)
+		last forgetest.Op
+	}{
+		{"in the middle", drives, forgetest.AddComment},
+		{"at the end", drives, forgetest.AddLabel},
+		{"at the end, told while it waits", func(f *forged) { (&drive{task: f.task}).tellOf(f.t.Context(), "writ", tellMost) }, forgetest.AddLabel},
+	} {
+		t.Run(when.name, func(t *testing.T) {
 			t.Parallel()
-			f := newTold(t, failed)
-			f.scene.Bot.After(forgetest.On(last), 1, func(forgetest.Call) {
-				gittest.Commit(t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "y"})
-			})
-			f.drive()
+			f := newTold(t, func(f *forged) { f.exec.build = failing })
+			f.tickTo(func(Status) bool { return f.trailer("aynig-state") == "retry_pending" }, "failed once")
+			f.scene.Bot.After(forgetest.On(when.last), 1, f.strays)
+			when.tell(f)
 			f.shows("waits for somebody to look at its state", "", true)
-			if last == forgetest.AddComment && f.effects(kernel.ActionLabel, kernel.OutcomeDone) > 0 {
+			if when.last == forgetest.AddComment && f.effects(kernel.ActionLabel, kernel.OutcomeDone) > 0 {
 				t.Error("the label of what HEAD said before was set")
 			}
 		})
+	}
+}
+
+// strays puts a commit at HEAD that is no state.
+func (f *forged) strays(forgetest.Call) {
+	gittest.Commit(f.t, f.bare, stateRef, f.ref(stateRef), map[string]string{"x": "y"})
+}
+
+// TestE2_HeadMovesWhileTheIssueIsRead: HEAD moves after it was read, while the forge takes its
+// time, and nothing is to be done by what was read. The pass ends by HEAD as it is.
+func TestE2_HeadMovesWhileTheIssueIsRead(t *testing.T) {
+	t.Parallel()
+	for _, attempts := range []string{"1", "2"} { // it is blocked, or tried again later
+		f := newTold(t, func(f *forged) {
+			f.exec.build = failing
+			f.place.terms = "version: 1\nbudgets: {attempts: " + attempts + "}\n"
+		})
+		f.drive()
+		f.scene.Bot.After(forgetest.On(forgetest.Issue), 1, func(c forgetest.Call) {
+			f.clock.advance(3000)
+			f.strays(c)
+		})
+		f.drive()
+		f.shows("waits for somebody to look at its state", "", true)
 	}
 }
 

@@ -57,27 +57,22 @@ func TestL18_UnreadActsDecideNothing(t *testing.T) {
 	}
 }
 
-// looks lets the acts be looked at so often, and no more.
-type looks struct {
-	told
-	left *int
-}
-
-func (l looks) Look(context.Context, git.OID) error {
-	if *l.left--; *l.left < 0 {
-		return l.err
-	}
-	return nil
-}
-
-// TestL18_ActsAreLookedAtBeforeAnEffect: nothing is written to the forge where the acts can't
-// be read any more since the look that asked for it.
-func TestL18_ActsAreLookedAtBeforeAnEffect(t *testing.T) {
+// TestL18_ActsMoveBeforeAnEffect: nothing is written to the forge by a look that was before an
+// act of the world, which may have revoked the key that it went by.
+func TestL18_ActsMoveBeforeAnEffect(t *testing.T) {
 	t.Parallel()
-	f := newTold(t, nil)
+	hook := func() {}
+	f := newTold(t, func(f *forged) {
+		f.place.acts = true
+		f.place.wrap = func(r Repo) Repo { return read{r, func() { hook() }} }
+	})
 	f.reach(kernel.ActionDispatch)
-	left, before := 1, len(f.scene.Bot.Calls(forgetest.Writes()))
-	f.sup.deps.Acts = looks{told{err: errors.New("the server doesn't answer")}, &left}
+	reads, before := 0, len(f.scene.Bot.Calls(forgetest.Writes()))
+	hook = func() {
+		if reads++; reads == 2 {
+			gittest.Commit(t, f.bare, f.sup.deps.Acts.Ref(), "", map[string]string{"x": "y"})
+		}
+	}
 	st, err := f.task.Tick(t.Context(), kernel.RequestTell, "writ")
 	must(t, err)
 	if writes := f.scene.Bot.Calls(forgetest.Writes())[before:]; st.Outcome == nil || st.Outcome.Status != kernel.OutcomeFailed || len(writes) > 0 {

@@ -72,6 +72,36 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// TestRefs_Equal: refs are the same where the same are there, at the same commits, and HEAD
+// points to the same.
+func TestRefs_Equal(t *testing.T) {
+	on := onFile(t)
+	first := gittest.Commit(t, on.dir, "refs/heads/main", "", sample)
+	r := on.open(t)
+	read := func() Refs {
+		refs, err := r.Refs(t.Context(), "refs/heads/", OnlyHead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return refs
+	}
+	was := read()
+	if !was.Equal(read()) {
+		t.Error("the same refs aren't equal")
+	}
+	for _, change := range [][]string{
+		{"update-ref", "refs/heads/other", first}, {"symbolic-ref", "HEAD", "refs/heads/other"}, {"update-ref", "-d", "refs/heads/main"},
+		{"update-ref", "refs/heads/other", gittest.Commit(t, on.dir, "refs/x", first, sample)},
+	} {
+		gittest.Git(t, on.dir, change...)
+		now := read()
+		if now.Equal(was) || was.Equal(now) {
+			t.Errorf("after git %v they are equal", change)
+		}
+		was = now
+	}
+}
+
 // TestReadOld reads a commit that no ref points at, as a pinned base may be.
 func TestReadOld(t *testing.T) {
 	for name, s := range map[string]served{"file": onFile(t), "http": onHTTP(t), "ssh": onSSH(t, true)} {

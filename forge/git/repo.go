@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,6 +162,12 @@ func (r Refs) Names() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Equal reports whether the same refs were there, where they were. What was asked for was
+// the same.
+func (r Refs) Equal(o Refs) bool {
+	return r.Head == o.Head && r.head == o.head && maps.Equal(r.byName, o.byName)
 }
 
 // OnlyHead is a name for [Repo.Refs]: where HEAD points, and no other ref.
