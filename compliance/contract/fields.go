@@ -269,7 +269,10 @@ func (c *Contract) disagreements() []Finding {
 	if c.Refresh == RefreshAuto && c.CloseOn != CloseMerged {
 		bad("refresh", "auto needs close_on: merged, for a closed issue is done and nobody looks at its change.")
 	}
-	return append(out, c.commitFindings()...)
+	if c.Commit != defaultCommit {
+		out = append(out, c.commitFindings()...)
+	}
+	return out
 }
 
 // stepFaults are those of the preparation. What has a network must not see what it would

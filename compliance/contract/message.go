@@ -120,20 +120,13 @@ var sampleTitles = []string{
 
 var placeholder = lazyregexp.New(`\{[^{}]*\}?|\}`)
 
-// defaultCommit is what most contracts have. Its pattern and template agree, as a test shows,
-// so that the samples aren't tried with each contract that is read.
+// defaultCommit is what most contracts have. A test shows that its pattern and template agree,
+// so it isn't held against the samples each time that a contract is read.
 var defaultCommit = Commit{Pattern: `^writ: [^ ].* \(#[1-9][0-9]*\)$`, Template: "writ: {title} (#{task})"}
 
-// commitFindings makes sure that pattern and template agree.
+// commitFindings makes sure that pattern and template agree: messages written
+// from sample titles must pass.
 func (c *Contract) commitFindings() []Finding {
-	if c.Commit == defaultCommit {
-		return nil
-	}
-	return c.sampleFindings()
-}
-
-// sampleFindings are those of messages that are written from sample titles.
-func (c *Contract) sampleFindings() []Finding {
 	for _, p := range placeholder().FindAllString(c.Commit.Template, -1) {
 		if p != "{title}" && p != "{task}" {
 			return []Finding{{Path: "commit.template", Detail: "Braces hold {title} or {task} and nothing else."}}

@@ -18,7 +18,7 @@ func TestMessage(t *testing.T) {
 
 func TestDefaultCommit(t *testing.T) {
 	c := Default()
-	if f := c.sampleFindings(); c.Commit != defaultCommit || len(f) > 0 {
+	if f := c.commitFindings(); c.Commit != defaultCommit || len(f) > 0 {
 		t.Errorf("%+v: %v", c.Commit, f)
 	}
 }
