@@ -33,6 +33,7 @@ type observation struct {
 	facts   kernel.Facts
 	intake  *Intake
 	staged  []kernel.Draft // proposals and outcomes that are recorded first
+	refs    *readRefs      // that it goes by
 	headSeen
 	runSeen
 	issueSeen
@@ -41,7 +42,6 @@ type observation struct {
 
 // headSeen is what was read at the state ref and below it.
 type headSeen struct {
-	refs     *readRefs
 	head     git.Commit
 	event    lease.Event
 	acts     worldref.Standing // whose commits count

@@ -90,28 +90,24 @@ func TestF4_RefsAreReadOncePerEffect(t *testing.T) {
 // once, and where nothing was pushed since. Those of some time ago are stale.
 func TestF4_WhichRefsAreKept(t *testing.T) {
 	t.Parallel()
-	type place struct {
-		*tracker
-		c *observation
-	}
 	for name, want := range map[string]struct {
-		change      func(place)
+		change      func(*tracker, *observation)
 		kept, stale bool
 	}{
-		"while the issue is moved": {func(place) {}, true, false},
-		"after an effect":          {func(p place) { p.kept.refs.stale = true }, true, true},
-		"a second later":           {func(p place) { p.c.clock.BootMs += staleAfter }, true, true},
-		"long after":               {func(p place) { p.c.clock.BootMs += keptFor }, false, false},
-		"a tick":                   {func(p place) { p.c.request = kernel.RequestTick }, false, false},
-		"outside of a pass":        {func(p place) { p.worker.telling = false }, false, false},
-		"after a push":             {func(p place) { p.dropRefs() }, false, false},
-		"a second time":            {func(p place) { p.c.refs = p.takeRefs(p.c); p.keepRefs(p.c) }, false, false},
-		"nothing kept":             {func(p place) { p.kept = nil; p.dropRefs() }, false, false},
+		"while the issue is moved": {func(*tracker, *observation) {}, true, false},
+		"after an effect":          {func(i *tracker, _ *observation) { i.kept.refs.stale = true }, true, true},
+		"a second later":           {func(_ *tracker, c *observation) { c.clock.BootMs += staleAfter }, true, true},
+		"long after":               {func(_ *tracker, c *observation) { c.clock.BootMs += keptFor }, false, false},
+		"a tick":                   {func(_ *tracker, c *observation) { c.request = kernel.RequestTick }, false, false},
+		"outside of a pass":        {func(i *tracker, _ *observation) { i.worker.telling = false }, false, false},
+		"after a push":             {func(i *tracker, _ *observation) { i.dropRefs() }, false, false},
+		"a second time":            {func(i *tracker, c *observation) { c.refs = i.takeRefs(c); i.keepRefs(c) }, false, false},
+		"nothing kept":             {func(i *tracker, _ *observation) { i.kept = nil; i.dropRefs() }, false, false},
 	} {
 		c := &observation{request: kernel.RequestTell}
-		p := place{&tracker{worker: &worker{telling: true}, kept: &kept{refs: &readRefs{}}}, c}
-		want.change(p)
-		got := p.takeRefs(c)
+		i := &tracker{worker: &worker{telling: true}, kept: &kept{refs: &readRefs{}}}
+		want.change(i, c)
+		got := i.takeRefs(c)
 		if (got != nil) != want.kept || got != nil && got.stale != want.stale {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -178,6 +178,9 @@ func (t *Task) act(ctx context.Context, c *cycle) (result machine.Result, failed
 	defer s.End()
 	failed = machine.Caught("Execute", func() error {
 		t.probe(c, "effect")
+		if !c.decision.Action.OnForge() {
+			t.tracker.dropRefs()
+		}
 		o := c.effect.do(ctx)
 		c.outcome = &o
 		s.SetAttributes(attribute.String("writ.outcome", string(o.Status)))

@@ -441,9 +441,6 @@ func (t *Task) Tick(ctx context.Context, req kernel.Request, actor string) (Stat
 	}
 	if c.effect != nil {
 		t.worker.noteRefusal(c.outcome, c.effect.push)
-		if !c.decision.Action.OnForge() {
-			t.tracker.dropRefs()
-		}
 	}
 	if c.judged != nil && t.worker.run != nil {
 		t.worker.run.judgement, t.worker.run.phase = c.judged, kernel.PhaseJudged
