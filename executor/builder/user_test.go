@@ -21,7 +21,7 @@ const asOrdinaryUser = "^Test(S4|S10|S16|S17|X3|X5_Ends|X7_ResultOf|Kill|Sweep|H
 // given them.
 func elsewhere(t *testing.T) (dir, binary string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "writ-tests-")
+	dir, err := os.MkdirTemp("", "writ-tests-") // what t.TempDir makes is closed to others
 	if err != nil {
 		t.Fatal(err)
 	}
