@@ -93,11 +93,13 @@ func (b *browser) until(selector string) {
 	b.do(chromedp.WaitVisible(selector))
 }
 
-// picture keeps the page, wide and narrow, in the directory WRIT_SCREENSHOTS, if
-// that is set.
+// pictures is the directory for pictures of the pages, "" where none are wanted.
+func pictures() string { return os.Getenv("WRIT_SCREENSHOTS") }
+
+// picture keeps the page, wide and narrow, where pictures are wanted.
 func (b *browser) picture(name string) {
 	b.t.Helper()
-	dir := os.Getenv("WRIT_SCREENSHOTS")
+	dir := pictures()
 	if dir == "" {
 		return
 	}
