@@ -314,12 +314,18 @@ func actTmpFiles([]string) {
 	}
 }
 
-// actBomb forks without end, and so do all its children. It calls the kernel
-// directly: after such a fork nothing else of Go works.
-func actBomb([]string) {
+// actBomb forks without end, and so do all its children; with an argument each waits a
+// little where it can't. It calls the kernel directly: after such a fork nothing else of Go
+// works.
+func actBomb(args []string) {
+	waits := len(args) > 0
+	rest := unix.Timespec{Nsec: 10_000_000}
 	runtime.LockOSThread()
 	for {
-		_, _, _ = unix.RawSyscall(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0)
+		_, _, errno := unix.RawSyscall(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0)
+		if errno != 0 && waits {
+			_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&rest)), 0, 0)
+		}
 	}
 }
 
