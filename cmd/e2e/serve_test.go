@@ -61,11 +61,11 @@ func start(t testing.TB, env []string, config string) *exec.Cmd {
 	return cmd
 }
 
-// TestL1_EightServers: eight servers with a store each, told of the same twenty
-// approved issues, start twenty builders, and each issue has one accepted result,
+// TestL1_EightServers: eight servers with a store each, told of the same ten
+// approved issues, start ten builders, and each issue has one accepted result,
 // one closing and one report.
 func TestL1_EightServers(t *testing.T) {
-	const installations, tasks = 8, 20
+	const installations, tasks = 8, 10
 	env, started := countingSandbox(t)
 	hooks, urls := make([]string, installations), make([]string, installations)
 	for i := range hooks {
