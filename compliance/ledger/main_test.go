@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -26,7 +27,7 @@ const childEnv = "WRIT_LEDGER_TEST_CHILD"
 func TestMain(m *testing.M) {
 	job := os.Getenv(childEnv)
 	if job == "" {
-		os.Exit(m.Run())
+		os.Exit(gittest.InMemory(m).Run())
 	}
 	jobs := map[string]func(args []string) error{"race": childRace, "forever": childForever, "fsize": childFileSize, "errno": childErrno}
 	flagless := os.Args[1:]
