@@ -160,6 +160,24 @@ func TestReadCommitAloneIsOneObject(t *testing.T) {
 	}
 }
 
+// TestReadOld_CachedTree: over version 0 the files of a tree that was kept in memory are those
+// of its own commit, whatever was read since.
+func TestReadOld_CachedTree(t *testing.T) {
+	s := onSSH(t, false)
+	large := map[string]string{"large": strings.Repeat("x", maxCachedObject+1)}
+	first := OID(gittest.Commit(t, s.dir, "refs/heads/main", "", large))
+	other := OID(gittest.Commit(t, s.dir, "refs/heads/other", "", sample))
+	r := s.open(t)
+	for _, at := range []OID{first, other, first} {
+		if _, err := r.Tree(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := r.Blob(t.Context(), HashBlob([]byte(large["large"]))); err != nil || len(data) != len(large["large"]) {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
 func TestReadMissing(t *testing.T) {
 	everywhere(t, func(t *testing.T, s served) {
 		gittest.Commit(t, s.dir, "refs/heads/main", "", sample)
