@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/writbot/writ/cmd/internal/config"
@@ -49,24 +47,7 @@ func TestProbe_HiddenRefsRefused(t *testing.T) {
 // state commit to itself is found out.
 func TestProbe_TakesAndDoesNotGive(t *testing.T) {
 	w := newWard(t)
-	var pushed atomic.Bool
-	w.set(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			switch {
-			case strings.HasSuffix(r.URL.Path, "/git-receive-pack"):
-				pushed.Store(true)
-			case pushed.Load() && bytes.Contains(body, []byte("command=fetch")):
-				http.Error(rw, "no", http.StatusForbidden)
-				return
-			}
-			next.ServeHTTP(rw, r)
-		})
-	})
+	w.set(gittest.TakesOnly())
 	all := Repository(t.Context(), w.target())
 	wants(t, all, NameStateRefs, Failed, "The commit of a state ref can't be read back", "")
 	if left := w.probes(t); left != "" {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/writbot/writ/forge/git/smarthttp"
@@ -90,6 +91,29 @@ func OnPush(f Fault) Fault {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
 				faulty.ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// TakesOnly is a server that sends no object once something was pushed to it. Its refs it
+// shows. Each call makes one of its own.
+func TakesOnly() Fault {
+	var pushed atomic.Bool
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				cut(w)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+				pushed.Store(true)
+			} else if pushed.Load() && bytes.Contains(body, []byte("command=fetch")) {
+				http.Error(w, "no", http.StatusForbidden)
 				return
 			}
 			next.ServeHTTP(w, r)
