@@ -40,7 +40,7 @@ const callTime = 10 * time.Second
 // many lies were told.
 func Spoil(t *testing.T, s Spoiled) (lies int) {
 	t.Helper()
-	spoilt := map[string]bool{}
+	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.calls(nil))) {
 		if s.Only != nil && !slices.Contains(s.Only, name) {
 			continue
@@ -51,10 +51,10 @@ func Spoil(t *testing.T, s Spoiled) (lies int) {
 			continue
 		}
 		for n, body := range p.answers {
-			if spoilt[p.keys[n]] {
+			if seen[p.keys[n]] {
 				continue
 			}
-			spoilt[p.keys[n]] = true
+			seen[p.keys[n]] = true
 			for _, lie := range spoils(body) {
 				lies++
 				p.at, p.body, p.asked = n, lie.body, 0

@@ -149,7 +149,7 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	defer got.memory.close()
 	t, err := r.flattenStored(commitOrTree, got.byID)
 	if !errors.Is(err, errMissing) {
-		if o, err := r.stored(commitOrTree); err == nil && o.kind == objCommit {
+		if o, ok := r.cache.get(commitOrTree); ok && o.kind == objCommit {
 			r.fetched.Store(&commitOrTree) // its blobs may have left the cache
 		}
 		return t, err
