@@ -150,7 +150,7 @@ soak: setup ## 50 worlds, 2,000 issues, five crashes, and a server that can't in
 SEEDS ?= 500
 .PHONY: seeds
 seeds: setup ## simulations at length: GitHub and GitLab that lie, 500 seeds through the real adapters, ten times the suite's of the others, each point with each end
-	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^TestSim_(F5_F6_LyingForges|F5_LyingForge|G7_E8_OnForges|P10_TakenBack|K6_EveryPoint\w*|K7_\w*EveryPoint\w*|K7_Seeds)$$' -args -hosted-seeds $(SEEDS) -seeds $$(( 3 * $(SEEDS) )) \
+	go test -count=1 -timeout 60m -v ./executor/supervisor -run '^Test(Sim_(F5_F6_LyingForges|F5_LyingForge|G7_E8_OnForges|P10_TakenBack|K6_EveryPoint\w*|K7_\w*EveryPoint\w*|K7_Seeds)|B6_ARuleAndAKill|E8_LostAndRefused|L12_BranchMadeMeanwhile)$$' -args -hosted-seeds $(SEEDS) -seeds $$(( 3 * $(SEEDS) )) \
 	  | grep -v -e '=== ' -e '--- PASS.*seeds/' -e '--- PASS: .*/[0-9]* (' -e '--- PASS.*/lost='
 
 # Under the race detector, in make race-lot, they are fewer.

@@ -360,7 +360,7 @@ func TestE8_LostAndRefused(t *testing.T) {
 		{kernel.ActionResult, "", "state", true},
 	} {
 		for n, restarted := range []bool{false, true} {
-			if !noTurns() && (i+i/2+n)%2 > 0 {
+			if !noTurns() && (i+i/2+n)%2 > 0 { // the suite has each once
 				continue
 			}
 			t.Run(fmt.Sprintf("%s sealed=%v %s branch=%v restarted=%v", c.at, c.terms != "", c.rule, c.branch, restarted), func(t *testing.T) {
