@@ -190,7 +190,7 @@ func (s *Dir) take(use Use) error {
 	}
 	self, free := s.lockBoth(f)
 	if !free {
-		defer f.Close()
+		defer f.Close() // it isn't locked
 		return InUse(s.Path, readUse(f))
 	}
 	old := readUse(f)
@@ -359,14 +359,17 @@ func (s *Dir) LastUse() Use {
 // release ends the lock. The file stays: its inode is part of the runner's id.
 func (s *Dir) release() {
 	if s.lock != nil {
-		// A program that is being started has a copy of both for a moment: closing
-		// them doesn't yet end the lock.
-		for _, f := range []*os.File{s.lock, s.self} {
-			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-			_ = f.Close() // nothing is buffered
-		}
+		unlock(s.lock)
+		unlock(s.self)
 		s.lock, s.self = nil, nil
 	}
+}
+
+// unlock ends the lock of an open file. A program that is being started has a copy of
+// the file for a moment, and closing it alone would leave the lock to that one.
+func unlock(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	_ = f.Close() // nothing is buffered
 }
 
 // Leftovers are the temporary files that processes which were killed leave beside what
@@ -440,12 +443,12 @@ func (s *Dir) Probe() error {
 	if err != nil {
 		return nil // without the file nobody ever ran here
 	}
-	defer f.Close()
+	defer unlock(f)
 	self, free := s.lockBoth(f)
 	if !free {
 		return InUse(s.Path, readUse(f))
 	}
-	_ = self.Close() // nothing is buffered
+	unlock(self)
 	return nil
 }
 

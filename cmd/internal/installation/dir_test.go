@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,6 +111,38 @@ func TestStateDir_HolderWasKilled(t *testing.T) {
 	must(t, err)
 	must(t, two.take(Use{}))
 	two.release()
+}
+
+// TestStateDir_ProbedWhileProgramsStart: who asks whether the lock is free leaves none
+// behind, whatever the process starts meanwhile.
+func TestStateDir_ProbedWhileProgramsStart(t *testing.T) {
+	dir, err := OpenDir(filepath.Join(t.TempDir(), "s"), true)
+	must(t, err)
+	must(t, dir.take(Use{}))
+	dir.release()
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	for range 4 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_ = exec.Command("true").Run() // only that it starts matters
+				}
+			}
+		})
+	}
+	for i := range 400 {
+		must(t, dir.Probe())
+		if err := dir.take(Use{}); err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		dir.release()
+	}
 }
 
 // TestStateDir_IsGone: only of a process that isn't there is anything waited for.
