@@ -18,6 +18,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/demo"
 	"github.com/writbot/writ/executor/builder"
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
 // agentsDir is where the agents are: the published ones where `make agents` has put them, and
@@ -41,9 +42,7 @@ func agentsDir(t *testing.T) string {
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(at, data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gittest.WriteProgram(t, at, string(data))
 	}
 	return dir
 }
@@ -123,9 +122,7 @@ func TestAgents_AnotherProgram(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(at, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, at, "#!/bin/sh\nexit 0\n")
 	for _, kind := range builder.Kinds() {
 		out, err := exec.CommandContext(t.Context(), program, "demo", "--builder", kind, "--agent", at).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "environment.builder.failed") || !strings.Contains(string(out), "exit status 0 before it asked") || strings.Contains(string(out), "is filed") {

@@ -28,9 +28,7 @@ func closedTask(t *testing.T) (dir string, argv []string) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "writ")
-	if err := os.WriteFile(binary, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, binary, string(text))
 	repo := filepath.Join(dir, "repo.git")
 	if err := os.CopyFS(repo, os.DirFS(newRepo(t, map[string]string{"a.txt": "a\n"}))); err != nil {
 		t.Fatal(err)

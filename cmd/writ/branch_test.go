@@ -48,9 +48,7 @@ func branchHub(t testing.TB, commands map[string]string) (dir, url string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\nset -e\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gittest.WriteProgram(t, path, "#!/bin/sh\nset -e\n"+script+"\n")
 	}
 	gittest.Git(t, work, "add", "-A")
 	gittest.Git(t, work, "commit", "-q", "-m", "commands")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -183,9 +183,7 @@ func TestAgent_Version(t *testing.T) {
 			_, rule := provider(t, b, cmp.Or(KindAPI(c.kind), "openai"), &stub.Model{Key: providersKey})
 			dir := t.TempDir()
 			text := "#!/bin/sh\nif [ \"$*\" = --version ]; then " + c.before + "; exit; fi\necho x > calc/new\n" + c.run + "\n"
-			if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			gittest.WriteProgram(t, filepath.Join(dir, "agent"), text)
 			job := b.job(Builder{Kind: c.kind, Model: "test-model", Instructions: true, Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}})
 			b.local.Environment(t.Context(), "default")
 			o := b.build(job)

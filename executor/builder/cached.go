@@ -53,7 +53,7 @@ func ListCached(dir string) ([]Cached, error) {
 		kind, _, _ := strings.Cut(e.Name(), "-")
 		c := Cached{Name: e.Name(), Kind: kind, Bytes: s.bytesOf(e.Name(), path), Used: info.ModTime()}
 		if alone, err := lock(path, unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			_ = alone.Close() // nothing was written through it
+			unlock(alone)
 		} else {
 			c.InUse = errors.Is(err, unix.EWOULDBLOCK)
 		}
@@ -80,7 +80,7 @@ func RemoveCached(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	defer alone.Close()
+	defer unlock(alone)
 	old, err := cachedIn(dir).unname(path)
 	if err == nil {
 		err = sandbox.RemoveTree(old)

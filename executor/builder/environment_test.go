@@ -13,6 +13,7 @@ import (
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -50,9 +51,7 @@ func TestX4_SandboxThatBreaks(t *testing.T) {
 func wrapper(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bwrap")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, path, "#!/bin/sh\n"+text+"\n")
 	return path
 }
 
@@ -77,9 +76,7 @@ func TestEnvironment_Whole(t *testing.T) {
 	b := newBed(t)
 	dir := t.TempDir()
 	program := filepath.Join(dir, "tool")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, program, "#!/bin/sh\n")
 	for _, c := range []struct {
 		builder Builder
 		want    string

@@ -168,7 +168,7 @@ func (s *layers) get(ctx context.Context, key string, owner int, src source) (di
 		user, err = s.lay(ctx, l, owner, src)
 	}
 	if err == nil && ctx.Err() != nil {
-		_ = user.Close() // nothing was written through it
+		unlock(user)
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *layers) get(ctx context.Context, key string, owner int, src source) (di
 func (s *layers) release(l *layer, user *os.File) {
 	now := s.now()
 	_ = os.Chtimes(l.path, now, now) // else it goes earlier
-	_ = user.Close()                 // nothing was written through it
+	unlock(user)
 	s.trim(s.limit)
 }
 
@@ -206,6 +206,13 @@ func lock(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
+// unlock ends a lock. A program that is being started has a copy of the file for a moment,
+// and closing it alone would leave the lock to that one.
+func unlock(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	_ = f.Close() // nothing was written through it
+}
+
 // sound gives the lock of a layer that may be shown, nil for one that may not. The
 // caller has l.use.
 func (s *layers) sound(ctx context.Context, l *layer, owner int, src source) *os.File {
@@ -214,7 +221,7 @@ func (s *layers) sound(ctx context.Context, l *layer, owner int, src source) *os
 		return user
 	}
 	if err == nil {
-		_ = user.Close() // nothing was written through it
+		unlock(user)
 	}
 	return nil
 }
@@ -289,14 +296,14 @@ func (s *layers) lay(ctx context.Context, l *layer, owner int, src source) (user
 	}
 	if errors.Is(err, fs.ErrExist) {
 		if other := s.sound(ctx, l, owner, src); other != nil {
-			_ = user.Close() // nothing was written through it
+			unlock(user)
 			return other, nil
 		}
 		err = s.replace(temp, l.path)
 	}
 	if err != nil {
 		if user != nil {
-			_ = user.Close() // nothing was written through it
+			unlock(user)
 		}
 		return nil, failed(kernel.CodeEnvLayers, "the layer can't be laid out", err)
 	}
@@ -323,7 +330,7 @@ func (s *layers) replace(from, to string) error {
 		_ = sandbox.RemoveTree(old) // sweep tries again
 	}
 	if inUse == nil {
-		_ = alone.Close() // nothing was written through it
+		unlock(alone)
 	}
 	return err
 }
@@ -478,7 +485,7 @@ func (s *layers) trim(limit int64) {
 		}
 		path := filepath.Join(s.dir, e.Name())
 		if alone, err := lock(path, unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			_ = alone.Close() // nothing was written through it
+			unlock(alone)
 			list = append(list, idle{path, info.ModTime(), s.bytesOf(e.Name(), path)})
 		}
 	}
@@ -528,7 +535,7 @@ func (s *layers) drop(path string, bytes int64) int64 {
 	}
 	s.mu.Unlock()
 	old, err := s.unname(path)
-	_ = alone.Close() // who waits for it finds another name
+	unlock(alone) // who waits for it finds another name
 	if err == nil {
 		err = sandbox.RemoveTree(old)
 	}

@@ -9,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/sandbox"
@@ -284,6 +287,7 @@ func TestLayers_Eviction(t *testing.T) {
 		get(key)()
 	}
 	there("a is in use, b went", "a", "c", "d")
+	copyDescriptors(t, filepath.Join(s.dir, "a"))
 	used()
 	used() // twice does no harm
 	there("within the limit when a is let go of", "a", "d")
@@ -303,6 +307,35 @@ func TestLayers_Eviction(t *testing.T) {
 		t.Fatal(err)
 	}
 	there("found too large")
+}
+
+// copyDescriptors copies what is open of a path, until the test ends, as a program that is
+// being started has it.
+func copyDescriptors(t *testing.T, path string) {
+	t.Helper()
+	const open = "/proc/self/fd"
+	list, err := os.ReadDir(open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := 0
+	for _, e := range list {
+		if to, _ := os.Readlink(filepath.Join(open, e.Name())); to != path {
+			continue
+		}
+		fd, err := strconv.Atoi(e.Name())
+		if err == nil {
+			fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		copied++
+	}
+	if copied == 0 {
+		t.Fatalf("nothing is open of %s", path)
+	}
 }
 
 // TestLayers_TwoExecutors lays a layer out twice at once, as two executors of one process

@@ -16,6 +16,7 @@ import (
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/gateway/stub"
 	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -24,9 +25,7 @@ import (
 func versioned(t *testing.T, kind string, rule gateway.Rule, text string, first ...string) Builder {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\n[ \"$*\" = --version ] || { "+strings.Join(append(first, "exit 9"), "\n")+"; }\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, filepath.Join(dir, "agent"), "#!/bin/sh\n[ \"$*\" = --version ] || { "+strings.Join(append(first, "exit 9"), "\n")+"; }\n"+text+"\n")
 	return Builder{Kind: kind, Argv: []string{"/opt/agent/agent"}, Env: map[string]string{"INIT": "/run/writ/init"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}, Egress: []gateway.Rule{rule}}
 }
 

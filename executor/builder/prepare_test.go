@@ -21,6 +21,7 @@ import (
 	"github.com/writbot/writ/executor"
 	"github.com/writbot/writ/executor/gateway"
 	"github.com/writbot/writ/executor/sandbox"
+	"github.com/writbot/writ/forge/git/gittest"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -419,9 +420,10 @@ func TestPrepare_ChangedKeys(t *testing.T) {
 func (b *bed) tool(name, text string) {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o711), os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o711), os.Chmod(dir, 0o755)); err != nil {
 		b.t.Fatal(err)
 	}
+	gittest.WriteProgram(b.t, filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n")
 	b.local.cfg.Checks.ReadOnly = append(b.local.cfg.Checks.ReadOnly, sandbox.Mount{Source: dir, Target: "/opt/tools"})
 	b.local.cfg.Checks.Env["PATH"] = "/opt/tools:/usr/bin:/bin"
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
 // ordinaryUser is the user id without privileges that tests use when run by
@@ -31,9 +33,7 @@ func elsewhere(t *testing.T) (dir, binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "builder.test")
-	if err := os.WriteFile(binary, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, binary, string(self))
 	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}

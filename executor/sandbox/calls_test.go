@@ -284,7 +284,7 @@ int main(void) {
 		spec := script(t, "./foreign")
 		data, err := os.ReadFile(program)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(spec.Workspace, "foreign"), data, 0o755)
+			err = writeProgram(filepath.Join(spec.Workspace, "foreign"), data)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -273,7 +273,7 @@ func TestX3_SystemCalls(t *testing.T) {
 func fake(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bwrap")
-	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755); err != nil {
+	if err := writeProgram(path, []byte("#!/bin/bash\n"+text)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -79,8 +79,17 @@ var publicSelf = sync.OnceValues(func() (string, error) {
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	path := filepath.Join(dir, "sandbox.test")
-	return path, errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(path, self, 0o755))
+	return path, errors.Join(err, os.Chmod(dir, 0o755), writeProgram(path, self))
 })
+
+// writeProgram writes a file that everybody may execute. No process is started meanwhile:
+// until its exec it would have the file open for writing, too, and what somebody writes
+// to can't be executed (golang.org/issue/22315).
+func writeProgram(path string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, 0o755)
+}
 
 // publicPrefix begins the name of passable's directory.
 const publicPrefix = "writ-sandbox-test-"

@@ -352,7 +352,7 @@ func TestK12_PreflightNoteIsLogged(t *testing.T) {
 	p := newServerPlace(t)
 	s := p.server()
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\necho 0.0.1\n"), 0o755))
+	gittest.WriteProgram(t, filepath.Join(dir, "agent"), "#!/bin/sh\necho 0.0.1\n")
 	agent := builder.Builder{Kind: "claude-code", Argv: []string{"/opt/agent/agent"}, ReadOnly: []sandbox.Mount{{Source: dir, Target: "/opt/agent"}}}
 	x := builder.New(builder.Config{Sandbox: s.process.Sandbox(s.in), WorkDir: t.TempDir(), Limits: s.cfg.Limits.Sandbox(), Builders: map[string]builder.Builder{"noted": agent}})
 	t.Cleanup(x.Close)

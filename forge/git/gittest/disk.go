@@ -33,9 +33,7 @@ func NewDisk(t testing.TB) *Disk {
 	d.Run(t, "git", "-C", d.Repo, "config", "uploadpack.allowFilter", "true")
 	program := filepath.Join(t.TempDir(), "git")
 	script := fmt.Sprintf("#!/bin/sh\nexec nsenter --preserve-credentials --user --mount --target %d git \"$@\"\n", d.pid)
-	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	WriteProgram(t, program, script)
 	d.HTTP = serveHTTP(t, d.Repo, program)
 	return d
 }

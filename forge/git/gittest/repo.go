@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -149,7 +150,17 @@ func Hook(t testing.TB, dir, name, script string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+	WriteProgram(t, path, "#!/bin/sh\n"+script+"\n")
+}
+
+// WriteProgram writes a file that everybody may execute. No process is started meanwhile:
+// until its exec it would have the file open for writing, too, and what somebody writes
+// to can't be executed (golang.org/issue/22315).
+func WriteProgram(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
