@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 )
 
 func checkOID(oid OID) error {
@@ -150,7 +151,7 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	t, err := r.flattenStored(commitOrTree, got.byID)
 	if !errors.Is(err, errMissing) {
 		if o, ok := r.cache.get(commitOrTree); ok && o.kind == objCommit {
-			r.fetched.Store(&commitOrTree) // its blobs may have left the cache
+			r.recent.add(commitOrTree) // its blobs may have left the cache
 		}
 		return t, err
 	}
@@ -168,7 +169,7 @@ func (r *Repo) Tree(ctx context.Context, commitOrTree OID) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	r.fetched.Store(&commitOrTree)
+	r.recent.add(commitOrTree)
 	t, err = r.flattenStored(commitOrTree, got.byID)
 	if errors.Is(err, errMissing) {
 		err = missing(commitOrTree)
@@ -317,7 +318,8 @@ func deliver(o rawObject, f func(OID, []byte) error) error {
 }
 
 // fetchBlobs asks a version 2 server for exactly these blobs. A version 0 server
-// gives objects by commit only, so the commit last read is fetched again.
+// gives objects by commit only, so commits that were read are fetched again, the last
+// one first, until all of the blobs have come.
 func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) error) error {
 	todo := map[OID]bool{}
 	for _, o := range oids {
@@ -337,13 +339,47 @@ func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) e
 				return err
 			}
 		}
-	} else if last := r.fetched.Load(); last != nil {
-		if err := r.fetch(ctx, want{oids: []OID{*last}, depth: 1}, take); err != nil {
-			return err
+	} else {
+		for _, commit := range r.recent.all() {
+			// One that is gone from the server doesn't keep another one's blobs back.
+			if err := r.fetch(ctx, want{oids: []OID{commit}, depth: 1}, take); err != nil && CodeOf(err) != CodeObjectMissing {
+				return err
+			}
+			if len(todo) == 0 {
+				break
+			}
 		}
 	}
 	for o := range todo {
 		return missing(o)
 	}
 	return nil
+}
+
+// maxRecentCommits is some for each of the tasks of a repository that are driven at the
+// same time, which are six by default (scheduler.Options).
+const maxRecentCommits = 32
+
+// recentCommits are the commits that were read whole, the last one first.
+type recentCommits struct {
+	mu   sync.Mutex
+	list []OID // replaced, never changed
+}
+
+func (c *recentCommits) add(commit OID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := []OID{commit}
+	for _, other := range c.list {
+		if other != commit && len(list) < maxRecentCommits {
+			list = append(list, other)
+		}
+	}
+	c.list = list
+}
+
+func (c *recentCommits) all() []OID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list
 }

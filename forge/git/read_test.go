@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,16 +166,55 @@ func TestReadCommitAloneIsOneObject(t *testing.T) {
 func TestReadOld_CachedTree(t *testing.T) {
 	s := onSSH(t, false)
 	large := map[string]string{"large": strings.Repeat("x", maxCachedObject+1)}
-	first := OID(gittest.Commit(t, s.dir, "refs/heads/main", "", large))
-	other := OID(gittest.Commit(t, s.dir, "refs/heads/other", "", sample))
+	at := OID(gittest.Commit(t, s.dir, "refs/heads/main", "", large))
 	r := s.open(t)
-	for _, at := range []OID{first, other, first} {
+	for range 2 {
+		r.recent.list = nil // as if many others were read since
 		if _, err := r.Tree(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if data, err := r.Blob(t.Context(), HashBlob([]byte(large["large"]))); err != nil || len(data) != len(large["large"]) {
 		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+// TestReadOld_OtherCommitsReadSince: over version 0 a task that reads the files of its commit
+// has them though others have read theirs since, and one of those is gone from the server.
+func TestReadOld_OtherCommitsReadSince(t *testing.T) {
+	s := onSSH(t, false)
+	r := s.open(t)
+	large := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, maxCachedObject+1) } // isn't kept
+	const commits = 6
+	for i := range commits {
+		name := fmt.Sprint("refs/heads/", i)
+		at := OID(gittest.Commit(t, s.dir, name, "", map[string]string{"large": string(large(i))}))
+		if _, err := r.Tree(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		if i == commits-1 {
+			gittest.Git(t, s.dir, "update-ref", "-d", name)
+		}
+	}
+	for i := range commits - 1 {
+		want := large(i)
+		if data, err := r.Blob(t.Context(), HashBlob(want)); err != nil || !bytes.Equal(data, want) {
+			t.Errorf("commit %d: %d bytes, %v", i, len(data), err)
+		}
+	}
+	_, err := r.Blob(t.Context(), HashBlob(large(commits-1)))
+	wantCode(t, err, CodeObjectMissing)
+}
+
+// TestRecentCommits: the last ones are kept, each once.
+func TestRecentCommits(t *testing.T) {
+	var c recentCommits
+	for i := range 3 * maxRecentCommits {
+		c.add(OID(fmt.Sprint(i)))
+		c.add("again")
+	}
+	if got := c.all(); len(got) != maxRecentCommits || got[0] != "again" || got[1] != OID(fmt.Sprint(3*maxRecentCommits-1)) || slices.Contains(got[1:], "again") {
+		t.Errorf("kept are %q", got)
 	}
 }
 

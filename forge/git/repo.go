@@ -69,7 +69,7 @@ type Repo struct {
 	upload  atomic.Pointer[advert] // upload-pack's capabilities, without refs
 	receive atomic.Pointer[advert] // receive-pack's capabilities, without refs
 	v2      atomic.Int32           // 0: not known; 1: the server speaks version 2; -1: it does not
-	fetched atomic.Pointer[OID]    // the commit last read whole, for Blobs over version 0
+	recent  recentCommits          // those read whole, for Blobs over version 0
 }
 
 // Open validates the endpoint and prepares access. It does not talk to a
