@@ -20,7 +20,7 @@ TOOL := go tool -modfile=.ci/tools.mod
 
 # TEST_TIMEOUT bounds one package's tests. The slowest ones kill and restart
 # real processes; a hang must still end within a CI run.
-TEST_TIMEOUT ?= 25m
+TEST_TIMEOUT ?= 45m
 # TEST_JSON=FILE also keeps the run's events, for `make cases CASES_IN=FILE`.
 TEST_JSON    ?=
 CASES_IN     ?=

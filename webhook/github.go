@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/kernel"
 )
@@ -112,7 +113,7 @@ func (h *GitHubHook) Verify(head http.Header, body []byte) error {
 }
 
 // githubKind is the form of an event's name.
-var githubKind = lazy(`^[a-z][a-z0-9_]{0,63}$`)
+var githubKind = lazyregexp.New(`^[a-z][a-z0-9_]{0,63}$`)
 
 // Parse reads one event. The event's header isn't signed: a body that hasn't
 // the parts of that event, or has those of another one, is

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -232,7 +233,7 @@ func (b gitlabBound) verified(head http.Header, body []byte, signed bool) bool {
 }
 
 // gitlabKind is the form of an event's name.
-var gitlabKind = lazy(`^[A-Z][A-Za-z]{0,31}( [A-Z][A-Za-z]{0,31}){0,5}$`)
+var gitlabKind = lazyregexp.New(`^[A-Z][A-Za-z]{0,31}( [A-Z][A-Za-z]{0,31}){0,5}$`)
 
 // Parse reads one event; see [GitHubHook.Parse]. One about a project that its secret
 // isn't bound to is webhook.sig.project.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
 )
@@ -149,7 +150,7 @@ func idOf(id string) string {
 }
 
 // actionForm is the form of an event's or action's name that is kept.
-var actionForm = lazy(`^[a-z][a-z_]{0,39}$`)
+var actionForm = lazyregexp.New(`^[a-z][a-z_]{0,39}$`)
 
 // actions are those of an event that are used; nil for an event without any.
 type actions []string

@@ -7,12 +7,11 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/kernel"
 	"github.com/writbot/writ/kernel/canon"
@@ -27,14 +26,8 @@ const (
 	outcomeFailed    = "failed"    // ours, and it may be sent again
 )
 
-// lazy is an expression that is compiled when it is used first: most commands of writ
-// receive nothing.
-func lazy(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
 // deliveryID is the form of an id that is stored and logged.
-var deliveryID = lazy(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var deliveryID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
 // receive is the handler of one hook.
 func (s *Server) receive(h Hook) echo.HandlerFunc {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -81,7 +82,7 @@ type Server struct {
 }
 
 // hookName is the form of a hook's name in its path.
-var hookName = lazy(`^[a-z][a-z0-9-]{0,31}$`)
+var hookName = lazyregexp.New(`^[a-z][a-z0-9-]{0,31}$`)
 
 // New makes a server without starting it. Its errors are [*Error]:
 // config.secret.empty for a hook without a secret on a listener that others

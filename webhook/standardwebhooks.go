@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/kernel"
 )
 
@@ -99,7 +100,7 @@ func (s *standardSignature) proof(h http.Header) string {
 }
 
 // timestampForm is that of a time: seconds since 1970, as a number is written.
-var timestampForm = lazy(`^[1-9][0-9]{0,10}$`)
+var timestampForm = lazyregexp.New(`^[1-9][0-9]{0,10}$`)
 
 func parseTimestamp(s string) (time.Time, bool) {
 	if !timestampForm().MatchString(s) {

@@ -37,7 +37,7 @@ func openBrowser(t *testing.T) *browser {
 	} {
 		flags = append(flags, chromedp.Flag(name, true))
 	}
-	const limit = 5 * time.Minute // far above what it takes
+	const limit = 20 * time.Minute // far above what it takes, below the package's own
 	deadline, cancelDeadline := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	alloc, cancelAlloc := chromedp.NewExecAllocator(deadline, flags...)
 	ctx, cancel := chromedp.NewContext(alloc)
@@ -54,11 +54,11 @@ func openBrowser(t *testing.T) *browser {
 	return &browser{t, ctx}
 }
 
-// do does one thing after another, each within a minute.
+// do does one thing after another. None takes longer than patience.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	for n, step := range steps {
-		limited, cancel := context.WithTimeout(b.ctx, time.Minute)
+		limited, cancel := context.WithTimeout(b.ctx, patience)
 		err := chromedp.Do(limited, step)
 		cancel()
 		if err != nil {
@@ -69,7 +69,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 
 // text is what the page says.
 func (b *browser) text() string {
-	limited, cancel := context.WithTimeout(b.ctx, time.Minute)
+	limited, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	text, _ := chromedp.Run(limited, chromedp.Text("body")) // for messages and searches
 	return text

@@ -2,19 +2,20 @@ package strictyaml
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): (.*)$`)
+var yamlLine = lazyregexp.New(`^(?:yaml: )?line ([0-9]+): (.*)$`)
 
 // explain says of a text that isn't YAML what is wrong with it, where, and what is written
 // instead: the line of a parser's error, from 1, and a sentence; line is 0 where the parser
 // doesn't say.
 func explain(err error, data []byte) (line int, detail string) {
 	detail = strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+	if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1]) // digits
 		detail = m[2]
 	}

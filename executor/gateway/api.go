@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // API is what may be said to a provider of models, and heard from it: a table of data in
@@ -350,10 +352,10 @@ var (
 	// accountID is an id of an account, as providers name their customers' companies,
 	// projects, workspaces and users in the texts of errors: a word with a digit behind the
 	// name of one, or a UUID.
-	accountID = compiled(`(?i)\b((?:org|organization|proj|project|user|acct|account|wrkspc|workspace)s?[-_ "'/:=]+(?:(?:number|id)[ "'/:=]+)?)[a-z0-9-]*[0-9][a-z0-9-]*|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`) //nolint:misspell // the providers spell it so
+	accountID = lazyregexp.New(`(?i)\b((?:org|organization|proj|project|user|acct|account|wrkspc|workspace)s?[-_ "'/:=]+(?:(?:number|id)[ "'/:=]+)?)[a-z0-9-]*[0-9][a-z0-9-]*|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`) //nolint:misspell // the providers spell it so
 
 	// contextFull is what providers say of a request that is longer than the model's context.
-	contextFull = compiled(`(?i)context_length_exceeded|prompt is too long|maximum context length|exceeds? (the )?context|input token count[^"]{0,80} exceeds|request_too_large`)
+	contextFull = lazyregexp.New(`(?i)context_length_exceeded|prompt is too long|maximum context length|exceeds? (the )?context|input token count[^"]{0,80} exceeds|request_too_large`)
 )
 
 // complaint is the text of an error with 0 for the ids of the account, which leaves JSON what

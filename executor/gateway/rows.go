@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // A row is what an operator lets through beside a table, for agents say new things in their
@@ -100,20 +100,15 @@ func farRow(word string) error {
 }
 
 var (
-	rowPlace = compiled(`^[A-Za-z0-9_-]{1,64}(\([A-Za-z0-9_-]{1,64}\))?(\.[A-Za-z0-9_-]{1,64}(\([A-Za-z0-9_-]{1,64}\))?){0,15}(=[A-Za-z0-9_.-]{1,64})?$`)
-	rowPath  = compiled(`^(/[A-Za-z0-9_*][A-Za-z0-9_.:*-]{0,63}){1,8}$`)
+	rowPlace = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}(\([A-Za-z0-9_-]{1,64}\))?(\.[A-Za-z0-9_-]{1,64}(\([A-Za-z0-9_-]{1,64}\))?){0,15}(=[A-Za-z0-9_.-]{1,64})?$`)
+	rowPath  = lazyregexp.New(`^(/[A-Za-z0-9_*][A-Za-z0-9_.:*-]{0,63}){1,8}$`)
 
-	rowWord  = compiled(`^([A-Za-z0-9-]{1,64}): ([A-Za-z0-9][A-Za-z0-9_.-]{0,63})$`)
-	rowQuery = compiled(`^(GET|POST) (/[A-Za-z0-9_.:*/-]{1,512})\?([A-Za-z0-9_-]{1,64})=([A-Za-z0-9_.-]{1,64})$`)
+	rowWord  = lazyregexp.New(`^([A-Za-z0-9-]{1,64}): ([A-Za-z0-9][A-Za-z0-9_.-]{0,63})$`)
+	rowQuery = lazyregexp.New(`^(GET|POST) (/[A-Za-z0-9_.:*/-]{1,512})\?([A-Za-z0-9_-]{1,64})=([A-Za-z0-9_.-]{1,64})$`)
 
 	errRowForm  = errors.New("write a field (messages.n.hints), a type (tools.n.type=bash_20260101), an endpoint (GET /v1/models, POST /v1/plans as /v1/messages), a name of a query (POST /v1/messages?trace=on), or a word of a list in the head (anthropic-beta: plans-2026-01-01)")
 	errRowKnown = errors.New("the table has that already: take the row out")
 )
-
-// compiled is an expression that is compiled when it is needed first.
-func compiled(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 // row reads one, and is its endpoint if it is for one.
 func (a *API) row(text string) (*endpoint, error) {
@@ -283,7 +278,7 @@ func plain(at, in string, v any) error {
 
 const farWhy = " is for what the provider fetches, looks up or runs, which no row lets through"
 
-var address = compiled(`(?i)^([a-z][a-z0-9+.-]*:)?[/\\]{2}|^(https?|ftp|file|gs|s3|wss?):`)
+var address = lazyregexp.New(`(?i)^([a-z][a-z0-9+.-]*:)?[/\\]{2}|^(https?|ftp|file|gs|s3|wss?):`)
 
 // isAddress tells a text that begins as an address does, without what readers of addresses
 // pass over: spaces around it, and what can't be seen.

@@ -2,9 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"regexp"
 	"slices"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel/canon"
@@ -57,7 +57,7 @@ func (l *search) look(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range merges.FindAllStringSubmatch(string(c.Message), -1) {
+		for _, m := range merges().FindAllStringSubmatch(string(c.Message), -1) {
 			l.hit(m[1])
 		}
 		for _, p := range c.Parents {
@@ -99,7 +99,7 @@ func (l *search) commit(ctx context.Context, oid git.OID) (git.Commit, error) {
 
 // merges is how the commit of a merge names its change: forges put the number into
 // the title of a squash, and of a merge.
-var merges = regexp.MustCompile(`([#!][0-9]{1,18})\b`)
+var merges = lazyregexp.New(`([#!][0-9]{1,18})\b`)
 
 // Base is the branch that work is delivered to, by the contract in force.
 type Base struct {

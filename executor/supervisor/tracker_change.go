@@ -3,10 +3,10 @@ package supervisor
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/marker"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/compliance/report"
@@ -353,12 +353,12 @@ func (r *reverts) readFrom(ctx context.Context, repo Repo, from []git.OID, not .
 
 // revert is how a commit says what it reverts: git's own words, and those of
 // forges, which name the change.
-var revert = regexp.MustCompile(`(?i)\brevert(?:s|ed)?:?\s+(?:(?:commit|merge\s+request|pull\s+request)\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?([#!][0-9]{1,18})\b)`)
+var revert = lazyregexp.New(`(?i)\brevert(?:s|ed)?:?\s+(?:(?:commit|merge\s+request|pull\s+request)\s+)?(?:([0-9a-f]{40})\b|(?:[\w.-]+/[\w./-]+)?([#!][0-9]{1,18})\b)`)
 
 // namesReverted lists what a commit's message reverts: commits by their id, changes
 // as people write them: #9 or, on GitLab, !9.
 func namesReverted(message string) (out []string) {
-	for _, m := range revert.FindAllStringSubmatch(message, -1) {
+	for _, m := range revert().FindAllStringSubmatch(message, -1) {
 		if m[1] != "" {
 			out = append(out, strings.ToLower(m[1]))
 		} else {

@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // IdentityFile is the file in a repository's git directory that says which
@@ -21,7 +22,7 @@ const pathIdentity = "path#"
 // identityBytes are enough that no two repositories meet.
 const identityBytes = 16
 
-var identityForm = regexp.MustCompile(`^(path#[0-9a-f]{32}|local-[0-9a-f]{16}#[0-9a-f]{16})\n$`)
+var identityForm = lazyregexp.New(`^(path#[0-9a-f]{32}|local-[0-9a-f]{16}#[0-9a-f]{16})\n$`)
 
 // Identity reads which repository lies at path; "" where none was noted yet. It
 // changes nothing.
@@ -37,7 +38,7 @@ func Identity(path string) (string, error) {
 	if err != nil {
 		return "", fail(CodeLocal, "the file "+file+" can't be read", "check its permissions", err)
 	}
-	if !identityForm.Match(text) {
+	if !identityForm().Match(text) {
 		return "", fail(CodeLocal, "the file "+file+" doesn't say which repository this is",
 			"put back what it said; if that is lost, remove it: a new identity is made, and `writ world rebind` goes on with what the old one left", nil)
 	}
@@ -68,7 +69,7 @@ func SetIdentity(path, id string) error { return noteIdentity(path, id, os.Renam
 
 // noteIdentity writes the file whole and durably, then gives it its name.
 func noteIdentity(path, id string, place func(from, to string) error) error {
-	if !identityForm.MatchString(id + "\n") {
+	if !identityForm().MatchString(id + "\n") {
 		return fail(CodeLocal, "this is no identity of a repository: "+id, "", nil)
 	}
 	file, err := identityFile(path)

@@ -2,12 +2,12 @@ package git
 
 import (
 	"encoding/base64"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge/git/internal/process"
 )
 
@@ -17,8 +17,8 @@ const maxWords = process.MaxWords
 const redacted = "[redacted]"
 
 var (
-	userinfoForm = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s@]*@`)
-	headerForm   = regexp.MustCompile(`(?i)\b(basic|bearer)\s+[A-Za-z0-9._~+/=-]{6,}`)
+	userinfoForm = lazyregexp.New(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s@]*@`)
+	headerForm   = lazyregexp.New(`(?i)\b(basic|bearer)\s+[A-Za-z0-9._~+/=-]{6,}`)
 )
 
 // maxAsked is how many passwords are remembered to be taken out. One that is
@@ -83,8 +83,8 @@ func (r redactor) clean(s string) string {
 	for _, secret := range r.known() {
 		s = strings.ReplaceAll(s, secret, redacted)
 	}
-	s = userinfoForm.ReplaceAllString(s, "${1}"+redacted+"@")
-	s = headerForm.ReplaceAllString(s, "$1 "+redacted)
+	s = userinfoForm().ReplaceAllString(s, "${1}"+redacted+"@")
+	s = headerForm().ReplaceAllString(s, "$1 "+redacted)
 	s = strings.Map(func(c rune) rune {
 		switch {
 		case c == '\n':

@@ -2,10 +2,11 @@ package git
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/writbot/writ/compliance/lazyregexp"
 )
 
 // Limits on names, in bytes. Longer ones serve nobody but an attacker.
@@ -22,11 +23,11 @@ const (
 
 // scpForm is the short form of an SSH URL. The user is required: without one
 // "host:path" is too easily something else.
-var scpForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]`)
+var scpForm = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]`)
 
 var (
-	hostForm = regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)(:[0-9]{1,5})?$`)
-	userForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	hostForm = lazyregexp.New(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)(:[0-9]{1,5})?$`)
+	userForm = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 )
 
 // location is a validated URL.
@@ -60,7 +61,7 @@ func parseURL(raw string) (location, error) {
 		return location{}, badURL("holds a control character or a backslash")
 	case raw[0] == '/':
 		return localLocation(raw)
-	case scpForm.MatchString(raw):
+	case scpForm().MatchString(raw):
 		user, rest, _ := strings.Cut(raw, "@")
 		host, path, _ := strings.Cut(rest, ":")
 		return remotePath(location{scheme: "ssh", user: user, host: host, path: path})
@@ -101,7 +102,7 @@ func checkRemote(loc location, user *url.Userinfo) (location, error) {
 		}
 	case "ssh":
 		if user != nil {
-			if _, has := user.Password(); has || !userForm.MatchString(user.Username()) {
+			if _, has := user.Password(); has || !userForm().MatchString(user.Username()) {
 				return location{}, badURL("holds a password, or a user name with odd characters")
 			}
 			loc.user = user.Username()
@@ -109,7 +110,7 @@ func checkRemote(loc location, user *url.Userinfo) (location, error) {
 	default:
 		return location{}, badURL("has a scheme that is not allowed")
 	}
-	if !hostForm.MatchString(loc.host) {
+	if !hostForm().MatchString(loc.host) {
 		return location{}, badURL("has no host, or an odd one")
 	}
 	return remotePath(loc)

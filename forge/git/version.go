@@ -3,12 +3,12 @@ package git
 import (
 	"context"
 	"io"
-	"regexp"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge/git/internal/process"
 )
 
-var versionForm = regexp.MustCompile(`^git version ([0-9]+\.[0-9]+(?:\.[0-9]+)*)`)
+var versionForm = lazyregexp.New(`^git version ([0-9]+\.[0-9]+(?:\.[0-9]+)*)`)
 
 // maxVersion bounds what is read of git's answer, in bytes.
 const maxVersion = 256
@@ -24,7 +24,7 @@ func Version(ctx context.Context, binary string) (string, error) {
 	if waitErr := p.Wait(); err == nil {
 		err = waitErr
 	}
-	m := versionForm.FindSubmatch(said)
+	m := versionForm().FindSubmatch(said)
 	if err != nil || m == nil {
 		return "", fail(CodeLocal, "git doesn't say its version", "see what `git --version` prints", err)
 	}

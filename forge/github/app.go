@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/internal/transport"
 )
@@ -23,7 +23,7 @@ type Made struct {
 
 // codeForm is what GitHub's code is made of. The library puts it into a path as
 // it is.
-var codeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
+var codeForm = lazyregexp.New(`^[A-Za-z0-9_-]{1,256}$`)
 
 // NewAppURL is where a manifest is posted: to the settings of the person who is
 // signed in there, or of an organisation. Of the Config only URL and
@@ -45,7 +45,7 @@ func NewAppURL(c Config, org string) (*url.URL, error) {
 // Config neither App nor Token is looked at.
 func Convert(ctx context.Context, c Config, code string) (Made, error) {
 	const op = "make the App"
-	if !codeForm.MatchString(code) {
+	if !codeForm().MatchString(code) {
 		return Made{}, invalid(op, "the code is none of GitHub's")
 	}
 	h, err := nobody(c)

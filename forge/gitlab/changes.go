@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
 	gitlab "github.com/xanzy/go-gitlab"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 )
 
@@ -111,14 +111,14 @@ const (
 	readyPrefix = "Ready: "
 )
 
-var draftTitle = regexp.MustCompile(`(?i)^\s*(\[draft\]|\(draft\)|draft:|draft - |\[wip\]|wip:)`)
+var draftTitle = lazyregexp.New(`(?i)^\s*(\[draft\]|\(draft\)|draft:|draft - |\[wip\]|wip:)`)
 
 // titled is the title to send: one that is no draft's must not read like one.
 func titled(title string, draft bool) string {
 	switch {
 	case draft:
 		return draftPrefix + title
-	case draftTitle.MatchString(title):
+	case draftTitle().MatchString(title):
 		return readyPrefix + title
 	}
 	return title
@@ -129,7 +129,7 @@ func shown(title string) string {
 	if rest, ok := strings.CutPrefix(title, draftPrefix); ok {
 		return rest
 	}
-	if rest, ok := strings.CutPrefix(title, readyPrefix); ok && draftTitle.MatchString(rest) {
+	if rest, ok := strings.CutPrefix(title, readyPrefix); ok && draftTitle().MatchString(rest) {
 		return rest
 	}
 	return title

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
 	gitlab "github.com/xanzy/go-gitlab"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 	"github.com/writbot/writ/forge/internal/transport"
 )
@@ -211,7 +211,7 @@ func (h *Host) remember(id int64, at thread) {
 }
 
 // threadPath is the end of a note's address, of the issue or merge request it is on.
-var threadPath = regexp.MustCompile(`/-/(issues|work_items|merge_requests)/([0-9]+)#note_[0-9]+$`)
+var threadPath = lazyregexp.New(`/-/(issues|work_items|merge_requests)/([0-9]+)#note_[0-9]+$`)
 
 const noteQuery = `query($id: NoteID!) { note(id: $id) { id url project { id } } }`
 
@@ -249,7 +249,7 @@ func (h *Host) thread(ctx context.Context, w how, r forge.Repo, id int64) (threa
 	case n == nil, n.Project.ID != fmt.Sprintf("gid://gitlab/Project/%d", r.ID):
 		return at, gone.refuse(forge.NotFound, "there is no such comment")
 	}
-	m := threadPath.FindStringSubmatch(n.URL)
+	m := threadPath().FindStringSubmatch(n.URL)
 	if m == nil {
 		return at, gone.refuse(forge.NotFound, "the comment is on no issue and no merge request")
 	}

@@ -8,9 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"regexp"
 	"strings"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 )
 
@@ -23,10 +23,10 @@ const (
 
 // nameForm is what logins, owners and repositories may be called: safe in a URL
 // and on a command line.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,38}$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,38}$`)
 
 func checkName(what, name string) error {
-	if !nameForm.MatchString(name) || strings.HasSuffix(strings.ToLower(name), ".git") || strings.HasSuffix(name, ".") {
+	if !nameForm().MatchString(name) || strings.HasSuffix(strings.ToLower(name), ".git") || strings.HasSuffix(name, ".") {
 		return refuse(forge.Invalid, "%s %q: use up to 39 letters, digits, dots, dashes and underlines, not .git at the end", what, name)
 	}
 	return nil

@@ -45,7 +45,7 @@ func startBrowser(t *testing.T) (context.Context, func() []string) {
 	} {
 		flags = append(flags, chromedp.Flag(name, true))
 	}
-	const limit = 2 * time.Minute // far above what it takes, below the package's own
+	const limit = 10 * time.Minute // far above what it takes, below the package's own
 	deadline, cancelDeadline := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	alloc, cancelAlloc := chromedp.NewExecAllocator(deadline, flags...)
 	ctx, cancel := chromedp.NewContext(alloc)
@@ -74,7 +74,7 @@ func startBrowser(t *testing.T) (context.Context, func() []string) {
 func run(ctx context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	for n, step := range steps {
-		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		limited, cancel := context.WithTimeout(ctx, patience)
 		err := chromedp.Do(limited, step)
 		cancel()
 		if err != nil {

@@ -2,24 +2,24 @@ package local
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 )
 
 // plainColor is what a label gets that nobody chose a colour for.
 const plainColor = "ededed"
 
-var colorForm = regexp.MustCompile(`^[0-9a-fA-F]{6}$`)
+var colorForm = lazyregexp.New(`^[0-9a-fA-F]{6}$`)
 
 func checkLabel(l forge.Label) error {
 	if strings.TrimSpace(l.Name) == "" || len(l.Name) > maxLabel || strings.ContainsFunc(l.Name, unicode.IsControl) {
 		return refuse(forge.Invalid, "a label's name is one line of 1 to %d bytes", maxLabel)
 	}
-	if !colorForm.MatchString(l.Color) {
+	if !colorForm().MatchString(l.Color) {
 		return refuse(forge.Invalid, "a label's colour is six hexadecimal digits, not %q", l.Color)
 	}
 	return nil

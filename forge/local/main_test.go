@@ -124,10 +124,13 @@ func wantReason(t *testing.T, what string, err error, want forge.Reason) {
 
 func second[T any](_ T, err error) error { return err }
 
+// patience bounds what would otherwise hang; nothing waits for it.
+const patience = time.Minute
+
 // until waits for a condition that some event makes true, asking after each.
 func until(t *testing.T, changed <-chan struct{}, cond func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("it did not come true in time"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("it did not come true in time"))
 	defer cancel()
 	for !cond() {
 		select {

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -530,8 +530,8 @@ type fold struct {
 
 var (
 	foldKind  = ast.NewNodeKind("Fold")
-	foldBegin = regexp.MustCompile(`^<details>\s*<summary>([^<>]*)</summary>\s*$`)
-	foldEnd   = regexp.MustCompile(`^</details>\s*$`)
+	foldBegin = lazyregexp.New(`^<details>\s*<summary>([^<>]*)</summary>\s*$`)
+	foldEnd   = lazyregexp.New(`^</details>\s*$`)
 )
 
 func (f *fold) Kind() ast.NodeKind            { return foldKind }
@@ -547,10 +547,10 @@ func (folds) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) 
 	for n := doc.FirstChild(); n != nil; {
 		next := n.NextSibling()
 		switch said := rawHTML(n, reader.Source()); {
-		case foldBegin.MatchString(said):
+		case foldBegin().MatchString(said):
 			begin = n
-		case begin != nil && foldEnd.MatchString(said):
-			f := &fold{summary: foldBegin.FindStringSubmatch(rawHTML(begin, reader.Source()))[1]}
+		case begin != nil && foldEnd().MatchString(said):
+			f := &fold{summary: foldBegin().FindStringSubmatch(rawHTML(begin, reader.Source()))[1]}
 			for in := begin.NextSibling(); in != n; in = begin.NextSibling() {
 				f.AppendChild(f, in)
 			}

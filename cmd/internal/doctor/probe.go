@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/writbot/writ/cmd/internal/config"
 	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/compliance/replay"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge/git"
@@ -35,7 +35,7 @@ const (
 
 // probeForm is the name of a probe's ref, below the state refs: no number, with
 // its time in Unix seconds.
-var probeForm = regexp.MustCompile(`^probe-([0-9]{1,12})-[0-9a-f]{12}(-b)?$`)
+var probeForm = lazyregexp.New(`^probe-([0-9]{1,12})-[0-9a-f]{12}(-b)?$`)
 
 func (t Target) statePrefix() string {
 	if t.Refs == config.RefsHeads {
@@ -256,7 +256,7 @@ func (pr *probe) clean(ctx context.Context) {
 
 // stale reports whether a ref is of a probe that is over.
 func (pr *probe) stale(name string) bool {
-	m := probeForm.FindStringSubmatch(strings.TrimPrefix(name, pr.p.statePrefix()))
+	m := probeForm().FindStringSubmatch(strings.TrimPrefix(name, pr.p.statePrefix()))
 	if m == nil {
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
@@ -43,7 +43,7 @@ func PathFlag(flag, path string) error {
 	return nil
 }
 
-var leadingDigits = regexp.MustCompile(`^0*([1-9][0-9]{0,14})(?:[^0-9]|$)`)
+var leadingDigits = lazyregexp.New(`^0*([1-9][0-9]{0,14})(?:[^0-9]|$)`)
 
 // TaskNumber is the number of the task: the one given, the digits that the
 // issue's file name begins with, or 1.
@@ -54,7 +54,7 @@ func TaskNumber(given int64, set bool, issue string) (int64, error) {
 		}
 		return given, nil
 	}
-	if m := leadingDigits.FindStringSubmatch(filepath.Base(issue)); m != nil {
+	if m := leadingDigits().FindStringSubmatch(filepath.Base(issue)); m != nil {
 		return strconv.ParseInt(m[1], 10, 64)
 	}
 	return 1, nil

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/writbot/writ/cmd/internal/problem"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/forge/git"
 	"github.com/writbot/writ/kernel"
 )
@@ -46,8 +46,8 @@ func (p *Place) Identify(mint bool) error {
 const keyDigits = 8
 
 var (
-	scpURL   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]`)
-	unsafeID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	scpURL   = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]`)
+	unsafeID = lazyregexp.New(`[^A-Za-z0-9._-]+`)
 )
 
 // NewPlace reads --repo: a path, or a URL. A path may be relative; a word that
@@ -58,7 +58,7 @@ func NewPlace(repo string) (Place, error) {
 		return Place{}, problem.Usage("--repo is missing: give the repository's path or URL.")
 	case strings.HasPrefix(repo, "-"):
 		return Place{}, &problem.Error{Code: kernel.CodeURLInvalid, Exit: problem.ExitUsage, Text: "The repository begins with a dash.", Remedy: "For a path of that name write ./ before it."}
-	case strings.Contains(repo, "://"), strings.Contains(repo, "::"), scpURL.MatchString(repo):
+	case strings.Contains(repo, "://"), strings.Contains(repo, "::"), scpURL().MatchString(repo):
 		if err := git.ValidateURL(repo); err != nil {
 			return Place{}, err
 		}
@@ -117,7 +117,7 @@ func repoName(base string) string { return SafeName(strings.TrimSuffix(base, ".g
 
 // SafeName makes a word that can stand in a path and in a world's name.
 func SafeName(s string) string {
-	s = strings.TrimLeft(unsafeID.ReplaceAllString(s, "-"), ".-")
+	s = strings.TrimLeft(unsafeID().ReplaceAllString(s, "-"), ".-")
 	const longest = 64
 	if len(s) > longest {
 		s = s[:longest]

@@ -3,7 +3,6 @@ package wizard
 import (
 	"context"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/writbot/writ/cmd/internal/terminal"
 	"github.com/writbot/writ/cmd/internal/wire"
 	"github.com/writbot/writ/compliance/contract"
+	"github.com/writbot/writ/compliance/lazyregexp"
 	"github.com/writbot/writ/executor/supervisor"
 	"github.com/writbot/writ/forge"
 )
@@ -87,11 +87,11 @@ func (w *Wizard) sayStart(env, file string, cfg config.Config) {
 }
 
 // shellSafe is what a shell reads as it stands.
-var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+var shellSafe = lazyregexp.New(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
 // shellWord writes a word as a shell reads it, for commands that a person copies.
 func shellWord(s string) string {
-	if shellSafe.MatchString(s) {
+	if shellSafe().MatchString(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
