@@ -7,5 +7,6 @@
 // it refuses names that stand twice, invalid UTF-8 and half a surrogate, and measured as fast
 // as a reader of our own, even for real payloads. Only depth is counted here.
 //
-// An adapter never imports another adapter, nor executor, nor compliance.
+// An adapter never imports another adapter, nor executor, nor compliance, but for
+// compliance/lazyregexp, which knows nothing of any room.
 package forge

@@ -37,7 +37,7 @@ func openBrowser(t *testing.T) *browser {
 	} {
 		flags = append(flags, chromedp.Flag(name, true))
 	}
-	const limit = 20 * time.Minute // far above what it takes, below the package's own
+	const limit = 20 * time.Minute // far above what it takes, below TEST_TIMEOUT of the Makefile
 	deadline, cancelDeadline := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	alloc, cancelAlloc := chromedp.NewExecAllocator(deadline, flags...)
 	ctx, cancel := chromedp.NewContext(alloc)

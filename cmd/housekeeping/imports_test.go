@@ -86,6 +86,8 @@ var examples = []struct {
 	{"kernel/world/x.go", `import _ "github.com/writbot/writ/kernel"`, ""},
 	{"kernel/world/x.go", `import _ "github.com/writbot/writ/compliance"`, "under every other room"},
 
+	{"compliance/lazyregexp/x.go", `import _ "github.com/writbot/writ/executor"`, "a leaf, which knows nothing"},
+	{"forge/git/x.go", `import _ "github.com/writbot/writ/compliance/lazyregexp"`, ""},
 	{"forge/github/x.go", `import _ "github.com/writbot/writ/forge/gitlab"`, "adapters never"},
 	{"forge/gitlab/x.go", `import _ "github.com/writbot/writ/forge/local"`, "adapters never"},
 	{"forge/local/x.go", `import _ "github.com/writbot/writ/forge/github"`, "adapters never"},

@@ -180,7 +180,7 @@ func TestDoctor_Interrupted(t *testing.T) {
 	must(t, err)
 	dir := t.TempDir()
 	script := "#!/bin/sh\ncase $* in *--version*) kill -INT $PPID ;; esac\nexec " + program + " \"$@\"\n"
-	must(t, os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700))
+	gittest.WriteProgram(t, filepath.Join(dir, "git"), script)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	exit, text := p.cli("doctor", "--config", p.Config())
 	if exit != problem.ExitOther || !strings.Contains(text, "Interrupted") || strings.Contains(text, "x failed") {

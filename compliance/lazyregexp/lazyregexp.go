@@ -1,5 +1,5 @@
 // Package lazyregexp has regular expressions that are compiled when they are used
-// first. The program's own are some eighty; to compile all of them as it starts took
+// first. There are more than a hundred; to compile all of them as it starts took
 // most of the time of a short command such as `writ tick`.
 package lazyregexp
 

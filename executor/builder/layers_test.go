@@ -315,7 +315,8 @@ func copyDescriptors(t *testing.T, path string) {
 	t.Helper()
 	const open = "/proc/self/fd"
 	list, err := os.ReadDir(open)
-	if err != nil {
+	path, err2 := filepath.EvalSymlinks(path)
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
 	copied := 0

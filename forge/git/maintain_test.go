@@ -149,9 +149,7 @@ func TestMaintain_Killed(t *testing.T) {
 	killed := 0
 	for ms := 1; ms < 40; ms += 5 {
 		script := fmt.Sprintf("#!/bin/sh\nexec timeout -s KILL 0.%03d git \"$@\"\n", ms)
-		if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		gittest.WriteProgram(t, program, script)
 		many(t, dir, 100+ms, 1)
 		refs := gittest.Git(t, dir, "for-each-ref")
 		if Maintain(t.Context(), program, dir) != nil {

@@ -325,13 +325,15 @@ func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) e
 	for _, o := range oids {
 		todo[o] = true
 	}
+	var refused error // by f
 	take := func(o rawObject) error {
 		r.cache.put(o)
 		if !todo[o.oid] {
 			return nil
 		}
 		delete(todo, o.oid)
-		return deliver(o, f)
+		refused = deliver(o, f)
+		return refused
 	}
 	if r.speaksV2(ctx) {
 		for chunk := range slices.Chunk(oids, wantsPerRequest) {
@@ -341,8 +343,13 @@ func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) e
 		}
 	} else {
 		for _, commit := range r.recent.all() {
-			// One that is gone from the server doesn't keep another one's blobs back.
-			if err := r.fetch(ctx, want{oids: []OID{commit}, depth: 1}, take); err != nil && CodeOf(err) != CodeObjectMissing {
+			before := len(todo)
+			err := r.fetch(ctx, want{oids: []OID{commit}, depth: 1}, take)
+			if len(todo) < before {
+				r.recent.add(commit) // more of its blobs may be asked for next
+			}
+			// One that the server says is gone doesn't keep another one's blobs back.
+			if err != nil && (refused != nil || CodeOf(err) != CodeObjectMissing) {
 				return err
 			}
 			if len(todo) == 0 {
@@ -356,9 +363,10 @@ func (r *Repo) fetchBlobs(ctx context.Context, oids []OID, f func(OID, []byte) e
 	return nil
 }
 
-// maxRecentCommits is some for each of the tasks of a repository that are driven at the
-// same time, which are six by default (scheduler.Options).
-const maxRecentCommits = 32
+// maxRecentCommits is two for each of the tasks of a repository that are driven at the
+// same time, which are six by default (scheduler.Options). A blob that is nowhere costs as
+// many fetches.
+const maxRecentCommits = 12
 
 // recentCommits are the commits that were read whole, the last one first.
 type recentCommits struct {

@@ -186,10 +186,11 @@ func TestReadOld_OtherCommitsReadSince(t *testing.T) {
 	r := s.open(t)
 	large := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, maxCachedObject+1) } // isn't kept
 	const commits = 6
-	for i := range commits {
+	var at [commits]OID
+	for i := range at {
 		name := fmt.Sprint("refs/heads/", i)
-		at := OID(gittest.Commit(t, s.dir, name, "", map[string]string{"large": string(large(i))}))
-		if _, err := r.Tree(t.Context(), at); err != nil {
+		at[i] = OID(gittest.Commit(t, s.dir, name, "", map[string]string{"large": string(large(i))}))
+		if _, err := r.Tree(t.Context(), at[i]); err != nil {
 			t.Fatal(err)
 		}
 		if i == commits-1 {
@@ -201,9 +202,14 @@ func TestReadOld_OtherCommitsReadSince(t *testing.T) {
 		if data, err := r.Blob(t.Context(), HashBlob(want)); err != nil || !bytes.Equal(data, want) {
 			t.Errorf("commit %d: %d bytes, %v", i, len(data), err)
 		}
+		if first := r.recent.all()[0]; first != at[i] {
+			t.Errorf("what follows of commit %d is looked for in %s first", i, first)
+		}
 	}
 	_, err := r.Blob(t.Context(), HashBlob(large(commits-1)))
 	wantCode(t, err, CodeObjectMissing)
+	err = r.Blobs(t.Context(), []OID{HashBlob(large(0))}, func(OID, []byte) error { return missing(at[0]) })
+	wantCode(t, err, CodeObjectMissing) // is the reader's own
 }
 
 // TestRecentCommits: the last ones are kept, each once.

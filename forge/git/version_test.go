@@ -1,7 +1,6 @@
 package git_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,9 +17,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("version %q, %v", got, err)
 	}
 	other := filepath.Join(t.TempDir(), "git")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\necho hello\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, other, "#!/bin/sh\necho hello\n")
 	for _, binary := range []string{other, "/nonexistent/git"} {
 		if got, err := git.Version(t.Context(), binary); err == nil || git.CodeOf(err) != git.CodeLocal {
 			t.Errorf("%s: version %q, %v", binary, got, err)

@@ -45,7 +45,7 @@ func startBrowser(t *testing.T) (context.Context, func() []string) {
 	} {
 		flags = append(flags, chromedp.Flag(name, true))
 	}
-	const limit = 10 * time.Minute // far above what it takes, below the package's own
+	const limit = 10 * time.Minute // far above what it takes, below TEST_TIMEOUT of the Makefile
 	deadline, cancelDeadline := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	alloc, cancelAlloc := chromedp.NewExecAllocator(deadline, flags...)
 	ctx, cancel := chromedp.NewContext(alloc)

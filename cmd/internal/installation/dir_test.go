@@ -136,7 +136,7 @@ func TestStateDir_ProbedWhileProgramsStart(t *testing.T) {
 			}
 		})
 	}
-	for i := range 400 {
+	for i := range 4000 {
 		must(t, dir.Probe())
 		if err := dir.take(Use{}); err != nil {
 			t.Fatalf("round %d: %v", i, err)

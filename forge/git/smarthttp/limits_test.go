@@ -62,9 +62,7 @@ func stubborn(t *testing.T, service string) (binary string, started <-chan int) 
 		t.Fatalf("mkfifo: %v %s", err, out)
 	}
 	script := "#!/bin/sh\ncase \"$*\" in *" + service + "*)\ntrap '' TERM\nsleep 1000 &\necho $$ >" + fifo + "\nwait\nsleep 1000\n;; esac\nexec git \"$@\"\n"
-	if err := os.WriteFile(binary, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, binary, script)
 	c := make(chan int, 1)
 	go func() {
 		text, _ := os.ReadFile(fifo)
@@ -168,9 +166,7 @@ func TestClientLeavesAfterPush(t *testing.T) {
 func TestClientLeavesMidClone(t *testing.T) {
 	t.Run("much", func(t *testing.T) {
 		binary := filepath.Join(t.TempDir(), "git")
-		if err := os.WriteFile(binary, []byte("#!/bin/sh\nexec yes\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gittest.WriteProgram(t, binary, "#!/bin/sh\nexec yes\n")
 		s := serve(t, func(o *smarthttp.Options) { o.GitBinary = binary })
 		c := s.dial(t, "GET", "/info/refs?service=git-upload-pack", "", nil)
 		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
@@ -301,9 +297,7 @@ func TestLimits_Processes(t *testing.T) {
 	dir := t.TempDir()
 	binary, busy, overlap := filepath.Join(dir, "git"), filepath.Join(dir, "busy"), filepath.Join(dir, "overlap")
 	script := "#!/bin/sh\nmkdir " + busy + " || : >" + overlap + "\ngit \"$@\"\nrmdir " + busy + "\n"
-	if err := os.WriteFile(binary, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, binary, script)
 	s := serve(t, func(o *smarthttp.Options) { o.GitBinary, o.MaxProcesses = binary, 1 })
 	var wg sync.WaitGroup
 	for range 12 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,9 +90,7 @@ func TestPostReceive_GitDies(t *testing.T) {
 case "$*" in *receive-pack*) git "$@" >/dev/null; kill -9 $$;; esac
 exec git "$@"
 `
-	if err := os.WriteFile(mute, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, mute, script)
 	s := serve(t, func(o *smarthttp.Options) { o.GitBinary = mute })
 	gittest.Hook(t, s.dir, "update", `test "$1" != `+refB)
 	o := git.NewObjects()
