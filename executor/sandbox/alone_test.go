@@ -29,7 +29,11 @@ func alone(t *testing.T, only layer, v victim, calls ...uintptr) string {
 // actAlone puts one layer on, and becomes the program of the other arguments.
 // What the filter hands over is answered by a process that it isn't on.
 func actAlone(args []string) {
-	if err := putOn(layer(args[0]), args); err != nil {
+	err := closeOnExec() // or calls would change what the caller has open
+	if err == nil {
+		err = putOn(layer(args[0]), args)
+	}
+	if err != nil {
 		fmt.Println("alone:", err)
 		os.Exit(1)
 	}
