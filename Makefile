@@ -19,7 +19,8 @@ override export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS
 TOOL := go tool -modfile=.ci/tools.mod
 
 # TEST_TIMEOUT bounds one package's tests. The slowest ones kill and restart
-# real processes; a hang must still end within a CI run.
+# real processes, and need half an hour on a machine that is five times slower than
+# most; a hang must still end within a CI run.
 TEST_TIMEOUT ?= 45m
 # TEST_JSON=FILE also keeps the run's events, for `make cases CASES_IN=FILE`.
 TEST_JSON    ?=

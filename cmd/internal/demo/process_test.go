@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/writbot/writ/forge/git/gittest"
 )
 
 // TestStart_TheCallersSettings: of what is set for a writ of the caller's own the demo's sees
@@ -12,9 +14,7 @@ import (
 func TestStart_TheCallersSettings(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "writ")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nenv | sort\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	gittest.WriteProgram(t, program, "#!/bin/sh\nenv | sort\n")
 	t.Setenv("WRIT_LOCAL_TOKEN_FILE", "/nonexistent")
 	t.Setenv("WRIT_LOCAL_HOOK_SECRET", "the caller's")
 	t.Setenv("WRIT_GITHUB_PRIVATE_KEY", "the caller's")
