@@ -22,19 +22,20 @@ func TestW6_AnEndedTaskIsLeftAlone(t *testing.T) {
 	p.Approve(n)
 	p.Until("the issue is closed", func() bool { return p.Issue(n).State == forge.Closed })
 	const looks = `writ_task_runs_total{outcome="final"}`
-	p.Until("it has ended", func() bool {
-		return p.Metric(looks) > 0 && p.Metric("writ_tasks_running") == 0 && p.Metric("writ_schedule_due") == 0
-	})
-	records, before := p.Metric("writ_ledger_records"), p.Metric(looks)
-	all, err := p.Store.Deliveries(t.Context())
-	must(t, err)
-	for _, d := range all {
-		must(t, p.Store.Redeliver(t.Context(), d.ID))
+	still := func() bool { return p.Metric("writ_tasks_running") == 0 && p.Metric("writ_schedule_due") == 0 }
+	p.Until("it has ended", func() bool { return p.Metric(looks) > 0 && still() })
+	again := func() (records float64) {
+		before := p.Metric(looks)
+		all, err := p.Store.Deliveries(t.Context())
+		must(t, err)
+		for _, d := range all {
+			must(t, p.Store.Redeliver(t.Context(), d.ID))
+		}
+		p.Until("it was looked at again", func() bool { return p.Metric(looks) > before && still() })
+		return p.Metric("writ_ledger_records")
 	}
-	p.Until("it was looked at again", func() bool {
-		return p.Metric(looks) > before && p.Metric("writ_tasks_running") == 0 && p.Metric("writ_schedule_due") == 0
-	})
-	if now := p.Metric("writ_ledger_records"); now != records {
+	records := again() // the first look after its run is a whole one, for what is said of its change
+	if now := again(); now != records {
 		t.Errorf("looking at an ended task left %v records", now-records)
 	}
 	must(t, p.Maintainer.SetState(t.Context(), p.Repo, n, forge.Open))
