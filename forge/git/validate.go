@@ -38,6 +38,12 @@ type location struct {
 	path   string
 }
 
+// IsURL reports whether a repository is named by a URL, of whatever kind, rather than by
+// a path: [ValidateURL] says whether it is one that writ takes.
+func IsURL(repo string) bool {
+	return strings.Contains(repo, "://") || strings.Contains(repo, "::") || scpForm().MatchString(repo)
+}
+
 // ValidateURL says whether a repository URL is on the allow-list: an absolute
 // local path, file, http, https or ssh, user@host:path. It refuses transport
 // helpers (ext::), anything that a program could read as an option, control

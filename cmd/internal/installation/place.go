@@ -45,10 +45,7 @@ func (p *Place) Identify(mint bool) error {
 // keyDigits is enough to tell the repositories of one person apart.
 const keyDigits = 8
 
-var (
-	scpURL   = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]`)
-	unsafeID = lazyregexp.New(`[^A-Za-z0-9._-]+`)
-)
+var unsafeID = lazyregexp.New(`[^A-Za-z0-9._-]+`)
 
 // NewPlace reads --repo: a path, or a URL. A path may be relative; a word that
 // a program could read as an option or a transport may not (case G1).
@@ -58,7 +55,7 @@ func NewPlace(repo string) (Place, error) {
 		return Place{}, problem.Usage("--repo is missing: give the repository's path or URL.")
 	case strings.HasPrefix(repo, "-"):
 		return Place{}, &problem.Error{Code: kernel.CodeURLInvalid, Exit: problem.ExitUsage, Text: "The repository begins with a dash.", Remedy: "For a path of that name write ./ before it."}
-	case strings.Contains(repo, "://"), strings.Contains(repo, "::"), scpURL().MatchString(repo):
+	case git.IsURL(repo):
 		if err := git.ValidateURL(repo); err != nil {
 			return Place{}, err
 		}
