@@ -37,13 +37,13 @@ func TestQueue_SaysWhoWaits(t *testing.T) {
 	var q server.Queue
 	p.Until("the second one waits", func() bool {
 		exit, out := p.cli("queue", "--state-dir", p.State(), "--json")
-		return exit == problem.ExitDone && json.Unmarshal([]byte(out), &q) == nil && q.Total == 1
+		return exit == problem.ExitDone && json.Unmarshal([]byte(out), &q) == nil && q.Total == 1 && q.Waiting[0].Why == scheduler.WaitSlots
 	})
 	want := server.Queue{Kind: "queue", Builds: 1, Of: 1, Total: 1, Waiting: []server.QueuedTask{{World: p.World(), Repository: "local/o/n", Task: second, Why: scheduler.WaitSlots, Place: 1}}}
 	if diff := cmp.Diff(want, q); diff != "" {
 		t.Error(diff)
 	}
-	// While it is looked at again, which a sweep may ask for, it doesn't wait.
+	// A look that takes some seconds says meanwhile that it waits for the server.
 	p.Until("the command shows it", func() bool {
 		exit, out := p.cli("queue", "--state-dir", p.State())
 		return exit == problem.ExitDone && strings.Contains(out, fmt.Sprintf("local/o/n#%d  slots: all build slots are in use (server.builds) (place 1)", second))
