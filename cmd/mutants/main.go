@@ -115,7 +115,7 @@ func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool,
 	}
 	fmt.Fprintf(stdout, "%d of %d mutants are compiled together\n", len(b.together.has), len(likely))
 	ok, err := tryAll(ctx, mutants, o, b.try, stdout)
-	return ok, errors.Join(err, os.RemoveAll(dir))
+	return ok, errors.Join(err, killFrom(dir), os.RemoveAll(dir))
 }
 
 func (o options) filter(all []mutant) []mutant {

@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -179,6 +181,42 @@ func TestLimitAfter(t *testing.T) {
 		if err != nil || got.Round(time.Second) != want {
 			t.Errorf("what took %s may take %s, %v; want %s", took, got, err, want)
 		}
+	}
+}
+
+// TestMutate_LeavesNothing: what a test with a mutant leaves, in a session of its own, ends
+// with the command, whether the mutant was compiled with others or by itself.
+func TestMutate_LeavesNothing(t *testing.T) {
+	repository(t, map[string]string{
+		"q/q.go": "package q\n\nconst most = 3\n\n// Cap bounds n.\nfunc Cap(n int) int {\n\tif n > most {\n\t\treturn most\n\t}\n\treturn n\n}\n",
+		"q/q_test.go": "package q\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"syscall\"\n\t\"testing\"\n\t\"time\"\n)\n\n" +
+			"func TestCap(t *testing.T) {\n\tif os.Getenv(\"Q_STAYS\") != \"\" {\n\t\ttime.Sleep(time.Minute)\n\t}\n\tif Cap(9) == 3 {\n\t\treturn\n\t}\n" +
+			"\theld, err := os.OpenFile(os.Getenv(\"Q_HELD\"), os.O_WRONLY, 0)\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n" +
+			"\tcmd := exec.Command(os.Args[0], \"-test.run=^TestCap$\")\n\tcmd.Env = []string{\"Q_STAYS=1\"}\n\tcmd.ExtraFiles = []*os.File{held}\n" +
+			"\tcmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}\n\tt.Error(\"over\", cmd.Start())\n\t_, _ = held.WriteString(\"left \")\n}\n",
+		"q/mutants.txt": "mutant Q-body\ntest ^TestCap$\nfile q/q.go\n- if n > most {\n+ if false {\n" +
+			"\nmutant Q-constant\ntest ^TestCap$\nfile q/q.go\n- const most = 3\n+ const most = 4\n",
+	})
+	held := filepath.Join(t.TempDir(), "held")
+	if err := syscall.Mkfifo(held, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("Q_HELD", held)
+	ends, err := os.OpenFile(held, os.O_RDONLY|syscall.O_NONBLOCK, 0) // once nobody has it any more
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ends.Close()
+	ok, out, err := call(t, "-pkg", "./q")
+	if !ok || err != nil {
+		t.Fatalf("%v, %v:\n%s", ok, err, out)
+	}
+	wants(t, out, `killed  Q-body .*: test failed\n`, `killed  Q-constant .*: test failed, built by itself`)
+	if err := ends.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(ends); err != nil || string(data) != "left left " {
+		t.Errorf("%q, and it is there: %v", data, err)
 	}
 }
 
