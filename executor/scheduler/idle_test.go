@@ -185,6 +185,15 @@ func TestG7_NoSlotForALookThatHangs(t *testing.T) {
 		b.mark(key("hangs", 1))
 		b.pass(time.Second)
 		b.mark(key("hangs", 1), key("v", 2)) // the look hangs while it stands in line
+		b.pass(time.Second)
+		for _, w := range b.s.Queue() {
+			if w.Key.World == "hangs" && w.Why != scheduler.WaitServer {
+				t.Errorf("the list says %q of it", w.Why)
+			}
+		}
+		if why := b.s.Why(key("hangs", 1)); why != scheduler.WaitSlots {
+			t.Errorf("the look itself is told %q", why)
+		}
 		b.pass(21 * time.Minute)
 		if !c.ended[key("v", 2)] {
 			t.Errorf("these were built: %v", c.built())

@@ -30,7 +30,7 @@ func (s *Scheduler) Queue() []Waiting {
 	var out []Waiting
 	for _, w := range s.worlds {
 		for i, q := range w.waiting {
-			out = append(out, Waiting{Key: q.key, Why: s.why(w, q), Place: i + 1})
+			out = append(out, Waiting{Key: q.key, Why: s.why(w, q, s.idles(q.key)), Place: i + 1})
 		}
 	}
 	slices.SortFunc(out, func(a, b Waiting) int {
@@ -39,7 +39,8 @@ func (s *Scheduler) Queue() []Waiting {
 	return out
 }
 
-// Why says why a task waits for a build slot, "" for one that doesn't.
+// Why says why a task waits for a build slot, "" for one that doesn't. The task's own drive
+// may ask: that it takes long itself isn't why.
 func (s *Scheduler) Why(k Key) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +48,7 @@ func (s *Scheduler) Why(k Key) string {
 	if q == nil {
 		return ""
 	}
-	return s.why(s.worldOf(k.World), q)
+	return s.why(s.worldOf(k.World), q, false)
 }
 
 // Load says how the slots are used at this moment. Due is left out: the store knows it.
@@ -57,14 +58,14 @@ func (s *Scheduler) Load() Load {
 	return Load{DriveSlots: s.usedDriveSlots, BuildSlots: s.usedBuildSlots, Waiting: len(s.queue)}
 }
 
-// why says what keeps a waiter; s.mu is held.
-func (s *Scheduler) why(w *world, q *waiter) string {
+// why says what keeps a waiter, or that its drive waits for a server; s.mu is held.
+func (s *Scheduler) why(w *world, q *waiter, idles bool) string {
 	switch {
 	case q.granted:
 		return WaitTurn
 	case s.isPaused(w):
 		return WaitPause
-	case s.inOutage(w.name) || s.idles(q.key) && !q.back:
+	case s.inOutage(w.name) || idles && !q.back:
 		return WaitServer
 	case !q.back && s.inTheWay(w, q.key, q.scope):
 		return WaitPaths
