@@ -124,7 +124,7 @@ func TestW5_SlowHead(t *testing.T) {
 
 func TestW5_SlowHeadOfALaterRequest(t *testing.T) {
 	r := start(t, func(c *webhook.Config) {
-		c.Limits.HeaderTime, c.Limits.RequestTime = 500*time.Millisecond, 2*patience
+		c.Limits.HeaderTime, c.Limits.RequestTime = 2*time.Second, 2*patience
 	})
 	conn := r.dial()
 	in := bufio.NewReader(conn)

@@ -138,6 +138,7 @@ func start(t *testing.T, change func(*webhook.Config)) *receiver {
 	c := webhook.Config{
 		Listener: listen(t), Hooks: []webhook.Hook{localHook(t)}, Inbox: r.inbox,
 		Logger: slog.New(slog.NewJSONHandler(r.log, nil)), Registry: prometheus.NewRegistry(),
+		Limits: webhook.Limits{Store: patience},
 	}
 	if change != nil {
 		change(&c)

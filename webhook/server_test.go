@@ -81,7 +81,7 @@ func TestReadiness_Hangs(t *testing.T) {
 	hang := make(chan struct{})
 	runs := make(chan struct{}, 8)
 	r := start(t, func(c *webhook.Config) {
-		c.Limits.Check = 200 * time.Millisecond
+		c.Limits.Check = time.Second
 		c.Checks = []webhook.Check{
 			{Name: "store", Run: func(context.Context) error { return nil }},
 			{Name: "forge", Run: func(context.Context) error { runs <- struct{}{}; <-hang; return nil }},

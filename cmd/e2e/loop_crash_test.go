@@ -115,7 +115,7 @@ func TestK9_L14_DiskLostOnForges(t *testing.T) {
 // these lives.
 func TestK11_SealedOnForges(t *testing.T) {
 	onForges(t, func(t *testing.T, s *forgeSite) {
-		const lease = "lease: {seconds: 10, grace: 0s, margin: 2s, skew: 1s}\n"
+		const lease = "lease: {seconds: 15, grace: 0s, margin: 2s, skew: 1s}\n"
 		s.contract(onceTerms)
 		n := s.asks("default")
 		s.state, s.more = "lost", lease

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/writbot/writ/cmd/internal/demo"
 	"github.com/writbot/writ/forge"
@@ -46,7 +47,7 @@ func TestLoop(t *testing.T) {
 		s.must(s.Reader.EditIssue(t.Context(), s.Repo, edited, text.Title, strings.Replace(text.Body(), "tidy", "rewrite", 1)))
 		s.demoBuilders(mark, "0")
 		second := s.serve()
-		s.until("all four have ended", func() bool {
+		localtest.Until(t, 5*time.Minute, "all four have ended", func() bool {
 			return s.done(numbers[demo.Renamed]) && s.done(numbers[demo.Survived]) && s.blocked(numbers[demo.Strayed]) && s.asksAgain(edited)
 		})
 		s.wantEnds(numbers)

@@ -208,7 +208,10 @@ func (w *walk) queue() {
 			Why   string
 		}
 	}
-	w.must(json.Unmarshal([]byte(writ(w.t, w.all(), "queue", "--state-dir", w.statePath(), "--json").want(w.t, 0).stdout), &q))
+	w.until("its look is over", func() bool { // one that takes some seconds waits for the server meanwhile
+		w.must(json.Unmarshal([]byte(writ(w.t, w.all(), "queue", "--state-dir", w.statePath(), "--json").want(w.t, 0).stdout), &q))
+		return len(q.Waiting) != 1 || q.Waiting[0].Why != "server"
+	})
 	if len(q.Waiting) != 1 || q.Waiting[0].Task != revisedIssue || q.Waiting[0].Place != 1 || q.Waiting[0].Why != "slots" {
 		w.t.Errorf("the queue is %+v", q)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // shortLease is a configuration under which a dead holder is soon taken over.
-const shortLease = "lease: {seconds: 3, grace: 0s, margin: 1s, skew: 1s}\n"
+const shortLease = "lease: {seconds: 5, grace: 0s, margin: 1s, skew: 1s}\n"
 
 // killedMidBuild starts a build and kills the supervising process with -9 while
 // the builder runs.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -276,12 +275,9 @@ func (s *site) listens() {
 // metric sums a counter or gauge over those of its lines that have all parts.
 func (s *site) metric(name string, parts ...string) (sum float64) {
 	s.t.Helper()
-	got, err := http.Get("http://" + s.hook + "/metrics")
-	s.must(err)
-	defer got.Body.Close()
 lines:
-	for lines := bufio.NewScanner(got.Body); lines.Scan(); {
-		series, value, _ := strings.Cut(lines.Text(), " ")
+	for line := range strings.Lines(s.scrape()) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if series != name && !strings.HasPrefix(series, name+"{") {
 			continue
 		}

@@ -80,10 +80,10 @@ func TestL1_EightServers(t *testing.T) {
 		numbers = append(numbers, n)
 	}
 	servers(t, p, hooks, env)
-	localtest.Until(t, 4*time.Minute, "every issue is closed and says so", func() bool {
+	localtest.Until(t, 10*time.Minute, "every issue is closed and says so, once", func() bool {
 		for _, n := range numbers {
 			i := p.Issue(n)
-			if i.State != forge.Closed || !strings.Contains(strings.Join(i.Labels, " "), "writ:completed") {
+			if i.State != forge.Closed || !strings.Contains(strings.Join(i.Labels, " "), "writ:completed") || len(p.BotComments(n)) != 1 {
 				return false
 			}
 		}

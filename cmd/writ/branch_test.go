@@ -87,7 +87,7 @@ func TestA48_EightRunnersOneExecution(t *testing.T) {
 			for i := range dirs {
 				if dirs[i] = dirs[0]; i == 0 || mode == "remote" {
 					dirs[i] = filepath.Join(t.TempDir(), "clone")
-					gittest.Git(t, "/", "clone", "-q", url, dirs[i])
+					gittest.Git(t, "/", "clone", "-q", "-c", "core.filesRefLockTimeout=20000", url, dirs[i])
 				}
 			}
 			if mode == "remote" {

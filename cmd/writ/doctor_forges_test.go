@@ -106,7 +106,9 @@ func TestDoctor_ForgesBesideAServer(t *testing.T) {
 			t.Logf("writ serve:\n%s", log)
 		}
 	}()
-	localtest.Until(t, servertest.Patience, "the server to be ready", func() bool { return strings.Contains(log.String(), "msg=listening") })
+	localtest.Until(t, servertest.Patience, "the server to be ready", func() bool {
+		return strings.Contains(log.String(), "msg=listening") && servertest.Readyz(t, c.listen).Ready
+	})
 	all := c.doctor(t, problem.ExitDone)
 	for _, check := range all.Checks {
 		if check.Status == doctor.Failed {

@@ -31,7 +31,7 @@ func TestQueue_SaysWhoWaits(t *testing.T) {
 	p.want(problem.ExitDone, "build slots in use: 0 of 1; tasks that wait: 0", "queue", "--state-dir", p.State())
 	first := p.File("waits")
 	p.Approve(first)
-	p.Until("the first task is worked on", func() bool { return p.Head(first) == "working" })
+	p.Until("the first task's builder runs", func() bool { return strings.Contains(s.Log.String(), "builder waits started") })
 	second := p.File("waits")
 	p.Approve(second)
 	var q server.Queue

@@ -160,7 +160,7 @@ func TestM2_HaltedIsNoWaitingWork(t *testing.T) {
 			n := p.File("default")
 			p.Approve(n)
 			p.Until("what it waits for is shown", func() bool { return strings.Contains(servertest.Readyz(t, p.Hook).Reason("git:local/o/n"), words) })
-			p.want(problem.ExitDone, "is halted", "task", "halt", strconv.FormatInt(n, 10), "--state-dir", p.State(), "--reason", "no")
+			p.want(problem.ExitDone, "halt", "task", "halt", strconv.FormatInt(n, 10), "--state-dir", p.State(), "--reason", "no")
 			p.Until("it doesn't wait", func() bool { return servertest.Readyz(t, p.Hook).Reason("git:local/o/n") == "" })
 			p.Until("the issue says so", func() bool {
 				list, err := p.Maintainer.Comments(t.Context(), p.Repo, n)

@@ -19,7 +19,6 @@ import (
 func TestL18_RotationBesideAServer(t *testing.T) {
 	t.Parallel()
 	p := newForgePlace(t)
-	p.Drain = "1s"
 	s := p.Serve()
 	done, running := p.File("default"), p.File("waits")
 	p.Approve(done)

@@ -257,13 +257,14 @@ func TestACP_Death(t *testing.T) {
 	b := outward(t)
 	began := time.Now()
 	o := b.build(b.job(acpBuilder(t, b, "dies")))
-	if codes(o) != "execution.exit_status" || o.Result.Exit.Code != 3 || time.Since(began) > 4*time.Second {
+	if codes(o) != "execution.exit_status" || o.Result.Exit.Code != 3 || time.Since(began) > waitLimit/2 {
 		t.Errorf("%s after %s: %+v", codes(o), time.Since(began), o.Result.Exit)
 	}
 }
 
 // TestACP_Stop: a stop asks the agent to stop, and ends it within two seconds whether or
-// not it does; how it ends then is no failure of its own.
+// not it does, or a few more where the machine is busy; how it ends then is no failure of
+// its own.
 func TestACP_Stop(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"stops", "hangs", "leaves"} {
@@ -285,7 +286,7 @@ func TestACP_Stop(t *testing.T) {
 		}
 		began := time.Now()
 		r.Kill()
-		if took := time.Since(began); took > 2*time.Second || codes(r.Outcome()) != "task.interrupted" {
+		if took := time.Since(began); took > 8*stopGrace || codes(r.Outcome()) != "task.interrupted" {
 			t.Errorf("%s: %s after %s", way, codes(r.Outcome()), took)
 		}
 	}

@@ -257,9 +257,9 @@ func TestAgent_Silent(t *testing.T) {
 		want  string
 	}{
 		"nothing":             {"sleep 1000", 500, "no sign of life within 500ms; no request came to the gateway"},
-		"to somebody else":    {`for i in 1 2 3; do "$INIT" act-fetch http://statsig.example >/dev/null; done; sleep 1000`, 5000, "no sign of life within 5s; through the gateway: 3 requests to statsig.example denied (egress.host_denied)"},
-		"to its provider":     {`"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{"model":"m","max_tokens":1,"messages":[]}' >/dev/null; sleep 1000`, 5000, "through the gateway: 1 request not denied"},
-		"says that it begins": {"echo '{}'; sleep 4; exit 1", 3000, "exit status 1"},
+		"to somebody else":    {`for i in 1 2 3; do "$INIT" act-fetch http://statsig.example >/dev/null; done; sleep 1000`, 10_000, "no sign of life within 10s; through the gateway: 3 requests to statsig.example denied (egress.host_denied)"},
+		"to its provider":     {`"$INIT" act-ask "$ANTHROPIC_BASE_URL/v1/messages" '{"model":"m","max_tokens":1,"messages":[]}' >/dev/null; sleep 1000`, 10_000, "through the gateway: 1 request not denied"},
+		"says that it begins": {"echo '{}'; sleep 11; exit 1", 10_000, "exit status 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -173,7 +173,7 @@ func TestX5_CheckThatHangs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	hang := shCheck("hang", "setsid sleep 1000 & echo waiting; sleep 1000")
-	hang.TimeoutMs, hang.Repeat = 3_000, 5
+	hang.TimeoutMs, hang.Repeat = 8_000, 5
 	c := b.check(executor.BuildOutcome{}, hang, shCheck("next", "true"))
 	r := c.Run.Checks[0]
 	if words(c.Violations) != "execution.timeout execution.check.failed" || r.Exit != (kernel.Exit{Code: -1, Cause: kernel.CauseTimeout}) || r.Runs != 1 || r.Output.Tail != "waiting\n" {

@@ -27,7 +27,7 @@ func TestX5_CausesAreNamed(t *testing.T) {
 	}{
 		{"build", "sleep 1000", kernel.CauseTimeout, quick(long, 300, long)},
 		{"idle", "echo a; sleep 1000", kernel.CauseIdle, quick(long, long, 300)},
-		{"output keeps it alive", "while :; do echo a; sleep 0.02; done", kernel.CauseTimeout, quick(long, 2500, 1500)},
+		{"output keeps it alive", "while :; do echo a; sleep 0.02; done", kernel.CauseTimeout, quick(long, 9000, 8000)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

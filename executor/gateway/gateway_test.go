@@ -226,7 +226,7 @@ func TestLimits_Connections(t *testing.T) {
 
 func TestLimits_WhoSaysNothing(t *testing.T) {
 	o := newOrigin(t, true, hello)
-	g := open(t, o.lists("example.com"), generous, func(s *Server) { s.headTime = time.Millisecond })
+	g := open(t, o.lists("example.com"), generous, func(s *Server) { s.headTime = 100 * time.Millisecond })
 	if answer, err := io.ReadAll(g.dial()); err != nil || !strings.Contains(string(answer), CodeRequest) {
 		t.Errorf("%q, %v", answer, err)
 	}

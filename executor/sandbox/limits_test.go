@@ -180,7 +180,7 @@ func TestX8_FilesInMemoryCountOnce(t *testing.T) {
 	spec.Stdin = in
 	r := start(t, withoutCgroup(t), spec)
 	r.await(t, "the file", r.line("filled"))
-	time.AfterFunc(3*meterEvery, in.open)
+	time.AfterFunc(2*meterSlowest, in.open)
 	if e := r.finish(t); e.Cause != CauseExited || e.PeakMemoryBytes < 128<<20 {
 		t.Errorf("exit = %+v", e)
 	}

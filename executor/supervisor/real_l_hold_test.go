@@ -285,7 +285,7 @@ func TestL16_Suspended(t *testing.T) {
 	}()
 	first := <-starts
 	<-waits
-	soon := time.After(20 * time.Second) // the next heartbeat would be after forty
+	soon := time.After(35 * time.Second) // the next heartbeat would be after forty
 	for range 4 {                        // the last ones are the guard's: Drive itself waits
 		select {
 		case <-clock.read:

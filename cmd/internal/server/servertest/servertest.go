@@ -36,7 +36,6 @@ type Place struct {
 	Others   string // more repositories, each after a comma
 	start    func(ctx context.Context, log io.Writer, env []string, file string) int
 	Sweep    string // how often the server looks by itself; 1s where it isn't set
-	Drain    string // how long a server that ends waits for its tasks; 10s where it isn't set
 }
 
 // Patience bounds what would otherwise hang; nothing waits for it.
@@ -112,14 +111,14 @@ func (p *Place) Config() string {
 	if !p.Quiet && !strings.Contains(more, "log_level") {
 		more += ", log_level: debug"
 	}
-	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: %[9]s, drain: %[7]s%[5]s}
-forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n%[8]s]}}
+	text := fmt.Sprintf(`server: {state_dir: %[1]s/state, listen: '%[2]s', sweep: %[8]s, drain: 10s%[5]s}
+forges: {local: {dir: %[4]s, url: '%[3]s', repositories: [o/n%[7]s]}}
 builders:
   default: {argv: [sh, -c, 'echo hello > out.txt']}
   hangs: {argv: [sleep, '600']}
   strays: {argv: [sh, -c, 'echo hello > out.txt; echo hello > README']}
   waits: {argv: [sh, -c, 'until test -e /gate/open; do sleep 0.05; done; echo hello > out.txt'], ro: ['%[1]s/gate:/gate']}
-%[6]s`, p.Root, p.Hook, p.URL, p.Dir, more, p.Builders, cmp.Or(p.Drain, "10s"), p.Others, cmp.Or(p.Sweep, "1s"))
+%[6]s`, p.Root, p.Hook, p.URL, p.Dir, more, p.Builders, p.Others, cmp.Or(p.Sweep, "1s"))
 	path := filepath.Join(p.Root, "writ.yaml")
 	if now, err := os.ReadFile(path); err == nil && string(now) == text {
 		return path
