@@ -3,7 +3,9 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -261,15 +263,22 @@ func (s *site) send(event string, body []byte, head map[string]string) reply {
 }
 
 // listens waits until the receiver answers: before that /healthz alone does.
-func (s *site) listens() {
+func (s *site) listens() { s.t.Helper(); s.scrape() }
+
+// scrape is what /metrics says. A server that isn't there yet, or is too busy to say, is
+// asked again.
+func (s *site) scrape() (said string) {
 	s.t.Helper()
-	s.until("the receiver listens", func() bool {
+	s.until("/metrics answers", func() bool {
 		got, err := http.Get("http://" + s.hook + "/metrics")
 		if err != nil {
 			return false
 		}
-		return got.Body.Close() == nil && got.StatusCode == http.StatusOK
+		body, err := io.ReadAll(got.Body)
+		said = string(body)
+		return errors.Join(err, got.Body.Close()) == nil && got.StatusCode == http.StatusOK
 	})
+	return said
 }
 
 // metric sums a counter or gauge over those of its lines that have all parts.

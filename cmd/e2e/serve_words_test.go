@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -135,19 +134,6 @@ func (s *site) echoes() (times func() int64) {
 func (s *site) page(n int64) string {
 	s.t.Helper()
 	return s.get(fmt.Sprintf("%s/%s/issues/%d", s.URL, s.Repo, n))
-}
-
-// scrape is what /metrics says. A server that is too busy to say is asked again.
-func (s *site) scrape() (said string) {
-	s.t.Helper()
-	s.until("/metrics answers", func() bool {
-		got, err := http.Get("http://" + s.hook + "/metrics")
-		s.must(err)
-		body, err := io.ReadAll(got.Body)
-		said = string(body)
-		return errors.Join(err, got.Body.Close()) == nil && got.StatusCode == http.StatusOK
-	})
-	return said
 }
 
 func (s *site) get(url string) string {

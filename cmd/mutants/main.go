@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -116,6 +118,31 @@ func mutate(ctx context.Context, args []string, stdout, stderr io.Writer) (bool,
 	fmt.Fprintf(stdout, "%d of %d mutants are compiled together\n", len(b.together.has), len(likely))
 	ok, err := tryAll(ctx, mutants, o, b.try, stdout)
 	return ok, errors.Join(err, killFrom(dir), os.RemoveAll(dir))
+}
+
+// killFrom kills each process whose program is in a directory, or was. What a test without
+// a mutant would have ended may be left, in a session of its own.
+func killFrom(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
+	for _, link := range links {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err != nil {
+			continue
+		}
+		p, err := os.FindProcess(pid) // that one, though its number be another's by the time of the kill
+		if err != nil {
+			continue
+		}
+		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, dir+"/") {
+			_ = p.Kill() // or it has ended
+		}
+		_ = p.Release()
+	}
+	return nil
 }
 
 func (o options) filter(all []mutant) []mutant {

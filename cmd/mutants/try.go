@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -198,7 +197,7 @@ func (b *bench) goTest(ctx context.Context, t testRun, pattern, limit, overlay s
 	args := []string{"test", "-count=1", "-vet=off", "-timeout", limit, "-v", "-run", pattern}
 	cmd := exec.CommandContext(ctx, "go", append(t.raceFlag(args), "./"+t.pkg)...)
 	cmd.Dir = b.top
-	cmd.Env = append(withOverlay(overlay), treetest.Variable+"="+overlay, "CGO_ENABLED="+t.cgo(), "GOTMPDIR="+b.dir) // see killFrom
+	cmd.Env = append(withOverlay(overlay), treetest.Variable+"="+overlay, "CGO_ENABLED="+t.cgo(), "GOTMPDIR="+b.dir) // for killFrom
 	return run(cmd)
 }
 
@@ -295,29 +294,4 @@ func run(cmd *exec.Cmd) (string, error) {
 		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:min(2, len(cmd.Args))], " "), err, strings.TrimSpace(out.String()))
 	}
 	return out.String(), nil
-}
-
-// killFrom kills each process whose program is in a directory, or was. What a test without
-// a mutant would have ended may be left, in a session of its own.
-func killFrom(dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	programs, err := filepath.Glob("/proc/[0-9]*/exe")
-	for _, link := range programs {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err != nil {
-			continue
-		}
-		p, err := os.FindProcess(pid) // that one, though its number be another's by the time of the kill
-		if err != nil {
-			continue
-		}
-		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, dir+"/") {
-			_ = p.Kill() // or it has ended
-		}
-		_ = p.Release()
-	}
-	return err
 }

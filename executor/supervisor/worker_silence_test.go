@@ -20,15 +20,12 @@ import (
 	"github.com/writbot/writ/kernel"
 )
 
-// hungTime bounds what would otherwise hang; nothing waits for it.
-const hungTime = 2 * time.Minute
-
 // await takes what comes.
 func await[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(hungTime):
+	case <-time.After(patience):
 		t.Fatalf("there is no %s", what)
 	}
 	return v
@@ -183,7 +180,7 @@ func TestG7_AServerThatDoesNotAnswer(t *testing.T) {
 			s.begin()
 			await(t, "request", s.arrived)
 			s.task.movedAt(time.Now().Add(-silentAfter))
-			localtest.Until(t, hungTime, "the outage is known", func() bool { _, is := s.sup.Outage(); return is })
+			localtest.Until(t, patience, "the outage is known", func() bool { _, is := s.sup.Outage(); return is })
 			await(t, "place for others", s.idle)
 			if o, is := s.sup.Outage(); !is || !o.Silent || o.Tasks != 1 {
 				t.Errorf("the outage is shown as %+v, %v", o, is)
@@ -232,7 +229,7 @@ func TestG7_ARenewalThatIsNotAnswered(t *testing.T) {
 	s.nudges <- struct{}{}
 	await(t, "renewal", s.arrived)
 	s.task.movedAt(time.Now().Add(-silentAfter))
-	localtest.Until(t, hungTime, "the outage is known", func() bool { _, is := s.sup.Outage(); return is })
+	localtest.Until(t, patience, "the outage is known", func() bool { _, is := s.sup.Outage(); return is })
 	s.task.worker.lend()
 	if len(s.idle) != 0 || closed(build.Done()) {
 		t.Errorf("while it builds its place was lent %d times", len(s.idle))
@@ -358,7 +355,7 @@ func TestG7_ATransferThatGoesOn(t *testing.T) {
 	for n := range 3 {
 		b.task.movedAt(long)
 		step <- struct{}{}
-		localtest.Until(t, hungTime, "a byte is progress", func() bool { return !b.task.lastMove().Equal(long) })
+		localtest.Until(t, patience, "a byte is progress", func() bool { return !b.task.lastMove().Equal(long) })
 		b.task.worker.noteSilence()
 		if o, is := b.sup.Outage(); is {
 			t.Fatalf("after %d bytes: %+v", n+1, o)
