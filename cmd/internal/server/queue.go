@@ -22,7 +22,7 @@ const (
 // WaitWords explain each reason to a person.
 var WaitWords = map[string]string{
 	scheduler.WaitSlots: "all build slots are in use (server.builds)", scheduler.WaitWorld: "its repository's build slots are in use (server.builds_per_world)",
-	scheduler.WaitPaths: "another task holds some of its paths", scheduler.WaitPause: "a person's pause", scheduler.WaitServer: "its git server or forge can't be asked; /readyz says why",
+	scheduler.WaitPaths: "another task holds some of its paths", scheduler.WaitPause: "a person's pause", scheduler.WaitServer: "its git server or forge can't be asked, for a reason that /readyz says, or is slow to answer",
 	scheduler.WaitTurn: "it starts now", waitLimits: "the forge's limits", waitBackOff: "its next attempt is due later", waitHeld: "another runner works on it",
 }
 
